@@ -1,0 +1,83 @@
+"""Contractions of 3- and 6-vectors.
+
+Every array of this library is small and many. The contractions name their precision, because the default on a GPU
+rounds to ten bits, and they live in one place, because how a 3x3 product is best spelled differs between compilers.
+All functions broadcast over leading axes.
+"""
+
+import jax.numpy as jnp
+from jax.lax import Precision
+from jaxtyping import Array, Float
+
+
+def dot(a: Float[Array, "*a n"], b: Float[Array, "*b n"]) -> Float[Array, "*c"]:
+    """`aᵀ b`."""
+    return jnp.einsum("...i,...i->...", a, b, precision=Precision.HIGHEST)
+
+
+def matvec(a: Float[Array, "*a m n"], x: Float[Array, "*b n"]) -> Float[Array, "*c m"]:
+    """`A x`."""
+    return jnp.einsum("...ij,...j->...i", a, x, precision=Precision.HIGHEST)
+
+
+def vecmat(x: Float[Array, "*b m"], a: Float[Array, "*a m n"]) -> Float[Array, "*c n"]:
+    """`Aᵀ x`."""
+    return jnp.einsum("...ij,...i->...j", a, x, precision=Precision.HIGHEST)
+
+
+def matmul(a: Float[Array, "*a m k"], b: Float[Array, "*b k n"]) -> Float[Array, "*c m n"]:
+    """`A B`."""
+    return jnp.einsum("...ij,...jk->...ik", a, b, precision=Precision.HIGHEST)
+
+
+def outer(a: Float[Array, "*a m"], b: Float[Array, "*b n"]) -> Float[Array, "*c m n"]:
+    """`a bᵀ`."""
+    return a[..., :, None] * b[..., None, :]
+
+
+def transpose(a: Float[Array, "*a m n"]) -> Float[Array, "*a n m"]:
+    """`Aᵀ`, over the last two axes."""
+    return jnp.swapaxes(a, -1, -2)
+
+
+def cross(a: Float[Array, "*a 3"], b: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
+    """`a × b`."""
+    a0, a1, a2 = a[..., 0], a[..., 1], a[..., 2]
+    b0, b1, b2 = b[..., 0], b[..., 1], b[..., 2]
+    return jnp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
+
+
+def skew(a: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
+    """`a×`, the matrix of the cross product: `skew(a) @ b = a × b` (book eq. 2.23)."""
+    x, y, z = a[..., 0], a[..., 1], a[..., 2]
+    o = jnp.zeros_like(x)
+    return matrix([[o, -z, y], [z, o, -x], [-y, x, o]])
+
+
+def unskew(m: Float[Array, "*a 3 3"]) -> Float[Array, "*a 3"]:
+    """The vector of the antisymmetric part of `m`; the inverse of `skew`."""
+    return 0.5 * jnp.stack(
+        [m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]], axis=-1
+    )
+
+
+def matrix(rows: list[list[Array]]) -> Float[Array, "*a m n"]:
+    """A matrix from its scalar entries, which may be batched alike."""
+    return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
+    """The matrix `[[A, B], [C, D]]`."""
+    return jnp.concatenate([jnp.concatenate([a, b], axis=-1), jnp.concatenate([c, d], axis=-1)], axis=-2)
+
+
+def identity_like(a: Float[Array, "*a n n"]) -> Float[Array, "n n"]:
+    """The unit matrix of the size and type of `a`'s last axes, with as many axes as `a`."""
+    eye = jnp.eye(a.shape[-1], dtype=a.dtype)
+    return eye.reshape((1,) * (a.ndim - 2) + eye.shape)
+
+
+def floating(x) -> Array:
+    """As a floating-point array: integers and lists take JAX's default precision."""
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))

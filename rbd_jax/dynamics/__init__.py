@@ -1,0 +1,24 @@
+"""The algorithms on trees: kinematics, inverse and forward dynamics, and what follows from them (book ch. 4 to 7, 9)."""
+
+from .centroidal import (
+    center_of_mass as center_of_mass,
+    center_of_mass_jacobian as center_of_mass_jacobian,
+    centroidal_momentum_matrix as centroidal_momentum_matrix,
+    momentum as momentum,
+)
+from .coriolis import coriolis_matrix as coriolis_matrix
+from .energy import kinetic_energy as kinetic_energy, potential_energy as potential_energy
+from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
+from .inverse import (
+    bias_force as bias_force,
+    gravity_force as gravity_force,
+    inverse_dynamics as inverse_dynamics,
+)
+from .jacobians import jacobian as jacobian, jacobian_derivative as jacobian_derivative
+from .kinematics import (
+    body_accelerations as body_accelerations,
+    body_velocities as body_velocities,
+    forward_kinematics as forward_kinematics,
+)
+from .mass_matrix import mass_matrix as mass_matrix
+from .passive import passive_force as passive_force

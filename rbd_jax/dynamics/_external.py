@@ -1,0 +1,45 @@
+"""External forces as the user gives them, and as the algorithms need them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import floating, matmul
+from ..model import Model
+from ..model.lumping import sum_by_mover
+from ._frame import CommonFrame, moment_shift
+
+
+#: A spatial force on each body, in the world frame at the world's origin: `{body: wrench}` or an (nb, 6) array.
+ExternalForces: TypeAlias = Mapping[str, Float[Array, "6"]] | Float[Array, "nb 6"] | None
+
+
+def external_forces(model: Model, frame: CommonFrame, f_ext: ExternalForces) -> Float[Array, "m 6"] | None:
+    """The force on each mover in the common frame, or None where there is none. A force on a body welded to the world does nothing."""
+    if f_ext is None:
+        return None
+    if isinstance(f_ext, Mapping):
+        if not f_ext:
+            return None
+        bodies = [model.body_index(body) for body in f_ext]
+        wrenches = [floating(wrench) for wrench in f_ext.values()]
+        for body, wrench in zip(f_ext, wrenches, strict=True):
+            if wrench.shape != (6,):
+                raise ValueError(f"f_ext: the wrench on {body!r} has shape {wrench.shape}; a wrench [n; f] has six entries")
+        carried = model.topology.carriers[bodies] == np.arange(len(model.topology.movers))[:, None]
+        stacked = jnp.stack(wrenches)
+        forces = matmul(jnp.asarray(carried, stacked.dtype), stacked)
+    else:
+        wrenches = floating(f_ext)
+        if wrenches.shape != (model.nb, 6):
+            raise ValueError(
+                f"f_ext has shape {wrenches.shape}; it must be a dict {{body: wrench}} or an array (nb, 6) with "
+                f"nb = {model.nb} for model {model.name!r}"
+            )
+        forces = sum_by_mover(model, wrenches)
+    return moment_shift(forces, frame.origins)

@@ -1,0 +1,225 @@
+"""The tree in one common frame: what every algorithm of this room starts from.
+
+Joints first, all at once: each group of equal joints is evaluated together, and from then on no algorithm knows what a
+joint is. Then everything is expressed in world-aligned axes with the origin at the root body of each tree, wherever that
+root is at the moment, so that single precision stays accurate far from the world's origin. In a common frame a quantity
+passes from body to body unchanged, and the recursions of the book become sums over paths and subtrees (eqs. 5.7 to 5.11).
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import cross, matmul, matvec
+from ..model import Model
+from ..model.lumping import mover_inertias, mover_placements, weld_frames
+from ..model.topology import gather
+from ..spatial import Inertia, Transform, cross_motion
+
+
+class CommonFrame(eqx.Module):
+    """A model in a configuration.
+
+    - `placements`: of each mover, relative to its tree's root: (m,).
+    - `origins`: the position of each mover's root in the world: (m, 3).
+    - `subspace`: the motion that each column stands for: (n, 6), the book's S with its columns as rows.
+    - `drift`: the velocity that each joint has of itself, at its last column: (n, 6), or None where no joint has any.
+    """
+
+    placements: Transform
+    origins: Float[Array, "m 3"]
+    subspace: Float[Array, "n 6"]
+    drift: Float[Array, "n 6"] | None
+
+    @staticmethod
+    def at(model: Model, q: Float[Array, "nq"]) -> CommonFrame:
+        """Forward kinematics: book eqs. 4.2 and 5.14, without velocities."""
+        topology = model.topology
+        q = model.joint_configurations(q)
+        transforms = _evaluate(model, lambda joint, q: joint.transform(q), q, None)
+        local = mover_placements(model) @ transforms
+        step, tree = _chain, topology.mover_tree
+        roots = np.asarray(tree.parents, int) < 0
+        origins = gather(local.position, tree.roots)
+        local = Transform(local.rotation, jnp.where(roots[:, None], 0, local.position))
+        world = (jnp.eye(3, dtype=local.rotation.dtype), jnp.zeros(3, local.position.dtype))
+        (rotation, position), _ = tree.down(step, world, (local.rotation, local.position))
+        placements = Transform(rotation, position)
+        columns = _evaluate(model, lambda joint, q: _columns(joint, q), q, None, per_column=True)
+        of_column = gather_transform(placements, topology.column_mover)
+        drift = None
+        if topology.rheonomic:
+            own = _evaluate(model, lambda joint, q: joint.drift(q), q, None)
+            drift = at_last_column(model, placements.motion(own))
+        return CommonFrame(placements, origins, of_column.motion(columns), drift)
+
+    def inertias(self, model: Model) -> Inertia:
+        """The inertia of each mover in the common frame."""
+        return mover_inertias(model).placed(self.placements)
+
+    def relative_velocity(self, velocity: Float[Array, "n"]) -> Float[Array, "n 6"]:
+        """What each column adds to the velocity of its parent: `S q̇ + σ`."""
+        own = self.subspace * velocity[:, None]
+        return own if self.drift is None else own + self.drift
+
+    def column_velocities(self, model: Model, velocity: Float[Array, "n"]) -> Float[Array, "n 6"]:
+        """The velocity of what each column moves (eq. 5.14)."""
+        return model.topology.tree.path_sum(self.relative_velocity(velocity))
+
+    def velocity_products(self, model: Model, q, v, velocities: Float[Array, "n 6"]) -> Float[Array, "n 6"]:
+        """The acceleration of each joint that is there without `q̈`: `c_J + v × v_J`, at its last column (eq. 3.40)."""
+        topology = model.topology
+        q, v = model.joint_configurations(q), model.joint_velocities(v)
+        mover = gather(velocities, topology.last_column)
+        parents = topology.column_parent
+        above = jnp.concatenate([velocities, jnp.zeros((1, 6), velocities.dtype)])[parents]
+        product = cross_motion(above, mover - above)
+        varying = [not _constant_subspace(joints) for joints in model.joints]
+        if any(varying):
+            own = _evaluate(model, lambda joint, q, v: joint.velocity_product(q, v), q, v)
+            product = product + self.placements.motion(own)
+        return at_last_column(model, product)
+
+    def subspace_rates(self, model: Model, q, v, velocities: Float[Array, "n 6"]) -> Float[Array, "n 6"]:
+        """`Ṡ`, the rate of each column in the common frame: `v × S + S̊`, with v of the column's own body."""
+        topology = model.topology
+        q, v = model.joint_configurations(q), model.joint_velocities(v)
+        mover = gather(velocities, topology.last_column)
+        rates = cross_motion(gather(mover, topology.column_mover), self.subspace)
+        if any(not _constant_subspace(joints) for joints in model.joints):
+            own = _evaluate(model, lambda joint, q, v: _rows(joint, joint.subspace_rate(q, v)), q, v, per_column=True)
+            rates = rates + gather_transform(self.placements, topology.column_mover).motion(own)
+        return rates
+
+
+def base_acceleration(model: Model) -> Float[Array, "6"]:
+    """The fictitious acceleration of the world that stands for gravity: `-a_g` (book §5.3)."""
+    return jnp.concatenate([jnp.zeros_like(model.gravity), -model.gravity])
+
+
+def to_columns(model: Model, v: Float[Array, "nv"]) -> Float[Array, "n"]:
+    """A vector over freedoms as one over columns: followers get their leader's, scaled; idle columns zero."""
+    topology = model.topology
+    if topology.columns_are_v:
+        return v
+    joints = jnp.concatenate([model.joint_velocities(v), jnp.zeros(1, v.dtype)])
+    return gather(joints, topology.column_v)
+
+
+def from_columns(model: Model, x: Float[Array, "n *k"]) -> Float[Array, "nv *k"]:
+    """The transpose of `to_columns`, along the first axis: what acts along a follower acts on its leader, scaled."""
+    topology = model.topology
+    if topology.columns_are_v:
+        return x
+    joints = gather(x, topology.v_column)
+    if not len(topology.followers):
+        return joints
+    own, followers = joints[: topology.nv], joints[topology.nv :]
+    leads = jnp.asarray(topology.leader_v[None, :] == np.arange(topology.nv)[:, None], x.dtype)
+    return own + jnp.tensordot(leads * model.mimic_multiplier[None, :], followers, 1, precision="highest")
+
+
+def at_last_column(model: Model, x: Float[Array, "m ..."]) -> Float[Array, "n ..."]:
+    """Rows over movers as rows over columns: at each mover's last column, zero at the others."""
+    topology = model.topology
+    if len(topology.column_mover) == len(topology.movers):
+        return x
+    rows = np.full(len(topology.column_mover), len(topology.movers))
+    rows[topology.last_column] = np.arange(len(topology.movers))
+    return jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])[rows]
+
+
+def column_armature(model: Model) -> Float[Array, "n"]:
+    """The armature of each column. An idle one has some too, so that dividing by its inertia means nothing."""
+    topology = model.topology
+    if topology.columns_are_v:
+        return model.armature
+    followers = jnp.zeros(len(topology.followers), model.armature.dtype)
+    one = jnp.ones(1, model.armature.dtype)
+    return gather(jnp.concatenate([model.armature, followers, one]), topology.column_v)
+
+
+def body_frames(model: Model, placements: Transform, world: Transform) -> Transform:
+    """The frame of every body, from those of the movers and that of the world they are expressed in."""
+    topology = model.topology
+    if not topology.fixed.any():
+        return placements
+    carriers = Transform(
+        jnp.concatenate([placements.rotation, world.rotation[None]])[topology.carriers],
+        jnp.concatenate([placements.position, world.position[None]])[topology.carriers],
+    )
+    return carriers @ weld_frames(model)
+
+
+def gather_transform(frames: Transform, order: np.ndarray) -> Transform:
+    return Transform(gather(frames.rotation, order), gather(frames.position, order))
+
+
+def _chain(parent, local):
+    rotation, position = parent
+    return (matmul(rotation, local[0]), position + matvec(rotation, local[1])), ()
+
+
+def _columns(joint, q):
+    return _rows(joint, joint.motion_subspace(q))
+
+
+def _rows(joint, subspace):
+    """A joint's 6 x nv matrix as rows; one idle row for a joint without freedoms."""
+    return subspace.T if joint.nv else jnp.zeros((1, 6), subspace.dtype)
+
+
+def _constant_subspace(joints) -> bool:
+    from ..joints import ConstantSubspaceJoint
+
+    return isinstance(joints, ConstantSubspaceJoint)
+
+
+def _evaluate(model: Model, method, q, v, per_column: bool = False):
+    """Apply a joint's method to all movers, equal joints together; results in the order of the movers (or columns)."""
+    topology = model.topology
+    parts, order = [], []
+    for kind, joints in zip(topology.kinds, model.joints, strict=True):
+        if kind.fixed:
+            continue
+        bodies = kind.bodies
+        rows = [x[_table([entries(body) for body in bodies])] for x, entries in _coordinates(topology, q, v)]
+        result = jax.vmap(method, axis_size=len(bodies))(joints, *rows)
+        movers = np.searchsorted(topology.movers, bodies)
+        if per_column:
+            result = result.reshape(-1, result.shape[-1])
+            last, width = topology.last_column[movers], topology.mover_columns[movers]
+            movers = np.concatenate([np.arange(e - w + 1, e + 1) for e, w in zip(last, width, strict=True)])
+        parts.append(result)
+        order.append(movers)
+    if not parts:
+        zero = jnp.zeros((0, 6), model.dtype)
+        return zero if per_column or v is not None else Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
+    position = np.argsort(np.concatenate(order), kind="stable")
+    return jax.tree.map(lambda *leaves: gather(jnp.concatenate(leaves), position), *parts)
+
+
+def _coordinates(topology, q, v):
+    yield q, topology.joint_q
+    if v is not None:
+        yield v, topology.joint_v
+
+
+def _table(rows) -> np.ndarray:
+    return np.array([np.asarray(row, int) for row in rows], int).reshape(len(rows), -1)
+
+
+def moment_shift(force: Float[Array, "*b 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*b 6"]:
+    """A force vector given for the origin, for the point at `by` instead: `n - by × f`."""
+    moment, linear = force[..., :3], force[..., 3:]
+    return jnp.concatenate([moment - cross(by, linear), linear], axis=-1)
+
+
+def motion_shift(motion: Float[Array, "*b 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*b 6"]:
+    """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`."""
+    angular, linear = motion[..., :3], motion[..., 3:]
+    return jnp.concatenate([angular, linear - cross(by, angular)], axis=-1)

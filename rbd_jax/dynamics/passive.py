@@ -1,0 +1,25 @@
+"""What the joints do of themselves: viscous damping, Coulomb friction, springs."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..model import Model, difference
+from ..model._arguments import takes_sample
+
+
+#: The speed at which Coulomb friction reaches 71 % of its full size: rad/s or m/s.
+FRICTION_VELOCITY = 1e-2
+
+
+@takes_sample
+def passive_force(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`-d v - f v/√(v² + ε²) - k (q ⊖ q_rest)`: damping, Coulomb friction, springs.
+
+    Coulomb friction is smoothed over speeds of the size ε = `FRICTION_VELOCITY`, so that its derivative exists at rest; a
+    joint held by friction alone creeps.
+    """
+    sliding = v / jnp.sqrt(v**2 + FRICTION_VELOCITY**2)
+    displacement = difference(model, model.spring_reference, q)
+    return -model.damping * v - model.friction * sliding - model.stiffness * displacement

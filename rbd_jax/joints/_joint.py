@@ -1,0 +1,132 @@
+"""What a joint is: the protocol that every family implements, with defaults by automatic differentiation.
+
+A joint places its successor frame in its predecessor frame: `transform(q)`. All else follows from it. With velocity
+variables v on the tangent space of q, the relative velocity is `v_J = S(q) v + σ` and the relative acceleration
+`a_J = S v̇ + c_J + v_s × v_J` with `c_J = S̊ v + σ̊` (book eqs. 3.32 to 3.41), everything in successor coordinates. A new
+family needs `nv` and `transform` alone; it overrides the rest where a formula is cheaper or the manifold is not flat.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._array import matvec, transpose, unskew, vecmat
+from ..spatial import Transform
+
+
+class Joint(eqx.Module):
+    """A joint of `nv` freedoms whose configuration is a point `q` of a manifold stored in `nq` numbers.
+
+    Parameters (an axis, a pitch, control frames) are array fields and so differentiable leaves of the model. Methods
+    take one joint and one configuration; the library batches them.
+    """
+
+    #: Whether the joint moves by itself as time passes (see `Driven`).
+    rheonomic: ClassVar[bool] = False
+
+    @property
+    @abc.abstractmethod
+    def nv(self) -> int:
+        """The number of freedoms."""
+
+    @property
+    def nq(self) -> int:
+        """The length of the configuration; more than `nv` where the manifold has no global chart."""
+        return self.nv
+
+    @abc.abstractmethod
+    def transform(self, q: Float[Array, "nq"]) -> Transform:
+        """The successor frame, placed in the predecessor frame."""
+
+    def neutral(self) -> Float[Array, "nq"]:
+        """The configuration in which the joint is at rest in its own zero."""
+        return jnp.zeros(self.nq)
+
+    def integrate(self, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
+        """`q ⊕ dv`: where the constant velocity `dv` leads in unit time."""
+        return q + dv
+
+    def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        """`q1 ⊖ q0`: the velocity that leads from `q0` to `q1` in unit time; the inverse of `integrate`."""
+        return q1 - q0
+
+    def random(self, key: PRNGKeyArray) -> Float[Array, "nq"]:
+        """A configuration drawn from the whole range: angles in (-π, π), lengths in (-1, 1)."""
+        return jax.random.uniform(key, (self.nq,), minval=-1.0, maxval=1.0)
+
+    def motion_subspace(self, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
+        """S, with a column `[R⁻¹ dR; R⁻¹ dp]` for each direction of the tangent space, in successor coordinates."""
+        if self.nv == 0:
+            return jnp.zeros((6, 0), q.dtype)
+        here = self.transform(q)
+
+        def column(direction):
+            def along(step):
+                return self.transform(self.integrate(q, step * direction))
+
+            rate = jax.jvp(along, (jnp.zeros((), q.dtype),), (jnp.ones((), q.dtype),))[1]
+            return body_twist(here, rate)
+
+        return jax.vmap(column, out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
+
+    def subspace_rate(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6 nv"]:
+        """S̊: the rate of S, seen from the successor frame, while the joint moves at `v`."""
+        if self.nv == 0:
+            return jnp.zeros((6, 0), q.dtype)
+
+        def along(step):
+            return self.motion_subspace(self.integrate(q, step * v))
+
+        return jax.jvp(along, (jnp.zeros((), q.dtype),), (jnp.ones((), q.dtype),))[1]
+
+    def velocity_product(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
+        """`c_J = S̊ v` (+ σ̊), in successor coordinates."""
+        return matvec(self.subspace_rate(q, v), v)
+
+    def drift(self, q: Float[Array, "nq"]) -> Float[Array, "6"]:
+        """σ: the velocity the joint has of itself; zero unless it is `rheonomic`."""
+        return jnp.zeros(6, q.dtype)
+
+    def at_time(self, time: Float[Array, ""]) -> Joint:
+        """The joint as it is at that time; itself unless it is `rheonomic`."""
+        return self
+
+
+class ConstantSubspaceJoint(Joint):
+    """A joint whose motion subspace is the same in every configuration, so that `c_J` vanishes."""
+
+    @abc.abstractmethod
+    def columns(self) -> Float[Array, "6 nv"]:
+        """The constant S."""
+
+    def motion_subspace(self, q):
+        return self.columns().astype(q.dtype)
+
+    def subspace_rate(self, q, v):
+        return jnp.zeros((6, self.nv), q.dtype)
+
+    def velocity_product(self, q, v):
+        return jnp.zeros(6, q.dtype)
+
+
+def body_twist(frame: Transform, rate: Transform) -> Float[Array, "6"]:
+    """`[ω; v]` in the moving frame's own coordinates, from its placement and the rate of its placement."""
+    angular = unskew(jnp.matmul(transpose(frame.rotation), rate.rotation, precision="highest"))
+    return jnp.concatenate([angular, vecmat(rate.position, frame.rotation)])
+
+
+def unit_axis(axis, joint: str) -> Float[Array, "3"]:
+    """A direction as a unit vector; a zero or non-finite one is refused where it can be seen."""
+    axis = jnp.asarray(axis, jnp.result_type(float)) if not eqx.is_inexact_array(axis) else axis
+    if axis.shape != (3,):
+        raise ValueError(f"{joint}: axis has shape {axis.shape}, but an axis has three components")
+    length = jnp.sqrt(jnp.sum(axis**2))
+    if not isinstance(length, jax.core.Tracer) and not (jnp.isfinite(length) and length > 0):
+        raise ValueError(f"{joint}: axis {axis.tolist()} has no direction; give a finite, non-zero vector")
+    return axis / length

@@ -1,0 +1,18 @@
+"""The fixed joint: no freedom. It welds its body to the parent, and the dynamics see the two as one."""
+
+import jax.numpy as jnp
+
+from ..spatial import Transform
+from ._joint import ConstantSubspaceJoint
+
+
+class Fixed(ConstantSubspaceJoint):
+    """A weld."""
+
+    nv = 0
+
+    def transform(self, q):
+        return Transform.identity(q.dtype)
+
+    def columns(self):
+        return jnp.zeros((6, 0))

@@ -1,0 +1,24 @@
+"""The prismatic joint: one slide along a fixed axis (book table 4.1)."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..spatial import Transform
+from ._joint import ConstantSubspaceJoint, unit_axis
+
+
+class Prismatic(ConstantSubspaceJoint):
+    """A slide along `axis`. `q` is the distance."""
+
+    axis: Float[Array, "3"]
+
+    nv = 1
+
+    def __init__(self, axis=(0.0, 0.0, 1.0)):
+        self.axis = unit_axis(axis, "Prismatic")
+
+    def transform(self, q):
+        return Transform(jnp.eye(3, dtype=q.dtype), self.axis * q[0])
+
+    def columns(self):
+        return jnp.concatenate([jnp.zeros_like(self.axis), self.axis])[:, None]

@@ -1,0 +1,35 @@
+"""The revolute joint: one turn about a fixed axis (book table 4.1)."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import matmul, skew
+from ..spatial import Transform
+from ._joint import ConstantSubspaceJoint, unit_axis
+
+
+class Revolute(ConstantSubspaceJoint):
+    """A hinge about `axis`, through the origin of the joint frame. `q` is the angle."""
+
+    axis: Float[Array, "3"]
+
+    nv = 1
+
+    def __init__(self, axis=(0.0, 0.0, 1.0)):
+        self.axis = unit_axis(axis, "Revolute")
+
+    def transform(self, q):
+        return Transform(turn(self.axis, q[0]), jnp.zeros(3, q.dtype))
+
+    def columns(self):
+        return jnp.concatenate([self.axis, jnp.zeros_like(self.axis)])[:, None]
+
+    def random(self, key):
+        return jax.random.uniform(key, (1,), minval=-jnp.pi, maxval=jnp.pi)
+
+
+def turn(axis: Float[Array, "3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
+    """The rotation by `angle` about the unit vector `axis`: `1 + sin θ a× + (1 - cos θ) a×²` (Rodrigues)."""
+    a = skew(axis)
+    return jnp.eye(3, dtype=a.dtype) + jnp.sin(angle) * a + (1 - jnp.cos(angle)) * matmul(a, a)

@@ -1,0 +1,349 @@
+"""Building a model body by body, and taking one apart again.
+
+A `Body` is the description of one body and of the joint that hangs it; a `ModelBuilder` gathers them and `build` checks
+and lays them out as a `Model`. The loaders, and every function that edits a model, go through here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._array import floating
+from .._errors import ModelError, ModelWarning, suggest
+from ..joints import Fixed, Joint
+from ..spatial import Inertia, Transform
+from .model import Model
+from .topology import JointKind, Topology
+from .tree import Walk
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another: `q = multiplier q_leader + offset`."""
+
+    leader: str
+    multiplier: Any = 1.0
+    offset: Any = 0.0
+
+
+@dataclass(frozen=True)
+class Body:
+    """One body, the joint that hangs it on its parent, and what acts along that joint.
+
+    The per-freedom numbers are scalars or arrays of the joint's `nv` (`spring_reference`, `lower` and `upper`: `nq`).
+    """
+
+    name: str
+    parent: str
+    joint: Joint
+    placement: Transform
+    inertia: Inertia
+    joint_name: str
+    armature: Any = 0.0
+    damping: Any = 0.0
+    friction: Any = 0.0
+    stiffness: Any = 0.0
+    spring_reference: Any = None
+    lower: Any = -np.inf
+    upper: Any = np.inf
+    velocity_limit: Any = np.inf
+    effort_limit: Any = np.inf
+    mimic: Mimic | None = None
+
+
+#: The fields of a `Body` with one number for each freedom, and those with one for each coordinate.
+PER_FREEDOM = ("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit")
+PER_COORDINATE = ("spring_reference", "lower", "upper")
+
+
+class ModelBuilder:
+    """Collects bodies, parents first, and builds a `Model`."""
+
+    def __init__(self, gravity=(0.0, 0.0, -9.81), name: str = "model", walk: Walk = "auto"):
+        self.gravity = floating(gravity)
+        if self.gravity.shape != (3,):
+            raise ModelError(f"gravity has shape {self.gravity.shape}; it is a vector of three components")
+        self.name = name
+        self.walk: Walk = walk
+        self.bodies: list[Body] = []
+
+    def add_body(
+        self,
+        name: str,
+        parent: str = "world",
+        joint: Joint | None = None,
+        placement: Transform | None = None,
+        inertia: Inertia | None = None,
+        *,
+        joint_name: str | None = None,
+        **along_joint,
+    ) -> str:
+        """Hang a body on a parent that is already there, or on the world; returns its name.
+
+        **Arguments**
+
+        - `joint`: how it hangs; welded by default.
+        - `placement`: the joint frame in the parent's frame; the same frame by default.
+        - `inertia`: in the body's frame; none by default.
+        - `joint_name`: the body's name by default.
+        - `along_joint`: `armature`, `damping`, `friction`, `stiffness`, `spring_reference`, `lower`, `upper`,
+          `velocity_limit`, `effort_limit`, each a number or one for each freedom, and `mimic`, a `Mimic`.
+        """
+        unknown = set(along_joint) - {*PER_FREEDOM, *PER_COORDINATE, "mimic"}
+        if unknown:
+            word = sorted(unknown)[0]
+            raise TypeError(
+                f"add_body: unknown argument {word!r}{suggest(word, [*PER_FREEDOM, *PER_COORDINATE, 'mimic'])}"
+            )
+        joint = Fixed() if joint is None else joint
+        if not isinstance(joint, Joint):
+            raise ModelError(f"body {name!r}: joint is a {type(joint).__name__}; it must be an instance of rbd.joints.Joint")
+        body = Body(
+            name,
+            parent,
+            joint,
+            Transform.identity() if placement is None else placement,
+            Inertia.zero() if inertia is None else inertia,
+            name if joint_name is None else joint_name,
+            **along_joint,
+        )
+        self.add(body)
+        return name
+
+    def add(self, body: Body) -> None:
+        """Hang a described body."""
+        known = {other.name for other in self.bodies}
+        if body.name == "world" or body.name in known:
+            raise ModelError(f"body {body.name!r}: the name is taken; every body needs a name of its own")
+        if body.joint_name in {other.joint_name for other in self.bodies}:
+            raise ModelError(
+                f"joint {body.joint_name!r} (of body {body.name!r}): the name is taken; every joint needs its own"
+            )
+        if body.parent != "world" and body.parent not in known:
+            raise ModelError(
+                f"body {body.name!r}: no body {body.parent!r} to hang it on{suggest(body.parent, known)} "
+                "(a parent must be added before its children, and the root hangs on 'world')"
+            )
+        _check_numbers(body)
+        self.bodies.append(body)
+
+    def build(self, strict: bool = False) -> Model:
+        """The model. Inertias that no real body has give one warning that names the bodies, or an error if `strict`."""
+        report_inertias(self.name, self.bodies, strict)
+        bodies = _resolve_mimics(self.bodies)
+        dtype = jnp.result_type(self.gravity)
+        groups: dict[Any, list[int]] = {}
+        for index, body in enumerate(bodies):
+            leaves, structure = jax.tree.flatten(body.joint)
+            groups.setdefault((structure, tuple(np.shape(leaf) for leaf in leaves)), []).append(index)
+        names = {body.name: index for index, body in enumerate(bodies)}
+        joint_names = {body.joint_name: index for index, body in enumerate(bodies)}
+        topology = Topology(
+            name=self.name,
+            body_names=tuple(names),
+            joint_names=tuple(joint_names),
+            parents=tuple(names.get(body.parent, -1) for body in bodies),
+            kinds=tuple(_kind(bodies[members[0]].joint, members) for members in groups.values()),
+            leaders=tuple(joint_names[body.mimic.leader] if body.mimic else -1 for body in bodies),
+            walk=self.walk,
+        )
+        own = [body for body in bodies if body.mimic is None]
+        followers = [body.mimic for body in bodies if body.mimic is not None]
+        stacked = {
+            name: _concatenate([_spread(body, name) for body in own], dtype)
+            for name in (*PER_FREEDOM, *PER_COORDINATE)
+        }
+        return Model(
+            gravity=self.gravity,
+            placements=_stack([body.placement for body in bodies], Transform.identity(), dtype),
+            inertias=_stack([body.inertia for body in bodies], Inertia.zero(), dtype),
+            joints=tuple(
+                _stack([bodies[index].joint for index in members], None, dtype) for members in groups.values()
+            ),
+            mimic_multiplier=_concatenate([jnp.atleast_1d(floating(m.multiplier)) for m in followers], dtype),
+            mimic_offset=_concatenate([jnp.atleast_1d(floating(m.offset)) for m in followers], dtype),
+            topology=topology,
+            **stacked,
+        )
+
+    @staticmethod
+    def from_model(model: Model) -> ModelBuilder:
+        """The descriptions that `model` was built of."""
+        builder = ModelBuilder(model.gravity, model.name, model.topology.walk)
+        builder.bodies = describe(model)
+        return builder
+
+
+def describe(model: Model) -> list[Body]:
+    """The bodies of a model, one by one: the inverse of `ModelBuilder.build`."""
+    topology, bodies = model.topology, []
+    followers = topology.followers.tolist()
+    for index in range(model.nb):
+        along: dict[str, Any] = {}
+        if topology.follows[index]:
+            place = followers.index(index)
+            along["mimic"] = Mimic(
+                model.joint_names[topology.leaders[index]],
+                model.mimic_multiplier[place],
+                model.mimic_offset[place],
+            )
+        else:
+            along |= {name: getattr(model, name)[model.v_slice(index)] for name in PER_FREEDOM}
+            along |= {name: getattr(model, name)[model.q_slice(index)] for name in PER_COORDINATE}
+        parent = topology.parents[index]
+        bodies.append(
+            Body(
+                model.body_names[index],
+                model.body_names[parent] if parent >= 0 else "world",
+                model.joint(index),
+                model.placements[index],
+                model.inertias[index],
+                model.joint_names[index],
+                **along,
+            )
+        )
+    return bodies
+
+
+def report_inertias(name: str, bodies: Sequence[Body], strict: bool) -> None:
+    """One warning (or error, if `strict`) that names the bodies whose inertia no real body can have, and why."""
+    faults = {body.name: fault for body in bodies if (fault := inertia_fault(body.inertia))}
+    if not faults:
+        return
+    listed = "; ".join(f"{body!r}: {fault}" for body, fault in faults.items())
+    message = f"model {name!r} has inertias that are not physical: {listed}"
+    if strict:
+        raise ModelError(f"{message}. Correct them, or load with strict=False to take them as they are")
+    warnings.warn(f"{message}. They are used as they are", ModelWarning, stacklevel=3)
+
+
+def inertia_fault(inertia: Inertia) -> str | None:
+    """Why no real body can have this inertia, or None. Massless and traced ones are let pass."""
+    if _traced(inertia):
+        return None
+    mass, moments = float(inertia.mass), np.linalg.eigvalsh(np.asarray(inertia.rotational_com, float))
+    size = np.abs(moments).max()
+    if mass == 0:
+        return f"rotational inertia {size:.3g} without mass" if size > 0 else None
+    slack = 1e-6 * size
+    if moments[0] < -slack:
+        return f"the rotational inertia has the negative principal moment {moments[0]:.3g}"
+    if moments[2] > moments[0] + moments[1] + slack:
+        a, b, c = moments
+        return f"the principal moments {a:.3g}, {b:.3g}, {c:.3g} break the triangle inequality"
+    return None
+
+
+def _check_numbers(body: Body) -> None:
+    numbers: dict[str, Any] = {"placement": body.placement, "inertia": body.inertia, "joint": body.joint}
+    numbers |= {name: getattr(body, name) for name in PER_FREEDOM if "limit" not in name}
+    for name, value in numbers.items():
+        leaves = [leaf for leaf in jax.tree.leaves(value) if not isinstance(leaf, jax.core.Tracer)]
+        if not all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves):
+            raise ModelError(f"body {body.name!r}: its {name} has a number that is not finite")
+    if not _traced(body.inertia) and float(body.inertia.mass) < 0:
+        raise ModelError(f"body {body.name!r}: its mass is {float(body.inertia.mass):g}; a mass is positive or zero")
+    for name in (*PER_FREEDOM, *PER_COORDINATE):
+        _spread(body, name)
+
+
+def _spread(body: Body, name: str):
+    """A per-freedom or per-coordinate field of a body as an array of the joint's size."""
+    size = body.joint.nv if name in PER_FREEDOM else body.joint.nq
+    value = getattr(body, name)
+    value = floating(body.joint.neutral() if value is None else value)
+    if value.ndim == 0:
+        return jnp.full(size, value)
+    if value.shape != (size,):
+        raise ModelError(
+            f"joint {body.joint_name!r}: {name} has shape {value.shape}, but the joint has "
+            f"{'nv' if name in PER_FREEDOM else 'nq'} = {size}"
+        )
+    return value
+
+
+def _resolve_mimics(bodies: list[Body]) -> list[Body]:
+    """Let every follower follow a joint that leads, and hand what acts along it over to its leader.
+
+    Damping, armature and stiffness act on the leader through the multiplier squared, Coulomb friction through its size.
+    The leader's limits shrink to what the follower's allow.
+    """
+    by_joint = {body.joint_name: index for index, body in enumerate(bodies)}
+    resolved = list(bodies)
+    for index, body in enumerate(bodies):
+        if body.mimic is None:
+            continue
+        leader, factor, offset, seen = body.mimic.leader, body.mimic.multiplier, body.mimic.offset, {body.joint_name}
+        while True:
+            if leader not in by_joint:
+                raise ModelError(
+                    f"joint {body.joint_name!r} mimics {leader!r}, which is no joint{suggest(leader, by_joint)}"
+                )
+            if leader in seen:
+                raise ModelError(f"joint {body.joint_name!r} mimics itself, by way of {leader!r}")
+            above = bodies[by_joint[leader]].mimic
+            if above is None:
+                break
+            seen.add(leader)
+            leader, factor, offset = above.leader, factor * above.multiplier, factor * above.offset + offset
+        for end in (body, bodies[by_joint[leader]]):
+            if (end.joint.nq, end.joint.nv) != (1, 1):
+                raise ModelError(
+                    f"joint {body.joint_name!r} mimics {leader!r}, but joint {end.joint_name!r} has "
+                    f"{end.joint.nv} freedoms; only joints with one can be coupled"
+                )
+        resolved[index] = replace(body, mimic=Mimic(leader, factor, offset))
+        resolved[by_joint[leader]] = _absorb(resolved[by_joint[leader]], body, factor, offset)
+    return resolved
+
+
+def _absorb(leader: Body, follower: Body, factor, offset) -> Body:
+    def first(body, name):
+        return _spread(body, name)[0]
+
+    square = factor * factor
+    lower, upper = first(follower, "lower") - offset, first(follower, "upper") - offset
+    factor = jnp.asarray(factor, lower.dtype)
+    ends = jnp.where(factor == 0, jnp.array([-jnp.inf, jnp.inf], lower.dtype), jnp.stack([lower, upper]) / factor)
+    stiffness = first(leader, "stiffness") + square * first(follower, "stiffness")
+    rest = (first(follower, "spring_reference") - offset) * factor
+    pull = first(leader, "stiffness") * first(leader, "spring_reference") + first(follower, "stiffness") * rest
+    reference = jnp.where(stiffness > 0, pull / jnp.where(stiffness > 0, stiffness, 1), first(leader, "spring_reference"))
+    return replace(
+        leader,
+        armature=first(leader, "armature") + square * first(follower, "armature"),
+        damping=first(leader, "damping") + square * first(follower, "damping"),
+        friction=first(leader, "friction") + jnp.abs(factor) * first(follower, "friction"),
+        stiffness=stiffness,
+        spring_reference=reference,
+        lower=jnp.maximum(first(leader, "lower"), jnp.min(ends)),
+        upper=jnp.minimum(first(leader, "upper"), jnp.max(ends)),
+    )
+
+
+def _kind(joint: Joint, members: list[int]) -> JointKind:
+    return JointKind(joint.nq, joint.nv, isinstance(joint, Fixed), joint.rheonomic, tuple(members))
+
+
+def _stack(items: list, empty, dtype):
+    """Equal PyTrees as one with a leading axis, in the model's precision."""
+    if not items:
+        return jax.tree.map(lambda leaf: jnp.zeros((0, *leaf.shape), dtype), empty)
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves]), *items)
+
+
+def _concatenate(parts: list, dtype):
+    return jnp.concatenate([jnp.zeros(0, dtype), *[part.astype(dtype) for part in parts]])
+
+
+def _traced(tree) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+

@@ -1,0 +1,42 @@
+"""The tree of a model as text."""
+
+import jax
+import numpy as np
+
+from .model import Model
+
+
+def draw(model: Model) -> str:
+    """The model's name and sizes, then a line for each body: its joint, freedoms and mass, indented by the tree."""
+    topology = model.topology
+    lines = [f"{model.name}: {model.nb} bodies, nq = {model.nq}, nv = {model.nv}"]
+    children: dict[int, list[int]] = {}
+    for body, parent in enumerate(topology.parents):
+        children.setdefault(parent, []).append(body)
+    # Depth first with a stack of our own: a long chain is deeper than Python's recursion.
+    stack = [(body, "", body == children[-1][-1]) for body in reversed(children.get(-1, []))]
+    while stack:
+        body, indent, last = stack.pop()
+        lines.append(f"{indent}{'└─' if last else '├─'} {_describe(model, body)}")
+        below = children.get(body, [])
+        deeper = indent + ("   " if last else "│  ")
+        stack += [(child, deeper, child == below[-1]) for child in reversed(below)]
+    return "\n".join(lines)
+
+
+def _describe(model: Model, body: int) -> str:
+    topology = model.topology
+    kind = topology.kind_of[body][0]
+    family = type(model.joints[kind]).__name__
+    name = model.body_names[body]
+    joint = model.joint_names[body]
+    text = name if joint == name else f"{name} ({joint})"
+    text += f"  {family}"
+    if topology.follows[body]:
+        text += f", mimics {model.joint_names[topology.leaders[body]]}"
+    elif topology.joint_nv[body]:
+        text += f" v[{topology.v_offsets[body]}:{topology.v_offsets[body + 1]}]"
+    mass = model.inertias.mass
+    if isinstance(mass, jax.Array) and not isinstance(mass, jax.core.Tracer) and np.ndim(mass) == 1:
+        text += f", {float(mass[body]):.4g} kg" if mass[body] else ", massless"
+    return text

@@ -1,0 +1,77 @@
+"""A model seen without its welds: each mover with all that is welded to it, as one body.
+
+A welded body never moves against its carrier, so the recursions need not visit it. What is computed here depends on the
+model alone and not on its state; inside a loop over samples the compiler does it once.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._array import matmul
+from ..spatial import Inertia, Transform
+from .model import Model
+from .topology import gather
+
+
+def weld_frames(model: Model) -> Transform:
+    """Each body's frame in the frame of the mover that carries it (or of the world): (nb,). A mover's is the identity."""
+    topology = model.topology
+    rows, row_of = [_identity(model)], np.zeros(model.nb + 1, int)  # entry nb, also index -1, is the world
+    pending = np.flatnonzero(topology.fixed)
+    known = 1
+    depth = np.zeros(model.nb + 1, int)
+    for body in pending:
+        depth[body] = depth[topology.parents[body]] + 1
+    for level in range(1, depth.max() + 1):
+        bodies = np.flatnonzero(depth[:-1] == level)
+        above = _join(rows)[row_of[np.array(topology.parents)[bodies]]]
+        rows.append(above @ model.placements[bodies])
+        row_of[bodies] = known + np.arange(len(bodies))
+        known += len(bodies)
+    return _join(rows)[row_of[:-1]]
+
+
+def mover_placements(model: Model) -> Transform:
+    """The joint frame of each mover, in the frame of the mover above it."""
+    topology = model.topology
+    own = Transform(
+        gather(model.placements.rotation, topology.movers), gather(model.placements.position, topology.movers)
+    )
+    if not topology.fixed.any():
+        return own
+    frames = weld_frames(model)
+    parents = np.array(topology.parents)[topology.movers]
+    world = _identity(model)
+    above = Transform(
+        jnp.concatenate([frames.rotation, world.rotation])[parents],
+        jnp.concatenate([frames.position, world.position])[parents],
+    )
+    return above @ own
+
+
+def mover_inertias(model: Model) -> Inertia:
+    """The inertia of each mover and all that is welded to it, in the mover's frame."""
+    topology = model.topology
+    if not topology.fixed.any():
+        return model.inertias
+    parameters = model.inertias.placed(weld_frames(model)).parameters
+    return Inertia.from_parameters(sum_by_mover(model, parameters))
+
+
+def sum_by_mover(model: Model, x):
+    """Sum the rows of `x`, one for each body, over what each mover carries; what is welded to the world drops out."""
+    topology = model.topology
+    if not topology.fixed.any():
+        return x
+    carried = topology.carriers[None, :] == np.arange(len(topology.movers))[:, None]
+    return matmul(jnp.asarray(carried, x.dtype), x)
+
+
+def _identity(model: Model) -> Transform:
+    return Transform(jnp.eye(3, dtype=model.dtype)[None], jnp.zeros((1, 3), model.dtype))
+
+
+def _join(rows: list[Transform]) -> Transform:
+    return Transform(
+        jnp.concatenate([row.rotation for row in rows]), jnp.concatenate([row.position for row in rows])
+    )

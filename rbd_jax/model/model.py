@@ -1,0 +1,124 @@
+"""The model: a PyTree whose leaves are all the numbers of a mechanism, and whose structure is its topology."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..joints import Joint
+from ..spatial import Inertia, Transform
+from .topology import Topology
+
+
+class Model(eqx.Module):
+    """A mechanism of rigid bodies in a tree, each hung on its parent by a joint.
+
+    Every field but the topology is an array and a leaf: differentiate with respect to it, batch over it with `vmap`,
+    replace it with `equinox.tree_at`. Made by `rbd.load`, `rbd.load_urdf`, `rbd.load_mjcf` or a `ModelBuilder`.
+
+    - `gravity`: the acceleration of free fall, in the world.
+    - `placements`: the joint frame of each body, in its parent's frame.
+    - `inertias`: of each body, in its own frame.
+    - `joints`: the joints, equal ones stacked in a group.
+    - `armature`: inertia added to each freedom (rotors seen through their gears).
+    - `damping`, `friction`: viscous coefficient and Coulomb force of each freedom.
+    - `stiffness`, `spring_reference`: of the spring at each freedom, and the configuration in which it rests.
+    - `lower`, `upper`: position limits, for each entry of q; infinite where there is none.
+    - `velocity_limit`, `effort_limit`: for each freedom.
+    - `mimic_multiplier`, `mimic_offset`: `q_follower = multiplier q_leader + offset`, for each joint that mimics another.
+    """
+
+    gravity: Float[Array, "3"]
+    placements: Transform
+    inertias: Inertia
+    joints: tuple[Joint, ...]
+    armature: Float[Array, "nv"]
+    damping: Float[Array, "nv"]
+    friction: Float[Array, "nv"]
+    stiffness: Float[Array, "nv"]
+    spring_reference: Float[Array, "nq"]
+    lower: Float[Array, "nq"]
+    upper: Float[Array, "nq"]
+    velocity_limit: Float[Array, "nv"]
+    effort_limit: Float[Array, "nv"]
+    mimic_multiplier: Float[Array, "followers"]
+    mimic_offset: Float[Array, "followers"]
+    topology: Topology = eqx.field(static=True)
+
+    @property
+    def name(self) -> str:
+        return self.topology.name
+
+    @property
+    def nq(self) -> int:
+        """The length of a configuration."""
+        return self.topology.nq
+
+    @property
+    def nv(self) -> int:
+        """The number of freedoms."""
+        return self.topology.nv
+
+    @property
+    def nb(self) -> int:
+        """The number of bodies, the world not counted."""
+        return self.topology.nb
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        return self.topology.body_names
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The name of the joint that hangs each body."""
+        return self.topology.joint_names
+
+    @property
+    def dtype(self):
+        """The precision of the model's numbers."""
+        return self.gravity.dtype
+
+    def body_index(self, body: str | int) -> int:
+        """The index of a body in every array over bodies."""
+        return self.topology.body_index(body)
+
+    def q_slice(self, joint: str | int) -> slice:
+        """The entries of q that belong to a joint."""
+        return self._own_slice(joint, self.topology.q_offsets)
+
+    def v_slice(self, joint: str | int) -> slice:
+        """The entries of v, a and tau that belong to a joint."""
+        return self._own_slice(joint, self.topology.v_offsets)
+
+    def _own_slice(self, joint, offsets):
+        body = self.topology.joint_index(joint)
+        if self.topology.follows[body]:
+            leader = self.joint_names[self.topology.leaders[body]]
+            raise ValueError(
+                f"joint {self.joint_names[body]!r} has no coordinates of its own: it mimics {leader!r}"
+            )
+        return slice(int(offsets[body]), int(offsets[body + 1]))
+
+    def joint(self, joint: str | int) -> Joint:
+        """One joint by its name or its body's index, with its own parameters."""
+        kind, place = self.topology.kind_of[self.topology.joint_index(joint)]
+        return jax.tree.map(lambda leaf: leaf[place], self.joints[kind])
+
+    def joint_configurations(self, q: Float[Array, "nq"]) -> Float[Array, "joint_nq"]:
+        """q with the coordinates of the joints that mimic others appended."""
+        if not len(self.topology.followers):
+            return q
+        return jnp.concatenate([q, self.mimic_multiplier * q[self.topology.leader_q] + self.mimic_offset])
+
+    def joint_velocities(self, v: Float[Array, "nv"]) -> Float[Array, "joint_nv"]:
+        """v (or an acceleration) with the entries of the joints that mimic others appended."""
+        if not len(self.topology.followers):
+            return v
+        return jnp.concatenate([v, self.mimic_multiplier * v[self.topology.leader_v]])
+
+    def __repr__(self) -> str:
+        from .drawing import draw
+
+        return draw(self)

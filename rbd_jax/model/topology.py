@@ -1,0 +1,253 @@
+"""What of a model never changes: names, who hangs on whom, which coordinates belong to which joint.
+
+A `Topology` is static under `jit`. It is numbers and names only, with the index tables that the algorithms need worked
+out once. Three countings meet here:
+
+- *bodies*, each with the joint that hangs it on its parent, in the order of the model;
+- *movers*, the bodies whose joint can move: a welded body is a part of the mover that carries it;
+- *columns*, the single freedoms of the movers in tree order (the book's expanded parent array). A joint that moves by
+  itself but has no freedom owns one column that moves nothing.
+
+A joint that mimics another has columns but no coordinates: its q and v are its leader's, scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._errors import UnknownNameError, suggest
+from .tree import Tree, Walk
+
+
+@dataclass(frozen=True)
+class JointKind:
+    """One group of equal joints: the sizes they share, and the bodies they hang, in order."""
+
+    nq: int
+    nv: int
+    fixed: bool
+    rheonomic: bool
+    bodies: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """The static part of a model. `leaders[b]` is the body whose joint the joint of body b mimics, or -1."""
+
+    name: str
+    body_names: tuple[str, ...]
+    joint_names: tuple[str, ...]
+    parents: tuple[int, ...]
+    kinds: tuple[JointKind, ...]
+    leaders: tuple[int, ...]
+    walk: Walk = "auto"
+
+    @cached_property
+    def _content(self) -> tuple:
+        fields = (self.name, self.body_names, self.joint_names, self.parents, self.kinds, self.leaders, self.walk)
+        return hash(fields), fields
+
+    def __eq__(self, other) -> bool:
+        return self is other or (isinstance(other, Topology) and self._content == other._content)
+
+    def __hash__(self) -> int:
+        return self._content[0]
+
+    @property
+    def nb(self) -> int:
+        """The number of bodies."""
+        return len(self.parents)
+
+    @cached_property
+    def kind_of(self) -> np.ndarray:
+        """The group of each body's joint, and its place there: (nb, 2)."""
+        table = np.zeros((self.nb, 2), int)
+        for kind, group in enumerate(self.kinds):
+            for place, body in enumerate(group.bodies):
+                table[body] = kind, place
+        return table
+
+    @cached_property
+    def joint_nq(self) -> np.ndarray:
+        return np.array([self.kinds[kind].nq for kind, _ in self.kind_of], int)
+
+    @cached_property
+    def joint_nv(self) -> np.ndarray:
+        return np.array([self.kinds[kind].nv for kind, _ in self.kind_of], int)
+
+    @cached_property
+    def follows(self) -> np.ndarray:
+        """Which bodies' joints mimic another."""
+        return np.array(self.leaders, int) >= 0
+
+    @cached_property
+    def q_offsets(self) -> np.ndarray:
+        """Where each joint's coordinates begin in q, and their end: (nb + 1,)."""
+        return np.concatenate([[0], np.cumsum(np.where(self.follows, 0, self.joint_nq))]).astype(int)
+
+    @cached_property
+    def v_offsets(self) -> np.ndarray:
+        """Where each joint's coordinates begin in v, and their end: (nb + 1,)."""
+        return np.concatenate([[0], np.cumsum(np.where(self.follows, 0, self.joint_nv))]).astype(int)
+
+    @property
+    def nq(self) -> int:
+        return int(self.q_offsets[-1])
+
+    @property
+    def nv(self) -> int:
+        return int(self.v_offsets[-1])
+
+    # Followers: their coordinates come after all others, in the order of their bodies.
+
+    @cached_property
+    def followers(self) -> np.ndarray:
+        """The bodies whose joints mimic another."""
+        return np.flatnonzero(self.follows)
+
+    @cached_property
+    def leader_q(self) -> np.ndarray:
+        """For each follower, the entry of q that it follows."""
+        return self.q_offsets[np.array(self.leaders, int)[self.followers]]
+
+    @cached_property
+    def leader_v(self) -> np.ndarray:
+        """For each follower, the entry of v that it follows."""
+        return self.v_offsets[np.array(self.leaders, int)[self.followers]]
+
+    def joint_q(self, body: int) -> np.ndarray:
+        """The entries of `[q, coordinates of the followers]` that are those of a body's joint."""
+        return self._entries(body, self.q_offsets, self.joint_nq, self.nq)
+
+    def joint_v(self, body: int) -> np.ndarray:
+        """The entries of `[v, velocities of the followers]` that are those of a body's joint."""
+        return self._entries(body, self.v_offsets, self.joint_nv, self.nv)
+
+    def _entries(self, body, offsets, sizes, own):
+        start = own + int(np.searchsorted(self.followers, body)) if self.follows[body] else offsets[body]
+        return start + np.arange(sizes[body])
+
+    # Movers: what the recursions over bodies walk.
+
+    @cached_property
+    def fixed(self) -> np.ndarray:
+        """Which bodies are welded to their parents."""
+        return np.array([self.kinds[kind].fixed for kind, _ in self.kind_of], bool)
+
+    @cached_property
+    def movers(self) -> np.ndarray:
+        """The bodies whose joint can move."""
+        return np.flatnonzero(~self.fixed)
+
+    @cached_property
+    def carriers(self) -> np.ndarray:
+        """For each body the mover that carries it, as an index into `movers`; -1 where the world does."""
+        carriers = np.full(self.nb, -1)
+        for body, parent in enumerate(self.parents):
+            if not self.fixed[body]:
+                carriers[body] = np.searchsorted(self.movers, body)
+            elif parent >= 0:
+                carriers[body] = carriers[parent]
+        return carriers
+
+    @cached_property
+    def mover_tree(self) -> Tree:
+        """The tree of the movers."""
+        parents = [self.parents[body] for body in self.movers]
+        return Tree([self.carriers[parent] if parent >= 0 else -1 for parent in parents], self.walk)
+
+    # Columns: what the recursions over freedoms walk.
+
+    @cached_property
+    def mover_columns(self) -> np.ndarray:
+        """The number of columns of each mover: its freedoms, and one for a mover without any."""
+        return np.maximum(self.joint_nv[self.movers], 1)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree of the columns."""
+        return self.mover_tree.expanded(self.mover_columns.tolist())
+
+    @cached_property
+    def column_mover(self) -> np.ndarray:
+        """The mover that each column belongs to."""
+        return np.repeat(np.arange(len(self.movers)), self.mover_columns)
+
+    @cached_property
+    def last_column(self) -> np.ndarray:
+        """The column of each mover at which its body sits: its last."""
+        return np.cumsum(self.mover_columns) - 1
+
+    @cached_property
+    def column_parent(self) -> np.ndarray:
+        """The column above the first one of each mover, -1 for a root."""
+        parents = np.asarray(self.mover_tree.parents, int)
+        return np.where(parents >= 0, self.last_column[parents], -1) if len(parents) else parents
+
+    @cached_property
+    def column_v(self) -> np.ndarray:
+        """For each column its entry of `[v, velocities of the followers, 0]`."""
+        idle = self.nv + len(self.followers)
+        entries = [self.joint_v(body) if self.joint_nv[body] else [idle] for body in self.movers]
+        return np.concatenate([*entries, np.zeros(0, int)]).astype(int)
+
+    @cached_property
+    def v_column(self) -> np.ndarray:
+        """For each entry of `[v, velocities of the followers]` its column."""
+        real = np.flatnonzero(self.column_v < self.nv + len(self.followers))
+        return real[np.argsort(self.column_v[real])]
+
+    @cached_property
+    def columns_are_v(self) -> bool:
+        """Whether column i is simply entry i of v."""
+        return np.array_equal(self.column_v, np.arange(self.nv))
+
+    @cached_property
+    def idle(self) -> np.ndarray:
+        """The columns that move nothing."""
+        return self.column_v == self.nv + len(self.followers)
+
+    @property
+    def rheonomic(self) -> bool:
+        """Whether some joint moves by itself as time passes."""
+        return any(kind.rheonomic for kind in self.kinds)
+
+    # Names.
+
+    def body_index(self, body: str | int) -> int:
+        """The index of a body, by its name or already an index."""
+        if isinstance(body, str):
+            if body not in self._body_numbers:
+                raise UnknownNameError(f"model {self.name!r} has no body {body!r}{suggest(body, self.body_names)}")
+            return self._body_numbers[body]
+        if not 0 <= int(body) < self.nb:
+            raise UnknownNameError(f"model {self.name!r} has no body number {body}: it has {self.nb} bodies, from 0")
+        return int(body)
+
+    def joint_index(self, joint: str | int) -> int:
+        """The index of the body that a joint hangs, by the joint's name or already an index."""
+        if isinstance(joint, str):
+            if joint not in self._joint_numbers:
+                raise UnknownNameError(
+                    f"model {self.name!r} has no joint {joint!r}{suggest(joint, self.joint_names)}"
+                )
+            return self._joint_numbers[joint]
+        return self.body_index(joint)
+
+    @cached_property
+    def _body_numbers(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.body_names)}
+
+    @cached_property
+    def _joint_numbers(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.joint_names)}
+
+
+def gather(x, order: Sequence[int] | np.ndarray):
+    """The rows of `x` in a known order; `x` itself where that is already its order."""
+    order = np.asarray(order, int)
+    return x if np.array_equal(order, np.arange(x.shape[0])) else x[order]

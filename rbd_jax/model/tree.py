@@ -1,0 +1,258 @@
+"""The kinematic tree and the two ways to walk it: `down`, root to leaves, and `up`, leaves to root.
+
+Every recursion of the library is one of the two. They alone know about parents, order, loops and levels, and they
+alone choose how to walk: one node after the other (`"scan"`, one small compiled loop, the fastest on a CPU) or one
+depth after the other (`"levels"`, all nodes of a depth at once, the fewest kernels on a GPU). Values may be any PyTree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+#: How a tree is walked; `"auto"` picks by backend and depth.
+Walk = Literal["auto", "scan", "levels"]
+
+#: Trees deeper than this are scanned on every backend: the code of a walk by levels grows with the depth.
+DEEPEST_LEVEL_WALK = 64
+
+
+class Tree:
+    """A rooted forest of `size` nodes, numbered so that a parent comes before its children; -1 is the root's parent.
+
+    Immutable and hashable: it is a static part of a model.
+    """
+
+    def __init__(self, parents: Sequence[int], walk: Walk = "auto"):
+        self.parents = tuple(int(parent) for parent in parents)
+        self.walk = walk
+        for node, parent in enumerate(self.parents):
+            if not -1 <= parent < node:
+                raise ValueError(f"node {node} has the parent {parent}: a parent must come before its children")
+        if walk not in ("auto", "scan", "levels"):
+            raise ValueError(f"walk is {walk!r}; it is one of 'auto', 'scan', 'levels'")
+
+    def __eq__(self, other) -> bool:
+        return self is other or (
+            isinstance(other, Tree) and self.parents == other.parents and self.walk == other.walk
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.parents, self.walk))
+
+    def __repr__(self) -> str:
+        return f"Tree({list(self.parents)})"
+
+    @property
+    def size(self) -> int:
+        return len(self.parents)
+
+    @cached_property
+    def depths(self) -> np.ndarray:
+        """The number of edges between each node and its root."""
+        depths = np.zeros(self.size, int)
+        for node, parent in enumerate(self.parents):
+            depths[node] = depths[parent] + 1 if parent >= 0 else 0
+        return depths
+
+    @cached_property
+    def roots(self) -> np.ndarray:
+        """The root above each node."""
+        roots = np.arange(self.size)
+        for node, parent in enumerate(self.parents):
+            roots[node] = roots[parent] if parent >= 0 else node
+        return roots
+
+    @cached_property
+    def supports(self) -> np.ndarray:
+        """The ancestor mask: `supports[i, j]` where j lies on the path from i to its root, i included (book's κ)."""
+        mask = np.eye(self.size, dtype=bool)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                mask[node] |= mask[parent]
+        return mask
+
+    @cached_property
+    def levels(self) -> list[np.ndarray]:
+        """The nodes of each depth."""
+        return [np.flatnonzero(self.depths == depth) for depth in range(self.depths.max(initial=-1) + 1)]
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each node is the parent of the next."""
+        return self.parents == tuple(range(-1, self.size - 1))
+
+    def expanded(self, freedoms: Sequence[int]) -> Tree:
+        """The tree of single freedoms: a node with k of them becomes a row of k nodes (book table 6.4, λ')."""
+        parents, last = [], []
+        for parent, count in zip(self.parents, freedoms, strict=True):
+            above = last[parent] if parent >= 0 else -1
+            for _ in range(count):
+                parents.append(above)
+                above = len(parents) - 1
+            last.append(above)
+        return Tree(parents, self.walk)
+
+    def down(self, step: Callable[[Any, Any], tuple[Any, Any]], root: Any, inputs: Any) -> tuple[Any, Any]:
+        """Root to leaves: `value, output = step(value of the parent, inputs of the node)` at every node.
+
+        `root` is the value above the roots, `inputs` has a leading axis of nodes, and so have the returned values and
+        outputs.
+        """
+        if self.size == 0:
+            return _empty(step, root, inputs)
+        return self._down_levels(step, root, inputs) if self._by_levels else self._down_scan(step, root, inputs)
+
+    def up(self, step: Callable[[Any, Any], tuple[Any, Any]], leaf: Any, inputs: Any) -> tuple[Any, Any]:
+        """Leaves to root: `value, output = step(sum of the values of the children, inputs of the node)` at every node.
+
+        `leaf` is the sum over no children: a zero. Returns the sum of the roots' values, and the outputs with a leading
+        axis of nodes.
+        """
+        if self.size == 0:
+            return leaf, _empty(step, leaf, inputs)[1]
+        return self._up_levels(step, leaf, inputs) if self._by_levels else self._up_scan(step, leaf, inputs)
+
+    def path_sum(self, x: Any) -> Any:
+        """The sum over each node and its ancestors."""
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), x)
+        return self.down(lambda parent, own: (jax.tree.map(jnp.add, parent, own), ()), zero, x)[0]
+
+    def subtree_sum(self, x: Any) -> Any:
+        """The sum over each node and its descendants."""
+
+        def step(children, own):
+            total = jax.tree.map(jnp.add, children, own)
+            return total, total
+
+        return self.up(step, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), x), x)[1]
+
+    @property
+    def _by_levels(self) -> bool:
+        if self.walk == "auto":
+            return jax.default_backend() != "cpu" and len(self.levels) <= DEEPEST_LEVEL_WALK
+        return self.walk == "levels"
+
+    def _down_scan(self, step, root, inputs):
+        if self.is_chain:
+
+            def link(value, own):
+                value, output = step(value, own)
+                return value, (value, output)
+
+            return lax.scan(link, root, inputs)[1]
+
+        # The values above each node wait in one buffer, the root's in row 0. A row is written once, by a slice update
+        # rather than a scatter, so that the compiler keeps the loop in one piece.
+        buffer = jax.tree.map(lambda r: jnp.zeros((self.size + 1, *r.shape), r.dtype).at[:1].set(r[None]), root)
+
+        def visit(buffer, node):
+            index, parent, own = node
+            value, output = step(_read(buffer, parent), own)
+            return _write(buffer, index, value), output
+
+        buffer, outputs = lax.scan(visit, buffer, (self._rows, self._parent_rows, inputs))
+        return jax.tree.map(lambda rows: rows[1:], buffer), outputs
+
+    def _up_scan(self, step, leaf, inputs):
+        if self.is_chain:
+            return lax.scan(step, leaf, inputs, reverse=True)
+
+        buffer = jax.tree.map(lambda zero: jnp.zeros((self.size + 1, *zero.shape), zero.dtype), leaf)
+
+        def visit(buffer, node):
+            index, parent, own = node
+            value, output = step(_read(buffer, index), own)
+            total = jax.tree.map(jnp.add, _read(buffer, parent), value)
+            return _write(buffer, parent, total), output
+
+        buffer, outputs = lax.scan(visit, buffer, (self._rows, self._parent_rows, inputs), reverse=True)
+        return jax.tree.map(lambda rows: rows[0], buffer), outputs
+
+    def _down_levels(self, step, root, inputs):
+        parents, above = np.asarray(self.parents), None
+        values, outputs = [], []
+        for nodes in self.levels:
+            own = _take(inputs, nodes)
+            if above is None:
+                value, output = jax.vmap(step, in_axes=(None, 0))(root, own)
+            else:
+                value, output = jax.vmap(step)(_take(values[-1], np.searchsorted(above, parents[nodes])), own)
+            values.append(value)
+            outputs.append(output)
+            above = nodes
+        return self._in_order(values), self._in_order(outputs)
+
+    def _up_levels(self, step, leaf, inputs):
+        parents, below, value = np.asarray(self.parents), None, None
+        outputs = []
+        for nodes in reversed(self.levels):
+            own = _take(inputs, nodes)
+            if below is None:
+                value, output = jax.vmap(step, in_axes=(None, 0))(leaf, own)
+            else:
+                value, output = jax.vmap(step)(_sum_children(value, parents[below], nodes), own)
+            outputs.append(output)
+            below = nodes
+        total = jax.tree.map(lambda v: jnp.sum(v, axis=0), value)
+        return total, self._in_order(outputs[::-1])
+
+    def _in_order(self, levels):
+        order = np.argsort(np.concatenate(self.levels), kind="stable")
+        joined = jax.tree.map(lambda *parts: jnp.concatenate(parts), *levels)
+        return _take(joined, order)
+
+    @cached_property
+    def _rows(self) -> np.ndarray:
+        return np.arange(1, self.size + 1, dtype=np.int32)
+
+    @cached_property
+    def _parent_rows(self) -> np.ndarray:
+        return np.asarray(self.parents, np.int32) + 1
+
+
+def _empty(step, carry, inputs):
+    """What a walk over no nodes returns: arrays without rows."""
+    one = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), inputs)
+    return jax.tree.map(lambda s: jnp.zeros((0, *s.shape), s.dtype), jax.eval_shape(step, carry, one))
+
+
+def _read(buffer, row):
+    return jax.tree.map(
+        lambda rows: lax.dynamic_index_in_dim(rows, row, keepdims=False, allow_negative_indices=False), buffer
+    )
+
+
+def _write(buffer, row, value):
+    return jax.tree.map(
+        lambda rows, x: lax.dynamic_update_index_in_dim(rows, x, row, 0, allow_negative_indices=False),
+        buffer,
+        value,
+    )
+
+
+def _take(x, rows: np.ndarray):
+    """Select rows known beforehand; a run of neighbours is a slice, which costs less than a gather."""
+    if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+        return jax.tree.map(lambda leaf: leaf[rows[0] : rows[0] + len(rows)], x)
+    return jax.tree.map(lambda leaf: leaf[rows], x)
+
+
+def _sum_children(values, parents: np.ndarray, nodes: np.ndarray):
+    """Sum the rows of `values` by parent: gathered and added, since a scatter would be slower and less exact to repeat."""
+    children = [np.flatnonzero(parents == node) for node in nodes]
+    width = max(len(rows) for rows in children)
+    padded = np.array([[*rows, *[len(parents)] * (width - len(rows))] for rows in children])
+
+    def total(leaf):
+        rows = jnp.concatenate([leaf, jnp.zeros((1, *leaf.shape[1:]), leaf.dtype)])
+        return jnp.sum(rows[padded], axis=1)
+
+    return jax.tree.map(total, values)

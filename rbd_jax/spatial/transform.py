@@ -1,0 +1,122 @@
+"""Coordinate transforms of the rigid kind: rotation and position (book §2.8, app. A).
+
+A `Transform` places frame B in frame A. The Plücker matrices of the book are derived from it and rarely needed: applied
+to a vector, the compact form costs half the arithmetic.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import blocks, cross, floating, matmul, matrix, matvec, skew, transpose, vecmat
+
+
+class Transform(eqx.Module):
+    """Frame B placed in frame A: `rotation` has B's axes as its columns, `position` is B's origin, both in A.
+
+    As a map of points, `x_A = rotation @ x_B + position`. Leading axes are a batch of transforms.
+    """
+
+    rotation: Float[Array, "*batch 3 3"]
+    position: Float[Array, "*batch 3"]
+
+    @staticmethod
+    def identity(dtype=None) -> Transform:
+        """A placed in itself."""
+        return Transform(jnp.eye(3, dtype=dtype), jnp.zeros(3, dtype=dtype))
+
+    @staticmethod
+    def from_matrix(matrix: Float[Array, "*batch 4 4"]) -> Transform:
+        """From the 4x4 homogeneous matrix `[[R, p], [0, 1]]`."""
+        matrix = jnp.asarray(matrix)
+        return Transform(matrix[..., :3, :3], matrix[..., :3, 3])
+
+    @staticmethod
+    def from_position(position: Float[Array, "*batch 3"]) -> Transform:
+        """A pure displacement."""
+        position = floating(position)
+        rotation = jnp.broadcast_to(jnp.eye(3, dtype=position.dtype), (*position.shape[:-1], 3, 3))
+        return Transform(rotation, position)
+
+    @staticmethod
+    def from_rotation(rotation: Float[Array, "*batch 3 3"]) -> Transform:
+        """A pure rotation."""
+        rotation = floating(rotation)
+        return Transform(rotation, jnp.zeros(rotation.shape[:-1], rotation.dtype))
+
+    @staticmethod
+    def from_xyz_rpy(xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0)) -> Transform:
+        """As a URDF `<origin>`: position, and rotation `Rz(yaw) Ry(pitch) Rx(roll)` with `rpy = (roll, pitch, yaw)`."""
+        xyz, rpy = floating(xyz), floating(rpy)
+        cr, cp, cy = (jnp.cos(rpy[..., i]) for i in range(3))
+        sr, sp, sy = (jnp.sin(rpy[..., i]) for i in range(3))
+        rows = [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+        return Transform(matrix(rows), xyz)
+
+    @property
+    def matrix(self) -> Float[Array, "*batch 4 4"]:
+        """The homogeneous matrix `[[R, p], [0, 1]]`."""
+        top = jnp.concatenate([self.rotation, self.position[..., None]], axis=-1)
+        bottom = jnp.broadcast_to(jnp.array([0, 0, 0, 1], top.dtype), (*top.shape[:-2], 1, 4))
+        return jnp.concatenate([top, bottom], axis=-2)
+
+    @property
+    def motion_matrix(self) -> Float[Array, "*batch 6 6"]:
+        """The Plücker transform of motion vectors, B to A: `[[R, 0], [p× R, R]]` (the inverse of eq. 2.24)."""
+        lower = matmul(skew(self.position), self.rotation)
+        return blocks(self.rotation, jnp.zeros_like(lower), lower, self.rotation)
+
+    @property
+    def force_matrix(self) -> Float[Array, "*batch 6 6"]:
+        """The Plücker transform of force vectors, B to A: `[[R, p× R], [0, R]]` (the inverse of eq. 2.25)."""
+        upper = matmul(skew(self.position), self.rotation)
+        return blocks(self.rotation, upper, jnp.zeros_like(upper), self.rotation)
+
+    def __matmul__(self, other: Transform) -> Transform:
+        """Chain: B in A, then C in B, gives C in A."""
+        return Transform(
+            matmul(self.rotation, other.rotation), self.position + matvec(self.rotation, other.position)
+        )
+
+    def __getitem__(self, index) -> Transform:
+        """Select from a batch of transforms."""
+        return Transform(self.rotation[index], self.position[index])
+
+    def inverse(self) -> Transform:
+        """A placed in B."""
+        return Transform(transpose(self.rotation), -vecmat(self.position, self.rotation))
+
+    def point(self, point: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
+        """The coordinates in A of a point given in B."""
+        return matvec(self.rotation, point) + self.position
+
+    def motion(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+        """A motion vector given in B, in A: `[R ω; R v + p × R ω]`."""
+        angular = matvec(self.rotation, motion[..., :3])
+        linear = matvec(self.rotation, motion[..., 3:])
+        return jnp.concatenate([angular, linear + cross(self.position, angular)], axis=-1)
+
+    def force(self, force: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+        """A force vector given in B, in A: `[R n + p × R f; R f]`."""
+        moment = matvec(self.rotation, force[..., :3])
+        linear = matvec(self.rotation, force[..., 3:])
+        return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)
+
+    def inverse_motion(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+        """A motion vector given in A, in B."""
+        angular, linear = motion[..., :3], motion[..., 3:]
+        linear = linear - cross(self.position, angular)
+        return jnp.concatenate([vecmat(angular, self.rotation), vecmat(linear, self.rotation)], axis=-1)
+
+    def inverse_force(self, force: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+        """A force vector given in A, in B."""
+        moment, linear = force[..., :3], force[..., 3:]
+        moment = moment - cross(self.position, linear)
+        return jnp.concatenate([vecmat(moment, self.rotation), vecmat(linear, self.rotation)], axis=-1)
+
