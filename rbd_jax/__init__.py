@@ -1,6 +1,21 @@
-"""Rigid-body dynamics in JAX."""
+"""Rigid-body dynamics in JAX: complete, differentiable, fast.
 
-from . import joints as joints, spatial as spatial
+The public names, and nothing else. Functions take a `Model` first and one sample after it; batch them with `jax.vmap` or
+`batch_map`, compile them with `jax.jit`, differentiate them with `jax.grad`.
+"""
+
+from .parallel.xla import prepare as _prepare
+
+
+_prepare()  # before anything makes JAX start its CPU backend
+
+from . import (
+    joints as joints,
+    lie as lie,
+    parallel as parallel,
+    spatial as spatial,
+)
+from ._checked import checked as checked
 from ._errors import ModelError as ModelError, ModelWarning as ModelWarning, UnknownNameError as UnknownNameError
 from .dynamics import (
     bias_force as bias_force,
@@ -23,16 +38,31 @@ from .dynamics import (
     potential_energy as potential_energy,
     solve_mass_matrix as solve_mass_matrix,
 )
+from .integrate import (
+    RungeKutta4 as RungeKutta4,
+    SemiImplicitEuler as SemiImplicitEuler,
+    State as State,
+    Trajectory as Trajectory,
+    rollout as rollout,
+)
 from .model import (
     Body as Body,
     Mimic as Mimic,
     Model as Model,
     ModelBuilder as ModelBuilder,
     Tree as Tree,
+    astype as astype,
+    at_time as at_time,
+    concatenate as concatenate,
     configuration_rate as configuration_rate,
     difference as difference,
+    fuse_fixed as fuse_fixed,
     integrate as integrate,
+    load_urdf as load_urdf,
+    lock_joints as lock_joints,
     neutral as neutral,
     random_configuration as random_configuration,
+    with_walk as with_walk,
 )
+from .parallel import batch_map as batch_map
 from .spatial import Inertia as Inertia, Transform as Transform

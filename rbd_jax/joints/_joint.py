@@ -130,3 +130,14 @@ def unit_axis(axis, joint: str) -> Float[Array, "3"]:
     if not isinstance(length, jax.core.Tracer) and not (jnp.isfinite(length) and length > 0):
         raise ValueError(f"{joint}: axis {axis.tolist()} has no direction; give a finite, non-zero vector")
     return axis / length
+
+
+def parameter(value, shape: tuple[int, ...], joint: str, name: str, dtype=None) -> Array:
+    """A number or an array as floats; one of another shape, or non-finite where it can be seen, is refused."""
+    if dtype is not None or not eqx.is_inexact_array(value):
+        value = jnp.asarray(value, jnp.result_type(float) if dtype is None else dtype)
+    if value.shape != shape:
+        raise ValueError(f"{joint}: {name} has shape {value.shape}; expected {shape}")
+    if not isinstance(value, jax.core.Tracer) and not jnp.all(jnp.isfinite(value)):
+        raise ValueError(f"{joint}: {name} {value.tolist()} is not finite")
+    return value

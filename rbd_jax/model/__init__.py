@@ -8,6 +8,15 @@ from .configuration import (
     neutral as neutral,
     random_configuration as random_configuration,
 )
+from .edit import (
+    astype as astype,
+    at_time as at_time,
+    concatenate as concatenate,
+    fuse_fixed as fuse_fixed,
+    lock_joints as lock_joints,
+    with_walk as with_walk,
+)
 from .model import Model as Model
 from .topology import Topology as Topology
 from .tree import Tree as Tree
+from .urdf import load_urdf as load_urdf

@@ -61,6 +61,7 @@ class Body:
 #: The fields of a `Body` with one number for each freedom, and those with one for each coordinate.
 PER_FREEDOM = ("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit")
 PER_COORDINATE = ("spring_reference", "lower", "upper")
+ALONG_JOINT = (*PER_FREEDOM, *PER_COORDINATE)
 
 
 class ModelBuilder:
@@ -96,15 +97,15 @@ class ModelBuilder:
         - `along_joint`: `armature`, `damping`, `friction`, `stiffness`, `spring_reference`, `lower`, `upper`,
           `velocity_limit`, `effort_limit`, each a number or one for each freedom, and `mimic`, a `Mimic`.
         """
-        unknown = set(along_joint) - {*PER_FREEDOM, *PER_COORDINATE, "mimic"}
+        unknown = set(along_joint) - {*ALONG_JOINT, "mimic"}
         if unknown:
             word = sorted(unknown)[0]
-            raise TypeError(
-                f"add_body: unknown argument {word!r}{suggest(word, [*PER_FREEDOM, *PER_COORDINATE, 'mimic'])}"
-            )
+            raise TypeError(f"add_body: unknown argument {word!r}{suggest(word, [*ALONG_JOINT, 'mimic'])}")
         joint = Fixed() if joint is None else joint
         if not isinstance(joint, Joint):
-            raise ModelError(f"body {name!r}: joint is a {type(joint).__name__}; it must be an instance of rbd.joints.Joint")
+            raise ModelError(
+                f"body {name!r}: joint is a {type(joint).__name__}, not an instance of rbd.joints.Joint"
+            )
         body = Body(
             name,
             parent,
@@ -137,8 +138,12 @@ class ModelBuilder:
     def build(self, strict: bool = False) -> Model:
         """The model. Inertias that no real body has give one warning that names the bodies, or an error if `strict`."""
         report_inertias(self.name, self.bodies, strict)
-        bodies = _resolve_mimics(self.bodies)
+        return self.lay_out()
+
+    def lay_out(self) -> Model:
+        """The model, as `build` makes it, without a word about its inertias."""
         dtype = jnp.result_type(self.gravity)
+        bodies = _resolve_mimics(self.bodies, dtype)
         groups: dict[Any, list[int]] = {}
         for index, body in enumerate(bodies):
             leaves, structure = jax.tree.flatten(body.joint)
@@ -156,10 +161,7 @@ class ModelBuilder:
         )
         own = [body for body in bodies if body.mimic is None]
         followers = [body.mimic for body in bodies if body.mimic is not None]
-        stacked = {
-            name: _concatenate([_spread(body, name) for body in own], dtype)
-            for name in (*PER_FREEDOM, *PER_COORDINATE)
-        }
+        stacked = {name: _concatenate([_spread(body, name) for body in own], dtype) for name in ALONG_JOINT}
         return Model(
             gravity=self.gravity,
             placements=_stack([body.placement for body in bodies], Transform.identity(), dtype),
@@ -167,8 +169,8 @@ class ModelBuilder:
             joints=tuple(
                 _stack([bodies[index].joint for index in members], None, dtype) for members in groups.values()
             ),
-            mimic_multiplier=_concatenate([jnp.atleast_1d(floating(m.multiplier)) for m in followers], dtype),
-            mimic_offset=_concatenate([jnp.atleast_1d(floating(m.offset)) for m in followers], dtype),
+            mimic_multiplier=_concatenate([m.multiplier[None] for m in followers], dtype),
+            mimic_offset=_concatenate([m.offset[None] for m in followers], dtype),
             topology=topology,
             **stacked,
         )
@@ -185,6 +187,9 @@ def describe(model: Model) -> list[Body]:
     """The bodies of a model, one by one: the inverse of `ModelBuilder.build`."""
     topology, bodies = model.topology, []
     followers = topology.followers.tolist()
+    # As NumPy arrays where they are known: JAX would compile every one of the slices.
+    along_joints = {name: getattr(model, name) for name in ALONG_JOINT}
+    along_joints = {name: x if _traced(x) else np.asarray(x) for name, x in along_joints.items()}
     for index in range(model.nb):
         along: dict[str, Any] = {}
         if topology.follows[index]:
@@ -195,8 +200,8 @@ def describe(model: Model) -> list[Body]:
                 model.mimic_offset[place],
             )
         else:
-            along |= {name: getattr(model, name)[model.v_slice(index)] for name in PER_FREEDOM}
-            along |= {name: getattr(model, name)[model.q_slice(index)] for name in PER_COORDINATE}
+            along |= {name: along_joints[name][model.v_slice(index)] for name in PER_FREEDOM}
+            along |= {name: along_joints[name][model.q_slice(index)] for name in PER_COORDINATE}
         parent = topology.parents[index]
         bodies.append(
             Body(
@@ -228,11 +233,17 @@ def inertia_fault(inertia: Inertia) -> str | None:
     """Why no real body can have this inertia, or None. Massless and traced ones are let pass."""
     if _traced(inertia):
         return None
-    mass, moments = float(inertia.mass), np.linalg.eigvalsh(np.asarray(inertia.rotational_com, float))
-    size = np.abs(moments).max()
+    # In NumPy, since a loader asks this of every body: JAX takes a hundred times as long for a few numbers.
+    mass, first = float(inertia.mass), np.asarray(inertia.first_moment, float)
+    xx, xy, yy, xz, yz, zz = np.asarray(inertia.rotational, float)
+    about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     if mass == 0:
+        size = np.abs(about_origin).max()
         return f"rotational inertia {size:.3g} without mass" if size > 0 else None
-    slack = 1e-6 * size
+    moments = np.linalg.eigvalsh(about_origin - (first @ first * np.eye(3) - np.outer(first, first)) / mass)
+    # What the shift to the centre of mass loses by rounding is no fault of the body.
+    rounding = 8 * float(jnp.finfo(jnp.result_type(inertia.rotational)).eps) * np.abs(about_origin).max()
+    slack = 1e-6 * np.abs(moments).max() + rounding
     if moments[0] < -slack:
         return f"the rotational inertia has the negative principal moment {moments[0]:.3g}"
     if moments[2] > moments[0] + moments[1] + slack:
@@ -249,18 +260,22 @@ def _check_numbers(body: Body) -> None:
         if not all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves):
             raise ModelError(f"body {body.name!r}: its {name} has a number that is not finite")
     if not _traced(body.inertia) and float(body.inertia.mass) < 0:
-        raise ModelError(f"body {body.name!r}: its mass is {float(body.inertia.mass):g}; a mass is positive or zero")
-    for name in (*PER_FREEDOM, *PER_COORDINATE):
-        _spread(body, name)
+        raise ModelError(
+            f"body {body.name!r}: its mass is {float(body.inertia.mass):g}; a mass is positive or zero"
+        )
+    for name in ALONG_JOINT:
+        value = _spread(body, name)
+        if not _traced(value) and np.isnan(value).any():
+            raise ModelError(f"body {body.name!r}: its {name} is not a number")
 
 
 def _spread(body: Body, name: str):
-    """A per-freedom or per-coordinate field of a body as an array of the joint's size."""
+    """A per-freedom or per-coordinate field of a body as an array of the joint's size, in NumPy where it is known."""
     size = body.joint.nv if name in PER_FREEDOM else body.joint.nq
     value = getattr(body, name)
-    value = floating(body.joint.neutral() if value is None else value)
+    value = _numbers(f"joint {body.joint_name!r}: {name}", body.joint.neutral() if value is None else value)
     if value.ndim == 0:
-        return jnp.full(size, value)
+        return _module(value).full(size, value)
     if value.shape != (size,):
         raise ModelError(
             f"joint {body.joint_name!r}: {name} has shape {value.shape}, but the joint has "
@@ -269,7 +284,17 @@ def _spread(body: Body, name: str):
     return value
 
 
-def _resolve_mimics(bodies: list[Body]) -> list[Body]:
+def _numbers(what: str, value):
+    """As an array of floats: a tracer as it is, all else in NumPy."""
+    if _traced(value):
+        return floating(value)
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} is {value!r}, which is not a number or an array of numbers") from None
+
+
+def _resolve_mimics(bodies: list[Body], dtype) -> list[Body]:
     """Let every follower follow a joint that leads, and hand what acts along it over to its leader.
 
     Damping, armature and stiffness act on the leader through the multiplier squared, Coulomb friction through its size.
@@ -280,7 +305,7 @@ def _resolve_mimics(bodies: list[Body]) -> list[Body]:
     for index, body in enumerate(bodies):
         if body.mimic is None:
             continue
-        leader, factor, offset, seen = body.mimic.leader, body.mimic.multiplier, body.mimic.offset, {body.joint_name}
+        (leader, factor, offset), seen = _ratio(body, dtype), {body.joint_name}
         while True:
             if leader not in by_joint:
                 raise ModelError(
@@ -288,11 +313,12 @@ def _resolve_mimics(bodies: list[Body]) -> list[Body]:
                 )
             if leader in seen:
                 raise ModelError(f"joint {body.joint_name!r} mimics itself, by way of {leader!r}")
-            above = bodies[by_joint[leader]].mimic
-            if above is None:
+            above = bodies[by_joint[leader]]
+            if above.mimic is None:
                 break
             seen.add(leader)
-            leader, factor, offset = above.leader, factor * above.multiplier, factor * above.offset + offset
+            leader, multiplier, shift = _ratio(above, dtype)
+            factor, offset = factor * multiplier, factor * shift + offset
         for end in (body, bodies[by_joint[leader]]):
             if (end.joint.nq, end.joint.nv) != (1, 1):
                 raise ModelError(
@@ -304,27 +330,52 @@ def _resolve_mimics(bodies: list[Body]) -> list[Body]:
     return resolved
 
 
+def _ratio(body: Body, dtype):
+    """The leader that a follower names, multiplier and offset."""
+    assert body.mimic is not None
+    numbers = []
+    for name in ("multiplier", "offset"):
+        value = _numbers(f"joint {body.joint_name!r}: its mimic's {name}", getattr(body.mimic, name))
+        if value.shape != () or not (_traced(value) or np.isfinite(value)):
+            raise ModelError(
+                f"joint {body.joint_name!r}: its mimic's {name} is {value}; it is one finite number"
+            )
+        numbers.append(_module(value).asarray(value, dtype))
+    return body.mimic.leader, numbers[0], numbers[1]
+
+
 def _absorb(leader: Body, follower: Body, factor, offset) -> Body:
+    xp = _module(
+        [factor, offset, *[getattr(end, name) for end in (leader, follower) for name in ALONG_JOINT]]
+    )
+
     def first(body, name):
-        return _spread(body, name)[0]
+        return xp.asarray(_spread(body, name)[0], factor.dtype)
 
     square = factor * factor
-    lower, upper = first(follower, "lower") - offset, first(follower, "upper") - offset
-    factor = jnp.asarray(factor, lower.dtype)
-    ends = jnp.where(factor == 0, jnp.array([-jnp.inf, jnp.inf], lower.dtype), jnp.stack([lower, upper]) / factor)
+    limits = xp.stack([first(follower, "lower"), first(follower, "upper")])
+    # Infinite limits are kept out of the division, which would differentiate to 0 * inf.
+    finite = xp.isfinite(limits) & (factor != 0)
+    ends = (xp.where(finite, limits, 0) - offset) / xp.where(factor == 0, 1, factor)
+    free = xp.asarray([-np.inf, np.inf], factor.dtype)
+    ends = xp.where(finite, ends, xp.where(factor < 0, free[::-1], free))
     stiffness = first(leader, "stiffness") + square * first(follower, "stiffness")
     rest = (first(follower, "spring_reference") - offset) * factor
-    pull = first(leader, "stiffness") * first(leader, "spring_reference") + first(follower, "stiffness") * rest
-    reference = jnp.where(stiffness > 0, pull / jnp.where(stiffness > 0, stiffness, 1), first(leader, "spring_reference"))
+    pull = (
+        first(leader, "stiffness") * first(leader, "spring_reference") + first(follower, "stiffness") * rest
+    )
+    reference = xp.where(
+        stiffness > 0, pull / xp.where(stiffness > 0, stiffness, 1), first(leader, "spring_reference")
+    )
     return replace(
         leader,
         armature=first(leader, "armature") + square * first(follower, "armature"),
         damping=first(leader, "damping") + square * first(follower, "damping"),
-        friction=first(leader, "friction") + jnp.abs(factor) * first(follower, "friction"),
+        friction=first(leader, "friction") + xp.abs(factor) * first(follower, "friction"),
         stiffness=stiffness,
         spring_reference=reference,
-        lower=jnp.maximum(first(leader, "lower"), jnp.min(ends)),
-        upper=jnp.minimum(first(leader, "upper"), jnp.max(ends)),
+        lower=xp.maximum(first(leader, "lower"), xp.min(ends)),
+        upper=xp.minimum(first(leader, "upper"), xp.max(ends)),
     )
 
 
@@ -336,14 +387,25 @@ def _stack(items: list, empty, dtype):
     """Equal PyTrees as one with a leading axis, in the model's precision."""
     if not items:
         return jax.tree.map(lambda leaf: jnp.zeros((0, *leaf.shape), dtype), empty)
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves]), *items)
+
+    def stack(*leaves):
+        # In NumPy where all is known: JAX would compile a concatenation of as many arrays as there are bodies.
+        if _traced(leaves):
+            return jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves])
+        return jnp.asarray(np.stack([np.asarray(leaf, dtype) for leaf in leaves]))
+
+    return jax.tree.map(stack, *items)
 
 
 def _concatenate(parts: list, dtype):
-    return jnp.concatenate([jnp.zeros(0, dtype), *[part.astype(dtype) for part in parts]])
+    xp = _module(parts)
+    return jnp.asarray(xp.concatenate([xp.zeros(0, dtype), *[xp.asarray(part, dtype) for part in parts]]))
 
 
 def _traced(tree) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
 
 
+def _module(tree):
+    """NumPy for known numbers, which spares compiling each small operation, and JAX for traced ones."""
+    return jnp if _traced(tree) else np

@@ -1,0 +1,30 @@
+"""A progress bar that compiled code can move."""
+
+import jax
+
+
+def progress_bar(steps: int):
+    """A function of the number of steps done, for use inside `jit`; it draws about fifty times in all."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    every = max(1, steps // 50)
+    bars: list[tuple] = []
+
+    def draw(done):
+        done = int(done)
+        if not bars:
+            bar = Progress(*columns)
+            bar.start()
+            bars.append((bar, bar.add_task("simulating", total=steps)))
+        bar, task = bars[0]
+        bar.update(task, completed=done)
+        if done >= steps:
+            bar.stop()
+            bars.clear()
+
+    def advance(done):
+        due = (done % every == 0) | (done == steps)
+        jax.lax.cond(due, lambda: jax.debug.callback(draw, done), lambda: None)
+
+    return advance

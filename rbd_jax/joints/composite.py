@@ -1,0 +1,144 @@
+"""Joints in series without bodies between them (Sueda §2.4.9 to §2.4.11).
+
+Everything goes from the first joint to the last, carried at each step into the next successor frame (eq. 2.48):
+
+    S ← [X⁻¹ S, S_i],    S̊ ← [X⁻¹ S̊ - u × X⁻¹ S, S̊_i],    u = S_i v_i + σ_i
+
+where the product appears because the observer moves with the successor. (Eq. 2.52 prints the last block with a minus.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from .._array import matvec, transpose
+from ..spatial import Transform, cross_motion
+from ._joint import Joint
+from .prismatic import Prismatic
+from .revolute import Revolute
+from .spherical import Spherical
+from .translational import Translational
+
+
+class Composite(Joint):
+    """One joint after the other, the first on the predecessor. `q` and `v` are theirs, one after the other."""
+
+    joints: tuple[Joint, ...]
+
+    def __init__(self, joints: Sequence[Joint]):
+        joints = (joints,) if isinstance(joints, Joint) else tuple(joints)
+        if not joints:
+            raise ValueError("Composite: no joints; give at least one (or use Fixed)")
+        for joint in joints:
+            if not isinstance(joint, Joint):
+                raise ValueError(f"Composite: {joint!r} is not a joint; give instances of Joint")
+        self.joints = joints
+
+    @property
+    def nv(self):
+        return sum(joint.nv for joint in self.joints)
+
+    @property
+    def nq(self):
+        return sum(joint.nq for joint in self.joints)
+
+    @property
+    def rheonomic(self):
+        return any(joint.rheonomic for joint in self.joints)
+
+    def _q(self, q):
+        return _split(q, [joint.nq for joint in self.joints])
+
+    def _v(self, v):
+        return _split(v, [joint.nv for joint in self.joints])
+
+    def transform(self, q):
+        placed = Transform.identity(q.dtype)
+        for joint, qi in zip(self.joints, self._q(q)):
+            placed = placed @ joint.transform(qi)
+        return placed
+
+    def neutral(self):
+        return jnp.concatenate([joint.neutral() for joint in self.joints])
+
+    def integrate(self, q, dv):
+        moved = [joint.integrate(q, dv) for joint, q, dv in zip(self.joints, self._q(q), self._v(dv))]
+        return jnp.concatenate(moved)
+
+    def difference(self, q0, q1):
+        steps = [joint.difference(q0, q1) for joint, q0, q1 in zip(self.joints, self._q(q0), self._q(q1))]
+        return jnp.concatenate(steps)
+
+    def random(self, key):
+        keys = jax.random.split(key, len(self.joints))
+        return jnp.concatenate([joint.random(key) for joint, key in zip(self.joints, keys)])
+
+    def motion_subspace(self, q):
+        columns = jnp.zeros((6, 0), q.dtype)
+        for joint, qi in zip(self.joints, self._q(q)):
+            columns = _seen_from(joint.transform(qi), columns)
+            columns = jnp.concatenate([columns, joint.motion_subspace(qi)], axis=1)
+        return columns
+
+    def subspace_rate(self, q, v):
+        columns = rates = jnp.zeros((6, 0), q.dtype)
+        for joint, qi, vi in zip(self.joints, self._q(q), self._v(v)):
+            placed, own = joint.transform(qi), joint.motion_subspace(qi)
+            columns = _seen_from(placed, columns)
+            rates = _seen_from(placed, rates) - _carried(matvec(own, vi) + joint.drift(qi), columns)
+            columns = jnp.concatenate([columns, own], axis=1)
+            rates = jnp.concatenate([rates, joint.subspace_rate(qi, vi)], axis=1)
+        return rates
+
+    def velocity_product(self, q, v):
+        velocity = product = jnp.zeros(6, q.dtype)
+        for joint, qi, vi in zip(self.joints, self._q(q), self._v(v)):
+            placed, own = joint.transform(qi), matvec(joint.motion_subspace(qi), vi) + joint.drift(qi)
+            velocity = placed.inverse_motion(velocity)
+            product = (
+                placed.inverse_motion(product) - cross_motion(own, velocity) + joint.velocity_product(qi, vi)
+            )
+            velocity = velocity + own
+        return product
+
+    def drift(self, q):
+        drift = jnp.zeros(6, q.dtype)
+        for joint, qi in zip(self.joints, self._q(q)):
+            drift = joint.transform(qi).inverse_motion(drift) + joint.drift(qi)
+        return drift
+
+    def at_time(self, time):
+        return Composite(tuple(joint.at_time(time) for joint in self.joints))
+
+
+def Free2D() -> Composite:
+    """Free motion in the x-y plane by its coordinates (eqs. 2.53 to 2.56): `q = (x, y, θ)` and `v = q̇`.
+
+    `Planar` is the same motion with the velocity in body coordinates.
+    """
+    return Composite((Prismatic((1.0, 0.0, 0.0)), Prismatic((0.0, 1.0, 0.0)), Revolute((0.0, 0.0, 1.0))))
+
+
+def Free3D() -> Composite:
+    """Free motion as a displacement, then a rotation about the displaced point (§2.4.11, in the other order).
+
+    `q` is position and quaternion, as for `Free`; `v` is the velocity in the predecessor frame, then the angular
+    velocity in the successor frame.
+    """
+    return Composite((Translational(), Spherical()))
+
+
+def _split(x, sizes):
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [x[start : start + size] for start, size in zip(starts, sizes)]
+
+
+def _seen_from(placed, columns):
+    return transpose(placed.inverse_motion(transpose(columns)))
+
+
+def _carried(velocity, columns):
+    return jax.vmap(cross_motion, in_axes=(None, 1), out_axes=1)(velocity, columns)

@@ -1,0 +1,31 @@
+"""The cylindrical joint: a turn about an axis and a slide along it (book table 4.1)."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import blocks
+from ..spatial import Transform
+from ._joint import ConstantSubspaceJoint, unit_axis
+from .revolute import turn
+
+
+class Cylindrical(ConstantSubspaceJoint):
+    """A turn about and a slide along `axis`, independent of each other. `q` is the angle and the distance."""
+
+    axis: Float[Array, "3"]
+
+    nv = 2
+
+    def __init__(self, axis=(0.0, 0.0, 1.0)):
+        self.axis = unit_axis(axis, "Cylindrical")
+
+    def transform(self, q):
+        return Transform(turn(self.axis, q[0]), q[1] * self.axis)
+
+    def columns(self):
+        axis = self.axis[:, None]
+        return blocks(axis, jnp.zeros_like(axis), jnp.zeros_like(axis), axis)
+
+    def random(self, key):
+        return jax.random.uniform(key, (2,), minval=-1.0, maxval=1.0) * jnp.array([jnp.pi, 1.0])

@@ -1,0 +1,54 @@
+"""The spherical joint in Euler angles: three turns in series (book eqs. 4.7 to 4.9; Sueda §2.4.5).
+
+Three angles cannot cover all rotations without a singularity. Here it is where the first and the third axis fall
+together: at a second angle of ±90° for the orders of three different letters, of 0° or 180° for those like "zxz".
+`Spherical` has none.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..spatial import Transform
+from ._joint import Joint
+from ._turns import turns, turns_rate
+
+
+ORDERS = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx", "xyx", "xzx", "yxy", "yzy", "zxz", "zyz")
+
+
+class SphericalEuler(Joint):
+    """A ball in its socket. `q` is three angles, in the order in which they are applied, and `v = q̇`.
+
+    Each letter of `order` is the axis of one turn, carried along by the turns before it (intrinsic angles): "zyx" is
+    yaw, pitch, roll.
+    """
+
+    order: str = eqx.field(static=True)
+
+    nv = 3
+
+    def __init__(self, order: str = "zyx"):
+        if order not in ORDERS:
+            raise ValueError(f"SphericalEuler: no order {order!r}; it is one of {', '.join(ORDERS)}")
+        self.order = order
+
+    def _turns(self, q):
+        return turns(tuple(jnp.eye(3, dtype=q.dtype)["xyz".index(letter)] for letter in self.order), q)
+
+    def transform(self, q):
+        return Transform.from_rotation(self._turns(q)[0])
+
+    def motion_subspace(self, q):
+        return self._turns(q)[1]
+
+    def subspace_rate(self, q, v):
+        return turns_rate(self.motion_subspace(q), v)
+
+    def random(self, key):
+        """Angles that cover all rotations once: the first and third in (-π, π), the second between singularities."""
+        angles = jax.random.uniform(key, (3,), minval=-1.0, maxval=1.0) * jnp.array(
+            [jnp.pi, jnp.pi / 2, jnp.pi]
+        )
+        proper = self.order[0] == self.order[2]
+        return angles + jnp.array([0.0, jnp.pi / 2 if proper else 0.0, 0.0])

@@ -1,0 +1,48 @@
+"""The free joint: no constraint at all, as of a body that floats (book table 4.1, there "6-DoF").
+
+The position is kept in the predecessor frame and the velocity in the body's own: `ṙ = R v`, `ṗ = ½ p ∘ (0, ω)`. The
+table keeps the position in body coordinates, and then its constant S does not belong to the rate of that.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from .._array import matvec, vecmat
+from ..lie import SO3, quaternion
+from ..spatial import Transform
+from ._joint import ConstantSubspaceJoint
+
+
+class Free(ConstantSubspaceJoint):
+    """Six freedoms. `q = [x y z, w x y z]` places the body, `v = [ω; v]` is its spatial velocity in its own frame.
+
+    A constant velocity is a screw motion, and `integrate` follows it exactly: `X ⊕ v = X exp(v)` on SE(3).
+    """
+
+    nv = 6
+    nq = 7
+
+    def transform(self, q):
+        return Transform(quaternion.to_matrix(q[3:]), q[:3])
+
+    def columns(self):
+        return jnp.eye(6)
+
+    def neutral(self):
+        return jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+
+    def integrate(self, q, dv):
+        turn = quaternion.normalize(quaternion.multiply(q[3:], quaternion.exp(dv[:3])))
+        step = matvec(SO3.dexp_left(dv[:3]), dv[3:])
+        return jnp.concatenate([q[:3] + quaternion.rotate(q[3:], step), turn])
+
+    def difference(self, q0, q1):
+        angular = quaternion.log(quaternion.multiply(quaternion.conjugate(q0[3:]), q1[3:]))
+        step = vecmat(q1[:3] - q0[:3], quaternion.to_matrix(q0[3:]))
+        return jnp.concatenate([angular, matvec(SO3.dexp_left_inverse(angular), step)])
+
+    def random(self, key):
+        place, turn = jax.random.split(key)
+        return jnp.concatenate(
+            [jax.random.uniform(place, (3,), minval=-1.0, maxval=1.0), quaternion.random(turn)]
+        )

@@ -1,0 +1,35 @@
+"""The spherical joint: all rotations about a point, stored as a quaternion (book §4.4 and §4.5)."""
+
+import jax.numpy as jnp
+
+from ..lie import quaternion
+from ..spatial import Transform
+from ._joint import ConstantSubspaceJoint
+
+
+class Spherical(ConstantSubspaceJoint):
+    """A ball in its socket. `q` is a quaternion `(w, x, y, z)`, `v` the angular velocity in the successor frame.
+
+    The length of `q` does not matter; `integrate` returns unit length.
+    """
+
+    nv = 3
+    nq = 4
+
+    def transform(self, q):
+        return Transform.from_rotation(quaternion.to_matrix(q))
+
+    def columns(self):
+        return jnp.concatenate([jnp.eye(3), jnp.zeros((3, 3))])
+
+    def neutral(self):
+        return jnp.array([1.0, 0.0, 0.0, 0.0])
+
+    def integrate(self, q, dv):
+        return quaternion.normalize(quaternion.multiply(q, quaternion.exp(dv)))
+
+    def difference(self, q0, q1):
+        return quaternion.log(quaternion.multiply(quaternion.conjugate(q0), q1))
+
+    def random(self, key):
+        return quaternion.random(key)

@@ -1,0 +1,18 @@
+"""The translational joint: free motion without turning (Sueda §2.4.4)."""
+
+import jax.numpy as jnp
+
+from ..spatial import Transform
+from ._joint import ConstantSubspaceJoint
+
+
+class Translational(ConstantSubspaceJoint):
+    """Three slides. `q` is the position."""
+
+    nv = 3
+
+    def transform(self, q):
+        return Transform.from_position(q)
+
+    def columns(self):
+        return jnp.concatenate([jnp.zeros((3, 3)), jnp.eye(3)])

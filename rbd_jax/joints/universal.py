@@ -1,0 +1,44 @@
+"""The universal joint: two turns in series, bending without twisting (Sueda §2.4.6)."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import cross
+from ..spatial import Transform
+from ._joint import Joint, unit_axis
+from ._turns import turns, turns_rate
+
+
+class Universal(Joint):
+    """A turn about `axis1`, fixed in the predecessor, then one about `axis2`, fixed in the successor.
+
+    `q` is the two angles.
+    """
+
+    axis1: Float[Array, "3"]
+    axis2: Float[Array, "3"]
+
+    nv = 2
+
+    def __init__(self, axis1=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0)):
+        self.axis1 = unit_axis(axis1, "Universal")
+        self.axis2 = unit_axis(axis2, "Universal")
+        sine = jnp.max(jnp.abs(cross(self.axis1, self.axis2)))
+        if not isinstance(sine, jax.core.Tracer) and sine < 1e-6:
+            raise ValueError(
+                f"Universal: axis1 {self.axis1.tolist()} and axis2 {self.axis2.tolist()} are parallel; "
+                "give two directions, or use Revolute for one"
+            )
+
+    def transform(self, q):
+        return Transform.from_rotation(turns((self.axis1, self.axis2), q)[0])
+
+    def motion_subspace(self, q):
+        return turns((self.axis1, self.axis2), q)[1]
+
+    def subspace_rate(self, q, v):
+        return turns_rate(self.motion_subspace(q), v)
+
+    def random(self, key):
+        return jax.random.uniform(key, (2,), minval=-jnp.pi, maxval=jnp.pi)

@@ -1,0 +1,6 @@
+"""Lie groups: rotations, rigid motions, and quaternions as coordinates of rotations."""
+
+from . import quaternion as quaternion
+from ._group import Group as Group
+from .se3 import SE3 as SE3
+from .so3 import SO3 as SO3

@@ -1,0 +1,139 @@
+"""Rotations as quaternions: arrays `(w, x, y, z)`, scalar first.
+
+A unit quaternion `(cos(θ/2), sin(θ/2) a)` is the rotation by `θ` about the unit vector `a`; `q` and `-q` are
+the same one. Where a quaternion stands for a rotation it is normalized first, so its length does not matter.
+Rotations map coordinates of the moving frame to the fixed one, as `Transform.rotation` does. All functions
+broadcast over leading axes that are the same on all arguments. Quaternions as a Lie group of their own are
+left out: `SO3` is that group.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from .._array import cross, dot, matrix
+from ._series import arctan_ratio, stumpff
+
+
+def multiply(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
+    """The product `a ∘ b`: the rotation `b`, then `a`, both about fixed axes. Nothing is normalized."""
+    (aw, av), (bw, bv) = _split(a), _split(b)
+    scalar = aw * bw - dot(av, bv)[..., None]
+    return jnp.concatenate([scalar, aw * bv + bw * av + cross(av, bv)], axis=-1)
+
+
+def conjugate(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
+    """`(w, -x, -y, -z)`: the inverse rotation."""
+    w, v = _split(q)
+    return jnp.concatenate([w, -v], axis=-1)
+
+
+def normalize(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
+    """`q / |q|`. Zero, which is no rotation, becomes the identity, with derivative zero."""
+    unit, null = _unit(q)
+    w, v = _split(unit)
+    return jnp.concatenate([jnp.where(null, 1, w), v], axis=-1)
+
+
+def rotate(q: Float[Array, "*batch 4"], vector: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
+    """The vector part of `q ∘ (0, vector) ∘ q⁻¹`: a vector of the moving frame in the fixed one."""
+    w, v = _split(normalize(q))
+    turn = 2 * cross(v, vector)
+    return vector + w * turn + cross(v, turn)
+
+
+def to_matrix(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
+    """The rotation matrix."""
+    q = normalize(q)
+    w, x, y, z = (q[..., i] for i in range(4))
+    return matrix(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def from_matrix(rotation: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 4"]:
+    """The unit quaternion of a rotation matrix, with the sign of `shortest`.
+
+    The entries of the matrix give all products `4 q_i q_j`. Their row with the largest diagonal entry, which
+    is at least 1, is `q` up to its length (Shepperd 1978): no rotation has a small divisor.
+    """
+    r = [[rotation[..., i, j] for j in range(3)] for i in range(3)]
+    wx, wy, wz = r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]
+    xy, xz, yz = r[0][1] + r[1][0], r[0][2] + r[2][0], r[1][2] + r[2][1]
+    ww = 1 + r[0][0] + r[1][1] + r[2][2]
+    xx = 1 + r[0][0] - r[1][1] - r[2][2]
+    yy = 1 - r[0][0] + r[1][1] - r[2][2]
+    zz = 1 - r[0][0] - r[1][1] + r[2][2]
+    products = matrix([[ww, wx, wy, wz], [wx, xx, xy, xz], [wy, xy, yy, yz], [wz, xz, yz, zz]])
+    largest = jnp.argmax(jnp.stack([ww, xx, yy, zz], axis=-1), axis=-1)
+    row = jnp.take_along_axis(products, largest[..., None, None], axis=-2)[..., 0, :]
+    return shortest(normalize(row))
+
+
+def shortest(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
+    """Of `q` and `-q` the one that turns by at most half a turn: its first nonzero entry is positive."""
+    first = q[..., 3]
+    for i in (2, 1, 0):
+        first = jnp.where(q[..., i] == 0, first, q[..., i])
+    return jnp.where(first[..., None] < 0, -q, q)
+
+
+def exp(x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
+    """The unit quaternion `(cos(θ/2), sin(θ/2)/θ x)` of a rotation vector `x` of length `θ`."""
+    half = dot(x, x)[..., None] / 4
+    return jnp.concatenate([stumpff(0, half), stumpff(1, half) * x / 2], axis=-1)
+
+
+def log(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
+    """The shortest rotation vector, of length at most π. `q` and `-q` give the same.
+
+    At half a turn exactly, where opposite vectors rotate alike, it is the one whose first entry that is not
+    zero is positive, and derivatives are those from the side on which that one is the shortest.
+    """
+    w, v = _split(shortest(normalize(q)))
+    square = dot(v, v)[..., None]
+    # The vector is 2 arctan(|v|/w)/|v| v. The root of a unit quaternion lies along q + 1, so adding the
+    # length to w halves the angle. After three halvings, of which none is singular, a short series for the
+    # arc tangent is enough.
+    for _ in range(3):
+        w = w + jnp.sqrt(w * w + square)
+    return 16 * arctan_ratio(square / (w * w)) / w * v
+
+
+def from_axis_angle(
+    axis: Float[Array, "*batch 3"], angle: Float[Array, "*batch"]
+) -> Float[Array, "*batch 4"]:
+    """The rotation by `angle` (rad) about an axis of any length. About the zero axis it is the identity."""
+    axis, null = _unit(axis)
+    half = jnp.where(null, 0, angle[..., None] / 2)
+    return jnp.concatenate([jnp.cos(half), jnp.sin(half) * axis], axis=-1)
+
+
+def derivative(q: Float[Array, "*batch 4"], angular: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
+    """`q̇ = ½ q ∘ (0, ω)`, with the angular velocity `ω` in the moving frame. `q` is taken as it is."""
+    return multiply(q, jnp.concatenate([jnp.zeros_like(angular[..., :1]), angular / 2], axis=-1))
+
+
+def random(key: PRNGKeyArray | Shaped[Array, "2"], dtype=None) -> Float[Array, "4"]:
+    """A unit quaternion, all rotations equally likely: the direction of a normal sample."""
+    return normalize(jax.random.normal(key, (4,), dtype))
+
+
+def _split(q):
+    """The scalar part, as an array of one entry, and the vector part."""
+    return q[..., :1], q[..., 1:]
+
+
+def _unit(x):
+    """`x / |x|`, or zero at zero, and whether it is zero. Free of overflow and underflow at any scale."""
+    scale = stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    null = scale == 0
+    # Scaling does not change the direction, so the scale counts as a constant.
+    x = x / jnp.where(null, 1, scale)
+    length = jnp.sqrt(jnp.where(null, 1, dot(x, x)[..., None]))
+    return jnp.where(null, 0, x / length), null

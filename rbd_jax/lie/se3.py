@@ -1,0 +1,79 @@
+"""The motions of space, SE(3): `Transform`s and twists `[ω; v]`, angular part first.
+
+A twist is a rotation vector with dual-number entries, `ω + ε v` with `ε² = 0`: its matrix `ad = [[ω×, 0],
+[v×, ω×]]` multiplies like `ω× + ε v×`. So each function of `ad` is the one of SO(3) with, as its lower left
+block, the derivative of that along `v` (the principle of transference; written out, that block of the left
+Jacobian is the `Q` of Barfoot 2017). Differentiating the maps of SO(3) is therefore all there is to do, and
+it loses no digits near zero.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import blocks, matvec
+from ..spatial import Transform, cross_motion, cross_motion_matrix
+from ._group import Group
+from .so3 import SO3
+
+
+class SpecialEuclidean3(Group):
+    """The rigid motions of space. Elements are `Transform`s, vectors are twists `[ω; v]` in rad and m."""
+
+    @property
+    def dim(self) -> int:
+        return 6
+
+    def identity(self, dtype=None) -> Transform:
+        return Transform.identity(dtype)
+
+    def compose(self, a: Transform, b: Transform) -> Transform:
+        return a @ b
+
+    def inverse(self, a: Transform) -> Transform:
+        return a.inverse()
+
+    def exp(self, x: Float[Array, "*batch 6"]) -> Transform:
+        """The screw motion with rotation `exp(ω)` and position `dexp_left(ω) v` (both of SO(3))."""
+        angular, linear = x[..., :3], x[..., 3:]
+        return Transform(SO3.exp(angular), matvec(SO3.dexp_left(angular), linear))
+
+    def log(self, g: Transform) -> Float[Array, "*batch 6"]:
+        """The twist of the screw motion with the smallest angle; at half a turn the choice is SO(3)'s."""
+        angular = SO3.log(g.rotation)
+        return jnp.concatenate([angular, matvec(SO3.dexp_left_inverse(angular), g.position)], axis=-1)
+
+    def hat(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 4 4"]:
+        """`[[ω×, v], [0, 0]]`."""
+        top = jnp.concatenate([SO3.hat(x[..., :3]), x[..., 3:, None]], axis=-1)
+        return jnp.concatenate([top, jnp.zeros_like(top[..., :1, :])], axis=-2)
+
+    def vee(self, m: Float[Array, "*batch 4 4"]) -> Float[Array, "*batch 6"]:
+        return jnp.concatenate([SO3.vee(m[..., :3, :3]), m[..., :3, 3]], axis=-1)
+
+    def adjoint(self, g: Transform) -> Float[Array, "*batch 6 6"]:
+        """`[[R, 0], [p× R, R]]`."""
+        return g.motion_matrix
+
+    def ad(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6 6"]:
+        """`[[ω×, 0], [v×, ω×]]`."""
+        return cross_motion_matrix(x)
+
+    def bracket(self, x: Float[Array, "*batch 6"], y: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6"]:
+        """`[ω_x × ω_y; ω_x × v_y + v_x × ω_y]`."""
+        return cross_motion(x, y)
+
+    def dexp_left(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6 6"]:
+        return _dual(SO3.dexp_left, x)
+
+    def dexp_left_inverse(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6 6"]:
+        return _dual(SO3.dexp_left_inverse, x)
+
+
+def _dual(function, x):
+    """A function of SO(3) at a twist: `[[f, 0], [f', f]]` with `f'` the derivative of `f(ω)` along `v`."""
+    value, slope = jax.jvp(function, (x[..., :3],), (x[..., 3:],))
+    return blocks(value, jnp.zeros_like(value), slope, value)
+
+
+SE3 = SpecialEuclidean3()

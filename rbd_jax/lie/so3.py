@@ -1,0 +1,84 @@
+"""The rotations of space, SO(3): 3x3 rotation matrices and rotation vectors.
+
+All maps are polynomials `I + α ω× + β ω×²` whose coefficients are functions of `|ω|²`. In the Stumpff
+functions `c_k` of `_series.py`, `exp` has `c_1` and `c_2` (Rodrigues; Müller & Terze 2013 eq. 9, which
+misprints the second: it is `(1 - cos|ω|)/|ω|²`) and its left Jacobian has `c_2` and `c_3`. The logarithm goes
+through the quaternion.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import cross, dot, matmul, outer, skew, transpose, unskew
+from . import quaternion
+from ._group import Group
+from ._series import stumpff
+
+
+class SpecialOrthogonal3(Group):
+    """The rotations of space. Elements are rotation matrices, vectors are rotation vectors `ω` in rad."""
+
+    @property
+    def dim(self) -> int:
+        return 3
+
+    def identity(self, dtype=None) -> Float[Array, "3 3"]:
+        return jnp.eye(3, dtype=dtype)
+
+    def compose(
+        self, a: Float[Array, "*batch 3 3"], b: Float[Array, "*batch 3 3"]
+    ) -> Float[Array, "*batch 3 3"]:
+        return matmul(a, b)
+
+    def inverse(self, a: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
+        return transpose(a)
+
+    def exp(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """`I + c_1 ω× + c_2 ω×²`, the rotation by `|ω|` about the axis along `ω`."""
+        square = dot(x, x)
+        return _polynomial(x, stumpff(1, square), stumpff(2, square))
+
+    def log(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
+        """The shortest rotation vector. At half a turn, where two are, the choice is `quaternion.log`'s."""
+        return quaternion.log(quaternion.from_matrix(g))
+
+    def hat(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        return skew(x)
+
+    def vee(self, m: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
+        return unskew(m)
+
+    def adjoint(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
+        return g
+
+    def ad(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        return skew(x)
+
+    def bracket(self, x: Float[Array, "*batch 3"], y: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
+        return cross(x, y)
+
+    def dexp_left(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """`I + c_2 ω× + c_3 ω×²`."""
+        square = dot(x, x)
+        return _polynomial(x, stumpff(2, square), stumpff(3, square))
+
+    def dexp_left_inverse(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """`I - ω×/2 + β ω×²` with `β = (1 - (θ/2) cot(θ/2))/θ²`; infinite at whole turns, where `dexp` is
+        singular.
+
+        With `h = (θ/2)²` that is `β = (c_2(h) - c_3(h)) / (4 c_1(h))`, without a small divisor.
+        """
+        half = dot(x, x) / 4
+        second = (stumpff(2, half) - stumpff(3, half)) / (4 * stumpff(1, half))
+        return _polynomial(x, jnp.full_like(half, -0.5), second)
+
+
+def _polynomial(x, first, second):
+    """`I + first x× + second x×²`. The square of the cross product matrix is `x xᵀ - |x|² I`."""
+    first, second, square = (scalar[..., None, None] for scalar in (first, second, dot(x, x)))
+    hat = skew(x)
+    one = jnp.broadcast_to(jnp.eye(3, dtype=hat.dtype), hat.shape)
+    return one + first * hat + second * (outer(x, x) - square * one)
+
+
+SO3 = SpecialOrthogonal3()

@@ -1,0 +1,271 @@
+"""Models made of other models: joints locked, welds fused, several put into one world, numbers cast.
+
+All are pure functions. They may be called under `jit` and differentiated with respect to the numbers of the models they
+are given; what they decide about the tree depends on its topology and on names alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import floating
+from .._errors import ModelError, UnknownNameError, suggest
+from ..joints import Fixed
+from ..spatial import Transform
+from .builder import Body, ModelBuilder, describe
+from .lumping import mover_inertias, mover_placements
+from .model import Model
+from .topology import JointKind, Topology
+from .tree import Tree, Walk
+
+
+#: Which joints to lock: one name, several, or `{name: configuration}`, where None stands for the joint's own zero.
+Locks = str | Iterable[str] | Mapping[str, Any]
+
+
+def lock_joints(model: Model, joints: Locks) -> Model:
+    """The model with some of its joints welded in one configuration.
+
+    **Arguments**
+
+    - `joints`: names of joints, which are locked at their zero, or `{name: q}` with the joint's own configuration: a
+      number for a joint with one freedom, else an array of its nq.
+
+    A locked joint becomes a `Fixed` joint of the same name, its body placed where `q` places it; its limits, damping
+    and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked where they follow it. One that mimics cannot be locked by
+    itself: lock its leader.
+    """
+    builder = ModelBuilder.from_model(model)
+    builder.bodies = locked(builder.bodies, joints)
+    return builder.lay_out()
+
+
+def locked(bodies: list[Body], joints: Locks | None) -> list[Body]:
+    """The described bodies with some of their joints welded; see `lock_joints`."""
+    if joints is None:
+        return bodies
+    if isinstance(joints, Mapping):
+        wanted = dict(joints)
+    else:
+        wanted = dict.fromkeys([joints] if isinstance(joints, str) else joints)
+    by_joint = {body.joint_name: body for body in bodies}
+    at: dict[str, Any] = {}
+    for name, value in wanted.items():
+        if name not in by_joint:
+            raise UnknownNameError(f"there is no joint {name!r} to lock{suggest(name, by_joint)}")
+        body = by_joint[name]
+        if body.mimic is not None:
+            leader = _first_leader(name, by_joint)
+            raise ModelError(
+                f"joint {name!r} cannot be locked, since it mimics {leader!r}; lock {leader!r}, and {name!r} is "
+                "locked with it"
+            )
+        at[name] = _configuration(body, value)
+    # Followers of followers too: as often as one more is found.
+    found = True
+    while found:
+        found = False
+        for body in bodies:
+            if body.mimic is None or body.joint_name in at or body.mimic.leader not in at:
+                continue
+            leader = at[body.mimic.leader]
+            if leader.shape == (1,) and body.joint.nq == 1:  # else the builder refuses to couple the two
+                factor, offset = (
+                    jnp.asarray(x, leader.dtype) for x in (body.mimic.multiplier, body.mimic.offset)
+                )
+                at[body.joint_name] = factor * leader + offset
+                found = True
+    return [_welded(body, at[body.joint_name]) if body.joint_name in at else body for body in bodies]
+
+
+def _first_leader(name: str, by_joint: Mapping[str, Body]) -> str:
+    seen = {name}
+    while (
+        (mimic := by_joint[name].mimic) is not None and mimic.leader in by_joint and mimic.leader not in seen
+    ):
+        name = mimic.leader
+        seen.add(name)
+    return name
+
+
+def _configuration(body: Body, value):
+    """The configuration to lock a joint at, as an array of its nq in the precision of its placement."""
+    dtype, size = body.placement.rotation.dtype, body.joint.nq
+    if value is None:
+        return body.joint.neutral().astype(dtype)
+    if not isinstance(value, jax.Array):
+        try:
+            value = np.asarray(value, float)
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"joint {body.joint_name!r} cannot be locked at {value!r}; its configuration is "
+                + ("a number" if size == 1 else f"an array of {size} numbers")
+            ) from None
+    shape = np.shape(value)
+    if shape != (size,) and not (shape == () and size == 1):
+        raise ModelError(
+            f"joint {body.joint_name!r} cannot be locked at a configuration of shape {shape}; it has nq = {size}"
+        )
+    if not isinstance(value, jax.core.Tracer) and not np.isfinite(np.asarray(value)).all():
+        raise ModelError(f"joint {body.joint_name!r} cannot be locked at {value}; a configuration is finite")
+    return jnp.asarray(value, dtype).reshape(size)
+
+
+def _welded(body: Body, q) -> Body:
+    # A fresh body: nothing acts along a weld.
+    placement = body.placement @ body.joint.transform(q)
+    return Body(body.name, body.parent, Fixed(), placement, body.inertia, body.joint_name)
+
+
+def fuse_fixed(model: Model) -> Model:
+    """The model without its welds: each welded body made a part of the body that carries it.
+
+    The inertia of a welded body is added to its carrier's, and what hung on it hangs on the carrier; what is welded to
+    the world goes, and what hung on it hangs on the world. The joints that move keep their names, order and
+    coordinates, so the dynamics are the same. The names of the welded bodies are gone.
+    """
+    old = model.topology
+    if not old.fixed.any():
+        return model
+    place = {int(body): mover for mover, body in enumerate(old.movers)}
+    kept = [index for index, kind in enumerate(old.kinds) if not kind.fixed]
+    topology = Topology(
+        name=old.name,
+        body_names=tuple(old.body_names[body] for body in old.movers),
+        joint_names=tuple(old.joint_names[body] for body in old.movers),
+        parents=old.mover_tree.parents,
+        kinds=tuple(
+            replace(old.kinds[index], bodies=tuple(place[body] for body in old.kinds[index].bodies))
+            for index in kept
+        ),
+        leaders=tuple(place.get(old.leaders[body], -1) for body in old.movers),
+        walk=old.walk,
+    )
+    placements, inertias = _lumped(model)
+    return replace(
+        model,
+        placements=placements,
+        inertias=inertias,
+        joints=tuple(model.joints[index] for index in kept),
+        topology=topology,
+    )
+
+
+@jax.jit  # as one program, which takes a tenth of the time that its operations take one by one
+def _lumped(model: Model):
+    return mover_placements(model), mover_inertias(model)
+
+
+def concatenate(
+    *models: Model,
+    names: Sequence[str | None] | None = None,
+    placements: Sequence[Transform | None] | None = None,
+) -> Model:
+    """Several mechanisms in one world, their bodies and coordinates one model after the other.
+
+    **Arguments**
+
+    - `models`: of the same precision and gravity.
+    - `names`: for each model a prefix of its bodies and joints, which are then called `prefix/name`, or None. Needed
+      where the models share names.
+    - `placements`: for each model where to put its world, or None; all in the same place by default.
+    """
+    if not models:
+        raise ModelError("concatenate: there is no model to put together; give at least one")
+    for what, given in (("names", names), ("placements", placements)):
+        if given is not None and (isinstance(given, str) or len(given) != len(models)):
+            raise ModelError(
+                f"concatenate: {what} has {len(given)} entries for {len(models)} models; it is a list of one for each"
+            )
+    first = models[0]
+    for model in models[1:]:
+        if model.dtype != first.dtype:
+            raise ModelError(
+                f"concatenate: model {first.name!r} is of type {first.dtype} and {model.name!r} of {model.dtype}; "
+                "cast one with astype"
+            )
+        known = not any(isinstance(m.gravity, jax.core.Tracer) for m in (first, model))
+        if known and not np.array_equal(first.gravity, model.gravity):
+            raise ModelError(
+                f"concatenate: model {first.name!r} has gravity {first.gravity.tolist()} and {model.name!r} has "
+                f"{model.gravity.tolist()}; one world has one gravity"
+            )
+    prefixes = [f"{name}/" if name else "" for name in names or [None] * len(models)]
+    _check_clashes(models, prefixes)
+    walk = first.topology.walk if len({model.topology.walk for model in models}) == 1 else "auto"
+    builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), walk)
+    for model, prefix, placement in zip(models, prefixes, placements or [None] * len(models), strict=True):
+        builder.bodies += [_moved(body, prefix, placement) for body in describe(model)]
+    return builder.lay_out()
+
+
+def _check_clashes(models: Sequence[Model], prefixes: Sequence[str]) -> None:
+    for what in ("body", "joint"):
+        owner: dict[str, str] = {}
+        for model, prefix in zip(models, prefixes, strict=True):
+            for name in getattr(model, f"{what}_names"):
+                if prefix + name in owner:
+                    raise ModelError(
+                        f"concatenate: models {owner[prefix + name]!r} and {model.name!r} both have a {what} "
+                        f"{prefix + name!r}; tell them apart with names=(...), a prefix for each model"
+                    )
+            owner |= {prefix + name: model.name for name in getattr(model, f"{what}_names")}
+
+
+def _moved(body: Body, prefix: str, placement: Transform | None) -> Body:
+    """A body of a model whose names get a prefix and whose world is put elsewhere."""
+    root = body.parent == "world"
+    return replace(
+        body,
+        name=prefix + body.name,
+        parent="world" if root else prefix + body.parent,
+        joint_name=prefix + body.joint_name,
+        placement=placement @ body.placement if root and placement is not None else body.placement,
+        mimic=body.mimic and replace(body.mimic, leader=prefix + body.mimic.leader),
+    )
+
+
+def with_walk(model: Model, walk: Walk) -> Model:
+    """The same model with its tree walked another way: `"scan"`, `"levels"` or `"auto"` (see `Tree`)."""
+    Tree((), walk)  # refuses what is no walk
+    return replace(model, topology=replace(model.topology, walk=walk))
+
+
+def astype(model: Model, dtype) -> Model:
+    """The model with all its numbers in another precision."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise ModelError(
+            f"astype: {dtype!r} is no type of numbers; give jnp.float32 or jnp.float64"
+        ) from None
+    if not jnp.issubdtype(kind, jnp.floating):
+        raise ModelError(f"astype: a model's numbers are floating-point, not {kind}")
+    if jax.dtypes.canonicalize_dtype(kind) != kind:
+        raise ModelError(f"astype: {kind} is not enabled; set the JAX option jax_enable_x64")
+
+    def cast(leaf):
+        return leaf.astype(kind) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(cast, model)
+
+
+def at_time(model: Model, time: Float[Array, ""] | float | int) -> Model:
+    """The model as it is at a time: its joints that move by themselves (`rheonomic`) where that time puts them."""
+    if not model.topology.rheonomic:
+        return model
+    now = floating(time).astype(model.dtype)
+    if now.shape != ():
+        raise ValueError(f"at_time: time has shape {now.shape}; it is one number, so batch with jax.vmap")
+
+    def moved(kind: JointKind, joints):
+        return jax.vmap(lambda joint: joint.at_time(now))(joints) if kind.rheonomic else joints
+
+    return replace(model, joints=tuple(map(moved, model.topology.kinds, model.joints)))

@@ -1,0 +1,452 @@
+"""Reading URDF, the XML robot description of ROS.
+
+What the file says is taken as it stands or refused, with the element, its line and the remedy. The XML is read with
+Python's own parser with entities switched off, so a file can neither blow up nor reach for other files. A robot may
+have a hundred links: the arithmetic is done in NumPy, since JAX takes a hundred times as long for a few numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import jax.numpy as jnp
+import numpy as np
+
+from .. import joints
+from .._errors import ModelError, suggest
+from ..spatial import Inertia, Transform
+from .builder import Body, Mimic, ModelBuilder, report_inertias
+from .edit import Locks, locked
+from .model import Model
+
+
+#: The types of URDF joints.
+TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+
+
+def load_urdf(
+    path_or_xml: str | Path,
+    floating_base: bool = False,
+    lock: Locks | None = None,
+    mimic: str = "couple",
+    strict: bool = False,
+    *,
+    gravity: Any = (0.0, 0.0, -9.81),
+) -> Model:
+    """The model that a URDF describes.
+
+    **Arguments**
+
+    - `path_or_xml`: a file, or the text of one.
+    - `floating_base`: whether the root link is free (`joints.Free`) or welded to the world.
+    - `lock`: joints to weld: names of joints, which are locked at their zero, or `{name: q}`.
+    - `mimic`: `"couple"` makes joints that mimic others follow them, without freedoms of their own; `"free"` makes them
+      ordinary joints.
+    - `strict`: whether inertias that no real body can have are an error or one warning.
+    - `gravity`: in the world.
+
+    **Returns**
+
+    A model with a body for each link and a joint for each joint, of the same names. Bodies are in depth-first order,
+    children in the order of their joints in the file. The root link hangs on the world by a joint called `root_joint`
+    (underscores are added where the name is taken). Links without `<inertial>` are massless.
+
+    A root link called `world` is the world itself if it is massless and the base does not float: its children hang on
+    the world, and no body and no `root_joint` stand for it. Otherwise it is a body called `world_link`.
+
+    As URDF prescribes: inertias are about the centre of mass, in the axes of the inertial origin; the axis of a joint
+    is x by default and only its direction counts; a `<limit>` without `lower` or `upper` means zero. A joint without
+    `<limit>`, or without its `effort` or `velocity`, has none. Continuous joints have no position limits; floating and
+    planar ones have no limits, damping or friction; a fixed joint has nothing but its origin. What is not mechanics
+    (visual, collision, transmission, gazebo and other extensions) is not read.
+    """
+    if mimic not in ("couple", "free"):
+        raise ModelError(
+            f"load_urdf: mimic is {mimic!r}; it is 'couple' or 'free'{suggest(mimic, ('couple', 'free'))}"
+        )
+    source, content = _read(path_or_xml)
+    try:
+        robot = _parse(content)
+        _check_root(robot)
+        name = robot.text("name")
+        builder = ModelBuilder(gravity, name)
+        for body in _bodies(robot, floating_base, mimic == "couple"):
+            builder.add(body)
+        builder.bodies = locked(builder.bodies, lock)
+        report_inertias(name, builder.bodies, strict)
+        return builder.lay_out()
+    except ModelError as error:
+        raise type(error)(f"{source}: {error}") from None
+
+
+# The file.
+
+
+def _read(path_or_xml) -> tuple[str, str | bytes]:
+    """What to call the source in errors, and its content."""
+    if not isinstance(path_or_xml, str | Path):
+        raise ModelError(f"load_urdf: got a {type(path_or_xml).__name__}; give a path or the XML text")
+    if isinstance(path_or_xml, str):
+        text = path_or_xml.lstrip("\ufeff \t\r\n")
+        if text.startswith("<"):
+            return "URDF text", text
+    path = Path(path_or_xml)
+    try:
+        return str(path), path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(
+            f"{path}: there is no such file; give the path of a URDF file or the XML text"
+        ) from None
+    except IsADirectoryError:
+        raise ModelError(f"{path}: it is a directory; give the path of a URDF file in it") from None
+    except (OSError, ValueError) as error:  # names too long, null characters, no permission
+        shown = str(path) if len(str(path)) < 80 else f"{str(path)[:80]}..."
+        reason = type(error).__name__
+        raise ModelError(f"{shown!r}: it cannot be read ({reason}); give a path or XML text") from None
+
+
+@dataclass
+class _Element:
+    """An element of the XML, with its line and what it is a part of."""
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    parent: _Element | None
+    children: list[_Element] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """`joint 'elbow' (line 7)`, or `<axis> in line 9, of joint 'elbow'`."""
+        if "name" in self.attributes:
+            return f"{self.tag} {self.attributes['name']!r} (line {self.line})"
+        owner = self.parent
+        while owner is not None and owner.tag not in ("link", "joint"):
+            owner = owner.parent
+        of = f", of {owner.tag} {owner.attributes['name']!r}" if owner and "name" in owner.attributes else ""
+        return f"<{self.tag}> in line {self.line}{of}"
+
+    def all(self, tag: str) -> list[_Element]:
+        return [child for child in self.children if child.tag == tag]
+
+    def child(self, tag: str) -> _Element | None:
+        """The only child of that tag, or None."""
+        found = self.all(tag)
+        if len(found) > 1:
+            raise ModelError(f"{self} has {len(found)} <{tag}>; keep one")
+        return found[0] if found else None
+
+    def needed(self, tag: str, example: str) -> _Element:
+        child = self.child(tag)
+        if child is None:
+            raise ModelError(f"{self} has no <{tag}>; add {example}")
+        return child
+
+    def text(self, key: str) -> str:
+        """An attribute that must be there."""
+        value = self.attributes.get(key, "")
+        if not value.strip():
+            raise ModelError(f'{self} has no {key}; write <{self.tag} {key}="...">')
+        if "${" in value or "$(" in value:
+            raise ModelError(
+                f"{self}: {key}={value!r} is xacro; expand the file first: xacro robot.xacro > robot.urdf"
+            )
+        return value
+
+    def numbers(
+        self, key: str, count: int, default: Sequence[float] | None = None, finite: bool = True
+    ) -> np.ndarray:
+        """An attribute of so many numbers."""
+        if key not in self.attributes and default is not None:
+            return np.array(default, float)
+        text = self.text(key)
+        words = text.split()
+        if len(words) != count:
+            raise ModelError(
+                f"{self}: {key}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces"
+            )
+        try:
+            if "_" in text:  # a number to Python alone
+                raise ValueError
+            values = np.array([float(word) for word in words])
+        except ValueError:
+            raise ModelError(
+                f"{self}: {key}={text!r} is not {'a number' if count == 1 else 'numbers'}"
+            ) from None
+        if np.isnan(values).any() or (finite and not np.isfinite(values).all()):
+            raise ModelError(f"{self}: {key}={text!r} is not finite")
+        return values
+
+    def number(self, key: str, default: float | None = None, finite: bool = True) -> float:
+        return float(self.numbers(key, 1, None if default is None else [default], finite)[0])
+
+
+def _parse(content: str | bytes) -> _Element:
+    """The root element of an XML text."""
+    parser = expat.ParserCreate()
+    top = _Element("", {}, 0, None)
+    open_elements = [top]
+
+    def start(tag, attributes):
+        element = _Element(tag, attributes, parser.CurrentLineNumber, open_elements[-1])
+        if tag.startswith("xacro:"):
+            raise ModelError(f"{element} is xacro; expand the file first: xacro robot.xacro > robot.urdf")
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+
+    def end(tag):
+        open_elements.pop()
+
+    def doctype(name, system, public, has_internal):
+        if system or public:
+            raise ModelError(
+                f"line {parser.CurrentLineNumber}: the DOCTYPE refers to {system or public!r}; remove it"
+            )
+
+    def entity(name, *_):
+        raise ModelError(
+            f"line {parser.CurrentLineNumber}: the DOCTYPE declares the entity {name!r}, and entities are not read; "
+            "write out what it stands for"
+        )
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = doctype
+    parser.EntityDeclHandler = entity
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise ModelError(
+            f"it is not well-formed XML: {expat.ErrorString(error.code)} in line {error.lineno}, "
+            f"column {error.offset + 1}"
+        ) from None
+    except (LookupError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(f"it is not readable XML: {error}; save it as UTF-8") from None
+    return top.children[0]
+
+
+def _check_root(robot: _Element) -> None:
+    if robot.tag == "robot":
+        return
+    remedies = {
+        "mujoco": "it is MJCF; read it with load_mjcf",
+        "sdf": "it is SDF, which has no loader here; convert it to URDF",
+    }
+    remedy = remedies.get(robot.tag, "a URDF's is <robot>")
+    raise ModelError(f"the outermost element is <{robot.tag}>: {remedy}")
+
+
+# The tree.
+
+
+def _bodies(robot: _Element, floating_base: bool, couple: bool) -> list[Body]:
+    """The bodies of a robot, depth first."""
+    links, hinges = _by_name(robot, "link"), _by_name(robot, "joint")
+    if not links:
+        raise ModelError("the robot has no links; a model needs at least one (is this the whole file?)")
+    hung_by: dict[str, _Element] = {}
+    below: dict[str, list[_Element]] = {}
+    for joint in hinges.values():
+        parent, child = _ends(joint, links)
+        if child in hung_by:
+            raise ModelError(
+                f"link {child!r} has two parents, by {hung_by[child]} and {joint}; a robot is a tree, so remove one "
+                "and close the loop with a constraint"
+            )
+        hung_by[child] = joint
+        below.setdefault(parent, []).append(joint)
+    root = _root(links, hung_by)
+
+    names = {root: root}
+    bodies = []
+    inertia = _inertia(links[root])
+    if root == "world" and not floating_base and not any(np.any(x) for x in inertia):
+        pass
+    else:
+        if root == "world":
+            names[root] = _unused("world_link", links)
+        hinge = joints.Free() if floating_base else joints.Fixed()
+        bodies.append(
+            Body(
+                names[root],
+                "world",
+                hinge,
+                Transform.identity(),
+                Inertia(*map(jnp.asarray, inertia)),
+                _unused("root_joint", hinges),
+            )
+        )
+    stack = below.get(root, [])[::-1]
+    while stack:
+        joint = stack.pop()
+        parent, child = _ends(joint, links)
+        if child == "world":
+            raise ModelError(
+                f"{links[child]} hangs on {joint}, but the name stands for the fixed world; rename the link"
+            )
+        bodies.append(
+            Body(
+                child,
+                names.get(parent, parent),
+                _joint(joint),
+                _placement(joint.child("origin")),
+                Inertia(*map(jnp.asarray, _inertia(links[child]))),
+                joint.text("name"),
+                **_along(joint, hinges, couple),
+            )
+        )
+        stack += below.get(child, [])[::-1]
+    return bodies
+
+
+def _by_name(robot: _Element, tag: str) -> dict[str, _Element]:
+    found: dict[str, _Element] = {}
+    for element in robot.all(tag):
+        name = element.text("name")
+        if name in found:
+            lines = f"{found[name].line} and {element.line}"
+            raise ModelError(f"two {tag}s are called {name!r}, in lines {lines}; rename one")
+        found[name] = element
+    return found
+
+
+def _ends(joint: _Element, links: dict[str, _Element]) -> tuple[str, str]:
+    ends = []
+    for tag in ("parent", "child"):
+        name = joint.needed(tag, f'<{tag} link="..."/>').text("link")
+        if name not in links:
+            raise ModelError(f"{joint}: its {tag} {name!r} is no link{suggest(name, links)}")
+        ends.append(name)
+    return ends[0], ends[1]
+
+
+def _root(links: dict[str, _Element], hung_by: dict[str, _Element]) -> str:
+    """The one link without a parent, every other link being below it."""
+    roots = [name for name in links if name not in hung_by]
+    if len(roots) > 1:
+        listed = ", ".join(map(repr, roots))
+        raise ModelError(
+            f"the links {listed} have no parent; a robot has one root, so join the others to it with fixed joints"
+        )
+    # From a link that does not lead up to the root, the way up runs into a loop.
+    sound = set(roots)
+    for name in links:
+        way = []
+        while name not in sound:
+            if name in way:
+                loop = " -> ".join(map(repr, [*way[way.index(name) :], name][::-1]))
+                what = "no root" if not roots else "a part that does not hang on its root"
+                raise ModelError(
+                    f"the robot has {what}, since its joints run in a circle: {loop}; remove one of the joints"
+                )
+            way.append(name)
+            name = hung_by[name].needed("parent", "").text("link")
+        sound.update(way)
+    return roots[0]
+
+
+def _unused(name: str, taken) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+# The numbers.
+
+
+def _origin(origin: _Element | None) -> tuple[np.ndarray, np.ndarray]:
+    """Rotation and position of an `<origin>`: `Rz(yaw) Ry(pitch) Rx(roll)`."""
+    if origin is None:
+        return np.eye(3), np.zeros(3)
+    zero = (0.0, 0.0, 0.0)
+    xyz, rpy = origin.numbers("xyz", 3, zero), origin.numbers("rpy", 3, zero)
+    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
+    rotation = np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+    return rotation, xyz
+
+
+def _placement(origin: _Element | None) -> Transform:
+    rotation, position = _origin(origin)
+    return Transform(jnp.asarray(rotation), jnp.asarray(position))
+
+
+def _inertia(link: _Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mass, first moment and triangle of the rotational inertia about the link's origin: the fields of `Inertia`."""
+    inertial = link.child("inertial")
+    if inertial is None:
+        return np.zeros(()), np.zeros(3), np.zeros(6)
+    mass = inertial.needed("mass", '<mass value="..."/>').number("value")
+    moments = inertial.needed("inertia", '<inertia ixx="..." .../>')
+    ixx, ixy, ixz, iyy, iyz, izz = map(moments.number, ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+    rotation, com = _origin(inertial.child("origin"))
+    if mass < 0:
+        raise ModelError(f"{link}: its mass is {mass:g}; a mass is positive or zero")
+    central = rotation @ np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]]) @ rotation.T
+    about_origin = central + mass * (com @ com * np.eye(3) - np.outer(com, com))
+    return np.array(mass), mass * com, np.array([about_origin[i, j] for i in range(3) for j in range(i + 1)])
+
+
+def _joint(joint: _Element) -> joints.Joint:
+    kind = joint.text("type")
+    if kind not in TYPES:
+        listed = ", ".join(TYPES)
+        raise ModelError(f"{joint}: its type is {kind!r}; the types are {listed}")
+    if kind == "fixed":
+        return joints.Fixed()
+    if kind == "floating":
+        return joints.Free()
+    element = joint.child("axis")
+    axis = np.array([1.0, 0.0, 0.0]) if element is None else element.numbers("xyz", 3)
+    length = math.hypot(*axis)
+    if not 0 < length < math.inf:
+        raise ModelError(f"{joint}: its axis {axis.tolist()} has no direction; give one that is not zero")
+    family = {"prismatic": joints.Prismatic, "planar": joints.Planar}.get(kind, joints.Revolute)
+    return family(jnp.asarray(axis / length))
+
+
+def _along(joint: _Element, hinges: dict[str, _Element], couple: bool) -> dict[str, Any]:
+    """What acts along a joint: limits, friction, and whom it mimics."""
+    kind, along = joint.text("type"), {}
+    if kind not in ("revolute", "continuous", "prismatic"):
+        return along
+    limit, dynamics = joint.child("limit"), joint.child("dynamics")
+    if limit is not None:
+        for key in ("effort", "velocity"):
+            along[f"{key}_limit"] = limit.number(key, math.inf, finite=False)
+            if along[f"{key}_limit"] < 0:
+                raise ModelError(
+                    f"{limit}: {key}={limit.text(key)!r} is negative; it is the largest size allowed"
+                )
+        if kind != "continuous":
+            lower, upper = (limit.number(key, 0.0, finite=False) for key in ("lower", "upper"))
+            if lower > upper:
+                raise ModelError(f"{limit}: lower={lower:g} is above upper={upper:g}; exchange them")
+            along |= {"lower": lower, "upper": upper}
+    if dynamics is not None:
+        along |= {key: dynamics.number(key, 0.0) for key in ("damping", "friction")}
+    mimic = joint.child("mimic")
+    if mimic is not None and couple:
+        along["mimic"] = _mimic(joint, mimic, hinges)
+    return along
+
+
+def _mimic(joint: _Element, mimic: _Element, hinges: dict[str, _Element]) -> Mimic:
+    leader = mimic.text("joint")
+    if leader not in hinges:
+        raise ModelError(
+            f"{joint} mimics {leader!r}, which is no joint{suggest(leader, hinges)} (or load it with mimic='free', "
+            "as a joint that follows none)"
+        )
+    return Mimic(leader, mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))

@@ -1,0 +1,66 @@
+"""The one option of the XLA compiler that the library's speed on a CPU depends on.
+
+XLA can emit a whole loop as a single native function, but does so only for loops that touch less than a kilobyte. The
+walks over a kinematic tree touch some tens: compiled that way they run about ten times faster. The option is read when
+JAX first uses the CPU, so it is set when the library is imported, if nothing has used the CPU yet.
+
+- A threshold that the user set in `XLA_FLAGS` is left as it is.
+- `RBD_JAX_XLA_FLAGS=0` in the environment leaves everything as it is.
+"""
+
+import logging
+import os
+import re
+import warnings
+
+
+OPTION = "xla_cpu_small_while_loop_byte_threshold"
+THRESHOLD = 256 * 1024
+OPT_OUT = "RBD_JAX_XLA_FLAGS"
+
+_EXTRA = re.compile(r"--xla_backend_extra_options=(\S*)")
+_notes: list[str] = []
+
+
+def prepare() -> None:
+    """Set the option, unless it is set, unwanted, or too late; in the last case warn."""
+    if os.environ.get(OPT_OUT) == "0":
+        return _note(f"{OPTION} left alone, as {OPT_OUT}=0 asks")
+    flags = os.environ.get("XLA_FLAGS", "")
+    if OPTION in flags:
+        return _note(f"{OPTION} left as XLA_FLAGS has it")
+    if _backend_in_use():
+        _note(f"{OPTION} not set: JAX was in use before rbd_jax was imported")
+        warnings.warn(
+            "JAX was in use before rbd_jax was imported, too late to set the compiler option that makes rbd_jax fast on a "
+            f"CPU. Import rbd_jax first, or set XLA_FLAGS=--xla_backend_extra_options={OPTION}={THRESHOLD}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return None
+    setting = f"{OPTION}={THRESHOLD}"
+    if _EXTRA.search(flags):
+        flags = _EXTRA.sub(lambda match: f"{match.group(0)},{setting}", flags, count=1)
+    else:
+        flags = f"{flags} --xla_backend_extra_options={setting}".strip()
+    os.environ["XLA_FLAGS"] = flags
+    return _note(f"set XLA_FLAGS to {flags!r} ({OPT_OUT}=0 to opt out)")
+
+
+def xla_note() -> str:
+    """What was done about the compiler option when the library was imported."""
+    return _notes[-1] if _notes else ""
+
+
+def _note(text: str) -> None:
+    _notes.append(text)
+    logging.getLogger("rbd_jax").info(text)
+
+
+def _backend_in_use() -> bool:
+    """Whether JAX has started a backend, and with it read the options. JAX has no public way to ask."""
+    try:
+        from jax._src.xla_bridge import backends_are_initialized
+    except ImportError:
+        return False
+    return backends_are_initialized()

@@ -1,0 +1,48 @@
+"""What every test runs under: 64-bit floats, no implicit promotion, shapes checked at each call."""
+
+import os
+import shutil
+import tempfile
+import zlib
+
+import jax
+import pytest
+from jaxtyping import install_import_hook
+
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# The hook rewrites modules as they are imported, so it comes before the first import of the library. It stays
+# installed: modules that are only imported later are checked too. The library comes before any array is made, since
+# its import sets flags that XLA reads once.
+install_import_hook("rbd_jax", "beartype.beartype")
+
+import rbd_jax  # noqa: F401
+
+
+_CACHE = "JAX_COMPILATION_CACHE_DIR"
+
+
+def pytest_configure(config):
+    """A compilation cache for this run: what one worker compiled, the others and their subprocesses load.
+
+    It is not kept for the next run: a run should compile what it tests at least once.
+    """
+    # The controller, or the only process, makes it; the workers inherit the controller's environment.
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="rbd_jax_compiled_")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ[_CACHE] = folder
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture
+def key(request):
+    """A random key of the test's own: the same in every run and on every worker, another for another test."""
+    return jax.random.key(zlib.crc32(request.node.nodeid.encode()))

@@ -1,0 +1,36 @@
+"""Importing the library costs little beyond importing JAX."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TOTAL = 2.0  # seconds, for a new process that imports the library
+SURPLUS = 0.4  # seconds of it that are ours
+FAST = 1.7  # a machine slower than this at importing JAX alone says nothing about the total
+
+
+def seconds(statement: str) -> float:
+    """The time a new Python process takes to run one statement."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", statement], check=True, cwd=ROOT, env=environment)
+    return time.perf_counter() - start
+
+
+def test_import_time():
+    # Other work on the machine only ever adds time, so the least of several runs is the estimate. The two take turns,
+    # so that a busy spell meets both; three turns are enough on a quiet machine, a busy one gets more.
+    baseline = total = float("inf")
+    for turn in range(9):
+        baseline = min(baseline, seconds("import jax, equinox"))
+        total = min(total, seconds("import rbd_jax"))
+        if turn >= 2 and total - baseline < SURPLUS and total < TOTAL:
+            break
+    print(f"import rbd_jax: {total:.2f} s, of which {total - baseline:.2f} s beyond jax and equinox")
+    assert total - baseline < SURPLUS
+    assert total < TOTAL or baseline >= FAST

@@ -1,0 +1,166 @@
+"""The rooms of the library are ordered, and imports point down: what is below can be read without the rest."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+
+# From low to high. A room imports itself and the rooms of the rows below it, not its neighbours in the same row.
+# "_" stands for all underscore modules directly under the package.
+ORDER = (
+    ("_",),
+    ("spatial",),
+    ("lie",),
+    ("joints",),
+    ("model",),
+    ("robots",),
+    ("dynamics",),
+    ("constraints", "contact", "forces", "body"),
+    ("integrate",),
+    ("identify", "control"),
+    ("view", "parallel", "interop"),
+    ("__init__",),
+    ("__main__",),
+)
+
+HEIGHT = {room: height for height, row in enumerate(ORDER) for room in row}
+
+PACKAGE = Path(__file__).resolve().parent.parent / "rbd_jax"
+
+
+def room_of(name: str) -> str:
+    """The room of the module or folder `name` directly under the package."""
+    underscore = name.startswith("_") and name not in ("__init__", "__main__")
+    return "_" if underscore else name
+
+
+def imports_of(source: str, path: tuple[str, ...], package: Path):
+    """The rooms that a file imports, each with its line number.
+
+    `path` is the file's place under the package as module names, the last being its own ("__init__" included). Every
+    import statement counts, also one inside a function or under TYPE_CHECKING: such imports are how knots hide.
+    """
+
+    def room(parts: list[str]) -> str:
+        """The room of rbd_jax.parts; a name that is no module belongs to the package's `__init__`."""
+        if not parts:
+            return "__init__"
+        name = parts[0]
+        there = (package / name).is_dir() or (package / f"{name}.py").is_file()
+        return room_of(name) if there or name in HEIGHT else "__init__"
+
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top, *parts = alias.name.split(".")
+                if top == package.name:
+                    yield room(parts), node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            parts = node.module.split(".") if node.module else []
+            if node.level:  # one dot is the folder of the file, each further dot one folder up
+                depth = len(path) - node.level
+                assert depth >= 0, f"line {node.lineno}: relative import beyond the package"
+                parts = [*path[:depth], *parts]
+            elif parts[0] == package.name:
+                parts = parts[1:]
+            else:
+                continue
+            for alias in node.names:
+                yield room(parts or [alias.name]), node.lineno
+
+
+def violations(package: Path) -> list[str]:
+    """One line for each import that does not point down and each file outside the known rooms."""
+    found = []
+    for file in sorted(package.rglob("*.py")):
+        path = file.relative_to(package).with_suffix("").parts
+        own = room_of(path[0])
+        where = file.relative_to(package.parent)
+        if own not in HEIGHT:
+            found.append(f"{where}: the room '{own}' has no place in ORDER")
+            continue
+        for other, line in imports_of(file.read_text(encoding="utf-8"), path, package):
+            if other not in HEIGHT:
+                found.append(f"{where}:{line}: imports the room '{other}', which has no place in ORDER")
+            elif other != own and HEIGHT[other] >= HEIGHT[own]:
+                found.append(f"{where}:{line}: '{own}' imports '{other}', which is not below it")
+    return found
+
+
+def test_imports_point_down():
+    assert any(PACKAGE.rglob("*.py"))
+    found = violations(PACKAGE)
+    assert not found, "\n" + "\n".join(found)
+
+
+def plant(folder: Path, where: str, source: str) -> Path:
+    """A small package of the same name with one file of the given source, and empty files around it."""
+    package = folder / "rbd_jax"
+    for name in ("__init__", "__main__", "_array", "spatial/__init__", "lie/__init__", "model/__init__"):
+        file = package / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    file = package / where
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(source)
+    return package
+
+
+UPWARD = {
+    "relative": ("lie/groups.py", "from ..model import Model"),
+    "relative, the room itself": ("lie/groups.py", "from .. import model"),
+    "relative, two folders deep": ("lie/deep/groups.py", "from ...model.tree import parents"),
+    "from a room's __init__": ("lie/__init__.py", "from ..model import Model"),
+    "absolute": ("lie/groups.py", "import rbd_jax.model.tree as tree"),
+    "absolute from": ("lie/groups.py", "from rbd_jax.model import Model"),
+    "absolute, the room itself": ("lie/groups.py", "from rbd_jax import model"),
+    "in a function": ("lie/groups.py", "def f():\n    from ..model import Model\n    return Model"),
+    "for types only": ("lie/groups.py", "if TYPE_CHECKING:\n    from ..model import Model"),
+    "among others": ("lie/groups.py", "from .. import spatial, model"),
+    "of the package": ("lie/groups.py", "import rbd_jax"),
+    "of a name of the package": ("lie/groups.py", "from .. import Transform"),
+    "of everything": ("lie/groups.py", "from .. import *"),
+    "from the lowest": ("_array.py", "from .spatial import Transform"),
+    "to a room not written yet": ("dynamics/crba.py", "from ..integrate import step"),
+    "to a neighbour": ("contact/planes.py", "from ..constraints import loop"),
+    "from a room that is one file": ("spatial.py", "from .lie import exp"),
+    "to the command line": ("__init__.py", "from .__main__ import main"),
+}
+
+DOWNWARD = {
+    "relative": ("lie/groups.py", "from ..spatial import Transform"),
+    "relative, the room itself": ("lie/groups.py", "from .. import spatial"),
+    "absolute": ("model/tree.py", "import rbd_jax.lie.groups, rbd_jax.spatial"),
+    "the room's own": ("lie/groups.py", "from . import tables\nfrom .tables import x\nfrom ..lie import y"),
+    "underscore modules": ("lie/groups.py", "from .._array import dot\nfrom .. import _array"),
+    "among underscore modules": ("_errors.py", "from ._array import dot"),
+    "of other packages": (
+        "lie/groups.py",
+        "import jax.numpy as jnp\nfrom model import Model\nimport rbd_jax_extra",
+    ),
+    "from the package": ("__init__.py", "from .lie import exp\nfrom . import model"),
+    "from the command line": (
+        "__main__.py",
+        "from . import model\nfrom . import __version__\nimport rbd_jax",
+    ),
+}
+
+
+@pytest.mark.parametrize("where, source", UPWARD.values(), ids=UPWARD)
+def test_a_planted_upward_import_is_found(tmp_path, where, source):
+    found = violations(plant(tmp_path, where, source))
+    assert len(found) == 1 and where in found[0], found
+
+
+@pytest.mark.parametrize("where, source", DOWNWARD.values(), ids=DOWNWARD)
+def test_a_planted_downward_import_passes(tmp_path, where, source):
+    assert violations(plant(tmp_path, where, source)) == []
+
+
+@pytest.mark.parametrize("where", ["attic/old.py", "attic.py"])
+def test_an_unknown_room_is_named(tmp_path, where):
+    package = plant(tmp_path, where, "")
+    (package / "__init__.py").write_text("from .attic import old")
+    found = violations(package)
+    assert len(found) == 2 and all("'attic'" in line for line in found), found
