@@ -10,13 +10,19 @@ from .parallel.xla import prepare as _prepare
 _prepare()  # before anything makes JAX start its CPU backend
 
 from . import (
+    interop as interop,
     joints as joints,
     lie as lie,
     parallel as parallel,
+    robots as robots,
     spatial as spatial,
 )
 from ._checked import checked as checked
-from ._errors import ModelError as ModelError, ModelWarning as ModelWarning, UnknownNameError as UnknownNameError
+from ._errors import (
+    ModelError as ModelError,
+    ModelWarning as ModelWarning,
+    UnknownNameError as UnknownNameError,
+)
 from .dynamics import (
     bias_force as bias_force,
     body_accelerations as body_accelerations,
@@ -58,6 +64,7 @@ from .model import (
     difference as difference,
     fuse_fixed as fuse_fixed,
     integrate as integrate,
+    load_mjcf as load_mjcf,
     load_urdf as load_urdf,
     lock_joints as lock_joints,
     neutral as neutral,
@@ -65,4 +72,5 @@ from .model import (
     with_walk as with_walk,
 )
 from .parallel import batch_map as batch_map
+from .robots import load as load
 from .spatial import Inertia as Inertia, Transform as Transform

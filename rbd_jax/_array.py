@@ -5,7 +5,9 @@ rounds to ten bits, and they live in one place, because how a 3x3 product is bes
 All functions broadcast over leading axes.
 """
 
+import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -71,10 +73,15 @@ def blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
     return jnp.concatenate([jnp.concatenate([a, b], axis=-1), jnp.concatenate([c, d], axis=-1)], axis=-2)
 
 
-def identity_like(a: Float[Array, "*a n n"]) -> Float[Array, "n n"]:
+def identity_like(a: Float[Array, "*a n n"]) -> Float[Array, "*ones n n"]:
     """The unit matrix of the size and type of `a`'s last axes, with as many axes as `a`."""
     eye = jnp.eye(a.shape[-1], dtype=a.dtype)
     return eye.reshape((1,) * (a.ndim - 2) + eye.shape)
+
+
+def is_known(tree) -> bool:
+    """Whether the numbers of a PyTree can be looked at: not while a function is traced."""
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def floating(x) -> Array:

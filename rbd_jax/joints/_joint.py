@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._array import matvec, transpose, unskew, vecmat
+from .._array import is_known, matvec, transpose, unskew, vecmat
 from ..spatial import Transform
 
 
@@ -127,7 +127,7 @@ def unit_axis(axis, joint: str) -> Float[Array, "3"]:
     if axis.shape != (3,):
         raise ValueError(f"{joint}: axis has shape {axis.shape}, but an axis has three components")
     length = jnp.sqrt(jnp.sum(axis**2))
-    if not isinstance(length, jax.core.Tracer) and not (jnp.isfinite(length) and length > 0):
+    if is_known(length) and not (jnp.isfinite(length) and length > 0):
         raise ValueError(f"{joint}: axis {axis.tolist()} has no direction; give a finite, non-zero vector")
     return axis / length
 

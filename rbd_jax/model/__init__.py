@@ -16,6 +16,7 @@ from .edit import (
     lock_joints as lock_joints,
     with_walk as with_walk,
 )
+from .mjcf import load_mjcf as load_mjcf
 from .model import Model as Model
 from .topology import Topology as Topology
 from .tree import Tree as Tree

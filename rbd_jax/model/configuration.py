@@ -12,14 +12,14 @@ from .topology import gather
 
 def neutral(model: Model) -> Float[Array, "nq"]:
     """The configuration in which every joint is at its zero."""
-    return _assemble(model, lambda joint: joint.neutral(), (), "q").astype(model.dtype)
+    return _assemble(model, lambda joint: joint.neutral().astype(model.dtype), "q")
 
 
 def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
     """A configuration drawn over each joint's whole range, within the model's limits where it has finite ones."""
     keys = jax.random.split(key, model.nb + 1)
-    members = tuple(keys[np.array(kind.bodies, int)] for kind in model.topology.kinds)
-    drawn = _assemble(model, lambda joint, key: joint.random(key), (members,), "q").astype(model.dtype)
+    by_kind = [keys[np.array(_owners(model, kind), int)] for kind in range(len(model.joints))]
+    drawn = _assemble(model, lambda joint, key: joint.random(key).astype(model.dtype), "q", by_kind)
     lower, upper = jax.lax.stop_gradient(model.lower), jax.lax.stop_gradient(model.upper)
     limited = jnp.isfinite(lower) & jnp.isfinite(upper)
     share = jax.random.uniform(keys[-1], drawn.shape, drawn.dtype)
@@ -30,15 +30,15 @@ def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
 @takes_sample
 def integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
     """`q ⊕ dv`: where the constant velocity `dv`, held for unit time, leads from `q`."""
-    parts = (_by_kind(model, q, "q"), _by_kind(model, dv, "v"))
-    return _assemble(model, lambda joint, q, dv: joint.integrate(q, dv), parts, "q")
+    arguments = _by_kind(model, q, "q"), _by_kind(model, dv, "v")
+    return _assemble(model, lambda joint, q, dv: joint.integrate(q, dv), "q", *arguments)
 
 
 @takes_sample
 def difference(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
     """`q1 ⊖ q0`: the velocity that, held for unit time, leads from `q0` to `q1`; the inverse of `integrate`."""
-    parts = (_by_kind(model, q0, "q"), _by_kind(model, q1, "q"))
-    return _assemble(model, lambda joint, q0, q1: joint.difference(q0, q1), parts, "v")
+    arguments = _by_kind(model, q0, "q"), _by_kind(model, q1, "q")
+    return _assemble(model, lambda joint, q0, q1: joint.difference(q0, q1), "v", *arguments)
 
 
 @takes_sample
@@ -53,35 +53,32 @@ def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"
 
 
 def _owners(model: Model, kind: int) -> list[int]:
-    """The places in a group of joints that have coordinates of their own."""
+    """The bodies of a group of joints that have coordinates of their own."""
     topology = model.topology
-    return [place for place, body in enumerate(topology.kinds[kind].bodies) if not topology.follows[body]]
+    return [body for body in topology.kinds[kind].bodies if not topology.follows[body]]
 
 
 def _by_kind(model: Model, x, space: str):
     """For each group of joints the rows of `x` that are theirs."""
     entries = model.topology.joint_q if space == "q" else model.topology.joint_v
-    rows = []
-    for kind in model.topology.kinds:
-        table = [entries(body) for body in kind.bodies if not model.topology.follows[body]]
-        width = kind.nq if space == "q" else kind.nv
-        rows.append(x[np.array(table, int).reshape(len(table), width)])
-    return tuple(rows)
+    for kind, group in enumerate(model.topology.kinds):
+        table = [entries(body) for body in _owners(model, kind)]
+        yield x[np.array(table, int).reshape(len(table), group.nq if space == "q" else group.nv)]
 
 
-def _assemble(model: Model, method, arguments, space: str):
-    """Apply a joint's method to every joint with coordinates of its own, and lay the results out as q or v."""
+def _assemble(model: Model, method, space: str, *arguments):
+    """Apply a joint's method to every joint with coordinates of its own, and lay the results out as q or v.
+
+    `arguments` are those of the method, each as an iterable over the groups of joints.
+    """
     entries = model.topology.joint_q if space == "q" else model.topology.joint_v
-    parts, positions = [jnp.zeros(0, model.dtype)], [np.zeros(0, int)]
-    for kind, joints in enumerate(model.joints):
-        places = _owners(model, kind)
-        if not places:
-            continue
-        members = jax.tree.map(lambda leaf, rows=np.array(places): gather(leaf, rows), joints)
-        rows = [argument[kind] for argument in arguments]
-        rows = [row if row.shape[0] == len(places) else row[np.array(places)] for row in rows]
-        result = jax.vmap(method, axis_size=len(places))(members, *rows)
-        parts.append(result.reshape(-1).astype(model.dtype if not arguments else result.dtype))
-        positions += [entries(model.topology.kinds[kind].bodies[place]) for place in places]
-    order = np.argsort(np.concatenate(positions), kind="stable")
-    return gather(jnp.concatenate([part.astype(parts[-1].dtype) for part in parts]), order)
+    parts, positions = [], [np.zeros(0, int)]
+    for kind, (joints, *rows) in enumerate(zip(model.joints, *arguments, strict=True)):
+        bodies = _owners(model, kind)
+        if bodies:
+            members = jax.tree.map(lambda leaf, own=model.topology.kind_of[bodies, 1]: gather(leaf, own), joints)
+            parts.append(jax.vmap(method, axis_size=len(bodies))(members, *rows).reshape(-1))
+            positions += [entries(body) for body in bodies]
+    if not parts:
+        return jnp.zeros(0, model.dtype)
+    return gather(jnp.concatenate(parts), np.argsort(np.concatenate(positions), kind="stable"))

@@ -1,8 +1,8 @@
 """The tree of a model as text."""
 
 import jax
-import numpy as np
 
+from .._array import is_known
 from .model import Model
 
 
@@ -37,6 +37,6 @@ def _describe(model: Model, body: int) -> str:
     elif topology.joint_nv[body]:
         text += f" v[{topology.v_offsets[body]}:{topology.v_offsets[body + 1]}]"
     mass = model.inertias.mass
-    if isinstance(mass, jax.Array) and not isinstance(mass, jax.core.Tracer) and np.ndim(mass) == 1:
+    if isinstance(mass, jax.Array) and is_known(mass) and mass.ndim == 1:
         text += f", {float(mass[body]):.4g} kg" if mass[body] else ", massless"
     return text

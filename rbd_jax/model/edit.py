@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from .._array import floating
 from .._errors import ModelError, UnknownNameError, suggest
@@ -39,8 +38,8 @@ def lock_joints(model: Model, joints: Locks) -> Model:
       number for a joint with one freedom, else an array of its nq.
 
     A locked joint becomes a `Fixed` joint of the same name, its body placed where `q` places it; its limits, damping
-    and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked where they follow it. One that mimics cannot be locked by
-    itself: lock its leader.
+    and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked
+    where they follow it. One that mimics cannot be locked by itself: lock its leader.
     """
     builder = ModelBuilder.from_model(model)
     builder.bodies = locked(builder.bodies, joints)
@@ -129,7 +128,8 @@ def fuse_fixed(model: Model) -> Model:
 
     The inertia of a welded body is added to its carrier's, and what hung on it hangs on the carrier; what is welded to
     the world goes, and what hung on it hangs on the world. The joints that move keep their names, order and
-    coordinates, so the dynamics are the same. The names of the welded bodies are gone.
+    coordinates, so the dynamics are the same. The names of the welded bodies are gone, and so is the constant that
+    those welded to the world add to the potential energy.
     """
     old = model.topology
     if not old.fixed.any():
@@ -257,7 +257,7 @@ def astype(model: Model, dtype) -> Model:
     return jax.tree.map(cast, model)
 
 
-def at_time(model: Model, time: Float[Array, ""] | float | int) -> Model:
+def at_time(model: Model, time) -> Model:
     """The model as it is at a time: its joints that move by themselves (`rheonomic`) where that time puts them."""
     if not model.topology.rheonomic:
         return model

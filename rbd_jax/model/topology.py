@@ -158,7 +158,7 @@ class Topology:
     def mover_tree(self) -> Tree:
         """The tree of the movers."""
         parents = [self.parents[body] for body in self.movers]
-        return Tree([self.carriers[parent] if parent >= 0 else -1 for parent in parents], self.walk)
+        return Tree([int(self.carriers[parent]) if parent >= 0 else -1 for parent in parents], self.walk)
 
     # Columns: what the recursions over freedoms walk.
 

@@ -32,7 +32,7 @@ class Tree:
 
     def __init__(self, parents: Sequence[int], walk: Walk = "auto"):
         self.parents = tuple(int(parent) for parent in parents)
-        self.walk = walk
+        self.walk: Walk = walk
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
                 raise ValueError(f"node {node} has the parent {parent}: a parent must come before its children")

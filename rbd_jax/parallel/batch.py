@@ -63,7 +63,7 @@ def _batch_size(batched) -> int:
     if not leaves:
         raise ValueError("batch_map: no argument has a batch axis")
     shapes = [jnp.shape(leaf) for leaf in leaves]
-    sizes = {shape[0] if shape else None for shape in shapes}
-    if len(sizes) > 1 or None in sizes or 0 in sizes:
+    sizes = {shape[0] if shape else 0 for shape in shapes}
+    if len(sizes) > 1 or 0 in sizes:
         raise ValueError(f"batch_map: the arguments must share one leading axis of samples; their shapes are {shapes}")
     return sizes.pop()

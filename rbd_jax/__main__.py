@@ -1,0 +1,534 @@
+"""The command line: `python -m rbd_jax simulate ROBOT`, `python -m rbd_jax info ROBOT`.
+
+A wrong argument or file ends with one line on stderr and the exit code 2. What is slow to import is imported once the
+arguments are known to be right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+
+#: At most so many states of a sample are kept, and at most so many numbers of all samples together.
+FRAMES, NUMBERS = 100, 64_000_000
+
+#: How the samples start: the neutral configuration moved by normal deviates of this size in every freedom (and back
+#: into the joint limits), and velocities that are normal deviates of that size (rad or m, rad/s or m/s).
+SPREAD, SPEED = 0.2, 0.5
+
+
+class Refused(Exception):
+    """Something that the user asked for cannot be done; the message is one line."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise Refused(f"{message} (see {self.prog} --help)")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+        return arguments.run(arguments)
+    except Refused as refusal:
+        message = " ".join(str(refusal).split())
+        print(f"rbd-jax: error: {message}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("rbd-jax: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="rbd-jax", description="Rigid-body dynamics on JAX.")
+    parser.add_argument("--version", action="version", version=f"rbd-jax {_version()}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    robot = _Parser(add_help=False)
+    robot.add_argument(
+        "robot", metavar="ROBOT", help="a bundled robot (as quadruped), or a .urdf, .xml or .mjcf file"
+    )
+    robot.add_argument("--floating-base", action="store_true", help="let the root link of a URDF float")
+
+    simulate = commands.add_parser(
+        "simulate",
+        parents=[robot],
+        help="simulate many samples and draw one",
+        description=(
+            "Simulate samples of a robot without controls: gravity acts, and the joints' own damping, friction "
+            "and springs; joint limits and contacts do not. Each sample starts near the neutral configuration "
+            f"(moved by {SPREAD:g} rad or m, one standard deviation) at a random velocity ({SPEED:g} rad/s or "
+            "m/s). Writes trajectory.npz and trajectory.png."
+        ),
+    )
+    simulate.add_argument("--batch", metavar="N", type=_count, default=1024, help="samples (default 1024)")
+    simulate.add_argument(
+        "--seconds", metavar="T", type=_positive, default=1.0, help="simulated time (default 1)"
+    )
+    simulate.add_argument(
+        "--dt", metavar="H", type=_positive, default=0.005, help="time step (default 0.005)"
+    )
+    simulate.add_argument(
+        "--scheme",
+        metavar="S",
+        default="semi-implicit-euler",
+        help="semi-implicit-euler (default), runge-kutta-4, ...",
+    )
+    simulate.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
+    simulate.add_argument(
+        "--seed", metavar="K", type=_seed, default=0, help="of the random states (default 0)"
+    )
+    simulate.set_defaults(run=_simulate)
+
+    info = commands.add_parser(
+        "info",
+        parents=[robot],
+        help="show what a model consists of",
+        description="Show what a model consists of.",
+    )
+    info.set_defaults(run=_info)
+    return parser
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("rbd_jax")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        import rbd_jax
+
+        return getattr(rbd_jax, "__version__", "(not installed)")
+
+
+def _count(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return value
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {2**32 - 1}")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return value
+
+
+# What both commands do.
+
+
+def _load(arguments, console):
+    """The model, with what is suspicious about it in yellow."""
+    from . import ModelError, ModelWarning, robots
+
+    options = {"floating_base": True} if arguments.floating_base else {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        try:
+            model = robots.load(arguments.robot, **options)
+        except ModelError as error:
+            raise Refused(str(error)) from error
+        except (ImportError, OSError) as error:
+            raise Refused(f"{arguments.robot}: {error}") from error
+    for warning in caught:
+        if issubclass(warning.category, ModelWarning):
+            first, *rest = str(warning.message).split("; ")
+            head, _, fault = first.partition(": ")
+            console.print(f"warning: {head}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+            for line in (fault, *rest) if fault else rest:
+                console.print(f"  - {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return model
+
+
+def _console():
+    from rich.console import Console
+
+    return Console(soft_wrap=False)
+
+
+def _table(title: str | None = None, header: bool = True):
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title, title_justify="left", show_header=header, box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+# simulate.
+
+
+def _simulate(arguments) -> int:
+    if arguments.seconds < arguments.dt:
+        raise Refused(f"--seconds {arguments.seconds:g} is less than one time step, --dt {arguments.dt:g}")
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from .integrate import Trajectory
+    from .parallel import xla_note
+    from .view import plot_trajectory
+
+    console = _console()
+    scheme = _scheme(arguments.scheme)
+    model = _load(arguments, console)
+    folder = _folder(arguments, model)
+    if note := xla_note():
+        console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+    steps = max(1, round(arguments.seconds / arguments.dt))
+    _check_step(steps, arguments.dt)
+    try:
+        run = _Run(model, scheme, arguments.batch, steps, arguments.dt)
+        columns = (
+            TextColumn("{task.description:12}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=console) as progress:
+            phase = progress.add_task("compiling", total=None)
+            compile_seconds = run.compile(arguments.seed)
+            progress.update(phase, total=1, completed=1)
+            phase = progress.add_task("simulating", total=steps)
+            for done in run.go():
+                progress.update(phase, completed=done)
+            phase = progress.add_task("saving", total=2)
+            results = run.results()
+            np.savez_compressed(
+                folder / "trajectory.npz",
+                **results,
+                robot=np.array(model.name),
+                dt=np.float32(arguments.dt),
+                body_names=np.array(model.body_names),
+                joint_names=np.array(model.joint_names),
+            )
+            progress.advance(phase)
+            shown = int(np.argmax(np.isfinite(results["q"]).all(axis=(1, 2))))
+            t, q, v = (jnp.asarray(results[name], model.dtype) for name in "tqv")
+            empty = jnp.zeros((0, model.nv), model.dtype)
+            plot_trajectory(model, Trajectory(t, q, v, empty), folder / "trajectory.png", shown)
+            progress.advance(phase)
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            raise Refused(f"out of memory with --batch {arguments.batch}; try a smaller one") from error
+        raise
+    except OSError as error:
+        raise Refused(f"cannot write to {folder}: {error.strerror or error}") from error
+    console.print(_report(run, arguments, compile_seconds))
+    for name in ("trajectory.npz", "trajectory.png"):
+        size = (folder / name).stat().st_size / 1e6
+        console.print(f"wrote {folder / name} ({size:.2g} MB)", highlight=False, markup=False, soft_wrap=True)
+    return 0
+
+
+def _check_step(steps: int, dt: float) -> None:
+    import jax.numpy as jnp
+
+    if steps > 2**31 - 1 or steps * dt + dt / 2 == steps * dt or jnp.asarray(dt) < jnp.finfo(float).tiny:
+        raise Refused(
+            f"--dt {dt:g} makes {steps:.3g} steps, which is more than can be told apart; take a larger one"
+        )
+
+
+def _scheme(name: str):
+    """The scheme of that name: any of `rbd_jax.integrate` that needs no parameters."""
+    import inspect
+    from importlib import import_module
+
+    from ._errors import suggest
+
+    integrate = import_module(".integrate", __package__)  # rbd_jax.integrate is the function of that name
+
+    def dashed(words: str) -> str:
+        pieces = "".join(f"-{c.lower()}" if c.isupper() or c.isdigit() else c for c in words)
+        return pieces.lstrip("-")
+
+    found = {}
+    for kind in vars(integrate).values():
+        if inspect.isclass(kind) and issubclass(kind, integrate.Scheme) and not inspect.isabstract(kind):
+            needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
+            if not needed:
+                found[dashed(kind.__name__)] = kind
+    wanted = name.lower().replace("_", "-")
+    by_letters = {key.replace("-", ""): kind for key, kind in found.items()}
+    kind = found.get(wanted, by_letters.get(wanted.replace("-", "")))
+    if kind is None:
+        hint = suggest(name, found)
+        listed = "" if "there are" in hint else f" The schemes are {', '.join(sorted(found))}"
+        raise Refused(f"there is no scheme {name!r}{hint}{listed}")
+    return kind()
+
+
+def _folder(arguments, model) -> Path:
+    """Where to write, made and tried before the work begins."""
+    stem = Path(arguments.robot).stem or model.name
+    folder = Path("runs") / stem if arguments.out is None else arguments.out
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".trajectory.part"
+        probe.touch()
+        probe.unlink()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Refused(f"cannot write to {folder}: {reason}; choose another --out") from error
+    return folder
+
+
+class _Run:
+    """A batch simulated in stretches of so many steps that one state of each sample is kept after each."""
+
+    def __init__(self, model, scheme, batch: int, steps: int, dt: float):
+        self.model, self.scheme, self.batch, self.steps, self.dt = model, scheme, batch, steps, dt
+        frames = min(FRAMES, max(1, NUMBERS // (batch * (model.nq + model.nv + 1)) - 1))
+        stretch = -(-steps // frames)
+        # The last stretch may be shorter: the simulated time is what was asked for.
+        self.stretches = [stretch] * (steps // stretch) + [steps % stretch] * (steps % stretch > 0)
+        self.seconds = 0.0
+
+    def compile(self, seed: int) -> float:
+        """Compile, and draw the initial states."""
+        import jax
+        import jax.numpy as jnp
+
+        from . import State, integrate as move, neutral, rollout
+        from .model import at_time
+        from .parallel import batch_map
+        from .view import mechanical_energy
+
+        model, dtype = self.model, self.model.dtype
+
+        def start(key):
+            place, speed = jax.random.split(key)
+            offset = SPREAD * jax.random.normal(place, (model.nv,), dtype)
+            q = move(model, neutral(model), offset)
+            return jnp.clip(q, model.lower, model.upper), SPEED * jax.random.normal(speed, (model.nv,), dtype)
+
+        def advance(count):
+            def one(model, first, q, v):
+                time = first.astype(dtype) * self.dt
+                end = rollout(
+                    model, State(q, v), dt=self.dt, scheme=self.scheme, steps=count, save_every=count, t0=time
+                )
+                return end.final.q, end.final.v
+
+            return batch_map(one, in_axes=(None, None, 0, 0))
+
+        begin = time.perf_counter()
+        self._energy = jax.jit(
+            batch_map(lambda time, q, v: mechanical_energy(at_time(model, time), q, v), in_axes=(None, 0, 0))
+        )
+        first = jnp.zeros((), jnp.int32)
+        draw = jax.jit(lambda key: jax.vmap(start)(jax.random.split(key, self.batch)))
+        self.q, self.v = draw(jax.random.key(seed))
+        jax.block_until_ready(self._energy(jnp.zeros((), dtype), self.q, self.v))
+        self._advance = {
+            count: jax.jit(advance(count)).lower(model, first, self.q, self.v).compile()
+            for count in set(self.stretches)
+        }
+        return time.perf_counter() - begin
+
+    def go(self):
+        """Simulate; yields the number of steps done."""
+        import jax
+        import jax.numpy as jnp
+        import numpy as np
+
+        q, v, done = self.q, self.v, 0
+        saved = [(0, np.asarray(q, np.float32), np.asarray(v, np.float32))]
+        for count in self.stretches:
+            begin = time.perf_counter()
+            q, v = jax.block_until_ready(self._advance[count](self.model, jnp.asarray(done, jnp.int32), q, v))
+            self.seconds += time.perf_counter() - begin
+            done += count
+            saved.append((done, np.asarray(q, np.float32), np.asarray(v, np.float32)))
+            yield done
+        self.final, self.saved = (q, v), saved
+
+    def results(self) -> dict[str, Any]:
+        """The saved states, samples first: t (frames,), q (batch, frames, nq), v (batch, frames, nv)."""
+        import numpy as np
+
+        steps, q, v = zip(*self.saved)
+        t = (np.array(steps) * self.dt).astype(np.float32)
+        return {"t": t, "q": np.stack(q, axis=1), "v": np.stack(v, axis=1)}
+
+    def energies(self):
+        """The change of every sample's energy, relative to the most that its motion had or exchanged at eleven times.
+
+        Also the number of samples that diverged, which are left out.
+        """
+        import jax.numpy as jnp
+        import numpy as np
+
+        picked = [self.saved[i] for i in np.unique(np.linspace(0, len(self.saved) - 1, 11).astype(int))]
+        picked = [(0, self.q, self.v), *picked[1:-1], (self.steps, *self.final)]
+        energies = [
+            self._energy(*(jnp.asarray(x, self.model.dtype) for x in (steps * self.dt, q, v)))
+            for steps, q, v in picked
+        ]
+        kinetic, potential = np.moveaxis(np.asarray(energies, float), -1, 0)
+        change = kinetic[-1] - kinetic[0] + potential[-1] - potential[0]
+        scale = np.maximum(kinetic.max(axis=0), np.ptp(potential, axis=0))
+        finite = np.isfinite(change) & np.isfinite(scale)
+        return change[finite] / np.maximum(scale[finite], np.finfo(np.float32).tiny), int(np.sum(~finite))
+
+
+def _report(run: _Run, arguments, compile_seconds: float):
+    import jax
+    import numpy as np
+
+    model, simulated = run.model, run.steps * run.dt
+    change, lost = run.energies()
+    table = _table(header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+
+    def row(what, value, note=""):
+        table.add_row(what, value, note)
+
+    device = jax.devices()[0]
+    place = device.platform if device.platform == "cpu" else device.device_kind
+    rate = run.batch * run.steps / run.seconds
+    row("robot", model.name, f"{model.nb} bodies, nq = {model.nq}, nv = {model.nv}")
+    row("samples x steps", f"{run.batch} x {run.steps}", f"dt = {run.dt:g} s, {type(run.scheme).__name__}")
+    row("simulated time", f"{simulated:.6g} s", "each sample")
+    row("compiling", f"{compile_seconds:.2f} s", "once")
+    row("simulating", f"{run.seconds:.3g} s", f"{place}, {jax.device_count()} device(s), {model.dtype}")
+    row("steps per second", f"{rate:,.0f}", f"all samples; {1e6 / rate:.3g} µs a step")
+    row("real-time factor", f"{rate * run.dt:,.4g}", "all samples together")
+    row("", f"{rate * run.dt / run.batch:,.4g}", "each sample")
+    driven, losing = model.topology.rheonomic, _loses(model)
+    what = "energy change" if driven else "energy dissipated" if losing else "energy drift"
+    if change.size:
+        shown = -change if what == "energy dissipated" else np.abs(change)
+        row(what, _share(np.median(shown)), "median, relative to the energy in motion")
+        row("", _share(shown[np.argmax(np.abs(shown))]), "largest")
+    verdict = "" if not lost else "the step is too large for them: try a smaller --dt"
+    table.add_row("diverged", str(lost), verdict, style="bold red" if lost else None)
+    return table
+
+
+def _loses(model) -> bool:
+    import numpy as np
+
+    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)))
+
+
+def _share(value) -> str:
+    return f"{value:.2g}" if abs(value) < 0.01 else f"{100 * value:.3g} %"
+
+
+# info.
+
+
+def _info(arguments) -> int:
+    import numpy as np
+
+    console = _console()
+    model = _load(arguments, console)
+    console.print(repr(model), highlight=False, markup=False, soft_wrap=True)
+    mass = np.asarray(model.inertias.mass)
+    topology = model.topology
+
+    totals = _table(header=False)
+    totals.add_column(style="bold")
+    totals.add_column()
+    totals.add_row(
+        "total mass", f"{mass.sum():.6g} kg, {int((mass == 0).sum())} of {model.nb} bodies massless"
+    )
+    totals.add_row("nq, nv", f"{model.nq}, {model.nv}")
+    families = [type(model.joints[kind]).__name__ for kind, _ in topology.kind_of]
+    counts = {family: families.count(family) for family in dict.fromkeys(families)}
+    totals.add_row("joints", ", ".join(f"{count} {family}" for family, count in counts.items()))
+    gravity = ", ".join(f"{x:g}" for x in np.asarray(model.gravity, float))
+    totals.add_row("gravity", f"({gravity}) m/s²")
+    welded = [name for name, fixed in zip(model.joint_names, topology.fixed) if fixed]
+    if welded:
+        totals.add_row("fixed joints", _listed(welded))
+    console.print(totals)
+
+    if model.nv:
+        console.print(_limits(model))
+    if len(topology.followers):
+        table = _table("Joints that mimic others")
+        for column in ("joint", "follows", "as"):
+            table.add_column(column)
+        multipliers, offsets = np.asarray(model.mimic_multiplier), np.asarray(model.mimic_offset)
+        for body, multiplier, offset in zip(topology.followers, multipliers, offsets):
+            leader = model.joint_names[topology.leaders[body]]
+            shift = f" {offset:+.6g}" if offset else ""
+            table.add_row(model.joint_names[body], leader, f"{multiplier:.6g} q{shift}")
+        console.print(table)
+    return 0
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _limits(model):
+    """A row for each freedom of each joint; columns that say nothing are left out."""
+    import numpy as np
+
+    per_coordinate = {"lower": "lower", "upper": "upper"}
+    per_freedom = {
+        "velocity": "velocity_limit", "effort": "effort_limit", "damping": "damping", "friction": "friction",
+        "armature": "armature", "stiffness": "stiffness",
+    }  # fmt: skip
+
+    def says(name):
+        values = np.asarray(getattr(model, name))
+        return bool((np.isfinite(values) & (values != 0)).any())
+
+    columns = {title: name for title, name in (per_coordinate | per_freedom).items() if says(name)}
+    table = _table("Limits and what acts along the joints")
+    table.add_column("joint")
+    table.add_column("family", style="dim")
+    for title in columns:
+        table.add_column(title, justify="right")
+    topology = model.topology
+    for body in range(model.nb):
+        size = topology.joint_nv[body]
+        if topology.follows[body] or not size:
+            continue
+        family = type(model.joints[topology.kind_of[body][0]]).__name__
+        flat = topology.joint_nq[body] == size  # else coordinates and freedoms have no common rows
+        cells = {}
+        for title, name in columns.items():
+            values = np.asarray(getattr(model, name))
+            if title in per_freedom:
+                cells[title] = [f"{x:.4g}" for x in values[model.v_slice(body)]]
+            else:
+                cells[title] = [f"{x:.4g}" for x in values[model.q_slice(body)]] if flat else [""] * size
+        rows = list(zip(*cells.values())) if cells else [()] * size
+        same = len(set(rows)) == 1
+        for i, row in enumerate(rows[:1] if same else rows):
+            name = model.joint_names[body]
+            table.add_row(name if same else f"{name}[{i}]", family if i == 0 else "", *row)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Between our conventions and MuJoCo's.
+
+Configurations are the same numbers (`q = [x y z, w x y z]` for a free joint, `w x y z` for a ball), in another order of
+joints at most. Velocities differ at free joints alone: there MuJoCo has `qvel = [ṙ; ω]`, the position's rate in the world's
+axes and then the angular velocity in the body's, where ours is `v = [ω; v]`, both in the body's: `ṙ = R v`. With that
+`r̈ = R (v̇ + ω × v)`, and forces are dual: `f_world = R f`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .. import joints
+from .._array import cross, matvec, transpose
+from .._errors import ModelError
+from ..lie import quaternion
+from ..model import Model
+from ..model.mjcf import joint_names
+from ._match import inverse, mismatch, pairs, put, table, vector
+
+
+#: Our joint types for MuJoCo's `jnt_type`: free, ball, slide, hinge.
+TYPES = (joints.Free, joints.Spherical, joints.Prismatic, joints.Revolute)
+
+
+class MujocoMap:
+    """The states of `model` as those of a `mujoco.MjModel` of the same robot, and back.
+
+    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Free joints must hang on the world
+    with no placement of their own, as those that `load_mjcf` and `load_urdf` make.
+    """
+
+    def __init__(self, model: Model, mj_model: Any, names: Mapping[str, str] | None = None):
+        self.nq, self.nv = model.nq, model.nv
+        if self.nv != mj_model.nv:
+            raise ModelError(
+                f"model {model.name!r} has nv = {self.nv}, the MuJoCo model {mj_model.nv}: one of them has a floating "
+                "base, locked joints or coupled mimic joints that the other has not"
+            )
+        theirs = {name: index for index, name in enumerate(joint_names(mj_model))}
+        order_q, order_v, free = np.zeros(self.nq, int), np.zeros(self.nv, int), []
+        for body, name in pairs(model, list(theirs), names, "MuJoCo"):
+            index = theirs[name]
+            kind = TYPES[int(mj_model.jnt_type[index])]
+            if type(model.joint(body)) is not kind:
+                raise mismatch(model, body, "MuJoCo", f"what we call {kind.__name__}")
+            q, v = model.topology.joint_q(body), model.topology.joint_v(body)
+            order_q[mj_model.jnt_qposadr[index] + np.arange(len(q))] = q
+            if kind is joints.Free:
+                _check_placement(model, body)
+                free.append((q[3:], mj_model.jnt_dofadr[index] + np.arange(6)))
+                v = np.concatenate([v[3:], v[:3]])
+            order_v[mj_model.jnt_dofadr[index] + np.arange(len(v))] = v
+        self._order_q, self._back_q = order_q, inverse(order_q)
+        self._order_v, self._back_v = order_v, inverse(order_v)
+        self._quaternions = table([q for q, _ in free], 4)
+        self._linear = table([v[:3] for _, v in free], 3)
+        self._angular = table([v[3:] for _, v in free], 3)
+
+    def configuration(self, q) -> Float[Array, "nq"]:
+        """MuJoCo's `qpos`. Quaternions keep their length: MuJoCo normalizes them too."""
+        return vector("configuration", q, self.nq)[self._order_q]
+
+    def configuration_from(self, qpos) -> Float[Array, "nq"]:
+        """Our configuration."""
+        return vector("configuration_from", qpos, self.nq)[self._back_q]
+
+    def velocity(self, q, v) -> Float[Array, "nv"]:
+        """MuJoCo's `qvel`, at our configuration q."""
+        return self._turned(self._rotations(q), vector("velocity", v, self.nv)[self._order_v])
+
+    def velocity_from(self, q, qvel) -> Float[Array, "nv"]:
+        """Our velocity, at our configuration q."""
+        return self._turned(transpose(self._rotations(q)), vector("velocity_from", qvel, self.nv))[self._back_v]
+
+    def acceleration(self, q, v, a) -> Float[Array, "nv"]:
+        """MuJoCo's `qacc`, at our configuration q and velocity v."""
+        a = vector("acceleration", a, self.nv)[self._order_v]
+        return self._turned(self._rotations(q), a + self._carried(v))
+
+    def acceleration_from(self, q, v, qacc) -> Float[Array, "nv"]:
+        """Our acceleration, at our configuration q and velocity v."""
+        turned = self._turned(transpose(self._rotations(q)), vector("acceleration_from", qacc, self.nv))
+        return (turned - self._carried(v))[self._back_v]
+
+    def force(self, q, tau) -> Float[Array, "nv"]:
+        """MuJoCo's generalized force (`qfrc_...`), of the same power, at our configuration q."""
+        return self._turned(self._rotations(q), vector("force", tau, self.nv)[self._order_v])
+
+    def force_from(self, q, qfrc) -> Float[Array, "nv"]:
+        """Our generalized force, at our configuration q."""
+        return self._turned(transpose(self._rotations(q)), vector("force_from", qfrc, self.nv))[self._back_v]
+
+    def velocity_matrix(self, q) -> Float[Array, "nv nv"]:
+        """T with `qvel = T v`: `J = J_mj T` and `M = Tᵀ M_mj T` are MuJoCo's Jacobians and mass matrix in our velocities."""
+        q = vector("velocity_matrix", q, self.nq)
+        return jax.vmap(lambda column: self.velocity(q, column), out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
+
+    def _rotations(self, q):
+        return quaternion.to_matrix(vector("q", q, self.nq)[self._quaternions])
+
+    def _turned(self, rotations, x):
+        """`x`, in MuJoCo's order, with the linear parts at free joints turned."""
+        return put(x, self._linear, matvec(rotations, x[self._linear]))
+
+    def _carried(self, v):
+        """`ω × v` at the linear entries of free joints, in MuJoCo's order; zero elsewhere."""
+        v = vector("v", v, self.nv)[self._order_v]
+        return put(jnp.zeros_like(v), self._linear, cross(v[self._angular], v[self._linear]))
+
+
+def _check_placement(model: Model, body: int) -> None:
+    placement = model.placements[body]
+    if isinstance(placement.rotation, jax.core.Tracer):
+        return
+    placed = np.allclose(placement.rotation, np.eye(3)) and np.allclose(placement.position, 0)
+    if model.topology.parents[body] >= 0 or not placed:
+        raise ModelError(
+            f"joint {model.joint_names[body]!r} is free but does not hang on the world itself with the identity as its "
+            "placement; MuJoCo's free joints do"
+        )

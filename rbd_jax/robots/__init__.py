@@ -1,0 +1,115 @@
+"""Bundled robots, and `load`, which reads one of them or a file."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from .._errors import ModelError, suggest
+from ..model import Model
+from .all_joints import all_joints as all_joints
+from .arm7 import arm7 as arm7
+from .cartpole import cartpole as cartpole
+from .humanoid import humanoid as humanoid
+from .pendulum import double_pendulum as double_pendulum, pendulum as pendulum
+from .quadruped import quadruped as quadruped
+
+
+_BUNDLED = {
+    make.__name__: make
+    for make in (pendulum, double_pendulum, cartpole, arm7, quadruped, humanoid, all_joints)
+}
+
+#: The names of the bundled robots.
+NAMES = tuple(_BUNDLED)
+
+#: The endings of the files that `load` reads.
+SUFFIXES = (".urdf", ".xml", ".mjcf")
+
+
+def load(name_or_path: str | Path, **options: Any) -> Model:
+    """A bundled robot by its name, or what a URDF or MJCF file describes.
+
+    **Arguments**
+
+    - `name_or_path`: one of `rbd_jax.robots.NAMES`, or the path of a `.urdf`, `.xml` or `.mjcf` file. An `.xml`
+      file may be either: its outermost element decides.
+    - `options`: those of `load_urdf` or `load_mjcf`. A bundled robot takes none.
+    """
+    if not isinstance(name_or_path, str | Path):
+        raise ModelError(
+            f"load: got a {type(name_or_path).__name__}; give the name of a bundled robot or a path"
+        )
+    name, path = str(name_or_path), Path(name_or_path)
+    if name in _BUNDLED:
+        if options:
+            listed = ", ".join(map(repr, sorted(options)))
+            raise ModelError(
+                f"robot {name!r} takes no options, but got {listed}; they are for URDF and MJCF files"
+            )
+        return _BUNDLED[name]()
+    if not _exists(path):
+        if path.suffix or len(path.parts) > 1:
+            raise ModelError(
+                f"{name}: there is no such file, and no bundled robot of that name{_bundled(name)}"
+            )
+        raise ModelError(
+            f"there is no robot {name!r}{_bundled(name)}; or give the path of a file ({_suffixes()})"
+        )
+    if path.suffix.lower() not in SUFFIXES:
+        expand = "; expand xacro first: xacro robot.xacro > robot.urdf" if path.suffix == ".xacro" else ""
+        raise ModelError(f"{name}: robots are read from files that end in {_suffixes()}{expand}")
+    read = _loader(path)
+    unknown = sorted(set(options) - set(inspect.signature(read).parameters))
+    if unknown:
+        known = list(inspect.signature(read).parameters)[1:]
+        raise ModelError(f"{name}: {read.__name__} has no option {unknown[0]!r}{suggest(unknown[0], known)}")
+    return read(path, **options)
+
+
+def _loader(path: Path):
+    if path.suffix.lower() == ".urdf" or (path.suffix.lower() == ".xml" and _root(path) == "robot"):
+        from ..model.urdf import load_urdf
+
+        return load_urdf
+    from ..model.mjcf import load_mjcf
+
+    return load_mjcf
+
+
+def _root(path: Path) -> str | None:
+    """The tag of a file's outermost element, or None where it cannot be told: the loader will say why."""
+    from xml.parsers import expat
+
+    class Found(Exception):
+        pass
+
+    def stop(tag, attributes):
+        raise Found(tag)
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = stop
+    try:
+        parser.Parse(path.read_bytes(), True)
+    except Found as found:
+        return found.args[0]
+    except (expat.ExpatError, OSError, LookupError, ValueError):
+        pass
+    return None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # names too long, null characters
+        return False
+
+
+def _bundled(name: str) -> str:
+    hint = suggest(name, NAMES)
+    return hint if "did you mean" not in hint else f"{hint} The bundled ones are {', '.join(NAMES)}"
+
+
+def _suffixes() -> str:
+    return ", ".join(SUFFIXES[:-1]) + f" or {SUFFIXES[-1]}"

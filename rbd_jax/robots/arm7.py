@@ -1,0 +1,75 @@
+"""An arm of seven joints, of the size of the usual collaborative arms; its numbers are its own."""
+
+import math
+from typing import Any
+
+from ..joints import Revolute
+from ..model import Model, ModelBuilder
+from ..spatial import Inertia
+from ._links import at, rod
+
+
+#: How far shoulder, elbow and wrist are bent at q = 0: the arm reaches forward, and the hand points down.
+BENT = (0.5, 1.7, math.pi - 2.2)
+
+
+def arm7() -> Model:
+    """An arm of 22.5 kg and a reach of 1 m on a pedestal, with a hand. Turns about z and bends about y alternate.
+
+    At q = 0 it is bent, with the hand in front of it and pointing down. The joints have some damping, and the inertia
+    of the rotors behind their gears.
+    """
+    shoulder, elbow, wrist = BENT
+    strong: dict[str, Any] = {"damping": 0.5, "armature": 0.2, "velocity_limit": 2.2}
+    light: dict[str, Any] = {"damping": 0.1, "armature": 0.05, "velocity_limit": 2.6, "effort_limit": 20.0}
+    turn, bend = Revolute((0, 0, 1)), Revolute((0, 1, 0))
+
+    builder = ModelBuilder(name="arm7")
+    builder.add_body("base", inertia=rod(3.5, (0, 0, 0), (0, 0, 0.15), 0.08))
+
+    def link(name, parent, joint, placement, inertia, lower, upper, **along):
+        builder.add_body(
+            f"link{name}", parent, joint, placement, inertia,
+            joint_name=f"joint{name}", lower=lower, upper=upper, **along,
+        )  # fmt: skip
+
+    link(
+        1,
+        "base",
+        turn,
+        at(0, 0, 0.15),
+        rod(4.0, (0, 0, 0), (0, 0, 0.2), 0.07),
+        -2.9,
+        2.9,
+        effort_limit=120,
+        **strong,
+    )
+    link(
+        2, "link1", bend, at(0, 0, 0.2, pitch=shoulder), rod(3.8, (0, 0, -0.05), (0, 0, 0.2), 0.06),
+        -1.8 - shoulder, 1.8 - shoulder, effort_limit=120, **strong,
+    )  # fmt: skip
+    link(
+        3,
+        "link2",
+        turn,
+        at(0, 0, 0.2),
+        rod(3.2, (0, 0, 0), (0, 0, 0.2), 0.055),
+        -2.9,
+        2.9,
+        effort_limit=90,
+        **strong,
+    )
+    link(
+        4, "link3", bend, at(0, 0, 0.2, pitch=elbow), rod(3.0, (0, 0, -0.05), (0, 0, 0.2), 0.05),
+        -elbow, 2.9 - elbow, effort_limit=90, **strong,
+    )  # fmt: skip
+    link(5, "link4", turn, at(0, 0, 0.2), rod(2.4, (0, 0, 0), (0, 0, 0.18), 0.045), -2.9, 2.9, **light)
+    link(
+        6, "link5", bend, at(0, 0, 0.18, pitch=wrist), rod(1.4, (0, 0, -0.04), (0, 0, 0.09), 0.045),
+        -2.0 - wrist, 2.0 - wrist, **light,
+    )  # fmt: skip
+    link(7, "link6", turn, at(0, 0, 0.09), rod(0.5, (0, 0, 0), (0, 0, 0.04), 0.04), -2.9, 2.9, **light)
+    palm = Inertia.box(0.7, (0.04, 0.18, 0.07), (0, 0, 0.04))
+    builder.add_body("hand", "link7", placement=at(0, 0, 0.04), inertia=palm)
+    builder.add_body("tool", "hand", placement=at(0, 0, 0.1))
+    return builder.build(strict=True)

@@ -1,0 +1,27 @@
+"""A pole on a cart: the classical example of control, with one motor too few."""
+
+from ..joints import Prismatic, Revolute
+from ..model import Model, ModelBuilder
+from ..spatial import Inertia
+from ._links import rod
+
+
+def cartpole() -> Model:
+    """A cart of 1 kg on a rail along x, and a pole of 0.2 kg and 1 m that turns on it about y.
+
+    The pole stands upright at q = 0, which is an equilibrium but not a stable one. The motor is the cart's.
+    """
+    builder = ModelBuilder(name="cartpole")
+    builder.add_body(
+        "cart",
+        joint=Prismatic((1, 0, 0)),
+        inertia=Inertia.box(1.0, (0.3, 0.2, 0.1)),
+        joint_name="slide",
+        lower=-2.0,
+        upper=2.0,
+        effort_limit=20.0,
+    )
+    builder.add_body(
+        "pole", "cart", Revolute((0, 1, 0)), inertia=rod(0.2, (0, 0, 0), (0, 0, 1), 0.01), joint_name="hinge"
+    )
+    return builder.build(strict=True)

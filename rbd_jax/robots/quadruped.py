@@ -1,0 +1,62 @@
+"""A four-legged robot of the size of a dog; its numbers are its own."""
+
+from typing import Any
+
+from ..joints import Free, Revolute
+from ..model import Model, ModelBuilder
+from ..spatial import Inertia
+from ._links import at, rod
+
+
+#: How far a thigh leans back at q = 0. The shank leans forward as much, and the foot is below the hip.
+LEAN = 0.7
+
+THIGH = SHANK = 0.21
+
+
+def quadruped() -> Model:
+    """A trunk that floats and four legs: FL, FR, RL and RR for front or rear, left or right. 14 kg.
+
+    Each leg has a hip that moves it sideways, a thigh and a calf that swing in its plane, and a foot. At q = 0 it
+    stands, knees bent, the trunk in the world's origin and 0.32 m above the feet. x is forward, z is up.
+    """
+    builder = ModelBuilder(name="quadruped")
+    builder.add_body("trunk", joint=Free(), inertia=Inertia.box(6.4, (0.38, 0.2, 0.11)))
+    motor: dict[str, Any] = {"damping": 0.05, "armature": 0.01, "velocity_limit": 25.0, "effort_limit": 25.0}
+    for end, x in (("F", 0.19), ("R", -0.19)):
+        for side, y in (("L", 1.0), ("R", -1.0)):
+            leg = end + side
+            builder.add_body(
+                f"{leg}_hip",
+                "trunk",
+                Revolute((1, 0, 0)),
+                at(x, 0.05 * y, 0),
+                Inertia.cylinder(0.7, 0.045, 0.06, com=(0.0, 0.03 * y, 0.0)),
+                lower=-0.9,
+                upper=0.9,
+                **motor,
+            )
+            builder.add_body(
+                f"{leg}_thigh",
+                f"{leg}_hip",
+                Revolute((0, 1, 0)),
+                at(0, 0.08 * y, 0, pitch=LEAN),
+                rod(0.95, (0, 0, 0), (0, 0, -THIGH), 0.03),
+                lower=-1.5 - LEAN,
+                upper=3.0 - LEAN,
+                **motor,
+            )
+            builder.add_body(
+                f"{leg}_calf",
+                f"{leg}_thigh",
+                Revolute((0, 1, 0)),
+                at(0, 0, -THIGH, pitch=-2 * LEAN),
+                rod(0.2, (0, 0, 0), (0, 0, -SHANK), 0.012),
+                lower=-2.7 + 2 * LEAN,
+                upper=-0.5 + 2 * LEAN,
+                **motor,
+            )
+            builder.add_body(
+                f"{leg}_foot", f"{leg}_calf", placement=at(0, 0, -SHANK), inertia=Inertia.sphere(0.06, 0.02)
+            )
+    return builder.build(strict=True)

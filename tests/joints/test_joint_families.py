@@ -1,0 +1,410 @@
+"""The families one by one: printed formulas (with their errata), other joints that move alike, and refused inputs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from families import FAMILIES, Wobble, control_frames, control_grid
+from scipy.spatial.transform import Rotation
+
+from rbd_jax import joints
+from rbd_jax.joints import Joint
+from rbd_jax.joints.euler import ORDERS
+from rbd_jax.joints.planar import plane
+from rbd_jax.lie import SE3, SO3, quaternion
+from rbd_jax.spatial import Transform
+
+
+ANGLES = np.array([0.7, -0.4, 1.3])
+RATES = np.array([0.3, 1.1, -0.8])
+
+
+def close(a, b, tolerance=1e-14):
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def stored_rate(joint, q, v):
+    """q̇, the rate of the stored numbers."""
+    return jax.jvp(lambda time: joint.integrate(q, time * v), (jnp.zeros(()),), (jnp.ones(()),))[1]
+
+
+def test_constant_subspaces_of_the_book():
+    """Table 4.1."""
+    e = np.eye(6)
+    close(joints.Helical(pitch=0.3).columns(), (e[2] + 0.3 * e[5])[:, None])
+    close(joints.Cylindrical().columns(), e[:, [2, 5]])
+    close(joints.Planar().columns(), e[:, [2, 3, 4]])
+    close(joints.Spherical().columns(), e[:, :3])
+    close(joints.Free().columns(), e)
+    close(joints.Translational().columns(), e[:, 3:])
+    placed = joints.Helical(pitch=0.3).transform(jnp.array([0.7]))
+    close(placed.rotation, Rotation.from_euler("z", 0.7).as_matrix())
+    close(placed.position, [0, 0, 0.21])
+
+
+def test_rate_of_the_planar_coordinates():
+    """Example 4.5 without the terms in ω that it prints: θ̇ = ω, and the velocity turned into the predecessor."""
+    q, v = jnp.array([0.7, 1.2, -0.5]), jnp.array([0.4, -1.0, 0.6])
+    c, s = np.cos(0.7), np.sin(0.7)
+    close(stored_rate(joints.Planar(), q, v), np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ v)
+
+
+def test_rate_of_the_free_coordinates():
+    """ṙ = R v and ṗ = ½ p ∘ (0, ω) (eq. 4.13), nothing else."""
+    joint, v = joints.Free(), jnp.arange(1.0, 7.0)
+    q = joint.random(jax.random.key(0))
+    rate = stored_rate(joint, q, v)
+    close(rate[:3], joint.transform(q).rotation @ v[3:])
+    close(rate[3:], quaternion.derivative(q[3:], v[:3]))
+
+
+def test_planar_and_free_follow_the_exponential_of_the_group():
+    v = jnp.array([0.4, -1.0, 0.6])
+    twist = jnp.array([0.0, 0.0, 0.4, -1.0, 0.6, 0.0])
+    q = jnp.array([0.7, 1.2, -0.5])
+    planar = joints.Planar()
+    close(planar.transform(planar.integrate(q, v)).matrix, (planar.transform(q) @ SE3.exp(twist)).matrix)
+    free, twist = joints.Free(), jnp.array([0.5, -1.1, 0.3, 1.0, 2.0, -0.7])
+    q = free.random(jax.random.key(1))
+    close(free.transform(free.integrate(q, twist)).matrix, (free.transform(q) @ SE3.exp(twist)).matrix)
+
+
+@pytest.mark.parametrize(
+    "normal", [(0, 0, 1), (0, 0, -1), (0, 1, 0), (1, 0, 0), (0.1, -0.3, -1e-9), (-1, 2, 3)]
+)
+def test_directions_of_a_plane(normal):
+    normal = joints.Planar(normal).normal
+    frame = np.column_stack([plane(normal), normal])
+    close(frame.T @ frame, np.eye(3), 1e-15)
+    assert np.linalg.det(frame) > 0
+    close(plane(jnp.array([0.0, 0.0, 1.0])), np.eye(3)[:, :2])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_euler_orders_against_scipy(order):
+    expected = Rotation.from_euler(order.upper(), ANGLES).as_matrix()
+    close(joints.SphericalEuler(order).transform(jnp.array(ANGLES)).rotation, expected, 1e-15)
+
+
+def test_euler_zyx_of_the_book():
+    """S of eq. 4.8 and c_J of eq. 4.9."""
+    joint, (_, q2, q3), (v1, v2, v3) = joints.SphericalEuler("zyx"), ANGLES, RATES
+    c2, s2, c3, s3 = np.cos(q2), np.sin(q2), np.cos(q3), np.sin(q3)
+    subspace = np.zeros((6, 3))
+    subspace[:3] = [[-s2, 0, 1], [c2 * s3, c3, 0], [c2 * c3, -s3, 0]]
+    product = np.zeros(6)
+    product[:3] = [
+        -c2 * v1 * v2,
+        -s2 * s3 * v1 * v2 + c2 * c3 * v1 * v3 - s3 * v2 * v3,
+        -s2 * c3 * v1 * v2 - c2 * s3 * v1 * v3 - c3 * v2 * v3,
+    ]
+    close(joint.motion_subspace(jnp.array(ANGLES)), subspace)
+    close(joint.velocity_product(jnp.array(ANGLES), jnp.array(RATES)), product)
+
+
+def test_euler_xzx_of_sueda():
+    """Eqs. 2.34 and 2.35."""
+    joint, (_, q2, q3), (_, v2, v3) = joints.SphericalEuler("xzx"), ANGLES, RATES
+    c2, s2, c3, s3 = np.cos(q2), np.sin(q2), np.cos(q3), np.sin(q3)
+    subspace, rate = np.zeros((6, 3)), np.zeros((6, 3))
+    subspace[:3] = [[c2, 0, 1], [-c3 * s2, s3, 0], [s2 * s3, c3, 0]]
+    rate[:3, :2] = [
+        [-s2 * v2, 0],
+        [s3 * s2 * v3 - c3 * c2 * v2, c3 * v3],
+        [c2 * s3 * v2 + s2 * c3 * v3, -s3 * v3],
+    ]
+    close(joint.motion_subspace(jnp.array(ANGLES)), subspace)
+    close(joint.subspace_rate(jnp.array(ANGLES), jnp.array(RATES)), rate)
+
+
+def test_universal_of_sueda():
+    """Eqs. 2.37, 2.39 and 2.40."""
+    q, v = jnp.array([0.7, -0.4]), jnp.array([0.3, 1.1])
+    c1, s1, c2, s2 = np.cos(0.7), np.sin(0.7), np.cos(-0.4), np.sin(-0.4)
+    subspace, rate = np.zeros((6, 2)), np.zeros((6, 2))
+    subspace[:3] = [[c2, 0], [0, 1], [s2, 0]]
+    rate[[0, 2], 0] = -s2 * 1.1, c2 * 1.1
+    joint = joints.Universal()
+    close(joint.transform(q).rotation, [[c2, 0, s2], [s1 * s2, c1, -s1 * c2], [-c1 * s2, s1, c1 * c2]])
+    close(joint.motion_subspace(q), subspace)
+    close(joint.subspace_rate(q, v), rate)
+
+
+def test_rack_and_pinion_of_the_book():
+    """Example 4.6. The point of the pinion on the rack is at rest."""
+    r, q, v = 0.4, 0.7, 1.1
+    c, s = np.cos(q), np.sin(q)
+    joint, q, v = joints.RackAndPinion(r), jnp.array([q]), jnp.array([v])
+    placed, subspace = joint.transform(q), joint.motion_subspace(q)[:, 0]
+    close(placed.position, [r * q[0], 0, 0])
+    close(subspace, [0, 0, 1, r * c, -r * s, 0])
+    close(joint.velocity_product(q, v), [0, 0, 0, -r * s * v[0] ** 2, -r * c * v[0] ** 2, 0])
+    touching = placed.inverse().point(placed.position + jnp.array([0, r, 0]))
+    close(subspace[3:] + np.cross(subspace[:3], touching), np.zeros(3))
+
+
+def test_free_2d_of_sueda():
+    """Eqs. 2.55 and 2.56, there with the entry (5, 2) corrected to `-q̇ Q^yx`."""
+    q, v = jnp.array([0.5, -1.0, 0.7]), jnp.array([0.3, 1.1, -0.8])
+    joint, turn = joints.Free2D(), Rotation.from_euler("z", 0.7).as_matrix()
+    subspace, rate = np.zeros((6, 3)), np.zeros((6, 3))
+    subspace[3:, :2], subspace[2, 2] = turn[:2].T, 1
+    rate[3, :2], rate[4, :2] = -0.8 * turn[:2, 1], 0.8 * turn[:2, 0]
+    close(joint.motion_subspace(q), subspace)
+    close(joint.subspace_rate(q, v), rate)
+    close(joint.transform(q).matrix, joints.Planar().transform(q[jnp.array([2, 0, 1])]).matrix)
+
+
+def test_free_3d_is_free():
+    """The same coordinates; velocities that differ by the frame of their linear part give the same twist."""
+    joint, free, v = joints.Free3D(), joints.Free(), jnp.arange(1.0, 7.0)
+    q = free.random(jax.random.key(2))
+    close(joint.transform(q).matrix, free.transform(q).matrix)
+    close(joint.motion_subspace(q) @ jnp.concatenate([free.transform(q).rotation @ v[3:], v[:3]]), v, 1e-13)
+
+
+@pytest.mark.parametrize(
+    "whole, parts",
+    [
+        (joints.SphericalEuler("yzx"), [joints.Revolute(np.eye(3)[i]) for i in (1, 2, 0)]),
+        (
+            FAMILIES["universal"],
+            [joints.Revolute(FAMILIES["universal"].axis1), joints.Revolute((0.3, 1.0, -0.2))],
+        ),
+        (joints.Cylindrical(), [joints.Prismatic(), joints.Composite([joints.Fixed()]), joints.Revolute()]),
+    ],
+    ids=["euler", "universal", "cylindrical"],
+)
+def test_a_composite_is_the_joint_of_its_parts(whole, parts):
+    composite = joints.Composite(parts)
+    order = np.array([1, 0]) if isinstance(whole, joints.Cylindrical) else np.arange(whole.nv)
+    q, v = jnp.array(ANGLES[: whole.nv]), jnp.array(RATES[: whole.nv])
+    close(composite.transform(q[order]).matrix, whole.transform(q).matrix)
+    close(composite.motion_subspace(q[order])[:, order], whole.motion_subspace(q))
+    close(composite.velocity_product(q[order], v[order]), whole.velocity_product(q, v))
+
+
+def test_reparametrize_changes_no_motion():
+    """The same rotation and angular velocity, with |q| ≤ π; nothing at all below (Sueda eq. 2.47)."""
+    joint = joints.SphericalExponential()
+    axes = np.random.default_rng(0).normal(size=(7, 3))
+    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+    lengths = np.array([0.0, 1e-9, 3.1, 3.2, 6.2, 6.3, 11.0])
+    q, v = jnp.array(axes * lengths[:, None]), jnp.array(np.random.default_rng(1).normal(size=(7, 3)))
+
+    def motion(q, v):
+        return joint.transform(q).rotation, joint.motion_subspace(q) @ v
+
+    @jax.jit
+    @jax.vmap
+    def compare(q, v):
+        return joint.reparametrize(q, v), motion(q, v), motion(*joint.reparametrize(q, v))
+
+    (short, moved), before, after = compare(q, v)
+    close(before[0], after[0], 1e-13)
+    close(before[1], after[1], 1e-13)
+    assert (np.linalg.norm(short, axis=1) <= np.pi).all()
+    assert (short[:3] == q[:3]).all() and (moved[:3] == v[:3]).all()
+    assert not np.allclose(moved[3:], v[3:])
+    close(short[3:], (lengths[3:] - 2 * np.pi * np.array([1, 1, 1, 2]))[:, None] * axes[3:], 1e-13)
+
+    # The motion as a function of (q, v) has the same derivatives either way, wherever there is just one turn to take.
+    for before, after in zip(
+        jax.tree.leaves(jax.vmap(jax.jacfwd(motion, (0, 1)))(q, v)),
+        jax.tree.leaves(jax.vmap(jax.jacrev(lambda q, v: motion(*joint.reparametrize(q, v)), (0, 1)))(q, v)),
+    ):
+        close(before, after, 1e-11)
+
+
+def test_exponential_coordinates_move_as_the_jacobian_says():
+    """Eqs. 2.43 and 2.44 as printed, away from zero."""
+    q = jnp.array([0.5, -1.2, 0.8])
+    rotation = np.asarray(SO3.exp(q))
+    for i in range(3):
+        inner = np.cross(q, (np.eye(3) - rotation)[:, i])
+        slope = rotation.T @ np.asarray(SO3.hat(q[i] * q + inner)) @ rotation / (q @ q)
+        close(SO3.vee(slope), joints.SphericalExponential().motion_subspace(q)[:3, i])
+
+
+@pytest.mark.parametrize("family", ["spherical", "free"])
+def test_quaternions_of_any_length(family):
+    joint = FAMILIES[family]
+    q = joint.random(jax.random.key(3))
+    scaled = q.at[-4:].multiply(-3.0)
+    close(joint.transform(scaled).matrix, joint.transform(q).matrix)
+    close(joint.difference(q, scaled), np.zeros(joint.nv))
+    close(jnp.linalg.norm(joint.integrate(scaled, jnp.ones(joint.nv))[-4:]), 1)
+    zero = jnp.zeros(joint.nq)
+    slopes = jax.jacrev(lambda q: jax.tree.leaves((joint.transform(q), joint.difference(q, scaled))))(zero)
+    assert all(np.isfinite(slope).all() for slope in slopes)
+
+
+def test_driven_by_a_function():
+    """σ = cos t and σ̊ = -sin t about the axis; time and the parameters of the motion are differentiable."""
+    joint = joints.Driven(joints.Revolute(), lambda time: jnp.sin(time)[None]).at_time(0.3)
+    none = jnp.zeros(0)
+    close(joint.transform(none).rotation, Rotation.from_euler("z", np.sin(0.3)).as_matrix())
+    close(joint.drift(none), [0, 0, np.cos(0.3), 0, 0, 0])
+    close(joint.velocity_product(none, none), [0, 0, -np.sin(0.3), 0, 0, 0])
+
+    def turn(rate):
+        motion = Wobble(jnp.zeros(1), jnp.ones(1), rate[None])
+        return joints.Driven(joints.Revolute(), motion).at_time(0.3).drift(none)[2]
+
+    close(jax.grad(turn)(jnp.array(2.0)), np.cos(0.6) - 0.6 * np.sin(0.6))
+
+
+def test_constant_velocity():
+    velocity, none = jnp.arange(1.0, 7.0), jnp.zeros(0)
+    start = joints.Free().random(jax.random.key(4))
+    joint = joints.ConstantVelocity(joints.Free(), velocity, start)
+    close(joint.transform(none).matrix, joints.Free().transform(start).matrix)
+    later = joint.at_time(0.3)
+    close(later.transform(none).matrix, (joint.transform(none) @ SE3.exp(0.3 * velocity)).matrix)
+    close(later.drift(none), velocity, 1e-13)
+    close(later.velocity_product(none, none), np.zeros(6), 1e-11)
+    assert later.rheonomic and joints.Composite([joints.Revolute(), later]).rheonomic
+    assert not joints.Composite([joints.Revolute()]).rheonomic
+
+
+def test_stacked_joints_take_one_time():
+    one = joints.ConstantVelocity(joints.Revolute(), [2.0])
+    both = jax.tree.map(
+        lambda *leaves: jnp.stack(leaves), one, joints.ConstantVelocity(joints.Revolute(), [3.0])
+    )
+    drifts = jax.vmap(lambda joint: joint.at_time(jnp.array(0.5)).transform(jnp.zeros(0)).rotation)(both)
+    close(drifts, Rotation.from_euler("z", [1.0, 1.5]).as_matrix())
+    close(jax.vmap(lambda joint: joint.transform(jnp.zeros(0)).rotation)(both.at_time(0.5)), drifts)
+
+
+def test_spline_through_a_screw():
+    """Frames at equal steps of one screw: the curve is that screw, at any parameter of an open spline."""
+    step = jnp.array([0.3, -0.2, 0.5, 1.0, 0.4, -0.6])
+    frames = SE3.exp(jnp.arange(6.0)[:, None] * step)
+    joint = joints.SplineCurve(frames, cyclic=False)
+    for q in (jnp.array([0.0]), jnp.array([1.7]), jnp.array([3.0]), jnp.array([-0.5]), jnp.array([3.5])):
+        close(joint.transform(q).matrix, SE3.exp((1 + q[0]) * step).matrix, 1e-13)
+        close(joint.motion_subspace(q)[:, 0], step, 1e-13)
+        close(joint.subspace_rate(q, jnp.array([1.3])), np.zeros((6, 1)), 1e-13)
+
+
+def test_spline_of_points_and_of_equal_frames():
+    """Pure displacements give the spline of eq. 2.62, equal frames that frame."""
+    points = np.random.default_rng(0).normal(size=(6, 3))
+    joint = joints.SplineCurve(Transform.from_position(jnp.array(points)))
+    basis = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
+    s = 0.3
+    for first in (1, 4):
+        acting = points[(first + np.arange(4)) % 6]
+        close(joint.transform(jnp.array([first + s])).position, acting.T @ basis @ [1, s, s**2, s**3])
+    frame = control_frames(4)[0]
+    same = jax.tree.map(lambda x: jnp.stack([x] * 5), frame)
+    close(joints.SplineCurve(same).transform(jnp.array([2.4])).matrix, frame.matrix)
+    close(joints.SplineCurve(same).motion_subspace(jnp.array([2.4])), np.zeros((6, 1)))
+
+
+def test_spline_closes_and_is_smooth():
+    """A cyclic curve returns after n segments; transform, S and dS/dq are continuous at the knots."""
+    joint = FAMILIES["spline curve"]
+
+    @jax.jit
+    @jax.vmap
+    def curve(q):
+        return joint.transform(q).matrix, joint.motion_subspace(q), joint.subspace_rate(q, jnp.ones(1))
+
+    q = jnp.array([0.3, 2.0, 4.9, -1.2])[:, None]
+    for here, there in zip(curve(q), curve(q + 6)):
+        close(here, there, 1e-12)
+    knots = jnp.arange(0.0, 7.0)[:, None]
+    for before, after in zip(curve(knots - 1e-12), curve(knots + 1e-12)):
+        close(before, after, 1e-10)
+
+
+def algorithm_4(controls, q1, q2):
+    """Q, S and dS/dq of a surface of one patch, as Sueda prints them."""
+    basis = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
+    powers = [
+        lambda q: np.array([1, q, q**2, q**3]),
+        lambda q: np.array([0, 1, 2 * q, 3 * q**2]),
+        lambda q: np.array([0, 0, 2, 6 * q]),
+    ]
+
+    def f(k, *orders):
+        i, j = orders.count(0), orders.count(1)
+        return powers[i](q1) @ basis.T @ controls[:, :, k] @ basis @ powers[j](q2)
+
+    directions = np.eye(6)[[3, 4, 5, 0, 1, 2]]
+    placed, columns, slopes = Transform.identity(), np.zeros((2, 6)), np.zeros((2, 2, 6))
+    for k, e in enumerate(directions):
+        factor = SE3.exp(jnp.array(e * f(k)))
+        back = np.asarray(factor.inverse().motion_matrix)
+        placed = placed @ factor
+        for i in range(2):
+            carried = np.asarray(SE3.ad(jnp.array(columns[i])))
+            columns[i] = e * f(k, i) + back @ columns[i]
+            for j in range(2):
+                slopes[i, j] = e * f(k, i, j) + back @ (slopes[i, j] + carried @ e * f(k, j))
+    return placed, columns.T, np.moveaxis(slopes, -1, 0)
+
+
+def test_surface_is_that_of_sueda():
+    """Algorithm 4, on the second of the six patches."""
+    controls = control_grid(5, 6)
+    joint, q, v = joints.SplineSurface(controls), jnp.array([1.3, 0.6]), jnp.array([0.7, -0.4])
+    placed, columns, slopes = algorithm_4(np.asarray(controls[1:5, :4]), 0.3, 0.6)
+    close(joint.transform(q).matrix, placed.matrix)
+    close(joint.motion_subspace(q), columns)
+    close(joint.subspace_rate(q, v), slopes @ np.asarray(v))
+
+
+FRAMES = control_frames(5)
+REFUSED = {
+    "zero axis": (lambda: joints.Helical((0, 0, 0)), "Helical: axis .* no direction"),
+    "axis of two": (lambda: joints.Cylindrical((0, 1)), r"Cylindrical: axis has shape \(2,\)"),
+    "zero normal": (lambda: joints.Planar((0, 0, 0)), "Planar: axis .* no direction"),
+    "pitch of two": (lambda: joints.Helical(pitch=(1, 2)), r"Helical: pitch has shape \(2,\); expected \(\)"),
+    "infinite pitch": (lambda: joints.Helical(pitch=np.inf), "Helical: pitch inf is not finite"),
+    "radius of two": (lambda: joints.RackAndPinion((1, 2)), "RackAndPinion: radius has shape"),
+    "parallel axes": (lambda: joints.Universal((1, 0, 0), (-2, 0, 0)), "Universal: .* are parallel"),
+    "order": (lambda: joints.SphericalEuler("xxy"), "no order 'xxy'.*xyz, xzy, .*zyz"),
+    "no joints": (lambda: joints.Composite(()), "Composite: no joints"),
+    "not a joint": (lambda: joints.Composite((joints.Fixed(), 3)), "Composite: 3 is not a joint"),
+    "motion": (lambda: joints.Driven(joints.Revolute(), 3.0), "Driven: motion 3.0 is not callable"),
+    "motion's size": (
+        lambda: joints.Driven(joints.Free(), lambda time: time * jnp.ones(6)),
+        r"Driven: motion returns \(6,\); a Free has 7 coordinates",
+    ),
+    "velocity's size": (
+        lambda: joints.ConstantVelocity(joints.Revolute(), 3.0),
+        r"ConstantVelocity: velocity has shape \(\); expected \(1,\)",
+    ),
+    "start's size": (
+        lambda: joints.ConstantVelocity(joints.Spherical(), np.ones(3), np.ones(3)),
+        r"ConstantVelocity: start has shape \(3,\); expected \(4,\)",
+    ),
+    "one frame": (lambda: joints.SplineCurve(FRAMES[0]), "SplineCurve: frames has rotations"),
+    "three frames": (lambda: joints.SplineCurve(FRAMES[:3]), "SplineCurve: 3 control frames"),
+    "grid's shape": (lambda: joints.SplineSurface(np.ones((4, 4, 3))), r"controls has shape \(4, 4, 3\)"),
+    "grid's size": (lambda: joints.SplineSurface(np.ones((4, 3, 6))), "grid of 4 x 3 controls"),
+}
+
+
+@pytest.mark.parametrize("make, message", REFUSED.values(), ids=REFUSED)
+def test_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_parameters_may_be_traced():
+    """A model can be built under a transformation: nothing is looked at that is not known yet."""
+
+    def height(pitch, axis):
+        return joints.Helical(axis, pitch).transform(jnp.array([0.7])).position[2]
+
+    close(jax.jit(jax.grad(height))(jnp.array(0.2), jnp.array([0.0, 0.0, 2.0])), 0.7)
+
+
+def test_all_families_are_covered():
+    made = {type(joint) for joint in FAMILIES.values()}
+    public = {cls for cls in vars(joints).values() if isinstance(cls, type) and issubclass(cls, Joint)}
+    assert public - made == {Joint, joints.ConstantSubspaceJoint}

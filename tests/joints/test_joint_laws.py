@@ -1,0 +1,231 @@
+"""What every joint obeys, whatever its family: the protocol's definitions, by finite differences of `transform`.
+
+All that concerns one family is compiled once, as one function of a batch of samples, and looked at by several tests.
+"""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from families import FAMILIES
+
+from rbd_jax._array import dot, matvec
+from rbd_jax.joints import ConstantSubspaceJoint, Joint
+from rbd_jax.joints._joint import body_twist
+from rbd_jax.spatial import Transform
+
+
+SAMPLES = 8
+EVERY = pytest.mark.parametrize("family", FAMILIES)
+# The default of the protocol for S̊ knows no time.
+SCLERONOMIC = pytest.mark.parametrize(
+    "family", [name for name, joint in FAMILIES.items() if not joint.rheonomic]
+)
+MOVING = pytest.mark.parametrize("family", [name for name, joint in FAMILIES.items() if joint.nv])
+UNIFORM = pytest.mark.parametrize(
+    "family",
+    [name for name, joint in FAMILIES.items() if joint.nv and isinstance(joint, ConstantSubspaceJoint)],
+)
+
+
+# Much is compiled here and little is run.
+compiled = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+STEP = 1e-3
+OFFSETS = STEP * np.arange(-2.0, 3.0)
+
+
+def slope(values):
+    """The derivative at the middle of five `values` (a leading axis), one `STEP` apart.
+
+    The error is `STEP⁴/30` of the fifth derivative and 1e-13 of rounding.
+    """
+    return jax.tree.map(
+        lambda x: jnp.tensordot(jnp.array([1.0, -8.0, 0.0, 8.0, -1.0]) / (12 * STEP), x, 1), values
+    )
+
+
+def laws(joint, q, v, other):
+    """Everything the tests below look at, for one sample. What is needed often is batched: it compiles once."""
+
+    def moved(time):
+        """The joint, its configuration and its velocity after moving at `v` for some time."""
+        now, there = joint.at_time(0.4 + time), joint.integrate(q, time * v)
+        return now.transform(there), matvec(now.motion_subspace(there), v) + now.drift(there)
+
+    placements, velocities = jax.vmap(moved)(jnp.concatenate([OFFSETS, 0.7 + OFFSETS]))
+    back = joint.integrate(q, joint.difference(q, other))
+    return {
+        "transform": placements[2],
+        "velocity": velocities[2],
+        "velocity, differences": body_twist(placements[2], slope(placements[:5])),
+        "later velocity, differences": body_twist(placements[7], slope(placements[5:])),
+        "product": joint.velocity_product(q, v),
+        "product, differences": slope(velocities[:5]),
+        "subspace": joint.motion_subspace(q),
+        "subspace, default": Joint.motion_subspace(joint, q),
+        "rate": joint.subspace_rate(q, v),
+        "rate, default": Joint.subspace_rate(joint, q, v),
+        "there and back": joint.difference(q, joint.integrate(q, v / 2)) - v / 2,
+        "other and back": jax.vmap(joint.transform)(jnp.stack([other, back])),
+        "nowhere": joint.integrate(q, 0 * v) - q,
+    }
+
+
+@functools.cache
+def samples(family):
+    joint, keys = FAMILIES[family], jax.random.split(jax.random.key(7), 3)
+    q, other = (jax.vmap(joint.random)(jax.random.split(key, SAMPLES)) for key in keys[:2])
+    return q, jax.random.normal(keys[2], (SAMPLES, joint.nv)), other
+
+
+@functools.cache
+def observed(family):
+    result = compiled(jax.vmap(laws, in_axes=(None, 0, 0, 0)))(FAMILIES[family], *samples(family))
+    return jax.tree.map(np.asarray, result)
+
+
+def assert_close(a, b, tolerance):
+    a, b = (x.matrix if isinstance(x, Transform) else x for x in (a, b))
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@EVERY
+def test_transform_is_rigid(family):
+    rotation = observed(family)["transform"].rotation
+    assert_close(np.swapaxes(rotation, 1, 2) @ rotation, np.broadcast_to(np.eye(3), rotation.shape), 1e-14)
+    assert_close(np.linalg.det(rotation), np.ones(SAMPLES), 1e-14)
+
+
+@EVERY
+def test_velocity_is_the_rate_of_transform(family):
+    seen = observed(family)
+    assert_close(seen["velocity"], seen["velocity, differences"], 1e-9)
+
+
+@EVERY
+def test_velocity_product_is_the_rate_of_velocity(family):
+    seen = observed(family)
+    assert_close(seen["product"], seen["product, differences"], 1e-9)
+
+
+@MOVING
+def test_overrides_agree_with_the_defaults(family):
+    seen = observed(family)
+    assert_close(seen["subspace"], seen["subspace, default"], 1e-13)
+    if not FAMILIES[family].rheonomic:
+        assert_close(seen["rate"], seen["rate, default"], 1e-12)
+
+
+@SCLERONOMIC
+def test_velocity_product_is_rate_times_velocity(family):
+    seen, (_, v, _) = observed(family), samples(family)
+    assert_close(seen["product"], np.einsum("sij,sj->si", seen["rate"], v), 1e-13)
+
+
+@EVERY
+def test_integrate_and_difference_are_inverse(family):
+    seen = observed(family)
+    assert_close(seen["there and back"], np.zeros_like(seen["there and back"]), 1e-13)
+    # The planar joint at nearly two turns divides by a small number.
+    assert_close(seen["other and back"][:, 0], seen["other and back"][:, 1], 1e-11)
+    assert_close(seen["nowhere"], np.zeros_like(seen["nowhere"]), 1e-15)
+
+
+@UNIFORM
+def test_constant_velocity_is_a_constant_twist(family):
+    """For the joints with constant S, which are groups: along `t -> q ⊕ t v` the twist never changes."""
+    seen = observed(family)
+    assert_close(seen["velocity"], seen["later velocity, differences"], 1e-9)
+
+
+@EVERY
+def test_sizes(family):
+    joint, (q, _, _) = FAMILIES[family], samples(family)
+    assert q.shape == (SAMPLES, joint.nq) and q.dtype == jnp.float64
+    assert joint.neutral().shape == (joint.nq,)
+    assert observed(family)["subspace"].shape == (SAMPLES, 6, joint.nv)
+    assert np.ptp(q, axis=0).min(initial=1.0) > 0
+
+
+@EVERY
+def test_neutral_is_the_identity(family):
+    joint = FAMILIES[family]
+    if "spline" not in family and not joint.rheonomic:
+        assert_close(joint.transform(joint.neutral()).matrix, np.eye(4), 0)
+
+
+@EVERY
+def test_parameters_stack(family):
+    """Equal joints are stacked: all leaves are floats, and the structure is hashable and equal for equal joints."""
+    leaves, structure = jax.tree.flatten(FAMILIES[family])
+    assert all(eqx.is_inexact_array(leaf) for leaf in leaves)
+    again = jax.tree.structure(jax.tree.map(lambda leaf: leaf + 1, FAMILIES[family]))
+    assert hash(structure) == hash(again) and structure == again
+
+
+def everything(joint, q, v, other):
+    """All that a joint computes, in one flat array."""
+    parts = (
+        joint.transform(q),
+        joint.motion_subspace(q),
+        joint.velocity_product(q, v),
+        joint.drift(q),
+        joint.integrate(q, v / 2),
+        joint.difference(q, other),
+    )
+    return jnp.concatenate([part.ravel() for part in jax.tree.leaves(parts)])
+
+
+def derivatives(joint, q, v, other):
+    """`everything`, the gradient of a weighted sum of it, and the rate of the gradient, exactly and by differences."""
+    start = (joint, q, v, other)
+    direction = jax.tree.map(
+        lambda x: jnp.cos(jnp.arange(x.size, dtype=x.dtype) + x.size).reshape(x.shape), start
+    )
+
+    def gradient(step):
+        def weighted(arguments):
+            values = everything(*arguments)
+            return dot(values, jnp.sin(jnp.arange(1.0, 1.0 + len(values)))), values
+
+        return jax.grad(weighted, has_aux=True)(jax.tree.map(lambda x, d: x + step * d, start, direction))
+
+    gradients, values = jax.vmap(gradient)(jnp.array(OFFSETS))
+    zero = jnp.zeros(())
+    rate = jax.jvp(lambda step: gradient(step)[0], (zero,), (zero + 1,))[1]
+    return values[2], jax.tree.map(lambda x: x[2], gradients), rate, slope(gradients)
+
+
+@functools.cache
+def differentiated(family):
+    """`derivatives` at rest in the neutral configuration, moving there, at rest elsewhere, and at small steps."""
+    joint, (q, v, _) = FAMILIES[family], samples(family)
+    rest = joint.neutral()
+    special = [(rest, 0 * v[0], rest), (rest, v[0], rest), (q[0], 0 * v[0], q[0])]
+    near = jax.vmap(joint.integrate)(q, v / 3)
+    points = tuple(jnp.concatenate([jnp.stack(a), b]) for a, b in zip(zip(*special), (q, v, near)))
+    return points, compiled(jax.vmap(derivatives, in_axes=(None, 0, 0, 0)))(joint, *points)
+
+
+@EVERY
+def test_single_precision(family):
+    points, (exact, *_) = differentiated(family)
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), (FAMILIES[family], *points))
+    rounded = compiled(jax.vmap(everything, in_axes=(None, 0, 0, 0)))(*single)
+    assert rounded.dtype == jnp.float32
+    assert_close(rounded, exact, 1e-5)
+
+
+@EVERY
+def test_two_derivatives(family):
+    """With respect to configuration, velocity, parameters and time, also where a formula could be singular."""
+    _, (_, *gradients) = differentiated(family)
+    for first, second, expected in zip(*map(jax.tree.leaves, gradients)):
+        assert np.isfinite(first).all() and np.isfinite(second).all()
+        # The neutral configuration of a spline is a knot, where differences mix two polynomials.
+        regular = slice(2, None) if "spline" in family else slice(None)
+        assert_close(second[regular], expected[regular], 1e-6)

@@ -1,0 +1,166 @@
+"""The two walks over a tree: both ways to walk them do what a plain recursion does, and so do their derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rbd_jax.model.tree import Tree
+
+
+def random_parents(seed, size, roots=1):
+    rng = np.random.default_rng(seed)
+    return [-1 if node < roots else int(rng.integers(-1 if roots > 1 else 0, node)) for node in range(size)]
+
+
+TREES = {
+    "empty": [],
+    "one node": [-1],
+    "chain": [-1, 0, 1, 2, 3, 4],
+    "star": [-1, 0, 0, 0, 0, 0],
+    "roots alone": [-1, -1, -1],
+    "numbered across the levels": [-1, 0, 1, 0, 3, 2, -1, 6, 4],
+    "random": random_parents(0, 11),
+    "random, deep": [-1, *[max(0, node - 2) for node in range(1, 12)]],
+    "forest": random_parents(1, 12, roots=3),
+}
+
+each_tree = pytest.mark.parametrize("parents", TREES.values(), ids=TREES)
+each_walk = pytest.mark.parametrize("walk", ["scan", "levels"])
+
+
+def down_step(parent, own):
+    """Not linear, and of two arrays: an exchange of nodes or of arguments would show."""
+    value = {"x": jnp.sin(parent["x"]) + own["a"], "y": parent["y"] * own["b"]}
+    return value, parent["x"] * own["b"]
+
+
+def up_step(children, own):
+    value = {"x": jnp.tanh(children["x"]) + own["a"], "y": children["y"] + own["b"]}
+    return value, children["x"] * own["b"]
+
+
+def inputs(size, seed=0):
+    rng = np.random.default_rng(seed)
+    return {"a": jnp.asarray(rng.normal(size=(size, 2))), "b": jnp.asarray(rng.normal(size=size)[:, None])}
+
+
+ROOT = {"x": jnp.array([0.3, -0.2]), "y": jnp.array([1.5])}
+LEAF = {"x": jnp.zeros(2), "y": jnp.zeros(1)}
+
+
+def rows(tree, size):
+    return [jax.tree.map(lambda leaf, node=node: leaf[node], tree) for node in range(size)]
+
+
+def recursive_down(parents, root, own):
+    values, outputs = [], []
+    for parent, x in zip(parents, rows(own, len(parents)), strict=True):
+        value, output = down_step(values[parent] if parent >= 0 else root, x)
+        values.append(value)
+        outputs.append(output)
+    return values, outputs
+
+
+def recursive_up(parents, own):
+    size = len(parents)
+    sums = [LEAF] * (size + 1)  # the last, also index -1, gathers the roots
+    outputs = [None] * size
+    for node in reversed(range(size)):
+        value, outputs[node] = up_step(sums[node], rows(own, size)[node])
+        sums[parents[node]] = jax.tree.map(jnp.add, sums[parents[node]], value)
+    return sums[-1], outputs
+
+
+def assert_rows(stacked, expected):
+    for node, row in enumerate(expected):
+        jax.tree.map(lambda a, b, node=node: np.testing.assert_allclose(a[node], b, atol=1e-12), stacked, row)
+
+
+@each_walk
+@each_tree
+def test_down_is_the_recursion(parents, walk):
+    own = inputs(len(parents))
+    values, outputs = Tree(parents, walk).down(down_step, ROOT, own)
+    assert values["x"].shape == (len(parents), 2) and outputs.shape == (len(parents), 2)
+    expected_values, expected_outputs = recursive_down(parents, ROOT, own)
+    assert_rows(values, expected_values)
+    assert_rows(outputs, expected_outputs)
+
+
+@each_walk
+@each_tree
+def test_up_is_the_recursion(parents, walk):
+    own = inputs(len(parents))
+    total, outputs = Tree(parents, walk).up(up_step, LEAF, own)
+    assert outputs.shape == (len(parents), 2)
+    expected_total, expected_outputs = recursive_up(parents, own)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), total, expected_total)
+    assert_rows(outputs, expected_outputs)
+
+
+@each_walk
+@each_tree
+def test_sums_are_products_with_the_ancestor_mask(parents, walk):
+    tree = Tree(parents, walk)
+    x = inputs(len(parents))
+    above, below = tree.path_sum(x), tree.subtree_sum(x)
+    mask = tree.supports.astype(float)
+    for key, leaf in x.items():
+        np.testing.assert_allclose(above[key], mask @ np.asarray(leaf), atol=1e-12)
+        np.testing.assert_allclose(below[key], mask.T @ np.asarray(leaf), atol=1e-12)
+
+
+@each_tree
+def test_supports_is_every_node_on_the_way_to_the_root(parents):
+    expected = np.zeros((len(parents), len(parents)), bool)
+    for node in range(len(parents)):
+        above = node
+        while above >= 0:
+            expected[node, above] = True
+            above = parents[above]
+    tree = Tree(parents)
+    np.testing.assert_array_equal(tree.supports, expected)
+    np.testing.assert_array_equal(tree.depths, expected.sum(axis=1) - 1)
+    np.testing.assert_array_equal(tree.roots, [row.argmax() for row in expected])
+
+
+@pytest.mark.parametrize("name", ["chain", "numbered across the levels", "forest"])
+def test_both_walks_have_the_same_gradients(name):
+    parents = TREES[name]
+
+    def loss(walk):
+        def of(root, own):
+            tree = Tree(parents, walk)
+            values, outputs = tree.down(down_step, root, own)
+            total, _ = tree.up(up_step, LEAF, {"a": values["x"], "b": own["b"]})
+            return jnp.sum(outputs**2) + jnp.sum(total["x"]) + jnp.sum(total["y"] ** 2) + jnp.sum(values["y"])
+
+        return of
+
+    own = inputs(len(parents))
+    by_scan = jax.jit(jax.grad(loss("scan"), (0, 1)))(ROOT, own)
+    by_level = jax.jit(jax.grad(loss("levels"), (0, 1)))(ROOT, own)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), by_scan, by_level)
+    # And one derivative by differences, so that the two are not wrong alike.
+    step = 1e-6
+    moved = [loss("scan")(ROOT, own | {"a": own["a"].at[0, 0].add(sign * step)}) for sign in (1, -1)]
+    np.testing.assert_allclose(by_scan[1]["a"][0, 0], (moved[0] - moved[1]) / (2 * step), rtol=1e-6)
+
+
+def test_expanded_is_the_books_table():
+    parents = (0, 1, 1, 2, 2, 3)  # as the book counts: bodies from 1, the root is 0
+    expanded = Tree([parent - 1 for parent in parents], "levels").expanded([1, 3, 1, 1, 1, 1])
+    assert tuple(parent + 1 for parent in expanded.parents) == (0, 1, 2, 3, 1, 4, 4, 5)
+    assert expanded.walk == "levels"
+
+
+def test_trees_are_equal_by_content():
+    assert Tree([-1, 0]) == Tree((-1, 0)) and hash(Tree([-1, 0])) == hash(Tree((-1, 0)))
+    assert Tree([-1, 0]) != Tree([-1, -1]) and Tree([-1, 0], "scan") != Tree([-1, 0], "levels")
+
+
+@pytest.mark.parametrize("parents", [[0], [-1, 1], [-1, 2, 0], [-2]], ids=str)
+def test_a_parent_that_comes_later_is_refused(parents):
+    with pytest.raises(ValueError, match="a parent must come before its children"):
+        Tree(parents)

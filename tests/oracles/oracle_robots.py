@@ -1,0 +1,80 @@
+"""What the oracle tests share: where the robots are, and how an error is measured."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import rbd_jax as rbd
+
+
+STATES = 10
+
+
+def folder(*below: str) -> Path | None:
+    """A folder among the installed packages, found without importing any."""
+    places = (Path(place, *below) for place in sys.path)
+    return next((path for path in places if path.is_dir()), None)
+
+
+def urdf_files() -> dict[str, Path]:
+    """The URDF files of example-robot-data by their names, with the folder where two have the same."""
+    root = folder("cmeel.prefix", "share", "example-robot-data", "robots")
+    paths = sorted(root.rglob("*.urdf")) if root else []
+    names = [path.stem for path in paths]
+    return {
+        path.stem if names.count(path.stem) == 1 else f"{path.relative_to(root).parts[0]}/{path.stem}": path
+        for path in paths
+    }
+
+
+def mjcf_files() -> dict[str, Path]:
+    """The MJCF files of mujoco-mjx and brax, by package and path."""
+    roots = {"mjx": folder("mujoco", "mjx", "test_data"), "brax": folder("brax", "envs", "assets")}
+    return {
+        f"{package}/{path.relative_to(root)}": path
+        for package, root in roots.items()
+        for path in (sorted(root.rglob("*.xml")) if root else ())
+    }
+
+
+def load(path: Path, **options) -> rbd.Model:
+    """A robot, its oddities not spoken of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rbd.ModelWarning)
+        return rbd.load_urdf(path, **options)
+
+
+def random_states(model: rbd.Model, key):
+    """q, v, a, tau: each (STATES, ...). Velocities, accelerations and forces are standard normal."""
+    keys = jax.random.split(key, (4, STATES))
+    q = jax.vmap(lambda key: rbd.random_configuration(model, key))(keys[0])
+    return q, *(jax.vmap(lambda key: jax.random.normal(key, (model.nv,)))(row) for row in keys[1:])
+
+
+def relative(ours, theirs) -> float:
+    """The norm of the difference over the norm of the oracle's value; the former alone where that is zero."""
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    size, error = np.linalg.norm(theirs), np.linalg.norm(ours - theirs)
+    return float(error / size) if size > 0 else float(error)
+
+
+class Worst(dict):
+    """The largest error of each quantity. A NaN counts as infinite."""
+
+    def compare(self, name: str, ours, theirs) -> None:
+        error = relative(ours, theirs)
+        self[name] = max(self.get(name, 0.0), np.inf if np.isnan(error) else error)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {error:.1e}" for name, error in self.items())
+
+
+def spread(names, count: int) -> list:
+    """So many of a sequence, evenly spread, the first and the last among them."""
+    return [names[i] for i in sorted(set(np.linspace(0, len(names) - 1, count).round().astype(int)))]
+
+

@@ -1,0 +1,192 @@
+"""Every quantity that Pinocchio computes too, on the URDF files of example-robot-data, with fixed and with free base.
+
+Pinocchio's numbers are brought into our conventions by `PinocchioMap`. Its `getFrameJacobianTimeVariation` is the rate of
+`getFrameJacobian` in all three frames (in LOCAL and LOCAL_WORLD_ALIGNED that of a moving reference), as is ours of
+`jacobian`; its frame accelerations are spatial ones, as ours are.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracle_robots import STATES, Worst, load, random_states, spread, urdf_files
+
+import rbd_jax as rbd
+from rbd_jax.interop.pinocchio import PinocchioMap, spatial_vector
+
+
+pin = pytest.importorskip("pinocchio")
+
+TOLERANCE = 1e-9
+FILES = urdf_files()
+FRAMES = {"world": pin.WORLD, "body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
+
+#: What takes little time, for every day: prismatic joints, a quadruped, a humanoid, massless links, continuous joints.
+FAST = {
+    "panda": False,
+    "solo12": True,
+    "talos_reduced": True,
+    "ur5_robot": False,
+    "kinova": True,
+    "double_pendulum_continuous": False,
+}
+
+#: Files that Pinocchio does not read, and why.
+REFUSED: dict[str, str] = {}
+
+#: Quantities with another tolerance, or with none to compare, and why.
+EXCEPTIONS: dict[tuple[str, bool, str], tuple[float, str]] = {}
+
+
+def compute(model, bodies):
+    """Ours: everything that is compared, of one state."""
+
+    def of(q, v, a, tau, wrenches):
+        result = {
+            "placements": rbd.forward_kinematics(model, q),
+            "inverse dynamics": rbd.inverse_dynamics(model, q, v, a),
+            "inverse dynamics, pushed": rbd.inverse_dynamics(model, q, v, a, wrenches),
+            "forward dynamics": rbd.forward_dynamics(model, q, v, tau),
+            "forward dynamics, pushed": rbd.forward_dynamics(model, q, v, tau, wrenches),
+            "mass matrix": rbd.mass_matrix(model, q),
+            "bias": rbd.bias_force(model, q, v),
+            "gravity": rbd.gravity_force(model, q),
+            "coriolis": rbd.coriolis_matrix(model, q, v),
+            "inverse mass matrix": rbd.solve_mass_matrix(model, q, jnp.eye(model.nv)),
+            "center of mass": rbd.center_of_mass(model, q),
+            "center of mass jacobian": rbd.center_of_mass_jacobian(model, q),
+            "centroidal momentum matrix": rbd.centroidal_momentum_matrix(model, q),
+            "momentum": rbd.momentum(model, q, v),
+            "kinetic energy": rbd.kinetic_energy(model, q, v),
+            "potential energy": rbd.potential_energy(model, q),
+        }
+        mass_rate = jax.jvp(
+            lambda step: rbd.mass_matrix(model, rbd.integrate(model, q, step * v)), (jnp.zeros(()),), (jnp.ones(()),)
+        )[1]
+        result["mass matrix rate"] = mass_rate
+        for frame in FRAMES:
+            result[f"velocities, {frame}"] = rbd.body_velocities(model, q, v, frame)
+            result[f"accelerations, {frame}"] = rbd.body_accelerations(model, q, v, a, frame)
+            jacobian, rate = rbd.jacobian, rbd.jacobian_derivative
+            result[f"jacobian, {frame}"] = [jacobian(model, q, body, frame=frame) for body in bodies]
+            result[f"jacobian rate, {frame}"] = [rate(model, q, v, body, frame=frame) for body in bodies]
+        return result
+
+    return of
+
+
+def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
+    """One state against Pinocchio."""
+    q, v, a, tau, wrenches = state
+    q_pin = np.asarray(conversion.configuration(q))
+    v_pin, a_pin, tau_pin = (np.asarray(conversion.velocity(x)) for x in (v, a, tau))
+    frames = [pin_model.getFrameId(name, pin.FrameType.BODY) for name in model.body_names]
+    back, matrix, six = conversion.force_from, conversion.matrix_from, spatial_vector
+
+    def check(name, theirs):
+        worst.compare(name, ours[name], theirs)
+
+    pin.forwardKinematics(pin_model, data, q_pin, v_pin, a_pin)
+    pin.updateFramePlacements(pin_model, data)
+    placed = [data.oMf[frame] for frame in frames]
+    worst.compare("rotations", ours["placements"].rotation, np.stack([p.rotation for p in placed]))
+    worst.compare("positions", ours["placements"].position, np.stack([p.translation for p in placed]))
+    for name, frame in FRAMES.items():
+        velocities = [pin.getFrameVelocity(pin_model, data, f, frame).vector for f in frames]
+        accelerations = [pin.getFrameAcceleration(pin_model, data, f, frame).vector for f in frames]
+        check(f"velocities, {name}", six(np.stack(velocities)))
+        check(f"accelerations, {name}", six(np.stack(accelerations)))
+
+    pin.computeJointJacobiansTimeVariation(pin_model, data, q_pin, v_pin)
+    for name, frame in FRAMES.items():
+        for i, body in enumerate(bodies):
+            f = frames[model.body_index(body)]
+            jacobian = pin.getFrameJacobian(pin_model, data, f, frame)
+            rate = pin.getFrameJacobianTimeVariation(pin_model, data, f, frame)
+            worst.compare(f"jacobian, {name}", ours[f"jacobian, {name}"][i], conversion.jacobian_from(jacobian))
+            worst.compare(f"jacobian rate, {name}", ours[f"jacobian rate, {name}"][i], conversion.jacobian_from(rate))
+
+    pushes = [pin.Force.Zero() for _ in range(pin_model.njoints)]
+    for wrench, frame in zip(np.asarray(wrenches), frames, strict=True):
+        joint = pin_model.frames[frame].parentJoint
+        pushes[joint] += data.oMi[joint].actInv(pin.Force(np.asarray(six(wrench))))
+    check("inverse dynamics", back(pin.rnea(pin_model, data, q_pin, v_pin, a_pin)))
+    check("inverse dynamics, pushed", back(pin.rnea(pin_model, data, q_pin, v_pin, a_pin, pushes)))
+    bias = pin.nonLinearEffects(pin_model, data, q_pin, v_pin).copy()
+    gravity = pin.computeGeneralizedGravity(pin_model, data, q_pin).copy()
+    check("bias", back(bias))
+    check("gravity", back(gravity))
+    mass = np.triu(pin.crba(pin_model, data, q_pin))
+    mass = mass + np.triu(mass, 1).T
+    check("mass matrix", matrix(mass))
+    coriolis = matrix(pin.computeCoriolisMatrix(pin_model, data, q_pin, v_pin))
+    check("coriolis", coriolis)
+    worst.compare("coriolis times velocity", ours["coriolis"] @ v, back(bias - gravity))
+    worst.compare("mass matrix rate", ours["coriolis"] + ours["coriolis"].T, ours["mass matrix rate"])
+
+    check("forward dynamics", back(pin.aba(pin_model, data, q_pin, v_pin, tau_pin)))
+    check("forward dynamics, pushed", back(pin.aba(pin_model, data, q_pin, v_pin, tau_pin, pushes)))
+    inverse = np.triu(pin.computeMinverse(pin_model, data, q_pin))
+    check("inverse mass matrix", matrix(inverse + np.triu(inverse, 1).T))
+
+    center = pin.centerOfMass(pin_model, data, q_pin, v_pin).copy()
+    check("center of mass", center)
+    jacobian = pin.jacobianCenterOfMass(pin_model, data, q_pin)
+    worst.compare("center of mass jacobian", ours["center of mass jacobian"], jacobian[:, conversion._back])
+    check("centroidal momentum matrix", conversion.jacobian_from(pin.ccrba(pin_model, data, q_pin, v_pin)))
+    momentum = data.hg.angular + np.cross(center, data.hg.linear)
+    check("momentum", np.concatenate([momentum, data.hg.linear]))
+    check("kinetic energy", pin.computeKineticEnergy(pin_model, data, q_pin, v_pin))
+    check("potential energy", pin.computePotentialEnergy(pin_model, data, q_pin))
+
+
+def errors(name: str, floating: bool) -> Worst:
+    """The largest relative error of each quantity over the states."""
+    path = str(FILES[name])
+    arguments = (path, pin.JointModelFreeFlyer()) if floating else (path,)
+    pin_model = pin.buildModelFromUrdf(*arguments)
+    model = load(FILES[name], floating_base=floating, mimic="free")
+    conversion = PinocchioMap(model, pin_model)
+    bodies = spread(model.body_names, 4)
+    keys = jax.random.split(jax.random.key(len(name)), 2)
+
+    def everything(key, key_wrenches):
+        state = random_states(model, key)
+        state = (*state, jax.random.normal(key_wrenches, (STATES, model.nb, 6)))
+        return state, jax.vmap(compute(model, bodies))(*state)
+
+    state, ours = jax.tree.map(np.asarray, jax.jit(everything)(*keys))
+    worst, data = Worst(), pin_model.createData()
+    for i in range(STATES):
+        one = jax.tree.map(lambda x, i=i: x[i], (ours, state))
+        compare(worst, model, conversion, pin_model, data, bodies, *one)
+    return worst
+
+
+def check(name: str, floating: bool):
+    if name in REFUSED:
+        with pytest.raises(ValueError):
+            pin.buildModelFromUrdf(str(FILES[name]))
+        pytest.skip(f"Pinocchio: {REFUSED[name]}")
+    worst = errors(name, floating)
+    print(f"{name}, {'free' if floating else 'fixed'} base: {worst}")
+    wrong = {}
+    for what, error in worst.items():
+        tolerance, _ = EXCEPTIONS.get((name, floating, what), (TOLERANCE, ""))
+        if not error <= tolerance:
+            wrong[what] = error
+    assert not wrong
+
+
+@pytest.mark.parametrize("name, floating", FAST.items())
+def test_robots(name, floating):
+    if name not in FILES:
+        pytest.skip("example-robot-data is not installed")
+    check(name, floating)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floating", [False, True], ids=["fixed", "free"])
+@pytest.mark.parametrize("name", FILES)
+def test_all_robots(name, floating):
+    check(name, floating)

@@ -1,0 +1,218 @@
+"""The bundled robots are sound models, and `load` finds them, reads files and explains what it cannot read."""
+
+import inspect
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax import ModelError, joints, robots
+from rbd_jax.model.builder import inertia_fault
+
+
+URDF = '<robot name="tiny"><link name="only"/></robot>'
+
+
+@pytest.fixture(scope="module")
+def model_of():
+    """Each robot, built once."""
+    built = {}
+
+    def get(name):
+        if name not in built:
+            built[name] = robots.load(name)
+        return built[name]
+
+    return get
+
+
+def random_state(model, key):
+    """A configuration near the neutral one, a velocity and an acceleration, all of the size of one."""
+    keys = jax.random.split(key, 3)
+    offset, v, a = (jax.random.normal(key, (model.nv,), model.dtype) for key in keys)
+    return rbd.integrate(model, rbd.neutral(model), 0.3 * offset), v, a
+
+
+@pytest.mark.parametrize("name", robots.NAMES)
+def test_the_model_is_sound(model_of, name):
+    model = model_of(name)
+    assert model.name == name
+    assert model.nv > 0
+    mass = np.asarray(model.inertias.mass)
+    assert (mass >= 0).all()
+    assert all(inertia_fault(model.inertias[body]) is None for body in range(model.nb))
+    # A massless body is a mark on the one that carries it.
+    welded = [isinstance(model.joint(body), joints.Fixed) for body in range(model.nb)]
+    assert all(mass > 0 or weld for mass, weld in zip(mass, welded))
+    assert np.asarray(model.damping >= 0).all()
+    assert np.asarray(model.effort_limit > 0).all()
+
+
+@pytest.mark.parametrize("name", robots.NAMES)
+def test_the_neutral_configuration_is_inside_the_limits(model_of, name):
+    model = model_of(name)
+    q = rbd.neutral(model)
+    assert jnp.all((model.lower <= q) & (q <= model.upper))
+
+
+SIZES = {  # nq, nv, mass
+    "pendulum": (1, 1, 1.0, 1.0),
+    "double_pendulum": (2, 2, 2.0, 2.0),
+    "cartpole": (2, 2, 1.2, 1.2),
+    "arm7": (7, 7, 18.0, 25.0),
+    "quadruped": (19, 18, 12.0, 15.0),
+    "humanoid": (41, 35, 45.0, 75.0),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_and_mass(model_of, name):
+    nq, nv, least, most = SIZES[name]
+    model = model_of(name)
+    assert (model.nq, model.nv) == (nq, nv)
+    assert least - 1e-9 <= float(model.inertias.mass.sum()) <= most + 1e-9
+
+
+@pytest.fixture(scope="module", params=robots.NAMES)
+def at_random(request, model_of):
+    """A robot in a random state, and what the dynamics say of it; compiled once for all of the laws below."""
+    model = model_of(request.param)
+
+    @jax.jit
+    def evaluate(q, v, a):
+        def along(step):
+            return rbd.potential_energy(model, rbd.integrate(model, q, step * v))
+
+        return {
+            "acceleration": rbd.forward_dynamics(model, q, v, rbd.inverse_dynamics(model, q, v, a)),
+            "mass_matrix": rbd.mass_matrix(model, q),
+            "potential_rate": jax.grad(along)(jnp.zeros((), q.dtype)),
+            "gravity_force": rbd.gravity_force(model, q),
+        }
+
+    state = random_state(model, jax.random.key(robots.NAMES.index(request.param)))
+    return model, state, evaluate(*state)
+
+
+def test_inverse_undoes_forward_dynamics(at_random):
+    _, (_, _, a), found = at_random
+    # Conditioning costs digits: the least inertia that a freedom moves is some 1e-5 of the largest.
+    np.testing.assert_allclose(found["acceleration"], a, atol=1e-9 * (1 + float(jnp.max(jnp.abs(a)))))
+
+
+def test_every_freedom_moves_inertia(at_random):
+    """Without the help of the armature."""
+    model, _, found = at_random
+    moments = np.linalg.eigvalsh(found["mass_matrix"] - jnp.diag(model.armature))
+    assert moments[0] > 1e-6 * moments[-1]
+
+
+def test_gravity_is_the_slope_of_the_potential_energy(at_random):
+    _, (_, v, _), found = at_random
+    power = jnp.vdot(found["gravity_force"], v)
+    np.testing.assert_allclose(found["potential_rate"], power, rtol=1e-9, atol=1e-9)
+
+
+def test_all_joints_has_every_family_once(model_of):
+    model = model_of("all_joints")
+
+    def is_abstract(thing):
+        return inspect.isabstract(thing) or thing in (joints.Joint, joints.ConstantSubspaceJoint)
+
+    public = {
+        name: thing for name, thing in vars(joints).items() if name[0] != "_" and not inspect.ismodule(thing)
+    }
+    families = {name: thing for name, thing in public.items() if name[0].isupper() and not is_abstract(thing)}
+    named = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): thing for name, thing in families.items()}
+    assert sorted(model.joint_names) == sorted(named)
+    for name, family in named.items():
+        joint = model.joint(name)
+        if inspect.isclass(family):
+            assert type(joint) is family
+        else:  # a way to make a joint of another family
+            assert jax.tree.structure(joint) == jax.tree.structure(family())
+
+
+def test_the_quadruped_stands(model_of):
+    model = model_of("quadruped")
+    frames = rbd.forward_kinematics(model, rbd.neutral(model))
+    feet = np.stack([frames.position[model.body_index(f"{leg}_foot")] for leg in ("FL", "FR", "RL", "RR")])
+    np.testing.assert_allclose(feet[:, 2], feet[0, 2], atol=1e-9)
+    assert -0.4 < feet[0, 2] < -0.25
+    center = rbd.center_of_mass(model, rbd.neutral(model))
+    assert feet[:, 0].min() < center[0] < feet[:, 0].max()
+    np.testing.assert_allclose(center[1], 0, atol=1e-9)
+
+
+def test_the_humanoid_stands(model_of):
+    model = model_of("humanoid")
+    frames = rbd.forward_kinematics(model, rbd.neutral(model))
+    left, right = (model.body_index(f"{side}_foot") for side in ("left", "right"))
+    np.testing.assert_allclose(frames.rotation[left], np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(
+        frames.position[left] * np.array([1.0, -1.0, 1.0]), frames.position[right], atol=1e-9
+    )
+    center = rbd.center_of_mass(model, rbd.neutral(model))
+    heel, toe = frames.position[left, 0] - 0.07, frames.position[left, 0] + 0.17
+    assert heel < center[0] < toe
+    lowest, highest = frames.position[:, 2].min(), frames.position[model.body_index("head"), 2] + 0.25
+    assert 1.5 < highest - lowest < 1.8
+
+
+def test_the_arm_reaches_forward_and_points_down(model_of):
+    model = model_of("arm7")
+    frames = rbd.forward_kinematics(model, rbd.neutral(model))
+    tool = model.body_index("tool")
+    np.testing.assert_allclose(frames.rotation[tool, :, 2], [0, 0, -1], atol=1e-9)
+    assert frames.position[tool, 0] > 0.2
+    assert frames.position[tool, 2] > 0
+
+
+# load
+
+
+def test_load_reads_files_by_their_ending_and_root(tmp_path):
+    for ending in ("urdf", "URDF", "xml"):
+        path = tmp_path / f"tiny.{ending}"
+        path.write_text(URDF)
+        assert robots.load(path).name == "tiny"
+        assert robots.load(str(path), floating_base=True).nv == 6
+
+
+def test_load_reads_mjcf(tmp_path):
+    pytest.importorskip("mujoco")
+    body = '<body name="ball"><freejoint/><geom type="sphere" size="0.1"/></body>'
+    for ending in ("xml", "mjcf"):
+        path = tmp_path / f"ball.{ending}"
+        path.write_text(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+        assert robots.load(path).nv == 6
+    with pytest.raises(ModelError, match="load_mjcf has no option 'floating_base'"):
+        robots.load(path, floating_base=True)
+
+
+def test_load_says_what_it_cannot_read(tmp_path):
+    (tmp_path / "robot.stl").touch()
+    (tmp_path / "robot.xacro").touch()
+    (tmp_path / "robot.xml").write_text("nothing")
+    cases = {
+        "quadrupd": "no robot 'quadrupd'; did you mean 'quadruped'\\? .*pendulum.*\\.urdf, \\.xml or \\.mjcf",
+        "xyz": "no robot 'xyz'; there are: .*'arm7'",
+        "missing.urdf": "no such file",
+        str(tmp_path / "quadruped"): "no such file",
+        str(tmp_path / "robot.stl"): "end in \\.urdf, \\.xml or \\.mjcf",
+        str(tmp_path / "robot.xacro"): "expand xacro",
+        "x" * 5000: "no robot",
+        "a\0b": "no robot",
+    }
+    for name, message in cases.items():
+        with pytest.raises(ModelError, match=message):
+            robots.load(name)
+    with pytest.raises(ModelError, match="takes no options, but got 'floating_base'"):
+        robots.load("arm7", floating_base=True)
+    path = tmp_path / "tiny.urdf"
+    path.write_text(URDF)
+    with pytest.raises(ModelError, match="no option 'floatingbase'; did you mean 'floating_base'"):
+        robots.load(path, floatingbase=True)

@@ -1,0 +1,195 @@
+"""The command line: what it writes and prints, and how it refuses what it cannot do."""
+
+import re
+
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax.__main__ import FRAMES, main
+
+
+URDF = """
+<robot name="small">
+  <link name="base"/>
+  <link name="rod"><inertial><mass value="2.5"/>
+    <inertia ixx="1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="tip"><inertial><mass value="0.5"/>
+    <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="cap"/>
+  <joint name="lift" type="revolute"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/>
+    <limit lower="-1.25" upper="1.5" effort="10" velocity="2"/><dynamics damping="0.375"/></joint>
+  <joint name="nod" type="revolute"><parent link="rod"/><child link="tip"/><origin xyz="0 0 1"/>
+    <limit lower="-2" upper="2" effort="10" velocity="2"/><mimic joint="lift" multiplier="-0.5" offset="0.1"/></joint>
+  <joint name="weld" type="fixed"><parent link="tip"/><child link="cap"/></joint>
+</robot>
+"""
+
+
+@pytest.fixture
+def urdf(tmp_path):
+    path = tmp_path / "small.urdf"
+    path.write_text(URDF)
+    return str(path)
+
+
+def png_size(path):
+    content = path.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    return int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
+
+
+def test_simulate(tmp_path, capsys):
+    # 7 steps of which every one is kept.
+    arguments = ["--batch", "5", "--seconds", "0.07", "--dt", "0.01", "--out", str(tmp_path / "a" / "b")]
+    assert main(["simulate", "double_pendulum", *arguments]) == 0
+    out = capsys.readouterr().out
+    for expected in (
+        "steps per second",
+        "real-time factor",
+        "energy drift",
+        "diverged",
+        "5 x 7",
+        "trajectory.npz",
+    ):
+        assert expected in out
+    saved = np.load(tmp_path / "a" / "b" / "trajectory.npz")
+    assert saved["q"].shape == saved["v"].shape == (5, 8, 2)
+    assert all(saved[name].dtype == np.float32 for name in "tqv")
+    np.testing.assert_allclose(saved["t"], 0.01 * np.arange(8), rtol=1e-6)
+    assert saved["body_names"].tolist() == ["upper", "lower"]
+    assert saved["joint_names"].tolist() == ["shoulder", "elbow"]
+    assert str(saved["robot"]) == "double_pendulum"
+    picture = tmp_path / "a" / "b" / "trajectory.png"
+    width, height = png_size(picture)
+    assert width > 1000 and height > 500 and picture.stat().st_size > 20_000
+
+
+def test_simulate_is_what_rollout_does(tmp_path):
+    """Stretches of several steps, and a shorter one at the end: the states are those of one rollout."""
+    steps = 2 * FRAMES + 3
+    arguments = ["--batch", "3", "--seconds", str(steps * 0.002), "--dt", "0.002", "--out", str(tmp_path)]
+    assert main(["simulate", "pendulum", "--scheme", "RungeKutta4", *arguments]) == 0
+    saved = np.load(tmp_path / "trajectory.npz")
+    numbers = np.round(saved["t"] / 0.002).astype(int)
+    assert len(numbers) <= FRAMES + 2 and numbers[0] == 0 and numbers[-1] == steps
+    model = rbd.robots.load("pendulum")
+    for q, v in zip(saved["q"], saved["v"]):
+        state = rbd.State(np.asarray(q[0], float), np.asarray(v[0], float))
+        traj = rbd.rollout(model, state, dt=0.002, steps=steps, scheme=rbd.RungeKutta4())
+        np.testing.assert_allclose(q, traj.q[numbers], atol=1e-5)
+        np.testing.assert_allclose(v, traj.v[numbers], atol=1e-5)
+
+
+def test_the_seed_decides(tmp_path):
+    runs = {}
+    for place, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        arguments = ["--batch", "2", "--seconds", "0.02", "--dt", "0.01", "--out", str(tmp_path / place)]
+        assert main(["simulate", "pendulum", "--seed", seed, *arguments]) == 0
+        runs[place] = np.load(tmp_path / place / "trajectory.npz")["q"]
+    np.testing.assert_array_equal(runs["a"], runs["b"])
+    assert not np.allclose(runs["a"], runs["c"])
+    assert not np.allclose(runs["a"][0], runs["a"][1])
+
+
+def test_simulate_a_file_whose_base_floats(tmp_path, urdf, capsys):
+    arguments = [
+        "--batch",
+        "2",
+        "--seconds",
+        "0.02",
+        "--dt",
+        "0.01",
+        "--out",
+        str(tmp_path / "out"),
+        "--floating-base",
+    ]
+    assert main(["simulate", urdf, *arguments]) == 0
+    assert "energy dissipated" in capsys.readouterr().out
+    assert np.load(tmp_path / "out" / "trajectory.npz")["q"].shape == (2, 3, 8)
+
+
+def test_diverged_samples_are_counted(tmp_path, capsys):
+    (tmp_path / "stiff.urdf").write_text(URDF.replace('damping="0.375"', 'damping="1e9"'))
+    arguments = ["--batch", "3", "--seconds", "1", "--dt", "0.02", "--out", str(tmp_path)]
+    assert main(["simulate", str(tmp_path / "stiff.urdf"), *arguments]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"diverged +3 ", out) and "smaller --dt" in out
+    assert png_size(tmp_path / "trajectory.png")
+
+
+def test_info(urdf, capsys):
+    assert main(["info", urdf]) == 0
+    out = capsys.readouterr().out
+    for expected in (
+        "small: 4 bodies, nq = 1, nv = 1",
+        "rod (lift)  Revolute v[0:1], 2.5 kg",
+        "massless",
+        "total mass",
+        "3 kg",
+        "2 Fixed, 2 Revolute",
+        "root_joint, weld",
+        "0.375",
+        "-0.5 q +0.1",
+        "warning: model 'small' has inertias that are not physical",
+        "- 'rod': the principal moments 0.1, 0.1, 1",
+    ):
+        assert expected in out, expected
+
+
+def test_info_of_a_bundled_robot(capsys):
+    assert main(["info", "quadruped"]) == 0
+    out = capsys.readouterr().out
+    assert "FL_hip" in out and "Limits" in out and "warning" not in out
+
+
+BAD = {
+    "unknown robot": (["simulate", "quadrupd"], "did you mean 'quadruped'"),
+    "no such file": (["info", "missing.urdf"], "no such file"),
+    "an ending that is not read": (["info", __file__], ".urdf, .xml or .mjcf"),
+    "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "takes no options"),
+    "negative step": (["simulate", "pendulum", "--dt", "-0.1"], "'-0.1' is not a positive number"),
+    "a step that is not finite": (["simulate", "pendulum", "--dt", "nan"], "not a positive number"),
+    "a step that is none": (["simulate", "pendulum", "--dt", "1e-300"], "--dt"),
+    "no samples": (["simulate", "pendulum", "--batch", "0"], "not a positive whole number"),
+    "half a sample": (["simulate", "pendulum", "--batch", "1.5"], "not a positive whole number"),
+    "a time that is no number": (["simulate", "pendulum", "--seconds", "long"], "not a positive number"),
+    "less than one step": (
+        ["simulate", "pendulum", "--seconds", "0.01", "--dt", "0.1"],
+        "less than one time step",
+    ),
+    "unknown scheme": (["simulate", "pendulum", "--scheme", "runge-kuta-4"], "did you mean 'runge-kutta-4'"),
+    "nothing like a scheme": (["simulate", "pendulum", "--scheme", "xyz"], "'semi-implicit-euler'"),
+    "negative seed": (["simulate", "pendulum", "--seed", "-1"], "--seed"),
+    "out is a file": (["simulate", "pendulum", "--out", __file__], "cannot write to"),
+    "out is below a file": (["simulate", "pendulum", "--out", f"{__file__}/runs"], "cannot write to"),
+    "unknown option": (["simulate", "pendulum", "--bach", "3"], "--bach"),
+    "unknown command": (["simulat"], "simulat"),
+    "no command": ([], "COMMAND"),
+    "no robot": (["simulate"], "ROBOT"),
+}
+
+
+@pytest.mark.parametrize("arguments, message", BAD.values(), ids=BAD)
+def test_bad_input_is_refused_in_one_line(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("rbd-jax: error: ") and err.count("\n") == 1
+    assert message in err and "Traceback" not in err
+
+
+def test_a_broken_file_is_refused_in_one_line(tmp_path, capsys):
+    path = tmp_path / "broken.urdf"
+    path.write_text("<robot name='x'><link")
+    assert main(["info", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert "broken.urdf" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["simulate", "--help"]])
+def test_help_and_version(capsys, arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 0
+    assert "rbd-jax" in capsys.readouterr().out
