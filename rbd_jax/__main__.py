@@ -227,7 +227,8 @@ def _simulate(arguments) -> int:
             shown = int(np.argmax(np.isfinite(results["q"]).all(axis=(1, 2))))
             t, q, v = (jnp.asarray(results[name], model.dtype) for name in "tqv")
             empty = jnp.zeros((0, model.nv), model.dtype)
-            plot_trajectory(model, Trajectory(t, q, v, empty), folder / "trajectory.png", shown)
+            trajectories = jax.vmap(lambda q, v: Trajectory(t, q, v, empty))(q, v)
+            plot_trajectory(model, trajectories, folder / "trajectory.png", shown)
             progress.advance(phase)
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
@@ -354,14 +355,18 @@ class _Run:
         import jax.numpy as jnp
         import numpy as np
 
+        def keep(steps, *arrays):
+            with np.errstate(over="ignore"):  # of samples that diverge
+                return steps, *(np.asarray(array, np.float32) for array in arrays)
+
         q, v, done = self.q, self.v, 0
-        saved = [(0, np.asarray(q, np.float32), np.asarray(v, np.float32))]
+        saved = [keep(0, q, v)]
         for count in self.stretches:
             begin = time.perf_counter()
             q, v = jax.block_until_ready(self._advance[count](self.model, jnp.asarray(done, jnp.int32), q, v))
             self.seconds += time.perf_counter() - begin
             done += count
-            saved.append((done, np.asarray(q, np.float32), np.asarray(v, np.float32)))
+            saved.append(keep(done, q, v))
             yield done
         self.final, self.saved = (q, v), saved
 

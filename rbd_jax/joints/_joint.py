@@ -134,8 +134,9 @@ def unit_axis(axis, joint: str) -> Float[Array, "3"]:
 
 def parameter(value, shape: tuple[int, ...], joint: str, name: str, dtype=None) -> Array:
     """A number or an array as floats; one of another shape, or non-finite where it can be seen, is refused."""
-    if dtype is not None or not eqx.is_inexact_array(value):
-        value = jnp.asarray(value, jnp.result_type(float) if dtype is None else dtype)
+    if dtype is None:
+        dtype = value.dtype if eqx.is_inexact_array(value) else jnp.result_type(float)
+    value = jnp.asarray(value, dtype)
     if value.shape != shape:
         raise ValueError(f"{joint}: {name} has shape {value.shape}; expected {shape}")
     if not isinstance(value, jax.core.Tracer) and not jnp.all(jnp.isfinite(value)):

@@ -9,8 +9,6 @@ where the product appears because the observer moves with the successor. (Eq. 2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import jax
 import jax.numpy as jnp
 
@@ -28,7 +26,7 @@ class Composite(Joint):
 
     joints: tuple[Joint, ...]
 
-    def __init__(self, joints: Sequence[Joint]):
+    def __init__(self, joints):
         joints = (joints,) if isinstance(joints, Joint) else tuple(joints)
         if not joints:
             raise ValueError("Composite: no joints; give at least one (or use Fixed)")

@@ -1,7 +1,7 @@
 """Joints that move by themselves: a prescribed motion in time (the rheonomic constraints of book §3.5).
 
 They have no freedom. Their velocity is the drift `σ`, the twist of `∂/∂t transform`, and their velocity product is
-`σ̊ = dσ/dt` (eqs. 3.32 to 3.43), in successor coordinates.
+`σ̊`, its rate seen from the successor frame (eqs. 3.32 to 3.43).
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._array import matvec
 from ._joint import Joint, body_twist, parameter
 
 
 class Rheonomic(Joint):
-    """A joint without freedom that is led through configurations of another as time passes."""
+    """A joint without freedom that is led through the configurations of another as time passes."""
 
     joint: eqx.AbstractVar[Joint]
     time: eqx.AbstractVar[Float[Array, ""]]
@@ -34,12 +35,6 @@ class Rheonomic(Joint):
     def transform(self, q):
         return self.joint.transform(self.configuration())
 
-    def drift(self, q):
-        return _rate_in_time(self, lambda joint: joint.transform(q), body_twist)
-
-    def velocity_product(self, q, v):
-        return _rate_in_time(self, lambda joint: joint.drift(q), lambda drift, rate: rate)
-
     def at_time(self, time):
         time = jnp.full_like(self.time, time)
         return eqx.tree_at(lambda it: (it.joint, it.time), self, (self.joint.at_time(time), time))
@@ -49,7 +44,7 @@ class Driven(Rheonomic):
     """A joint led along `motion`, a function of time that gives the configuration of `joint`.
 
     The motion may be a PyTree (an `equinox.Module` with `__call__`): its arrays are parameters like any other. Its
-    first two derivatives in time are the joint's velocity and acceleration.
+    first two derivatives in time become the velocity and the acceleration.
     """
 
     joint: Joint
@@ -57,25 +52,33 @@ class Driven(Rheonomic):
     time: Float[Array, ""]
 
     def __init__(self, joint: Joint, motion: Callable, time=0.0):
-        if not callable(motion):
-            raise ValueError(f"Driven: motion {motion!r} is not callable; give a function of time")
         # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
         motion = jax.tree_util.Partial(motion) if jax.tree_util.all_leaves([motion]) else motion
         for leaf in jax.tree.leaves(motion):
-            if not eqx.is_inexact_array_like(leaf):
+            if not (isinstance(leaf, float) or eqx.is_inexact_array(leaf)):
                 raise ValueError(f"Driven: motion holds {leaf!r}, which is no float; make it a static field")
         self.joint = joint
         self.motion = motion
         self.time = parameter(time, (), "Driven", "time")
-        q = jax.eval_shape(motion, self.time)
-        if getattr(q, "shape", None) != (joint.nq,):
-            shape = getattr(q, "shape", q)
+        shape = jnp.shape(jax.eval_shape(lambda: motion(self.time)))
+        if shape != (joint.nq,):
             raise ValueError(
-                f"Driven: motion returns {shape}; a {type(joint).__name__} has {joint.nq} coordinates"
+                f"Driven: motion returns an array of shape {shape}; expected {(joint.nq,)}, the coordinates of "
+                f"a {type(joint).__name__} joint"
             )
 
     def configuration(self):
         return self.motion(self.time)
+
+    def drift(self, q):
+        return body_twist(*self._with_rate(lambda now: now.transform(q)))
+
+    def velocity_product(self, q, v):
+        return self._with_rate(lambda now: now.drift(q))[1]
+
+    def _with_rate(self, function):
+        """A function of the joint as it is in time, and its time derivative."""
+        return jax.jvp(lambda time: function(self.at_time(time)), (self.time,), (jnp.ones_like(self.time),))
 
 
 class ConstantVelocity(Rheonomic):
@@ -97,9 +100,9 @@ class ConstantVelocity(Rheonomic):
     def configuration(self):
         return self.joint.integrate(self.start, self.time * self.velocity)
 
+    def drift(self, q):
+        inner = self.configuration()
+        return matvec(self.joint.motion_subspace(inner), self.velocity) + self.joint.drift(inner)
 
-def _rate_in_time(joint: Rheonomic, function, combine):
-    """`combine(f, df/dt)` of a function of the joint as it is in time."""
-    return combine(
-        *jax.jvp(lambda time: function(joint.at_time(time)), (joint.time,), (jnp.ones_like(joint.time),))
-    )
+    def velocity_product(self, q, v):
+        return self.joint.velocity_product(self.configuration(), self.velocity)

@@ -192,7 +192,7 @@ class Topology:
     def column_v(self) -> np.ndarray:
         """For each column its entry of `[v, velocities of the followers, 0]`."""
         idle = self.nv + len(self.followers)
-        entries = [self.joint_v(body) if self.joint_nv[body] else [idle] for body in self.movers]
+        entries = [self.joint_v(int(body)) if self.joint_nv[body] else [idle] for body in self.movers]
         return np.concatenate([*entries, np.zeros(0, int)]).astype(int)
 
     @cached_property

@@ -1,87 +1,33 @@
-"""Small models around every joint family, as functions of one flat vector of all their numbers, and their finite differences."""
+"""Small models around all joint families, as functions of one flat vector of all numbers, and their finite differences."""
 
+import functools
 import sys
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import rbd_jax as rbd
+from rbd_jax.model import Mimic
 
 
 sys.path.append(str(Path(__file__).parents[1] / "joints"))
 
-from families import FAMILIES as FAMILIES  # noqa: E402
+from families import FAMILIES  # noqa: E402
 
 
-def body_inertia(rng):
-    """That of a real body: five times a unit cuboid, its centre of mass anywhere."""
-    return rbd.Inertia.box(rng.uniform(0.5, 2), rng.uniform(0.3, 1, 3), rng.uniform(-0.5, 0.5, 3))
+#: The families, some to a model: what a compiled derivative costs is mostly the same for every model.
+GROUPS = {
+    "axes": ("fixed", "revolute", "prismatic", "helical", "cylindrical", "planar", "translational"),
+    "turns": ("spherical", "free", "universal", "euler zyx", "euler xzx", "exponential", "rack and pinion"),
+    "series": ("composite", "free 2d", "free 3d"),
+    "driven": ("driven", "driven in a composite", "constant velocity"),
+    "splines": ("spline curve", "open spline curve", "spline surface"),
+}
 
-
-def placement(rng):
-    return rbd.Transform.from_xyz_rpy(rng.uniform(-0.5, 0.5, 3), rng.uniform(-2, 2, 3))
-
-
-def along(rng, joint, q=None):
-    """What acts along a joint, no number special, and limits on some of it."""
-    numbers = {name: rng.uniform(0.1, 0.5, joint.nv) for name in ("armature", "damping", "friction", "stiffness")}
-    reference = joint.neutral() if q is None else q
-    return numbers | {"spring_reference": reference, "upper": 9.0, "effort_limit": 50.0}
-
-
-def add(builder, rng, name, parent, joint, **options):
-    if joint.nq:
-        # A spring's pull jumps where the joint is half a turn from the spring's rest: keep the rest off the states below.
-        rest = joint.integrate(joint.neutral(), jnp.asarray(rng.uniform(0.2, 0.4, joint.nv)))
-        options = along(rng, joint, rest) | options
-    builder.add_body(name, parent, joint, placement(rng), body_inertia(rng), **options)
-
-
-def family_model(family):
-    """The family's joint between a free base and one more link, and a welded part on top."""
-    rng = np.random.default_rng(len(family))
-    builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name=family)
-    add(builder, rng, "base", "world", rbd.joints.Free())
-    add(builder, rng, "middle", "base", FAMILIES[family])
-    add(builder, rng, "tip", "middle", rbd.joints.Revolute((0.2, 1.0, -0.3)))
-    builder.add_body("tool", "tip", placement=placement(rng), inertia=body_inertia(rng))
-    return builder.build()
-
-
-def mixed_model(walk="auto"):
-    """A forest with branches, welds, a joint that mimics another, one that moves by itself, and quaternions."""
-    rng = np.random.default_rng(3)
-    joints = rbd.joints
-    builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name="mixed", walk=walk)
-    add(builder, rng, "base", "world", joints.Free())
-    add(builder, rng, "shoulder", "base", joints.Spherical())
-    add(builder, rng, "elbow", "shoulder", joints.Revolute((1.0, 0.2, 0.0)))
-    builder.add_body("camera", "shoulder", placement=placement(rng), inertia=body_inertia(rng))
-    add(builder, rng, "led", "base", FAMILIES["driven"])
-    add(builder, rng, "slide", "led", joints.Prismatic((0.3, 0.2, -1.0)))
-    add(builder, rng, "post", "world", joints.Universal())
-    add(builder, rng, "flap", "post", joints.Revolute((0.0, 1.0, 0.0)))
-    return builder.build()
-
-
-def coupled_model():
-    """A finger whose last joint mimics the first."""
-    rng = np.random.default_rng(4)
-    revolute = rbd.joints.Revolute
-    builder = rbd.ModelBuilder(name="coupled")
-    add(builder, rng, "near", "world", revolute((1.0, 0.2, 0.0)))
-    add(builder, rng, "twist", "near", rbd.joints.Spherical())
-    builder.add_body(
-        "far", "twist", revolute(), placement(rng), body_inertia(rng), mimic=rbd.model.Mimic("near", 0.7, 0.1)
-    )
-    return builder.build()
-
-
-#: Steps within one joint at which something special happens: a gimbal lock, or a whole turn.
+#: Steps from a joint's zero at which something special happens: coincident axes, or a whole turn. The others turn by 0.3.
 SPECIAL = {
     "euler zyx": [0.0, np.pi / 2, 0.0],
     "euler xzx": [0.3, np.pi, 0.2],
@@ -89,42 +35,136 @@ SPECIAL = {
     "planar": [2 * np.pi, 0.1, 0.2],
 }
 
+# These run a few times each: a compiler that optimizes would take three times as long for nothing.
+compiled = functools.partial(
+    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+)
 
-def states(model, step=None, seed=0):
-    """Random and special states, stacked: (q, v).
 
-    In order: two random ones; the zero configuration moving, then at rest; half a turn of each joint, the sense of
-    `step` within the second joint instead if given.
-    """
-    keys = jax.random.split(jax.random.key(seed), 3)
-    zero, half = rbd.neutral(model), np.zeros(model.nv)
+def body_inertia(rng):
+    """That of a real body: a cuboid with its centre of mass anywhere."""
+    return rbd.Inertia.box(rng.uniform(0.5, 2), rng.uniform(0.3, 1, 3), rng.uniform(-0.5, 0.5, 3))
+
+
+def placement(rng):
+    return rbd.Transform.from_xyz_rpy(rng.uniform(-0.5, 0.5, 3), rng.uniform(-2, 2, 3))
+
+
+def hang(builder, rng, name, parent, joint):
+    """Add a body with something of everything that acts along its joint, no number special."""
+    along = {}
+    if joint.nv:
+        terms = ("armature", "damping", "friction", "stiffness")
+        along = {term: rng.uniform(0.1, 0.5, joint.nv) for term in terms} | {"upper": 9.0, "effort_limit": 50.0}
+        # A spring's pull jumps half a turn from its rest: that is not to be half a turn from the states below.
+        step = jnp.asarray(rng.uniform(0.2, 0.4, joint.nv))
+        along["spring_reference"] = joint.integrate(joint.neutral(), step)
+    builder.add_body(name, parent, joint, placement(rng), body_inertia(rng), **along)
+
+
+def family_model(group):
+    """A free base, a chain of joints, one of each family, and one more link with a part welded to it."""
+    rng = np.random.default_rng(len(group))
+    builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name=group)
+    hang(builder, rng, "base", "world", rbd.joints.Free())
+    names = ["base", *GROUPS[group], "tip"]
+    for parent, name in zip(names[:-1], names[1:]):
+        hang(builder, rng, name, parent, FAMILIES.get(name, rbd.joints.Revolute((0.2, 1.0, -0.3))))
+    builder.add_body("tool", "tip", placement=placement(rng), inertia=body_inertia(rng))
+    return builder.build()
+
+
+def mixed_model(walk="auto"):
+    """A forest with branches, welds, a joint that moves by itself, and quaternions."""
+    rng = np.random.default_rng(3)
+    joints = rbd.joints
+    builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name="mixed", walk=walk)
+    hang(builder, rng, "base", "world", joints.Free())
+    hang(builder, rng, "shoulder", "base", joints.Spherical())
+    hang(builder, rng, "elbow", "shoulder", joints.Revolute((1.0, 0.2, 0.0)))
+    hang(builder, rng, "camera", "shoulder", joints.Fixed())
+    hang(builder, rng, "driven", "base", FAMILIES["constant velocity"])
+    hang(builder, rng, "flap", "driven", joints.Revolute((0.3, 0.2, -1.0)))
+    hang(builder, rng, "post", "world", joints.Universal())
+    hang(builder, rng, "door", "post", joints.Revolute((0.0, 1.0, 0.0)))
+    return builder.build()
+
+
+def coupled_model():
+    """A finger whose last joint mimics the first."""
+    rng = np.random.default_rng(4)
+    builder = rbd.ModelBuilder(name="coupled")
+    hang(builder, rng, "near", "world", rbd.joints.Revolute((1.0, 0.2, 0.0)))
+    hang(builder, rng, "twist", "near", rbd.joints.Spherical())
+    joint, mimic = rbd.joints.Revolute((0.1, 1.0, 0.0)), Mimic("near", 0.7, 0.1)
+    builder.add_body("far", "twist", joint, placement(rng), body_inertia(rng), mimic=mimic)
+    return builder.build()
+
+
+def straight_arm():
+    """All axes parallel, two of them the same line, links along x, and the bodies between without mass."""
+    builder = rbd.ModelBuilder(name="straight arm")
+    along = rbd.Transform.from_position((0.5, 0.0, 0.0))
+    rod = rbd.Inertia.box(1.0, (0.5, 0.1, 0.1), (0.25, 0.0, 0.0))
+    acting = {"armature": 0.1, "damping": 0.2, "friction": 0.3, "stiffness": 0.4}
+    builder.add_body("upper", "world", rbd.joints.Revolute(), **acting)
+    builder.add_body("ring", "upper", rbd.joints.Revolute(), along, **acting)
+    builder.add_body("fore", "ring", rbd.joints.Revolute(), **acting)
+    builder.add_body("hand", "fore", rbd.joints.Revolute(), along, rod, **acting)
+    return builder.build()
+
+
+MODELS = {group: functools.partial(family_model, group) for group in GROUPS}
+MODELS |= {"mixed": mixed_model, "coupled": coupled_model, "straight arm": straight_arm}
+
+#: The states of `states`, in order.
+STATES = ("random", "another", "zero, moving", "zero, at rest", "half turns", "special")
+
+
+def states(model):
+    """Configurations and velocities to look at, those of `STATES`, stacked."""
+    zero = jnp.asarray(np.asarray(rbd.neutral(model)))
+    half, special = np.zeros(model.nv), np.full(model.nv, 0.3)
     for body in range(model.nb):
-        if not model.topology.follows[body] and model.joint(body).nv:
-            half[model.v_slice(body).start] = np.pi
-    turned = [half]
-    if step is not None:
-        turned.append(np.where(half == 0, 0, 0.3))
-        turned[1][model.v_slice(1)] = step
-    q = [rbd.random_configuration(model, keys[0]), rbd.random_configuration(model, keys[1]), zero, zero]
-    q += [rbd.integrate(model, zero, jnp.asarray(dv)) for dv in turned]
-    v = jax.random.normal(keys[2], (len(q), model.nv)).at[3].set(0)
-    return jnp.stack(q), v
+        if model.topology.follows[body] or not model.joint(body).nv:
+            continue
+        half[model.v_slice(body).start] = np.pi
+        if model.body_names[body] in SPECIAL:
+            special[model.v_slice(body)] = SPECIAL[model.body_names[body]]
+
+    @compiled
+    def configurations(model, zero, half, special):
+        first, second = (rbd.random_configuration(model, jax.random.key(seed)) for seed in range(2))
+        turned = [rbd.integrate(model, zero, step) for step in (half, special)]
+        return jnp.stack([first, second, zero, zero, *turned])
+
+    if "spline curve" in model.joint_names:  # its third derivative jumps at whole numbers
+        zero = zero.at[model.q_slice("spline curve")].set(0.5)
+    q = configurations(model, zero, jnp.asarray(half), jnp.asarray(special))
+    v = np.random.default_rng(0).normal(size=(len(q), model.nv))
+    v[STATES.index("zero, at rest")] = 0
+    return q, jnp.asarray(v)
 
 
-def points(model, step=None, seed=0):
-    """All that a scalar of the dynamics depends on, flat, at each of the `states`; and the way back from flat."""
-    q, v = states(model, step, seed)
-    rng = np.random.default_rng(seed)
+def points(model):
+    """All that the dynamics depend on as one flat vector, for each of the `STATES`; and the way back from flat."""
+    rng = np.random.default_rng(0)
+    flat = []
+    for q, v in zip(*states(model), strict=True):
+        # At rest nothing else acts.
+        acts = float(np.any(v))
+        given = {"model": model, "q": q, "v": v}
+        for name, shape in {"tau": model.nv, "a": model.nv, "f_ext": (model.nb, 6)}.items():
+            given[name] = jnp.asarray(acts * rng.normal(size=shape))
+        row, unravel = ravel_pytree(given)
+        flat.append(row)
+    return jnp.stack(flat), unravel
 
-    def numbers(q, v):
-        given = {"tau": rng.normal(size=model.nv), "a": rng.normal(size=model.nv)}
-        given["f_ext"] = rng.normal(size=(model.nb, 6))
-        # At rest, nothing pushes either.
-        given = {name: jnp.asarray(x if jnp.any(v) else 0 * x) for name, x in given.items()}
-        return {"model": model, "q": q, "v": v} | given
 
-    flat = [ravel_pytree(numbers(*sample)) for sample in zip(q, v, strict=True)]
-    return jnp.stack([x for x, _ in flat]), flat[0][1]
+def entry_names(tree):
+    """The path of the leaf that each entry of the flat vector belongs to."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return [jax.tree_util.keystr(path) for path, leaf in leaves for _ in range(np.size(leaf))]
 
 
 def weights(size, seed=0):
@@ -133,7 +173,7 @@ def weights(size, seed=0):
 
 
 def dynamics_scalar(unravel):
-    """Forward and inverse dynamics, everything that acts included, as one number of a flat vector."""
+    """Forward and inverse dynamics, with everything that acts, as one number: a function of the flat vector."""
 
     def scalar(flat):
         x = unravel(flat)
@@ -141,33 +181,30 @@ def dynamics_scalar(unravel):
         tau = x["tau"] + rbd.passive_force(model, q, v)
         acceleration = rbd.forward_dynamics(model, q, v, tau, x["f_ext"])
         force = rbd.inverse_dynamics(model, q, v, x["a"], x["f_ext"])
-        w = weights(model.nv)
-        return jnp.sum(w * acceleration) + jnp.sum(w[::-1] * force)
+        return weights(model.nv) @ acceleration + weights(model.nv, 1) @ force
 
     return scalar
 
 
 def differences(batched, x, step=1e-4):
-    """The gradient at each row of `x` by central differences of fourth order; `batched` maps rows to numbers.
+    """The derivatives at each row of `x`, by central differences of fourth order: (rows, ..., entries).
 
-    One call takes all steps in all directions. Infinite entries, which no step changes, give zero.
+    `batched` maps rows to numbers or arrays; one call of it takes all steps in all directions.
     """
     x = np.asarray(x)
     rows, size = x.shape
-    steps = np.array([-2, -1, 1, 2]) * step
-    moved = x[:, None, None, :] + steps[None, None, :, None] * np.eye(size)[None, :, None, :]
-    values = np.asarray(batched(jnp.asarray(moved.reshape(-1, size)))).reshape(rows, size, 4)
-    return values @ np.array([1, -8, 8, -1]) / (12 * step)
+    moved = x[:, None, None] + step * np.array([-2, -1, 1, 2])[:, None, None] * np.eye(size)
+    values = np.asarray(batched(jnp.asarray(moved.reshape(-1, size))))
+    values = values.reshape(rows, 4, size, *values.shape[1:])
+    slopes = np.tensordot(np.array([1, -8, 8, -1]) / (12 * step), values, (0, 1))
+    return np.moveaxis(slopes, 1, -1)
 
 
-def assert_close(found, expected, tolerance):
-    """Equal to `tolerance` of the largest entry of each row, and finite."""
+def assert_close(found, expected, tolerance, names=None):
+    """Finite, and equal to `tolerance` of the largest entry along the last axis (or of 1, if that is more)."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert np.isfinite(found).all() and np.isfinite(expected).all()
-    scale = np.abs(expected).max(axis=-1, keepdims=True) if expected.ndim else np.abs(expected)
-    error = np.abs(found - expected) / np.maximum(scale, 1)
-    assert error.max(initial=0) < tolerance, error.max()
-
-
-def is_number(leaf):
-    return eqx.is_inexact_array(leaf)
+    error = np.abs(found - expected) / np.maximum(np.abs(expected).max(axis=-1, keepdims=True, initial=0), 1)
+    worst = np.unravel_index(np.argmax(error), error.shape)
+    where = (*worst[:-1], names[worst[-1]]) if names else worst
+    assert error[worst] < tolerance, f"{found[worst]} is not {expected[worst]}, at {where}"

@@ -193,9 +193,9 @@ def compiled(function):
     return lambda model, *states: jax.tree.map(np.asarray, fast(model, *states))
 
 
-def twist_of(model, body, states):
+def kinematics(model, body, q, v):
     """What the kinematics say of a model in motion, at one time."""
-    q, v = states
+
     placed = rbd.forward_kinematics(model, q)
     seen = {
         "frames": placed.matrix,
@@ -216,12 +216,12 @@ def twist_of(model, body, states):
 
 
 def motion(model, q, v, a):
-    """`twist_of` and its rate, by automatic differentiation along the motion through a state."""
+    """`kinematics` and its rate, by automatic differentiation along the motion through a state."""
     body = model.nb - 1
 
     def at(step):
         now = rbd.at_time(model, TIME + step) if model.topology.rheonomic else model
-        return twist_of(now, body, (rbd.integrate(model, q, step * v), v + step * a))
+        return kinematics(now, body, rbd.integrate(model, q, step * v), v + step * a)
 
     now, rate = jax.jvp(at, (jnp.zeros(()),), (jnp.ones(()),))
     return {"now": now, "rate": rate}

@@ -47,19 +47,30 @@ def load(path: Path, **options) -> rbd.Model:
         return rbd.load_urdf(path, **options)
 
 
-def random_states(model: rbd.Model, key):
-    """q, v, a, tau: each (STATES, ...). Velocities, accelerations and forces are standard normal."""
-    keys = jax.random.split(key, (4, STATES))
-    q = jax.vmap(lambda key: rbd.random_configuration(model, key))(keys[0])
-    return q, *(jax.vmap(lambda key: jax.random.normal(key, (model.nv,)))(row) for row in keys[1:])
+def random_states(model: rbd.Model, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """q, v, a, tau: each (STATES, ...). Angles within half a turn, quaternions of any length, the rest standard normal."""
+    random = np.random.default_rng(seed)
+    q = random.normal(size=(STATES, model.nq))
+    for kind in model.topology.kinds:
+        if kind.nq == kind.nv:
+            for body in kind.bodies:
+                columns = model.topology.joint_q(body)
+                columns = columns[columns < model.nq]
+                q[:, columns] = random.uniform(-np.pi, np.pi, (STATES, len(columns)))
+    return q, *random.normal(size=(3, STATES, model.nv))
+
+
+def compiled(function, *arguments):
+    """`jax.jit` with the least optimization: what takes long here is the compiler."""
+    return jax.jit(function).lower(*arguments).compile(compiler_options={"xla_backend_optimization_level": 0})
 
 
 def relative(ours, theirs) -> float:
-    """The norm of the difference over the norm of the oracle's value; the former alone where that is zero."""
+    """The norm of the difference over the norm of the oracle's value; the former alone where that is zero but for rounding."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
     size, error = np.linalg.norm(theirs), np.linalg.norm(ours - theirs)
-    return float(error / size) if size > 0 else float(error)
+    return float(error / size) if size > 1e-12 else float(error)
 
 
 class Worst(dict):

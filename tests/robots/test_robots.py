@@ -136,26 +136,31 @@ def test_all_joints_has_every_family_once(model_of):
             assert jax.tree.structure(joint) == jax.tree.structure(family())
 
 
+@jax.jit
+def standing(model):
+    """The frames of the bodies and the centre of mass in the neutral configuration."""
+    q = rbd.neutral(model)
+    return rbd.forward_kinematics(model, q), rbd.center_of_mass(model, q)
+
+
 def test_the_quadruped_stands(model_of):
     model = model_of("quadruped")
-    frames = rbd.forward_kinematics(model, rbd.neutral(model))
+    frames, center = standing(model)
     feet = np.stack([frames.position[model.body_index(f"{leg}_foot")] for leg in ("FL", "FR", "RL", "RR")])
     np.testing.assert_allclose(feet[:, 2], feet[0, 2], atol=1e-9)
     assert -0.4 < feet[0, 2] < -0.25
-    center = rbd.center_of_mass(model, rbd.neutral(model))
     assert feet[:, 0].min() < center[0] < feet[:, 0].max()
     np.testing.assert_allclose(center[1], 0, atol=1e-9)
 
 
 def test_the_humanoid_stands(model_of):
     model = model_of("humanoid")
-    frames = rbd.forward_kinematics(model, rbd.neutral(model))
+    frames, center = standing(model)
     left, right = (model.body_index(f"{side}_foot") for side in ("left", "right"))
     np.testing.assert_allclose(frames.rotation[left], np.eye(3), atol=1e-9)
     np.testing.assert_allclose(
         frames.position[left] * np.array([1.0, -1.0, 1.0]), frames.position[right], atol=1e-9
     )
-    center = rbd.center_of_mass(model, rbd.neutral(model))
     heel, toe = frames.position[left, 0] - 0.07, frames.position[left, 0] + 0.17
     assert heel < center[0] < toe
     lowest, highest = frames.position[:, 2].min(), frames.position[model.body_index("head"), 2] + 0.25
@@ -164,7 +169,7 @@ def test_the_humanoid_stands(model_of):
 
 def test_the_arm_reaches_forward_and_points_down(model_of):
     model = model_of("arm7")
-    frames = rbd.forward_kinematics(model, rbd.neutral(model))
+    frames, _ = standing(model)
     tool = model.body_index("tool")
     np.testing.assert_allclose(frames.rotation[tool, :, 2], [0, 0, -1], atol=1e-9)
     assert frames.position[tool, 0] > 0.2

@@ -1,0 +1,319 @@
+"""The laws of mechanics, which tie each algorithm to the others: nothing here is compared with a number.
+
+Joints that move by themselves keep all laws that do not say where the energy comes from; `test_driven.py` has those. What
+the tests look at is computed in `conftest.py`, once for each model.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import FRAMES, POINT, compiled
+
+import rbd_jax as rbd
+from rbd_jax.spatial import classical_acceleration
+
+
+#: Rounding, through condition numbers of the mass matrices of up to 1e4.
+EXACT = 1e-10
+
+
+def assert_close(a, b, tolerance=EXACT):
+    """Equal to a tolerance, relative to the largest entry."""
+    scale = max(1.0, np.abs(b).max(initial=0.0))
+    np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale)
+
+
+def apply(matrix, vector):
+    return np.einsum("...ij,...j->...i", matrix, vector)
+
+
+def transpose(matrix):
+    return np.swapaxes(matrix, -1, -2)
+
+
+# The three recursions and the mass matrix.
+
+
+def test_forward_dynamics_inverts_inverse_dynamics(case):
+    assert_close(case.seen["acceleration"], case.states.a)
+
+
+def test_inverse_dynamics_inverts_forward_dynamics(case):
+    assert_close(case.seen["back and forth"], case.states.a)
+
+
+def test_inverse_dynamics_is_linear_in_the_acceleration(case):
+    """`ID = M a + bias`."""
+    seen = case.seen
+    assert_close(apply(seen["mass matrix"], case.states.a) + seen["bias, external"], seen["tau"])
+
+
+def test_mass_matrix_is_symmetric_and_positive_definite(case):
+    mass = case.seen["mass matrix"]
+    np.testing.assert_allclose(mass, transpose(mass), rtol=0, atol=1e-14 * np.abs(mass).max())
+    assert np.linalg.eigvalsh(mass).min() > 0
+
+
+def test_solve_mass_matrix_inverts_the_mass_matrix(case):
+    seen = case.seen
+    assert_close(seen["solved"], np.broadcast_to(np.eye(case.model.nv), seen["solved"].shape))
+    assert_close(seen["solved, one"], seen["solved"][..., 0])
+
+
+def kinetic_hessian(model, q, v):
+    return jax.hessian(rbd.kinetic_energy, 2)(model, q, v)
+
+
+def test_mass_matrix_is_the_hessian_of_the_kinetic_energy(case):
+    """`M = ∂²T/∂v²`."""
+    states = case.states
+    assert_close(compiled(kinetic_hessian)(case.model, states.q, states.v), case.seen["mass matrix"])
+
+
+def test_kinetic_energy_is_the_form_of_the_mass_matrix(scleronomic):
+    """`T = ½ vᵀ M v` (book eq. 3.2)."""
+    v = scleronomic.states.v
+    energy = 0.5 * np.einsum("ni,nij,nj->n", v, scleronomic.seen["mass matrix"], v)
+    assert_close(energy, scleronomic.motion["now"]["kinetic energy"])
+
+
+# Lagrange's equations.
+
+
+def lagrange(model, q, v, a):
+    """`d/dt ∂L/∂ẋ - ∂L/∂x` in the chart `x -> q ⊕ x` around the configuration, and `∂V/∂x`.
+
+    A chart has honest coordinates, whatever the joints, so Lagrange's equations hold as they are. At x = 0 its velocity
+    is v and its acceleration `v̇`, since `t -> q ⊕ t v` has the constant velocity v (or coordinates that are those of
+    the joint).
+    """
+    time0 = 0.4
+
+    def lagrangian(x, rate, time):
+        now = rbd.at_time(model, time0 + time) if model.topology.rheonomic else model
+        here = rbd.integrate(model, q, x)
+
+        def ahead(step):
+            return rbd.difference(model, here, rbd.integrate(model, q, x + step * rate))
+
+        velocity = jax.jvp(ahead, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        return rbd.kinetic_energy(now, here, velocity) - rbd.potential_energy(now, here)
+
+    def momenta(time):
+        x, rate = time * v + time**2 / 2 * a, v + time * a
+        return jax.grad(lagrangian, 1)(x, rate, time)
+
+    zero, none = jnp.zeros(()), jnp.zeros_like(v)
+    change = jax.jvp(momenta, (zero,), (zero + 1,))[1]
+    return change - jax.grad(lagrangian)(none, v, zero)
+
+
+def test_inverse_dynamics_is_lagranges_equation(case):
+    """`tau = d/dt ∂L/∂ẋ - ∂L/∂x`, for every joint: each c_J, each Ṡ and each explicit dependence on time."""
+    states = case.states
+    expected = compiled(lagrange)(case.model, states.q, states.v, states.a)
+    assert_close(apply(case.seen["mass matrix"], states.a) + case.seen["bias"], expected)
+
+
+def potential_gradient(model, q):
+    return jax.grad(lambda x: rbd.potential_energy(model, rbd.integrate(model, q, x)))(jnp.zeros(model.nv))
+
+
+def test_gravity_force_is_the_gradient_of_the_potential_energy(case):
+    """On the tangent space of the configurations."""
+    assert_close(case.seen["gravity"], compiled(potential_gradient)(case.model, case.states.q))
+
+
+def test_gravity_force_is_the_bias_force_at_rest(scleronomic):
+    still = scleronomic.algorithms(scleronomic.model, v=jnp.zeros_like(scleronomic.states.v))
+    assert_close(still["bias"], scleronomic.seen["gravity"])
+
+
+def test_coriolis_matrix_gives_the_velocity_product_forces(scleronomic):
+    """`C v = bias - g`."""
+    seen = scleronomic.seen
+    assert_close(apply(seen["coriolis"], scleronomic.states.v), seen["bias"] - seen["gravity"])
+
+
+def test_coriolis_matrix_keeps_the_rate_of_the_mass_matrix(case):
+    """`C + Cᵀ = Ṁ`, so that `Ṁ - 2 C` is antisymmetric."""
+    coriolis = case.seen["coriolis"]
+    assert_close(coriolis + transpose(coriolis), case.motion["rate"]["mass matrix"])
+
+
+def christoffel(model, q, v):
+    """`C_ij = Σ_k ½ (∂M_ij/∂q_k + ∂M_ik/∂q_j - ∂M_jk/∂q_i) v_k`."""
+    slope = jax.jacfwd(lambda q: rbd.mass_matrix(model, q))(q)
+    symbols = (slope + jnp.swapaxes(slope, 1, 2) - jnp.transpose(slope, (2, 0, 1))) / 2
+    return jnp.einsum("ijk,k->ij", symbols, v)
+
+
+def test_coriolis_matrix_is_christoffels_for_revolute_joints(cases):
+    """Book eq. 5.6."""
+    case = cases("chain")
+    assert_close(case.seen["coriolis"], compiled(christoffel)(case.model, case.states.q, case.states.v))
+
+
+# Energy and momentum.
+
+
+def body_powers(case):
+    """The power of the external forces, summed over the bodies."""
+    return np.einsum("nbi,nbi->n", case.states.f_ext, case.motion["now"]["velocities, world"])
+
+
+def test_energy_changes_by_the_power_of_what_acts(scleronomic):
+    """`d/dt (T + V) = vᵀ tau + Σ f · v` along any motion."""
+    rate = scleronomic.motion["rate"]
+    power = np.sum(scleronomic.states.v * scleronomic.seen["tau"], axis=1) + body_powers(scleronomic)
+    assert_close(rate["kinetic energy"] + rate["potential energy"], power)
+
+
+def total(model):
+    """The mass of all bodies, and the matrix that takes a force at a point to the world's origin."""
+    return float(np.sum(model.inertias.mass))
+
+
+@pytest.mark.parametrize("pulled", [False, True], ids=["alone", "pulled"])
+def test_momentum_of_a_floating_tree_changes_by_the_external_forces(cases, pulled):
+    """`ḣ = Σ f + weight`: whatever the inner forces are, they do not show (book ex. 9.3)."""
+    case = cases("mixed")
+    gravity = case.model.gravity if pulled else jnp.zeros(3)
+    model = rbd.model.builder.replace(case.model, gravity=gravity)
+    f_ext = case.states.f_ext if pulled else jnp.zeros_like(case.states.f_ext)
+    inner = case.states.a.at[:, :6].set(0)
+    acceleration = forward(model, case.states.q, case.states.v, inner, f_ext)
+    motion = case.moving(model, jnp.asarray(acceleration))
+    weight = total(model) * np.asarray(gravity)
+    moment = np.cross(motion["now"]["center"], weight)
+    expected = np.sum(f_ext, axis=1) + np.concatenate([moment, np.broadcast_to(weight, moment.shape)], axis=1)
+    assert_close(motion["rate"]["momentum"], expected)
+    assert np.abs(motion["now"]["momentum"]).max() > 1
+
+
+def forward(model, q, v, tau, f_ext):
+    return compiled(rbd.forward_dynamics)(model, q, v, tau, f_ext)
+
+
+def test_centroidal_matrix_gives_the_momentum_about_the_centre_of_mass(case):
+    """`A v = h_C`, apart from what the joints do by themselves."""
+    now, still = case.motion["now"], case.still
+    momentum = now["momentum"] - still["momentum"]
+    momentum[:, :3] -= np.cross(now["center"], momentum[:, 3:])
+    assert_close(apply(now["centroidal matrix"], case.states.v), momentum)
+
+
+def test_linear_momentum_is_mass_times_the_velocity_of_the_centre_of_mass(case):
+    now, rate = case.motion["now"], case.motion["rate"]
+    grounded = case.model.topology.carriers < 0
+    mass = float(np.sum(np.asarray(case.model.inertias.mass)[~grounded]))
+    assert_close(mass * rate["center"], now["momentum"][:, 3:])
+    own = case.still["momentum"][:, 3:] / mass
+    assert_close(apply(now["center jacobian"], case.states.v) + own, rate["center"])
+
+
+# Velocities, accelerations and Jacobians.
+
+
+def rigid_twist(frames, rates):
+    """`[ω; ṗ]` of frames in motion, in the world's axes, from the rate of their matrices."""
+    spin = rates[..., :3, :3] @ transpose(frames[..., :3, :3])
+    angular = np.stack([spin[..., 2, 1], spin[..., 0, 2], spin[..., 1, 0]], axis=-1)
+    return np.concatenate([angular, rates[..., :3, 3]], axis=-1)
+
+
+def moved(twist, by):
+    """A motion vector for another point: `v - by × ω`."""
+    return np.concatenate([twist[..., :3], twist[..., 3:] - np.cross(by, twist[..., :3])], axis=-1)
+
+
+def turned(rotation, twist):
+    return np.concatenate([apply(rotation, twist[..., :3]), apply(rotation, twist[..., 3:])], axis=-1)
+
+
+def test_velocities_are_the_rates_of_the_frames(case):
+    now, frames = case.motion["now"], case.motion["now"]["frames"]
+    twist = rigid_twist(frames, case.motion["rate"]["frames"])
+    assert_close(now["velocities, world_aligned"], twist)
+    assert_close(now["velocities, world"], moved(twist, -frames[..., :3, 3]))
+    assert_close(now["velocities, body"], turned(transpose(frames[..., :3, :3]), twist))
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_jacobian_gives_the_velocity(case, frame):
+    """`v = J v`, apart from what the joints do by themselves; at a point of the body too."""
+    now, still = case.motion["now"], case.still
+    velocity = now[f"velocities, {frame}"][:, -1] - still[f"velocities, {frame}"][:, -1]
+    assert_close(apply(now[f"jacobian, {frame}"], case.states.v), velocity)
+    at_body = now["velocities, body"][:, -1] - still["velocities, body"][:, -1]
+    at_point = moved(at_body, POINT)
+    if frame != "body":
+        at_point = turned(now["frames"][:, -1, :3, :3], at_point)
+    assert_close(apply(now[f"jacobian, {frame}, point"], case.states.v), at_point)
+
+
+@pytest.mark.parametrize("point", ["", ", point"], ids=["origin", "point"])
+@pytest.mark.parametrize("frame", FRAMES)
+def test_jacobian_derivative_is_the_rate_of_the_jacobian(case, frame, point):
+    expected = case.motion["rate"][f"jacobian, {frame}{point}"]
+    assert_close(case.seen[f"jacobian rate, {frame}{point}"], expected)
+
+
+@pytest.mark.parametrize("frame", ["world", "body"])
+def test_accelerations_are_the_rates_of_the_velocities(case, frame):
+    """In the body's own coordinates too, since `v × v = 0` (book eq. 2.43)."""
+    assert_close(case.seen[f"accelerations, {frame}"], case.motion["rate"][f"velocities, {frame}"])
+
+
+def test_classical_acceleration_is_that_of_the_bodys_origin(case):
+    """`[ω̇; r̈]` (book eq. 2.50)."""
+    velocity = jnp.asarray(case.motion["now"]["velocities, world_aligned"])
+    classical = classical_acceleration(velocity, jnp.asarray(case.seen["accelerations, world_aligned"]))
+    assert_close(classical, case.motion["rate"]["velocities, world_aligned"])
+
+
+@pytest.mark.parametrize("frame", ["world", "body"])
+def test_acceleration_is_of_jacobian_and_its_rate(scleronomic, frame):
+    """`a = J q̈ + J̇ q̇`."""
+    jacobian = scleronomic.motion["now"][f"jacobian, {frame}"]
+    rate = scleronomic.seen[f"jacobian rate, {frame}"]
+    expected = apply(jacobian, scleronomic.states.a) + apply(rate, scleronomic.states.v)
+    assert_close(scleronomic.seen[f"accelerations, {frame}"][:, -1], expected)
+
+
+# External forces.
+
+
+def body_jacobians(model, q):
+    return jnp.stack([rbd.jacobian(model, q, body) for body in range(model.nb)])
+
+
+@pytest.mark.parametrize("name", ["forest", "coupled"])
+def test_external_forces_act_through_the_jacobians(cases, name):
+    """`bias(f) = bias - Σ Jᵀ f`, also for bodies welded to others and to the world."""
+    case = cases(name)
+    jacobians = compiled(body_jacobians)(case.model, case.states.q)
+    acting = np.einsum("nbij,nbi->nj", jacobians, case.states.f_ext)
+    assert_close(case.seen["bias, external"], case.seen["bias"] - acting)
+
+
+def bias_by_name(model, q, v, f_ext):
+    named = {name: f_ext[model.body_index(name)] for name in ("post", "b left", "a flange")}
+    return rbd.bias_force(model, q, v, named)
+
+
+def test_external_forces_by_name_are_those_by_row(cases):
+    case = cases("forest")
+    rows = [case.model.body_index(name) for name in ("post", "b left", "a flange")]
+    some = jnp.zeros_like(case.states.f_ext).at[:, rows].set(case.states.f_ext[:, rows])
+    expected = case.algorithms(case.model, f_ext=some)["bias, external"]
+    states = case.states
+    assert_close(compiled(bias_by_name)(case.model, states.q, states.v, states.f_ext), expected)
+
+
+def test_a_force_on_what_is_welded_to_the_world_does_nothing(cases):
+    case = cases("forest")
+    post = jnp.zeros_like(case.states.f_ext).at[:, 0].set(case.states.f_ext[:, 0])
+    seen = case.algorithms(case.model, f_ext=post)
+    np.testing.assert_array_equal(seen["bias, external"], seen["bias"])
