@@ -1,7 +1,7 @@
 """Rigid-body dynamics in JAX: complete, differentiable, fast.
 
-The public names, and nothing else. Functions take a `Model` first and one sample after it; batch them with `jax.vmap` or
-`batch_map`, compile them with `jax.jit`, differentiate them with `jax.grad`.
+The public names, and nothing else. Functions take a `Model` first and one sample after it; batch them with `jax.vmap`
+or `batch_map`, compile them with `jax.jit`, differentiate them with `jax.grad`.
 """
 
 from .parallel.xla import prepare as _prepare
@@ -32,9 +32,11 @@ from .dynamics import (
     centroidal_momentum_matrix as centroidal_momentum_matrix,
     coriolis_matrix as coriolis_matrix,
     forward_dynamics as forward_dynamics,
+    forward_dynamics_derivatives as forward_dynamics_derivatives,
     forward_kinematics as forward_kinematics,
     gravity_force as gravity_force,
     inverse_dynamics as inverse_dynamics,
+    inverse_dynamics_derivatives as inverse_dynamics_derivatives,
     jacobian as jacobian,
     jacobian_derivative as jacobian_derivative,
     kinetic_energy as kinetic_energy,

@@ -296,6 +296,23 @@ def _folder(arguments, model) -> Path:
     return folder
 
 
+def random_states(model, batch: int, seed: int):
+    """Where the samples start: configurations (batch, nq) and velocities (batch, nv). See `SPREAD` and `SPEED`."""
+    import jax
+    import jax.numpy as jnp
+
+    from . import integrate, neutral
+
+    @jax.jit
+    @jax.vmap
+    def draw(key):
+        offset, v = jax.random.normal(key, (2, model.nv), model.dtype)
+        q = integrate(model, neutral(model), SPREAD * offset)
+        return jnp.clip(q, model.lower, model.upper), SPEED * v
+
+    return draw(jax.random.split(jax.random.key(seed), batch))
+
+
 class _Run:
     """A batch simulated in stretches of so many steps that one state of each sample is kept after each."""
 
@@ -312,18 +329,12 @@ class _Run:
         import jax
         import jax.numpy as jnp
 
-        from . import State, integrate as move, neutral, rollout
+        from . import State, rollout
         from .model import at_time
         from .parallel import batch_map
         from .view import mechanical_energy
 
         model, dtype = self.model, self.model.dtype
-
-        def start(key):
-            place, speed = jax.random.split(key)
-            offset = SPREAD * jax.random.normal(place, (model.nv,), dtype)
-            q = move(model, neutral(model), offset)
-            return jnp.clip(q, model.lower, model.upper), SPEED * jax.random.normal(speed, (model.nv,), dtype)
 
         def advance(count):
             def one(model, first, q, v):
@@ -340,8 +351,7 @@ class _Run:
             batch_map(lambda time, q, v: mechanical_energy(at_time(model, time), q, v), in_axes=(None, 0, 0))
         )
         first = jnp.zeros((), jnp.int32)
-        draw = jax.jit(lambda key: jax.vmap(start)(jax.random.split(key, self.batch)))
-        self.q, self.v = draw(jax.random.key(seed))
+        self.q, self.v = random_states(model, self.batch, seed)
         jax.block_until_ready(self._energy(jnp.zeros((), dtype), self.q, self.v))
         self._advance = {
             count: jax.jit(advance(count)).lower(model, first, self.q, self.v).compile()
@@ -430,7 +440,7 @@ def _report(run: _Run, arguments, compile_seconds: float):
         shown = -change if what == "energy dissipated" else np.abs(change)
         row(what, _share(np.median(shown)), "median, relative to the energy in motion")
         row("", _share(shown[np.argmax(np.abs(shown))]), "largest")
-    verdict = "" if not lost else "the step is too large for them: try a smaller --dt"
+    verdict = "" if not lost else "take a smaller --dt"
     table.add_row("diverged", str(lost), verdict, style="bold red" if lost else None)
     return table
 

@@ -1,12 +1,15 @@
 """The command line: what it writes and prints, and how it refuses what it cannot do."""
 
+import dataclasses
 import re
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax.__main__ import FRAMES, main
+from rbd_jax.__main__ import FRAMES, SPEED, SPREAD, main, random_states
 
 
 URDF = """
@@ -40,7 +43,6 @@ def png_size(path):
 
 
 def test_simulate(tmp_path, capsys):
-    # 7 steps of which every one is kept.
     arguments = ["--batch", "5", "--seconds", "0.07", "--dt", "0.01", "--out", str(tmp_path / "a" / "b")]
     assert main(["simulate", "double_pendulum", *arguments]) == 0
     out = capsys.readouterr().out
@@ -74,22 +76,26 @@ def test_simulate_is_what_rollout_does(tmp_path):
     numbers = np.round(saved["t"] / 0.002).astype(int)
     assert len(numbers) <= FRAMES + 2 and numbers[0] == 0 and numbers[-1] == steps
     model = rbd.robots.load("pendulum")
-    for q, v in zip(saved["q"], saved["v"]):
-        state = rbd.State(np.asarray(q[0], float), np.asarray(v[0], float))
-        traj = rbd.rollout(model, state, dt=0.002, steps=steps, scheme=rbd.RungeKutta4())
-        np.testing.assert_allclose(q, traj.q[numbers], atol=1e-5)
-        np.testing.assert_allclose(v, traj.v[numbers], atol=1e-5)
+
+    @jax.vmap
+    def simulate(q, v):
+        return rbd.rollout(model, rbd.State(q, v), dt=0.002, steps=steps, scheme=rbd.RungeKutta4())
+
+    q, v = (jnp.asarray(saved[name], float) for name in "qv")
+    traj = simulate(q[:, 0], v[:, 0])
+    np.testing.assert_allclose(q, traj.q[:, numbers], atol=1e-5)
+    np.testing.assert_allclose(v, traj.v[:, numbers], atol=1e-5)
 
 
-def test_the_seed_decides(tmp_path):
-    runs = {}
-    for place, seed in (("a", "1"), ("b", "1"), ("c", "2")):
-        arguments = ["--batch", "2", "--seconds", "0.02", "--dt", "0.01", "--out", str(tmp_path / place)]
-        assert main(["simulate", "pendulum", "--seed", seed, *arguments]) == 0
-        runs[place] = np.load(tmp_path / place / "trajectory.npz")["q"]
-    np.testing.assert_array_equal(runs["a"], runs["b"])
-    assert not np.allclose(runs["a"], runs["c"])
-    assert not np.allclose(runs["a"][0], runs["a"][1])
+def test_the_seed_decides_and_the_limits_hold():
+    model = rbd.robots.load("cartpole")
+    (q, v), again, other = (random_states(model, 1000, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(q, again[0])
+    assert not np.allclose(q, other[0]) and not np.allclose(q[0], q[1])
+    np.testing.assert_allclose([np.std(q), np.std(v)], [SPREAD, SPEED], rtol=0.1)
+    narrow = rbd.ModelBuilder.from_model(model)
+    narrow.bodies[0] = dataclasses.replace(narrow.bodies[0], lower=-0.1, upper=0.1)
+    assert np.abs(random_states(narrow.build(), 1000, 1)[0][:, 0]).max() <= 0.1
 
 
 def test_simulate_a_file_whose_base_floats(tmp_path, urdf, capsys):
@@ -114,7 +120,7 @@ def test_diverged_samples_are_counted(tmp_path, capsys):
     arguments = ["--batch", "3", "--seconds", "1", "--dt", "0.02", "--out", str(tmp_path)]
     assert main(["simulate", str(tmp_path / "stiff.urdf"), *arguments]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"diverged +3 ", out) and "smaller --dt" in out
+    assert re.search(r"diverged +3 ", out) and "take a smaller --dt" in out
     assert png_size(tmp_path / "trajectory.png")
 
 

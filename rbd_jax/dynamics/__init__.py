@@ -7,6 +7,10 @@ from .centroidal import (
     momentum as momentum,
 )
 from .coriolis import coriolis_matrix as coriolis_matrix
+from .derivatives import (
+    forward_dynamics_derivatives as forward_dynamics_derivatives,
+    inverse_dynamics_derivatives as inverse_dynamics_derivatives,
+)
 from .energy import kinetic_energy as kinetic_energy, potential_energy as potential_energy
 from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
 from .inverse import (

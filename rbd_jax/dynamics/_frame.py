@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import cross, matmul, matvec
+from ..joints import ConstantSubspaceJoint, Fixed
 from ..model import Model
 from ..model.lumping import mover_inertias, mover_placements, weld_frames
 from ..model.topology import gather
@@ -40,20 +41,20 @@ class CommonFrame(eqx.Module):
         """Forward kinematics: book eqs. 4.2 and 5.14, without velocities."""
         topology = model.topology
         q = model.joint_configurations(q)
-        transforms = _evaluate(model, lambda joint, q: joint.transform(q), q, None)
+        transforms = evaluate_joints(model, lambda joint, q: joint.transform(q), q)
         local = mover_placements(model) @ transforms
-        step, tree = _chain, topology.mover_tree
+        tree = topology.mover_tree
         roots = np.asarray(tree.parents, int) < 0
         origins = gather(local.position, tree.roots)
         local = Transform(local.rotation, jnp.where(roots[:, None], 0, local.position))
         world = (jnp.eye(3, dtype=local.rotation.dtype), jnp.zeros(3, local.position.dtype))
-        (rotation, position), _ = tree.down(step, world, (local.rotation, local.position))
+        (rotation, position), _ = tree.down(_chain, world, (local.rotation, local.position))
         placements = Transform(rotation, position)
-        columns = _evaluate(model, lambda joint, q: _columns(joint, q), q, None, per_column=True)
+        columns = evaluate_joints(model, lambda joint, q: _columns(joint, q), q, per_column=True)
         of_column = gather_transform(placements, topology.column_mover)
         drift = None
         if topology.rheonomic:
-            own = _evaluate(model, lambda joint, q: joint.drift(q), q, None)
+            own = evaluate_joints(model, lambda joint, q: joint.drift(q), q)
             drift = at_last_column(model, placements.motion(own))
         return CommonFrame(placements, origins, of_column.motion(columns), drift)
 
@@ -78,9 +79,8 @@ class CommonFrame(eqx.Module):
         parents = topology.column_parent
         above = jnp.concatenate([velocities, jnp.zeros((1, 6), velocities.dtype)])[parents]
         product = cross_motion(above, mover - above)
-        varying = [not _constant_subspace(joints) for joints in model.joints]
-        if any(varying):
-            own = _evaluate(model, lambda joint, q, v: joint.velocity_product(q, v), q, v)
+        if not has_constant_subspaces(model):
+            own = evaluate_joints(model, lambda joint, q, v: joint.velocity_product(q, v), q, v)
             product = product + self.placements.motion(own)
         return at_last_column(model, product)
 
@@ -90,8 +90,8 @@ class CommonFrame(eqx.Module):
         q, v = model.joint_configurations(q), model.joint_velocities(v)
         mover = gather(velocities, topology.last_column)
         rates = cross_motion(gather(mover, topology.column_mover), self.subspace)
-        if any(not _constant_subspace(joints) for joints in model.joints):
-            own = _evaluate(model, lambda joint, q, v: _rows(joint, joint.subspace_rate(q, v)), q, v, per_column=True)
+        if not has_constant_subspaces(model):
+            own = evaluate_joints(model, lambda joint, q, v: _rows(joint, joint.subspace_rate(q, v)), q, v, per_column=True)
             rates = rates + gather_transform(self.placements, topology.column_mover).motion(own)
         return rates
 
@@ -173,40 +173,39 @@ def _rows(joint, subspace):
     return subspace.T if joint.nv else jnp.zeros((1, 6), subspace.dtype)
 
 
-def _constant_subspace(joints) -> bool:
-    from ..joints import ConstantSubspaceJoint
+def evaluate_joints(model: Model, method, q, *velocities, per_column: bool = False):
+    """Apply a method of joints to all movers, equal joints together; results in the order of the movers.
 
-    return isinstance(joints, ConstantSubspaceJoint)
+    **Arguments**
 
-
-def _evaluate(model: Model, method, q, v, per_column: bool = False):
-    """Apply a joint's method to all movers, equal joints together; results in the order of the movers (or columns)."""
+    - `method`: takes a joint, its coordinates in `q`, and those in each of `velocities`.
+    - `per_column`: it returns a row for each column of the joint; results are in the order of the columns.
+    """
     topology = model.topology
     parts, order = [], []
     for kind, joints in zip(topology.kinds, model.joints, strict=True):
         if kind.fixed:
             continue
-        bodies = kind.bodies
-        rows = [x[_table([entries(body) for body in bodies])] for x, entries in _coordinates(topology, q, v)]
-        result = jax.vmap(method, axis_size=len(bodies))(joints, *rows)
-        movers = np.searchsorted(topology.movers, bodies)
+        rows = [q[_table([topology.joint_q(body) for body in kind.bodies])]]
+        rows += [x[_table([topology.joint_v(body) for body in kind.bodies])] for x in velocities]
+        result = jax.vmap(method, axis_size=len(kind.bodies))(joints, *rows)
+        movers = np.searchsorted(topology.movers, kind.bodies)
         if per_column:
-            result = result.reshape(-1, result.shape[-1])
+            result = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), result)
             last, width = topology.last_column[movers], topology.mover_columns[movers]
             movers = np.concatenate([np.arange(e - w + 1, e + 1) for e, w in zip(last, width, strict=True)])
         parts.append(result)
         order.append(movers)
-    if not parts:
-        zero = jnp.zeros((0, 6), model.dtype)
-        return zero if per_column or v is not None else Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
+    if not parts:  # nothing moves
+        one = jax.eval_shape(method, Fixed(), q[:0], *(x[:0] for x in velocities))
+        return jax.tree.map(lambda s: jnp.zeros((0, *s.shape[1 if per_column else 0 :]), s.dtype), one)
     position = np.argsort(np.concatenate(order), kind="stable")
     return jax.tree.map(lambda *leaves: gather(jnp.concatenate(leaves), position), *parts)
 
 
-def _coordinates(topology, q, v):
-    yield q, topology.joint_q
-    if v is not None:
-        yield v, topology.joint_v
+def has_constant_subspaces(model: Model) -> bool:
+    """Whether every joint has the same motion subspace in all configurations, and so no velocity-product term."""
+    return all(isinstance(joints, ConstantSubspaceJoint) for joints in model.joints)
 
 
 def _table(rows) -> np.ndarray:

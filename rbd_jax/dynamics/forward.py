@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -13,7 +14,8 @@ from ..model.topology import gather
 from ..spatial import cross_force
 from ._external import ExternalForces, external_forces
 from ._frame import CommonFrame, at_last_column, base_acceleration, column_armature, from_columns, to_columns
-from .inverse import bias_force
+from ._implicit import implicit
+from .inverse import bias_force, inertia_force, inverse_dynamics
 from .mass_matrix import mass_matrix
 
 
@@ -30,9 +32,93 @@ def forward_dynamics(
     Damping, friction and springs of the joints are not part of it: add `passive_force` to `tau`, as `rollout` does.
     A freedom that moves no inertia (a massless end of a chain, without armature) has no acceleration: the result
     is not finite.
+
+    Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` with the factors of M that the algorithm has made.
     """
+    return _forward_dynamics(tau, model, q, v, f_ext)
+
+
+def solve_mass_matrix(
+    model: Model, q: Float[Array, "nq"], rhs: Float[Array, "nv *k"]
+) -> Float[Array, "nv *k"]:
+    """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`."""
+    return _solve_mass_matrix(model, q, check_matrix("solve_mass_matrix", model, "rhs", rhs))
+
+
+@takes_sample
+def _solve_mass_matrix(model: Model, q, rhs):
+    return _solve(rhs, model, q)
+
+
+class Factors(eqx.Module):
+    """M factored along the tree: what the articulated-body algorithm knows of each column once it has been up the tree.
+
+    `subspace` S, `gain` `I^A S / D` and `pivot` `D = Sᵀ I^A S`, armature included. `M = L D Lᵀ` in the book's terms (§6.5).
+    """
+
+    subspace: Float[Array, "n 6"]
+    gain: Float[Array, "n 6"]
+    pivot: Float[Array, "n"]
+
+    def solve(self, model: Model, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
+        """`M⁻¹ rhs`: the articulated-body algorithm with its inertias known, at rest and without gravity."""
+        if rhs.ndim == 2:
+            return jax.vmap(lambda column: self.solve(model, column), in_axes=1, out_axes=1)(rhs)
+        tree, nothing = model.topology.tree, jnp.zeros(6, rhs.dtype)
+
+        def assemble(bias, own):
+            subspace, gain, tau = own
+            effort = tau - dot(subspace, bias)
+            return bias + gain * effort, effort
+
+        columns = (self.subspace, self.gain, to_columns(model, rhs))
+        _, effort = tree.up(assemble, nothing, columns)
+        _, x = tree.down(_accelerate, nothing, (self.subspace, self.gain, effort / self.pivot, None))
+        return from_columns(model, x)
+
+
+def articulated_body(
+    model: Model, subspace, inertia, bias, products, tau, base
+) -> tuple[Float[Array, "n"], Factors]:
+    """The two recursions of the articulated-body algorithm, one column at a time (eqs. 7.43 to 7.50).
+
+    Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia `I^a = I^A - U D⁻¹ Uᵀ` and the
+    bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
+
+    **Arguments**, each with a leading axis of columns: `subspace` S, `inertia` (n, 6, 6), `bias` p, `products` c, `tau`; and
+    `base`, the acceleration of the world. **Returns** `q̈` and the factors of M.
+    """
+
+    def assemble(children, own):
+        subspace, own_inertia, own_bias, product, tau, armature = own
+        inertia, bias = children[0] + own_inertia, children[1] + own_bias
+        force = matvec(inertia, subspace)
+        pivot = dot(subspace, force) + armature
+        gain, effort = force / pivot, tau - dot(subspace, bias)
+        apparent = inertia - outer(gain, force)
+        return (apparent, bias + matvec(apparent, product) + gain * effort), (gain, pivot, effort)
+
+    tree = model.topology.tree
+    nothing = (jnp.zeros((6, 6), inertia.dtype), jnp.zeros(6, bias.dtype))
+    columns = (subspace, inertia, bias, products, tau, column_armature(model))
+    _, (gain, pivot, effort) = tree.up(assemble, nothing, columns)
+    _, accelerations = tree.down(_accelerate, base, (subspace, gain, effort / pivot, products))
+    return accelerations, Factors(subspace, gain, pivot)
+
+
+def _accelerate(above, own):
+    """`q̈ = D⁻¹ u - (U D⁻¹)ᵀ (a_λ + c)` and `a = a_λ + c + S q̈` (eqs. 7.48 to 7.50)."""
+    subspace, gain, drive, product = own
+    free = above if product is None else above + product
+    acceleration = drive - dot(gain, free)
+    return free + subspace * acceleration, acceleration
+
+
+def _run_forward(tau, model: Model, q, v, f_ext: ExternalForces):
+    """Forward dynamics, and how to apply `M⁻¹` afterwards."""
     if len(model.topology.followers):
-        return _solve_dense(model, q, tau - bias_force(model, q, v, f_ext))
+        solve = _dense_inverse(model, q)
+        return solve(tau - bias_force(model, q, v, f_ext)), solve
     common = CommonFrame.at(model, q)
     velocities = common.column_velocities(model, to_columns(model, v))
     products = common.velocity_products(model, q, v, velocities)
@@ -41,7 +127,7 @@ def forward_dynamics(
     bias = cross_force(mover, inertias.momentum(mover))
     external = external_forces(model, common, f_ext)
     bias = bias if external is None else bias - external
-    acceleration = articulated_body(
+    acceleration, factors = articulated_body(
         model,
         common.subspace,
         at_last_column(model, inertias.matrix),
@@ -50,67 +136,29 @@ def forward_dynamics(
         to_columns(model, tau),
         base_acceleration(model),
     )
-    return from_columns(model, acceleration)
+    return from_columns(model, acceleration), lambda rhs: factors.solve(model, rhs)
 
 
-def articulated_body(model: Model, subspace, inertia, bias, products, tau, base) -> Float[Array, "n"]:
-    """The two recursions of the articulated-body algorithm, one column at a time (eqs. 7.43 to 7.50).
-
-    Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia `I^A - U D⁻¹ Uᵀ` and the
-    bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
-
-    **Arguments**, each with a leading axis of columns: `subspace` S, `inertia` (n, 6, 6), `bias` p, `products` c, `tau`; and
-    `base`, the acceleration of the world.
-    """
-
-    def assemble(children, own):
-        inertia, bias = children
-        subspace, own_inertia, own_bias, product, tau, armature = own
-        inertia, bias = inertia + own_inertia, bias + own_bias
-        force = matvec(inertia, subspace)
-        gain = force / (dot(subspace, force) + armature)
-        effort = tau - dot(subspace, bias)
-        apparent = inertia - outer(gain, force)
-        drive = effort / (dot(subspace, force) + armature)
-        return (apparent, bias + matvec(apparent, product) + force * drive), (gain, drive)
-
-    def accelerate(above, own):
-        subspace, product, gain, drive = own
-        free = above + product
-        acceleration = drive - dot(gain, free)
-        return free + subspace * acceleration, acceleration
-
-    tree = model.topology.tree
-    nothing = (jnp.zeros((6, 6), inertia.dtype), jnp.zeros(6, bias.dtype))
-    columns = (subspace, inertia, bias, products, tau, column_armature(model))
-    _, (gain, drive) = tree.up(assemble, nothing, columns)
-    _, accelerations = tree.down(accelerate, base, (subspace, products, gain, drive))
-    return accelerations
+def _run_solve(rhs, model: Model, q):
+    """`M⁻¹ rhs`, and how to apply `M⁻¹` again."""
+    solve = _dense_inverse(model, q) if len(model.topology.followers) else _tree_inverse(model, q)
+    return solve(rhs), solve
 
 
-def solve_mass_matrix(
-    model: Model, q: Float[Array, "nq"], rhs: Float[Array, "nv *k"]
-) -> Float[Array, "nv *k"]:
-    """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`."""
-    return _solve(model, q, check_matrix("solve_mass_matrix", model, "rhs", rhs))
-
-
-@takes_sample
-def _solve(model: Model, q, rhs):
-    if len(model.topology.followers):
-        return _solve_dense(model, q, rhs)
+def _tree_inverse(model: Model, q):
     common = CommonFrame.at(model, q)
     inertia = at_last_column(model, common.inertias(model).matrix)
     nothing = jnp.zeros_like(common.subspace)
-
-    def solve(column):
-        tau = to_columns(model, column)
-        base = jnp.zeros(6, rhs.dtype)
-        return from_columns(model, articulated_body(model, common.subspace, inertia, nothing, nothing, tau, base))
-
-    return solve(rhs) if rhs.ndim == 1 else jax.vmap(solve, in_axes=1, out_axes=1)(rhs)
+    idle = jnp.zeros(common.subspace.shape[0], nothing.dtype)
+    _, factors = articulated_body(model, common.subspace, inertia, nothing, nothing, idle, nothing.sum(0))
+    return lambda rhs: factors.solve(model, rhs)
 
 
-def _solve_dense(model: Model, q, rhs):
-    """`M⁻¹ rhs` by a dense factorization: joints that mimic others tie branches together, and M is no tree's."""
-    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(mass_matrix(model, q)), rhs)
+def _dense_inverse(model: Model, q):
+    """`M⁻¹` by a dense factorization: joints that mimic others tie branches together, and M is no tree's."""
+    factor = jax.scipy.linalg.cho_factor(mass_matrix(model, q))
+    return lambda rhs: jax.scipy.linalg.cho_solve(factor, rhs)
+
+
+_forward_dynamics = implicit(_run_forward, lambda a, model, q, v, f_ext: inverse_dynamics(model, q, v, a, f_ext))
+_solve = implicit(_run_solve, lambda x, model, q: inertia_force(model, q, x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -62,3 +63,14 @@ def gravity_force(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
     weights = common.inertias(model).momentum(base_acceleration(model)[None])
     transmitted = model.topology.tree.subtree_sum(at_last_column(model, weights))
     return from_columns(model, dot(common.subspace, transmitted))
+
+
+def inertia_force(model: Model, q: Float[Array, "nq"], a: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
+    """`M a` without the matrix M: inverse dynamics at rest and without gravity (book table 6.1, ID_δ)."""
+    if a.ndim == 2:
+        return jax.vmap(lambda column: inertia_force(model, q, column), in_axes=1, out_axes=1)(a)
+    tree, common = model.topology.tree, CommonFrame.at(model, q)
+    accelerations = tree.path_sum(common.subspace * to_columns(model, a)[:, None])
+    forces = common.inertias(model).momentum(gather(accelerations, model.topology.last_column))
+    transmitted = tree.subtree_sum(at_last_column(model, forces))
+    return from_columns(model, dot(common.subspace, transmitted)) + model.armature * a

@@ -36,8 +36,9 @@ class Rheonomic(Joint):
         return self.joint.transform(self.configuration())
 
     def at_time(self, time):
-        time = jnp.full_like(self.time, time)
-        return eqx.tree_at(lambda it: (it.joint, it.time), self, (self.joint.at_time(time), time))
+        time = jnp.asarray(time, self.time.dtype)
+        inner = self.joint.at_time(time)
+        return eqx.tree_at(lambda it: (it.joint, it.time), self, (inner, jnp.full_like(self.time, time)))
 
 
 class Driven(Rheonomic):

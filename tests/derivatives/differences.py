@@ -104,7 +104,7 @@ def coupled_model():
 def straight_arm():
     """All axes parallel, two of them the same line, links along x, and the bodies between without mass."""
     builder = rbd.ModelBuilder(name="straight arm")
-    along = rbd.Transform.from_position((0.5, 0.0, 0.0))
+    along = rbd.Transform.from_xyz_rpy((0.5, 0.0, 0.0))
     rod = rbd.Inertia.box(1.0, (0.5, 0.1, 0.1), (0.25, 0.0, 0.0))
     acting = {"armature": 0.1, "damping": 0.2, "friction": 0.3, "stiffness": 0.4}
     builder.add_body("upper", "world", rbd.joints.Revolute(), **acting)

@@ -216,7 +216,9 @@ def rnea_3d(parents, rotation, position, axis, mass, com, central, gravity, qd, 
     w, dw, acc, f, n = [], [], [], [], []
     for i, parent in enumerate(parents):
         e = rotation[i].T
-        w0, dw0, a0 = (w[parent], dw[parent], acc[parent]) if parent >= 0 else (np.zeros(3), np.zeros(3), -gravity)
+        w0, dw0, a0 = (
+            (w[parent], dw[parent], acc[parent]) if parent >= 0 else (np.zeros(3), np.zeros(3), -gravity)
+        )
         spin = axis[i] * qd[i]
         w.append(e @ w0 + spin)
         dw.append(e @ dw0 + axis[i] * qdd[i] + np.cross(e @ w0, spin))

@@ -1,35 +1,19 @@
 """The laws of mechanics, which tie each algorithm to the others: nothing here is compared with a number.
 
 Joints that move by themselves keep all laws that do not say where the energy comes from; `test_driven.py` has those. What
-the tests look at is computed in `conftest.py`, once for each model.
+the tests look at is computed in `cases.py`, once for each model.
 """
+
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import FRAMES, POINT, compiled
+from cases import FRAMES, POINT, TIME, apply, assert_close, compiled, transpose
 
 import rbd_jax as rbd
 from rbd_jax.spatial import classical_acceleration
-
-
-#: Rounding, through condition numbers of the mass matrices of up to 1e4.
-EXACT = 1e-10
-
-
-def assert_close(a, b, tolerance=EXACT):
-    """Equal to a tolerance, relative to the largest entry."""
-    scale = max(1.0, np.abs(b).max(initial=0.0))
-    np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale)
-
-
-def apply(matrix, vector):
-    return np.einsum("...ij,...j->...i", matrix, vector)
-
-
-def transpose(matrix):
-    return np.swapaxes(matrix, -1, -2)
 
 
 # The three recursions and the mass matrix.
@@ -88,10 +72,9 @@ def lagrange(model, q, v, a):
     is v and its acceleration `v̇`, since `t -> q ⊕ t v` has the constant velocity v (or coordinates that are those of
     the joint).
     """
-    time0 = 0.4
 
     def lagrangian(x, rate, time):
-        now = rbd.at_time(model, time0 + time) if model.topology.rheonomic else model
+        now = rbd.at_time(model, TIME + time) if model.topology.rheonomic else model
         here = rbd.integrate(model, q, x)
 
         def ahead(step):
@@ -170,30 +153,21 @@ def test_energy_changes_by_the_power_of_what_acts(scleronomic):
     assert_close(rate["kinetic energy"] + rate["potential energy"], power)
 
 
-def total(model):
-    """The mass of all bodies, and the matrix that takes a force at a point to the world's origin."""
-    return float(np.sum(model.inertias.mass))
-
-
 @pytest.mark.parametrize("pulled", [False, True], ids=["alone", "pulled"])
 def test_momentum_of_a_floating_tree_changes_by_the_external_forces(cases, pulled):
     """`ḣ = Σ f + weight`: whatever the inner forces are, they do not show (book ex. 9.3)."""
     case = cases("mixed")
     gravity = case.model.gravity if pulled else jnp.zeros(3)
-    model = rbd.model.builder.replace(case.model, gravity=gravity)
+    model = replace(case.model, gravity=gravity)
     f_ext = case.states.f_ext if pulled else jnp.zeros_like(case.states.f_ext)
     inner = case.states.a.at[:, :6].set(0)
-    acceleration = forward(model, case.states.q, case.states.v, inner, f_ext)
+    acceleration = compiled(rbd.forward_dynamics)(model, case.states.q, case.states.v, inner, f_ext)
     motion = case.moving(model, jnp.asarray(acceleration))
-    weight = total(model) * np.asarray(gravity)
+    weight = float(np.sum(model.inertias.mass)) * np.asarray(gravity)
     moment = np.cross(motion["now"]["center"], weight)
     expected = np.sum(f_ext, axis=1) + np.concatenate([moment, np.broadcast_to(weight, moment.shape)], axis=1)
     assert_close(motion["rate"]["momentum"], expected)
     assert np.abs(motion["now"]["momentum"]).max() > 1
-
-
-def forward(model, q, v, tau, f_ext):
-    return compiled(rbd.forward_dynamics)(model, q, v, tau, f_ext)
 
 
 def test_centroidal_matrix_gives_the_momentum_about_the_centre_of_mass(case):
@@ -242,22 +216,31 @@ def test_velocities_are_the_rates_of_the_frames(case):
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_jacobian_gives_the_velocity(case, frame):
-    """`v = J v`, apart from what the joints do by themselves; at a point of the body too."""
+    """Apart from what the joints do by themselves."""
     now, still = case.motion["now"], case.still
     velocity = now[f"velocities, {frame}"][:, -1] - still[f"velocities, {frame}"][:, -1]
     assert_close(apply(now[f"jacobian, {frame}"], case.states.v), velocity)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_jacobian_at_a_point_gives_the_velocity_of_the_point(pointed, frame):
+    now, still = pointed.motion["now"], pointed.still
     at_body = now["velocities, body"][:, -1] - still["velocities, body"][:, -1]
     at_point = moved(at_body, POINT)
     if frame != "body":
         at_point = turned(now["frames"][:, -1, :3, :3], at_point)
-    assert_close(apply(now[f"jacobian, {frame}, point"], case.states.v), at_point)
+    assert_close(apply(now[f"jacobian, {frame}, point"], pointed.states.v), at_point)
 
 
-@pytest.mark.parametrize("point", ["", ", point"], ids=["origin", "point"])
 @pytest.mark.parametrize("frame", FRAMES)
-def test_jacobian_derivative_is_the_rate_of_the_jacobian(case, frame, point):
-    expected = case.motion["rate"][f"jacobian, {frame}{point}"]
-    assert_close(case.seen[f"jacobian rate, {frame}{point}"], expected)
+def test_jacobian_derivative_is_the_rate_of_the_jacobian(case, frame):
+    assert_close(case.seen[f"jacobian rate, {frame}"], case.motion["rate"][f"jacobian, {frame}"])
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_jacobian_derivative_at_a_point_is_the_rate_of_the_jacobian(pointed, frame):
+    expected = pointed.motion["rate"][f"jacobian, {frame}, point"]
+    assert_close(pointed.seen[f"jacobian rate, {frame}, point"], expected)
 
 
 @pytest.mark.parametrize("frame", ["world", "body"])

@@ -274,7 +274,9 @@ def test_stacked_joints_take_one_time():
     )
     drifts = jax.vmap(lambda joint: joint.at_time(jnp.array(0.5)).transform(jnp.zeros(0)).rotation)(both)
     close(drifts, Rotation.from_euler("z", [[1.0], [1.5]]).as_matrix())
-    close(jax.vmap(lambda joint: joint.transform(jnp.zeros(0)).rotation)(both.at_time(0.5)), drifts)
+    close(
+        jax.vmap(lambda joint: joint.transform(jnp.zeros(0)).rotation)(both.at_time(jnp.array(0.5))), drifts
+    )
 
 
 def test_spline_through_a_screw():

@@ -23,6 +23,10 @@ EVERY = pytest.mark.parametrize("family", FAMILIES)
 SCLERONOMIC = pytest.mark.parametrize(
     "family", [name for name, joint in FAMILIES.items() if not joint.rheonomic]
 )
+# Derivatives compile slowly. Those of these families are those of their parts, which are families too.
+BUILDING = pytest.mark.parametrize(
+    "family", [name for name in FAMILIES if name not in ("free 2d", "free 3d", "spline curve")]
+)
 MOVING = pytest.mark.parametrize("family", [name for name, joint in FAMILIES.items() if joint.nv])
 UNIFORM = pytest.mark.parametrize(
     "family",
@@ -211,7 +215,7 @@ def differentiated(family):
     return points, compiled(jax.vmap(derivatives, in_axes=(None, 0, 0, 0)))(joint, *points)
 
 
-@EVERY
+@BUILDING
 def test_single_precision(family):
     points, (exact, *_) = differentiated(family)
     single = jax.tree.map(lambda x: x.astype(jnp.float32), (FAMILIES[family], *points))
@@ -220,7 +224,7 @@ def test_single_precision(family):
     assert_close(rounded, exact, 1e-5)
 
 
-@EVERY
+@BUILDING
 def test_two_derivatives(family):
     """With respect to configuration, velocity, parameters and time, also where a formula could be singular."""
     _, (_, nearby, first, second, gradients) = differentiated(family)

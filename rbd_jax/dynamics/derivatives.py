@@ -1,0 +1,185 @@
+"""Analytic derivatives of inverse and forward dynamics, as matrices on the tangent space.
+
+After Carpentier & Mansard (2018) and Singh, Russell & Wensing (2022), for joints of any kind, in the common frame. Turn
+column j by a little: all that it carries turns with it, and what does not cancel from that rigid turn is
+
+    Ψ̇_j = v_λ × S_j + e_j        of the velocities,
+    Ψ̈_j = a_λ × S_j + v_λ × Ψ̇_j + v_J × e_j + d_j    of the accelerations,
+
+with v_λ, a_λ those of the body that the joint hangs on and v_J that of the one it hangs. `e_j` and `d_j` are what the joint
+itself does, seen from its own successor frame, when q changes: zero for a constant motion subspace.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import dot, matmul, matvec, transpose, vecmat
+from ..model import Model
+from ..model._arguments import takes_sample
+from ..model.topology import gather
+from ..spatial import (
+    Inertia,
+    cross_force,
+    cross_force_matrix,
+    cross_force_operand_matrix,
+    cross_motion,
+    cross_motion_matrix,
+)
+from ._external import ExternalForces, external_forces
+from ._frame import (
+    CommonFrame,
+    at_last_column,
+    evaluate_joints,
+    from_columns,
+    gather_transform,
+    has_constant_subspaces,
+    to_columns,
+)
+from .forward import forward_dynamics, solve_mass_matrix
+from .kinematics import biased_accelerations
+
+
+@takes_sample
+def inverse_dynamics_derivatives(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    a: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
+) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
+    """`(dtau/dq, dtau/dv, dtau/da)` of `inverse_dynamics`; the derivative by q is along `integrate(model, q, dq)`."""
+    topology, tree = model.topology, model.topology.tree
+    common = CommonFrame.at(model, q)
+    velocities = common.column_velocities(model, to_columns(model, v))
+    accelerations = biased_accelerations(model, common, q, v, a, velocities)
+    own = _JointDerivatives.at(model, common, q, v, a)
+    last, column_mover = topology.last_column, topology.column_mover
+    mover_velocity = gather(velocities, last)
+    velocity = gather(mover_velocity, column_mover)
+    above = gather(topology.column_parent, column_mover)
+    velocity_above = _above(velocities, above, jnp.zeros(6, velocities.dtype))
+    base = jnp.concatenate([jnp.zeros_like(model.gravity), -model.gravity])
+    acceleration_above = _above(accelerations, above, base)
+
+    # Of each body, then of each subtree: inertia, 2 B, net force and external force.
+    inertias = common.inertias(model)
+    momentum = inertias.momentum(mover_velocity)
+    turning = matmul(cross_force_matrix(mover_velocity), inertias.matrix) - matmul(
+        inertias.matrix, cross_motion_matrix(mover_velocity)
+    )
+    turning = turning + cross_force_operand_matrix(momentum)
+    force = inertias.momentum(gather(accelerations, last)) + cross_force(mover_velocity, momentum)
+    external = external_forces(model, common, f_ext)
+    external = jnp.zeros_like(force) if external is None else external
+    bodies = (inertias.parameters, turning, force, external)
+    columns = jax.tree.map(lambda x: at_last_column(model, x), bodies)
+    parameters, turning, force, external = tree.subtree_sum(columns)
+    inertia = Inertia.from_parameters(parameters)
+
+    subspace = common.subspace
+    psi = cross_motion(velocity_above, subspace)
+    psi_dot = psi + own.velocity
+    psi_ddot = cross_motion(acceleration_above, subspace) + cross_motion(velocity_above, psi_dot)
+    psi_ddot = psi_ddot + cross_motion(velocity, own.velocity) + own.acceleration
+    rate = psi + cross_motion(velocity, subspace) + own.product
+
+    # Entry (k, j): column j's joint carries column k's, and then the other way round.
+    carries = transpose(np.asarray(topology.mover_tree.supports))[column_mover[:, None], column_mover[None, :]].T
+    carried = transpose(carries) & ~carries
+    momenta, turned = inertia.momentum(subspace), vecmat(subspace, turning)
+    by_q_below = matmul(momenta, transpose(psi_ddot)) + matmul(turned, transpose(psi_dot))
+    by_q_below = by_q_below - matmul(cross_force(subspace, external), transpose(subspace))
+    lifted = inertia.momentum(psi_ddot) + matvec(turning, psi_dot) + cross_force(subspace, force)
+    by_q_above = matmul(subspace, transpose(lifted))
+    by_v_below = matmul(momenta, transpose(rate)) + matmul(turned, transpose(subspace))
+    by_v_above = matmul(subspace, transpose(inertia.momentum(rate) + matvec(turning, subspace)))
+    by_a = matmul(subspace, transpose(momenta))
+
+    by_q = jnp.where(carries, by_q_below, jnp.where(carried, by_q_above, 0))
+    by_q = by_q + own.generalized(topology, force - external)
+    by_v = jnp.where(carries, by_v_below, jnp.where(carried, by_v_above, 0))
+    by_a = jnp.where(carried | (carries & transpose(carries)), by_a, jnp.where(carries, transpose(by_a), 0))
+    by_q, by_v, by_a = (_reduced(model, x) for x in (by_q, by_v, by_a))
+    return by_q, by_v, by_a + jnp.diag(model.armature)
+
+
+@takes_sample
+def forward_dynamics_derivatives(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
+) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
+    """`(da/dq, da/dv, da/dtau)` of `forward_dynamics`: `-M⁻¹` times those of inverse dynamics at the same motion, and `M⁻¹`."""
+    a = forward_dynamics(model, q, v, tau, f_ext)
+    by_q, by_v, _ = inverse_dynamics_derivatives(model, q, v, a, f_ext)
+    rhs = jnp.concatenate([-by_q, -by_v, jnp.eye(model.nv, dtype=a.dtype)], axis=1)
+    by_q, by_v, by_tau = jnp.split(solve_mass_matrix(model, q, rhs), 3, axis=1)
+    return by_q, by_v, by_tau
+
+
+class _JointDerivatives(eqx.Module):
+    """What each joint does of itself, in the common frame, when its own q or v changes: a row for each column j.
+
+    `velocity` e_j = ∂(S v + σ)/∂q_j; `acceleration` ∂(S v̇ + c_J)/∂q_j; `product` ∂c_J/∂v_j; `subspace` ∂S_k/∂q_j for the columns k
+    of the same joint, in their order.
+    """
+
+    velocity: Float[Array, "n 6"]
+    acceleration: Float[Array, "n 6"]
+    product: Float[Array, "n 6"]
+    subspace: Float[Array, "n widest 6"] | None
+
+    @staticmethod
+    def at(model: Model, common: CommonFrame, q, v, a) -> _JointDerivatives:
+        nothing = jnp.zeros_like(common.subspace)
+        if has_constant_subspaces(model):
+            return _JointDerivatives(nothing, nothing, nothing, None)
+        widest = int(model.topology.mover_columns.max())
+        q, v, a = model.joint_configurations(q), model.joint_velocities(v), model.joint_velocities(a)
+
+        def of_joint(joint, q, v, a):
+            if joint.nv == 0:
+                return (jnp.zeros((1, 6), q.dtype),) * 3 + (jnp.zeros((1, widest, 6), q.dtype),)
+
+            def motions(dq):
+                here = joint.integrate(q, dq)
+                subspace = joint.motion_subspace(here)
+                velocity = matvec(subspace, v) + joint.drift(here)
+                acceleration = matvec(subspace, a) + joint.velocity_product(here, v)
+                return velocity, acceleration, subspace
+
+            velocity, acceleration, subspace = jax.jacfwd(motions)(jnp.zeros_like(v))
+            product = jax.jacfwd(lambda v: joint.velocity_product(q, v))(v)
+            subspace = jnp.pad(subspace.transpose(2, 1, 0), ((0, 0), (0, widest - joint.nv), (0, 0)))
+            return velocity.T, acceleration.T, product.T, subspace
+
+        own = evaluate_joints(model, of_joint, q, v, a, per_column=True)
+        frames = gather_transform(common.placements, model.topology.column_mover)
+        velocity, acceleration, product = (frames.motion(x) for x in own[:3])
+        return _JointDerivatives(velocity, acceleration, product, jax.vmap(lambda f, x: f.motion(x))(frames, own[3]))
+
+    def generalized(self, topology, force: Float[Array, "n 6"]):
+        """`∂S_k/∂q_j · f_k` for the columns of one joint: (n, n), zero elsewhere."""
+        if self.subspace is None:
+            return jnp.zeros((), force.dtype)
+        first = topology.last_column - topology.mover_columns + 1
+        own = dot(self.subspace, force[:, None, :])  # entry (j, k - first): the force is the same on all columns of a joint
+        place = np.arange(topology.tree.size)[:, None] - first[topology.column_mover][None, :]
+        together = topology.column_mover[:, None] == topology.column_mover[None, :]
+        entries = own[np.arange(topology.tree.size)[None, :], np.where(together, place, 0)]
+        return jnp.where(together, entries, 0)
+
+
+def _above(rows: Float[Array, "n 6"], parents: np.ndarray, base: Float[Array, "6"]) -> Float[Array, "n 6"]:
+    return jnp.concatenate([rows, base[None]])[parents]
+
+
+def _reduced(model: Model, x: Float[Array, "n n"]) -> Float[Array, "nv nv"]:
+    return transpose(from_columns(model, transpose(from_columns(model, x))))

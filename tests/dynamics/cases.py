@@ -1,0 +1,311 @@
+"""A few models that have everything, with states to test them in. What is computed of a model is compiled once.
+
+- `mixed`: a floating base and a branched tree with a joint of every other family, welds between, armature.
+- `chain`: six revolute joints in a row.
+- `forest`: two trees, far from the world's origin and from each other, with welds, one of them to the world.
+- `driven`: joints in the middle that move by themselves.
+- `coupled`: joints that follow another one, on two branches.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import rbd_jax as rbd
+from rbd_jax import joints
+
+
+SAMPLES = 3
+MODELS = ("chain", "forest", "coupled", "driven", "mixed")
+#: Those in which Jacobians are looked at in a point too: it is the same for all joints, and takes long to compile.
+POINTED = ("chain", "forest", "coupled")
+#: The point of a body whose Jacobian is looked at, in the body's frame.
+POINT = jnp.array([0.3, -0.2, 0.5])
+FRAMES = ("world", "body", "world_aligned")
+#: Half of the time of these tests is compilation, for a handful of states: so without the costly optimizations.
+COMPILE_QUICKLY = {"xla_backend_optimization_level": 0}
+#: When the tests look at the joints that move by themselves.
+TIME = 0.4
+
+
+class Wobble(eqx.Module):
+    """A prescribed motion: `center + amplitude sin(rate t)`."""
+
+    center: jax.Array
+    amplitude: jax.Array
+    rate: jax.Array
+
+    def __call__(self, time):
+        return self.center + self.amplitude * jnp.sin(self.rate * time)
+
+
+def wobble(size, seed):
+    rng = np.random.default_rng(seed)
+    return Wobble(*(jnp.array(rng.uniform(0.3, 1.2, size)) for _ in range(3)))
+
+
+def some_inertia(rng):
+    spread = rng.normal(size=(3, 3))
+    central = 0.3 * np.eye(3) + 0.02 * spread @ spread.T
+    return rbd.Inertia.from_mass_com(rng.uniform(0.5, 2.0), rng.uniform(-0.3, 0.3, 3), central)
+
+
+def some_placement(rng):
+    return rbd.Transform.from_xyz_rpy(rng.uniform(-0.5, 0.5, 3), rng.uniform(-2.0, 2.0, 3))
+
+
+def build(name, bodies, seed=0, gravity=(0.4, -0.7, -9.6), **along):
+    """A model of `(name, parent, joint)`, each body with an inertia and a placement of its own.
+
+    `along` holds, for some bodies, what they take besides: armature, mimic, placement.
+    """
+    rng, builder = np.random.default_rng(seed), rbd.ModelBuilder(gravity, name)
+    for body, parent, joint in bodies:
+        own = {"placement": some_placement(rng), "inertia": some_inertia(rng)} | along.get(body, {})
+        builder.add_body(body, parent, joint, **own)
+    return builder.build(strict=True)
+
+
+def mixed():
+    curve = rbd.lie.SE3.exp(jnp.array(np.random.default_rng(3).uniform(-0.6, 0.6, (5, 6))))
+    bodies = [
+        ("base", "world", joints.Free()),
+        ("plate", "base", joints.Fixed()),
+        ("arm", "plate", joints.Revolute((1.0, -2.0, 0.5))),
+        ("elbow", "arm", joints.Universal((1.0, 0.2, 0.1), (0.3, 1.0, -0.2))),
+        ("wheel", "elbow", joints.RackAndPinion(0.4)),
+        ("tool", "wheel", joints.Fixed()),
+        ("screw", "plate", joints.Helical((1.0, 0.2, -0.4), 0.3)),
+        ("tube", "screw", joints.Cylindrical((0.4, 1.0, 0.3))),
+        ("bracket", "tube", joints.Fixed()),
+        ("sled", "bracket", joints.Planar((0.3, -0.5, -1.0))),
+        ("ball", "tube", joints.Spherical()),
+        ("gantry", "base", joints.Translational()),
+        ("wrist", "gantry", joints.SphericalEuler("zyx")),
+        ("slide", "wrist", joints.Prismatic((0.3, 0.2, -1.0))),
+        ("knob", "gantry", joints.SphericalExponential()),
+        ("pair", "elbow", joints.Composite((joints.Helical(), joints.Spherical()))),
+        ("bead", "ball", joints.SplineCurve(curve)),
+    ]
+    # On joints of several freedoms the armature is the same about all axes, like a spinning ball's, so that it has no
+    # gyroscopic moment of its own.
+    armature = {"arm": 0.3, "wheel": 0.1, "screw": 0.2, "ball": 0.05, "slide": 0.4, "bead": 0.1}
+    return build("mixed", bodies, **{body: {"armature": x} for body, x in armature.items()})
+
+
+def chain():
+    axes = np.random.default_rng(1).normal(size=(6, 3))
+    names = [f"link{i}" for i in range(6)]
+    bodies = [(*pair, joints.Revolute(axis)) for *pair, axis in zip(names, ["world", *names], axes)]
+    return build("chain", bodies, seed=1)
+
+
+def forest():
+    turn = lambda *axis: joints.Revolute(axis)
+    bodies = [
+        ("post", "world", joints.Fixed()),
+        ("a", "post", turn(0.0, 0.3, 1.0)),
+        ("a flange", "a", joints.Fixed()),
+        ("a left", "a flange", turn(1.0, 0.0, 0.0)),
+        ("a right", "a flange", joints.Prismatic((0.0, 1.0, 0.2))),
+        ("a tip", "a left", turn(0.0, 1.0, 0.0)),
+        ("a end", "a tip", joints.Fixed()),
+        ("b", "world", joints.Planar((0.2, 0.1, 1.0))),
+        ("b left", "b", turn(1.0, 0.5, 0.0)),
+        ("b right", "b", turn(0.0, 1.0, 0.5)),
+    ]
+    along = {
+        "post": {"placement": rbd.Transform.from_xyz_rpy((30.0, -20.0, 5.0), (0.3, -0.4, 1.0))},
+        "b": {"placement": rbd.Transform.from_xyz_rpy((-40.0, 10.0, 8.0), (1.0, 0.2, -0.5))},
+        "a left": {"armature": 0.2},
+    }
+    return build("forest", bodies, seed=2, **along)
+
+
+#: The motions of the driven joints of `driven`.
+SWING, TWIST, SPIN = wobble(2, 5), wobble(1, 6), jnp.array([0.7, -0.4, 0.9])
+
+
+def driven(free=False):
+    """Joints that move by themselves; with `free` the same mechanism with ordinary joints in their place."""
+    swing, twist, spin = (
+        joints.Cylindrical((0.2, 1.0, 0.0)),
+        joints.Helical((1.0, 0.0, 0.3), 0.2),
+        joints.Spherical(),
+    )
+    if not free:
+        swing, twist = joints.Driven(swing, SWING, TIME), joints.Driven(twist, TWIST, TIME)
+        spin = joints.ConstantVelocity(spin, SPIN, time=TIME)
+    bodies = [
+        ("arm", "world", joints.Revolute((0.0, 0.3, 1.0))),
+        ("swing", "arm", swing),
+        ("ball", "swing", joints.Spherical()),
+        ("flange", "ball", joints.Fixed()),
+        ("spin", "arm", spin),
+        ("slide", "spin", joints.Prismatic((1.0, 0.2, 0.0))),
+        ("screw", "flange", joints.Composite((joints.Revolute((1.0, 0.5, 0.0)), twist, joints.Prismatic()))),
+    ]
+    return build("driven", bodies, seed=3, arm={"armature": 0.2})
+
+
+#: How the joints of `coupled` follow `a`: `q = multiplier q_a + offset`.
+FOLLOWS = {"a": (1.0, 0.0), "c": (-0.7, 0.4), "e": (1.6, -0.2)}
+
+
+def coupled(free=False):
+    """Joints that follow another; with `free` the same mechanism with joints of their own."""
+    turn = lambda *axis: joints.Revolute(axis)
+    bodies = [
+        ("a", "world", turn(0.0, 0.3, 1.0)),
+        ("b", "a", turn(1.0, 0.0, 0.4)),
+        ("c", "b", joints.Prismatic((0.2, 1.0, 0.0))),
+        ("d", "c", turn(0.3, 1.0, 0.0)),
+        ("e", "a", turn(1.0, 1.0, 0.0)),
+        ("f", "e", joints.Spherical()),
+    ]
+    # The follower's armature goes to its leader, times the multiplier squared.
+    along = {"c": {"armature": 0.1}, "d": {"armature": 0.2}}
+    for body in () if free else ("c", "e"):
+        along[body] = along.get(body, {}) | {"mimic": rbd.Mimic("a", *FOLLOWS[body])}
+    return build("coupled", bodies, seed=4, **along)
+
+
+@dataclass(frozen=True)
+class States:
+    """States of a model and what acts in them, one a row."""
+
+    q: jax.Array
+    v: jax.Array
+    a: jax.Array
+    f_ext: jax.Array
+
+
+def some_states(model, seed=0, samples=SAMPLES):
+    keys = jax.random.split(jax.random.key(seed), 4)
+    q = jax.jit(jax.vmap(partial(rbd.random_configuration, model)))(jax.random.split(keys[0], samples))
+    v, a = (jax.random.normal(key, (samples, model.nv)) for key in keys[1:3])
+    return States(q, v, a, jax.random.normal(keys[3], (samples, model.nb, 6)))
+
+
+@cache
+def compiled(function):
+    """`function(model, ...)` over a batch of states, compiled. The numbers of the model are arguments too."""
+    batched = lambda model, *states: jax.vmap(partial(function, model))(*states)
+    fast = jax.jit(batched, compiler_options=COMPILE_QUICKLY)
+    return lambda model, *states: jax.tree.map(np.asarray, fast(model, *states))
+
+
+def kinematics(model, body, q, v):
+    """What the kinematics say of a model in motion, at one time."""
+
+    placed = rbd.forward_kinematics(model, q)
+    seen = {
+        "frames": placed.matrix,
+        "mass matrix": rbd.mass_matrix(model, q),
+        "kinetic energy": rbd.kinetic_energy(model, q, v),
+        "potential energy": rbd.potential_energy(model, q),
+        "momentum": rbd.momentum(model, q, v),
+        "center": rbd.center_of_mass(model, q),
+        "centroidal matrix": rbd.centroidal_momentum_matrix(model, q),
+        "center jacobian": rbd.center_of_mass_jacobian(model, q),
+    }
+    for frame in FRAMES:
+        seen[f"velocities, {frame}"] = rbd.body_velocities(model, q, v, frame)
+        seen[f"jacobian, {frame}"] = rbd.jacobian(model, q, body, None, frame)
+        if model.name in POINTED:
+            seen[f"jacobian, {frame}, point"] = rbd.jacobian(model, q, body, POINT, frame)
+    return seen
+
+
+def motion(model, q, v, a):
+    """`kinematics` and its rate, by automatic differentiation along the motion through a state."""
+    body = model.nb - 1
+
+    def at(step):
+        now = rbd.at_time(model, TIME + step) if model.topology.rheonomic else model
+        return kinematics(now, body, rbd.integrate(model, q, step * v), v + step * a)
+
+    now, rate = jax.jvp(at, (jnp.zeros(()),), (jnp.ones(()),))
+    return {"now": now, "rate": rate}
+
+
+def recursions(model, q, v, a, f_ext):
+    """What the algorithms say, each of which the tests put together with the others."""
+    body = model.nb - 1
+    tau = rbd.inverse_dynamics(model, q, v, a, f_ext)
+    mass = rbd.mass_matrix(model, q)
+    seen = {
+        "tau": tau,
+        "acceleration": rbd.forward_dynamics(model, q, v, tau, f_ext),
+        "back and forth": rbd.inverse_dynamics(model, q, v, rbd.forward_dynamics(model, q, v, a)),
+        "mass matrix": mass,
+        "bias": rbd.bias_force(model, q, v),
+        "bias, external": rbd.bias_force(model, q, v, f_ext),
+        "gravity": rbd.gravity_force(model, q),
+        "coriolis": rbd.coriolis_matrix(model, q, v),
+        "solved": rbd.solve_mass_matrix(model, q, mass),
+        "solved, one": rbd.solve_mass_matrix(model, q, mass[0]),
+    }
+    for frame in FRAMES:
+        seen[f"accelerations, {frame}"] = rbd.body_accelerations(model, q, v, a, frame)
+        seen[f"jacobian rate, {frame}"] = rbd.jacobian_derivative(model, q, v, body, None, frame)
+        if model.name in POINTED:
+            seen[f"jacobian rate, {frame}, point"] = rbd.jacobian_derivative(model, q, v, body, POINT, frame)
+    return seen
+
+
+class Case:
+    """A model with states, and what all the tests look at."""
+
+    def __init__(self, model, seed=0):
+        self.model, self.states = model, some_states(model, seed)
+
+    @cached_property
+    def motion(self):
+        return self.moving(self.model, self.states.a)
+
+    @cached_property
+    def seen(self):
+        return self.algorithms(self.model)
+
+    @cached_property
+    def still(self):
+        """The same configurations without velocity: what remains is what the joints do by themselves."""
+        none = jnp.zeros_like(self.states.v)
+        return compiled(motion)(self.model, self.states.q, none, none)["now"]
+
+    def moving(self, model, a):
+        return compiled(motion)(model, self.states.q, self.states.v, a)
+
+    def algorithms(self, model, **changed):
+        s = replace(self.states, **changed)
+        return compiled(recursions)(model, s.q, s.v, s.a, s.f_ext)
+
+
+@cache
+def case_of(name):
+    return Case(
+        {"mixed": mixed, "chain": chain, "forest": forest, "driven": driven, "coupled": coupled}[name]()
+    )
+
+
+#: Rounding, through condition numbers of the mass matrices of up to 1e4.
+EXACT = 1e-10
+
+
+def assert_close(a, b, tolerance=EXACT):
+    """Equal to a tolerance, relative to the largest entry."""
+    scale = max(1.0, np.abs(b).max(initial=0.0))
+    np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale)
+
+
+def apply(matrix, vector):
+    return np.einsum("...ij,...j->...i", matrix, vector)
+
+
+def transpose(matrix):
+    return np.swapaxes(matrix, -1, -2)

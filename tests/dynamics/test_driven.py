@@ -1,0 +1,113 @@
+"""Joints that move by themselves: against the same mechanism with ordinary joints in their place."""
+
+from dataclasses import replace
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from cases import SPIN, SWING, TIME, TWIST, Case, apply, assert_close, case_of, compiled, driven
+
+import rbd_jax as rbd
+
+
+#: Where the freedoms of `driven` are in v of `driven(free=True)`: arm, ball, slide, and the screw without its twist.
+OWN = np.array([0, 3, 4, 5, 9, 10, 12])
+#: The freedoms that `driven` prescribes: swing, spin, twist.
+LED = np.array([1, 2, 6, 7, 8, 11])
+
+
+def led(time):
+    """The prescribed coordinates, their velocities and accelerations."""
+    swing, twist = (along(motion, time) for motion in (SWING, TWIST))
+    turn = rbd.lie.quaternion.exp(time * SPIN)
+    velocity, acceleration = (jnp.concatenate([swing[i], x, twist[i]]) for i, x in ((1, SPIN), (2, 0 * SPIN)))
+    return (swing[0], turn, twist[0]), velocity, acceleration
+
+
+def along(motion, time):
+    rate = lambda f: lambda t: jax.jvp(f, (t,), (jnp.ones(()),))[1]
+    return motion(time), rate(motion)(time), rate(rate(motion))(time)
+
+
+@cache
+def twin():
+    """`driven` and its ordinary twin in the same states."""
+    case, free = case_of("driven"), Case(driven(free=True))
+    (swing, turn, twist), velocity, acceleration = led(jnp.asarray(TIME))
+    q, v, a = case.states.q, case.states.v, case.states.a
+    rows = lambda x: jnp.broadcast_to(x, (len(q), *x.shape))
+    # arm, swing, ball, spin, slide, screw
+    q = jnp.concatenate(
+        [q[:, :1], rows(swing), q[:, 1:5], rows(turn), q[:, 5:7], rows(twist), q[:, 7:]], axis=1
+    )
+    whole = lambda own, led: jnp.zeros((len(q), 13)).at[:, OWN].set(own).at[:, LED].set(rows(led))
+    free.states = replace(case.states, q=q, v=whole(v, velocity), a=whole(a, acceleration))
+    return case, free
+
+
+def test_the_twin_has_the_same_coordinates():
+    case, free = twin()
+    assert case.model.nv == len(OWN) and free.model.nv == len(OWN) + len(LED)
+    assert_close(case.motion["now"]["frames"], free.motion["now"]["frames"])
+
+
+def test_kinematics_are_those_of_the_twin():
+    case, free = twin()
+    for frame in ("world", "body", "world_aligned"):
+        key = f"velocities, {frame}"
+        assert_close(case.motion["now"][key], free.motion["now"][key])
+        key = f"accelerations, {frame}"
+        assert_close(case.seen[key], free.seen[key])
+        for key in (f"jacobian, {frame}", f"jacobian rate, {frame}"):
+            seen, expected = (x.motion["now"] | x.seen for x in (case, free))
+            assert_close(seen[key], expected[key][..., OWN])
+
+
+def test_forces_are_those_of_the_twin():
+    case, free = twin()
+    assert_close(case.seen["tau"], free.seen["tau"][:, OWN])
+    assert_close(case.seen["mass matrix"], free.seen["mass matrix"][:, OWN][:, :, OWN])
+    for key in ("kinetic energy", "potential energy", "momentum", "center"):
+        assert_close(case.motion["now"][key], free.motion["now"][key])
+
+
+def test_forward_dynamics_is_the_twins_with_the_led_accelerations_eliminated():
+    """Hybrid dynamics: `M_11 a_1 = tau_1 - C_1 - M_12 a_2` (book eq. 9.2)."""
+    case, free = twin()
+    mass, bias = free.seen["mass matrix"], free.seen["bias, external"]
+    known = apply(mass[:, OWN][:, :, LED], np.asarray(free.states.a[:, LED]))
+    right = case.seen["tau"] - bias[:, OWN] - known
+    a = np.linalg.solve(mass[:, OWN][:, :, OWN], right[..., None])[..., 0]
+    assert_close(case.seen["acceleration"], a)
+
+
+def test_energy_changes_by_the_power_of_the_led_joints_too():
+    """`d/dt (T + V) = vᵀ tau + Σ f · v`, with the forces of the led joints, which the twin knows."""
+    case, free = twin()
+    power = np.sum(free.states.v * free.seen["tau"], axis=1)
+    power += np.einsum("nbi,nbi->n", case.states.f_ext, case.motion["now"]["velocities, world"])
+    rate = case.motion["rate"]
+    assert_close(rate["kinetic energy"] + rate["potential energy"], power)
+
+
+def frames_at(model, q, time):
+    return rbd.forward_kinematics(rbd.at_time(model, time), q).matrix
+
+
+def test_velocity_without_freedoms_is_the_difference_in_time():
+    """The drift σ, by central differences of the frames in time."""
+    case = case_of("driven")
+    step = 1e-5
+    sides = [
+        compiled(frames_at)(case.model, case.states.q, jnp.full(len(case.states.q), TIME + side))
+        for side in (step, -step)
+    ]
+    rates = (sides[0] - sides[1]) / (2 * step)
+    # The error is step²/6 of the third derivative and 1e-16/step of rounding.
+    assert_close(case.still["velocities, world_aligned"][..., 3:], rates[..., :3, 3], 1e-9)
+
+
+def test_freedoms_alone_do_not_tell_where_it_goes(cases):
+    """The bodies move even where v is zero."""
+    assert np.abs(cases("driven").still["velocities, world"]).max() > 0.1

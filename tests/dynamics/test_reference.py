@@ -1,0 +1,92 @@
+"""The algorithms against slow ones that were written apart from them, in other coordinates: see `reference.py`."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import assert_close, compiled
+from reference import Mechanism, joint_tables, rnea_3d
+
+import rbd_jax as rbd
+
+
+PLAIN = ("chain", "forest", "driven", "mixed")
+#: Models whose freedoms have no armature, which the equations of the bodies alone do not know.
+REVOLUTE = ("chain", "forest")
+
+
+def mechanisms(case):
+    """The model in each of its states, as the book's tables see it."""
+    rows = compiled(joint_tables)(case.model, case.states.q, case.states.v)
+    for sample in range(len(case.states.q)):
+        yield sample, Mechanism.of(case.model, [{key: x[sample] for key, x in row.items()} for row in rows])
+
+
+@pytest.fixture(scope="module", params=PLAIN)
+def plain(request, cases):
+    """A case whose joints all have coordinates of their own, with its mechanisms."""
+    case = cases(request.param)
+    return case, list(mechanisms(case))
+
+
+def test_kinematics_are_products_of_transforms(plain):
+    case, slow = plain
+    for sample, mechanism in slow:
+        assert_close(case.motion["now"]["frames"][sample], mechanism.frames())
+        assert_close(case.motion["now"]["velocities, body"][sample], np.array(mechanism.velocities()))
+        a = np.asarray(case.states.a[sample])
+        accelerations = np.array(mechanism.accelerations(a, np.zeros(6)))
+        assert_close(case.seen["accelerations, body"][sample], accelerations)
+
+
+def test_inverse_dynamics_is_table_5_1(plain):
+    case, slow = plain
+    for sample, mechanism in slow:
+        a, f_ext = np.asarray(case.states.a[sample]), np.asarray(case.states.f_ext[sample])
+        assert_close(case.seen["tau"][sample], mechanism.rnea(a, f_ext))
+
+
+def test_mass_matrix_is_table_6_2(plain):
+    case, slow = plain
+    for sample, mechanism in slow:
+        assert_close(case.seen["mass matrix"][sample], mechanism.crba())
+
+
+def test_forward_dynamics_is_table_7_1(plain):
+    case, slow = plain
+    for sample, mechanism in slow:
+        tau, f_ext = case.seen["tau"][sample], np.asarray(case.states.f_ext[sample])
+        assert_close(mechanism.aba(tau, f_ext), case.states.a[sample])
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_forward_dynamics_is_the_system_of_all_bodies_and_constraint_forces(cases, name):
+    """Book eq. 3.74, with six coordinates for every body: also for joints that move by themselves."""
+    case = cases(name)
+    model = without_armature(case.model)
+    tau, f_ext = case.states.a, 0 * case.states.f_ext
+    states = case.states
+    acceleration = compiled(rbd.forward_dynamics)(model, states.q, states.v, tau, f_ext)
+    for sample, mechanism in mechanisms(case):
+        # Its condition is that of the masses and of all constraints together, some 1e5.
+        assert_close(mechanism.newton_euler(np.asarray(tau[sample])), acceleration[sample], 1e-9)
+
+
+def without_armature(model):
+    return replace(model, armature=0 * model.armature)
+
+
+def test_inverse_dynamics_is_luh_walker_and_pauls(cases):
+    """The recursion with vectors of three, table 5.2, on revolute joints."""
+    case = cases("chain")
+    model = case.model
+    mass, com, central = (
+        np.asarray(x) for x in (model.inertias.mass, model.inertias.com, model.inertias.rotational_com)
+    )
+    for sample, mechanism in mechanisms(case):
+        axes = [subspace[:3, 0] for subspace in mechanism.subspace]
+        place = (mechanism.rotation, mechanism.position)
+        speeds = (np.asarray(case.states.v[sample]), np.asarray(case.states.a[sample]))
+        tau = rnea_3d(mechanism.parents, *place, axes, mass, com, central, mechanism.gravity, *speeds)
+        seen = case.seen["mass matrix"][sample] @ speeds[1] + case.seen["bias"][sample]
+        assert_close(tau, seen)

@@ -1,0 +1,52 @@
+"""Small models to simulate."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import rbd_jax as rbd
+
+
+# These run once or twice each.
+compiled = functools.partial(
+    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+)
+
+ROD = rbd.Inertia.box(1.0, (0.05, 0.05, 1.0), (0.0, 0.0, -0.5))
+HINGE = rbd.joints.Revolute((0.0, 1.0, 0.0))
+BELOW = rbd.Transform.from_xyz_rpy((0.0, 0.0, -1.0))
+
+
+def pendulum(links=2, gravity=9.81, **along):
+    """Rods that hang from one another."""
+    builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -gravity), name="pendulum")
+    builder.add_body("link 0", "world", HINGE, inertia=ROD, **along)
+    for i in range(1, links):
+        builder.add_body(f"link {i}", f"link {i - 1}", HINGE, BELOW, ROD, **along)
+    return builder.build()
+
+
+def tumbler():
+    """A floating body with an arm on a ball joint: nothing about its manifold is flat."""
+    builder = rbd.ModelBuilder(gravity=(0.3, -0.2, -9.81), name="tumbler")
+    builder.add_body("trunk", "world", rbd.joints.Free(), inertia=rbd.Inertia.box(2.0, (0.4, 0.6, 0.9), (0.1, 0.0, 0.1)))
+    builder.add_body("arm", "trunk", rbd.joints.Spherical(), BELOW, ROD, damping=0.1, stiffness=0.5)
+    builder.add_body("wheel", "arm", rbd.joints.Revolute((1.0, 0.0, 0.0)), BELOW, ROD, damping=0.1, friction=0.2)
+    return builder.build()
+
+
+def moving(model, seed=0):
+    """A state away from everything special."""
+    q = rbd.random_configuration(model, jax.random.key(seed))
+    return rbd.State(q, jnp.asarray(np.random.default_rng(seed).normal(size=model.nv)))
+
+
+def energy(model, state):
+    return rbd.kinetic_energy(model, state.q, state.v) + rbd.potential_energy(model, state.q)
+
+
+def same(found, expected, tolerance=1e-12):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)

@@ -1,0 +1,100 @@
+"""Gradients of rollouts, and what they remember."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from simulated import compiled, moving, pendulum, same, tumbler
+
+import rbd_jax as rbd
+
+
+DT = 0.02
+
+
+def final_number(path):
+    """A number that depends on the end and the way."""
+    w = np.random.default_rng(5).uniform(0.5, 1.5, path.q.shape[1] + path.v.shape[1])
+    return jnp.concatenate([path.q[-1], path.v[-1]]) @ jnp.asarray(w) + jnp.sum(path.q**2) / len(path.q)
+
+
+@pytest.mark.parametrize("checkpoint", [True, False, 1, 3, 6, 100])
+def test_checkpoints_change_no_numbers(checkpoint):
+    """Value and gradient with any number of remembered states, whether or not it divides the steps."""
+    model, state = pendulum(), moving(pendulum())
+    controls = jnp.asarray(np.random.default_rng(1).normal(size=(14, model.nv)))
+
+    def value(controls, checkpoint, save_every):
+        return final_number(rbd.rollout(model, state, controls, dt=DT, checkpoint=checkpoint, save_every=save_every))
+
+    for save_every in (1, 2):
+        gradient = compiled(jax.value_and_grad(value), static_argnums=(1, 2))
+        same(gradient(controls, checkpoint, save_every), gradient(controls, None, save_every))
+
+
+@pytest.mark.parametrize("scheme", [rbd.SemiImplicitEuler(), rbd.RungeKutta4()])
+def test_gradients_are_finite_differences(scheme):
+    """By initial state, controls and every number of the model."""
+    model = tumbler()
+    controls = jnp.asarray(np.random.default_rng(1).normal(size=(5, model.nv)))
+    flat, unravel = ravel_pytree((model, moving(model), controls))
+
+    def value(flat):
+        model, state, controls = unravel(flat)
+        return final_number(rbd.rollout(model, state, controls, dt=DT, scheme=scheme))
+
+    gradient = np.asarray(compiled(jax.grad(value))(flat))
+    step = 1e-4 * np.eye(len(flat))
+    moved = np.array([-2.0, -1.0, 1.0, 2.0])[:, None, None] * step + np.asarray(flat)
+    values = np.asarray(compiled(jax.vmap(value))(jnp.asarray(moved.reshape(-1, len(flat))))).reshape(4, -1)
+    expected = np.array([1, -8, 8, -1]) @ values / (12 * 1e-4)
+    np.testing.assert_allclose(gradient, expected, atol=1e-8 * np.abs(expected).max())
+
+
+def remembered(checkpoint, steps, scheme=None):
+    """The bytes that reverse mode keeps of a rollout between its two passes, but for the inputs."""
+    model, state = pendulum(4), moving(pendulum(4))
+
+    def backward(state):
+        def value(state):
+            path = rbd.rollout(model, state, dt=DT, steps=steps, checkpoint=checkpoint, scheme=scheme)
+            return jnp.sum(path.final.q)
+
+        return jax.vjp(value, state)[1]
+
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(backward, state)))
+
+
+def test_a_step_is_remembered_by_its_state():
+    """By default a state for each step, however much a scheme computes within: about 8 numbers here."""
+    model = pendulum(4)
+    for scheme in (rbd.SemiImplicitEuler(), rbd.RungeKutta4()):
+        per_step = (remembered(None, 200, scheme) - remembered(None, 100, scheme)) / 100
+        assert 8 * (model.nq + model.nv) <= per_step <= 8 * (model.nq + model.nv + 3)
+
+
+def test_checkpoints_remember_the_root_of_the_steps():
+    """With `checkpoint=True` √T states, and with an integer k every k-th, but for the numbers of the steps."""
+    state = 8 * 8
+    root = [remembered(True, steps) - 8 * steps for steps in (100, 400, 1600)]
+    assert np.diff(root)[0] <= 10 * 1.5 * state and np.diff(root)[1] <= 20 * 1.5 * state
+    assert remembered(50, 400) < remembered(10, 400) < remembered(None, 400) / 3
+
+
+@pytest.mark.slow
+def test_compiled_memory_grows_as_the_root():
+    """The temporary memory of the compiled gradient: sixteen times the steps, about four times the memory."""
+    model, state = pendulum(4), moving(pendulum(4))
+
+    def memory(checkpoint, steps):
+        def value(state):
+            path = rbd.rollout(model, state, dt=DT, steps=steps, checkpoint=checkpoint)
+            return jnp.sum(path.final.q)
+
+        return jax.jit(jax.grad(value)).lower(state).compile().memory_analysis().temp_size_in_bytes
+
+    plain = [memory(None, steps) for steps in (1024, 16384)]
+    root = [memory(True, steps) for steps in (1024, 16384)]
+    print(plain, root)
+    assert plain[1] > 12 * plain[0] and root[1] < 8 * root[0] and root[1] < plain[1] / 4

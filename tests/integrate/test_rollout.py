@@ -1,0 +1,144 @@
+"""What a rollout is made of: its times, its controls, what acts in it, and which states it keeps."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from simulated import HINGE, ROD, compiled, energy, moving, pendulum, same, tumbler
+
+import rbd_jax as rbd
+
+
+DT = 0.01
+
+
+def simulated(model, controls=None, **options):
+    return compiled(lambda model, state: rbd.rollout(model, state, controls, dt=DT, **options))(model, moving(model))
+
+
+def some_controls(model, steps):
+    return jnp.asarray(np.random.default_rng(1).normal(size=(steps, model.nv)))
+
+
+def test_first_state_and_shapes():
+    model = tumbler()
+    path = simulated(model, some_controls(model, 4))
+    assert path.t.shape == (5,) and path.q.shape == (5, model.nq)
+    assert path.v.shape == (5, model.nv) and path.tau.shape == (4, model.nv)
+    same(path.t, DT * np.arange(5))
+    same(rbd.State(path.q[0], path.v[0]), moving(model), 0)
+    same(path.tau, some_controls(model, 4), 0)
+    same(path.final, rbd.State(path.q[4], path.v[4]), 0)
+
+
+def test_steps_are_those_of_the_scheme():
+    """Two steps by hand."""
+    model, state = tumbler(), moving(tumbler())
+    controls = some_controls(model, 2)
+    path = simulated(model, controls)
+    for tau in controls:
+        acting = tau + rbd.passive_force(model, state.q, state.v)
+        v = state.v + DT * rbd.forward_dynamics(model, state.q, state.v, acting)
+        state = rbd.State(rbd.integrate(model, state.q, DT * v), v)
+    same(path.final, state)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 6])
+def test_save_every_keeps_every_so_manieth_state(every):
+    model = pendulum()
+    full, thin = (simulated(model, some_controls(model, 6), save_every=n) for n in (1, every))
+    same(thin, rbd.Trajectory(full.t[::every], full.q[::every], full.v[::every], full.tau[::every]))
+
+
+@pytest.mark.parametrize("scheme", [rbd.SemiImplicitEuler(), rbd.RungeKutta4()])
+def test_policy_is_asked_at_the_start_of_each_step(scheme):
+    """A policy that returns the same as the array gives the same, of time and of state."""
+    model = pendulum()
+    table = some_controls(model, 6)
+    array = simulated(model, table, scheme=scheme)
+    policy = simulated(model, lambda t, state: table[jnp.round(t / DT).astype(int)], steps=6, scheme=scheme)
+    same(policy, array)
+    feedback = simulated(model, lambda t, state: -2 * state.v, steps=6, scheme=scheme)
+    same(feedback.tau, -2 * feedback.v[:-1], 0)
+    same(simulated(model, feedback.tau, scheme=scheme), feedback)
+
+
+def test_no_controls_are_zeros():
+    model = pendulum()
+    same(simulated(model, steps=5), simulated(model, jnp.zeros((5, model.nv))), 0)
+
+
+def test_forces_act_within_the_step():
+    """A force of the user's is asked wherever the scheme asks: damping given as one is the joints' own damping."""
+    damped, free = pendulum(damping=0.3), pendulum()
+    forces = (lambda model, q, v: -0.2 * v, lambda model, q, v: -0.1 * v)
+    scheme = rbd.RungeKutta4()
+    same(simulated(free, steps=5, forces=forces, scheme=scheme), simulated(damped, steps=5, scheme=scheme))
+
+
+def test_passive_forces_dissipate():
+    """Damping and friction take energy away at every step, and the pendulum comes to rest."""
+    model = pendulum(damping=0.4, friction=0.05)
+    path = simulated(model, steps=1000, scheme=rbd.RungeKutta4())
+    energies = jax.vmap(lambda q, v: energy(model, rbd.State(q, v)))(path.q, path.v)
+    assert np.all(np.diff(energies) < 1e-6) and energies[-1] < energies[0] - 1
+    assert np.abs(path.final.v).max() < 0.2
+
+
+def driven_arm():
+    """A rod on a hinge that is moved by itself, by the sine of time."""
+    builder = rbd.ModelBuilder(name="driven arm")
+    builder.add_body("mover", "world", rbd.joints.Driven(rbd.joints.Prismatic((1.0, 0.0, 0.0)), jnp.sin))
+    builder.add_body("rod", "mover", HINGE, inertia=ROD)
+    return builder.build()
+
+
+def test_time_moves_the_driven_joints():
+    """Two rollouts, the second from where and when the first ended, are one."""
+    model, scheme = driven_arm(), rbd.RungeKutta4()
+    whole = simulated(model, steps=6, scheme=scheme, t0=0.3)
+    first = simulated(model, steps=3, scheme=scheme, t0=0.3)
+    then = rbd.rollout(model, first.final, dt=DT, steps=3, scheme=scheme, t0=0.3 + 3 * DT)
+    same(whole.t, 0.3 + DT * np.arange(7))
+    same(then.final, whole.final)
+    late = rbd.rollout(model, first.final, dt=DT, steps=3, scheme=scheme)
+    assert np.abs(late.final.v - whole.final.v).max() > 1e-4
+
+
+@pytest.mark.parametrize("within_jit", [True, False])
+def test_progress_is_shown_and_changes_nothing(within_jit, capfd):
+    model, state = pendulum(1), moving(pendulum(1))
+
+    def run(state):
+        return rbd.rollout(model, state, dt=DT, steps=120, save_every=2, progress=True)
+
+    path = (jax.jit(run) if within_jit else run)(state)
+    jax.block_until_ready(path)
+    jax.effects_barrier()
+    shown = capfd.readouterr().out
+    assert "simulating" in shown and "120/120" in shown
+    same(path, rbd.rollout(model, state, dt=DT, steps=120, save_every=2), 0)
+
+
+def test_batches_of_states_and_of_models():
+    """`vmap` over states and over models, each rollout as it is alone."""
+    model = pendulum()
+    models = jax.vmap(lambda g: eqx.tree_at(lambda m: m.gravity, model, g * model.gravity))(jnp.array([0.5, 1.0, 1.5]))
+    state = jax.tree.map(lambda *x: jnp.stack(x), *(moving(model, seed) for seed in range(3)))
+
+    def run(model, state):
+        return rbd.rollout(model, state, some_controls(model, 4), dt=DT)
+
+    together = compiled(jax.vmap(run))(models, state)
+    alone = compiled(run)
+    for i in range(3):
+        one = alone(*jax.tree.map(lambda x: x[i], (models, state)))
+        same(jax.tree.map(lambda x: x[i], together), one)
+
+
+def test_single_precision_stays_single():
+    model = rbd.astype(pendulum(), jnp.float32)
+    state = jax.tree.map(lambda x: x.astype(jnp.float32), moving(model))
+    path = rbd.rollout(model, state, np.zeros((3, 2), np.float32), dt=DT)
+    assert {leaf.dtype for leaf in jax.tree.leaves(path)} == {jnp.dtype("float32")}

@@ -1,0 +1,89 @@
+"""What a rollout refuses: by name, with what would be right, before JAX sees it."""
+
+import re
+import traceback
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import pytest
+from simulated import moving, pendulum
+
+import rbd_jax as rbd
+
+
+MODEL = pendulum()
+STATE = moving(MODEL)
+ZEROS = jnp.zeros((4, 2))
+
+
+def rollout(state=STATE, controls=ZEROS, **options):
+    return rbd.rollout(MODEL, state, controls, **({"dt": 0.01} | options))
+
+
+def state(nq, nv):
+    return rbd.State(jnp.zeros(nq), jnp.zeros(nv))
+
+
+REFUSED = {
+    "controls of another width": (lambda: rollout(controls=jnp.zeros((4, 3))), "controls has shape (4, 3)", "nv = 2"),
+    "controls of one step": (lambda: rollout(controls=jnp.zeros(2)), "controls has shape (2,)", "(steps, nv)"),
+    "controls of no steps": (lambda: rollout(controls=jnp.zeros((0, 2))), "controls has shape (0, 2)", "(steps, nv)"),
+    "a batch of controls": (lambda: rollout(controls=jnp.zeros((3, 4, 2))), "controls has shape (3, 4, 2)", "nv = 2"),
+    "fewer controls than steps": (lambda: rollout(steps=5), "controls has shape (4, 2)", "(5, nv)"),
+    "no number of steps": (lambda: rollout(controls=None), "steps is missing", "controls is not an array"),
+    "no number for a policy": (lambda: rollout(controls=lambda t, s: s.v), "steps is missing", "not an array"),
+    "no steps": (lambda: rollout(controls=None, steps=0), "steps is 0", "positive integer"),
+    "negative steps": (lambda: rollout(controls=None, steps=-3), "steps is -3", "positive integer"),
+    "half a step": (lambda: rollout(controls=None, steps=2.5), "steps is 2.5", "positive integer"),
+    "save_every not dividing": (lambda: rollout(save_every=3), "save_every is 3", "divide the number of steps, 4"),
+    "save_every of zero": (lambda: rollout(save_every=0), "save_every is 0", "divide"),
+    "checkpoint of zero": (lambda: rollout(checkpoint=0), "checkpoint is 0", "positive number"),
+    "negative checkpoint": (lambda: rollout(checkpoint=-2), "checkpoint is -2", "positive number"),
+    "checkpoint by name": (lambda: rollout(checkpoint="auto"), "checkpoint is 'auto'", "None, True or"),
+    "q of another length": (lambda: rollout(state(3, 2)), "q has shape (3,)", "nq = 2"),
+    "v of another length": (lambda: rollout(state(2, 1)), "v has shape (1,)", "nv = 2"),
+    "a batch of states": (
+        lambda: rollout(jax.tree.map(lambda x: jnp.stack([x] * 3), STATE)),
+        "q has shape (3, 2)",
+        "vmap",
+    ),
+    "a policy's answer": (
+        lambda: rollout(controls=lambda t, s: jnp.zeros(3), steps=4),
+        "controls has shape (3,)",
+        "nv = 2",
+    ),
+    "a policy's silence": (lambda: rollout(controls=lambda t, s: None, steps=4), "controls is None", "nv = 2"),
+    "a force's answer": (
+        lambda: rollout(forces=(lambda m, q, v: jnp.zeros(3),)),
+        "forces[0] has shape (3,)",
+        "nv = 2",
+    ),
+    "dt for each step": (lambda: rollout(dt=jnp.full(4, 0.1)), "dt has shape (4,)", "one number"),
+    "t0 for each step": (lambda: rollout(t0=jnp.zeros(4)), "t0 has shape (4,)", "one number"),
+}
+
+
+@pytest.fixture(autouse=True)
+def without_type_checks():
+    """As users have it: the import hook of the tests would speak first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    call, found, expected = REFUSED[case]
+    with pytest.raises(ValueError, match=f"^rollout: .*{re.escape(found)}") as caught:
+        call()
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if "'s " not in case])
+def test_refused_before_jax_sees_it(case):
+    with pytest.raises(ValueError) as caught:
+        REFUSED[case][0]()
+    inside = [frame.filename for frame in traceback.extract_tb(caught.tb) if "jax" in Path(frame.filename).parts]
+    assert not inside

@@ -1,0 +1,151 @@
+"""States between our conventions and MuJoCo's: round trips, meaning, duality, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import rbd_jax as rbd
+from rbd_jax.interop import MujocoMap
+from rbd_jax.model.mjcf import load_mjcf
+
+
+mujoco = pytest.importorskip("mujoco")
+
+XML = """
+<mujoco><option gravity="1 2 -9"><flag contact="disable"/></option><worldbody>
+  <body name="trunk" pos="1 2 3"><freejoint name="root"/><geom type="box" size=".1 .2 .3" pos=".1 0 .2"/>
+    <body name="head" pos="0 0 .5"><joint name="neck" type="ball"/><geom type="capsule" size=".05 .1" pos="0 .1 .2"/></body>
+    <body name="arm" pos=".3 0 0"><joint name="elbow" axis="0 1 1"/><geom type="capsule" size=".05 .2" pos=".1 0 0"/>
+      <body name="rod" pos=".3 0 0"><joint name="reach" type="slide" axis="1 0 1"/><geom size=".1"/></body></body>
+  </body>
+  <body name="other" pos="-1 0 0"><joint name="float" type="free"/><geom type="ellipsoid" size=".1 .2 .3"/></body>
+</worldbody></mujoco>
+"""
+
+
+@pytest.fixture(scope="module")
+def both():
+    """Our model (with its trees the other way round), MuJoCo's, and the map."""
+    loaded = load_mjcf(XML)
+    builder = rbd.ModelBuilder.from_model(loaded)
+    builder.bodies = [b for b in builder.bodies if b.name == "other"] + [b for b in builder.bodies if b.name != "other"]
+    model = builder.build()
+    mj_model = mujoco.MjModel.from_xml_string(XML)
+    return model, mj_model, MujocoMap(model, mj_model)
+
+
+@pytest.fixture
+def state(both, key):
+    keys = jax.random.split(key, 4)
+    return rbd.random_configuration(both[0], keys[0]), *(jax.random.normal(k, (both[0].nv,)) for k in keys[1:])
+
+
+def test_round_trips(both, state):
+    there = both[2]
+    q, v, a, tau = state
+    np.testing.assert_array_equal(there.configuration_from(there.configuration(q)), q)
+    np.testing.assert_allclose(there.velocity_from(q, there.velocity(q, v)), v, atol=1e-14)
+    np.testing.assert_allclose(there.acceleration_from(q, v, there.acceleration(q, v, a)), a, atol=1e-14)
+    np.testing.assert_allclose(there.force_from(q, there.force(q, tau)), tau, atol=1e-14)
+
+
+def test_power_is_the_same(both, state):
+    there = both[2]
+    q, v, _, tau = state
+    np.testing.assert_allclose(there.force(q, tau) @ there.velocity(q, v), tau @ v)
+    np.testing.assert_allclose(there.velocity_matrix(q) @ v, there.velocity(q, v), atol=1e-14)
+    np.testing.assert_allclose(there.velocity_matrix(q).T @ there.force(q, tau), tau, atol=1e-14)
+
+
+def test_velocities_are_mujocos(both, state):
+    """A small step of MuJoCo's own along `qvel` is ours along v, to first order."""
+    model, mj_model, there = both
+    q, v, _, _ = state
+
+    def step(h):
+        moved = np.array(there.configuration(q))
+        mujoco.mj_integratePos(mj_model, moved, np.asarray(there.velocity(q, v)), h)
+        return rbd.difference(model, q, there.configuration_from(moved))
+
+    np.testing.assert_allclose((step(1e-5) - step(-1e-5)) / 2e-5, v, atol=1e-8)
+
+
+def test_accelerations_are_rates_of_velocities(both, state):
+    model, _, there = both
+    q, v, a, _ = state
+
+    def velocity(t):
+        return there.velocity(rbd.integrate(model, q, t * v), v + t * a)
+
+    rate = jax.jvp(velocity, (jnp.zeros(()),), (jnp.ones(()),))[1]
+    np.testing.assert_allclose(there.acceleration(q, v, a), rate, atol=1e-12)
+
+
+def test_dynamics_are_mujocos(both, state):
+    model, mj_model, there = both
+    q, v, _, tau = state
+    data = mujoco.MjData(mj_model)
+    data.qpos[:], data.qvel[:] = there.configuration(q), there.velocity(q, v)
+    data.qfrc_applied[:] = there.force(q, tau)
+    mujoco.mj_forward(mj_model, data)
+    placed = rbd.forward_kinematics(model, q)
+    order = [model.body_index(mj_model.body(i).name) for i in range(1, mj_model.nbody)]
+    np.testing.assert_allclose(placed.position[np.array(order)], data.xpos[1:], atol=1e-12)
+    accelerations = rbd.forward_dynamics(model, q, v, tau)
+    np.testing.assert_allclose(accelerations, there.acceleration_from(q, v, data.qacc), rtol=1e-9)
+
+
+def test_jit_vmap_grad(both, state):
+    there = both[2]
+    q, v, a, _ = state
+    np.testing.assert_allclose(jax.jit(there.acceleration)(q, v, a), there.acceleration(q, v, a), atol=1e-14)
+    batch = jax.vmap(there.velocity)(jnp.stack([q, q]), jnp.stack([v, 2 * v]))
+    np.testing.assert_allclose(batch[1], there.velocity(q, 2 * v), atol=1e-14)
+    check_grads(there.acceleration, (q, v, a), 1, rtol=1e-6)
+    check_grads(there.force_from, (q, a), 1, rtol=1e-6)
+
+
+def test_a_robot_from_urdf(key):
+    """A floating URDF and the MJCF of the same mechanism, joints in another order."""
+    body = '<inertial><mass value="2"/><inertia ixx="1" iyy="2" izz="2.5" ixy="0" ixz="0" iyz="0"/></inertial>'
+    urdf = f"""<robot name="r"><link name="a">{body}</link><link name="b">{body}</link><link name="c">{body}</link>
+      <joint name="j" type="continuous"><parent link="a"/><child link="b"/><axis xyz="0 0 1"/></joint>
+      <joint name="k" type="continuous"><parent link="a"/><child link="c"/><axis xyz="0 1 0"/></joint></robot>"""
+    inertial = '<inertial mass="2" pos="0 0 0" diaginertia="1 2 2.5"/>'
+    xml = f"""<mujoco><worldbody><body name="a">{inertial}<freejoint name="base"/>
+      <body name="c">{inertial}<joint name="k" axis="0 1 0"/></body>
+      <body name="b">{inertial}<joint name="j" axis="0 0 1"/></body></body></worldbody></mujoco>"""
+    model, mj_model = rbd.load_urdf(urdf, floating_base=True), mujoco.MjModel.from_xml_string(xml)
+    there = MujocoMap(model, mj_model, names={"root_joint": "base"})
+    q = rbd.random_configuration(model, key)
+    v = jax.random.normal(key, (model.nv,))
+    data = mujoco.MjData(mj_model)
+    data.qpos[:], data.qvel[:] = there.configuration(q), there.velocity(q, v)
+    mujoco.mj_forward(mj_model, data)
+    accelerations = rbd.forward_dynamics(model, q, v, jnp.zeros(model.nv))
+    np.testing.assert_allclose(accelerations, there.acceleration_from(q, v, data.qacc), rtol=1e-9, atol=1e-9)
+
+
+def test_refusals(both):
+    model, mj_model, there = both
+    with pytest.raises(rbd.ModelError, match="'neck' is a Spherical here, but in MuJoCo what we call Revolute"):
+        hinge = XML.replace('type="ball"', "").replace('<joint name="elbow" axis="0 1 1"/>', '<joint name="elbow" type="ball"/>')
+        MujocoMap(model, mujoco.MjModel.from_xml_string(hinge))
+    with pytest.raises(rbd.ModelError, match="nv = 17, the MuJoCo model 14"):
+        MujocoMap(model, mujoco.MjModel.from_xml_string(XML.replace('<joint name="neck" type="ball"/>', "")))
+    with pytest.raises(rbd.ModelError, match="'float' is no joint of the MuJoCo model; did you mean 'floater'"):
+        MujocoMap(model, mujoco.MjModel.from_xml_string(XML.replace('"float"', '"floater"')))
+    builder = rbd.ModelBuilder()
+    for name in ("root", "float"):
+        placement = rbd.Transform.from_position([1.0, 0.0, 0.0])
+        builder.add_body(name, joint=rbd.joints.Free(), placement=placement, inertia=rbd.Inertia.sphere(1.0, 1.0))
+    only_free = XML.replace('<joint name="neck" type="ball"/>', "").replace('<joint name="elbow" axis="0 1 1"/>', "")
+    only_free = only_free.replace('<joint name="reach" type="slide" axis="1 0 1"/>', "")
+    with pytest.raises(rbd.ModelError, match="placement"):
+        MujocoMap(builder.build(), mujoco.MjModel.from_xml_string(only_free))
+    with pytest.raises(ValueError, match="length"):
+        there.velocity(jnp.zeros(3), jnp.zeros(model.nv))
+    with pytest.raises(ValueError, match="length"):
+        there.velocity(jnp.zeros(model.nq), jnp.zeros(3))

@@ -1,0 +1,171 @@
+"""States between our conventions and Pinocchio's: round trips, meaning, duality, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import rbd_jax as rbd
+from rbd_jax.interop.pinocchio import PinocchioMap, spatial_matrix, spatial_vector
+
+
+pin = pytest.importorskip("pinocchio")
+
+INERTIA = '<inertial><mass value="1"/><inertia ixx="1" iyy="2" izz="2.5" ixy=".1" ixz="0" iyz=".2"/></inertial>'
+LINKS = "abcdefg"
+#: Joints of all the types of URDF, in an order that is not Pinocchio's (which sorts siblings by name).
+JOINTS = [
+    ("slide", "prismatic", "a", "b", '<axis xyz="0 .6 .8"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'),
+    ("spin", "continuous", "a", "c", '<axis xyz="0 -.6 .8"/>'),
+    ("plane", "planar", "b", "d", '<axis xyz="0 0 1"/>'),
+    ("hinge", "revolute", "a", "e", '<axis xyz="0 0 -1"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'),
+    ("cup", "floating", "e", "f", ""),
+    ("axle", "continuous", "f", "g", '<axis xyz="1 0 0"/>'),
+]
+URDF = (
+    '<robot name="all">'
+    + "".join(f'<link name="{name}">{INERTIA}</link>' for name in LINKS)
+    + "".join(
+        f'<joint name="{name}" type="{kind}"><origin xyz=".1 -.2 .3" rpy=".3 .2 .1"/>'
+        f'<parent link="{parent}"/><child link="{child}"/>{rest}</joint>'
+        for name, kind, parent, child, rest in JOINTS
+    )
+    + "</robot>"
+)
+
+
+@pytest.fixture(scope="module")
+def both():
+    """Our model, Pinocchio's, and the map."""
+    model = rbd.load_urdf(URDF, floating_base=True)
+    pin_model = pin.buildModelFromXML(URDF, pin.JointModelFreeFlyer())
+    return model, pin_model, PinocchioMap(model, pin_model)
+
+
+@pytest.fixture
+def state(both, key):
+    keys = jax.random.split(key, 3)
+    return rbd.random_configuration(both[0], keys[0]), *(jax.random.normal(k, (both[0].nv,)) for k in keys[1:])
+
+
+def test_round_trips(both, state):
+    _, pin_model, there = both
+    q, v, _ = state
+    assert there.configuration(q).shape == (pin_model.nq,)
+    np.testing.assert_allclose(there.configuration_from(there.configuration(q)), q, atol=1e-15)
+    for to, back in (
+        (there.velocity, there.velocity_from),
+        (there.acceleration, there.acceleration_from),
+        (there.force, there.force_from),
+    ):
+        np.testing.assert_array_equal(back(to(v)), v)
+        np.testing.assert_array_equal(to(back(v)), v)
+
+
+def test_matrices(both, state, key):
+    there = both[2]
+    _, v, tau = state
+    m = jax.random.normal(key, (len(v), len(v)))
+    np.testing.assert_allclose(there.matrix(m) @ there.velocity(v), there.force(m @ v), atol=1e-14)
+    np.testing.assert_array_equal(there.matrix_from(there.matrix(m)), m)
+    jacobian = m[:6]
+    np.testing.assert_allclose(there.jacobian(jacobian) @ there.velocity(v), spatial_vector(jacobian @ v), atol=1e-14)
+    np.testing.assert_array_equal(there.jacobian_from(there.jacobian(jacobian)), jacobian)
+    np.testing.assert_allclose(spatial_matrix(m[:6, :6]) @ spatial_vector(v[:6]), spatial_vector(m[:6, :6] @ v[:6]))
+
+
+def test_spatial_vectors_and_matrices_are_pinocchios():
+    inertia = rbd.Inertia.from_mass_com(2.0, [0.1, 0.2, 0.3], np.diag([1.0, 2.0, 2.5]))
+    theirs = pin.Inertia(2.0, np.array([0.1, 0.2, 0.3]), np.diag([1.0, 2.0, 2.5]))
+    np.testing.assert_allclose(spatial_matrix(inertia.matrix), theirs.matrix(), atol=1e-15)
+    frame = rbd.Transform.from_xyz_rpy([1.0, 2.0, 3.0], [0.1, 0.2, 0.3])
+    placement = pin.SE3(np.asarray(frame.rotation), np.asarray(frame.position))
+    np.testing.assert_allclose(spatial_matrix(frame.motion_matrix), placement.action, atol=1e-15)
+    np.testing.assert_allclose(spatial_matrix(frame.force_matrix), placement.dualAction, atol=1e-15)
+    np.testing.assert_array_equal(spatial_vector(spatial_vector(np.arange(12.0).reshape(2, 6))), np.arange(12.0).reshape(2, 6))
+
+
+def test_the_same_state(both, state):
+    """Placements, velocities and dynamics agree, and power is the same."""
+    model, pin_model, there = both
+    q, v, tau = state
+    data = pin_model.createData()
+    q_pin, v_pin, tau_pin = (np.asarray(x) for x in (there.configuration(q), there.velocity(v), there.force(tau)))
+    np.testing.assert_allclose(tau_pin @ v_pin, tau @ v)
+    pin.forwardKinematics(pin_model, data, q_pin, v_pin)
+    pin.updateFramePlacements(pin_model, data)
+    frames = [pin_model.getFrameId(name, pin.FrameType.BODY) for name in model.body_names]
+    placed = rbd.forward_kinematics(model, q)
+    np.testing.assert_allclose(placed.matrix, [data.oMf[f].homogeneous for f in frames], atol=1e-13)
+    velocities = [pin.getFrameVelocity(pin_model, data, f, pin.WORLD).vector for f in frames]
+    np.testing.assert_allclose(spatial_vector(rbd.body_velocities(model, q, v)), velocities, atol=1e-12)
+    accelerations = there.acceleration_from(pin.aba(pin_model, data, q_pin, v_pin, tau_pin))
+    np.testing.assert_allclose(rbd.forward_dynamics(model, q, v, tau), accelerations, rtol=1e-10)
+
+
+def test_the_same_manifold(both, state):
+    """The velocities mean the same on the manifold: `⊕` is Pinocchio's."""
+    model, pin_model, there = both
+    q, v, _ = state
+    moved = pin.integrate(pin_model, np.asarray(there.configuration(q)), np.asarray(there.velocity(v)))
+    again = there.configuration(rbd.integrate(model, q, v))
+    np.testing.assert_allclose(rbd.difference(model, there.configuration_from(again), there.configuration_from(moved)), 0, atol=1e-12)
+
+
+def test_quaternions_of_any_length(both, state):
+    model, pin_model, there = both
+    q = state[0].at[3:7].mul(3.0)
+    np.testing.assert_allclose(there.configuration(q), there.configuration(state[0]), atol=1e-15)
+    assert pin.isNormalized(pin_model, np.asarray(there.configuration(q)), 1e-12)
+
+
+def test_jit_vmap_grad(both, state):
+    there = both[2]
+    q = state[0]
+    np.testing.assert_array_equal(jax.jit(there.configuration)(q), there.configuration(q))
+    batch = jnp.stack([q, 2 * q])
+    np.testing.assert_allclose(jax.vmap(there.configuration)(batch)[1], there.configuration(2 * q), atol=1e-15)
+    check_grads(there.configuration, (q,), 1, rtol=1e-6)
+    check_grads(there.configuration_from, (there.configuration(q),), 1, rtol=1e-6)
+
+
+def test_coupled_joints():
+    urdf = URDF.replace('<axis xyz="1 0 0"/>', '<axis xyz="1 0 0"/><mimic joint="hinge" multiplier="-2" offset=".5"/>')
+    model = rbd.load_urdf(urdf)
+    pin_model = pin.buildModelFromXML(urdf, mimic=True)
+    there = PinocchioMap(model, pin_model)
+    q = rbd.random_configuration(model, jax.random.key(0))
+    data = pin_model.createData()
+    pin.framesForwardKinematics(pin_model, data, np.asarray(there.configuration(q)))
+    theirs = data.oMf[pin_model.getFrameId("g", pin.FrameType.BODY)].homogeneous
+    np.testing.assert_allclose(rbd.forward_kinematics(model, q).matrix[model.body_index("g")], theirs, atol=1e-13)
+
+
+def test_names():
+    model = rbd.load_urdf(URDF)
+    pin_model = pin.buildModelFromXML(URDF.replace('"hinge"', '"elbow"'))
+    with pytest.raises(rbd.ModelError, match="'hinge'.*no joint of the Pinocchio model.*'elbow'"):
+        PinocchioMap(model, pin_model)
+    there = PinocchioMap(model, pin_model, names={"hinge": "elbow"})
+    elbow = pin_model.joints[pin_model.getJointId("elbow")]
+    q = rbd.neutral(model).at[model.q_slice("hinge")].set(0.5)
+    assert there.configuration(q)[elbow.idx_q] == 0.5
+
+
+def test_refusals(both, state):
+    model, pin_model, there = both
+    with pytest.raises(rbd.ModelError, match="floating base"):
+        PinocchioMap(rbd.load_urdf(URDF), pin_model)
+    with pytest.raises(rbd.ModelError, match="'slide' is a Revolute here, but in Pinocchio JointModelPrismatic"):
+        swapped = URDF.replace('name="slide" type="prismatic"', 'name="slide" type="revolute"')
+        PinocchioMap(rbd.load_urdf(swapped, floating_base=True), pin_model)
+    with pytest.raises(rbd.ModelError, match="normal"):
+        turned = URDF.replace('<axis xyz="0 0 1"/>', '<axis xyz="0 1 0"/>')
+        PinocchioMap(rbd.load_urdf(turned, floating_base=True), pin_model)
+    with pytest.raises(rbd.UnknownNameError, match="nobody"):
+        PinocchioMap(model, pin_model, names={"nobody": "slide"})
+    with pytest.raises(ValueError, match="length"):
+        there.configuration(jnp.zeros(3))
+    with pytest.raises(ValueError, match="length"):
+        there.velocity(jnp.stack([state[1], state[1]]))
