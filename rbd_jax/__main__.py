@@ -365,7 +365,7 @@ class _Run:
         import jax.numpy as jnp
         import numpy as np
 
-        def keep(steps, *arrays):
+        def keep(steps: int, *arrays):
             with np.errstate(over="ignore"):  # of samples that diverge
                 return steps, *(np.asarray(array, np.float32) for array in arrays)
 

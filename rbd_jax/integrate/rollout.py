@@ -84,7 +84,7 @@ def rollout(
     v = check_length("rollout", model, "v", state.v, "nv")
     dtype = jnp.result_type(q, v)
     state = State(q.astype(dtype), v.astype(dtype))
-    dt, t0 = jnp.asarray(dt, dtype), jnp.asarray(t0, dtype)
+    dt, t0 = _number("dt", dt, dtype), _number("t0", t0, dtype)
     control, inputs = _control(model, controls, dtype)
     saves = steps // save_every
 
@@ -96,8 +96,9 @@ def rollout(
         def acceleration(time, state):
             now = at_time(model, time)
             acting = tau + passive_force(now, state.q, state.v)
-            for force in forces:
-                acting = acting + force(now, state.q, state.v)
+            for index, force in enumerate(forces):
+                own = force(now, state.q, state.v)
+                acting = acting + check_length("rollout", model, f"the result of forces[{index}]", own, "nv")
             return forward_dynamics(now, state.q, state.v, acting)
 
         return scheme.step(model, acceleration, time, state, dt), tau
@@ -157,6 +158,13 @@ def _segment(checkpoint: bool | int | None, saves: int) -> int | None:
     raise ValueError(f"rollout: checkpoint is {checkpoint!r}; it is None, True or a positive number of saved states")
 
 
+def _number(name: str, value, dtype):
+    number = jnp.asarray(value, dtype)
+    if number.shape != ():
+        raise ValueError(f"rollout: {name} has shape {number.shape}; it is one number, the same for all steps")
+    return number
+
+
 def _count_steps(model: Model, controls: Controls, steps: int | None) -> int:
     if steps is not None and (not isinstance(steps, int) or steps < 1):
         raise ValueError(f"rollout: steps is {steps!r}; it is a positive integer")
@@ -178,7 +186,7 @@ def _control(model: Model, controls: Controls, dtype):
     if callable(controls):
 
         def ask(time, state, given):
-            tau = check_length("rollout", model, "tau", controls(time, state), "nv")
+            tau = check_length("rollout", model, "the result of controls", controls(time, state), "nv")
             return tau.astype(dtype)
 
         return ask, ()

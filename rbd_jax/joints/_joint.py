@@ -9,7 +9,7 @@ family needs `nv` and `transform` alone; it overrides the rest where a formula i
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
 import jax
@@ -30,15 +30,20 @@ class Joint(eqx.Module):
     #: Whether the joint moves by itself as time passes (see `Driven`).
     rheonomic: ClassVar[bool] = False
 
-    @property
-    @abc.abstractmethod
-    def nv(self) -> int:
-        """The number of freedoms."""
+    if TYPE_CHECKING:  # a family may give plain numbers, which is no error
+        nv: ClassVar[int]
+        nq: ClassVar[int]
+    else:
 
-    @property
-    def nq(self) -> int:
-        """The length of the configuration; more than `nv` where the manifold has no global chart."""
-        return self.nv
+        @property
+        @abc.abstractmethod
+        def nv(self) -> int:
+            """The number of freedoms."""
+
+        @property
+        def nq(self) -> int:
+            """The length of the configuration; more than `nv` where the manifold has no global chart."""
+            return self.nv
 
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
@@ -139,6 +144,6 @@ def parameter(value, shape: tuple[int, ...], joint: str, name: str, dtype=None) 
     value = jnp.asarray(value, dtype)
     if value.shape != shape:
         raise ValueError(f"{joint}: {name} has shape {value.shape}; expected {shape}")
-    if not isinstance(value, jax.core.Tracer) and not jnp.all(jnp.isfinite(value)):
+    if is_known(value) and not jnp.all(jnp.isfinite(value)):
         raise ValueError(f"{joint}: {name} {value.tolist()} is not finite")
     return value

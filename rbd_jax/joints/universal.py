@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross
+from .._array import cross, is_known
 from ..spatial import Transform
 from ._joint import Joint, unit_axis
 from ._turns import turns, turns_rate
@@ -25,7 +25,7 @@ class Universal(Joint):
         self.axis1 = unit_axis(axis1, "Universal")
         self.axis2 = unit_axis(axis2, "Universal")
         sine = jnp.max(jnp.abs(cross(self.axis1, self.axis2)))
-        if not isinstance(sine, jax.core.Tracer) and sine < 1e-6:
+        if is_known(sine) and sine < 1e-6:
             raise ValueError(
                 f"Universal: axis1 {self.axis1.tolist()} and axis2 {self.axis2.tolist()} are parallel; "
                 "give two directions, or use Revolute for one"

@@ -1,4 +1,4 @@
-"""What the bundled robots are put together from: rods and places, worked out in NumPy, since there are many of them."""
+"""What the bundled robots are put together from, worked out in NumPy: JAX takes long for a few numbers."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,23 @@ def rod(mass, start, end, radius) -> Inertia:
     length = np.linalg.norm(end - start)
     along = np.outer(end - start, end - start) / length**2
     across = mass * (radius**2 / 4 + length**2 / 12)
-    return Inertia.from_mass_com(
-        mass, (start + end) / 2, across * (np.eye(3) - along) + mass * radius**2 / 2 * along
-    )
+    return _solid(mass, (start + end) / 2, across * (np.eye(3) - along) + mass * radius**2 / 2 * along)
+
+
+def box(mass, sides, com=(0.0, 0.0, 0.0)) -> Inertia:
+    """A uniform cuboid about its centre, as `Inertia.box`."""
+    square = np.array(sides, float) ** 2
+    return _solid(mass, com, mass / 12 * np.diag(square.sum() - square))
+
+
+def ball(mass, radius, com=(0.0, 0.0, 0.0)) -> Inertia:
+    """A uniform ball about its centre, as `Inertia.sphere`."""
+    return _solid(mass, com, 0.4 * mass * radius**2 * np.eye(3))
+
+
+def _solid(mass, com, central) -> Inertia:
+    """As `Inertia.from_mass_com`, without a compilation."""
+    com = np.array(com, float)
+    about_origin = central + mass * (com @ com * np.eye(3) - np.outer(com, com))
+    triangle = about_origin[np.tril_indices(3)]
+    return Inertia(*(jnp.asarray(np.asarray(x, float)) for x in (mass, mass * com, triangle)))

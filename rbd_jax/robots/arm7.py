@@ -5,8 +5,7 @@ from typing import Any
 
 from ..joints import Revolute
 from ..model import Model, ModelBuilder
-from ..spatial import Inertia
-from ._links import at, rod
+from ._links import at, box, rod
 
 
 #: How far shoulder, elbow and wrist are bent at q = 0: the arm reaches forward, and the hand points down.
@@ -69,7 +68,7 @@ def arm7() -> Model:
         -2.0 - wrist, 2.0 - wrist, **light,
     )  # fmt: skip
     link(7, "link6", turn, at(0, 0, 0.09), rod(0.5, (0, 0, 0), (0, 0, 0.04), 0.04), -2.9, 2.9, **light)
-    palm = Inertia.box(0.7, (0.04, 0.18, 0.07), (0, 0, 0.04))
+    palm = box(0.7, (0.04, 0.18, 0.07), (0, 0, 0.04))
     builder.add_body("hand", "link7", placement=at(0, 0, 0.04), inertia=palm)
     builder.add_body("tool", "hand", placement=at(0, 0, 0.1))
     return builder.build(strict=True)

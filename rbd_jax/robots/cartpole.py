@@ -2,8 +2,7 @@
 
 from ..joints import Prismatic, Revolute
 from ..model import Model, ModelBuilder
-from ..spatial import Inertia
-from ._links import rod
+from ._links import box, rod
 
 
 def cartpole() -> Model:
@@ -15,7 +14,7 @@ def cartpole() -> Model:
     builder.add_body(
         "cart",
         joint=Prismatic((1, 0, 0)),
-        inertia=Inertia.box(1.0, (0.3, 0.2, 0.1)),
+        inertia=box(1.0, (0.3, 0.2, 0.1)),
         joint_name="slide",
         lower=-2.0,
         upper=2.0,

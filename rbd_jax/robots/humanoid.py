@@ -4,8 +4,7 @@ from typing import Any
 
 from ..joints import Free, Revolute, Spherical, Universal
 from ..model import Model, ModelBuilder
-from ..spatial import Inertia
-from ._links import at, rod
+from ._links import at, ball, box, rod
 
 
 #: How far the thighs lean forward and the elbows are bent at q = 0.
@@ -22,17 +21,17 @@ def humanoid() -> Model:
     hinges. At q = 0 it stands, knees and elbows a little bent, the pelvis in the world's origin.
     """
     builder = ModelBuilder(name="humanoid")
-    builder.add_body("pelvis", joint=Free(), inertia=Inertia.box(9.0, (0.16, 0.3, 0.16), (0, 0, 0.02)))
+    builder.add_body("pelvis", joint=Free(), inertia=box(9.0, (0.16, 0.3, 0.16), (0, 0, 0.02)))
     strong: dict[str, Any] = {"damping": 1.0, "armature": 0.03, "velocity_limit": 15.0, "effort_limit": 200.0}
     light: dict[str, Any] = {"damping": 0.2, "armature": 0.01, "velocity_limit": 15.0, "effort_limit": 50.0}
     knee, both_ways = Revolute((0, 1, 0)), Universal((0, 1, 0), (1, 0, 0))
 
     builder.add_body(
-        "torso", "pelvis", Spherical(), at(0, 0, 0.1), Inertia.box(19.0, (0.2, 0.34, 0.42), (0, 0, 0.22)),
+        "torso", "pelvis", Spherical(), at(0, 0, 0.1), box(19.0, (0.2, 0.34, 0.42), (0, 0, 0.22)),
         joint_name="waist", **strong,
     )  # fmt: skip
     builder.add_body(
-        "head", "torso", both_ways, at(0, 0, 0.47), Inertia.sphere(4.5, 0.1, (0.02, 0, 0.15)),
+        "head", "torso", both_ways, at(0, 0, 0.47), ball(4.5, 0.1, (0.02, 0, 0.15)),
         joint_name="neck", lower=(-0.8, -0.6), upper=(0.8, 0.6), **light,
     )  # fmt: skip
     for side, y in (("left", 1.0), ("right", -1.0)):
@@ -47,7 +46,7 @@ def humanoid() -> Model:
         )  # fmt: skip
         builder.add_body(
             f"{side}_hand", f"{side}_forearm", both_ways, at(0, 0, -FOREARM),
-            Inertia.box(0.5, (0.08, 0.03, 0.16), (0, 0, -0.08)),
+            box(0.5, (0.08, 0.03, 0.16), (0, 0, -0.08)),
             joint_name=f"{side}_wrist", lower=(-1.2, -0.5), upper=(1.2, 0.5), damping=0.05, armature=0.005,
             velocity_limit=15.0, effort_limit=10.0,
         )  # fmt: skip
@@ -63,7 +62,7 @@ def humanoid() -> Model:
         )  # fmt: skip
         builder.add_body(
             f"{side}_foot", f"{side}_shank", both_ways, at(0, 0, -SHANK, pitch=-LEAN),
-            Inertia.box(0.9, (0.24, 0.09, 0.06), (0.05, 0, -0.04)),
+            box(0.9, (0.24, 0.09, 0.06), (0.05, 0, -0.04)),
             joint_name=f"{side}_ankle", lower=(-0.8, -0.4), upper=(0.7, 0.4), **light,
         )  # fmt: skip
         builder.add_body(f"{side}_toe", f"{side}_foot", placement=at(0.17, 0, -0.07))

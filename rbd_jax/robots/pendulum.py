@@ -3,7 +3,7 @@
 from ..joints import Revolute
 from ..model import Model, ModelBuilder
 from ..spatial import Inertia
-from ._links import at
+from ._links import at, ball
 
 
 def pendulum() -> Model:
@@ -22,4 +22,4 @@ def double_pendulum() -> Model:
 
 
 def _bob() -> Inertia:
-    return Inertia.sphere(1.0, 0.05, com=(0.0, 0.0, -1.0))
+    return ball(1.0, 0.05, com=(0.0, 0.0, -1.0))

@@ -4,8 +4,7 @@ from typing import Any
 
 from ..joints import Free, Revolute
 from ..model import Model, ModelBuilder
-from ..spatial import Inertia
-from ._links import at, rod
+from ._links import at, ball, box, rod
 
 
 #: How far a thigh leans back at q = 0. The shank leans forward as much, and the foot is below the hip.
@@ -21,7 +20,7 @@ def quadruped() -> Model:
     stands, knees bent, the trunk in the world's origin and 0.32 m above the feet. x is forward, z is up.
     """
     builder = ModelBuilder(name="quadruped")
-    builder.add_body("trunk", joint=Free(), inertia=Inertia.box(6.4, (0.38, 0.2, 0.11)))
+    builder.add_body("trunk", joint=Free(), inertia=box(6.4, (0.38, 0.2, 0.11)))
     motor: dict[str, Any] = {"damping": 0.05, "armature": 0.01, "velocity_limit": 25.0, "effort_limit": 25.0}
     for end, x in (("F", 0.19), ("R", -0.19)):
         for side, y in (("L", 1.0), ("R", -1.0)):
@@ -31,7 +30,7 @@ def quadruped() -> Model:
                 "trunk",
                 Revolute((1, 0, 0)),
                 at(x, 0.05 * y, 0),
-                Inertia.cylinder(0.7, 0.045, 0.06, com=(0.0, 0.03 * y, 0.0)),
+                rod(0.7, (0, 0, 0), (0, 0.06 * y, 0), 0.045),
                 lower=-0.9,
                 upper=0.9,
                 **motor,
@@ -57,6 +56,6 @@ def quadruped() -> Model:
                 **motor,
             )
             builder.add_body(
-                f"{leg}_foot", f"{leg}_calf", placement=at(0, 0, -SHANK), inertia=Inertia.sphere(0.06, 0.02)
+                f"{leg}_foot", f"{leg}_calf", placement=at(0, 0, -SHANK), inertia=ball(0.06, 0.02)
             )
     return builder.build(strict=True)

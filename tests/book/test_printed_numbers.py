@@ -88,7 +88,7 @@ def test_zigzag_arm_condition(arm):
 def test_worst_condition_is_about_four_times_the_fourth_power(links, expected):
     """The straight arm's; the book gives `4 N⁴`: 5184 for six links, 40 000 for ten."""
     condition = np.linalg.cond(jax.jit(rbd.mass_matrix)(zigzag_arm(links), jnp.zeros(links)))
-    np.testing.assert_allclose(condition, expected, rtol=1e-5)
+    np.testing.assert_allclose(condition, expected, rtol=0, atol=0.06)
     assert 1 < condition / (4 * links**4) < 1.1
 
 
@@ -338,7 +338,7 @@ def test_acceleration_of_a_body_that_turns_steadily():
 
 
 def tumbling_pair():
-    """Two bodies that float in free space, joined by a ball joint, with a flywheel on the second."""
+    """Two bodies that float in free space, joined by a ball joint."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_body("body", "world", joints.Free(), inertia=rbd.Inertia.box(2.0, (0.5, 0.7, 1.1)))
     builder.add_body(
@@ -347,13 +347,6 @@ def tumbling_pair():
         joints.Spherical(),
         rbd.Transform.from_xyz_rpy((0.2, 0.4, 0.1), (0.3, 0.2, 0.1)),
         rbd.Inertia.box(1.0, (0.3, 0.9, 0.4), (0.1, 0.5, 0.0)),
-    )
-    builder.add_body(
-        "wheel",
-        "link",
-        joints.Revolute((0.3, 1.0, 0.0)),
-        rbd.Transform.from_xyz_rpy((0.0, 0.8, 0.0)),
-        rbd.Inertia.cylinder(0.5, 0.3, 0.1),
     )
     return builder.build()
 
@@ -365,7 +358,7 @@ def tumble(scheme):
     """States at one time, reached in 10, 20, 40, 80 and 160 steps, and the energy and momentum before and after."""
     model = tumbling_pair()
     q = rbd.neutral(model)
-    v = 0.5 * jnp.array([0.8, -1.1, 0.6, 0.3, -0.2, 0.5, -0.9, 0.7, 1.2, 2.0])
+    v = 0.5 * jnp.array([0.8, -1.1, 0.6, 0.3, -0.2, 0.5, -0.9, 0.7, 1.2])
 
     def run(dt):
         return rbd.rollout(model, rbd.State(q, v), dt=dt, steps=STEPS, scheme=scheme)
@@ -373,8 +366,10 @@ def tumble(scheme):
     def invariants(q, v):
         return rbd.kinetic_energy(model, q, v), rbd.momentum(model, q, v)
 
-    paths = jax.jit(jax.vmap(run))(STEP / 2.0 ** jnp.arange(HALVINGS + 1))
-    rows = jnp.arange(HALVINGS + 1), STEPS // 2**HALVINGS * 2 ** jnp.arange(HALVINGS + 1)
+    # Compiling takes longer than running: without the costly optimizations.
+    quickly = jax.jit(jax.vmap(run), compiler_options={"xla_backend_optimization_level": 0})
+    paths = quickly(jnp.asarray(STEP / 2.0 ** np.arange(HALVINGS + 1)))
+    rows = np.arange(HALVINGS + 1), STEPS // 2**HALVINGS * 2 ** np.arange(HALVINGS + 1)
     ends = paths.q[rows], paths.v[rows]
     after = jax.jit(jax.vmap(invariants))(*ends)
     before = jax.jit(invariants)(q, v)

@@ -51,13 +51,13 @@ REFUSED = {
     ),
     "a policy's answer": (
         lambda: rollout(controls=lambda t, s: jnp.zeros(3), steps=4),
-        "controls has shape (3,)",
+        "result of controls has shape (3,)",
         "nv = 2",
     ),
-    "a policy's silence": (lambda: rollout(controls=lambda t, s: None, steps=4), "controls is None", "nv = 2"),
+    "a policy's silence": (lambda: rollout(controls=lambda t, s: None, steps=4), "result of controls is None", "nv = 2"),
     "a force's answer": (
         lambda: rollout(forces=(lambda m, q, v: jnp.zeros(3),)),
-        "forces[0] has shape (3,)",
+        "result of forces[0] has shape (3,)",
         "nv = 2",
     ),
     "dt for each step": (lambda: rollout(dt=jnp.full(4, 0.1)), "dt has shape (4,)", "one number"),

@@ -33,6 +33,19 @@ OTHERWISE = {
 }
 
 
+#: Files that give nothing to compare, and why.
+NOTHING = {
+    "mjx/actuator/arm26.xml": "MuJoCo's compiler fails at the length ranges of its muscles",
+    "mjx/constraints.xml": "MuJoCo's compiler refuses its tendon over a ball joint",
+    "mjx/ray.xml": "it has no bodies",
+}
+
+#: What is not compared, and why.
+EXCEPTIONS = {
+    ("mjx/actuator/general_dyntype.xml", "forward dynamics"): "a slide without any mass has no acceleration",
+}
+
+
 def fill(thing, name, value):
     getattr(thing, name)[:] = value
 
@@ -141,9 +154,12 @@ def full_mass_matrix(mj_model, data, full):
 
 
 def check(name: str):
+    if name in NOTHING:
+        pytest.skip(NOTHING[name])
     worst = errors(name)
     print(f"{name}: {worst}")
-    assert not {what: error for what, error in worst.items() if not error <= TOLERANCE}
+    wrong = {what: error for what, error in worst.items() if not error <= TOLERANCE}
+    assert not [what for what in wrong if (name, what) not in EXCEPTIONS], wrong
 
 
 @pytest.mark.parametrize("name", FAST)

@@ -76,7 +76,9 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     q, v, a, tau, wrenches = state
     q_pin = np.asarray(conversion.configuration(q))
     v_pin, a_pin, tau_pin = (np.asarray(conversion.velocity(x)) for x in (v, a, tau))
-    frames = [pin_model.getFrameId(name, pin.FrameType.BODY) for name in model.body_names]
+    # A root link called "world" that is not the world is "world_link" here.
+    names = [name if pin_model.existFrame(name) else name.removesuffix("_link") for name in model.body_names]
+    frames = [pin_model.getFrameId(name, pin.FrameType.BODY) for name in names]
     back, matrix, six = conversion.force_from, conversion.matrix_from, spatial_vector
 
     def check(name, theirs):

@@ -11,6 +11,7 @@ import pytest
 import rbd_jax as rbd
 from rbd_jax import ModelError, joints, robots
 from rbd_jax.model.builder import inertia_fault
+from rbd_jax.robots import _links
 
 
 URDF = '<robot name="tiny"><link name="only"/></robot>'
@@ -221,3 +222,17 @@ def test_load_says_what_it_cannot_read(tmp_path):
     path.write_text(URDF)
     with pytest.raises(ModelError, match="no option 'floatingbase'; did you mean 'floating_base'"):
         robots.load(path, floatingbase=True)
+
+
+def test_the_solids_are_those_of_inertia():
+    com = (0.1, -0.2, 0.3)
+    pairs = [
+        (_links.box(2.0, (1.0, 2.0, 3.0), com), rbd.Inertia.box(2.0, (1.0, 2.0, 3.0), com)),
+        (_links.ball(2.0, 0.5, com), rbd.Inertia.sphere(2.0, 0.5, com)),
+        (
+            _links.rod(2.0, (0.1, -0.2, -0.7), (0.1, -0.2, 1.3), 0.5),
+            rbd.Inertia.cylinder(2.0, 0.5, 2.0, com),
+        ),
+    ]
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours.parameters, theirs.parameters, rtol=1e-12, atol=1e-12)

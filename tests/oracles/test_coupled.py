@@ -1,0 +1,102 @@
+"""Joints that mimic others, against the free model with the coupling as a constraint, solved densely.
+
+With `v_free = G v`, `M = Gᵀ M_free G` and so on; the free model is compared with Pinocchio elsewhere.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracle_robots import STATES, Worst, compiled, load, random_states, spread, urdf_files
+
+import rbd_jax as rbd
+
+
+TOLERANCE = 1e-9
+FILES = urdf_files()
+COUPLED = [name for name, path in FILES.items() if b"<mimic" in path.read_bytes()]
+FAST = [name for name in ("panda", "ur5_gripper", "so100") if name in COUPLED][:2]
+
+
+def expansion(model, free) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The matrices of `q_free = Q q + q_0` and `v_free = G v`."""
+    Q, q0, G = np.zeros((free.nq, model.nq)), np.zeros(free.nq), np.zeros((free.nv, model.nv))
+    topology = model.topology
+    for body, joint in enumerate(model.joint_names):
+        rows_q, rows_v = free.q_slice(joint), free.v_slice(joint)
+        if topology.follows[body]:
+            place = topology.followers.tolist().index(body)
+            leader = model.joint_names[topology.leaders[body]]
+            factor = model.mimic_multiplier[place]
+            Q[rows_q, model.q_slice(leader)] = G[rows_v, model.v_slice(leader)] = factor
+            q0[rows_q] = model.mimic_offset[place]
+        else:
+            Q[rows_q, model.q_slice(joint)] = np.eye(topology.joint_nq[body])
+            G[rows_v, model.v_slice(joint)] = np.eye(topology.joint_nv[body])
+    return Q, q0, G
+
+
+def moved(model):
+    """The model with offsets other than zero, which robots rarely have."""
+    count = len(model.topology.followers)
+    return eqx.tree_at(lambda m: m.mimic_offset, model, model.mimic_offset + 0.1 * jnp.arange(1.0, count + 1))
+
+
+def check(name: str, floating: bool) -> None:
+    model = moved(load(FILES[name], floating_base=floating))
+    free = load(FILES[name], floating_base=floating, mimic="free")
+    assert len(model.topology.followers) == free.nv - model.nv > 0
+    Q, q0, G = expansion(model, free)
+    bodies = spread(model.body_names, 3)
+
+    def of(model, q, v, a):
+        return {
+            "placements": rbd.forward_kinematics(model, q).matrix,
+            "mass matrix": rbd.mass_matrix(model, q),
+            "bias": rbd.bias_force(model, q, v),
+            "gravity": rbd.gravity_force(model, q),
+            "coriolis": rbd.coriolis_matrix(model, q, v),
+            "inverse dynamics": rbd.inverse_dynamics(model, q, v, a),
+            "jacobians": jnp.stack([rbd.jacobian(model, q, body) for body in bodies]),
+            "jacobian rates": jnp.stack([rbd.jacobian_derivative(model, q, v, body) for body in bodies]),
+            "centroidal momentum matrix": rbd.centroidal_momentum_matrix(model, q),
+            "kinetic energy": rbd.kinetic_energy(model, q, v),
+        }
+
+    def both(q, v, a, tau):
+        ours = of(model, q, v, a)
+        ours["forward dynamics"] = rbd.forward_dynamics(model, q, v, tau)
+        ours["inverse mass matrix"] = rbd.solve_mass_matrix(model, q, jnp.eye(model.nv))
+        return ours, of(free, Q @ q + q0, G @ v, G @ a)
+
+    state = random_states(model)
+    results = jax.tree.map(np.asarray, compiled(jax.vmap(both), *state)(*state))
+    worst = Worst()
+    for i in range(STATES):
+        (ours, theirs), tau = jax.tree.map(lambda x, i=i: x[i], results), state[3][i]
+        # Along G what is a force is projected, what is a motion is taken together.
+        for name in ("bias", "gravity", "inverse dynamics"):
+            theirs[name] = G.T @ theirs[name]
+        for name in ("mass matrix", "coriolis"):
+            theirs[name] = G.T @ theirs[name] @ G
+        for name in ("jacobians", "jacobian rates", "centroidal momentum matrix"):
+            theirs[name] = theirs[name] @ G
+        theirs["inverse mass matrix"] = np.linalg.inv(theirs["mass matrix"])
+        theirs["forward dynamics"] = np.linalg.solve(theirs["mass matrix"], tau - theirs["bias"])
+        for name in ours:
+            worst.compare(name, ours[name], theirs[name])
+    print(worst)
+    assert not {what: error for what, error in worst.items() if not error <= TOLERANCE}
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_robots(name):
+    check(name, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floating", [False, True], ids=["fixed", "free"])
+@pytest.mark.parametrize("name", COUPLED)
+def test_all_robots(name, floating):
+    check(name, floating)
