@@ -34,15 +34,15 @@ class Trajectory(eqx.Module):
     `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`.
     """
 
-    t: Float[Array, "saved"]
-    q: Float[Array, "saved nq"]
-    v: Float[Array, "saved nv"]
-    tau: Float[Array, "saves nv"]
+    t: Float[Array, "*batch saved"]
+    q: Float[Array, "*batch saved nq"]
+    v: Float[Array, "*batch saved nv"]
+    tau: Float[Array, "*batch saves nv"]
 
     @property
     def final(self) -> State:
         """The last state."""
-        return State(self.q[-1], self.v[-1])
+        return State(self.q[..., -1, :], self.v[..., -1, :])
 
 
 def rollout(

@@ -7,6 +7,7 @@ rate of ξ is the velocity seen through the derivative of the chart; that deriva
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..model import difference, integrate
 from ._scheme import Scheme, State
@@ -16,19 +17,20 @@ class RungeKutta4(Scheme):
     """Fourth order, four evaluations a step."""
 
     def step(self, model, acceleration, time, state, dt):
-        def rates(offset, displacement, v):
-            q = integrate(model, state.q, displacement)
+        # Each stage needs the one before it alone, so that one loop over the four compiles the dynamics once.
+        def stage(rates, share):
+            displacement, v = share * dt * rates[0], state.v + share * dt * rates[1]
+            now = State(integrate(model, state.q, displacement), v)
 
             def chart(step):
-                return difference(model, state.q, integrate(model, q, step * v))
+                return difference(model, state.q, integrate(model, now.q, step * v))
 
             zero, one = jnp.zeros((), v.dtype), jnp.ones((), v.dtype)
-            return jax.jvp(chart, (zero,), (one,))[1], acceleration(time + offset * dt, State(q, v))
+            rates = jax.jvp(chart, (zero,), (one,))[1], acceleration(time + share * dt, now)
+            return rates, rates
 
-        start = jnp.zeros_like(state.v)
-        x1, a1 = state.v, acceleration(time, state)
-        x2, a2 = rates(0.5, start + dt / 2 * x1, state.v + dt / 2 * a1)
-        x3, a3 = rates(0.5, start + dt / 2 * x2, state.v + dt / 2 * a2)
-        x4, a4 = rates(1.0, start + dt * x3, state.v + dt * a3)
-        displacement = dt / 6 * (x1 + 2 * x2 + 2 * x3 + x4)
-        return State(integrate(model, state.q, displacement), state.v + dt / 6 * (a1 + 2 * a2 + 2 * a3 + a4))
+        shares = jnp.array([0.0, 0.5, 0.5, 1.0], state.v.dtype)
+        weights = jnp.array([1.0, 2.0, 2.0, 1.0], state.v.dtype) / 6
+        _, rates = lax.scan(stage, (jnp.zeros_like(state.v),) * 2, shares)
+        displacement, change = (dt * jnp.sum(weights[:, None] * rate, axis=0) for rate in rates)
+        return State(integrate(model, state.q, displacement), state.v + change)

@@ -1,0 +1,196 @@
+"""`batch_map` means `vmap`: the same results for every public function and every kind of argument."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+
+
+SIZE = 3
+
+
+def arm():
+    """A free body with a hinge and a ball joint on it."""
+    builder = rbd.ModelBuilder(name="arm")
+    inertia = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4), (0.1, 0.0, 0.2))
+    placement = rbd.Transform.from_xyz_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    builder.add_body("trunk", "world", rbd.joints.Free(), placement, inertia)
+    builder.add_body("upper", "trunk", rbd.joints.Revolute(), placement, inertia, damping=0.1)
+    builder.add_body("fore", "upper", rbd.joints.Spherical(), placement, inertia, stiffness=0.2)
+    return builder.build()
+
+
+MODEL = arm()
+Q = jnp.stack([rbd.random_configuration(MODEL, jax.random.key(seed)) for seed in range(SIZE)])
+V, A, TAU = jnp.asarray(np.random.default_rng(0).normal(size=(3, SIZE, MODEL.nv)))
+WRENCH = jnp.asarray(np.random.default_rng(1).normal(size=(SIZE, 6)))
+
+FUNCTIONS = {
+    "forward_kinematics": (lambda q: rbd.forward_kinematics(MODEL, q), (Q,)),
+    "body_velocities": (lambda q, v: rbd.body_velocities(MODEL, q, v), (Q, V)),
+    "body_accelerations": (lambda q, v, a: rbd.body_accelerations(MODEL, q, v, a), (Q, V, A)),
+    "jacobian": (lambda q: rbd.jacobian(MODEL, q, "fore"), (Q,)),
+    "jacobian_derivative": (lambda q, v: rbd.jacobian_derivative(MODEL, q, v, "fore"), (Q, V)),
+    "inverse_dynamics": (lambda q, v, a, f: rbd.inverse_dynamics(MODEL, q, v, a, {"upper": f}), (Q, V, A, WRENCH)),
+    "forward_dynamics": (lambda q, v, t, f: rbd.forward_dynamics(MODEL, q, v, t, f), (Q, V, TAU, {"fore": WRENCH})),
+    "mass_matrix": (lambda q: rbd.mass_matrix(MODEL, q), (Q,)),
+    "solve_mass_matrix": (lambda q, x: rbd.solve_mass_matrix(MODEL, q, x), (Q, TAU)),
+    "bias_force": (lambda q, v: rbd.bias_force(MODEL, q, v), (Q, V)),
+    "gravity_force": (lambda q: rbd.gravity_force(MODEL, q), (Q,)),
+    "coriolis_matrix": (lambda q, v: rbd.coriolis_matrix(MODEL, q, v), (Q, V)),
+    "kinetic_energy": (lambda q, v: rbd.kinetic_energy(MODEL, q, v), (Q, V)),
+    "potential_energy": (lambda q: rbd.potential_energy(MODEL, q), (Q,)),
+    "momentum": (lambda q, v: rbd.momentum(MODEL, q, v), (Q, V)),
+    "center_of_mass": (lambda q: rbd.center_of_mass(MODEL, q), (Q,)),
+    "center_of_mass_jacobian": (lambda q: rbd.center_of_mass_jacobian(MODEL, q), (Q,)),
+    "centroidal_momentum_matrix": (lambda q: rbd.centroidal_momentum_matrix(MODEL, q), (Q,)),
+    "passive_force": (lambda q, v: rbd.passive_force(MODEL, q, v), (Q, V)),
+    "integrate": (lambda q, v: rbd.integrate(MODEL, q, v), (Q, V)),
+    "difference": (lambda q, r: rbd.difference(MODEL, q, r), (Q, Q[::-1])),
+    "configuration_rate": (lambda q, v: rbd.configuration_rate(MODEL, q, v), (Q, V)),
+    "random_configuration": (
+        lambda key: rbd.random_configuration(MODEL, key),
+        (jax.random.split(jax.random.key(3), SIZE),),
+    ),
+    "rollout": (
+        lambda state, controls: rbd.rollout(MODEL, state, controls, dt=0.01),
+        (rbd.State(Q, V), jnp.stack([TAU, A], axis=1)),
+    ),
+}
+
+
+def same(found, expected, tolerance=1e-12):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_batch_map_is_vmap_on_all_functions():
+    """All in one compilation each way."""
+
+    def everything(batching):
+        def run(arguments):
+            return {name: batching(FUNCTIONS[name][0])(*given) for name, given in arguments.items()}
+
+        return jax.jit(run)({name: given for name, (_, given) in FUNCTIONS.items()})
+
+    found, expected = everything(rbd.batch_map), everything(jax.vmap)
+    for name in FUNCTIONS:
+        assert jax.tree.structure(found[name]) == jax.tree.structure(expected[name])
+        same(found[name], expected[name])
+
+
+def test_every_public_function_of_a_state_is_there():
+    """The functions of a model that are not: those about models, and those without a sample."""
+    others = {"at_time", "lock_joints", "fuse_fixed", "with_walk", "astype", "concatenate", "neutral", "checked"}
+    others |= {"batch_map", "load", "load_urdf", "load_mjcf"}
+    functions = {name for name in dir(rbd) if name.islower() and callable(getattr(rbd, name))}
+    missing = functions - set(FUNCTIONS) - others
+    assert missing <= {"inverse_dynamics_derivatives", "forward_dynamics_derivatives"}, missing
+
+
+def test_axes_shared_and_batched():
+    """None for what all samples share, whole trees included."""
+    function = lambda model, q, given: rbd.potential_energy(model, q) + given["x"] * jnp.sum(given["y"])
+    given = {"x": jnp.arange(3.0), "y": jnp.ones((3, 2))}
+    same(rbd.batch_map(function, (None, 0, 0))(MODEL, Q, given), jax.vmap(function, (None, 0, 0))(MODEL, Q, given))
+    one = {"x": jnp.array(2.0), "y": jnp.ones(2)}
+    same(rbd.batch_map(function, (None, 0, None))(MODEL, Q, one), jax.vmap(function, (None, 0, None))(MODEL, Q, one))
+    same(rbd.batch_map(lambda q: q.sum(), 0)(Q), Q.sum(axis=1))
+
+
+def test_batches_of_models():
+    models = jax.vmap(lambda g: eqx.tree_at(lambda m: m.gravity, MODEL, g * MODEL.gravity))(jnp.arange(1.0, 4.0))
+    found = rbd.batch_map(rbd.potential_energy, (0, None))(models, Q[0])
+    same(found, rbd.potential_energy(MODEL, Q[0]) * jnp.arange(1.0, 4.0))
+
+
+def test_a_batch_of_one():
+    same(rbd.batch_map(lambda q: 2 * q)(Q[:1]), 2 * Q[:1])
+
+
+def test_gradients_go_through():
+    """Of a sum over the batch, by what is batched and by what is shared."""
+
+    def loss(batching):
+        def value(gravity, q):
+            model = eqx.tree_at(lambda m: m.gravity, MODEL, gravity)
+            return jnp.sum(batching(lambda q: rbd.gravity_force(model, q))(q) ** 2)
+
+        return jax.jit(jax.grad(value, argnums=(0, 1)))(MODEL.gravity, Q)
+
+    same(loss(rbd.batch_map), loss(jax.vmap), 1e-11)
+
+
+@pytest.mark.parametrize(
+    "arguments, in_axes, said",
+    [
+        ((jnp.zeros((3, 2)), jnp.zeros((4, 2))), 0, "(3, 2), (4, 2)"),
+        ((jnp.zeros((3, 2)), jnp.zeros(())), 0, "(3, 2), ()"),
+        ((jnp.zeros((0, 2)), jnp.zeros((0, 2))), 0, "(0, 2), (0, 2)"),
+        ((jnp.zeros(2), jnp.zeros(2)), None, "no argument has a batch axis"),
+        ((jnp.zeros(2), jnp.zeros(2)), (0,), "each of the 2 arguments"),
+        ((jnp.zeros(2), jnp.zeros(2)), (0, 1), "0 or None"),
+        ((1.0, jnp.zeros(2)), 0, "(), (2,)"),
+    ],
+)
+def test_refused(arguments, in_axes, said):
+    with pytest.raises(ValueError, match="^batch_map: ") as caught:
+        rbd.batch_map(lambda a, b: a + b, in_axes)(*arguments)
+    assert said in str(caught.value)
+
+
+DEVICES = """
+import json
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_enable_x64", True)
+import rbd_jax as rbd
+import jax.numpy as jnp
+import numpy as np
+
+joint = rbd.joints.Spherical()
+builder = rbd.ModelBuilder()
+builder.add_body("ball", "world", joint, inertia=rbd.Inertia.box(1.0, (0.1, 0.2, 0.3), (0.3, 0.2, 0.1)))
+model = builder.build()
+report = {"devices": len(jax.devices()), "worst": 0.0}
+
+def function(q, shared):
+    return {"a": rbd.gravity_force(model, q["q"]) * shared, "b": rbd.potential_energy(model, q["q"])}
+
+for size in (1, 2, 5, 8):
+    q = {"q": jnp.asarray(np.random.default_rng(size).normal(size=(size, 4)))}
+    for shared in (jnp.array(2.0),):
+        mapped = rbd.batch_map(function, (0, None))
+        expected = jax.vmap(function, (0, None))(q, shared)
+        for found in (mapped(q, shared), jax.jit(mapped)(q, shared)):
+            for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
+                assert x.shape == y.shape, (size, x.shape, y.shape)
+                report["worst"] = max(report["worst"], float(jnp.max(jnp.abs(x - y))))
+        slope = jax.jit(jax.grad(lambda q, s: jnp.sum(mapped(q, s)["a"] ** 2), argnums=(0, 1)))(q, shared)
+        right = jax.grad(lambda q, s: jnp.sum(jax.vmap(function, (0, None))(q, s)["a"] ** 2), argnums=(0, 1))(q, shared)
+        for x, y in zip(jax.tree.leaves(slope), jax.tree.leaves(right)):
+            report["worst"] = max(report["worst"], float(jnp.max(jnp.abs(x - y))))
+report["spread"] = len(jax.jit(mapped)(q, shared)["a"].sharding.device_set)
+print(json.dumps(report))
+"""
+
+
+def test_several_devices():
+    """Two CPU devices, batch sizes that they do and do not divide, values and gradients."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "JAX_PLATFORMS": "cpu"}
+    environment.pop("XLA_FLAGS", None)
+    done = subprocess.run([sys.executable, "-c", DEVICES], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["devices"] == 2 and report["spread"] == 2
+    assert report["worst"] < 1e-11

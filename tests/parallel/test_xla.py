@@ -1,0 +1,88 @@
+"""What importing the library does to the compiler's options: sets one, once, unless it is set, unwanted or too late."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rbd_jax.parallel.xla import OPTION, THRESHOLD
+
+
+SETTING = f"{OPTION}={THRESHOLD}"
+
+IMPORT = """
+import json, os, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    {before}
+    import rbd_jax
+    import rbd_jax.parallel.xla
+    again = [__import__("rbd_jax") for _ in range(2)]
+ours = [str(w.message) for w in caught if "rbd_jax" in str(w.message)]
+places = [w.filename for w in caught if "rbd_jax" in str(w.message)]
+{after}
+print(json.dumps([os.environ.get("XLA_FLAGS"), rbd_jax.parallel.xla_note(), ours, places]))
+"""
+
+
+def imported(flags=None, before="", after="", **extra):
+    """XLA_FLAGS after an import in a process of its own, the note, and the warnings and where they point."""
+    unset = ("XLA_FLAGS", "RBD_JAX_XLA_FLAGS")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {"PYTHONPATH": str(Path(__file__).parents[2]), "JAX_PLATFORMS": "cpu"} | extra
+    if flags is not None:
+        environment["XLA_FLAGS"] = flags
+    code = IMPORT.format(before=before or "pass", after=after)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("flags", [None, ""])
+def test_set_when_nothing_is(flags):
+    """And JAX takes it: a compiler started with an option it does not know would say so."""
+    found, note, warned, _ = imported(flags, after="import jax; assert jax.numpy.ones(3).sum() == 3")
+    assert found == f"--xla_backend_extra_options={SETTING}"
+    assert note.startswith("set XLA_FLAGS") and SETTING in note and not warned
+
+
+def test_other_flags_stay():
+    found, _, warned, _ = imported("--xla_cpu_enable_fast_math=false")
+    assert found == f"--xla_cpu_enable_fast_math=false --xla_backend_extra_options={SETTING}" and not warned
+
+
+def test_added_to_other_extra_options():
+    """The compiler reads the last such flag alone, so there must be one."""
+    flags = "--xla_backend_extra_options=xla_cpu_one=1,xla_cpu_two --xla_cpu_enable_fast_math=false"
+    found, note, warned, _ = imported(flags)
+    assert found == flags.replace("xla_cpu_two", f"xla_cpu_two,{SETTING}") and not warned
+    assert SETTING in note
+
+
+def test_threshold_of_the_user_is_kept():
+    flags = f"--xla_backend_extra_options={OPTION}=512"
+    found, note, warned, _ = imported(flags)
+    assert found == flags and "left as XLA_FLAGS has it" in note and not warned
+
+
+@pytest.mark.parametrize("before", ["", "import jax; jax.numpy.ones(3)"])
+def test_opting_out(before):
+    found, note, warned, _ = imported(before=before, RBD_JAX_XLA_FLAGS="0")
+    assert found is None and "RBD_JAX_XLA_FLAGS=0" in note and not warned
+
+
+def test_too_late():
+    """JAX in use before: one warning, which says what to do and points at the import."""
+    found, note, warned, places = imported(before="import jax; jax.numpy.ones(3)")
+    assert found is None and "in use before" in note
+    assert len(warned) == 1
+    assert "Import rbd_jax first" in warned[0] and f"--xla_backend_extra_options={SETTING}" in warned[0]
+    assert places == ["<string>"]
+
+
+def test_jax_imported_but_not_used_is_early_enough():
+    found, _, warned, _ = imported(before="import jax, jax.numpy")
+    assert SETTING in found and not warned
