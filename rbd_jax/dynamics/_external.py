@@ -30,7 +30,9 @@ def external_forces(model: Model, frame: CommonFrame, f_ext: ExternalForces) -> 
         wrenches = [floating(wrench) for wrench in f_ext.values()]
         for body, wrench in zip(f_ext, wrenches, strict=True):
             if wrench.shape != (6,):
-                raise ValueError(f"f_ext: the wrench on {body!r} has shape {wrench.shape}; a wrench [n; f] has six entries")
+                raise ValueError(
+                    f"f_ext: the wrench on {body!r} has shape {wrench.shape}; a wrench [n; f] has six entries"
+                )
         carried = model.topology.carriers[bodies] == np.arange(len(model.topology.movers))[:, None]
         stacked = jnp.stack(wrenches)
         forces = matmul(jnp.asarray(carried, stacked.dtype), stacked)

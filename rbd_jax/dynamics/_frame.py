@@ -91,7 +91,9 @@ class CommonFrame(eqx.Module):
         mover = gather(velocities, topology.last_column)
         rates = cross_motion(gather(mover, topology.column_mover), self.subspace)
         if not has_constant_subspaces(model):
-            own = evaluate_joints(model, lambda joint, q, v: _rows(joint, joint.subspace_rate(q, v)), q, v, per_column=True)
+            own = evaluate_joints(
+                model, lambda joint, q, v: _rows(joint, joint.subspace_rate(q, v)), q, v, per_column=True
+            )
             rates = rates + gather_transform(self.placements, topology.column_mover).motion(own)
         return rates
 

@@ -10,9 +10,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 
-def implicit(
-    solve: Callable[..., tuple[Any, Callable]], residual: Callable[..., Any]
-) -> Callable[..., Any]:
+def implicit(solve: Callable[..., tuple[Any, Callable]], residual: Callable[..., Any]) -> Callable[..., Any]:
     """The x with `residual(x, *args) = rhs`, where the residual is affine in x; as a function of `(rhs, *args)`.
 
     Its derivative is `A⁻¹ (d rhs - d residual)`, A the derivative of the residual by x and the latter at fixed x, for the

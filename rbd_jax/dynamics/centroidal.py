@@ -57,5 +57,3 @@ def _moving_mass(model: Model):
     from ..model.lumping import mover_inertias
 
     return mover_inertias(model).mass
-
-

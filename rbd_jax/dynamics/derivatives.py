@@ -89,8 +89,8 @@ def inverse_dynamics_derivatives(
     rate = psi + cross_motion(velocity, subspace) + own.product
 
     # Entry (k, j): column j's joint carries column k's, and then the other way round.
-    carries = transpose(np.asarray(topology.mover_tree.supports))[column_mover[:, None], column_mover[None, :]].T
-    carried = transpose(carries) & ~carries
+    carries = topology.mover_tree.supports[column_mover[:, None], column_mover[None, :]]
+    carried = carries.T & ~carries
     momenta, turned = inertia.momentum(subspace), vecmat(subspace, turning)
     by_q_below = matmul(momenta, transpose(psi_ddot)) + matmul(turned, transpose(psi_dot))
     by_q_below = by_q_below - matmul(cross_force(subspace, external), transpose(subspace))
@@ -103,7 +103,7 @@ def inverse_dynamics_derivatives(
     by_q = jnp.where(carries, by_q_below, jnp.where(carried, by_q_above, 0))
     by_q = by_q + own.generalized(topology, force - external)
     by_v = jnp.where(carries, by_v_below, jnp.where(carried, by_v_above, 0))
-    by_a = jnp.where(carried | (carries & transpose(carries)), by_a, jnp.where(carries, transpose(by_a), 0))
+    by_a = jnp.where(carried | (carries & carries.T), by_a, jnp.where(carries, transpose(by_a), 0))
     by_q, by_v, by_a = (_reduced(model, x) for x in (by_q, by_v, by_a))
     return by_q, by_v, by_a + jnp.diag(model.armature)
 
@@ -163,14 +163,18 @@ class _JointDerivatives(eqx.Module):
         own = evaluate_joints(model, of_joint, q, v, a, per_column=True)
         frames = gather_transform(common.placements, model.topology.column_mover)
         velocity, acceleration, product = (frames.motion(x) for x in own[:3])
-        return _JointDerivatives(velocity, acceleration, product, jax.vmap(lambda f, x: f.motion(x))(frames, own[3]))
+        return _JointDerivatives(
+            velocity, acceleration, product, jax.vmap(lambda f, x: f.motion(x))(frames, own[3])
+        )
 
     def generalized(self, topology, force: Float[Array, "n 6"]):
         """`∂S_k/∂q_j · f_k` for the columns of one joint: (n, n), zero elsewhere."""
         if self.subspace is None:
             return jnp.zeros((), force.dtype)
         first = topology.last_column - topology.mover_columns + 1
-        own = dot(self.subspace, force[:, None, :])  # entry (j, k - first): the force is the same on all columns of a joint
+        own = dot(
+            self.subspace, force[:, None, :]
+        )  # entry (j, k - first): the force is the same on all columns of a joint
         place = np.arange(topology.tree.size)[:, None] - first[topology.column_mover][None, :]
         together = topology.column_mover[:, None] == topology.column_mover[None, :]
         entries = own[np.arange(topology.tree.size)[None, :], np.where(together, place, 0)]

@@ -160,5 +160,7 @@ def _dense_inverse(model: Model, q):
     return lambda rhs: jax.scipy.linalg.cho_solve(factor, rhs)
 
 
-_forward_dynamics = implicit(_run_forward, lambda a, model, q, v, f_ext: inverse_dynamics(model, q, v, a, f_ext))
+_forward_dynamics = implicit(
+    _run_forward, lambda a, model, q, v, f_ext: inverse_dynamics(model, q, v, a, f_ext)
+)
 _solve = implicit(_run_solve, lambda x, model, q: inertia_force(model, q, x))

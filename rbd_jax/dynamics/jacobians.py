@@ -89,5 +89,3 @@ def _reference(model: Model, common: CommonFrame, body, point, frame: Frame) -> 
         origin = common.origins[carrier] if carrier >= 0 else jnp.zeros(3, axes.dtype)
         return Transform(axes, -origin)
     return Transform(axes, placement.position)
-
-

@@ -28,6 +28,11 @@ class Scheme(eqx.Module):
 
     @abc.abstractmethod
     def step(
-        self, model: Model, acceleration: Acceleration, time: Float[Array, ""], state: State, dt: Float[Array, ""]
+        self,
+        model: Model,
+        acceleration: Acceleration,
+        time: Float[Array, ""],
+        state: State,
+        dt: Float[Array, ""],
     ) -> State:
         """The state at `time + dt`, from the state at `time`."""

@@ -25,7 +25,9 @@ from .semi_implicit_euler import SemiImplicitEuler
 Force: TypeAlias = Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Float[Array, "nv"]]
 
 #: Generalized forces for every step, or a function of time and state that is asked at the start of every step, or none.
-Controls: TypeAlias = Float[Array, "steps nv"] | Callable[[Float[Array, ""], State], Float[Array, "nv"]] | None
+Controls: TypeAlias = (
+    Float[Array, "steps nv"] | Callable[[Float[Array, ""], State], Float[Array, "nv"]] | None
+)
 
 
 class Trajectory(eqx.Module):
@@ -155,13 +157,17 @@ def _segment(checkpoint: bool | int | None, saves: int) -> int | None:
         return max(1, math.isqrt(saves))
     if isinstance(checkpoint, int) and checkpoint > 0:
         return checkpoint
-    raise ValueError(f"rollout: checkpoint is {checkpoint!r}; it is None, True or a positive number of saved states")
+    raise ValueError(
+        f"rollout: checkpoint is {checkpoint!r}; it is None, True or a positive number of saved states"
+    )
 
 
 def _number(name: str, value, dtype):
     number = jnp.asarray(value, dtype)
     if number.shape != ():
-        raise ValueError(f"rollout: {name} has shape {number.shape}; it is one number, the same for all steps")
+        raise ValueError(
+            f"rollout: {name} has shape {number.shape}; it is one number, the same for all steps"
+        )
     return number
 
 
@@ -175,7 +181,9 @@ def _count_steps(model: Model, controls: Controls, steps: int | None) -> int:
     shape = jnp.shape(controls)
     if len(shape) != 2 or shape[1] != model.nv or shape[0] == 0 or (steps is not None and shape[0] != steps):
         expected = f"({'steps' if steps is None else steps}, nv) with nv = {model.nv}"
-        raise ValueError(f"rollout: controls has shape {shape}; for model {model.name!r} it must be {expected}")
+        raise ValueError(
+            f"rollout: controls has shape {shape}; for model {model.name!r} it must be {expected}"
+        )
     return shape[0]
 
 

@@ -13,7 +13,9 @@ from .._errors import ModelError, suggest
 from ..model import Model
 
 
-def pairs(model: Model, theirs: Sequence[str], names: Mapping[str, str] | None, library: str) -> list[tuple[int, str]]:
+def pairs(
+    model: Model, theirs: Sequence[str], names: Mapping[str, str] | None, library: str
+) -> list[tuple[int, str]]:
     """For each joint of ours that has coordinates: the body it hangs, and the name of the joint there that it is.
 
     `theirs` are the names of all joints there that have coordinates; every one of them must be met.

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .. import joints
-from .._array import cross, matvec, transpose
+from .._array import cross, is_known, matvec, transpose
 from .._errors import ModelError
 from ..lie import quaternion
 from ..model import Model
@@ -77,7 +77,9 @@ class MujocoMap:
 
     def velocity_from(self, q, qvel) -> Float[Array, "nv"]:
         """Our velocity, at our configuration q."""
-        return self._turned(transpose(self._rotations(q)), vector("velocity_from", qvel, self.nv))[self._back_v]
+        return self._turned(transpose(self._rotations(q)), vector("velocity_from", qvel, self.nv))[
+            self._back_v
+        ]
 
     def acceleration(self, q, v, a) -> Float[Array, "nv"]:
         """MuJoCo's `qacc`, at our configuration q and velocity v."""
@@ -117,7 +119,7 @@ class MujocoMap:
 
 def _check_placement(model: Model, body: int) -> None:
     placement = model.placements[body]
-    if isinstance(placement.rotation, jax.core.Tracer):
+    if not is_known(placement.rotation):
         return
     placed = np.allclose(placement.rotation, np.eye(3)) and np.allclose(placement.position, 0)
     if model.topology.parents[body] >= 0 or not placed:

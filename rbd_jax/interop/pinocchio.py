@@ -18,13 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .. import joints
-from .._array import floating
+from .._array import floating, is_known
 from .._errors import ModelError
 from ..lie import quaternion
 from ..model import Model
@@ -83,7 +82,10 @@ class PinocchioMap:
                 turns.append(q_pin[2:])
                 take[q_pin[:2]], take_from[q[1:]] = q[1:], q_pin[:2]
                 order[v_pin] = v[[1, 2, 0]]
-            elif kind in ("JointModelFreeFlyer", "JointModelSpherical") and type(joint) in (joints.Free, joints.Spherical):
+            elif kind in ("JointModelFreeFlyer", "JointModelSpherical") and type(joint) in (
+                joints.Free,
+                joints.Spherical,
+            ):
                 if len(q_pin) != len(q):
                     raise mismatch(model, body, "Pinocchio", kind)
                 take[q_pin[:-4]], take_from[q[:-4]] = q[:-4], q_pin[:-4]
@@ -168,7 +170,7 @@ def spatial_matrix(m) -> Float[Array, "*batch 6 6"]:
 
 
 def _check_normal(model: Model, body: int, joint) -> None:
-    if isinstance(joint.normal, jax.core.Tracer):
+    if not is_known(joint.normal):
         return
     if not np.allclose(np.asarray(joint.normal), [0, 0, 1]):
         raise ModelError(

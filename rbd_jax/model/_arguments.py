@@ -39,7 +39,9 @@ def takes_sample(function: F) -> F:
 def check_length(function: str, model, name: str, value, size: str):
     """`value` as an array of the length that the model prescribes."""
     if value is None:
-        raise ValueError(f"{function}: {name} is None; it takes an array of length {size} = {getattr(model, size)}")
+        raise ValueError(
+            f"{function}: {name} is None; it takes an array of length {size} = {getattr(model, size)}"
+        )
     array = floating(value)
     length = getattr(model, size)
     if array.shape == (length,):
@@ -48,7 +50,9 @@ def check_length(function: str, model, name: str, value, size: str):
     if array.ndim == 2 and array.shape[-1] == length:
         message += "; functions take one sample, so batch with jax.vmap or rbd.batch_map"
     elif size == "nv" and array.shape == (model.nq,):
-        message += f" (nq = {model.nq}: velocities are shorter than configurations where a joint has a quaternion)"
+        message += (
+            f" (nq = {model.nq}: velocities are shorter than configurations where a joint has a quaternion)"
+        )
     raise ValueError(message)
 
 

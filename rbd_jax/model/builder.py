@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import floating
+from .._array import floating, is_known
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
 from ..spatial import Inertia, Transform
@@ -189,7 +189,7 @@ def describe(model: Model) -> list[Body]:
     followers = topology.followers.tolist()
     # As NumPy arrays where they are known: JAX would compile every one of the slices.
     along_joints = {name: getattr(model, name) for name in ALONG_JOINT}
-    along_joints = {name: x if _traced(x) else np.asarray(x) for name, x in along_joints.items()}
+    along_joints = {name: np.asarray(x) if is_known(x) else x for name, x in along_joints.items()}
     for index in range(model.nb):
         along: dict[str, Any] = {}
         if topology.follows[index]:
@@ -231,7 +231,7 @@ def report_inertias(name: str, bodies: Sequence[Body], strict: bool) -> None:
 
 def inertia_fault(inertia: Inertia) -> str | None:
     """Why no real body can have this inertia, or None. Massless and traced ones are let pass."""
-    if _traced(inertia):
+    if not is_known(inertia):
         return None
     # In NumPy, since a loader asks this of every body: JAX takes a hundred times as long for a few numbers.
     mass, first = float(inertia.mass), np.asarray(inertia.first_moment, float)
@@ -256,16 +256,16 @@ def _check_numbers(body: Body) -> None:
     numbers: dict[str, Any] = {"placement": body.placement, "inertia": body.inertia, "joint": body.joint}
     numbers |= {name: getattr(body, name) for name in PER_FREEDOM if "limit" not in name}
     for name, value in numbers.items():
-        leaves = [leaf for leaf in jax.tree.leaves(value) if not isinstance(leaf, jax.core.Tracer)]
+        leaves = [leaf for leaf in jax.tree.leaves(value) if is_known(leaf)]
         if not all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves):
             raise ModelError(f"body {body.name!r}: its {name} has a number that is not finite")
-    if not _traced(body.inertia) and float(body.inertia.mass) < 0:
+    if is_known(body.inertia) and float(body.inertia.mass) < 0:
         raise ModelError(
             f"body {body.name!r}: its mass is {float(body.inertia.mass):g}; a mass is positive or zero"
         )
     for name in ALONG_JOINT:
         value = _spread(body, name)
-        if not _traced(value) and np.isnan(value).any():
+        if is_known(value) and np.isnan(value).any():
             raise ModelError(f"body {body.name!r}: its {name} is not a number")
 
 
@@ -286,7 +286,7 @@ def _spread(body: Body, name: str):
 
 def _numbers(what: str, value):
     """As an array of floats: a tracer as it is, all else in NumPy."""
-    if _traced(value):
+    if not is_known(value):
         return floating(value)
     try:
         return np.asarray(value, float)
@@ -336,7 +336,7 @@ def _ratio(body: Body, dtype):
     numbers = []
     for name in ("multiplier", "offset"):
         value = _numbers(f"joint {body.joint_name!r}: its mimic's {name}", getattr(body.mimic, name))
-        if value.shape != () or not (_traced(value) or np.isfinite(value)):
+        if value.shape != () or (is_known(value) and not np.isfinite(value)):
             raise ModelError(
                 f"joint {body.joint_name!r}: its mimic's {name} is {value}; it is one finite number"
             )
@@ -390,7 +390,7 @@ def _stack(items: list, empty, dtype):
 
     def stack(*leaves):
         # In NumPy where all is known: JAX would compile a concatenation of as many arrays as there are bodies.
-        if _traced(leaves):
+        if not is_known(leaves):
             return jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves])
         return jnp.asarray(np.stack([np.asarray(leaf, dtype) for leaf in leaves]))
 
@@ -402,10 +402,6 @@ def _concatenate(parts: list, dtype):
     return jnp.asarray(xp.concatenate([xp.zeros(0, dtype), *[xp.asarray(part, dtype) for part in parts]]))
 
 
-def _traced(tree) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
-
-
 def _module(tree):
     """NumPy for known numbers, which spares compiling each small operation, and JAX for traced ones."""
-    return jnp if _traced(tree) else np
+    return np if is_known(tree) else jnp

@@ -76,7 +76,9 @@ def _assemble(model: Model, method, space: str, *arguments):
     for kind, (joints, *rows) in enumerate(zip(model.joints, *arguments, strict=True)):
         bodies = _owners(model, kind)
         if bodies:
-            members = jax.tree.map(lambda leaf, own=model.topology.kind_of[bodies, 1]: gather(leaf, own), joints)
+            members = jax.tree.map(
+                lambda leaf, own=model.topology.kind_of[bodies, 1]: gather(leaf, own), joints
+            )
             parts.append(jax.vmap(method, axis_size=len(bodies))(members, *rows).reshape(-1))
             positions += [entries(body) for body in bodies]
     if not parts:

@@ -13,9 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
-from .._array import floating
+from .._array import floating, is_known
 from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Transform
@@ -113,7 +112,7 @@ def _configuration(body: Body, value):
         raise ModelError(
             f"joint {body.joint_name!r} cannot be locked at a configuration of shape {shape}; it has nq = {size}"
         )
-    if not isinstance(value, Tracer) and not np.isfinite(np.asarray(value)).all():
+    if is_known(value) and not np.isfinite(np.asarray(value)).all():
         raise ModelError(f"joint {body.joint_name!r} cannot be locked at {value}; a configuration is finite")
     return jnp.asarray(value, dtype).reshape(size)
 
@@ -192,7 +191,7 @@ def concatenate(
                 f"concatenate: model {first.name!r} is of type {first.dtype} and {model.name!r} of {model.dtype}; "
                 "cast one with astype"
             )
-        known = not any(isinstance(m.gravity, Tracer) for m in (first, model))
+        known = is_known((first.gravity, model.gravity))
         if known and not np.array_equal(first.gravity, model.gravity):
             raise ModelError(
                 f"concatenate: model {first.name!r} has gravity {first.gravity.tolist()} and {model.name!r} has "

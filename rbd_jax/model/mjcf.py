@@ -118,11 +118,15 @@ def _compile(mujoco, path_or_xml) -> tuple[str, Any]:
         try:
             content = Path(path_or_xml).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
-            raise ModelError(f"{source}: there is no such file; give the path of an MJCF file or the XML text") from None
+            raise ModelError(
+                f"{source}: there is no such file; give the path of an MJCF file or the XML text"
+            ) from None
         except IsADirectoryError:
             raise ModelError(f"{source}: it is a directory; give the path of an MJCF file in it") from None
         except (OSError, ValueError) as error:
-            raise ModelError(f"{source}: it cannot be read ({type(error).__name__}); give a path or XML text") from None
+            raise ModelError(
+                f"{source}: it cannot be read ({type(error).__name__}); give a path or XML text"
+            ) from None
     _check_root(source, content)
     try:
         if text.startswith("<"):
@@ -249,7 +253,9 @@ def _along(compiled, joint: int, disabled) -> dict[str, Any]:
 def _inertia(compiled, body: int) -> Inertia:
     mass, com = compiled.body_mass[body], compiled.body_ipos[body]
     axes = _rotation(compiled.body_iquat[body])
-    about = (axes * compiled.body_inertia[body]) @ axes.T + mass * (com @ com * np.eye(3) - np.outer(com, com))
+    about = (axes * compiled.body_inertia[body]) @ axes.T + mass * (
+        com @ com * np.eye(3) - np.outer(com, com)
+    )
     triangle = np.array([about[i, j] for i in range(3) for j in range(i + 1)])
     return Inertia(jnp.asarray(mass), jnp.asarray(mass * com), jnp.asarray(triangle))
 
@@ -305,13 +311,25 @@ def _left_out(mujoco, compiled) -> list[str]:
                 among(f"equality constraints ({label})", names, which)
     if compiled.ntendon:
         names = [compiled.tendon(i).name or f"tendon_{i}" for i in range(compiled.ntendon)]
-        forces = ("stiffness", "stiffnesspoly", "damping", "dampingpoly", "frictionloss", "limited", "armature")
+        forces = (
+            "stiffness",
+            "stiffnesspoly",
+            "damping",
+            "dampingpoly",
+            "frictionloss",
+            "limited",
+            "armature",
+        )
         among("forces of tendons", names, nonzero(*(f"tendon_{name}" for name in forces)))
     among("gravity compensation of bodies", bodies, nonzero("body_gravcomp"))
     if compiled.njnt:
         free = (compiled.jnt_type == FREE) & (compiled.jnt_stiffness != 0)
         among("springs at free joints", hinges, free)
-        curved = nonzero("jnt_stiffnesspoly") if hasattr(compiled, "jnt_stiffnesspoly") else np.zeros(compiled.njnt, bool)
+        curved = (
+            nonzero("jnt_stiffnesspoly")
+            if hasattr(compiled, "jnt_stiffnesspoly")
+            else np.zeros(compiled.njnt, bool)
+        )
         if hasattr(compiled, "dof_dampingpoly"):
             curved[compiled.dof_jntid[np.asarray(compiled.dof_dampingpoly).any(axis=1)]] = True
         if hasattr(compiled, "jnt_plasticadr"):

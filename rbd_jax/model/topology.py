@@ -48,7 +48,15 @@ class Topology:
 
     @cached_property
     def _content(self) -> tuple:
-        fields = (self.name, self.body_names, self.joint_names, self.parents, self.kinds, self.leaders, self.walk)
+        fields = (
+            self.name,
+            self.body_names,
+            self.joint_names,
+            self.parents,
+            self.kinds,
+            self.leaders,
+            self.walk,
+        )
         return hash(fields), fields
 
     def __eq__(self, other) -> bool:
@@ -222,10 +230,14 @@ class Topology:
         """The index of a body, by its name or already an index."""
         if isinstance(body, str):
             if body not in self._body_numbers:
-                raise UnknownNameError(f"model {self.name!r} has no body {body!r}{suggest(body, self.body_names)}")
+                raise UnknownNameError(
+                    f"model {self.name!r} has no body {body!r}{suggest(body, self.body_names)}"
+                )
             return self._body_numbers[body]
         if not 0 <= int(body) < self.nb:
-            raise UnknownNameError(f"model {self.name!r} has no body number {body}: it has {self.nb} bodies, from 0")
+            raise UnknownNameError(
+                f"model {self.name!r} has no body number {body}: it has {self.nb} bodies, from 0"
+            )
         return int(body)
 
     def joint_index(self, joint: str | int) -> int:

@@ -35,7 +35,9 @@ class Tree:
         self.walk: Walk = walk
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
-                raise ValueError(f"node {node} has the parent {parent}: a parent must come before its children")
+                raise ValueError(
+                    f"node {node} has the parent {parent}: a parent must come before its children"
+                )
         if walk not in ("auto", "scan", "levels"):
             raise ValueError(f"walk is {walk!r}; it is one of 'auto', 'scan', 'levels'")
 
@@ -108,7 +110,9 @@ class Tree:
         """
         if self.size == 0:
             return _empty(step, root, inputs)
-        return self._down_levels(step, root, inputs) if self._by_levels else self._down_scan(step, root, inputs)
+        return (
+            self._down_levels(step, root, inputs) if self._by_levels else self._down_scan(step, root, inputs)
+        )
 
     def up(self, step: Callable[[Any, Any], tuple[Any, Any]], leaf: Any, inputs: Any) -> tuple[Any, Any]:
         """Leaves to root: `value, output = step(sum of the values of the children, inputs of the node)` at every node.
@@ -151,7 +155,9 @@ class Tree:
 
         # The values above each node wait in one buffer, the root's in row 0. A row is written once, by a slice update
         # rather than a scatter, so that the compiler keeps the loop in one piece.
-        buffer = jax.tree.map(lambda r: jnp.zeros((self.size + 1, *r.shape), r.dtype).at[:1].set(r[None]), root)
+        buffer = jax.tree.map(
+            lambda r: jnp.zeros((self.size + 1, *r.shape), r.dtype).at[:1].set(r[None]), root
+        )
 
         def visit(buffer, node):
             index, parent, own = node

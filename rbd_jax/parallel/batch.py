@@ -29,7 +29,9 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
     def mapped(*args):
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
         if len(axes) != len(args) or any(axis not in (0, None) for axis in axes):
-            raise ValueError(f"batch_map: in_axes is {in_axes}; it has 0 or None for each of the {len(args)} arguments")
+            raise ValueError(
+                f"batch_map: in_axes is {in_axes}; it has 0 or None for each of the {len(args)} arguments"
+            )
         batched = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis == 0)
         size = _batch_size(batched)
         devices = jax.local_devices()
@@ -65,5 +67,7 @@ def _batch_size(batched) -> int:
     shapes = [jnp.shape(leaf) for leaf in leaves]
     sizes = {shape[0] if shape else 0 for shape in shapes}
     if len(sizes) > 1 or 0 in sizes:
-        raise ValueError(f"batch_map: the arguments must share one leading axis of samples; their shapes are {shapes}")
+        raise ValueError(
+            f"batch_map: the arguments must share one leading axis of samples; their shapes are {shapes}"
+        )
     return sizes.pop()

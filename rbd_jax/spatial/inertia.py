@@ -61,7 +61,9 @@ class Inertia(eqx.Module):
     def box(mass, sides, com=(0.0, 0.0, 0.0)) -> Inertia:
         """A uniform cuboid of the given side lengths about its centre `com`."""
         square = floating(sides) ** 2
-        return _principal(mass, com, [square[1] + square[2], square[0] + square[2], square[0] + square[1]], 12)
+        return _principal(
+            mass, com, [square[1] + square[2], square[0] + square[2], square[0] + square[1]], 12
+        )
 
     @staticmethod
     def sphere(mass, radius, com=(0.0, 0.0, 0.0)) -> Inertia:
@@ -85,7 +87,9 @@ class Inertia(eqx.Module):
     def com(self) -> Float[Array, "*batch 3"]:
         """The centre of mass; the origin for a body without mass."""
         massive = self.mass != 0
-        return jnp.where(massive[..., None], self.first_moment / jnp.where(massive, self.mass, 1)[..., None], 0)
+        return jnp.where(
+            massive[..., None], self.first_moment / jnp.where(massive, self.mass, 1)[..., None], 0
+        )
 
     @property
     def rotational_matrix(self) -> Float[Array, "*batch 3 3"]:
@@ -96,7 +100,9 @@ class Inertia(eqx.Module):
     def rotational_com(self) -> Float[Array, "*batch 3 3"]:
         """The rotational inertia about the centre of mass."""
         com = self.com
-        return self.rotational_matrix - _point_mass(dot(self.first_moment, com), outer(self.first_moment, com))
+        return self.rotational_matrix - _point_mass(
+            dot(self.first_moment, com), outer(self.first_moment, com)
+        )
 
     @property
     def matrix(self) -> Float[Array, "*batch 6 6"]:

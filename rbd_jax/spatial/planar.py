@@ -88,9 +88,7 @@ class Inertia(eqx.Module):
     @property
     def parameters(self) -> Float[Array, "*batch 4"]:
         """The four numbers `m, m cx, m cy, I`."""
-        return jnp.concatenate(
-            [self.mass[..., None], self.first_moment, self.rotational[..., None]], axis=-1
-        )
+        return jnp.concatenate([self.mass[..., None], self.first_moment, self.rotational[..., None]], axis=-1)
 
     @property
     def com(self) -> Float[Array, "*batch 2"]:

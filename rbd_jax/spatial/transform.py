@@ -119,4 +119,3 @@ class Transform(eqx.Module):
         moment, linear = force[..., :3], force[..., 3:]
         moment = moment - cross(self.position, linear)
         return jnp.concatenate([vecmat(moment, self.rotation), vecmat(linear, self.rotation)], axis=-1)
-
