@@ -20,7 +20,10 @@ ExternalForces: TypeAlias = Mapping[str, Float[Array, "6"]] | Float[Array, "nb 6
 
 
 def external_forces(model: Model, frame: CommonFrame, f_ext: ExternalForces) -> Float[Array, "m 6"] | None:
-    """The force on each mover in the common frame, or None where there is none. A force on a body welded to the world does nothing."""
+    """The force on each mover in the common frame, or None where there is none.
+
+    A force on a body welded to the world does nothing.
+    """
     if f_ext is None:
         return None
     if isinstance(f_ext, Mapping):

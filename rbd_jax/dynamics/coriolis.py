@@ -16,7 +16,9 @@ from .mass_matrix import composite_inertias
 
 @takes_sample
 def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv nv"]:
-    """C with `C v = bias_force - gravity_force` and `Ṁ = C + Cᵀ` (Echeandia & Wensing 2021; Christoffel's for one-freedom joints).
+    """C with `C v = bias_force - gravity_force` and `Ṁ = C + Cᵀ` (Echeandia & Wensing 2021).
+
+    Where every joint has one freedom it is the matrix of the Christoffel symbols.
 
     `C = Σ Jᵀ (I J̇ + B J)` over the bodies, `B = ½ (v×* I - I v× + (I v)×̄*)`. With `I^c` and `B^c` summed over subtrees,
     `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)` where both are those of the deeper of the two columns. Joints that move by themselves

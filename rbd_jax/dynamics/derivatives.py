@@ -127,8 +127,8 @@ def forward_dynamics_derivatives(
 class _JointDerivatives(eqx.Module):
     """What each joint does of itself, in the common frame, when its own q or v changes: a row for each column j.
 
-    `velocity` e_j = ∂(S v + σ)/∂q_j; `acceleration` ∂(S v̇ + c_J)/∂q_j; `product` ∂c_J/∂v_j; `subspace` ∂S_k/∂q_j for the columns k
-    of the same joint, in their order.
+    `velocity` e_j = ∂(S v + σ)/∂q_j; `acceleration` ∂(S v̇ + c_J)/∂q_j; `product` ∂c_J/∂v_j; `subspace` ∂S_k/∂q_j for
+    the columns k of the same joint, in their order.
     """
 
     velocity: Float[Array, "n 6"]

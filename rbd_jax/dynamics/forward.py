@@ -82,8 +82,8 @@ def articulated_body(
 ) -> tuple[Float[Array, "n"], Factors]:
     """The two recursions of the articulated-body algorithm, one column at a time (eqs. 7.43 to 7.50).
 
-    Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia `I^a = I^A - U D⁻¹ Uᵀ` and the
-    bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
+    Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia
+    `I^a = I^A - U D⁻¹ Uᵀ` and the bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
 
     **Arguments**, each with a leading axis of columns: `subspace` S, `inertia` (n, 6, 6), `bias` p, `products` c, `tau`; and
     `base`, the acceleration of the world. **Returns** `q̈` and the factors of M.

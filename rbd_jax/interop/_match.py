@@ -16,7 +16,8 @@ from ..model import Model
 def pairs(
     model: Model, theirs: Sequence[str], names: Mapping[str, str] | None, library: str
 ) -> list[tuple[int, str]]:
-    """For each joint of ours that has coordinates: the body it hangs, and the name of the joint there that it is.
+    """For each joint of ours that has coordinates: the body it hangs, and the name of the joint there that it
+    is.
 
     `theirs` are the names of all joints there that have coordinates; every one of them must be met.
     """
@@ -31,15 +32,17 @@ def pairs(
         other = names.get(joint, joint)
         if other not in theirs:
             raise ModelError(
-                f"joint {joint!r} of model {model.name!r} is no joint of the {library} model{suggest(other, theirs)} "
+                f"joint {joint!r} of model {model.name!r} is no joint of the {library} model"
+                f"{suggest(other, theirs)} "
                 "(joints are matched by name; names={'ours': 'theirs'} matches those that differ)"
             )
         found.append((body, other))
     left = [name for name in theirs if name not in {other for _, other in found}]
     if left:
         raise ModelError(
-            f"the joints {', '.join(map(repr, left))} of the {library} model have no counterpart with coordinates of its own "
-            f"in model {model.name!r}; build both of the same robot, with the same joints locked and coupled"
+            f"the joints {', '.join(map(repr, left))} of the {library} model have no counterpart with "
+            f"coordinates of its own in model {model.name!r}; build both of the same robot, with the same joints "
+            "locked and coupled"
         )
     return found
 

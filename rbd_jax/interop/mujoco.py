@@ -1,9 +1,9 @@
 """Between our conventions and MuJoCo's.
 
-Configurations are the same numbers (`q = [x y z, w x y z]` for a free joint, `w x y z` for a ball), in another order of
-joints at most. Velocities differ at free joints alone: there MuJoCo has `qvel = [ṙ; ω]`, the position's rate in the world's
-axes and then the angular velocity in the body's, where ours is `v = [ω; v]`, both in the body's: `ṙ = R v`. With that
-`r̈ = R (v̇ + ω × v)`, and forces are dual: `f_world = R f`.
+Configurations are the same numbers (`q = [x y z, w x y z]` for a free joint, `w x y z` for a ball), in
+another order of joints at most. Velocities differ at free joints alone: there MuJoCo has `qvel = [ṙ; ω]`, the
+position's rate in the world's axes and then the angular velocity in the body's, where ours is `v = [ω; v]`,
+both in the body's: `ṙ = R v`. With that `r̈ = R (v̇ + ω × v)`, and forces are dual: `f_world = R f`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ TYPES = (joints.Free, joints.Spherical, joints.Prismatic, joints.Revolute)
 class MujocoMap:
     """The states of `model` as those of a `mujoco.MjModel` of the same robot, and back.
 
-    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Free joints must hang on the world
-    with no placement of their own, as those that `load_mjcf` and `load_urdf` make.
+    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Free joints must hang on
+    the world with no placement of their own, as those that `load_mjcf` and `load_urdf` make.
     """
 
     def __init__(self, model: Model, mj_model: Any, names: Mapping[str, str] | None = None):
         self.nq, self.nv = model.nq, model.nv
         if self.nv != mj_model.nv:
             raise ModelError(
-                f"model {model.name!r} has nv = {self.nv}, the MuJoCo model {mj_model.nv}: one of them has a floating "
-                "base, locked joints or coupled mimic joints that the other has not"
+                f"model {model.name!r} has nv = {self.nv}, the MuJoCo model {mj_model.nv}: one of them has a "
+                "floating base, locked joints or coupled mimic joints that the other has not"
             )
         theirs = {name: index for index, name in enumerate(joint_names(mj_model))}
         order_q, order_v, free = np.zeros(self.nq, int), np.zeros(self.nv, int), []
@@ -100,7 +100,7 @@ class MujocoMap:
         return self._turned(transpose(self._rotations(q)), vector("force_from", qfrc, self.nv))[self._back_v]
 
     def velocity_matrix(self, q) -> Float[Array, "nv nv"]:
-        """T with `qvel = T v`: `J = J_mj T` and `M = Tᵀ M_mj T` are MuJoCo's Jacobians and mass matrix in our velocities."""
+        """T with `qvel = T v`: MuJoCo's Jacobians are ours as `J T`, its mass matrix as `Tᵀ M T`."""
         q = vector("velocity_matrix", q, self.nq)
         return jax.vmap(lambda column: self.velocity(q, column), out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
 
@@ -124,6 +124,6 @@ def _check_placement(model: Model, body: int) -> None:
     placed = np.allclose(placement.rotation, np.eye(3)) and np.allclose(placement.position, 0)
     if model.topology.parents[body] >= 0 or not placed:
         raise ModelError(
-            f"joint {model.joint_names[body]!r} is free but does not hang on the world itself with the identity as its "
-            "placement; MuJoCo's free joints do"
+            f"joint {model.joint_names[body]!r} is free but does not hang on the world itself with the "
+            "identity as its placement; MuJoCo's free joints do"
         )

@@ -1,16 +1,16 @@
 """Between our conventions and Pinocchio's.
 
-|                | here                                         | Pinocchio                                        |
-|----------------|----------------------------------------------|--------------------------------------------------|
-| spatial vector | angular first                                | linear first                                     |
-| quaternion     | `w x y z`, of any length                     | `x y z w`, of unit length                        |
-| free joint     | `q = [x y z, quaternion]`, `v = [ω; v]` body | the same but for the orders above                |
-| continuous     | the angle                                    | `(cos, sin)`                                     |
-| planar joint   | `q = (θ, x, y)`, `v = (ω, vx, vy)` body      | `q = (x, y, cos θ, sin θ)`, `v = (vx, vy, ω)`    |
-| order          | of the bodies in the model                   | depth first, siblings by name                    |
+|              | here                                         | Pinocchio                                     |
+|--------------|----------------------------------------------|-----------------------------------------------|
+| vector       | angular first                                | linear first                                  |
+| quaternion   | `w x y z`, of any length                     | `x y z w`, of unit length                     |
+| free joint   | `q = [x y z, quaternion]`, `v = [ω; v]` body | the same but for the orders above             |
+| continuous   | the angle                                    | `(cos, sin)`                                  |
+| planar joint | `q = (θ, x, y)`, `v = (ω, vx, vy)` body      | `q = (x, y, cos θ, sin θ)`, `v = (vx, vy, ω)` |
+| order        | of the bodies in the model                   | depth first, siblings by name                 |
 
-Accelerations are the rates of the velocities in both, and generalized forces are their duals: one permutation serves
-all three.
+Accelerations are the rates of the velocities in both, and generalized forces are their duals: one permutation
+serves all three.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from ..model import Model
 from ._match import inverse, mismatch, pairs, table, vector
 
 
-#: The joint types with one or more coordinates that both libraries store alike: ours, and the beginning of their names.
+#: The joint types with one or more coordinates that both libraries store alike: ours, and the beginning of
+#: their names.
 ALIKE: dict[type[joints.Joint], tuple[str, ...]] = {
     joints.Revolute: ("JointModelRX", "JointModelRY", "JointModelRZ", "JointModelRevoluteUnaligned"),
     joints.Prismatic: ("JointModelPX", "JointModelPY", "JointModelPZ", "JointModelPrismaticUnaligned"),
@@ -43,8 +44,9 @@ CONTINUOUS = ("JointModelRUBX", "JointModelRUBY", "JointModelRUBZ", "JointModelR
 class PinocchioMap:
     """The states of `model` as those of a `pinocchio.Model` of the same robot, and back.
 
-    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Joints of ours that mimic others have
-    no coordinates: build the Pinocchio model with `mimic=True` then, or load ours with `mimic="free"`.
+    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Joints of ours that
+    mimic others have no coordinates: build the Pinocchio model with `mimic=True` then, or load ours with
+    `mimic="free"`.
     """
 
     def __init__(self, model: Model, pin_model: Any, names: Mapping[str, str] | None = None):
@@ -52,14 +54,15 @@ class PinocchioMap:
         self.pin_nq, self.pin_nv = pin_model.nq, pin_model.nv
         if self.nv != self.pin_nv:
             raise ModelError(
-                f"model {model.name!r} has nv = {self.nv}, the Pinocchio model {self.pin_nv}: one of them has a floating "
-                "base, locked joints or coupled mimic joints that the other has not"
+                f"model {model.name!r} has nv = {self.nv}, the Pinocchio model {self.pin_nv}: one of them "
+                "has a floating base, locked joints or coupled mimic joints that the other has not"
             )
         theirs = {}
         for index, name in enumerate(pin_model.names):
             if index and pin_model.joints[index].nq and "Mimic" not in pin_model.joints[index].shortname():
                 theirs[name] = pin_model.joints[index]
-        # Pinocchio's configuration is gathered from [q, cosines, sines, unit quaternions], ours from [q_pin, angles].
+        # Pinocchio's configuration is gathered from [q, cosines, sines, unit quaternions], ours from [q_pin,
+        # angles].
         take = np.zeros(self.pin_nq, int)
         take_from = np.zeros(self.nq, int)
         order = np.zeros(self.pin_nv, int)
@@ -142,7 +145,7 @@ class PinocchioMap:
         return vector("force_from", tau_pin, self.nv)[self._back]
 
     def matrix(self, m) -> Float[Array, "nv nv"]:
-        """A matrix over freedoms (mass, Coriolis, derivatives of inverse dynamics) with Pinocchio's rows and columns."""
+        """A matrix over freedoms (mass, Coriolis, derivatives) with Pinocchio's rows and columns."""
         return floating(m)[np.ix_(self._order, self._order)]
 
     def matrix_from(self, m_pin) -> Float[Array, "nv nv"]:
@@ -159,21 +162,22 @@ class PinocchioMap:
 
 
 def spatial_vector(x) -> Float[Array, "*batch 6"]:
-    """A motion or force vector with its halves exchanged, along the last axis: ours to Pinocchio's, and back."""
+    """A motion or force vector with its halves (the last axis) exchanged: to Pinocchio's, and back."""
     x = floating(x)
     return jnp.concatenate([x[..., 3:], x[..., :3]], axis=-1)
 
 
 def spatial_matrix(m) -> Float[Array, "*batch 6 6"]:
-    """A 6x6 matrix (inertia, transform, cross product) with its blocks exchanged: ours to Pinocchio's, and back."""
+    """A 6x6 matrix (inertia, transform, ...) with its blocks exchanged: to Pinocchio's, and back."""
     return spatial_vector(jnp.swapaxes(spatial_vector(jnp.swapaxes(floating(m), -1, -2)), -1, -2))
 
 
 def _check_normal(model: Model, body: int, joint) -> None:
     if not is_known(joint.normal):
         return
-    if not np.allclose(np.asarray(joint.normal), [0, 0, 1]):
+    normal = np.asarray(joint.normal)
+    if not np.allclose(normal, [0, 0, 1]):
         raise ModelError(
-            f"joint {model.joint_names[body]!r} is planar with the normal {np.asarray(joint.normal).tolist()}, but Pinocchio's "
+            f"joint {model.joint_names[body]!r} is planar with the normal {normal.tolist()}, but Pinocchio's "
             "planar joints lie in the x-y plane, whatever axis the file says; turn the joint's frame instead"
         )

@@ -1,7 +1,7 @@
 """Reading MJCF, the XML of MuJoCo, through MuJoCo's own compiler.
 
-Defaults, includes, meshes, inertias from geoms and compiler options thus mean what they mean there. What is built of the
-compiled model is the tree: bodies, joints, inertias, and what acts along the joints.
+Defaults, includes, meshes, inertias from geoms and compiler options thus mean what they mean there. What is
+built of the compiled model is the tree: bodies, joints, inertias, and what acts along the joints.
 """
 
 from __future__ import annotations
@@ -31,29 +31,31 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     **Arguments**
 
     - `path_or_xml`: a file, or the text of one (which then cannot name other files).
-    - `strict`: whether what the model leaves out, and inertias that no real body can have, are errors or one warning each.
+    - `strict`: whether what the model leaves out, and inertias that no real body can have, are errors or one
+      warning each.
 
     **Returns**
 
-    A model with a body for each body but the world, with the same name and the same frame, and a joint for each joint,
-    with the same name and the same coordinates `qpos`. What has no name is called `body_3` or `joint_5`, by MuJoCo's number
-    (underscores are added where a name is taken). Velocities of free joints differ from MuJoCo's `qvel`: see
-    `rbd_jax.interop.MujocoMap`.
+    A model with a body for each body but the world, with the same name and the same frame, and a joint for
+    each joint, with the same name and the same coordinates `qpos`. What has no name is called `body_3` or
+    `joint_5`, by MuJoCo's number (underscores are added where a name is taken). Velocities of free joints
+    differ from MuJoCo's `qvel`: see `rbd_jax.interop.MujocoMap`.
 
-    - Several joints on one body make as many bodies in a row. All but the last are massless, and called `body:joint`.
-    - A joint acts about its own `pos`. Where that is not the body's origin, its mover is a massless body `body:joint` at that
-      point, and the body itself is welded to it. Welds cost nothing in the dynamics.
+    - Several joints on one body make as many bodies in a row. All but the last are massless, and called
+      `body:joint`.
+    - A joint acts about its own `pos`. Where that is not the body's origin, its mover is a massless body
+      `body:joint` at that point, and the body itself is welded to it. Welds cost nothing in the dynamics.
     - Bodies without joints are welded, by a joint called like the body.
 
-    Taken along: gravity; armature, damping, stiffness with its rest position, dry friction (`frictionloss`); the ranges of
-    limited hinges and slides. The armature of a free joint weighs the acceleration in our coordinates of it, which is not
-    quite MuJoCo's in a body that turns.
+    Taken along: gravity; armature, damping, stiffness with its rest position, dry friction (`frictionloss`);
+    the ranges of limited hinges and slides. The armature of a free joint weighs the acceleration in our
+    coordinates of it, which is not quite MuJoCo's in a body that turns.
 
-    Not part of a tree, and left out without a word: contacts, actuators, sensors, limits of ball joints, tendons that exert
-    no force. What would move the tree differently is named in one `ModelWarning` (a `ModelError` if `strict`): equality
-    constraints, tendons with a spring, damper, friction, limit or armature, gravity compensation, fluids, springs at free
-    joints, springs and dampers that are not linear, flexible bodies, plugins; and mocap bodies, which are welded where they
-    stand.
+    Not part of a tree, and left out without a word: contacts, actuators, sensors, limits of ball joints,
+    tendons that exert no force. What would move the tree differently is named in one `ModelWarning` (a
+    `ModelError` if `strict`): equality constraints, tendons with a spring, damper, friction, limit or
+    armature, gravity compensation, fluids, springs at free joints, springs and dampers that are not linear,
+    flexible bodies, plugins; and mocap bodies, which are welded where they stand.
     """
     try:
         import mujoco
@@ -137,7 +139,7 @@ def _compile(mujoco, path_or_xml) -> tuple[str, Any]:
 
 
 def _check_root(source: str, content: str) -> None:
-    """Refuse another kind of file by its outermost element. (MuJoCo reads URDF too, with other rules than URDF's.)"""
+    """Refuse another kind of file by its outermost element. (MuJoCo reads URDF too, by rules of its own.)"""
     root = re.search(r"<([A-Za-z_][\w.:-]*)", re.sub(r"<!--.*?-->|<\?.*?\?>", "", content, flags=re.DOTALL))
     tag = root.group(1) if root else None
     if tag == "robot":

@@ -112,7 +112,10 @@ class Inertia(eqx.Module):
 
     @property
     def inverse_matrix(self) -> Float[Array, "*batch 6 6"]:
-        """The inverse spatial inertia, forces to accelerations (eq. 2.74): `[[J, J c×ᵀ], [c× J, 1/m + c× J c×ᵀ]]`, `J = Ī_C⁻¹`."""
+        """The inverse spatial inertia, forces to accelerations (eq. 2.74).
+
+        `[[J, J c×ᵀ], [c× J, 1/m + c× J c×ᵀ]]` with `J = Ī_C⁻¹`.
+        """
         inverse, c = inverse_symmetric(self.rotational_com), skew(self.com)
         lower = matmul(c, inverse)
         mobility = identity_like(c) / self.mass[..., None, None] - matmul(lower, c)

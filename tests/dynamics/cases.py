@@ -1,10 +1,11 @@
 """A few models that have everything, with states to test them in. What is computed of a model is compiled once.
 
-- `mixed`: a floating base and a branched tree with a joint of every other family, welds between, armature.
+- `mixed`: a floating base and a branched tree with joints of every other kind, welds between, armature.
 - `chain`: six revolute joints in a row.
 - `forest`: two trees, far from the world's origin and from each other, with welds, one of them to the world.
 - `driven`: joints in the middle that move by themselves.
 - `coupled`: joints that follow another one, on two branches.
+- `track`: joints along splines. They take so long to compile that they have a model and a test of their own.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from rbd_jax import joints
 
 SAMPLES = 3
 MODELS = ("chain", "forest", "coupled", "driven", "mixed")
-#: Those in which Jacobians are looked at in a point too: it is the same for all joints, and takes long to compile.
+#: Those in which Jacobians are looked at in all ways. The ways are the same for all joints, and take long to compile.
 POINTED = ("chain", "forest", "coupled")
 #: The point of a body whose Jacobian is looked at, in the body's frame.
 POINT = jnp.array([0.3, -0.2, 0.5])
@@ -71,7 +72,6 @@ def build(name, bodies, seed=0, gravity=(0.4, -0.7, -9.6), **along):
 
 
 def mixed():
-    curve = rbd.lie.SE3.exp(jnp.array(np.random.default_rng(3).uniform(-0.6, 0.6, (5, 6))))
     bodies = [
         ("base", "world", joints.Free()),
         ("plate", "base", joints.Fixed()),
@@ -88,12 +88,10 @@ def mixed():
         ("wrist", "gantry", joints.SphericalEuler("zyx")),
         ("slide", "wrist", joints.Prismatic((0.3, 0.2, -1.0))),
         ("knob", "gantry", joints.SphericalExponential()),
-        ("pair", "elbow", joints.Composite((joints.Helical(), joints.Spherical()))),
-        ("bead", "ball", joints.SplineCurve(curve)),
     ]
     # On joints of several freedoms the armature is the same about all axes, like a spinning ball's, so that it has no
     # gyroscopic moment of its own.
-    armature = {"arm": 0.3, "wheel": 0.1, "screw": 0.2, "ball": 0.05, "slide": 0.4, "bead": 0.1}
+    armature = {"arm": 0.3, "wheel": 0.1, "screw": 0.2, "ball": 0.05, "slide": 0.4}
     return build("mixed", bodies, **{body: {"armature": x} for body, x in armature.items()})
 
 
@@ -123,7 +121,15 @@ def forest():
         "b": {"placement": rbd.Transform.from_xyz_rpy((-40.0, 10.0, 8.0), (1.0, 0.2, -0.5))},
         "a left": {"armature": 0.2},
     }
-    return build("forest", bodies, seed=2, **along)
+    return rbd.with_walk(build("forest", bodies, seed=2, **along), "scan")
+
+
+def track():
+    rng = np.random.default_rng(3)
+    curve = rbd.lie.SE3.exp(jnp.array(rng.uniform(-0.6, 0.6, (5, 6))))
+    surface = jnp.array(rng.uniform(-0.7, 0.7, (4, 5, 6)))
+    bodies = [("bead", "world", joints.SplineCurve(curve)), ("skate", "bead", joints.SplineSurface(surface))]
+    return build("track", bodies, seed=5)
 
 
 #: The motions of the driven joints of `driven`.
@@ -199,6 +205,11 @@ def compiled(function):
     return lambda model, *states: jax.tree.map(np.asarray, fast(model, *states))
 
 
+def ways(model):
+    """The frames in which to look at the velocities of a model."""
+    return FRAMES if model.name in POINTED else FRAMES[:2]
+
+
 def kinematics(model, body, q, v):
     """What the kinematics say of a model in motion, at one time."""
 
@@ -213,7 +224,7 @@ def kinematics(model, body, q, v):
         "centroidal matrix": rbd.centroidal_momentum_matrix(model, q),
         "center jacobian": rbd.center_of_mass_jacobian(model, q),
     }
-    for frame in FRAMES:
+    for frame in ways(model):
         seen[f"velocities, {frame}"] = rbd.body_velocities(model, q, v, frame)
         seen[f"jacobian, {frame}"] = rbd.jacobian(model, q, body, None, frame)
         if model.name in POINTED:
@@ -250,12 +261,28 @@ def recursions(model, q, v, a, f_ext):
         "solved": rbd.solve_mass_matrix(model, q, mass),
         "solved, one": rbd.solve_mass_matrix(model, q, mass[0]),
     }
-    for frame in FRAMES:
+    for frame in ways(model):
         seen[f"accelerations, {frame}"] = rbd.body_accelerations(model, q, v, a, frame)
         seen[f"jacobian rate, {frame}"] = rbd.jacobian_derivative(model, q, v, body, None, frame)
         if model.name in POINTED:
             seen[f"jacobian rate, {frame}, point"] = rbd.jacobian_derivative(model, q, v, body, POINT, frame)
     return seen
+
+
+def outline(model, q, v, a, f_ext):
+    """What to compare another description of the same mechanism by."""
+    return {
+        "frames": rbd.forward_kinematics(model, q).matrix,
+        "velocities, world": rbd.body_velocities(model, q, v),
+        "accelerations, world": rbd.body_accelerations(model, q, v, a),
+        "jacobian rate, world": rbd.jacobian_derivative(model, q, v, model.nb - 1),
+        "mass matrix": rbd.mass_matrix(model, q),
+        "coriolis": rbd.coriolis_matrix(model, q, v),
+        "bias, external": rbd.bias_force(model, q, v, f_ext),
+        "kinetic energy": rbd.kinetic_energy(model, q, v),
+        "potential energy": rbd.potential_energy(model, q),
+        "momentum": rbd.momentum(model, q, v),
+    }
 
 
 class Case:
@@ -289,7 +316,14 @@ class Case:
 @cache
 def case_of(name):
     return Case(
-        {"mixed": mixed, "chain": chain, "forest": forest, "driven": driven, "coupled": coupled}[name]()
+        {
+            "mixed": mixed,
+            "chain": chain,
+            "forest": forest,
+            "driven": driven,
+            "coupled": coupled,
+            "track": track,
+        }[name]()
     )
 
 

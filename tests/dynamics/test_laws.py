@@ -99,6 +99,14 @@ def test_inverse_dynamics_is_lagranges_equation(case):
     assert_close(apply(case.seen["mass matrix"], states.a) + case.seen["bias"], expected)
 
 
+def test_joints_along_splines_obey_lagranges_equation(cases):
+    case = cases("track")
+    q, v, a = case.states.q, case.states.v, case.states.a
+    tau = compiled(rbd.inverse_dynamics)(case.model, q, v, a)
+    assert_close(tau, compiled(lagrange)(case.model, q, v, a))
+    assert_close(compiled(rbd.forward_dynamics)(case.model, q, v, jnp.asarray(tau)), a)
+
+
 def potential_gradient(model, q):
     return jax.grad(lambda x: rbd.potential_energy(model, rbd.integrate(model, q, x)))(jnp.zeros(model.nv))
 
@@ -209,12 +217,13 @@ def turned(rotation, twist):
 def test_velocities_are_the_rates_of_the_frames(case):
     now, frames = case.motion["now"], case.motion["now"]["frames"]
     twist = rigid_twist(frames, case.motion["rate"]["frames"])
-    assert_close(now["velocities, world_aligned"], twist)
+    if "velocities, world_aligned" in now:
+        assert_close(now["velocities, world_aligned"], twist)
     assert_close(now["velocities, world"], moved(twist, -frames[..., :3, 3]))
     assert_close(now["velocities, body"], turned(transpose(frames[..., :3, :3]), twist))
 
 
-@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("frame", ["world", "body"])
 def test_jacobian_gives_the_velocity(case, frame):
     """Apart from what the joints do by themselves."""
     now, still = case.motion["now"], case.still
@@ -232,15 +241,15 @@ def test_jacobian_at_a_point_gives_the_velocity_of_the_point(pointed, frame):
     assert_close(apply(now[f"jacobian, {frame}, point"], pointed.states.v), at_point)
 
 
-@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("frame", ["world", "body"])
 def test_jacobian_derivative_is_the_rate_of_the_jacobian(case, frame):
     assert_close(case.seen[f"jacobian rate, {frame}"], case.motion["rate"][f"jacobian, {frame}"])
 
 
-@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("frame", ["world_aligned", "world, point", "body, point", "world_aligned, point"])
 def test_jacobian_derivative_at_a_point_is_the_rate_of_the_jacobian(pointed, frame):
-    expected = pointed.motion["rate"][f"jacobian, {frame}, point"]
-    assert_close(pointed.seen[f"jacobian rate, {frame}, point"], expected)
+    expected = pointed.motion["rate"][f"jacobian, {frame}"]
+    assert_close(pointed.seen[f"jacobian rate, {frame}"], expected)
 
 
 @pytest.mark.parametrize("frame", ["world", "body"])
@@ -249,11 +258,11 @@ def test_accelerations_are_the_rates_of_the_velocities(case, frame):
     assert_close(case.seen[f"accelerations, {frame}"], case.motion["rate"][f"velocities, {frame}"])
 
 
-def test_classical_acceleration_is_that_of_the_bodys_origin(case):
+def test_classical_acceleration_is_that_of_the_bodys_origin(pointed):
     """`[ω̇; r̈]` (book eq. 2.50)."""
-    velocity = jnp.asarray(case.motion["now"]["velocities, world_aligned"])
-    classical = classical_acceleration(velocity, jnp.asarray(case.seen["accelerations, world_aligned"]))
-    assert_close(classical, case.motion["rate"]["velocities, world_aligned"])
+    velocity = jnp.asarray(pointed.motion["now"]["velocities, world_aligned"])
+    classical = classical_acceleration(velocity, jnp.asarray(pointed.seen["accelerations, world_aligned"]))
+    assert_close(classical, pointed.motion["rate"]["velocities, world_aligned"])
 
 
 @pytest.mark.parametrize("frame", ["world", "body"])

@@ -16,11 +16,15 @@ mujoco = pytest.importorskip("mujoco")
 XML = """
 <mujoco><option gravity="1 2 -9"><flag contact="disable"/></option><worldbody>
   <body name="trunk" pos="1 2 3"><freejoint name="root"/><geom type="box" size=".1 .2 .3" pos=".1 0 .2"/>
-    <body name="head" pos="0 0 .5"><joint name="neck" type="ball"/><geom type="capsule" size=".05 .1" pos="0 .1 .2"/></body>
-    <body name="arm" pos=".3 0 0"><joint name="elbow" axis="0 1 1"/><geom type="capsule" size=".05 .2" pos=".1 0 0"/>
-      <body name="rod" pos=".3 0 0"><joint name="reach" type="slide" axis="1 0 1"/><geom size=".1"/></body></body>
+    <body name="head" pos="0 0 .5"><joint name="neck" type="ball"/>
+      <geom type="capsule" size=".05 .1" pos="0 .1 .2"/></body>
+    <body name="arm" pos=".3 0 0"><joint name="elbow" axis="0 1 1"/>
+      <geom type="capsule" size=".05 .2" pos=".1 0 0"/>
+      <body name="rod" pos=".3 0 0"><joint name="reach" type="slide" axis="1 0 1"/>
+        <geom size=".1"/></body></body>
   </body>
-  <body name="other" pos="-1 0 0"><joint name="float" type="free"/><geom type="ellipsoid" size=".1 .2 .3"/></body>
+  <body name="other" pos="-1 0 0"><joint name="float" type="free"/>
+    <geom type="ellipsoid" size=".1 .2 .3"/></body>
 </worldbody></mujoco>
 """
 
@@ -30,7 +34,9 @@ def both():
     """Our model (with its trees the other way round), MuJoCo's, and the map."""
     loaded = load_mjcf(XML)
     builder = rbd.ModelBuilder.from_model(loaded)
-    builder.bodies = [b for b in builder.bodies if b.name == "other"] + [b for b in builder.bodies if b.name != "other"]
+    builder.bodies = [b for b in builder.bodies if b.name == "other"] + [
+        b for b in builder.bodies if b.name != "other"
+    ]
     model = builder.build()
     mj_model = mujoco.MjModel.from_xml_string(XML)
     return model, mj_model, MujocoMap(model, mj_model)
@@ -99,7 +105,12 @@ def check_dynamics(model, mj_model, there, q, v, tau):
     @jax.jit
     def ours(q, v, tau):
         a = rbd.forward_dynamics(model, q, v, tau)
-        theirs = there.configuration(q), there.velocity(q, v), there.force(q, tau), there.acceleration(q, v, a)
+        theirs = (
+            there.configuration(q),
+            there.velocity(q, v),
+            there.force(q, tau),
+            there.acceleration(q, v, a),
+        )
         return rbd.forward_kinematics(model, q).position, theirs
 
     position, (qpos, qvel, qfrc, qacc) = ours(q, v, tau)
@@ -126,10 +137,14 @@ def test_jit_vmap_grad(both, state):
 
 def test_a_robot_from_urdf():
     """A floating URDF and the MJCF of the same mechanism, joints in another order."""
-    body = '<inertial><mass value="2"/><inertia ixx="1" iyy="2" izz="2.5" ixy="0" ixz="0" iyz="0"/></inertial>'
-    urdf = f"""<robot name="r"><link name="a">{body}</link><link name="b">{body}</link><link name="c">{body}</link>
+    body = (
+        '<inertial><mass value="2"/><inertia ixx="1" iyy="2" izz="2.5" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
+    urdf = f"""<robot name="r"><link name="a">{body}</link><link name="b">{body}</link>
+      <link name="c">{body}</link>
       <joint name="j" type="continuous"><parent link="a"/><child link="b"/><axis xyz="0 0 1"/></joint>
-      <joint name="k" type="continuous"><parent link="a"/><child link="c"/><axis xyz="0 1 0"/></joint></robot>"""
+      <joint name="k" type="continuous"><parent link="a"/><child link="c"/>
+        <axis xyz="0 1 0"/></joint></robot>"""
     inertial = '<inertial mass="2" pos="0 0 0" diaginertia="1 2 2.5"/>'
     xml = f"""<mujoco><worldbody><body name="a">{inertial}<freejoint name="base"/>
       <body name="c">{inertial}<joint name="k" axis="0 1 0"/></body>
@@ -142,18 +157,28 @@ def test_a_robot_from_urdf():
 
 def test_refusals(both):
     model, mj_model, there = both
-    with pytest.raises(rbd.ModelError, match="'neck' is a Spherical here, but in MuJoCo what we call Revolute"):
-        hinge = XML.replace('type="ball"', "").replace('<joint name="elbow" axis="0 1 1"/>', '<joint name="elbow" type="ball"/>')
+    with pytest.raises(
+        rbd.ModelError, match="'neck' is a Spherical here, but in MuJoCo what we call Revolute"
+    ):
+        hinge = XML.replace('type="ball"', "").replace(
+            '<joint name="elbow" axis="0 1 1"/>', '<joint name="elbow" type="ball"/>'
+        )
         MujocoMap(model, mujoco.MjModel.from_xml_string(hinge))
     with pytest.raises(rbd.ModelError, match="nv = 17, the MuJoCo model 14"):
         MujocoMap(model, mujoco.MjModel.from_xml_string(XML.replace('<joint name="neck" type="ball"/>', "")))
-    with pytest.raises(rbd.ModelError, match="'float' of model .* is no joint of the MuJoCo model; did you mean 'floater'"):
+    with pytest.raises(
+        rbd.ModelError, match="'float' of model .* is no joint of the MuJoCo model; did you mean 'floater'"
+    ):
         MujocoMap(model, mujoco.MjModel.from_xml_string(XML.replace('"float"', '"floater"')))
     builder = rbd.ModelBuilder()
     for name in ("root", "float"):
-        placement = rbd.Transform.from_position([1.0, 0.0, 0.0])
-        builder.add_body(name, joint=rbd.joints.Free(), placement=placement, inertia=rbd.Inertia.sphere(1.0, 1.0))
-    only_free = XML.replace('<joint name="neck" type="ball"/>', "").replace('<joint name="elbow" axis="0 1 1"/>', "")
+        placement = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
+        builder.add_body(
+            name, joint=rbd.joints.Free(), placement=placement, inertia=rbd.Inertia.sphere(1.0, 1.0)
+        )
+    only_free = XML.replace('<joint name="neck" type="ball"/>', "").replace(
+        '<joint name="elbow" axis="0 1 1"/>', ""
+    )
     only_free = only_free.replace('<joint name="reach" type="slide" axis="1 0 1"/>', "")
     with pytest.raises(rbd.ModelError, match="placement"):
         MujocoMap(builder.build(), mujoco.MjModel.from_xml_string(only_free))

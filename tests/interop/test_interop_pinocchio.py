@@ -12,14 +12,28 @@ from rbd_jax.interop.pinocchio import PinocchioMap, spatial_matrix, spatial_vect
 
 pin = pytest.importorskip("pinocchio")
 
-INERTIA = '<inertial><mass value="1"/><inertia ixx="1" iyy="2" izz="2.5" ixy=".1" ixz="0" iyz=".2"/></inertial>'
+INERTIA = (
+    '<inertial><mass value="1"/><inertia ixx="1" iyy="2" izz="2.5" ixy=".1" ixz="0" iyz=".2"/></inertial>'
+)
 LINKS = "abcdefg"
 #: Joints of all the types of URDF, in an order that is not Pinocchio's (which sorts siblings by name).
 JOINTS = [
-    ("slide", "prismatic", "a", "b", '<axis xyz="0 .6 .8"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'),
+    (
+        "slide",
+        "prismatic",
+        "a",
+        "b",
+        '<axis xyz="0 .6 .8"/><limit lower="-1" upper="1" effort="1" velocity="1"/>',
+    ),
     ("spin", "continuous", "a", "c", '<axis xyz="0 -.6 .8"/>'),
     ("plane", "planar", "b", "d", '<axis xyz="0 0 1"/>'),
-    ("hinge", "revolute", "a", "e", '<axis xyz="0 0 -1"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'),
+    (
+        "hinge",
+        "revolute",
+        "a",
+        "e",
+        '<axis xyz="0 0 -1"/><limit lower="-1" upper="1" effort="1" velocity="1"/>',
+    ),
     ("cup", "floating", "e", "f", ""),
     ("axle", "continuous", "f", "g", '<axis xyz="1 0 0"/>'),
 ]
@@ -75,9 +89,13 @@ def test_matrices(both, state, key):
     np.testing.assert_allclose(there.matrix(m) @ there.velocity(v), there.force(m @ v), atol=1e-14)
     np.testing.assert_array_equal(there.matrix_from(there.matrix(m)), m)
     jacobian = m[:6]
-    np.testing.assert_allclose(there.jacobian(jacobian) @ there.velocity(v), spatial_vector(jacobian @ v), atol=1e-14)
+    np.testing.assert_allclose(
+        there.jacobian(jacobian) @ there.velocity(v), spatial_vector(jacobian @ v), atol=1e-14
+    )
     np.testing.assert_array_equal(there.jacobian_from(there.jacobian(jacobian)), jacobian)
-    np.testing.assert_allclose(spatial_matrix(m[:6, :6]) @ spatial_vector(v[:6]), spatial_vector(m[:6, :6] @ v[:6]))
+    np.testing.assert_allclose(
+        spatial_matrix(m[:6, :6]) @ spatial_vector(v[:6]), spatial_vector(m[:6, :6] @ v[:6])
+    )
 
 
 def test_spatial_vectors_and_matrices_are_pinocchios():
@@ -88,7 +106,9 @@ def test_spatial_vectors_and_matrices_are_pinocchios():
     placement = pin.SE3(np.asarray(frame.rotation), np.asarray(frame.position))
     np.testing.assert_allclose(spatial_matrix(frame.motion_matrix), placement.action, atol=1e-15)
     np.testing.assert_allclose(spatial_matrix(frame.force_matrix), placement.dualAction, atol=1e-15)
-    np.testing.assert_array_equal(spatial_vector(spatial_vector(np.arange(12.0).reshape(2, 6))), np.arange(12.0).reshape(2, 6))
+    np.testing.assert_array_equal(
+        spatial_vector(spatial_vector(np.arange(12.0).reshape(2, 6))), np.arange(12.0).reshape(2, 6)
+    )
 
 
 def test_the_same_state(both, state):
@@ -96,7 +116,9 @@ def test_the_same_state(both, state):
     model, pin_model, there = both
     q, v, tau = state
     data = pin_model.createData()
-    q_pin, v_pin, tau_pin = (np.asarray(x) for x in (there.configuration(q), there.velocity(v), there.force(tau)))
+    q_pin, v_pin, tau_pin = (
+        np.asarray(x) for x in (there.configuration(q), there.velocity(v), there.force(tau))
+    )
     np.testing.assert_allclose(tau_pin @ v_pin, tau @ v)
     pin.forwardKinematics(pin_model, data, q_pin, v_pin)
     pin.updateFramePlacements(pin_model, data)
@@ -141,7 +163,9 @@ def test_jit_vmap_grad(both, state):
     q = state[0]
     np.testing.assert_allclose(jax.jit(there.configuration)(q), there.configuration(q), atol=1e-15)
     batch = jnp.stack([q, 2 * q])
-    np.testing.assert_allclose(jax.vmap(there.configuration)(batch)[1], there.configuration(2 * q), atol=1e-15)
+    np.testing.assert_allclose(
+        jax.vmap(there.configuration)(batch)[1], there.configuration(2 * q), atol=1e-15
+    )
     check_grads(there.configuration, (q,), 1, rtol=1e-6)
     check_grads(there.configuration_from, (there.configuration(q),), 1, rtol=1e-6)
 
@@ -176,7 +200,9 @@ def test_refusals(both, state):
     model, pin_model, there = both
     with pytest.raises(rbd.ModelError, match="floating base"):
         PinocchioMap(rbd.load_urdf(URDF), pin_model)
-    with pytest.raises(rbd.ModelError, match="'slide' is a Revolute here, but in Pinocchio JointModelPrismatic"):
+    with pytest.raises(
+        rbd.ModelError, match="'slide' is a Revolute here, but in Pinocchio JointModelPrismatic"
+    ):
         swapped = URDF.replace('name="slide" type="prismatic"', 'name="slide" type="revolute"')
         PinocchioMap(rbd.load_urdf(swapped, floating_base=True), pin_model)
     with pytest.raises(rbd.ModelError, match="normal"):

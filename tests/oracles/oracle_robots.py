@@ -48,7 +48,7 @@ def load(path: Path, **options) -> rbd.Model:
 
 
 def random_states(model: rbd.Model, seed: int = 0) -> tuple[np.ndarray, ...]:
-    """q, v, a, tau: each (STATES, ...). Angles within half a turn, quaternions of any length, the rest standard normal."""
+    """q, v, a, tau: each (STATES, ...). Angles within half a turn, quaternions of any length."""
     random = np.random.default_rng(seed)
     q = random.normal(size=(STATES, model.nq))
     for kind in model.topology.kinds:
@@ -66,7 +66,7 @@ def compiled(function, *arguments):
 
 
 def relative(ours, theirs) -> float:
-    """The norm of the difference over the norm of the oracle's value; the former alone where that is zero but for rounding."""
+    """The norm of the difference over that of the oracle's value, or alone where that is zero."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
     size, error = np.linalg.norm(theirs), np.linalg.norm(ours - theirs)
@@ -87,5 +87,3 @@ class Worst(dict):
 def spread(names, count: int) -> list:
     """So many of a sequence, evenly spread, the first and the last among them."""
     return [names[i] for i in sorted(set(np.linspace(0, len(names) - 1, count).round().astype(int)))]
-
-

@@ -25,9 +25,11 @@ EXCEPTIONS: dict[tuple[str, bool], tuple[float, str]] = {}
 
 
 def float32_errors(name: str, floating: bool) -> tuple[rbd.Model, np.ndarray, float]:
-    """The model, the relative error of the accelerations in each of ten states, and the median condition number of M.
+    """The model, the relative error of the accelerations in each of ten states, and the median condition
+    number of M.
 
-    The states are numbers of single precision, so that both compute the same; the model's numbers are rounded.
+    The states are numbers of single precision, so that both compute the same; the model's numbers are
+    rounded.
     """
     model = load(FILES[name], floating_base=floating, mimic="free")
 
@@ -73,7 +75,10 @@ def report(out=sys.stdout) -> None:
         for floating in (False, True):
             model, errors, condition = float32_errors(name, floating)
             medians.append(np.median(errors))
-            base, numbers = "free" if floating else "fixed", f"{medians[-1]:.1e} | {errors.max():.1e} | {condition:.0e}"
+            base, numbers = (
+                "free" if floating else "fixed",
+                f"{medians[-1]:.1e} | {errors.max():.1e} | {condition:.0e}",
+            )
             print(f"| {name} | {base} | {model.nv} | {numbers} |", file=out, flush=True)
             jax.clear_caches()
     print(f"\nMedian over robots of the medians over states: {np.nanmedian(medians):.1e}", file=out)

@@ -1,8 +1,8 @@
 """Every quantity that MuJoCo computes too, on the MJCF models of mujoco-mjx and brax.
 
-MuJoCo's numbers are brought into our conventions by `MujocoMap`; the free joint is the only one where they differ. Its
-constraints (contacts, limits, equalities, dry friction) are switched off, as are the effects that `OTHERWISE` lists, which
-are no part of a tree of bodies.
+MuJoCo's numbers are brought into our conventions by `MujocoMap`; the free joint is the only one where they
+differ. Its constraints (contacts, limits, equalities, dry friction) are switched off, as are the effects that
+`OTHERWISE` lists, which are no part of a tree of bodies.
 """
 
 import warnings
@@ -29,7 +29,9 @@ OTHERWISE = {
     "gravity compensation": lambda m: fill(m, "body_gravcomp", 0),
     "forces of tendons": lambda m: [fill(m, f"tendon_{x}", 0) for x in ("stiffness", "damping", "armature")],
     "springs at free joints": lambda m: m.jnt_stiffness.__setitem__(m.jnt_type == 0, 0),
-    "nonlinear springs or dampers": lambda m: [fill(m, x, 0) for x in ("jnt_stiffnesspoly", "dof_dampingpoly")],
+    "nonlinear springs or dampers": lambda m: [
+        fill(m, x, 0) for x in ("jnt_stiffnesspoly", "dof_dampingpoly")
+    ],
 }
 
 
@@ -117,7 +119,7 @@ def errors(name: str) -> Worst:
     full = np.zeros((mj_model.nv, mj_model.nv))
     for i in range(STATES):
         s, one = jax.tree.map(lambda x, i=i: x[i], (theirs, ours))
-        T, (q, v, _, _) = s["T"], (x[i] for x in state)
+        T = s["T"]
         data.qpos[:], data.qvel[:], data.qacc[:] = s["qpos"], s["qvel"], s["qacc"]
         mujoco.mj_inverse(mj_model, data)
         inverse = data.qfrc_inverse + data.qfrc_passive  # which it counts in

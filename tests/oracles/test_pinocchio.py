@@ -1,8 +1,9 @@
-"""Every quantity that Pinocchio computes too, on the URDF files of example-robot-data, with fixed and with free base.
+"""Every quantity that Pinocchio computes too, on the URDF files of example-robot-data, with fixed and with
+free base.
 
-Pinocchio's numbers are brought into our conventions by `PinocchioMap`. Its `getFrameJacobianTimeVariation` is the rate of
-`getFrameJacobian` in all three frames (in LOCAL and LOCAL_WORLD_ALIGNED that of a moving reference), as is ours of
-`jacobian`; its frame accelerations are spatial ones, as ours are.
+Pinocchio's numbers are brought into our conventions by `PinocchioMap`. Its `getFrameJacobianTimeVariation` is
+the rate of `getFrameJacobian` in all three frames (in LOCAL and LOCAL_WORLD_ALIGNED that of a moving
+reference), as is ours of `jacobian`; its frame accelerations are spatial ones, as ours are.
 """
 
 import jax
@@ -21,7 +22,8 @@ TOLERANCE = 1e-9
 FILES = urdf_files()
 FRAMES = {"world": pin.WORLD, "body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
 
-#: What takes little time, for every day: prismatic joints, a quadruped, a humanoid, massless links, continuous joints.
+#: What takes little time, for every day: prismatic joints, a quadruped, a humanoid, massless links,
+#: continuous joints.
 FAST = {
     "panda": False,
     "solo12": True,
@@ -101,8 +103,12 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
             f = frames[model.body_index(body)]
             jacobian = pin.getFrameJacobian(pin_model, data, f, frame)
             rate = pin.getFrameJacobianTimeVariation(pin_model, data, f, frame)
-            worst.compare(f"jacobian, {name}", ours[f"jacobian, {name}"][i], conversion.jacobian_from(jacobian))
-            worst.compare(f"jacobian rate, {name}", ours[f"jacobian rate, {name}"][i], conversion.jacobian_from(rate))
+            worst.compare(
+                f"jacobian, {name}", ours[f"jacobian, {name}"][i], conversion.jacobian_from(jacobian)
+            )
+            worst.compare(
+                f"jacobian rate, {name}", ours[f"jacobian rate, {name}"][i], conversion.jacobian_from(rate)
+            )
 
     pushes = [pin.Force.Zero() for _ in range(pin_model.njoints)]
     for wrench, frame in zip(np.asarray(wrenches), frames, strict=True):
