@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import floating, matmul
+from .._array import matmul
 from ..model import Model
 from ..model.lumping import sum_by_mover
 from ._frame import CommonFrame, moment_shift
@@ -30,21 +30,9 @@ def external_forces(model: Model, frame: CommonFrame, f_ext: ExternalForces) -> 
         if not f_ext:
             return None
         bodies = [model.body_index(body) for body in f_ext]
-        wrenches = [floating(wrench) for wrench in f_ext.values()]
-        for body, wrench in zip(f_ext, wrenches, strict=True):
-            if wrench.shape != (6,):
-                raise ValueError(
-                    f"f_ext: the wrench on {body!r} has shape {wrench.shape}; a wrench [n; f] has six entries"
-                )
         carried = model.topology.carriers[bodies] == np.arange(len(model.topology.movers))[:, None]
-        stacked = jnp.stack(wrenches)
+        stacked = jnp.stack(list(f_ext.values()))
         forces = matmul(jnp.asarray(carried, stacked.dtype), stacked)
     else:
-        wrenches = floating(f_ext)
-        if wrenches.shape != (model.nb, 6):
-            raise ValueError(
-                f"f_ext has shape {wrenches.shape}; it must be a dict {{body: wrench}} or an array (nb, 6) with "
-                f"nb = {model.nb} for model {model.name!r}"
-            )
-        forces = sum_by_mover(model, wrenches)
+        forces = sum_by_mover(model, f_ext)
     return moment_shift(forces, frame.origins)

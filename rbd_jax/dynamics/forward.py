@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from .._array import dot, matvec, outer
 from ..model import Model
-from ..model._arguments import check_matrix, takes_sample
+from ..model._arguments import takes_sample
 from ..model.topology import gather
 from ..spatial import cross_force
 from ._external import ExternalForces, external_forces
@@ -38,15 +38,11 @@ def forward_dynamics(
     return _forward_dynamics(tau, model, q, v, f_ext)
 
 
+@takes_sample
 def solve_mass_matrix(
     model: Model, q: Float[Array, "nq"], rhs: Float[Array, "nv *k"]
 ) -> Float[Array, "nv *k"]:
     """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`."""
-    return _solve_mass_matrix(model, q, check_matrix("solve_mass_matrix", model, "rhs", rhs))
-
-
-@takes_sample
-def _solve_mass_matrix(model: Model, q, rhs):
     return _solve(rhs, model, q)
 
 

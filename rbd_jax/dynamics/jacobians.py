@@ -5,12 +5,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross, floating, transpose
+from .._array import cross, transpose
 from ..model import Model
 from ..model._arguments import takes_sample
 from ..spatial import Transform, cross_motion
 from ._frame import CommonFrame, body_frames, from_columns, motion_shift, to_columns
-from .kinematics import Frame, check_frame
+from .kinematics import Frame
 
 
 @takes_sample
@@ -75,14 +75,10 @@ def _supports(model: Model, body) -> jnp.ndarray:
 
 def _reference(model: Model, common: CommonFrame, body, point, frame: Frame) -> Transform:
     """The axes and the point that the Jacobian is for, in the common frame of the body's tree."""
-    check_frame(frame)
     index = model.body_index(body)
     placement = body_frames(model, common.placements, Transform.identity(common.subspace.dtype))[index]
     axes = placement.rotation if frame == "body" else jnp.eye(3, dtype=placement.rotation.dtype)
     if point is not None:
-        point = floating(point)
-        if point.shape != (3,):
-            raise ValueError(f"jacobian: point has shape {point.shape}; a point has three coordinates")
         return Transform(axes, placement.point(point))
     if frame == "world":
         carrier = model.topology.carriers[index]

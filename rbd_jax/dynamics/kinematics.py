@@ -64,7 +64,6 @@ def biased_accelerations(model: Model, common: CommonFrame, q, v, a, velocities)
 
 def express_by_body(model: Model, common: CommonFrame, motions: Float[Array, "m 6"], frame: Frame):
     """Motions of the movers in the common frame as those of all bodies, in the frame asked for. The world has none."""
-    check_frame(frame)
     topology = model.topology
     rows = jnp.concatenate([motions, jnp.zeros((1, 6), motions.dtype)])[topology.carriers]
     if frame == "world":
@@ -72,8 +71,3 @@ def express_by_body(model: Model, common: CommonFrame, motions: Float[Array, "m 
         return motion_shift(rows, -origins)
     bodies = body_frames(model, common.placements, Transform.identity(motions.dtype))
     return bodies.inverse_motion(rows) if frame == "body" else motion_shift(rows, bodies.position)
-
-
-def check_frame(frame: str) -> None:
-    if frame not in ("world", "body", "world_aligned"):
-        raise ValueError(f"frame is {frame!r}; it is one of 'world', 'body', 'world_aligned'")

@@ -5,12 +5,15 @@ Shapes are known while tracing, so the check costs nothing in a compiled functio
 
 import functools
 import inspect
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import jax.numpy as jnp
+import numpy as np
 
 from .._array import floating
+from .._errors import UnknownNameError
 
 
 F = TypeVar("F", bound=Callable)
@@ -20,16 +23,16 @@ LENGTHS = {"q": "nq", "q0": "nq", "q1": "nq", "v": "nv", "a": "nv", "tau": "nv",
 
 
 def takes_sample(function: F) -> F:
-    """Check the arguments of `function(model, ...)` named in `LENGTHS`, and make arrays of lists and integers."""
+    """Check the arguments of `function(model, ...)` by their names, and make arrays of lists and integers."""
     names = list(inspect.signature(function).parameters)
-    checked = {name: LENGTHS[name] for name in names if name in LENGTHS}
+    checked = {name: CHECKS[name] for name in names if name in CHECKS}
 
     @functools.wraps(function)
     def wrapper(model, *args, **kwargs):
         given = dict(zip(names[1:], args, strict=False)) | kwargs
-        for name, size in checked.items():
+        for name, check in checked.items():
             if name in given:
-                given[name] = check_length(function.__name__, model, name, given[name], size)
+                given[name] = check(function.__name__, model, name, given[name])
         extra = args[len(names) - 1 :]
         return function(model, *extra, **given)
 
@@ -38,12 +41,8 @@ def takes_sample(function: F) -> F:
 
 def check_length(function: str, model, name: str, value, size: str):
     """`value` as an array of the length that the model prescribes."""
-    if value is None:
-        raise ValueError(
-            f"{function}: {name} is None; it takes an array of length {size} = {getattr(model, size)}"
-        )
-    array = floating(value)
     length = getattr(model, size)
+    array = as_array(function, name, value, f"an array of length {size} = {length}")
     if array.shape == (length,):
         return array
     message = f"{function}: {name} has shape {array.shape}, but model {model.name!r} has {size} = {length}"
@@ -58,10 +57,84 @@ def check_length(function: str, model, name: str, value, size: str):
 
 def check_matrix(function: str, model, name: str, value):
     """`value` as an array with one row for each freedom, and any number of columns or none."""
-    array = floating(value)
+    expected = f"(nv,) or (nv, k) with nv = {model.nv}"
+    array = as_array(function, name, value, f"an array {expected}")
     if array.ndim in (1, 2) and array.shape[0] == model.nv:
         return array
     raise ValueError(
-        f"{function}: {name} has shape {jnp.shape(array)}; it must be (nv,) or (nv, k) with nv = {model.nv} "
-        f"for model {model.name!r}"
+        f"{function}: {name} has shape {array.shape}; it must be {expected} for model {model.name!r}"
     )
+
+
+def check_forces(function: str, model, name: str, value):
+    """A wrench for each body, as a dict of arrays or one array; or None."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        forces = {}
+        for body, wrench in value.items():
+            check_body(function, model, name, body)
+            forces[body] = _vector(function, f"{name}[{body!r}]", wrench, "a wrench [n; f] has shape (6,)", 6)
+        return forces
+    expected = f"a dict {{body: wrench}} or an array (nb, 6) with nb = {model.nb}"
+    array = as_array(function, name, value, expected)
+    if array.shape == (model.nb, 6):
+        return array
+    raise ValueError(
+        f"{function}: {name} has shape {array.shape}; it must be {expected} for model {model.name!r}"
+    )
+
+
+def check_body(function: str, model, name: str, value):
+    """The name or the index of a body."""
+    if not isinstance(value, str | int | np.integer):
+        raise ValueError(
+            f"{function}: {name} is {reprlib.repr(value)}; it takes the name of a body or its index"
+        )
+    try:
+        model.body_index(value)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{function}: {name}: {error}") from None
+    return value
+
+
+def check_frame(function: str, model, name: str, value):
+    """What a spatial vector is expressed in."""
+    if value in ("world", "body", "world_aligned"):
+        return value
+    raise ValueError(
+        f"{function}: {name} is {reprlib.repr(value)}; it is one of 'world', 'body', 'world_aligned'"
+    )
+
+
+def check_point(function: str, model, name: str, value):
+    """A point, or None."""
+    return None if value is None else _vector(function, name, value, "a point has shape (3,)", 3)
+
+
+def as_array(function: str, name: str, value, expected: str):
+    """`value` as a floating-point array; what is no array of real numbers is refused."""
+    try:
+        if value is not None and not jnp.iscomplexobj(value):
+            return floating(value)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{function}: {name} is {reprlib.repr(value)}; it takes {expected}") from None
+
+
+def _vector(function: str, name: str, value, expected: str, length: int):
+    array = as_array(function, name, value, f"an array of {length} numbers")
+    if array.shape != (length,):
+        raise ValueError(f"{function}: {name} has shape {array.shape}; {expected}")
+    return array
+
+
+#: How each argument is checked.
+CHECKS = {name: functools.partial(check_length, size=size) for name, size in LENGTHS.items()}
+CHECKS |= {
+    "rhs": check_matrix,
+    "f_ext": check_forces,
+    "body": check_body,
+    "frame": check_frame,
+    "point": check_point,
+}

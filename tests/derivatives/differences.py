@@ -55,7 +55,10 @@ def hang(builder, rng, name, parent, joint):
     along = {}
     if joint.nv:
         terms = ("armature", "damping", "friction", "stiffness")
-        along = {term: rng.uniform(0.1, 0.5, joint.nv) for term in terms} | {"upper": 9.0, "effort_limit": 50.0}
+        along = {term: rng.uniform(0.1, 0.5, joint.nv) for term in terms} | {
+            "upper": 9.0,
+            "effort_limit": 50.0,
+        }
         # A spring's pull jumps half a turn from its rest: that is not to be half a turn from the states below.
         step = jnp.asarray(rng.uniform(0.2, 0.4, joint.nv))
         along["spring_reference"] = joint.integrate(joint.neutral(), step)
@@ -118,7 +121,7 @@ MODELS = {group: functools.partial(family_model, group) for group in GROUPS}
 MODELS |= {"mixed": mixed_model, "coupled": coupled_model, "straight arm": straight_arm}
 
 #: The states of `states`, in order.
-STATES = ("random", "another", "zero, moving", "zero, at rest", "half turns", "special")
+STATES = ("random", "zero, moving", "zero, at rest", "half turns", "special")
 
 
 def states(model):
@@ -134,9 +137,9 @@ def states(model):
 
     @compiled
     def configurations(model, zero, half, special):
-        first, second = (rbd.random_configuration(model, jax.random.key(seed)) for seed in range(2))
+        random = rbd.random_configuration(model, jax.random.key(0))
         turned = [rbd.integrate(model, zero, step) for step in (half, special)]
-        return jnp.stack([first, second, zero, zero, *turned])
+        return jnp.stack([random, zero, zero, *turned])
 
     if "spline curve" in model.joint_names:  # its third derivative jumps at whole numbers
         zero = zero.at[model.q_slice("spline curve")].set(0.5)
@@ -186,23 +189,28 @@ def dynamics_scalar(unravel):
     return scalar
 
 
-def differences(batched, x, step=1e-4):
-    """The derivatives at each row of `x`, by central differences of fourth order: (rows, ..., entries).
+def differences(batched, x, step=3e-6):
+    """The derivatives at each row of `x`, by central differences: (rows, ..., entries).
 
-    `batched` maps rows to numbers or arrays; one call of it takes all steps in all directions.
+    `batched` maps rows to numbers or arrays; one call of it takes all steps in all directions. The step is small beside
+    the speeds over which friction turns, and leaves eight digits to rounding. Infinite entries count as constant.
     """
     x = np.asarray(x)
-    rows, size = x.shape
-    moved = x[:, None, None] + step * np.array([-2, -1, 1, 2])[:, None, None] * np.eye(size)
-    values = np.asarray(batched(jnp.asarray(moved.reshape(-1, size))))
-    values = values.reshape(rows, 4, size, *values.shape[1:])
-    slopes = np.tensordot(np.array([1, -8, 8, -1]) / (12 * step), values, (0, 1))
-    return np.moveaxis(slopes, 1, -1)
+    finite = np.isfinite(x).all(axis=0)
+    steps = step * np.eye(x.shape[1])[finite]
+    moved = x[:, None, None] + np.array([1, -1])[:, None, None] * steps
+    values = np.asarray(batched(jnp.asarray(moved.reshape(-1, x.shape[1]))))
+    values = values.reshape(len(x), 2, len(steps), *values.shape[1:])
+    slopes = np.zeros((len(x), *values.shape[3:], x.shape[1]))
+    slopes[..., finite] = np.moveaxis((values[:, 0] - values[:, 1]) / (2 * step), 1, -1)
+    return slopes
 
 
 def assert_close(found, expected, tolerance, names=None):
     """Finite, and equal to `tolerance` of the largest entry along the last axis (or of 1, if that is more)."""
     found, expected = np.asarray(found), np.asarray(expected)
+    if not found.size:
+        return
     assert np.isfinite(found).all() and np.isfinite(expected).all()
     error = np.abs(found - expected) / np.maximum(np.abs(expected).max(axis=-1, keepdims=True, initial=0), 1)
     worst = np.unravel_index(np.argmax(error), error.shape)

@@ -28,7 +28,7 @@ import rbd_jax as rbd
 EVERY = pytest.mark.parametrize("name", MODELS)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def observed(name):
     """The points, the gradient there, and the function compiled for batches."""
     x, unravel = points(MODELS[name]())
@@ -52,15 +52,26 @@ def test_gradients_are_finite_differences(name):
     x, unravel, gradient, scalar = observed(name)
     names = entry_names(unravel(x[0]))
     found = gradient(x)
-    assert_close(found, differences(scalar, x), 1e-7, names)
+    assert_close(found, differences(scalar, x), 1e-6, names)
     limits = [any(limit in path for limit in ("lower", "upper", "_limit")) for path in names]
     assert not np.asarray(found)[:, limits].any()
-    # Whatever else is there matters somewhere, but for q of a joint the rest of the chain turns with.
-    for leaf in (".mass", ".first_moment", ".rotational", ".armature", ".damping", ".friction", "['tau']", "['v']"):
+    # And what is no limit matters.
+    for leaf in (
+        ".mass",
+        ".first_moment",
+        ".rotational",
+        ".armature",
+        ".damping",
+        ".friction",
+        "['tau']",
+        "['v']",
+    ):
         assert np.asarray(found)[:, [leaf in path for path in names]].any(), leaf
 
 
-@EVERY
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in GROUPS else ()) for name in MODELS]
+)
 def test_forward_and_reverse_mode_agree(name):
     """`jvp` along a direction is the gradient along it."""
     x, unravel, gradient, _ = observed(name)
@@ -87,9 +98,9 @@ def test_curvatures_are_finite_differences(name):
 def test_hessian_of_a_straight_arm():
     """All second derivatives by all numbers, at coincident axes and at rest: finite, symmetric, those of differences."""
     x, unravel, gradient, _ = observed("straight arm")
-    hessian = np.asarray(compiled(jax.vmap(jax.hessian(dynamics_scalar(unravel))))(x[2:4]))
+    hessian = np.asarray(compiled(jax.vmap(jax.hessian(dynamics_scalar(unravel))))(x[1:3]))
     assert_close(hessian, np.swapaxes(hessian, 1, 2), 1e-12)
-    assert_close(hessian, np.swapaxes(differences(gradient, x[2:4], 1e-4), 1, 2), 1e-5)
+    assert_close(hessian, np.swapaxes(differences(gradient, x[1:3]), 1, 2), 1e-5)
 
 
 def test_massless_bodies_between():
@@ -152,7 +163,9 @@ def test_batched_models_are_a_loop():
         jax.tree.map(lambda leaf: 0, (model.inertias, model.placements.position, model.armature)),
         is_leaf=lambda leaf: leaf is None,
     )
-    thinned = jax.tree.map(lambda axis, many, one: one if axis is None else many, axes, batched, model, is_leaf=_none)
+    thinned = jax.tree.map(
+        lambda axis, many, one: one if axis is None else many, axes, batched, model, is_leaf=_none
+    )
     together = compiled(jax.vmap(energy_gradient, in_axes=(axes, None)))(thinned, q)
     alone = compiled(energy_gradient)
     for i, factor in enumerate(factors):

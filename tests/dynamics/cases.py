@@ -232,16 +232,29 @@ def kinematics(model, body, q, v):
     return seen
 
 
+#: For a first derivative by differences of fourth order: `(f(-2h) - 8 f(-h) + 8 f(h) - f(2h)) / 12h`.
+STEP = 1e-3
+TIMES = STEP * jnp.array([0.0, -2.0, -1.0, 1.0, 2.0])
+WEIGHTS = np.array([0.0, 1.0, -8.0, 8.0, -1.0]) / (12 * STEP)
+#: Its error: `STEP⁴/30` of the fifth derivative, and some 1e-13 of rounding. The bodies turn at up to 10 rad/s.
+BY_DIFFERENCES = 2e-8
+
+
+def rate_of(values):
+    """The rate at the middle, from values at `TIMES`."""
+    return jax.tree.map(lambda x: jnp.tensordot(jnp.asarray(WEIGHTS), x, 1), values)
+
+
 def motion(model, q, v, a):
-    """`kinematics` and its rate, by automatic differentiation along the motion through a state."""
+    """`kinematics` and its rate, by differences along the motion through a state."""
     body = model.nb - 1
 
     def at(step):
         now = rbd.at_time(model, TIME + step) if model.topology.rheonomic else model
         return kinematics(now, body, rbd.integrate(model, q, step * v), v + step * a)
 
-    now, rate = jax.jvp(at, (jnp.zeros(()),), (jnp.ones(()),))
-    return {"now": now, "rate": rate}
+    values = jax.vmap(at)(TIMES)
+    return {"now": jax.tree.map(lambda x: x[0], values), "rate": rate_of(values)}
 
 
 def recursions(model, q, v, a, f_ext):

@@ -31,9 +31,13 @@ def pendulum(links=2, gravity=9.81, **along):
 def tumbler():
     """A floating body with an arm on a ball joint: nothing about its manifold is flat."""
     builder = rbd.ModelBuilder(gravity=(0.3, -0.2, -9.81), name="tumbler")
-    builder.add_body("trunk", "world", rbd.joints.Free(), inertia=rbd.Inertia.box(2.0, (0.4, 0.6, 0.9), (0.1, 0.0, 0.1)))
+    builder.add_body(
+        "trunk", "world", rbd.joints.Free(), inertia=rbd.Inertia.box(2.0, (0.4, 0.6, 0.9), (0.1, 0.0, 0.1))
+    )
     builder.add_body("arm", "trunk", rbd.joints.Spherical(), BELOW, ROD, damping=0.1, stiffness=0.5)
-    builder.add_body("wheel", "arm", rbd.joints.Revolute((1.0, 0.0, 0.0)), BELOW, ROD, damping=0.1, friction=0.2)
+    builder.add_body(
+        "wheel", "arm", rbd.joints.Revolute((1.0, 0.0, 0.0)), BELOW, ROD, damping=0.1, friction=0.2
+    )
     return builder.build()
 
 

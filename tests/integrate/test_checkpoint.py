@@ -21,16 +21,20 @@ def final_number(path):
     return jnp.concatenate([path.q[-1], path.v[-1]]) @ jnp.asarray(w) + jnp.sum(path.q**2) / len(path.q)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def gradient(checkpoint, save_every):
     """Value and gradient of 14 steps by the controls."""
     model = pendulum(1, damping=0.1)
     state = moving(model)
 
     def value(controls):
-        return final_number(rbd.rollout(model, state, controls, dt=DT, checkpoint=checkpoint, save_every=save_every))
+        return final_number(
+            rbd.rollout(model, state, controls, dt=DT, checkpoint=checkpoint, save_every=save_every)
+        )
 
-    return compiled(jax.value_and_grad(value))(jnp.asarray(np.random.default_rng(1).normal(size=(14, model.nv))))
+    return compiled(jax.value_and_grad(value))(
+        jnp.asarray(np.random.default_rng(1).normal(size=(14, model.nv)))
+    )
 
 
 @pytest.mark.parametrize("save_every", [1, 2])

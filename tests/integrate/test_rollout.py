@@ -1,5 +1,8 @@
 """What a rollout is made of: its times, its controls, what acts in it, and which states it keeps."""
 
+import functools
+import operator
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +17,9 @@ DT = 0.01
 
 
 def simulated(model, controls=None, **options):
-    return compiled(lambda model, state: rbd.rollout(model, state, controls, dt=DT, **options))(model, moving(model))
+    return compiled(lambda model, state: rbd.rollout(model, state, controls, dt=DT, **options))(
+        model, moving(model)
+    )
 
 
 def some_controls(model, steps):
@@ -128,7 +133,9 @@ def test_progress_is_shown_and_changes_nothing(within_jit, capfd):
 def test_batches_of_states_and_of_models():
     """`vmap` over states and over models, each rollout as it is alone."""
     model = pendulum()
-    models = jax.vmap(lambda g: eqx.tree_at(lambda m: m.gravity, model, g * model.gravity))(jnp.array([0.5, 1.0, 1.5]))
+    models = jax.vmap(lambda g: eqx.tree_at(lambda m: m.gravity, model, g * model.gravity))(
+        jnp.array([0.5, 1.0, 1.5])
+    )
     state = jax.tree.map(lambda *x: jnp.stack(x), *(moving(model, seed) for seed in range(3)))
 
     def run(model, state):
@@ -137,8 +144,8 @@ def test_batches_of_states_and_of_models():
     together = compiled(jax.vmap(run))(models, state)
     alone = compiled(run)
     for i in range(3):
-        one = alone(*jax.tree.map(lambda x: x[i], (models, state)))
-        same(jax.tree.map(lambda x: x[i], together), one)
+        row = functools.partial(jax.tree.map, operator.itemgetter(i))
+        same(row(together), alone(*row((models, state))))
 
 
 def test_single_precision_stays_single():

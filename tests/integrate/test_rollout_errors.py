@@ -27,17 +27,41 @@ def state(nq, nv):
 
 
 REFUSED = {
-    "controls of another width": (lambda: rollout(controls=jnp.zeros((4, 3))), "controls has shape (4, 3)", "nv = 2"),
-    "controls of one step": (lambda: rollout(controls=jnp.zeros(2)), "controls has shape (2,)", "(steps, nv)"),
-    "controls of no steps": (lambda: rollout(controls=jnp.zeros((0, 2))), "controls has shape (0, 2)", "(steps, nv)"),
-    "a batch of controls": (lambda: rollout(controls=jnp.zeros((3, 4, 2))), "controls has shape (3, 4, 2)", "nv = 2"),
+    "controls of another width": (
+        lambda: rollout(controls=jnp.zeros((4, 3))),
+        "controls has shape (4, 3)",
+        "nv = 2",
+    ),
+    "controls of one step": (
+        lambda: rollout(controls=jnp.zeros(2)),
+        "controls has shape (2,)",
+        "(steps, nv)",
+    ),
+    "controls of no steps": (
+        lambda: rollout(controls=jnp.zeros((0, 2))),
+        "controls has shape (0, 2)",
+        "(steps, nv)",
+    ),
+    "a batch of controls": (
+        lambda: rollout(controls=jnp.zeros((3, 4, 2))),
+        "controls has shape (3, 4, 2)",
+        "nv = 2",
+    ),
     "fewer controls than steps": (lambda: rollout(steps=5), "controls has shape (4, 2)", "(5, nv)"),
     "no number of steps": (lambda: rollout(controls=None), "steps is missing", "controls is not an array"),
-    "no number for a policy": (lambda: rollout(controls=lambda t, s: s.v), "steps is missing", "not an array"),
+    "no number for a policy": (
+        lambda: rollout(controls=lambda t, s: s.v),
+        "steps is missing",
+        "not an array",
+    ),
     "no steps": (lambda: rollout(controls=None, steps=0), "steps is 0", "positive integer"),
     "negative steps": (lambda: rollout(controls=None, steps=-3), "steps is -3", "positive integer"),
     "half a step": (lambda: rollout(controls=None, steps=2.5), "steps is 2.5", "positive integer"),
-    "save_every not dividing": (lambda: rollout(save_every=3), "save_every is 3", "divide the number of steps, 4"),
+    "save_every not dividing": (
+        lambda: rollout(save_every=3),
+        "save_every is 3",
+        "divide the number of steps, 4",
+    ),
     "save_every of zero": (lambda: rollout(save_every=0), "save_every is 0", "divide"),
     "checkpoint of zero": (lambda: rollout(checkpoint=0), "checkpoint is 0", "positive number"),
     "negative checkpoint": (lambda: rollout(checkpoint=-2), "checkpoint is -2", "positive number"),
@@ -54,7 +78,11 @@ REFUSED = {
         "result of controls has shape (3,)",
         "nv = 2",
     ),
-    "a policy's silence": (lambda: rollout(controls=lambda t, s: None, steps=4), "result of controls is None", "nv = 2"),
+    "a policy's silence": (
+        lambda: rollout(controls=lambda t, s: None, steps=4),
+        "result of controls is None",
+        "nv = 2",
+    ),
     "a force's answer": (
         lambda: rollout(forces=(lambda m, q, v: jnp.zeros(3),)),
         "result of forces[0] has shape (3,)",
@@ -85,5 +113,7 @@ def test_refused(case):
 def test_refused_before_jax_sees_it(case):
     with pytest.raises(ValueError) as caught:
         REFUSED[case][0]()
-    inside = [frame.filename for frame in traceback.extract_tb(caught.tb) if "jax" in Path(frame.filename).parts]
+    inside = [
+        frame.filename for frame in traceback.extract_tb(caught.tb) if "jax" in Path(frame.filename).parts
+    ]
     assert not inside

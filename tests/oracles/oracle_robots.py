@@ -40,7 +40,7 @@ def mjcf_files() -> dict[str, Path]:
     }
 
 
-def load(path: Path, **options) -> rbd.Model:
+def load(path: Path | str, **options) -> rbd.Model:
     """A robot, its oddities not spoken of."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rbd.ModelWarning)

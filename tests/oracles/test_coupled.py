@@ -16,7 +16,33 @@ import rbd_jax as rbd
 TOLERANCE = 1e-9
 FILES = urdf_files()
 COUPLED = [name for name, path in FILES.items() if b"<mimic" in path.read_bytes()]
-FAST = [name for name in ("talos_left_arm",) if name in COUPLED]
+
+#: Followers above and beside their leader, one that follows a follower, a slide that follows a hinge, and a
+#: weld between.
+_INERTIA = (
+    '<inertial><origin xyz=".1 .2 .1" rpy=".1 .2 .3"/><mass value="1.5"/>'
+    '<inertia ixx=".1" iyy=".2" izz=".25" ixy=".01" ixz=".02" iyz="0"/></inertial>'
+)
+_JOINTS = (
+    ("base", "a", "revolute", '<mimic joint="d" multiplier="-.7" offset=".2"/>'),
+    ("a", "b", "continuous", ""),
+    ("b", "c", "prismatic", '<mimic joint="e" multiplier="1.5"/>'),
+    ("c", "d", "revolute", ""),
+    ("b", "e", "revolute", '<mimic joint="d" multiplier="2" offset="-.1"/>'),
+    ("e", "f", "fixed", ""),
+    ("f", "g", "revolute", '<mimic joint="b"/>'),
+)
+FILES["a hand"] = (
+    f'<robot name="hand"><link name="base">{_INERTIA}</link>'
+    + "".join(
+        f'<link name="{child}">{_INERTIA}</link><joint name="{child}" type="{kind}"><parent link="{parent}"/>'
+        f'<child link="{child}"/><origin xyz=".3 0 .1" rpy="{i} .5 0"/><axis xyz="1 {i} -1"/>'
+        f'<limit lower="-3" upper="3" effort="1" velocity="1"/>{mimic}</joint>'
+        for i, (parent, child, kind, mimic) in enumerate(_JOINTS)
+    )
+    + "</robot>"
+)
+FAST = ["a hand"]
 
 
 def expansion(model, free) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -44,10 +70,18 @@ def altered(model):
     return eqx.tree_at(lambda m: m.mimic_offset, model, model.mimic_offset + steps)
 
 
+#: Files that give nothing to compare, and why.
+NOTHING = {"alex_psyonic_hands": "its joints mimic joints that are not there"}
+
+
 def check(name: str, floating: bool) -> None:
+    if name in NOTHING:
+        pytest.skip(NOTHING[name])
     model = altered(load(FILES[name], floating_base=floating))
     free = load(FILES[name], floating_base=floating, mimic="free")
-    assert len(model.topology.followers) == free.nv - model.nv > 0
+    if not len(model.topology.followers):
+        pytest.skip("its followers are welded")
+    assert len(model.topology.followers) == free.nv - model.nv
     Q, q0, G = expansion(model, free)
     bodies = spread(model.body_names, 3)
 
@@ -93,7 +127,7 @@ def check(name: str, floating: bool) -> None:
 
 @pytest.mark.parametrize("name", FAST)
 def test_robots(name):
-    check(name, False)
+    check(name, True)
 
 
 @pytest.mark.slow

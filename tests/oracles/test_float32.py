@@ -32,6 +32,8 @@ def float32_errors(name: str, floating: bool) -> tuple[rbd.Model, np.ndarray, fl
     rounded.
     """
     model = load(FILES[name], floating_base=floating, mimic="free")
+    if not model.nv:
+        pytest.skip("nothing can move")
 
     def compute(q, v, tau):
         single = rbd.forward_dynamics(rbd.astype(model, jnp.float32), q, v, tau)
@@ -73,7 +75,10 @@ def report(out=sys.stdout) -> None:
     medians = []
     for name in FILES:
         for floating in (False, True):
-            model, errors, condition = float32_errors(name, floating)
+            try:
+                model, errors, condition = float32_errors(name, floating)
+            except pytest.skip.Exception:
+                continue
             medians.append(np.median(errors))
             base, numbers = (
                 "free" if floating else "fixed",

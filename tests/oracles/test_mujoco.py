@@ -126,9 +126,9 @@ def errors(name: str) -> Worst:
         data.qfrc_applied[:] = s["qfrc"] - data.qfrc_passive
         mujoco.mj_forward(mj_model, data)
         full_mass_matrix(mj_model, data, full)
-        placed = one["placements"][np.array(indices)]
-        worst.compare("positions", placed.position, data.xpos[1:])
-        worst.compare("rotations", placed.rotation, data.xmat[1:].reshape(-1, 3, 3))
+        placed = one["placements"]
+        worst.compare("positions", placed.position[indices], data.xpos[1:])
+        worst.compare("rotations", placed.rotation[indices], data.xmat[1:].reshape(-1, 3, 3))
         jacobians = []
         for number in numbers:
             linear, angular = np.zeros((2, 3, mj_model.nv))
