@@ -93,6 +93,17 @@ def mixed_model(walk="auto"):
     return builder.build()
 
 
+def branched_model():
+    """A ball joint that carries two arms, one of them behind a weld."""
+    rng = np.random.default_rng(5)
+    builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name="branched")
+    hang(builder, rng, "trunk", "world", rbd.joints.Spherical())
+    hang(builder, rng, "left", "trunk", rbd.joints.Universal())
+    hang(builder, rng, "shoulder", "trunk", rbd.joints.Fixed())
+    hang(builder, rng, "right", "shoulder", rbd.joints.Universal((0.0, 0.6, 0.8), (1.0, 0.0, 0.0)))
+    return builder.build()
+
+
 def coupled_model():
     """A finger whose last joint mimics the first."""
     rng = np.random.default_rng(4)

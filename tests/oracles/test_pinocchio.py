@@ -36,8 +36,13 @@ FAST = {
 #: Files that Pinocchio does not read, and why.
 REFUSED: dict[str, str] = {}
 
-#: Quantities with another tolerance, or with none to compare, and why.
-EXCEPTIONS: dict[tuple[str, bool, str], tuple[float, str]] = {}
+_INVERSES = ("forward dynamics", "forward dynamics, pushed", "inverse mass matrix")
+
+#: Robots with another tolerance for what divides by the mass matrix, and why.
+EXCEPTIONS = {
+    "romeo_laas_small": (np.inf, "the grippers have no mass, M is singular: neither result is finite"),
+    "icub": (1e-8, "the condition of M is 1e8, and 1e-16 * 1e8 is what double precision has left"),
+}
 
 
 def compute(model, bodies):
@@ -174,8 +179,8 @@ def check(name: str, floating: bool):
     print(f"{name}, {'free' if floating else 'fixed'} base: {worst}")
     wrong = {}
     for what, error in worst.items():
-        tolerance, _ = EXCEPTIONS.get((name, floating, what), (TOLERANCE, ""))
-        if not error <= tolerance:
+        exempt = what in _INVERSES and name in EXCEPTIONS
+        if not error <= (EXCEPTIONS[name][0] if exempt else TOLERANCE):
             wrong[what] = error
     assert not wrong
 
