@@ -23,6 +23,7 @@ from ._errors import (
     ModelWarning as ModelWarning,
     UnknownNameError as UnknownNameError,
 )
+from ._operations import Operations as Operations, count_operations as count_operations
 from .dynamics import (
     bias_force as bias_force,
     body_accelerations as body_accelerations,
@@ -37,13 +38,19 @@ from .dynamics import (
     gravity_force as gravity_force,
     inverse_dynamics as inverse_dynamics,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
+    inverse_dynamics_regressor as inverse_dynamics_regressor,
+    inverse_operational_inertia as inverse_operational_inertia,
     jacobian as jacobian,
     jacobian_derivative as jacobian_derivative,
     kinetic_energy as kinetic_energy,
+    kinetic_energy_regressor as kinetic_energy_regressor,
     mass_matrix as mass_matrix,
     momentum as momentum,
+    momentum_regressor as momentum_regressor,
+    operational_inertia as operational_inertia,
     passive_force as passive_force,
     potential_energy as potential_energy,
+    potential_energy_regressor as potential_energy_regressor,
     solve_mass_matrix as solve_mass_matrix,
 )
 from .integrate import (

@@ -5,11 +5,17 @@ rounds to ten bits, and they live in one place, because how a 3x3 product is bes
 All functions broadcast over leading axes.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
+
+
+#: Products over fewer terms than these are written as sums.
+SPELLED_OUT = 20
 
 
 def dot(a: Float[Array, "*a n"], b: Float[Array, "*b n"]) -> Float[Array, "*c"]:
@@ -35,6 +41,14 @@ def matmul(a: Float[Array, "*a m k"], b: Float[Array, "*b k n"]) -> Float[Array,
 def outer(a: Float[Array, "*a m"], b: Float[Array, "*b n"]) -> Float[Array, "*c m n"]:
     """`a bᵀ`."""
     return a[..., :, None] * b[..., None, :]
+
+
+def products(a: Float[Array, "m k"], b: Float[Array, "n k"]) -> Float[Array, "m n"]:
+    """`A Bᵀ`. For a few columns spelled out: as a product of matrices it is a call out of the loop over samples on a CPU."""
+    if a.shape[1] > SPELLED_OUT:
+        return matmul(a, transpose(b))
+    terms = [a[:, None, i] * b[None, :, i] for i in range(a.shape[1])]
+    return functools.reduce(jnp.add, terms)
 
 
 def transpose(a: Float[Array, "*a m n"]) -> Float[Array, "*a n m"]:

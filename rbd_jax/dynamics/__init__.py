@@ -25,4 +25,14 @@ from .kinematics import (
     forward_kinematics as forward_kinematics,
 )
 from .mass_matrix import mass_matrix as mass_matrix
+from .operational_space import (
+    inverse_operational_inertia as inverse_operational_inertia,
+    operational_inertia as operational_inertia,
+)
 from .passive import passive_force as passive_force
+from .regressor import (
+    inverse_dynamics_regressor as inverse_dynamics_regressor,
+    kinetic_energy_regressor as kinetic_energy_regressor,
+    momentum_regressor as momentum_regressor,
+    potential_energy_regressor as potential_energy_regressor,
+)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, matmul, matvec
+from .._array import blocks, cross, matmul, matvec, skew, transpose
 from ..joints import ConstantSubspaceJoint, Fixed
 from ..model import Model
 from ..model.lumping import mover_inertias, mover_placements, weld_frames
@@ -27,12 +27,14 @@ class CommonFrame(eqx.Module):
 
     - `placements`: of each mover, relative to its tree's root: (m,).
     - `origins`: the position of each mover's root in the world: (m, 3).
-    - `subspace`: the motion that each column stands for: (n, 6), the book's S with its columns as rows.
+    - `directions`: the motion that each column stands for, about the origin of its own body: (n, 6).
+    - `subspace`: the same about the common origin: the book's S with its columns as rows.
     - `drift`: the velocity that each joint has of itself, at its last column: (n, 6), or None where no joint has any.
     """
 
     placements: Transform
     origins: Float[Array, "m 3"]
+    directions: Float[Array, "n 6"]
     subspace: Float[Array, "n 6"]
     drift: Float[Array, "n 6"] | None
 
@@ -51,12 +53,14 @@ class CommonFrame(eqx.Module):
         (rotation, position), _ = tree.down(_chain, world, (local.rotation, local.position))
         placements = Transform(rotation, position)
         columns = evaluate_joints(model, lambda joint, q: _columns(joint, q), q, per_column=True)
-        of_column = gather_transform(placements, topology.column_mover)
+        rotations = gather(rotation, topology.column_mover)
+        directions = jnp.concatenate([matvec(rotations, x) for x in jnp.split(columns, 2, axis=-1)], axis=-1)
+        subspace = motion_shift(directions, -gather(position, topology.column_mover))
         drift = None
         if topology.rheonomic:
             own = evaluate_joints(model, lambda joint, q: joint.drift(q), q)
             drift = at_last_column(model, placements.motion(own))
-        return CommonFrame(placements, origins, of_column.motion(columns), drift)
+        return CommonFrame(placements, origins, directions, subspace, drift)
 
     def inertias(self, model: Model) -> Inertia:
         """The inertia of each mover in the common frame."""
@@ -224,3 +228,12 @@ def motion_shift(motion: Float[Array, "*b 6"], by: Float[Array, "*b 3"]) -> Floa
     """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`."""
     angular, linear = motion[..., :3], motion[..., 3:]
     return jnp.concatenate([angular, linear - cross(by, angular)], axis=-1)
+
+
+def inertia_shift(inertia: Float[Array, "6 6"], by: Float[Array, "3"]) -> Float[Array, "6 6"]:
+    """An articulated-body inertia about the point at `by`, about the origin instead: table A.4, without a turn."""
+    arm = skew(by)
+    coupling, linear = inertia[:3, 3:], inertia[3:, 3:]
+    shifted = coupling + matmul(arm, linear)
+    moved = inertia[:3, :3] + matmul(arm, transpose(coupling)) - matmul(shifted, arm)
+    return blocks(moved, shifted, transpose(shifted), linear)

@@ -18,18 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import dot, matmul, matvec, transpose, vecmat
+from .._array import cross, dot, identity_like, matvec, outer, products, transpose, vecmat
 from ..model import Model
 from ..model._arguments import takes_sample
 from ..model.topology import gather
-from ..spatial import (
-    Inertia,
-    cross_force,
-    cross_force_matrix,
-    cross_force_operand_matrix,
-    cross_motion,
-    cross_motion_matrix,
-)
+from ..spatial import Inertia, cross_force, cross_motion
 from ._external import ExternalForces, external_forces
 from ._frame import (
     CommonFrame,
@@ -40,7 +33,7 @@ from ._frame import (
     has_constant_subspaces,
     to_columns,
 )
-from .forward import forward_dynamics, solve_mass_matrix
+from .forward import forward_with_inverse
 from .kinematics import biased_accelerations
 
 
@@ -66,16 +59,12 @@ def inverse_dynamics_derivatives(
     base = jnp.concatenate([jnp.zeros_like(model.gravity), -model.gravity])
     acceleration_above = _above(accelerations, above, base)
 
-    # Of each body, then of each subtree: inertia, 2 B, net force and external force.
+    # Of each body, then of each subtree: inertia, what turns with the velocity, net force and external force.
     inertias = common.inertias(model)
     momentum = inertias.momentum(mover_velocity)
-    turning = matmul(cross_force_matrix(mover_velocity), inertias.matrix) - matmul(
-        inertias.matrix, cross_motion_matrix(mover_velocity)
-    )
-    turning = turning + cross_force_operand_matrix(momentum)
+    turning = _Turning.of(inertias, mover_velocity, momentum)
     force = inertias.momentum(gather(accelerations, last)) + cross_force(mover_velocity, momentum)
     external = external_forces(model, common, f_ext)
-    external = jnp.zeros_like(force) if external is None else external
     bodies = (inertias.parameters, turning, force, external)
     columns = jax.tree.map(lambda x: at_last_column(model, x), bodies)
     parameters, turning, force, external = tree.subtree_sum(columns)
@@ -91,21 +80,24 @@ def inverse_dynamics_derivatives(
     # Entry (k, j): column j's joint carries column k's, and then the other way round.
     carries = topology.mover_tree.supports[column_mover[:, None], column_mover[None, :]]
     carried = carries.T & ~carries
-    momenta, turned = inertia.momentum(subspace), vecmat(subspace, turning)
-    by_q_below = matmul(momenta, transpose(psi_ddot)) + matmul(turned, transpose(psi_dot))
-    by_q_below = by_q_below - matmul(cross_force(subspace, external), transpose(subspace))
-    lifted = inertia.momentum(psi_ddot) + matvec(turning, psi_dot) + cross_force(subspace, force)
-    by_q_above = matmul(subspace, transpose(lifted))
-    by_v_below = matmul(momenta, transpose(rate)) + matmul(turned, transpose(subspace))
-    by_v_above = matmul(subspace, transpose(inertia.momentum(rate) + matvec(turning, subspace)))
-    by_a = matmul(subspace, transpose(momenta))
+    momenta, turned = inertia.momentum(subspace), turning.transposed(subspace)
+    by_q_below = products(momenta, psi_ddot) + products(turned, psi_dot[:, :3])
+    lifted = inertia.momentum(psi_ddot) + turning.force(psi_dot) + cross_force(subspace, force)
+    by_q_above = products(subspace, lifted)
+    by_v_below = products(momenta, rate) + products(turned, subspace[:, :3])
+    by_v_above = products(subspace, inertia.momentum(rate) + turning.force(subspace))
+    if external is not None:
+        by_q_below = by_q_below - products(cross_force(subspace, external), subspace)
+        force = force - external
 
     by_q = jnp.where(carries, by_q_below, jnp.where(carried, by_q_above, 0))
-    by_q = by_q + own.generalized(topology, force - external)
+    by_q = by_q + own.generalized(topology, force)
     by_v = jnp.where(carries, by_v_below, jnp.where(carried, by_v_above, 0))
-    by_a = jnp.where(carried | (carries & carries.T), by_a, jnp.where(carries, transpose(by_a), 0))
+    by_a = jnp.where(
+        carried, products(subspace, momenta), jnp.where(carries, products(momenta, subspace), 0)
+    )
     by_q, by_v, by_a = (_reduced(model, x) for x in (by_q, by_v, by_a))
-    return by_q, by_v, by_a + jnp.diag(model.armature)
+    return by_q, by_v, by_a + jnp.where(np.eye(model.nv, dtype=bool), model.armature, 0)
 
 
 @takes_sample
@@ -117,11 +109,42 @@ def forward_dynamics_derivatives(
     f_ext: ExternalForces = None,
 ) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
     """`(da/dq, da/dv, da/dtau)` of `forward_dynamics`: `-M⁻¹` times those of inverse dynamics at the same motion, and `M⁻¹`."""
-    a = forward_dynamics(model, q, v, tau, f_ext)
+    a, solve = forward_with_inverse(tau, model, q, v, f_ext)
     by_q, by_v, _ = inverse_dynamics_derivatives(model, q, v, a, f_ext)
-    rhs = jnp.concatenate([-by_q, -by_v, jnp.eye(model.nv, dtype=a.dtype)], axis=1)
-    by_q, by_v, by_tau = jnp.split(solve_mass_matrix(model, q, rhs), 3, axis=1)
-    return by_q, by_v, by_tau
+    inverse = solve(jnp.eye(model.nv, dtype=a.dtype))
+    return -products(inverse, transpose(by_q)), -products(inverse, transpose(by_v)), inverse
+
+
+class _Turning(eqx.Module):
+    """`v ×* I - I v× + (I v) ×̄*`, twice what is called B(I, v): how the force on a body answers to a change of velocity.
+
+    Of a rigid body it is `-2 [[ω× Σ + h× u×, 0], [p×, 0]]`, with v = [ω; u], the linear momentum p and the second moments
+    of mass `Σ = ½ tr(Ī) 1 - Ī`: it takes the angular part alone.
+    """
+
+    angular: Float[Array, "*b 3 3"]
+    linear: Float[Array, "*b 3"]
+
+    @staticmethod
+    def of(inertia: Inertia, velocity: Float[Array, "*b 6"], momentum: Float[Array, "*b 6"]) -> _Turning:
+        rotational = inertia.rotational_matrix
+        trace = jnp.trace(rotational, axis1=-2, axis2=-1)[..., None, None]
+        moments = 0.5 * trace * identity_like(rotational) - rotational
+        spin = velocity[..., None, :3]
+        # `(ω× Σ)ᵀ` has the rows `ω × Σ_i`; and `h× u× = u hᵀ - (h · u) 1`.
+        turned = transpose(cross(spin, moments))
+        product = outer(velocity[..., 3:], inertia.first_moment)
+        along = dot(inertia.first_moment, velocity[..., 3:])[..., None, None] * identity_like(rotational)
+        return _Turning(-2 * (turned + product - along), -2 * momentum[..., 3:])
+
+    def force(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*b 6"]:
+        """The matrix times a motion vector."""
+        spin = motion[..., :3]
+        return jnp.concatenate([matvec(self.angular, spin), cross(self.linear, spin)], axis=-1)
+
+    def transposed(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*b 3"]:
+        """The transposed matrix times a motion vector: its angular part, the other is zero."""
+        return vecmat(motion[..., :3], self.angular) - cross(self.linear, motion[..., 3:])
 
 
 class _JointDerivatives(eqx.Module):

@@ -5,15 +5,27 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import dot, matvec, outer
 from ..model import Model
 from ..model._arguments import takes_sample
+from ..model.lumping import mover_inertias
 from ..model.topology import gather
-from ..spatial import cross_force
+from ..spatial import Inertia, Transform, cross_force
 from ._external import ExternalForces, external_forces
-from ._frame import CommonFrame, at_last_column, base_acceleration, column_armature, from_columns, to_columns
+from ._frame import (
+    CommonFrame,
+    at_last_column,
+    base_acceleration,
+    column_armature,
+    from_columns,
+    inertia_shift,
+    moment_shift,
+    motion_shift,
+    to_columns,
+)
 from ._implicit import implicit
 from .inverse import bias_force, inertia_force, inverse_dynamics
 from .mass_matrix import mass_matrix
@@ -46,13 +58,42 @@ def solve_mass_matrix(
     return _solve(rhs, model, q)
 
 
+class BodyFrames(eqx.Module):
+    """A model in a configuration with every body seen about its own origin, in the world's axes.
+
+    The inertia of a finger about the foot of the robot is mostly that of its distance, and single precision would keep little
+    of its own. So the articulated-body algorithm, which takes inertias apart, does not use one common origin; handing
+    something on to the parent means moving it by `reach`.
+
+    - `rotations`, `origins`: of the movers, in the common frame.
+    - `reach`: from the origin of the parent of each column to its own; zero within a joint.
+    - `subspace`: the motion of each column.
+    """
+
+    rotations: Float[Array, "m 3 3"]
+    origins: Float[Array, "m 3"]
+    reach: Float[Array, "n 3"]
+    subspace: Float[Array, "n 6"]
+
+    @staticmethod
+    def of(model: Model, common: CommonFrame) -> BodyFrames:
+        topology, origins = model.topology, common.placements.position
+        roots = jnp.zeros((1, 3), origins.dtype)
+        columns = jnp.concatenate([gather(origins, topology.column_mover), roots])
+        reach = columns[:-1] - columns[np.asarray(topology.tree.parents, int)]
+        return BodyFrames(common.placements.rotation, origins, reach, common.directions)
+
+    def inertias(self, model: Model) -> Inertia:
+        return mover_inertias(model).placed(Transform(self.rotations, jnp.zeros_like(self.origins)))
+
+
 class Factors(eqx.Module):
     """M factored along the tree: what the articulated-body algorithm knows of each column once it has been up the tree.
 
-    `subspace` S, `gain` `I^A S / D` and `pivot` `D = Sᵀ I^A S`, armature included. `M = L D Lᵀ` in the book's terms (§6.5).
+    `gain` `I^A S / D` and `pivot` `D = Sᵀ I^A S`, armature included. `M = L D Lᵀ` in the book's terms (§6.5).
     """
 
-    subspace: Float[Array, "n 6"]
+    frames: BodyFrames
     gain: Float[Array, "n 6"]
     pivot: Float[Array, "n"]
 
@@ -61,71 +102,77 @@ class Factors(eqx.Module):
         if rhs.ndim == 2:
             return jax.vmap(lambda column: self.solve(model, column), in_axes=1, out_axes=1)(rhs)
         tree, nothing = model.topology.tree, jnp.zeros(6, rhs.dtype)
+        subspace, reach = self.frames.subspace, self.frames.reach
 
         def assemble(bias, own):
-            subspace, gain, tau = own
+            subspace, reach, gain, tau = own
             effort = tau - dot(subspace, bias)
-            return bias + gain * effort, effort
+            return moment_shift(bias + gain * effort, -reach), effort
 
-        columns = (self.subspace, self.gain, to_columns(model, rhs))
+        columns = (subspace, reach, self.gain, to_columns(model, rhs))
         _, effort = tree.up(assemble, nothing, columns)
-        _, x = tree.down(_accelerate, nothing, (self.subspace, self.gain, effort / self.pivot, None))
+        _, x = tree.down(_accelerate, nothing, (subspace, reach, self.gain, effort / self.pivot, None))
         return from_columns(model, x)
 
 
 def articulated_body(
-    model: Model, subspace, inertia, bias, products, tau, base
+    model: Model, frames: BodyFrames, inertia, bias, products, tau, base
 ) -> tuple[Float[Array, "n"], Factors]:
     """The two recursions of the articulated-body algorithm, one column at a time (eqs. 7.43 to 7.50).
 
     Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia
     `I^a = I^A - U D⁻¹ Uᵀ` and the bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
 
-    **Arguments**, each with a leading axis of columns: `subspace` S, `inertia` (n, 6, 6), `bias` p, `products` c, `tau`; and
+    **Arguments**, each with a leading axis of columns: `inertia` (n, 6, 6), `bias` p, `products` c, `tau`; and
     `base`, the acceleration of the world. **Returns** `q̈` and the factors of M.
     """
 
     def assemble(children, own):
-        subspace, own_inertia, own_bias, product, tau, armature = own
+        subspace, reach, own_inertia, own_bias, product, tau, armature = own
         inertia, bias = children[0] + own_inertia, children[1] + own_bias
         force = matvec(inertia, subspace)
         pivot = dot(subspace, force) + armature
         gain, effort = force / pivot, tau - dot(subspace, bias)
         apparent = inertia - outer(gain, force)
-        return (apparent, bias + matvec(apparent, product) + gain * effort), (gain, pivot, effort)
+        bias = bias + matvec(apparent, product) + gain * effort
+        return (inertia_shift(apparent, reach), moment_shift(bias, -reach)), (gain, pivot, effort)
 
     tree = model.topology.tree
     nothing = (jnp.zeros((6, 6), inertia.dtype), jnp.zeros(6, bias.dtype))
-    columns = (subspace, inertia, bias, products, tau, column_armature(model))
+    columns = (frames.subspace, frames.reach, inertia, bias, products, tau, column_armature(model))
     _, (gain, pivot, effort) = tree.up(assemble, nothing, columns)
-    _, accelerations = tree.down(_accelerate, base, (subspace, gain, effort / pivot, products))
-    return accelerations, Factors(subspace, gain, pivot)
+    columns = (frames.subspace, frames.reach, gain, effort / pivot, products)
+    _, accelerations = tree.down(_accelerate, base, columns)
+    return accelerations, Factors(frames, gain, pivot)
 
 
 def _accelerate(above, own):
     """`q̈ = D⁻¹ u - (U D⁻¹)ᵀ (a_λ + c)` and `a = a_λ + c + S q̈` (eqs. 7.48 to 7.50)."""
-    subspace, gain, drive, product = own
-    free = above if product is None else above + product
+    subspace, reach, gain, drive, product = own
+    free = motion_shift(above, reach)
+    free = free if product is None else free + product
     acceleration = drive - dot(gain, free)
     return free + subspace * acceleration, acceleration
 
 
-def _run_forward(tau, model: Model, q, v, f_ext: ExternalForces):
+def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces):
     """Forward dynamics, and how to apply `M⁻¹` afterwards."""
     if len(model.topology.followers):
         solve = _dense_inverse(model, q)
         return solve(tau - bias_force(model, q, v, f_ext)), solve
     common = CommonFrame.at(model, q)
+    frames = BodyFrames.of(model, common)
     velocities = common.column_velocities(model, to_columns(model, v))
     products = common.velocity_products(model, q, v, velocities)
-    inertias = common.inertias(model)
-    mover = gather(velocities, model.topology.last_column)
+    products = motion_shift(products, gather(frames.origins, model.topology.column_mover))
+    inertias = frames.inertias(model)
+    mover = motion_shift(gather(velocities, model.topology.last_column), frames.origins)
     bias = cross_force(mover, inertias.momentum(mover))
     external = external_forces(model, common, f_ext)
-    bias = bias if external is None else bias - external
+    bias = bias if external is None else bias - moment_shift(external, frames.origins)
     acceleration, factors = articulated_body(
         model,
-        common.subspace,
+        frames,
         at_last_column(model, inertias.matrix),
         at_last_column(model, bias),
         products,
@@ -142,11 +189,11 @@ def _run_solve(rhs, model: Model, q):
 
 
 def _tree_inverse(model: Model, q):
-    common = CommonFrame.at(model, q)
-    inertia = at_last_column(model, common.inertias(model).matrix)
-    nothing = jnp.zeros_like(common.subspace)
-    idle = jnp.zeros(common.subspace.shape[0], nothing.dtype)
-    _, factors = articulated_body(model, common.subspace, inertia, nothing, nothing, idle, nothing.sum(0))
+    frames = BodyFrames.of(model, CommonFrame.at(model, q))
+    inertia = at_last_column(model, frames.inertias(model).matrix)
+    nothing = jnp.zeros_like(frames.subspace)
+    idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
+    _, factors = articulated_body(model, frames, inertia, nothing, nothing, idle, nothing.sum(0))
     return lambda rhs: factors.solve(model, rhs)
 
 
@@ -157,6 +204,6 @@ def _dense_inverse(model: Model, q):
 
 
 _forward_dynamics = implicit(
-    _run_forward, lambda a, model, q, v, f_ext: inverse_dynamics(model, q, v, a, f_ext)
+    forward_with_inverse, lambda a, model, q, v, f_ext: inverse_dynamics(model, q, v, a, f_ext)
 )
 _solve = implicit(_run_solve, lambda x, model, q: inertia_force(model, q, x))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import matmul, transpose
+from .._array import products, transpose
 from ..model import Model
 from ..model._arguments import takes_sample
 from ..spatial import Inertia
@@ -18,12 +19,12 @@ def mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
 
     `I^c_j` is the composite inertia of all that column j moves: in the common frame, a sum of parameters.
     """
-    common = CommonFrame.at(model, q)
+    common, tree = CommonFrame.at(model, q), model.topology.tree
     forces = composite_momenta(model, common)
-    upper = jnp.where(model.topology.tree.supports.T, matmul(common.subspace, transpose(forces)), 0)
-    full = upper + transpose(upper) - jnp.diag(jnp.diag(upper))
+    upper, lower = products(common.subspace, forces), products(forces, common.subspace)
+    full = jnp.where(tree.supports.T, upper, jnp.where(tree.supports, lower, 0))
     reduced = from_columns(model, transpose(from_columns(model, full)))
-    return reduced + jnp.diag(model.armature)
+    return reduced + jnp.where(np.eye(model.nv, dtype=bool), model.armature, 0)
 
 
 def composite_inertias(model: Model, common: CommonFrame) -> Inertia:

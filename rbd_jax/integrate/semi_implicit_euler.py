@@ -7,8 +7,9 @@ from ._scheme import Scheme, State
 class SemiImplicitEuler(Scheme):
     """`v⁺ = v + h v̇(t, q, v)`, then `q⁺ = q ⊕ h v⁺`: first order, one evaluation.
 
-    Symplectic, and so without drift of energy, where the velocities are rates of coordinates (hinges, slides). A free
-    body's velocity is in its own frame: one that spins and falls fast gains energy of the order `½ m (ω v h)²` a step.
+    Symplectic, and so without drift of energy, where the mass matrix is constant: slides, a single hinge. Otherwise the
+    velocity-product forces enter at the start of the step and the energy drifts at first order in h; a free body
+    that spins and falls fast gains of the order `½ m (ω v h)²` a step.
     """
 
     def step(self, model, acceleration, time, state, dt):

@@ -6,7 +6,7 @@ Shapes are known while tracing, so the check costs nothing in a compiled functio
 import functools
 import inspect
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import jax.numpy as jnp
@@ -98,6 +98,17 @@ def check_body(function: str, model, name: str, value):
     return value
 
 
+def check_bodies(function: str, model, name: str, value):
+    """The name or the index of a body, or a sequence of them."""
+    if isinstance(value, str | int | np.integer):
+        return check_body(function, model, name, value)
+    if not isinstance(value, Sequence) or not value:
+        raise ValueError(
+            f"{function}: {name} is {reprlib.repr(value)}; it takes a body's name or index, or a sequence of them"
+        )
+    return [check_body(function, model, f"{name}[{i}]", body) for i, body in enumerate(value)]
+
+
 def check_frame(function: str, model, name: str, value):
     """What a spatial vector is expressed in."""
     if value in ("world", "body", "world_aligned"):
@@ -135,6 +146,7 @@ CHECKS |= {
     "rhs": check_matrix,
     "f_ext": check_forces,
     "body": check_body,
+    "bodies": check_bodies,
     "frame": check_frame,
     "point": check_point,
 }

@@ -82,6 +82,16 @@ class Tree:
         return mask
 
     @cached_property
+    def ancestors(self) -> np.ndarray:
+        """Each node's ancestors, itself included, by their depths: (size, depth), padded with `size`."""
+        table = np.full((self.size, len(self.levels)), self.size)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                table[node] = table[parent]
+            table[node, self.depths[node]] = node
+        return table
+
+    @cached_property
     def levels(self) -> list[np.ndarray]:
         """The nodes of each depth."""
         return [np.flatnonzero(self.depths == depth) for depth in range(self.depths.max(initial=-1) + 1)]

@@ -25,7 +25,11 @@ from differences import (
 import rbd_jax as rbd
 
 
-EVERY = pytest.mark.parametrize("name", MODELS)
+#: The splines take a minute to compile.
+LONG = {"splines"}
+EVERY = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MODELS]
+)
 
 
 @functools.cache
@@ -111,6 +115,7 @@ def test_massless_bodies_between():
     np.testing.assert_allclose(rbd.inverse_dynamics(model, q, v, a), tau + 1, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_knot_of_a_spline():
     """The second derivative of a spline has a corner at each knot; there derivatives are those from the right."""
     x, unravel, gradient, _ = observed("splines")
@@ -122,6 +127,7 @@ def test_knot_of_a_spline():
     assert_close(found[::2], found[1::2], 1e-7, names)
 
 
+@pytest.mark.slow
 def test_walks_have_the_same_gradients():
     """By one node after the other or by levels, on a forest."""
     x, unravel, _, _ = observed("mixed")

@@ -108,6 +108,7 @@ def test_inverse_dynamics_is_lagranges_equation(case):
     assert_close(apply(case.seen["mass matrix"], states.a) + case.seen["bias"], expected, BY_DIFFERENCES)
 
 
+@pytest.mark.slow
 def test_joints_along_splines_obey_lagranges_equation(cases):
     case = cases("track")
     q, v, a = case.states.q, case.states.v, case.states.a

@@ -44,7 +44,9 @@ def test_checkpoints_change_no_numbers(checkpoint, save_every):
     same(gradient(checkpoint, save_every), gradient(None, save_every))
 
 
-@pytest.mark.parametrize("scheme", [rbd.SemiImplicitEuler(), rbd.RungeKutta4()])
+@pytest.mark.parametrize(
+    "scheme", [rbd.SemiImplicitEuler(), pytest.param(rbd.RungeKutta4(), marks=pytest.mark.slow)]
+)
 def test_gradients_are_finite_differences(scheme):
     """By initial state, controls and every number of the model."""
     model = tumbler()

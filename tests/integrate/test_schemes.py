@@ -56,14 +56,13 @@ def test_free_flight_is_exact():
     v = jnp.array([0.0, 0.0, 2.0, 0.0, 0.0, 0.7])
     path = rbd.rollout(model, rbd.State(rbd.neutral(model), v), dt=0.1, steps=50)
     same(path.v, np.broadcast_to(v, (51, 6)))
-    same(path.final.q, [0, 0, 3.5, np.cos(5), 0, 0, np.sin(5)])
+    same(path.final.q, jnp.array([0, 0, 3.5, np.cos(5), 0, 0, np.sin(5)]))
 
 
-@pytest.mark.parametrize("links", [1, 2])
-def test_energy_of_the_semi_implicit_scheme_does_not_drift(links):
-    """Over 20000 steps the error of the energy stays in the band it has from the start; explicit Euler leaves it."""
-    model = pendulum(links)
-    state = rbd.State(0.5 * jnp.ones(links), jnp.zeros(links))
+def test_energy_of_the_semi_implicit_scheme_does_not_drift():
+    """Over 20000 steps the error of a pendulum's energy stays in the band it has from the start."""
+    model = pendulum(1)
+    state = rbd.State(jnp.array([0.5]), jnp.zeros(1))
 
     def energies(state):
         path = rbd.rollout(model, state, dt=0.01, steps=20000)
@@ -72,6 +71,14 @@ def test_energy_of_the_semi_implicit_scheme_does_not_drift(links):
     error = np.asarray(jax.jit(energies)(state)) - float(energy(model, state))
     start, end = error[:4000], error[-4000:]
     swing = float(energy(model, state) - energy(model, rbd.State(0 * state.q, state.v)))
-    print(np.ptp(start) / swing, np.ptp(end) / swing, (end.mean() - start.mean()) / swing)
     assert np.abs(error).max() < 0.1 * swing
     assert abs(end.mean() - start.mean()) < 0.1 * np.ptp(start)
+
+
+def test_energy_of_the_semi_implicit_scheme_is_kept_to_first_order():
+    """Where the mass matrix changes, as in a double pendulum, the error at a time is proportional to the step."""
+    model = pendulum(2)
+    state = rbd.State(jnp.array([0.5, 0.5]), jnp.zeros(2))
+    before = float(energy(model, state))
+    errors = [float(energy(model, end)) - before for end in final_states(model, state, None, (5, 6, 7))]
+    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 1, atol=0.15)

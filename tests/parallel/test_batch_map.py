@@ -64,6 +64,12 @@ FUNCTIONS = {
         lambda q, v, t: rbd.forward_dynamics_derivatives(MODEL, q, v, t),
         (Q, V, TAU),
     ),
+    "inverse_dynamics_regressor": (lambda q, v, a: rbd.inverse_dynamics_regressor(MODEL, q, v, a), (Q, V, A)),
+    "momentum_regressor": (lambda q, v: rbd.momentum_regressor(MODEL, q, v), (Q, V)),
+    "kinetic_energy_regressor": (lambda q, v: rbd.kinetic_energy_regressor(MODEL, q, v), (Q, V)),
+    "potential_energy_regressor": (lambda q: rbd.potential_energy_regressor(MODEL, q), (Q,)),
+    "inverse_operational_inertia": (lambda q: rbd.inverse_operational_inertia(MODEL, q, "fore"), (Q,)),
+    "operational_inertia": (lambda q: rbd.operational_inertia(MODEL, q, 0), (Q,)),
     "bias_force": (lambda q, v: rbd.bias_force(MODEL, q, v), (Q, V)),
     "gravity_force": (lambda q: rbd.gravity_force(MODEL, q), (Q,)),
     "coriolis_matrix": (lambda q, v: rbd.coriolis_matrix(MODEL, q, v), (Q, V)),
@@ -121,7 +127,7 @@ def test_every_public_function_of_a_state_is_there():
         "neutral",
         "checked",
     }
-    others |= {"batch_map", "load", "load_urdf", "load_mjcf"}
+    others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf"}
     functions = {
         name for name in dir(rbd) if name.islower() and name[0] != "_" and callable(getattr(rbd, name))
     }

@@ -1,0 +1,162 @@
+"""The robots of the benchmarks, as URDF and SDF text: random trees of hinges, fixed or floating."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Robot:
+    """`parents` of the moving links, -1 for the base link; `floating` whether the base link is free."""
+
+    name: str
+    parents: tuple[int, ...]
+    floating: bool
+
+    @property
+    def nv(self) -> int:
+        return len(self.parents) + 6 * self.floating
+
+
+def _limbs(*lengths, onto=-1):
+    """Chains that hang on one link, one after the other."""
+    parents = []
+    for length in lengths:
+        parents += [onto, *range(len(parents), len(parents) + length - 1)]
+    return tuple(parents)
+
+
+def _humanoid():
+    """Two legs of six, a waist of three, and on it two arms of seven."""
+    legs = _limbs(6, 6)
+    waist = (-1, 12, 13)
+    arms = tuple(parent + 15 if parent >= 0 else 14 for parent in _limbs(7, 7))
+    return legs + waist + arms
+
+
+def _random(size, seed=0):
+    """Every link hangs on one of the five before it."""
+    rng = np.random.default_rng(seed)
+    return tuple(int(rng.integers(max(-1, i - 5), i)) for i in range(size))
+
+
+ROBOTS = {
+    robot.name: robot
+    for robot in (
+        Robot("arm 9", (-1, 0, 1, 2, 3, 4, 5, 6, 6), False),
+        Robot("quadruped 18", _limbs(3, 3, 3, 3), True),
+        Robot("humanoid 35", _humanoid(), True),
+        Robot("tree 106", _random(100), True),
+    )
+}
+
+
+def chain(size: int) -> Robot:
+    return Robot(f"chain {size}", tuple(range(-1, size - 1)), False)
+
+
+def balanced(size: int) -> Robot:
+    """A binary tree."""
+    return Robot(f"binary tree {size}", tuple((i - 1) // 2 if i else -1 for i in range(size)), False)
+
+
+def _links(robot: Robot):
+    """The numbers of the base link and of every moving link."""
+    rng = np.random.default_rng(len(robot.parents))
+    for _ in range(len(robot.parents) + 1):
+        spread = 0.1 * rng.normal(size=(3, 3))
+        moments = spread @ spread.T + 0.01 * np.eye(3)
+        axis = rng.normal(size=3)
+        yield {
+            "mass": rng.uniform(0.5, 2.0),
+            "com": 0.1 * rng.normal(size=3),
+            "inertia": np.trace(moments) * np.eye(3) - moments,
+            "xyz": 0.3 * rng.normal(size=3),
+            "rpy": rng.uniform(-1.5, 1.5, 3),
+            "axis": axis / np.linalg.norm(axis),
+        }
+
+
+def _numbers(x) -> str:
+    return " ".join(f"{value:.9f}" for value in np.asarray(x).reshape(-1))
+
+
+def _entries(inertia, form: str) -> str:
+    names = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+    values = inertia[np.triu_indices(3)]
+    return "".join(form.format(name=name, value=f"{value:.9f}") for name, value in zip(names, values))
+
+
+def urdf(robot: Robot) -> str:
+    """A URDF whose root link is `base`; `floating` is for the reader to set."""
+    parts = [f'<robot name="{robot.name.replace(" ", "_")}">']
+    for number, link in enumerate(_links(robot)):
+        name = f"link{number - 1}" if number else "base"
+        entries = _entries(link["inertia"], ' {name}="{value}"')
+        parts.append(
+            f'<link name="{name}"><inertial><origin xyz="{_numbers(link["com"])}" rpy="0 0 0"/>'
+            f'<mass value="{link["mass"]:.9f}"/><inertia{entries}/></inertial></link>'
+        )
+        if number:
+            parent = robot.parents[number - 1]
+            above = f"link{parent}" if parent >= 0 else "base"
+            parts.append(
+                f'<joint name="joint{number - 1}" type="revolute"><parent link="{above}"/><child link="{name}"/>'
+                f'<origin xyz="{_numbers(link["xyz"])}" rpy="{_numbers(link["rpy"])}"/>'
+                f'<axis xyz="{_numbers(link["axis"])}"/>'
+                '<limit lower="-3" upper="3" effort="100" velocity="100"/></joint>'
+            )
+    return "\n".join([*parts, "</robot>"])
+
+
+def sdf(robot: Robot) -> str:
+    """The same robot as SDF, each link placed in its parent."""
+    parts = [f'<sdf version="1.7"><model name="{robot.name.replace(" ", "_")}">']
+    for number, link in enumerate(_links(robot)):
+        name = f"link{number - 1}" if number else "base"
+        entries = _entries(link["inertia"], "<{name}>{value}</{name}>")
+        pose = f'<pose relative_to="joint{number - 1}">0 0 0 0 0 0</pose>' if number else ""
+        parts.append(
+            f'<link name="{name}">{pose}<inertial><pose>{_numbers(link["com"])} 0 0 0</pose>'
+            f"<mass>{link['mass']:.9f}</mass><inertia>{entries}</inertia></inertial></link>"
+        )
+        if number:
+            parent = robot.parents[number - 1]
+            above = f"link{parent}" if parent >= 0 else "base"
+            parts.append(
+                f'<joint name="joint{number - 1}" type="revolute"><parent>{above}</parent><child>{name}</child>'
+                f'<pose relative_to="{above}">{_numbers(link["xyz"])} {_numbers(link["rpy"])}</pose>'
+                f"<axis><xyz>{_numbers(link['axis'])}</xyz><limit><lower>-3</lower><upper>3</upper></limit></axis></joint>"
+            )
+    if not robot.floating:
+        parts.append('<joint name="fixed" type="fixed"><parent>world</parent><child>base</child></joint>')
+    return "\n".join([*parts, "</model></sdf>"])
+
+
+def mjcf(robot: Robot) -> str:
+    """The same robot as MJCF, nested."""
+    links = list(_links(robot))
+    children: dict[int, list[int]] = {}
+    for body, parent in enumerate(robot.parents):
+        children.setdefault(parent, []).append(body)
+
+    def body(number):
+        link = links[number + 1]
+        order = link["inertia"][[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+        place = f'pos="{_numbers(link["xyz"])}" euler="{_numbers(link["rpy"])}"' if number >= 0 else ""
+        joint = f'<joint name="joint{number}" axis="{_numbers(link["axis"])}"/>' if number >= 0 else ""
+        joint = "<freejoint/>" if number < 0 and robot.floating else joint
+        name = f"link{number}" if number >= 0 else "base"
+        inner = "".join(body(child) for child in children.get(number, ()))
+        return (
+            f'<body name="{name}" {place}>{joint}<inertial pos="{_numbers(link["com"])}" mass="{link["mass"]:.9f}" '
+            f'fullinertia="{_numbers(order)}"/>{inner}</body>'
+        )
+
+    return (
+        f'<mujoco model="{robot.name}"><compiler angle="radian" eulerseq="XYZ" autolimits="false"/>'
+        '<option><flag constraint="disable" contact="disable"/></option>'
+        f"<worldbody>{body(-1)}</worldbody></mujoco>"
+    )

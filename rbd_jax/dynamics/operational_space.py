@@ -1,0 +1,64 @@
+"""Operational-space inertia: how bodies of a mechanism answer to forces on them (book §7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import matmul, transpose
+from ..model import Model
+from ..model._arguments import takes_sample
+from .forward import solve_mass_matrix
+from .jacobians import jacobian
+from .kinematics import Frame
+
+
+@takes_sample
+def inverse_operational_inertia(
+    model: Model,
+    q: Float[Array, "nq"],
+    bodies: str | int | Sequence[str | int],
+    points: Float[Array, "k 3"] | None = None,
+    frame: Frame = "world",
+) -> Float[Array, "rows rows"]:
+    """`Λ⁻¹ = J M⁻¹ Jᵀ`, J the Jacobians of the bodies stacked: the accelerations that unit forces on them cause.
+
+    (6k, 6k) for k bodies, (6, 6) for one; symmetric, and singular where the bodies cannot move in all their directions.
+    O(n) for each of its columns.
+
+    **Arguments**
+
+    - `bodies`: a name or an index, or a sequence of them.
+    - `points`: of each body, in its own frame; as for `jacobian`.
+    - `frame`: as for `jacobian`.
+    """
+    chosen = [bodies] if isinstance(bodies, str | int | np.integer) else list(bodies)
+    if points is not None and jnp.shape(points) != (len(chosen), 3):
+        raise ValueError(
+            f"inverse_operational_inertia: points has shape {jnp.shape(points)}; for {len(chosen)} bodies it is"
+            f" ({len(chosen)}, 3)"
+        )
+    at = [None] * len(chosen) if points is None else list(points)
+    stacked = [jacobian(model, q, body, point, frame) for body, point in zip(chosen, at, strict=True)]
+    rows = jnp.concatenate(stacked)
+    inverse = matmul(rows, solve_mass_matrix(model, q, transpose(rows)))
+    return 0.5 * (inverse + transpose(inverse))
+
+
+@takes_sample
+def operational_inertia(
+    model: Model,
+    q: Float[Array, "nq"],
+    bodies: str | int | Sequence[str | int],
+    points: Float[Array, "k 3"] | None = None,
+    frame: Frame = "world",
+) -> Float[Array, "rows rows"]:
+    """Λ, the inverse of `inverse_operational_inertia`: the inertia that the bodies seem to have at these points.
+
+    Not finite where that is singular: in a straight arm, or for a body that has fewer than six freedoms. For such a
+    body take the rows of the Jacobian that matter, and invert `J M⁻¹ Jᵀ` of those.
+    """
+    return jnp.linalg.inv(inverse_operational_inertia(model, q, bodies, points, frame))
