@@ -261,6 +261,4 @@ class Mujoco:
             self._loop(self.mujoco.mj_step, [np.broadcast_to(x, (steps, *x.shape)) for x in state])
 
 
-LIBRARIES = {
-    library.name: library for library in (Rbd, Pinocchio, Mujoco, Frax, Mjx, Brax, Jaxsim, Adam)
-}
+LIBRARIES = {library.name: library for library in (Rbd, Pinocchio, Mujoco, Frax, Mjx, Brax, Jaxsim, Adam)}

@@ -6,9 +6,11 @@ All functions broadcast over leading axes.
 """
 
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
@@ -85,6 +87,34 @@ def matrix(rows: list[list[Array]]) -> Float[Array, "*a m n"]:
 def blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
     """The matrix `[[A, B], [C, D]]`."""
     return jnp.concatenate([jnp.concatenate([a, b], axis=-1), jnp.concatenate([c, d], axis=-1)], axis=-2)
+
+
+#: Changes of rows in up to so many runs are gathered as slices.
+RUNS = 16
+
+
+def gather(x: Float[Array, "m ..."], order: Sequence[int] | np.ndarray) -> Float[Array, "n ..."]:
+    """The rows of `x` in a known order; `x` itself where that is already its order. Index -1 is the last row."""
+    order = np.asarray(order, int) % max(x.shape[0], 1)
+    if np.array_equal(order, np.arange(x.shape[0])):
+        return x
+    starts = np.flatnonzero(np.diff(order, prepend=-2) != 1)
+    if not 0 < len(starts) <= RUNS:
+        return x[order]
+    ends = np.append(starts[1:], len(order))
+    runs = [slice(order[start], order[end - 1] + 1) for start, end in zip(starts, ends, strict=True)]
+
+    # An indexing is fastest, but reverse-mode differentiation makes a scatter of it, which no CPU compiler merges with the
+    # loop around it. Of slices it makes sums.
+    @jax.custom_jvp
+    def rows(x):
+        return x[order]
+
+    @rows.defjvp
+    def changes(primals, tangents):
+        return rows(*primals), jnp.concatenate([tangents[0][run] for run in runs])
+
+    return rows(x)
 
 
 def identity_like(a: Float[Array, "*a n n"]) -> Float[Array, "*ones n n"]:

@@ -53,7 +53,21 @@ def count_operations(function: Callable, *args, zeros: bool = True) -> Operation
 
 
 #: Primitives that are one operation for each entry of the result.
-_FUNCTIONS = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "exp2", "log", "log1p", "expm1", "pow"}
+_FUNCTIONS = {
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "exp",
+    "exp2",
+    "log",
+    "log1p",
+    "expm1",
+    "pow",
+}
 _FUNCTIONS |= {"sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "logistic", "erf", "cbrt"}
 
 

@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import blocks, cross, matmul, matvec, skew, transpose
+from .._array import blocks, cross, gather, matmul, matvec, skew, transpose
 from ..joints import ConstantSubspaceJoint, Fixed
 from ..model import Model
 from ..model.lumping import mover_inertias, mover_placements, weld_frames
-from ..model.topology import gather
 from ..spatial import Inertia, Transform, cross_motion
 
 
@@ -81,7 +80,7 @@ class CommonFrame(eqx.Module):
         q, v = model.joint_configurations(q), model.joint_velocities(v)
         mover = gather(velocities, topology.last_column)
         parents = topology.column_parent
-        above = jnp.concatenate([velocities, jnp.zeros((1, 6), velocities.dtype)])[parents]
+        above = gather(jnp.concatenate([velocities, jnp.zeros((1, 6), velocities.dtype)]), parents)
         product = cross_motion(above, mover - above)
         if not has_constant_subspaces(model):
             own = evaluate_joints(model, lambda joint, q, v: joint.velocity_product(q, v), q, v)
@@ -98,7 +97,7 @@ class CommonFrame(eqx.Module):
             own = evaluate_joints(
                 model, lambda joint, q, v: _rows(joint, joint.subspace_rate(q, v)), q, v, per_column=True
             )
-            rates = rates + gather_transform(self.placements, topology.column_mover).motion(own)
+            rates = rates + self.placements.gather(topology.column_mover).motion(own)
         return rates
 
 
@@ -136,7 +135,7 @@ def at_last_column(model: Model, x: Float[Array, "m ..."]) -> Float[Array, "n ..
         return x
     rows = np.full(len(topology.column_mover), len(topology.movers))
     rows[topology.last_column] = np.arange(len(topology.movers))
-    return jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])[rows]
+    return gather(jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)]), rows)
 
 
 def column_armature(model: Model) -> Float[Array, "n"]:
@@ -154,15 +153,11 @@ def body_frames(model: Model, placements: Transform, world: Transform) -> Transf
     topology = model.topology
     if not topology.fixed.any():
         return placements
-    carriers = Transform(
-        jnp.concatenate([placements.rotation, world.rotation[None]])[topology.carriers],
-        jnp.concatenate([placements.position, world.position[None]])[topology.carriers],
+    frames = Transform(
+        jnp.concatenate([placements.rotation, world.rotation[None]]),
+        jnp.concatenate([placements.position, world.position[None]]),
     )
-    return carriers @ weld_frames(model)
-
-
-def gather_transform(frames: Transform, order: np.ndarray) -> Transform:
-    return Transform(gather(frames.rotation, order), gather(frames.position, order))
+    return frames.gather(topology.carriers) @ weld_frames(model)
 
 
 def _chain(parent, local):
@@ -192,8 +187,8 @@ def evaluate_joints(model: Model, method, q, *velocities, per_column: bool = Fal
     for kind, joints in zip(topology.kinds, model.joints, strict=True):
         if kind.fixed:
             continue
-        rows = [q[_table([topology.joint_q(body) for body in kind.bodies])]]
-        rows += [x[_table([topology.joint_v(body) for body in kind.bodies])] for x in velocities]
+        rows = [_coordinates(q, [topology.joint_q(body) for body in kind.bodies])]
+        rows += [_coordinates(x, [topology.joint_v(body) for body in kind.bodies]) for x in velocities]
         result = jax.vmap(method, axis_size=len(kind.bodies))(joints, *rows)
         movers = np.searchsorted(topology.movers, kind.bodies)
         if per_column:
@@ -214,8 +209,10 @@ def has_constant_subspaces(model: Model) -> bool:
     return all(isinstance(joints, ConstantSubspaceJoint) for joints in model.joints)
 
 
-def _table(rows) -> np.ndarray:
-    return np.array([np.asarray(row, int) for row in rows], int).reshape(len(rows), -1)
+def _coordinates(x, entries):
+    """The entries of `x` for each joint of a group, a row each."""
+    table = np.array([np.asarray(row, int) for row in entries], int).reshape(len(entries), -1)
+    return gather(x, table.reshape(-1)).reshape(table.shape)
 
 
 def moment_shift(force: Float[Array, "*b 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*b 6"]:

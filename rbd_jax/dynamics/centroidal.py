@@ -5,10 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import transpose
+from .._array import gather, transpose
 from ..model import Model
 from ..model._arguments import takes_sample
-from ..model.topology import gather
 from ._frame import CommonFrame, from_columns, moment_shift, to_columns
 from .mass_matrix import composite_momenta
 

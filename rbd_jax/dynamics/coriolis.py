@@ -5,10 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import matmul, matvec, transpose
+from .._array import gather, matmul, matvec, transpose
 from ..model import Model
 from ..model._arguments import takes_sample
-from ..model.topology import gather
 from ..spatial import cross_force_matrix, cross_force_operand_matrix, cross_motion_matrix
 from ._frame import CommonFrame, at_last_column, from_columns, to_columns
 from .mass_matrix import composite_inertias

@@ -18,10 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, dot, identity_like, matvec, outer, products, transpose, vecmat
+from .._array import cross, dot, gather, identity_like, matvec, outer, products, transpose, vecmat
 from ..model import Model
 from ..model._arguments import takes_sample
-from ..model.topology import gather
 from ..spatial import Inertia, cross_force, cross_motion
 from ._external import ExternalForces, external_forces
 from ._frame import (
@@ -29,7 +28,6 @@ from ._frame import (
     at_last_column,
     evaluate_joints,
     from_columns,
-    gather_transform,
     has_constant_subspaces,
     to_columns,
 )
@@ -54,7 +52,7 @@ def inverse_dynamics_derivatives(
     last, column_mover = topology.last_column, topology.column_mover
     mover_velocity = gather(velocities, last)
     velocity = gather(mover_velocity, column_mover)
-    above = gather(topology.column_parent, column_mover)
+    above = topology.column_parent[column_mover]
     velocity_above = _above(velocities, above, jnp.zeros(6, velocities.dtype))
     base = jnp.concatenate([jnp.zeros_like(model.gravity), -model.gravity])
     acceleration_above = _above(accelerations, above, base)
@@ -93,9 +91,7 @@ def inverse_dynamics_derivatives(
     by_q = jnp.where(carries, by_q_below, jnp.where(carried, by_q_above, 0))
     by_q = by_q + own.generalized(topology, force)
     by_v = jnp.where(carries, by_v_below, jnp.where(carried, by_v_above, 0))
-    by_a = jnp.where(
-        carried, products(subspace, momenta), jnp.where(carries, products(momenta, subspace), 0)
-    )
+    by_a = jnp.where(carried, products(subspace, momenta), jnp.where(carries, products(momenta, subspace), 0))
     by_q, by_v, by_a = (_reduced(model, x) for x in (by_q, by_v, by_a))
     return by_q, by_v, by_a + jnp.where(np.eye(model.nv, dtype=bool), model.armature, 0)
 
@@ -184,7 +180,7 @@ class _JointDerivatives(eqx.Module):
             return velocity.T, acceleration.T, product.T, subspace
 
         own = evaluate_joints(model, of_joint, q, v, a, per_column=True)
-        frames = gather_transform(common.placements, model.topology.column_mover)
+        frames = common.placements.gather(model.topology.column_mover)
         velocity, acceleration, product = (frames.motion(x) for x in own[:3])
         return _JointDerivatives(
             velocity, acceleration, product, jax.vmap(lambda f, x: f.motion(x))(frames, own[3])
@@ -205,7 +201,7 @@ class _JointDerivatives(eqx.Module):
 
 
 def _above(rows: Float[Array, "n 6"], parents: np.ndarray, base: Float[Array, "6"]) -> Float[Array, "n 6"]:
-    return jnp.concatenate([rows, base[None]])[parents]
+    return gather(jnp.concatenate([rows, base[None]]), parents)
 
 
 def _reduced(model: Model, x: Float[Array, "n n"]) -> Float[Array, "nv nv"]:

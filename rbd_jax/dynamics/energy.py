@@ -5,10 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot
+from .._array import dot, gather
 from ..model import Model
 from ..model._arguments import takes_sample
-from ..model.topology import gather
 from ._frame import CommonFrame, to_columns
 
 

@@ -125,7 +125,7 @@ def _eliminate(tree: Tree, packed, split: Callable):
 
 
 def pack(tree: Tree, matrix: Float[Array, "n n"]) -> Float[Array, "n depth"]:
-    """The entries of a symmetric matrix that the sparsity of the tree leaves: for each node, those with its ancestors by depth."""
+    """The entries of a symmetric matrix with the sparsity of the tree: for each node, those with its ancestors by depth."""
     padded = jnp.concatenate([matrix, jnp.zeros((tree.size, 1), matrix.dtype)], axis=1)
     return jnp.take_along_axis(padded, jnp.asarray(tree.ancestors), axis=1)
 

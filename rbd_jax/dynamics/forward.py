@@ -5,14 +5,12 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import dot, matvec, outer
+from .._array import dot, gather, matvec, outer
 from ..model import Model
 from ..model._arguments import takes_sample
 from ..model.lumping import mover_inertias
-from ..model.topology import gather
 from ..spatial import Inertia, Transform, cross_force
 from ._external import ExternalForces, external_forces
 from ._frame import (
@@ -80,7 +78,7 @@ class BodyFrames(eqx.Module):
         topology, origins = model.topology, common.placements.position
         roots = jnp.zeros((1, 3), origins.dtype)
         columns = jnp.concatenate([gather(origins, topology.column_mover), roots])
-        reach = columns[:-1] - columns[np.asarray(topology.tree.parents, int)]
+        reach = columns[:-1] - gather(columns, topology.tree.parents)
         return BodyFrames(common.placements.rotation, origins, reach, common.directions)
 
     def inertias(self, model: Model) -> Inertia:

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot
+from .._array import dot, gather
 from ..model import Model
 from ..model._arguments import takes_sample
-from ..model.topology import gather
 from ..spatial import cross_force
 from ._external import ExternalForces, external_forces
 from ._frame import CommonFrame, at_last_column, base_acceleration, from_columns, to_columns

@@ -7,9 +7,9 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._array import gather
 from ..model import Model
 from ..model._arguments import takes_sample
-from ..model.topology import gather
 from ..spatial import Transform
 from ._frame import CommonFrame, base_acceleration, body_frames, motion_shift, to_columns
 
@@ -65,9 +65,11 @@ def biased_accelerations(model: Model, common: CommonFrame, q, v, a, velocities)
 def express_by_body(model: Model, common: CommonFrame, motions: Float[Array, "m 6"], frame: Frame):
     """Motions of the movers in the common frame as those of all bodies, in the frame asked for. The world has none."""
     topology = model.topology
-    rows = jnp.concatenate([motions, jnp.zeros((1, 6), motions.dtype)])[topology.carriers]
+    rows = gather(jnp.concatenate([motions, jnp.zeros((1, 6), motions.dtype)]), topology.carriers)
     if frame == "world":
-        origins = jnp.concatenate([common.origins, jnp.zeros((1, 3), motions.dtype)])[topology.carriers]
+        origins = gather(
+            jnp.concatenate([common.origins, jnp.zeros((1, 3), motions.dtype)]), topology.carriers
+        )
         return motion_shift(rows, -origins)
     bodies = body_frames(model, common.placements, Transform.identity(motions.dtype))
     return bodies.inverse_motion(rows) if frame == "body" else motion_shift(rows, bodies.position)

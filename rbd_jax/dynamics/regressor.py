@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import dot, matmul, matrix, matvec, skew, transpose, vecmat
+from .._array import dot, gather, matmul, matrix, skew, transpose, vecmat
 from ..model import Model
 from ..model._arguments import takes_sample
-from ..model.topology import gather
 from ..spatial import Transform, cross_force_matrix
 from ._frame import CommonFrame, body_frames, from_columns, moment_shift, to_columns
 from .kinematics import biased_accelerations
@@ -88,13 +87,13 @@ class _Bodies:
         frames = body_frames(model, common.placements, Transform.identity(common.subspace.dtype))
         world = jnp.zeros((1, 3), frames.position.dtype)
         self.frames = frames
-        self.origins = jnp.concatenate([common.origins, world])[self.topology.carriers]
+        self.origins = gather(jnp.concatenate([common.origins, world]), self.topology.carriers)
 
     def own(self, columns: Float[Array, "n 6"]) -> Float[Array, "nb 6"]:
         """The motion of each body, in its own frame, from those of the columns."""
         movers = gather(columns, self.topology.last_column)
         world = jnp.zeros((1, 6), columns.dtype)
-        return self.frames.inverse_motion(jnp.concatenate([movers, world])[self.topology.carriers])
+        return self.frames.inverse_motion(gather(jnp.concatenate([movers, world]), self.topology.carriers))
 
     def common(self, forces: Float[Array, "nb 6 10"]) -> Float[Array, "nb 10 6"]:
         """Force vectors given in the frame of each body, one in each column, in the common frame, one in each row."""

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._array import gather
 from ._arguments import takes_sample
 from .model import Model
-from .topology import gather
 
 
 def neutral(model: Model) -> Float[Array, "nq"]:
@@ -63,7 +63,8 @@ def _by_kind(model: Model, x, space: str):
     entries = model.topology.joint_q if space == "q" else model.topology.joint_v
     for kind, group in enumerate(model.topology.kinds):
         table = [entries(body) for body in _owners(model, kind)]
-        yield x[np.array(table, int).reshape(len(table), group.nq if space == "q" else group.nv)]
+        width = group.nq if space == "q" else group.nv
+        yield gather(x, np.array(table, int).reshape(-1)).reshape(len(table), width)
 
 
 def _assemble(model: Model, method, space: str, *arguments):

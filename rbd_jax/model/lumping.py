@@ -10,7 +10,6 @@ import numpy as np
 from .._array import matmul
 from ..spatial import Inertia, Transform
 from .model import Model
-from .topology import gather
 
 
 def weld_frames(model: Model) -> Transform:
@@ -24,28 +23,21 @@ def weld_frames(model: Model) -> Transform:
         depth[body] = depth[topology.parents[body]] + 1
     for level in range(1, depth.max() + 1):
         bodies = np.flatnonzero(depth[:-1] == level)
-        above = _join(rows)[row_of[np.array(topology.parents)[bodies]]]
-        rows.append(above @ model.placements[bodies])
+        above = _join(rows).gather(row_of[np.array(topology.parents)[bodies]])
+        rows.append(above @ model.placements.gather(bodies))
         row_of[bodies] = known + np.arange(len(bodies))
         known += len(bodies)
-    return _join(rows)[row_of[:-1]]
+    return _join(rows).gather(row_of[:-1])
 
 
 def mover_placements(model: Model) -> Transform:
     """The joint frame of each mover, in the frame of the mover above it."""
     topology = model.topology
-    own = Transform(
-        gather(model.placements.rotation, topology.movers), gather(model.placements.position, topology.movers)
-    )
+    own = model.placements.gather(topology.movers)
     if not topology.fixed.any():
         return own
-    frames = weld_frames(model)
     parents = np.array(topology.parents)[topology.movers]
-    world = _identity(model)
-    above = Transform(
-        jnp.concatenate([frames.rotation, world.rotation])[parents],
-        jnp.concatenate([frames.position, world.position])[parents],
-    )
+    above = _join([weld_frames(model), _identity(model)]).gather(parents)
     return above @ own
 
 

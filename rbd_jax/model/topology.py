@@ -13,7 +13,6 @@ A joint that mimics another has columns but no coordinates: its q and v are its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -257,9 +256,3 @@ class Topology:
     @cached_property
     def _joint_numbers(self) -> dict[str, int]:
         return {name: index for index, name in enumerate(self.joint_names)}
-
-
-def gather(x, order: Sequence[int] | np.ndarray):
-    """The rows of `x` in a known order; `x` itself where that is already its order."""
-    order = np.asarray(order, int)
-    return x if np.array_equal(order, np.arange(x.shape[0])) else x[order]

@@ -166,7 +166,7 @@ class Tree:
         # The values above each node wait in one buffer, the root's in row 0. A row is written once, by a slice update
         # rather than a scatter, so that the compiler keeps the loop in one piece.
         buffer = jax.tree.map(
-            lambda r: jnp.zeros((self.size + 1, *r.shape), r.dtype).at[:1].set(r[None]), root
+            lambda r: jnp.concatenate([r[None], jnp.zeros((self.size, *r.shape), r.dtype)]), root
         )
 
         def visit(buffer, node):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import blocks, cross, floating, matmul, matrix, matvec, skew, transpose, vecmat
+from .._array import blocks, cross, floating, gather, matmul, matrix, matvec, skew, transpose, vecmat
 
 
 class Transform(eqx.Module):
@@ -83,6 +84,10 @@ class Transform(eqx.Module):
         return Transform(
             matmul(self.rotation, other.rotation), self.position + matvec(self.rotation, other.position)
         )
+
+    def gather(self, order: np.ndarray) -> Transform:
+        """Those of a batch, in a known order; -1 is the last."""
+        return Transform(gather(self.rotation, order), gather(self.position, order))
 
     def __getitem__(self, index) -> Transform:
         """Select from a batch of transforms."""
