@@ -74,6 +74,10 @@ def altered(model):
 NOTHING = {"alex_psyonic_hands": "its joints mimic joints that are not there"}
 
 
+#: Robots whose mass matrix is singular: their fingers have no mass.
+SINGULAR = {"romeo"}
+
+
 def check(name: str, floating: bool) -> None:
     if name in NOTHING:
         pytest.skip(NOTHING[name])
@@ -111,16 +115,17 @@ def check(name: str, floating: bool) -> None:
     for i in range(STATES):
         (ours, theirs), tau = jax.tree.map(lambda x, i=i: x[i], results), state[3][i]
         # Along G what is a force is projected, what is a motion is taken together.
-        for name in ("bias", "gravity", "inverse dynamics"):
-            theirs[name] = G.T @ theirs[name]
-        for name in ("mass matrix", "coriolis"):
-            theirs[name] = G.T @ theirs[name] @ G
-        for name in ("jacobians", "jacobian rates", "centroidal momentum matrix"):
-            theirs[name] = theirs[name] @ G
-        theirs["inverse mass matrix"] = np.linalg.inv(theirs["mass matrix"])
-        theirs["forward dynamics"] = np.linalg.solve(theirs["mass matrix"], tau - theirs["bias"])
-        for name in ours:
-            worst.compare(name, ours[name], theirs[name])
+        for what in ("bias", "gravity", "inverse dynamics"):
+            theirs[what] = G.T @ theirs[what]
+        for what in ("mass matrix", "coriolis"):
+            theirs[what] = G.T @ theirs[what] @ G
+        for what in ("jacobians", "jacobian rates", "centroidal momentum matrix"):
+            theirs[what] = theirs[what] @ G
+        if name not in SINGULAR:
+            theirs["inverse mass matrix"] = np.linalg.inv(theirs["mass matrix"])
+            theirs["forward dynamics"] = np.linalg.solve(theirs["mass matrix"], tau - theirs["bias"])
+        for what in theirs:
+            worst.compare(what, ours[what], theirs[what])
     print(worst)
     assert not {what: error for what, error in worst.items() if not error <= TOLERANCE}
 
