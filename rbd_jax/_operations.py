@@ -150,9 +150,8 @@ class _Counter:
         if name.startswith("scatter-add") or name.startswith("scatter_add"):
             return Operations(additions=int(args[2].size if self.zeros else np.count_nonzero(args[2])))
         if name == "dot_general":
-            masks = [(np.ones_like(x) if self.zeros else (x != 0)).astype(np.float64) for x in args]
-            numbers = params["dimension_numbers"]
-            terms = np.asarray(jax.lax.dot_general(*masks, numbers, precision="highest"))
+            a, b = ((np.ones_like(x) if self.zeros else (x != 0)).astype(np.float64) for x in args)
+            terms = np.asarray(jax.lax.dot_general(a, b, params["dimension_numbers"], precision="highest"))
             return Operations(multiplications=round(float(terms.sum())), additions=_joined(terms))
         return Operations()
 

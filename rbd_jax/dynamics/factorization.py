@@ -85,7 +85,8 @@ def ltl(tree: Tree, packed: Float[Array, "n depth"]) -> LowerFactor:
         lower = entries / root
         return lower, lower, root
 
-    return LowerFactor(*_eliminate(tree, packed, split), tree)
+    rows, roots = _eliminate(tree, packed, split)
+    return LowerFactor(rows, roots, tree)
 
 
 def ltdl(tree: Tree, packed: Float[Array, "n depth"]) -> tuple[LowerFactor, Float[Array, "n"]]:

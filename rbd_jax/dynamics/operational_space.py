@@ -36,11 +36,8 @@ def inverse_operational_inertia(
     - `frame`: as for `jacobian`.
     """
     chosen = [bodies] if isinstance(bodies, str | int | np.integer) else list(bodies)
-    if points is not None and jnp.shape(points) != (len(chosen), 3):
-        raise ValueError(
-            f"inverse_operational_inertia: points has shape {jnp.shape(points)}; for {len(chosen)} bodies it is"
-            f" ({len(chosen)}, 3)"
-        )
+    if points is not None and len(points) != len(chosen):
+        raise ValueError(f"inverse_operational_inertia: {len(points)} points for {len(chosen)} bodies")
     at = [None] * len(chosen) if points is None else list(points)
     stacked = [jacobian(model, q, body, point, frame) for body, point in zip(chosen, at, strict=True)]
     rows = jnp.concatenate(stacked)

@@ -123,6 +123,16 @@ def check_point(function: str, model, name: str, value):
     return None if value is None else _vector(function, name, value, "a point has shape (3,)", 3)
 
 
+def check_points(function: str, model, name: str, value):
+    """Points, a row each, or None."""
+    if value is None:
+        return None
+    array = as_array(function, name, value, "an array of points, a row each")
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise ValueError(f"{function}: {name} has shape {array.shape}; k points have shape (k, 3)")
+    return array
+
+
 def as_array(function: str, name: str, value, expected: str):
     """`value` as a floating-point array; what is no array of real numbers is refused."""
     try:
@@ -149,4 +159,5 @@ CHECKS |= {
     "bodies": check_bodies,
     "frame": check_frame,
     "point": check_point,
+    "points": check_points,
 }
