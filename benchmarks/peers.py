@@ -66,7 +66,7 @@ class Rbd(JaxLibrary):
     def did(self, q, v, a):
         return self.rbd.inverse_dynamics_derivatives(self.model, q, v, a)
 
-    def vjp(self, q, v, tau):
+    def vjp_model(self, q, v, tau):
         return jax.grad(lambda *x: jnp.sum(self.rbd.forward_dynamics(*x)), argnums=(0, 1, 2, 3))(
             self.model, q, v, tau
         )
@@ -92,7 +92,7 @@ class Frax(JaxLibrary):
         return self.robot.forward_dynamics(q, v, tau, None)
 
     def id(self, q, v, a):
-        return self.robot.rnea(q, v, a, jnp.array([0, 0, -9.81], q.dtype), None)
+        return self.robot.rnea(q, v, a, jnp.array([0, 0, -9.81, 0, 0, 0], q.dtype), None)
 
     def mass(self, q):
         return self.robot.crba(q)

@@ -21,7 +21,18 @@ BOUND = 2e-5
 FAST = {"panda": False, "solo12": True}
 
 #: Robots whose median misses the bound, with the bound that they keep, and why.
-EXCEPTIONS: dict[tuple[str, bool], tuple[float, str]] = {}
+EXCEPTIONS = {
+    ("icub", False): (2e-3, "the condition of M is 1e6 and more"),
+    ("icub", True): (2e-3, "the condition of M is 1e6 and more"),
+    ("kinova", True): (1e-4, "a base of half a kilogram carries the arm"),
+}
+
+#: Robots that give nothing to compare, and why.
+NOTHING = {
+    "ur3": "no robot is in the file",
+    "romeo": "its fingers have no mass, M is singular",
+    "romeo_laas_small": "its grippers have no mass, M is singular",
+}
 
 
 def float32_errors(name: str, floating: bool) -> tuple[rbd.Model, np.ndarray, float]:
@@ -31,6 +42,8 @@ def float32_errors(name: str, floating: bool) -> tuple[rbd.Model, np.ndarray, fl
     The states are numbers of single precision, so that both compute the same; the model's numbers are
     rounded.
     """
+    if name in NOTHING:
+        pytest.skip(NOTHING[name])
     model = load(FILES[name], floating_base=floating, mimic="free")
     if not model.nv:
         pytest.skip("nothing can move")

@@ -1,0 +1,277 @@
+"""Times of the dynamics, of this library and of its peers, side by side in one process.
+
+    python benchmarks/run.py                          # the table of benchmarks/README.md
+    python benchmarks/run.py --libraries rbd_jax,pin --robots "arm 9" --batches 4096 --operations fd,id
+    JAX_ENABLE_X64=0 python benchmarks/run.py --precision float32
+
+Every figure is the median over rounds; in each round all libraries take their turn, so that a busy spell of the machine meets
+all of them. Prints Markdown, and draws throughput against batch and cost against degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+os.environ.setdefault("JAX_ENABLE_X64", "1")
+warnings.simplefilter("ignore")
+
+import rbd_jax  # noqa: F401, I001  (before JAX is used: it sets a compiler option)
+import jax
+import numpy as np
+from peers import LIBRARIES
+from rich.console import Console
+from rich.progress import Progress
+from robots import ROBOTS, balanced, chain
+
+
+#: What is timed, and what of a sample it takes. A library without a rule of its own differentiates `fd`.
+OPERATIONS = {
+    "fd": ("forward dynamics", 3),
+    "id": ("inverse dynamics", 3),
+    "mass": ("mass matrix", 1),
+    "dfd": ("derivatives of forward dynamics", 3),
+    "did": ("derivatives of inverse dynamics", 3),
+    "vjp": ("gradient of forward dynamics by q, v, tau", 3),
+    "vjp_model": ("the same, and by every number of the model", 3),
+    "rollout": ("1000 steps", 3),
+    "rollout gradient": ("gradient through 1000 steps", 3),
+}
+STEPS = 1000
+ROUNDS, LONGEST = 7, 8.0  # rounds, and the seconds after which a figure is taken as it is
+
+
+class Timed:
+    """One operation of one library on one robot and batch: compiled, then run in rounds."""
+
+    def __init__(self, library, robot, operation, size, dtype):
+        self.per_call = size
+        rule = getattr(library, operation, None)
+        takes = OPERATIONS[operation][1]
+        samples = library.samples(robot, size, dtype)[:takes]
+        if not hasattr(library, "batched"):
+            if rule is None:
+                raise NotImplementedError
+            samples = [np.asarray(x) for x in samples]
+            extra = (STEPS,) if operation == "rollout" else ()
+            self.run = lambda: rule(*samples, *extra)
+            self.compile_s = self.memory = None
+            return
+        function = _function(library, operation)
+        start = time.perf_counter()
+        compiled = jax.jit(library.batched(function)).lower(*samples).compile()
+        self.compile_s = time.perf_counter() - start
+        self.memory = compiled.memory_analysis().temp_size_in_bytes
+        self.run = lambda: jax.block_until_ready(compiled(*samples))
+
+    def seconds(self) -> float:
+        start = time.perf_counter()
+        self.run()
+        return time.perf_counter() - start
+
+
+def _function(library, operation):
+    """An operation as a function of one sample; derivatives by automatic differentiation where the library has no other."""
+    if hasattr(library, operation):
+        own = getattr(library, operation)
+        return (lambda *x: own(*x, STEPS)) if operation == "rollout" else own
+    if operation == "rollout gradient" and hasattr(library, "rollout"):
+        return jax.grad(lambda q, v, tau: library.rollout(q, v, tau, STEPS).sum(), argnums=(0, 1, 2))
+    base = {"dfd": "fd", "vjp": "fd", "did": "id"}.get(operation)
+    if base is None or not hasattr(library, base):
+        raise NotImplementedError
+    rule = getattr(library, base)
+    if operation == "vjp":
+        return jax.grad(lambda *x: rule(*x).sum(), argnums=(0, 1, 2))
+    return jax.jacfwd(rule, argnums=(0, 1, 2))
+
+
+def measure(robot, operation, size, names, dtype, failures):
+    """`{library: (µs a sample, compile s, temporary bytes a sample)}`."""
+    timed = {}
+    for name in names:
+        try:
+            timed[name] = Timed(LIBRARIES[name](robot, dtype), robot, operation, size, dtype)
+            timed[name].seconds()
+        except NotImplementedError:
+            timed.pop(name, None)
+        except Exception as error:  # a peer that cannot do this robot: said, and left out
+            timed.pop(name, None)
+            line = str(error).strip().splitlines()
+            failures[name, robot.name, operation] = f"{type(error).__name__}: {line[0][:120] if line else ''}"
+    times = {name: [] for name in timed}
+    for _ in range(ROUNDS):
+        for name, one in timed.items():
+            if sum(times[name]) < LONGEST:
+                times[name].append(one.seconds())
+    return {
+        name: (
+            1e6 * float(np.median(times[name])) / size,
+            one.compile_s,
+            None if one.memory is None else one.memory / size,
+        )
+        for name, one in timed.items()
+    }
+
+
+def table(rows, names) -> str:
+    """Markdown: µs a sample of each library, and how often the first is contained in each other."""
+    lines = ["| operation | robot | batch | " + " | ".join(names) + " | compile | memory |"]
+    lines.append("|---|---|--:|" + "--:|" * (len(names) + 2))
+    for (operation, robot, size), found in rows.items():
+        own = found.get(names[0])
+        cells = []
+        for name in names:
+            if name not in found:
+                cells.append("–")
+            elif name == names[0] or own is None:
+                cells.append(f"**{found[name][0]:.3g}**")
+            else:
+                cells.append(f"{found[name][0]:.3g} ({own[0] / found[name][0]:.2f}x)")
+        extra = [f"{own[1]:.1f} s", f"{own[2] / 1024:.1f} KiB"] if own and own[1] else ["–", "–"]
+        label = OPERATIONS[operation][0]
+        lines.append(f"| {label} | {robot} | {size} | " + " | ".join(cells + extra) + " |")
+    return "\n".join(lines)
+
+
+def linear_cost(dtype) -> str:
+    """Time for each degree of freedom of forward dynamics, from 20 to 200 of them."""
+    lines = ["| tree | 20 dof | 50 dof | 100 dof | 200 dof | 200 against 20 | compile 20, 200 dof |"]
+    lines.append("|---|--:|--:|--:|--:|--:|--:|")
+    for make in (chain, balanced):
+        each, compiled = [], []
+        timed = {
+            n: Timed(LIBRARIES["rbd_jax"](make(n), dtype), make(n), "fd", 512, dtype)
+            for n in (20, 50, 100, 200)
+        }
+        rounds = [[one.seconds() for one in timed.values()] for _ in range(ROUNDS)]
+        for n, seconds in zip(timed, np.median(rounds, axis=0)):
+            each.append(1e6 * seconds / 512 / n)
+            compiled.append(timed[n].compile_s)
+        cells = " | ".join(f"{x:.3f}" for x in each)
+        lines.append(
+            f"| {make(2).name[:-2]} | {cells} | {each[-1] / each[0]:.2f} | {compiled[0]:.1f} s, {compiled[-1]:.1f} s |"
+        )
+    return "Microseconds for each degree of freedom:\n\n" + "\n".join(lines)
+
+
+def draw(rows, names, path: Path) -> None:
+    """Throughput of forward dynamics against the batch, and its cost against degrees of freedom."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    robots = list(dict.fromkeys(robot for _, robot, _ in rows))
+    shown = "quadruped 18" if "quadruped 18" in robots else robots[0]
+    for name in names:
+        points = [
+            (size, 1e6 / found[name][0])
+            for (op, robot, size), found in rows.items()
+            if op == "fd" and robot == shown and name in found
+        ]
+        if points:
+            left.loglog(*zip(*sorted(points)), "o-", label=name)
+        largest = max((size for op, _, size in rows if op == "fd"), default=0)
+        costs = [
+            (ROBOTS[robot].nv, found[name][0])
+            for (op, robot, size), found in rows.items()
+            if op == "fd" and size == largest and name in found
+        ]
+        if costs:
+            right.loglog(*zip(*sorted(costs)), "o-", label=name)
+    left.set(title=f"Forward dynamics, {shown} dof", xlabel="batch", ylabel="samples a second")
+    right.set(
+        title=f"Forward dynamics, batch of {largest}", xlabel="degrees of freedom", ylabel="µs a sample"
+    )
+    left.legend()
+    for axes in (left, right):
+        axes.grid(alpha=0.3, which="both")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def machine(names) -> str:
+    device = jax.devices()[0]
+    packages = {"pin": "pin", "mjx": "mujoco-mjx", "adam": "adam-robotics"}
+
+    def number(name):
+        try:
+            return version(packages.get(name, name))
+        except PackageNotFoundError:
+            return "this checkout"
+
+    model = "a CPU"
+    if Path("/proc/cpuinfo").exists():
+        lines = [x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name")]
+        model = lines[0].split(": ")[1] if lines else model
+    where = model if device.platform == "cpu" else f"{device.device_kind}, beside {model}"
+    versions = ", ".join(f"{name} {number(name)}" for name in names)
+    return f"{where}, {os.cpu_count()} cores, Python {platform.python_version()}, jax {version('jax')}; {versions}."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--libraries", default=",".join(LIBRARIES))
+    parser.add_argument("--robots", default=",".join(ROBOTS))
+    parser.add_argument("--operations", default=",".join(OPERATIONS))
+    parser.add_argument("--batches", default="1,256,4096", help="of the batched operations")
+    parser.add_argument("--precision", default="float64", choices=("float32", "float64"))
+    parser.add_argument(
+        "--linear", action="store_true", help="also the cost against degrees of freedom, alone"
+    )
+    parser.add_argument("--out", type=Path, help="write the table and the picture there too")
+    options = parser.parse_args()
+    names, dtype = options.libraries.split(","), np.dtype(options.precision)
+    if unknown := set(names) - set(LIBRARIES):
+        parser.error(f"no library {', '.join(sorted(unknown))}; there are {', '.join(LIBRARIES)}")
+    if dtype == np.float64 and not jax.config.jax_enable_x64:
+        parser.error("float64 needs JAX_ENABLE_X64=1")
+    rows, failures = {}, {}
+    jobs = []
+    for operation in options.operations.split(","):
+        for robot in options.robots.split(","):
+            sizes = [1] if "rollout" in operation else [int(size) for size in options.batches.split(",")]
+            if operation in ("dfd", "did", "vjp", "vjp_model"):
+                sizes = [size for size in sizes if 1 < size <= 4096] or sizes[:1]
+            jobs += [(operation, robot, size) for size in sizes]
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=len(jobs))
+        for operation, robot, size in jobs:
+            progress.update(task, description=f"{operation}, {robot}, {size}")
+            found = measure(ROBOTS[robot], operation, size, names, dtype, failures)
+            if found:
+                rows[operation, robot, size] = found
+            progress.advance(task)
+            jax.clear_caches()
+    report = [
+        f"{options.precision}, microseconds a sample (a rollout is one sample). {machine(names)}",
+        table(rows, names),
+    ]
+    if options.linear:
+        report.append(linear_cost(dtype))
+    if failures:
+        seen = {}
+        for (name, robot, operation), why in failures.items():
+            seen.setdefault((name, why), []).append(f"{operation} of {robot}")
+        report.append("\n".join(f"- {name}: {why} ({len(what)} rows)" for (name, why), what in seen.items()))
+    text = "\n\n".join(report) + "\n"
+    print(text)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "table.md").write_text(text)
+        draw(rows, names, options.out / "throughput.png")
+
+
+if __name__ == "__main__":
+    main()
