@@ -69,7 +69,13 @@ def scalars(unravel):
     return vector
 
 
-@pytest.mark.parametrize("model", [branched_model, coupled_model, straight_arm])
+@pytest.mark.parametrize(
+    "model",
+    [
+        branched_model,
+        *(pytest.param(model, marks=pytest.mark.slow) for model in (coupled_model, straight_arm)),
+    ],
+)
 def test_gradients_are_finite_differences(model):
     """Of the sum of them all, by every number of model and state: one compilation instead of two dozen."""
     x, unravel = points(model())

@@ -12,11 +12,11 @@ from differences import (
     GROUPS,
     MODELS,
     assert_close,
+    branched_model,
     compiled,
     differences,
     dynamics_scalar,
     entry_names,
-    mixed_model,
     points,
     straight_arm,
     weights,
@@ -25,8 +25,8 @@ from differences import (
 import rbd_jax as rbd
 
 
-#: The splines take a minute to compile.
-LONG = {"splines"}
+#: These take a minute to compile; what is in the last is also in the others.
+LONG = {"splines", "mixed"}
 EVERY = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MODELS]
 )
@@ -74,7 +74,8 @@ def test_gradients_are_finite_differences(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in GROUPS else ()) for name in MODELS]
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG | set(GROUPS) else ()) for name in MODELS],
 )
 def test_forward_and_reverse_mode_agree(name):
     """`jvp` along a direction is the gradient along it."""
@@ -144,7 +145,7 @@ def test_walks_have_the_same_gradients():
 
 def test_batched_models_are_a_loop():
     """Models batched in some leaves alone, by a tree of axes: values and gradients are those of one after the other."""
-    model = mixed_model()
+    model = branched_model()
     q, v = rbd.random_configuration(model, jax.random.key(1)), jnp.arange(float(model.nv)) / 3
     factors = jnp.array([0.5, 1.0, 2.0])
 

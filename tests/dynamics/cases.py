@@ -4,6 +4,7 @@
 - `chain`: six revolute joints in a row.
 - `forest`: two trees, far from the world's origin and from each other, with welds, one of them to the world.
 - `driven`: joints in the middle that move by themselves.
+- `floating`: a free base with a ball joint on it.
 - `coupled`: joints that follow another one, on two branches.
 - `track`: joints along splines. They take so long to compile that they have a model and a test of their own.
 """
@@ -15,13 +16,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import rbd_jax as rbd
 from rbd_jax import joints
 
 
 SAMPLES = 3
-MODELS = ("chain", "forest", "coupled", "driven", "mixed")
+MODELS = ("chain", "forest", "coupled", "driven", "floating", "mixed")
+#: Those whose joints are also in the others or have tests of their own: they take as long to compile as the rest together.
+LONG = ("mixed",)
 #: Those in which Jacobians are looked at in all ways. The ways are the same for all joints, and take long to compile.
 POINTED = ("chain", "forest", "coupled")
 #: The point of a body whose Jacobian is looked at, in the body's frame.
@@ -31,6 +35,11 @@ FRAMES = ("world", "body", "world_aligned")
 COMPILE_QUICKLY = {"xla_backend_optimization_level": 0}
 #: When the tests look at the joints that move by themselves.
 TIME = 0.4
+
+
+def each(names):
+    """The names as test parameters, those of `LONG` for the long sweeps."""
+    return [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in names]
 
 
 class Wobble(eqx.Module):
@@ -93,6 +102,15 @@ def mixed():
     # gyroscopic moment of its own.
     armature = {"arm": 0.3, "wheel": 0.1, "screw": 0.2, "ball": 0.05, "slide": 0.4}
     return build("mixed", bodies, **{body: {"armature": x} for body, x in armature.items()})
+
+
+def floating():
+    bodies = [
+        ("base", "world", joints.Free()),
+        ("arm", "base", joints.Revolute((1.0, -2.0, 0.5))),
+        ("ball", "arm", joints.Spherical()),
+    ]
+    return build("floating", bodies, seed=2, arm={"armature": 0.3})
 
 
 def chain():
@@ -330,6 +348,7 @@ class Case:
 def case_of(name):
     return Case(
         {
+            "floating": floating,
             "mixed": mixed,
             "chain": chain,
             "forest": forest,

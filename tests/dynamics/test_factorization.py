@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import assert_close, case_of
+from cases import assert_close, case_of, each
 
 import rbd_jax as rbd
 from rbd_jax.dynamics.factorization import LowerFactor, ltdl, ltdl_solve, ltl, pack, unpack
@@ -86,7 +86,7 @@ def test_costs(name):
         assert count(kernel, cholesky, x) == rbd.Operations(n + d1, d1)
 
 
-@pytest.mark.parametrize("name", ("chain", "forest", "mixed"))
+@pytest.mark.parametrize("name", each(("chain", "forest", "mixed")))
 def test_mass_matrix(name):
     """The mass matrix has the sparsity of the tree of columns, and its factors solve what the articulated bodies do."""
     case = case_of(name)

@@ -174,7 +174,7 @@ def test_energy_changes_by_the_power_of_what_acts(scleronomic):
 @pytest.mark.parametrize("pulled", [False, True], ids=["alone", "pulled"])
 def test_momentum_of_a_floating_tree_changes_by_the_external_forces(cases, pulled):
     """`ḣ = Σ f + weight`: whatever the inner forces are, they do not show (book ex. 9.3)."""
-    case = cases("mixed")
+    case = cases("floating")
     gravity = case.model.gravity if pulled else jnp.zeros(3)
     model = replace(case.model, gravity=gravity)
     f_ext = case.states.f_ext if pulled else jnp.zeros_like(case.states.f_ext)

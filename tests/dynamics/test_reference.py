@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import assert_close, compiled
+from cases import assert_close, compiled, each
 from reference import Mechanism, joint_tables, rnea_3d
 
 import rbd_jax as rbd
@@ -22,7 +22,7 @@ def mechanisms(case):
         yield sample, Mechanism.of(case.model, [{key: x[sample] for key, x in row.items()} for row in rows])
 
 
-@pytest.fixture(scope="module", params=PLAIN)
+@pytest.fixture(scope="module", params=each(PLAIN))
 def plain(request, cases):
     """A case whose joints all have coordinates of their own, with its mechanisms."""
     case = cases(request.param)

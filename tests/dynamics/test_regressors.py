@@ -1,16 +1,18 @@
 """The equations of motion as linear functions of the inertia parameters, and the operational-space inertia."""
 
+from functools import cache
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import assert_close, case_of, compiled
+from cases import assert_close, case_of, compiled, each
 
 import rbd_jax as rbd
 
 
-MODELS = pytest.mark.parametrize("name", ("forest", "coupled", "mixed"))
+MODELS = pytest.mark.parametrize("name", each(("forest", "coupled", "mixed")))
 
 
 def regressors(model, q, v, a):
@@ -35,12 +37,18 @@ def values(model, q, v, a):
     }
 
 
+@cache
+def observed(name):
+    """A model with states, and its regressors there."""
+    case = case_of(name)
+    states = case.states.q, case.states.v, case.states.a
+    return case, states, compiled(regressors)(case.model, *states)
+
+
 @MODELS
 def test_regressors(name):
     """The regressor times the parameters is the value, whatever the parameters."""
-    case = case_of(name)
-    states = case.states.q, case.states.v, case.states.a
-    found = compiled(regressors)(case.model, *states)
+    case, states, found = observed(name)
     random = jnp.asarray(np.random.default_rng(0).normal(size=(case.model.nb, 10)))
     other = eqx.tree_at(lambda m: m.inertias, case.model, rbd.Inertia.from_parameters(random))
     for model in (case.model, other):
@@ -52,8 +60,7 @@ def test_regressors(name):
 @MODELS
 def test_operational_inertia(name):
     """`Λ⁻¹ = J M⁻¹ Jᵀ`, symmetric and positive, for two bodies at once."""
-    case = case_of(name)
-    found = compiled(regressors)(case.model, case.states.q, case.states.v, case.states.a)
+    case, _, found = observed(name)
     for mass, J, mobility in zip(
         case.seen["mass matrix"], found["jacobians"], found["mobility"], strict=True
     ):

@@ -25,7 +25,12 @@ SCLERONOMIC = pytest.mark.parametrize(
 )
 # Derivatives compile slowly. Those of these families are those of their parts, which are families too.
 BUILDING = pytest.mark.parametrize(
-    "family", [name for name in FAMILIES if name not in ("free 2d", "free 3d", "spline curve")]
+    "family",
+    [
+        pytest.param(name, marks=pytest.mark.slow if "spline" in name else ())
+        for name in FAMILIES
+        if name not in ("free 2d", "free 3d", "spline curve")
+    ],
 )
 MOVING = pytest.mark.parametrize("family", [name for name, joint in FAMILIES.items() if joint.nv])
 UNIFORM = pytest.mark.parametrize(

@@ -3,7 +3,8 @@ free base.
 
 Pinocchio's numbers are brought into our conventions by `PinocchioMap`. Its `getFrameJacobianTimeVariation` is
 the rate of `getFrameJacobian` in all three frames (in LOCAL and LOCAL_WORLD_ALIGNED that of a moving
-reference), as is ours of `jacobian`; its frame accelerations are spatial ones, as ours are.
+reference), as is ours of `jacobian`; its frame accelerations are spatial ones, as ours are. Its derivatives by q are on
+the tangent space of q, in the body's own frame for a free base, as ours are.
 """
 
 import jax
@@ -36,7 +37,14 @@ FAST = {
 #: Files that Pinocchio does not read, and why.
 REFUSED = {"ur3": "it is the empty leaf of a xacro that failed: a robot without name or links"}
 
-_INVERSES = ("forward dynamics", "forward dynamics, pushed", "inverse mass matrix")
+_INVERSES = (
+    "forward dynamics",
+    "forward dynamics, pushed",
+    "inverse mass matrix",
+    "acceleration by q",
+    "acceleration by v",
+    "acceleration by tau",
+)
 
 #: Robots with another tolerance for what divides by the mass matrix, and why.
 EXCEPTIONS = {
@@ -68,6 +76,12 @@ def compute(model, bodies):
             "kinetic energy": rbd.kinetic_energy(model, q, v),
             "potential energy": rbd.potential_energy(model, q),
         }
+        for name, rates in (
+            ("torque", rbd.inverse_dynamics_derivatives(model, q, v, a)),
+            ("acceleration", rbd.forward_dynamics_derivatives(model, q, v, tau)),
+        ):
+            last = "a" if name == "torque" else "tau"
+            result |= {f"{name} by {by}": rate for by, rate in zip(("q", "v", last), rates)}
         for frame in FRAMES:
             result[f"velocities, {frame}"] = rbd.body_velocities(model, q, v, frame)
             result[f"accelerations, {frame}"] = rbd.body_accelerations(model, q, v, a, frame)
@@ -77,6 +91,11 @@ def compute(model, bodies):
         return result
 
     return of
+
+
+def symmetric(upper):
+    """The symmetric matrix with that upper triangle: Pinocchio leaves the lower one as it was."""
+    return np.triu(upper) + np.triu(upper, 1).T
 
 
 def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
@@ -126,17 +145,23 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     gravity = pin.computeGeneralizedGravity(pin_model, data, q_pin).copy()
     check("bias", back(bias))
     check("gravity", back(gravity))
-    mass = np.triu(pin.crba(pin_model, data, q_pin))
-    mass = mass + np.triu(mass, 1).T
-    check("mass matrix", matrix(mass))
+    check("mass matrix", matrix(symmetric(pin.crba(pin_model, data, q_pin))))
     coriolis = matrix(pin.computeCoriolisMatrix(pin_model, data, q_pin, v_pin))
     check("coriolis", coriolis)
     worst.compare("coriolis times velocity", ours["coriolis"] @ v, back(bias - gravity))
 
     check("forward dynamics", back(pin.aba(pin_model, data, q_pin, v_pin, tau_pin)))
     check("forward dynamics, pushed", back(pin.aba(pin_model, data, q_pin, v_pin, tau_pin, pushes)))
-    inverse = np.triu(pin.computeMinverse(pin_model, data, q_pin))
-    check("inverse mass matrix", matrix(inverse + np.triu(inverse, 1).T))
+    check("inverse mass matrix", matrix(symmetric(pin.computeMinverse(pin_model, data, q_pin))))
+
+    pin.computeRNEADerivatives(pin_model, data, q_pin, v_pin, a_pin)
+    check("torque by q", matrix(data.dtau_dq))
+    check("torque by v", matrix(data.dtau_dv))
+    check("torque by a", matrix(symmetric(data.M)))
+    pin.computeABADerivatives(pin_model, data, q_pin, v_pin, tau_pin)
+    check("acceleration by q", matrix(data.ddq_dq))
+    check("acceleration by v", matrix(data.ddq_dv))
+    check("acceleration by tau", matrix(symmetric(data.Minv)))
 
     center = pin.centerOfMass(pin_model, data, q_pin, v_pin).copy()
     check("center of mass", center)

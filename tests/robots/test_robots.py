@@ -77,7 +77,14 @@ def test_sizes_and_mass(model_of, name):
     assert least - 1e-9 <= float(model.inertias.mass.sum()) <= most + 1e-9
 
 
-@pytest.fixture(scope="module", params=robots.NAMES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        # The one with every family takes a minute to compile.
+        pytest.param(name, marks=pytest.mark.slow if name == "all_joints" else ())
+        for name in robots.NAMES
+    ],
+)
 def at_random(request, model_of):
     """A robot in a random state, and what the dynamics say of it; compiled once for all of the laws below."""
     model = model_of(request.param)
