@@ -46,3 +46,10 @@ def pytest_configure(config):
 def key(request):
     """A random key of the test's own: the same in every run and on every worker, another for another test."""
     return jax.random.key(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_what_was_compiled():
+    """The functions of a module of tests are not called by the next one; kept, they would add up to gigabytes."""
+    yield
+    jax.clear_caches()
