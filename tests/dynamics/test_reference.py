@@ -59,7 +59,7 @@ def test_forward_dynamics_is_table_7_1(plain):
         assert_close(mechanism.aba(tau, f_ext), case.states.a[sample])
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", each(PLAIN))
 def test_forward_dynamics_is_the_system_of_all_bodies_and_constraint_forces(cases, name):
     """Book eq. 3.74, with six coordinates for every body: also for joints that move by themselves."""
     case = cases(name)
