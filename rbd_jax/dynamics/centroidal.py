@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from .._array import gather, transpose
 from ..model import Model
 from ..model._arguments import takes_sample
+from ..model.lumping import mover_inertias
 from ._frame import CommonFrame, from_columns, moment_shift, to_columns
 from .mass_matrix import composite_momenta
 
@@ -53,6 +54,4 @@ def _center(model: Model, common: CommonFrame):
 
 
 def _moving_mass(model: Model):
-    from ..model.lumping import mover_inertias
-
     return mover_inertias(model).mass

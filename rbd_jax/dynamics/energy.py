@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from .._array import dot, gather
 from ..model import Model
 from ..model._arguments import takes_sample
+from ..model.lumping import weld_frames
 from ._frame import CommonFrame, to_columns
 
 
@@ -30,8 +31,6 @@ def potential_energy(model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
 
 def _grounded(model: Model) -> Float[Array, "3"]:
     """The first moment of mass of all that is welded to the world: constant, but part of the sum."""
-    from ..model.lumping import weld_frames
-
     topology = model.topology
     bodies = topology.carriers < 0
     if not bodies.any():
