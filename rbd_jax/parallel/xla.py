@@ -1,7 +1,8 @@
 """The one option of the XLA compiler that the library's speed on a CPU depends on.
 
 XLA can emit a whole loop as a single native function, but does so only for loops that touch less than a kilobyte. The
-walks over a kinematic tree touch some tens: compiled that way they run about ten times faster. The option is read when
+walks over a kinematic tree touch some tens, those of their gradients some hundreds: compiled that way they run up to ten
+times faster. The option is read when
 JAX first uses the CPU, so it is set when the library is imported, if nothing has used the CPU yet.
 
 - A threshold that the user set in `XLA_FLAGS` is left as it is.
@@ -15,7 +16,7 @@ import warnings
 
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
-THRESHOLD = 256 * 1024
+THRESHOLD = 4 * 1024 * 1024
 OPT_OUT = "RBD_JAX_XLA_FLAGS"
 
 _EXTRA = re.compile(r"--xla_backend_extra_options=(\S*)")
