@@ -3,8 +3,8 @@
 A unit quaternion `(cos(θ/2), sin(θ/2) a)` is the rotation by `θ` about the unit vector `a`; `q` and `-q` are
 the same one. Where a quaternion stands for a rotation it is normalized first, so its length does not matter.
 Rotations map coordinates of the moving frame to the fixed one, as `Transform.rotation` does. All functions
-broadcast over leading axes that are the same on all arguments. Quaternions as a Lie group of their own are
-left out: `SO3` is that group.
+broadcast over leading axes that are the same on all arguments. Here `q` and `-q` are one rotation; in the group
+`S3`, whose elements they are too, they are two elements.
 """
 
 import jax

@@ -5,13 +5,17 @@ A twist is a rotation vector with dual-number entries, `ω + ε v` with `ε² = 
 block, the derivative of that along `v` (the principle of transference; written out, that block of the left
 Jacobian is the `Q` of Barfoot 2017). Differentiating the maps of SO(3) is therefore all there is to do, and
 it loses no digits near zero.
+
+The Cayley map is the one of the 4x4 matrices (Kobilarov & Marsden 2011), not of the 6x6 matrices `ad`, to which the
+principle would lead. Both turn alike, but only the first leaves `v` along the axis as it is: a screw motion keeps
+its advance, and a constant twist moves a slider on its guide by `v` exactly.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import blocks, matvec
+from .._array import blocks, cross, identity_like, matmul, matvec, skew
 from ..spatial import Transform, cross_motion, cross_motion_matrix
 from ._group import Group
 from .so3 import SO3
@@ -43,6 +47,9 @@ class SpecialEuclidean3(Group):
         angular = SO3.log(g.rotation)
         return jnp.concatenate([angular, matvec(SO3.dexp_left_inverse(angular), g.position)], axis=-1)
 
+    def matrix(self, g: Transform) -> Float[Array, "*batch 4 4"]:
+        return g.matrix
+
     def hat(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 4 4"]:
         """`[[ω×, v], [0, 0]]`."""
         top = jnp.concatenate([SO3.hat(x[..., :3]), x[..., 3:, None]], axis=-1)
@@ -68,6 +75,27 @@ class SpecialEuclidean3(Group):
 
     def dexp_left_inverse(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6 6"]:
         return _dual(SO3.dexp_left_inverse, x)
+
+    def cayley(self, x: Float[Array, "*batch 6"]) -> Transform:
+        """Rotation `R`, the Cayley map of `ω`, and position `(I - ω×/2)⁻¹ v = (v + R v)/2`."""
+        rotation, linear = SO3.cayley(x[..., :3]), x[..., 3:]
+        return Transform(rotation, (linear + matvec(rotation, linear)) / 2)
+
+    def cayley_inverse(self, g: Transform) -> Float[Array, "*batch 6"]:
+        angular = SO3.cayley_inverse(g.rotation)
+        return jnp.concatenate([angular, g.position - cross(angular, g.position) / 2], axis=-1)
+
+    def dcay_left(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6 6"]:
+        """`[[D, 0], [v× D/2, (I + R)/2]]` with `D` and `R` the derivative and the Cayley map of `ω`."""
+        upper, rotation = SO3.dcay_left(x[..., :3]), SO3.cayley(x[..., :3])
+        lower = matmul(skew(x[..., 3:]), upper) / 2
+        return blocks(upper, jnp.zeros_like(upper), lower, (identity_like(rotation) + rotation) / 2)
+
+    def dcay_left_inverse(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6 6"]:
+        """`[[I - ω×/2 + ω ωᵀ/4, 0], [-A v×/2, A]]` with `A = I - ω×/2`."""
+        upper, turn = SO3.dcay_left_inverse(x[..., :3]), skew(x[..., :3])
+        half = identity_like(turn) - turn / 2
+        return blocks(upper, jnp.zeros_like(upper), -matmul(half, skew(x[..., 3:])) / 2, half)
 
 
 def _dual(function, x):

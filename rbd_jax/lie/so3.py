@@ -2,54 +2,26 @@
 
 All maps are polynomials `I + α ω× + β ω×²` whose coefficients are functions of `|ω|²`. In the Stumpff
 functions `c_k` of `_series.py`, `exp` has `c_1` and `c_2` (Rodrigues; Müller & Terze 2013 eq. 9, which
-misprints the second: it is `(1 - cos|ω|)/|ω|²`) and its left Jacobian has `c_2` and `c_3`. The logarithm goes
-through the quaternion.
+misprints the second: it is `(1 - cos|ω|)/|ω|²`) and its left Jacobian has `c_2` and `c_3`. Those of the Cayley
+map are rational. The inverses of both maps go through the quaternion, which near half a turn, unlike the trace,
+still tells the angle.
 """
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross, dot, matmul, outer, skew, transpose, unskew
+from .._array import cross, dot, identity_like, matmul, outer, skew, transpose, unskew
 from . import quaternion
 from ._group import Group
 from ._series import stumpff
 
 
-class SpecialOrthogonal3(Group):
-    """The rotations of space. Elements are rotation matrices, vectors are rotation vectors `ω` in rad."""
+class RotationVectors(Group):
+    """What groups share whose vectors are rotation vectors `ω` in rad: what depends on the algebra alone."""
 
     @property
     def dim(self) -> int:
         return 3
-
-    def identity(self, dtype=None) -> Float[Array, "3 3"]:
-        return jnp.eye(3, dtype=dtype)
-
-    def compose(
-        self, a: Float[Array, "*batch 3 3"], b: Float[Array, "*batch 3 3"]
-    ) -> Float[Array, "*batch 3 3"]:
-        return matmul(a, b)
-
-    def inverse(self, a: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
-        return transpose(a)
-
-    def exp(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
-        """`I + c_1 ω× + c_2 ω×²`, the rotation by `|ω|` about the axis along `ω`."""
-        square = dot(x, x)
-        return _polynomial(x, stumpff(1, square), stumpff(2, square))
-
-    def log(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
-        """The shortest rotation vector. At half a turn, where two are, the choice is `quaternion.log`'s."""
-        return quaternion.log(quaternion.from_matrix(g))
-
-    def hat(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
-        return skew(x)
-
-    def vee(self, m: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
-        return unskew(m)
-
-    def adjoint(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
-        return g
 
     def ad(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
         return skew(x)
@@ -73,11 +45,67 @@ class SpecialOrthogonal3(Group):
         return _polynomial(x, jnp.full_like(half, -0.5), second)
 
 
+class SpecialOrthogonal3(RotationVectors):
+    """The rotations of space. Elements are rotation matrices, vectors are rotation vectors `ω` in rad."""
+
+    def identity(self, dtype=None) -> Float[Array, "3 3"]:
+        return jnp.eye(3, dtype=dtype)
+
+    def compose(
+        self, a: Float[Array, "*batch 3 3"], b: Float[Array, "*batch 3 3"]
+    ) -> Float[Array, "*batch 3 3"]:
+        return matmul(a, b)
+
+    def inverse(self, a: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
+        return transpose(a)
+
+    def exp(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """`I + c_1 ω× + c_2 ω×²`, the rotation by `|ω|` about the axis along `ω`."""
+        square = dot(x, x)
+        return _polynomial(x, stumpff(1, square), stumpff(2, square))
+
+    def log(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
+        """The shortest rotation vector. At half a turn, where two are, the choice is `quaternion.log`'s."""
+        return quaternion.log(quaternion.from_matrix(g))
+
+    def matrix(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
+        return g
+
+    def hat(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        return skew(x)
+
+    def vee(self, m: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
+        return unskew(m)
+
+    def adjoint(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3"]:
+        return g
+
+    def cayley(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """`I + (ω× + ω×²/2) / (1 + |ω|²/4)`, the turn by `2 arctan(|ω|/2)` about `ω` (Gibbs, Rodrigues)."""
+        first = 1 / (1 + dot(x, x) / 4)
+        return _polynomial(x, first, first / 2)
+
+    def cayley_inverse(self, g: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3"]:
+        """The vector of length `2 tan(θ/2)`, as accurate near half a turn as the matrix tells the angle."""
+        q = quaternion.from_matrix(g)
+        return 2 * q[..., 1:] / q[..., :1]
+
+    def dcay_left(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """`(I + ω×/2) / (1 + |ω|²/4)`."""
+        hat = skew(x)
+        return (identity_like(hat) + hat / 2) / (1 + dot(x, x) / 4)[..., None, None]
+
+    def dcay_left_inverse(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """`I - ω×/2 + ω ωᵀ/4`."""
+        hat = skew(x)
+        return identity_like(hat) - hat / 2 + outer(x, x) / 4
+
+
 def _polynomial(x, first, second):
     """`I + first x× + second x×²`. The square of the cross product matrix is `x xᵀ - |x|² I`."""
     first, second, square = (scalar[..., None, None] for scalar in (first, second, dot(x, x)))
     hat = skew(x)
-    one = jnp.broadcast_to(jnp.eye(3, dtype=hat.dtype), hat.shape)
+    one = identity_like(hat)
     return one + first * hat + second * (outer(x, x) - square * one)
 
 

@@ -1,0 +1,226 @@
+"""Groups of several elements: `Product(SO3, Rn(3))` of unlike ones, `Power(SE3, n)` of n alike.
+
+Everything acts on each component by itself (Müller & Terze 2013 eqs. 25 to 34). The vectors are those of the
+components one after another, and the matrices are block diagonal. An integrator of many bodies does not need these
+as a whole: multiply by the blocks, which are the matrices of `power.group` at `power.rows(x)`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ._group import Group
+
+
+class DirectProduct(Group):
+    """A product of a few groups. Which PyTree holds the components of an element is the subclass's choice."""
+
+    groups: eqx.AbstractVar[tuple[Group, ...]]
+
+    @abstractmethod
+    def join(self, components: Iterable[Any]) -> Any:
+        """The element with these components."""
+
+    @abstractmethod
+    def components(self, g: Any) -> Sequence[Any]:
+        """The components of an element; the inverse of `join`."""
+
+    @property
+    def dim(self) -> int:
+        return sum(group.dim for group in self.groups)
+
+    def parts(self, x: Float[Array, "*batch n"]) -> list[Float[Array, "*batch _"]]:
+        """The vectors of the components."""
+        _check_length(self, x)
+        return jnp.split(x, np.cumsum([group.dim for group in self.groups])[:-1], axis=-1)
+
+    def identity(self, dtype=None) -> Any:
+        return self.join(group.identity(dtype) for group in self.groups)
+
+    def compose(self, a: Any, b: Any) -> Any:
+        return self.join(self._each("compose", self.components(a), self.components(b)))
+
+    def inverse(self, a: Any) -> Any:
+        return self.join(self._each("inverse", self.components(a)))
+
+    def exp(self, x: Float[Array, "*batch n"]) -> Any:
+        return self.join(self._each("exp", self.parts(x)))
+
+    def log(self, g: Any) -> Float[Array, "*batch n"]:
+        return jnp.concatenate(self._each("log", self.components(g)), axis=-1)
+
+    def matrix(self, g: Any) -> Float[Array, "*batch m m"]:
+        return _diagonal(self._each("matrix", self.components(g)))
+
+    def hat(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch m m"]:
+        return _diagonal(self._each("hat", self.parts(x)))
+
+    def vee(self, m: Float[Array, "*batch m m"]) -> Float[Array, "*batch n"]:
+        ends = np.cumsum([_matrix_size(group) for group in self.groups])
+        blocks = [m[..., start:end, start:end] for start, end in zip([0, *ends], ends)]
+        return jnp.concatenate(self._each("vee", blocks), axis=-1)
+
+    def adjoint(self, g: Any) -> Float[Array, "*batch n n"]:
+        return _diagonal(self._each("adjoint", self.components(g)))
+
+    def ad(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
+        return _diagonal(self._each("ad", self.parts(x)))
+
+    def bracket(self, x: Float[Array, "*batch n"], y: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
+        return jnp.concatenate(self._each("bracket", self.parts(x), self.parts(y)), axis=-1)
+
+    def dexp_left(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
+        return _diagonal(self._each("dexp_left", self.parts(x)))
+
+    def dexp_left_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
+        return _diagonal(self._each("dexp_left_inverse", self.parts(x)))
+
+    def cayley(self, x: Float[Array, "*batch n"]) -> Any:
+        return self.join(self._each("cayley", self.parts(x)))
+
+    def cayley_inverse(self, g: Any) -> Float[Array, "*batch n"]:
+        return jnp.concatenate(self._each("cayley_inverse", self.components(g)), axis=-1)
+
+    def dcay_left(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
+        return _diagonal(self._each("dcay_left", self.parts(x)))
+
+    def dcay_left_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
+        return _diagonal(self._each("dcay_left_inverse", self.parts(x)))
+
+    def _each(self, method, *arguments):
+        """The results of a method of each group, at its component of each of the arguments."""
+        return [getattr(group, method)(*own) for group, *own in zip(self.groups, *arguments, strict=True)]
+
+
+class Product(DirectProduct):
+    """The product of the given groups. Elements are tuples of theirs."""
+
+    groups: tuple[Group, ...]
+
+    def __init__(self, *groups: Group):
+        self.groups = groups
+
+    def __check_init__(self):
+        if not self.groups or not all(isinstance(group, Group) for group in self.groups):
+            raise ValueError(f"Product: give it groups, as in Product(SO3, Rn(3)), not {self.groups!r}")
+
+    def join(self, components: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(components)
+
+    def components(self, g: tuple[Any, ...]) -> tuple[Any, ...]:
+        return g
+
+
+class Power(Group):
+    """The product of `n` times the same group. Elements are its elements with an axis of length `n` in front."""
+
+    group: Group
+    n: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if not isinstance(self.group, Group):
+            raise ValueError(
+                f"Power: the first argument must be a group, as in Power(SE3, 5), not {self.group!r}"
+            )
+        if not isinstance(self.n, int) or self.n < 1:
+            raise ValueError(f"Power: the number of factors must be a positive integer, not {self.n!r}")
+
+    @property
+    def dim(self) -> int:
+        return self.n * self.group.dim
+
+    def rows(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch n k"]:
+        """The vectors of the components."""
+        _check_length(self, x)
+        return x.reshape(*x.shape[:-1], self.n, self.group.dim)
+
+    def flat(self, rows: Float[Array, "*batch n k"]) -> Float[Array, "*batch m"]:
+        """The vector with these components; the inverse of `rows`."""
+        return rows.reshape(*rows.shape[:-2], self.dim)
+
+    def identity(self, dtype=None) -> Any:
+        one = self.group.identity(dtype)
+        return jax.tree.map(lambda array: jnp.broadcast_to(array, (self.n, *array.shape)), one)
+
+    def compose(self, a: Any, b: Any) -> Any:
+        return self.group.compose(a, b)
+
+    def inverse(self, a: Any) -> Any:
+        return self.group.inverse(a)
+
+    def exp(self, x: Float[Array, "*batch m"]) -> Any:
+        return self.group.exp(self.rows(x))
+
+    def log(self, g: Any) -> Float[Array, "*batch m"]:
+        return self.flat(self.group.log(g))
+
+    def matrix(self, g: Any) -> Float[Array, "*batch m m"]:
+        return _repeated(self.group.matrix(g))
+
+    def hat(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch m m"]:
+        return _repeated(self.group.hat(self.rows(x)))
+
+    def vee(self, m: Float[Array, "*batch m m"]) -> Float[Array, "*batch n"]:
+        size = m.shape[-1] // self.n
+        grid = m.reshape(*m.shape[:-2], self.n, size, self.n, size)
+        return self.flat(self.group.vee(jnp.einsum("...iaib->...iab", grid)))
+
+    def adjoint(self, g: Any) -> Float[Array, "*batch m m"]:
+        return _repeated(self.group.adjoint(g))
+
+    def ad(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
+        return _repeated(self.group.ad(self.rows(x)))
+
+    def bracket(self, x: Float[Array, "*batch m"], y: Float[Array, "*batch m"]) -> Float[Array, "*batch m"]:
+        return self.flat(self.group.bracket(self.rows(x), self.rows(y)))
+
+    def dexp_left(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
+        return _repeated(self.group.dexp_left(self.rows(x)))
+
+    def dexp_left_inverse(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
+        return _repeated(self.group.dexp_left_inverse(self.rows(x)))
+
+    def cayley(self, x: Float[Array, "*batch m"]) -> Any:
+        return self.group.cayley(self.rows(x))
+
+    def cayley_inverse(self, g: Any) -> Float[Array, "*batch m"]:
+        return self.flat(self.group.cayley_inverse(g))
+
+    def dcay_left(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
+        return _repeated(self.group.dcay_left(self.rows(x)))
+
+    def dcay_left_inverse(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
+        return _repeated(self.group.dcay_left_inverse(self.rows(x)))
+
+
+def _check_length(group, x):
+    """The components are cut from a vector by their places, so one of another length would go unnoticed."""
+    if x.shape[-1] != group.dim:
+        raise ValueError(f"{group}: a vector of its algebra has length {group.dim}, not {x.shape[-1]}")
+
+
+def _matrix_size(group):
+    """The number of rows of the matrices of a group."""
+    return jax.eval_shape(lambda: group.matrix(group.identity())).shape[-1]
+
+
+def _diagonal(blocks):
+    """The matrix with these along its diagonal."""
+    widths = np.cumsum([0, *(block.shape[-1] for block in blocks)])
+    pads = [(before, widths[-1] - after) for before, after in zip(widths, widths[1:])]
+    rows = [jnp.pad(block, [(0, 0)] * (block.ndim - 1) + [pad]) for block, pad in zip(blocks, pads)]
+    return jnp.concatenate(rows, axis=-2)
+
+
+def _repeated(blocks):
+    """The matrix with the blocks `(..., n, a, a)` along its diagonal."""
+    *batch, n, size, _ = blocks.shape
+    own = np.eye(n, dtype=bool)[:, None, :, None]
+    grid = jnp.where(own, blocks[..., :, :, None, :], 0)
+    return grid.reshape(*batch, n * size, n * size)

@@ -1,0 +1,91 @@
+"""The unit quaternions, S³, as a group: arrays `(w, x, y, z)`, scalar first, and rotation vectors.
+
+S³ covers the rotations twice, and has their algebra: with the rotation vector `ω` for the quaternion `(0, ω/2)`,
+all that depends on the algebra alone is as for SO(3). `q` and `-q` are two elements, a whole turn apart; where they
+are to count as one rotation, take the functions of `quaternion.py`.
+
+The Cayley map is that of the quaternions, not the one of SO(3): its vectors are four times the modified Rodrigues
+parameters, which are infinite at a whole turn only (Schaub & Junkins 1996).
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import dot, identity_like, matrix, outer, skew, transpose
+from . import quaternion
+from .so3 import RotationVectors
+
+
+class UnitQuaternions(RotationVectors):
+    """The unit quaternions. Vectors are rotation vectors `ω` in rad; a whole turn is the element -1."""
+
+    def identity(self, dtype=None) -> Float[Array, "4"]:
+        return jnp.eye(4, dtype=dtype)[0]
+
+    def compose(self, a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
+        return quaternion.multiply(a, b)
+
+    def inverse(self, a: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
+        return quaternion.conjugate(a)
+
+    def exp(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
+        return quaternion.exp(x)
+
+    def log(self, g: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
+        """The shortest vector, of length at most 2π; `-g` is the same rotation, with another vector.
+
+        At -1, where all vectors of that length will do, it is along the first axis, with derivative zero.
+        """
+        root = jnp.concatenate(_root(g), axis=-1)
+        about_x = jnp.broadcast_to(jnp.eye(4, dtype=g.dtype)[1], root.shape)
+        opposite = jnp.all(root == 0, axis=-1, keepdims=True)
+        return 2 * quaternion.log(jnp.where(opposite, about_x, root))
+
+    def matrix(self, g: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4 4"]:
+        """That of the multiplication from the left: `matrix(a) b = a ∘ b`."""
+        w, x, y, z = (g[..., i] for i in range(4))
+        return matrix([[w, -x, -y, -z], [x, w, -z, y], [y, z, w, -x], [z, -y, x, w]])
+
+    def hat(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4 4"]:
+        return self.matrix(jnp.concatenate([jnp.zeros_like(x[..., :1]), x / 2], axis=-1))
+
+    def vee(self, m: Float[Array, "*batch 4 4"]) -> Float[Array, "*batch 3"]:
+        return 2 * m[..., 1:, 0]
+
+    def adjoint(self, g: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
+        """The rotation matrix."""
+        return quaternion.to_matrix(g)
+
+    def cayley(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
+        """`(1 + x/4)² / (1 + |x|²/16)`, the turn by `4 arctan(|x|/4)`, less than a whole one."""
+        quarter = x / 4
+        square = dot(quarter, quarter)[..., None]
+        return jnp.concatenate([1 - square, 2 * quarter], axis=-1) / (1 + square)
+
+    def cayley_inverse(self, g: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
+        """`4 v / (1 + w)`, of length `4 tan(θ/4)`: infinite only at the whole turn."""
+        scalar, v = _root(g)
+        return 4 * v / scalar
+
+    def dcay_left(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """The transpose of its inverse over `(1 + |x|²/16)²`."""
+        square = dot(x, x)[..., None, None]
+        return transpose(self.dcay_left_inverse(x)) / (1 + square / 16) ** 2
+
+    def dcay_left_inverse(self, x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+        """`(1 - |x|²/16) I - x×/2 + x xᵀ/8`."""
+        hat, square = skew(x), dot(x, x)[..., None, None]
+        return (1 - square / 16) * identity_like(hat) - hat / 2 + outer(x, x) / 8
+
+
+def _root(g):
+    """The scalar and the vector part of `1 + g` at the unit quaternion of `g`, which lies along its root."""
+    g = quaternion.normalize(g)
+    w, v = g[..., :1], g[..., 1:]
+    # Near -1 the sum cancels. There it is |v|²/(1 - w), which does not.
+    behind = w < 0
+    scalar = jnp.where(behind, dot(v, v)[..., None] / jnp.where(behind, 1 - w, 1), 1 + w)
+    return scalar, v
+
+
+S3 = UnitQuaternions()

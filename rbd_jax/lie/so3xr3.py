@@ -1,0 +1,33 @@
+"""Rotations and translations side by side, SO(3) x R³: `Transform`s whose two parts do not act on each other.
+
+It has the elements of SE(3) and another product: positions add up whatever the rotation is. Its velocities are the
+rotation vector and the rate of the position, both plain (Müller & Terze 2013 eqs. 16 to 24). A scheme on it moves
+a body's reference point along a straight line, where one on SE(3) moves it along a screw.
+"""
+
+from collections.abc import Iterable
+
+from jaxtyping import Array, Float
+
+from ..spatial import Transform
+from ._group import Group
+from .product import DirectProduct
+from .rn import Rn
+from .so3 import SO3
+
+
+class RotationsAndTranslations(DirectProduct):
+    """Rotations and translations. Elements are `Transform`s, vectors are `[ω; v]` in rad and m."""
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return (SO3, Rn(3))
+
+    def join(self, components: Iterable[Float[Array, "..."]]) -> Transform:
+        return Transform(*components)
+
+    def components(self, g: Transform) -> tuple[Float[Array, "*batch 3 3"], Float[Array, "*batch 3"]]:
+        return g.rotation, g.position
+
+
+SO3xR3 = RotationsAndTranslations()
