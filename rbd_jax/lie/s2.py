@@ -1,9 +1,9 @@
 """The unit sphere S²: directions in space, as unit vectors, and its geometry as a surface in space.
 
-It is no group: where a group has one exponential map the sphere has one at every point. The maps are those of Gebhardt & Romero
-2020 (§2.1), in the Stumpff functions `c_k(θ²)` of `_series.py`, so that they and all their derivatives are right at
-zero length too. Vectors of the tangent plane at `d` are vectors of space perpendicular to `d`. All functions broadcast over leading
-axes that are the same on all arguments. Points are taken as they are: nothing is normalized.
+It is no group: where a group has one exponential map the sphere has one at every point. The maps are those of Gebhardt &
+Romero 2020 (§2.1), in the Stumpff functions `c_k(θ²)` of `_series.py`, so that they and all their derivatives are right
+at zero length too. Vectors of the tangent plane at `d` are vectors of space perpendicular to `d`. All functions
+broadcast over leading axes that are the same on all arguments. Points are taken as they are: nothing is normalized.
 """
 
 from collections.abc import Callable
