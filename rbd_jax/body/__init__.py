@@ -1,4 +1,4 @@
-"""One rigid body with a fixed point, in other clothes: split equations, directors, and the frame that does not twist."""
+"""One rigid body with a fixed point, in other clothes: split, by its directors, and without twist."""
 
 from .._newton import Code as Code
 from ._director_scheme import DirectorScheme as DirectorScheme

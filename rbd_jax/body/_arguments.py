@@ -25,7 +25,8 @@ def check_frame(function: str, name: str, value):
         fault = np.max(np.abs(numbers.T @ numbers - np.eye(3)))
         if not (fault <= accuracy(array.dtype) and np.linalg.det(numbers) > 0):
             raise ValueError(
-                f"{function}: {name} is no rotation matrix; its columns must be right-handed, perpendicular and of length one"
+                f"{function}: {name} is no rotation matrix; its columns must be right-handed, perpendicular and "
+                "of length one"
             )
     return array
 

@@ -1,7 +1,7 @@
 """What the time-stepping schemes for directors have in common: one step's equations, and Newton's method for them.
 
-The schemes of Gebhardt & Romero 2020 (§5 and §6.4) are symmetric two-point formulas: with `D₀` and `D₁` the directors at the ends
-of a step of length h, and momenta P that arrive at its start, both solve
+The schemes of Gebhardt & Romero 2020 (§5 and §6.4) are symmetric two-point formulas: with `D₀` and `D₁` the directors
+at the ends of a step of length h, and momenta P that arrive at its start, both solve
 
     (D₁ - D₀) 𝒥 / h = P + (h/2) F(½(D₀ + D₁)) - (constraint forces)
     ½ (D₁ᵀ D₁ - I) = 0        G(½(D₀ + D₁)) (D₁ - D₀) = 0
@@ -33,8 +33,8 @@ from .directors import (
 from .rotating_body import RotatingBody
 
 
-#: A moment in space, as a function of the time and of the matrix of the directors. In the middle of a step that is the mean of two
-#: frames, whose columns are shorter than one by O(h²).
+#: A moment in space, as a function of the time and of the matrix of the directors. In the middle of a step that is
+#: the mean of two frames, whose columns are shorter than one by O(h²).
 Moment: TypeAlias = Callable[[Float[Array, ""], Float[Array, "3 3"]], Float[Array, "3"]]
 
 
@@ -43,8 +43,9 @@ class DirectorScheme(eqx.Module):
 
     **Arguments**
 
-    - `tolerance`: what Newton's method leaves at its last step; its unknowns are of the order of one, and the error it leaves is
-      of the order of the square. By default `ε^(2/3)` of the precision: 4e-11 in float64, 2e-5 in float32.
+    - `tolerance`: the length of a Newton step that is taken as the last. The unknowns are of the order of one, and the
+      error after that step is of the order of its square. By default `ε^(2/3)` of the precision: 4e-11 in float64,
+      2e-5 in float32.
     - `max_steps`: the most Newton steps for one step of time.
     """
 
@@ -65,8 +66,8 @@ class DirectorScheme(eqx.Module):
 
     def _next_frame(self, body, constraints, moment, time, state, dt, reacting):
         """`D₁`, with the constraint forces where `reacting(D₀, ½(D₀ + D₁))` says; and how Newton's method ended."""
-        # The equations are divided by the inertia and multiplied by h, which makes the unknown multipliers numbers of the
-        # order of the squared angle of a step.
+        # The equations are divided by the inertia and multiplied by h, which makes the unknown multipliers numbers of
+        # the order of the squared angle of a step.
         scale = dt / jnp.trace(body.euler_inertia)
         known = scale * state.momenta
 

@@ -1,12 +1,12 @@
 """The rigid body as three constrained directors (Gebhardt & Romero 2020, §3.5 and §4.2, eqs. 56-68 and 80-84).
 
-The unknowns are the directors `d₁ d₂ d₃` themselves, nine numbers, as columns of a matrix D. Its mass is Euler's tensor 𝒥: the
-momenta of the directors are the columns of `Ḋ 𝒥`, and the equations of motion are
+The unknowns are the directors `d₁ d₂ d₃` themselves, nine numbers, as columns of a matrix D. Its mass is Euler's
+tensor 𝒥: the momenta of the directors are the columns of `Ḋ 𝒥`, and the equations of motion are
 
     D̈ 𝒥 + (constraint forces) = F        h(D) = ½ (Dᵀ D - I) = 0        G(D) Ḋ = 0
 
-The paper prints the three constraints of orthogonality; the unit lengths of the directors are constraints as well, so that there are
-six multipliers. The last equation is there for the body that must not twist.
+The paper prints the three constraints of orthogonality; the unit lengths of the directors are constraints as well, so
+that there are six multipliers. The last equation is there for the body that must not twist.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DirectorConstraints(eqx.Module):
 
     @abstractmethod
     def velocity_rows(self, frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[Array, "rows"]:
-        """`G(D) Ḋ`, linear in either: what must vanish beside the orthonormality and is no constraint on the directors."""
+        """`G(D) Ḋ`, linear in either: what must vanish beside the orthonormality and constrains no frame."""
 
     @abstractmethod
     def admissible_momentum(self, momentum: Float[Array, "3"]) -> Float[Array, "3"]:
@@ -71,8 +71,8 @@ class Orthonormal(DirectorConstraints):
 class NonTwisting(DirectorConstraints):
     """The body that cannot turn about its third director, whose directors are a non-twisting frame (eqs. 80-83).
 
-    The constraint is `(1 - a) ḋ₁·d₂ - a ḋ₂·d₁ = 0`. As the directors are orthonormal the motion does not depend on `a`, in
-    the discrete equations of this room neither: only the multipliers do.
+    The constraint is `(1 - a) ḋ₁·d₂ - a ḋ₂·d₁ = 0`. As the directors are orthonormal the motion does not depend on
+    `a`, in the discrete equations of this room neither: only the multipliers do.
     """
 
     a: float | Float[Array, ""] = 0.5
@@ -161,8 +161,8 @@ def director_acceleration(
 ) -> tuple[Float[Array, "3 3"], Float[Array, "size"]]:
     """The accelerations of the directors under a moment `m`, and the multipliers (eqs. 64, 81).
 
-    The multipliers are λ₂₃, λ₁₃, λ₁₂, λ₁₁, λ₂₂, λ₃₃, and μ where the body does not twist. They come from the equations of
-    motion together with the second derivatives of the constraints (the first of `G Ḋ`).
+    The multipliers are λ₂₃, λ₁₃, λ₁₂, λ₁₁, λ₂₂, λ₃₃, and μ where the body does not twist. They come from the
+    equations of motion together with the second derivatives of the constraints (the first of `G Ḋ`).
     """
 
     def equations(x):

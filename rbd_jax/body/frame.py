@@ -1,8 +1,8 @@
 """Frames that do not twist: Bishop's frame along a curve on the sphere (Gebhardt & Romero 2020, §2.3, eqs. 18-26).
 
-A frame is a rotation matrix with the directors `d₁ d₂ d₃` as columns. It moves without twist where `ḋ₁·d₂ = 0`: then `d₁` and
-`d₂` are carried in parallel along the curve that `d₃` describes on the sphere, which determines them. (Eq. 24 of the paper
-misprints the second director: it ends with `cos ψ d₂`.)
+A frame is a rotation matrix with the directors `d₁ d₂ d₃` as columns. It moves without twist where `ḋ₁·d₂ = 0`: then
+`d₁` and `d₂` are carried in parallel along the curve that `d₃` describes on the sphere, which determines them. (Eq.
+24 of the paper misprints the second director: it ends with `cos ψ d₂`.)
 """
 
 import jax.numpy as jnp
@@ -21,8 +21,8 @@ def non_twisting_frames(
 ) -> Float[Array, "n 3 3"]:
     """The frame that moves along a sampled curve `d₃` without twist, at each sample.
 
-    Between samples the curve counts as the shortest geodesic, along which parallel transport has a closed form: exact for
-    curves that are made of geodesics between the samples, and right to second order in their distance for others.
+    Between samples the curve counts as the shortest geodesic, along which parallel transport has a closed form: exact
+    for curves that are made of geodesics between the samples, and right to second order in their distance for others.
     For a curve given as a function of time, sample it: `non_twisting_frames(jax.vmap(curve)(times), initial)`.
 
     **Arguments**
@@ -53,7 +53,8 @@ def non_twisting_frames(
 def darboux_vector(
     director: Float[Array, "3"], rate: Float[Array, "3"], twist_rate: Float[Array, ""] | float = 0.0
 ) -> Float[Array, "3"]:
-    """`d₃ × ḋ₃ + ψ̇ d₃`, the angular velocity of the frame with the third director `d₃` and the twist rate `ψ̇` (eqs. 20, 25).
+    """`d₃ × ḋ₃ + ψ̇ d₃`, the angular velocity of the frame with the third director `d₃` and the twist rate `ψ̇`
+    (eqs. 20, 25).
 
     Without twist it is that of the non-twisting frame.
     """
@@ -73,7 +74,10 @@ def twist_angle(frame: Float[Array, "3 3"], reference: Float[Array, "3 3"]) -> F
 
 
 def twist_rate(frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[Array, ""]:
-    """`ḋ₁·d₂`, the component of the angular velocity along `d₃`; zero where the frame does not twist (eqs. 18, 26, 47)."""
+    """`ḋ₁·d₂`, the component of the angular velocity along `d₃`; zero where the frame does not twist.
+
+    (Eqs. 18, 26, 47.)
+    """
     return dot(rates[:, 0], frame[:, 1])
 
 

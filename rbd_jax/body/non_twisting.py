@@ -1,9 +1,9 @@
 """The rigid body that does not twist (Gebhardt & Romero 2020, §4.1, eqs. 69-79).
 
-The body must not turn about its third director: `w·d₃ = 0`, a nonholonomic constraint with a reaction moment `-μ d₃`. Then `d₁` and
-`d₂` are carried in parallel along the curve of `d₃`, and so is the momentum: its components `Π₁ Π₂` in the body's axes
-change by the moment's components alone, and are constant with the kinetic energy where none acts. The momentum in space
-is not. It is another mechanical system than the standard rigid body, not another description of it.
+The body must not turn about its third director: `w·d₃ = 0`, a nonholonomic constraint with a reaction moment `-μ d₃`.
+Then `d₁` and `d₂` are carried in parallel along the curve of `d₃`, and so is the momentum: its components `Π₁ Π₂` in
+the body's axes change by the moment's components alone, and are constant with the kinetic energy where none acts. The
+momentum in space is not. It is another mechanical system than the standard rigid body, not another description of it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def non_twisting_rates(
 def twist_reaction(
     body: RotatingBody, state: NonTwistingState, moment: Float[Array, "3"]
 ) -> Float[Array, ""]:
-    """`μ = m·d₃ + π_⊥·ḋ₃`: the moment `-μ d₃` keeps the body from twisting (eq. 71b, with the sign that follows from eq. 53)."""
+    """`μ = m·d₃ + π_⊥·ḋ₃`: the moment `-μ d₃` keeps the body from twisting.
+
+    (Eq. 71b, with the sign that follows from eq. 53.)
+    """
     director = state.frame[:, 2]
     momentum = matvec(state.frame, _material(state))
     return dot(moment, director) + dot(momentum, cross(non_twisting_velocity(body, state), director))
@@ -64,8 +67,8 @@ def twist_reaction(
 def free_motion(body: RotatingBody, state: NonTwistingState, time: Float[Array, ""]) -> NonTwistingState:
     """The state after `time` without a moment, exactly.
 
-    The angular velocity in the body's axes is constant with the momentum, so that the body turns about an axis that is fixed in it
-    and in space, and `d₃` runs along a great circle.
+    The angular velocity in the body's axes is constant with the momentum, so that the body turns about an axis that
+    is fixed in it and in space, and `d₃` runs along a great circle.
     """
     turn = SO3.exp(time * body.velocity(_material(state)))
     return NonTwistingState(matmul(state.frame, turn), state.momentum)

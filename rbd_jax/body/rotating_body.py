@@ -16,8 +16,8 @@ from ._arguments import accuracy
 class RotatingBody(eqx.Module):
     """A rigid body with a fixed point, by its inertia tensor `J` about that point in its own axes.
 
-    The third axis is a principal one: `J` splits into `J_⊥` on the plane of the first two and `J_∥` along the third (eq.
-    32). All formulations of this room describe this body.
+    The third axis is a principal one: `J` splits into `J_⊥` on the plane of the first two and `J_∥` along the third
+    (eq. 32). All formulations of this room describe this body.
     """
 
     inertia: Float[Array, "3 3"]

@@ -21,8 +21,8 @@ from .rotating_body import RotatingBody
 class DirectorTrajectory(eqx.Module):
     """States over time, the initial one first, and for each step how Newton's method ended and after how many steps.
 
-    `t` and `state` have N + 1 rows; `code` and `iterations` have N. A step whose code is not `Code.CONVERGED` (0) has failed: the
-    states after it are NaN to the end, and later codes repeat it.
+    `t` and `state` have N + 1 rows; `code` and `iterations` have N. A step whose code is not `Code.CONVERGED` (0) has
+    failed: the states after it are NaN to the end, and later codes repeat it.
     """
 
     t: Float[Array, "*batch saved"]
@@ -46,10 +46,10 @@ def simulate(
 
     **Arguments**
 
-    - `moment`: a function `(time, frame) -> m` of the moment in space, asked in the middle of each step with the mean of the directors
-      at its ends; none by default.
-    - `constraints`: `NonTwisting()` by default, for which `velocity` must be perpendicular to `d₃`; or `Orthonormal()`, the
-      standard rigid body.
+    - `moment`: a function `(time, frame) -> m` of the moment in space, asked in the middle of each step with the mean
+      of the directors at its ends; none by default.
+    - `constraints`: `NonTwisting()` by default, for which `velocity` must be perpendicular to `d₃`; or
+      `Orthonormal()`, the standard rigid body.
     - `scheme`: `DirectorEnergyMomentum()` by default.
 
     To differentiate by what `moment` depends on let it close over that. What is remembered for reverse-mode
@@ -94,6 +94,6 @@ def _check_twist(frame: np.ndarray, velocity: np.ndarray, tolerance: float):
     twist = frame[:, 2] @ velocity
     if abs(twist) > tolerance * np.max(np.abs(velocity)):
         raise ValueError(
-            f"simulate: velocity turns the body about its third director at {twist:.3g} rad/s; a NonTwisting body has no such "
-            "component (constraints=Orthonormal() lets it)"
+            f"simulate: velocity turns the body about its third director at {twist:.3g} rad/s; a NonTwisting "
+            "body has no such component (constraints=Orthonormal() lets it)"
         )

@@ -1,11 +1,13 @@
 """Euler's equations split along the third director (Gebhardt & Romero 2020, §3.1-3.4, eqs. 27-55).
 
-A vector `a` of space is `a_⊥ + a_∥ d₃` with `a_⊥` in the tangent plane of the sphere at `d₃`. The angular momentum so split obeys
+A vector `a` of space is `a_⊥ + a_∥ d₃` with `a_⊥` in the tangent plane of the sphere at `d₃`. The angular momentum so
+split obeys
 
     ∇_ḋ₃ π_⊥ + π_∥ ḋ₃ = m_⊥        π̇_∥ - π_⊥·ḋ₃ = m_∥
 
-with the covariant derivative of the sphere. The paper prints `+ π_⊥·ḋ₃` in the second (eq. 51b); its own proof (eq. 53) has
-`π̇_⊥·d₃`, which is `-π_⊥·ḋ₃`. Rotation matrices have the directors as columns; vectors are spatial unless said otherwise.
+with the covariant derivative of the sphere. The paper prints `+ π_⊥·ḋ₃` in the second (eq. 51b); its own proof (eq.
+53) has `π̇_⊥·d₃`, which is `-π_⊥·ḋ₃`. Rotation matrices have the directors as columns; vectors are spatial unless
+said otherwise.
 """
 
 from __future__ import annotations
@@ -57,8 +59,8 @@ def split_energy(body: RotatingBody, state: SplitState) -> Float[Array, ""]:
 def split_rates(body: RotatingBody, state: SplitState, moment: Float[Array, "3"]) -> SplitState:
     """The right-hand side of the split equations under a moment `m` (eqs. 29, 51, 55).
 
-    The rate of `π_⊥` is that of a vector of space: its tangent part is the covariant derivative `m_⊥ - π_∥ ḋ₃`, and its part
-    along `d₃`, which keeps `π_⊥` tangent, is `-π_⊥·ḋ₃`.
+    The rate of `π_⊥` is that of a vector of space: its tangent part is the covariant derivative `m_⊥ - π_∥ ḋ₃`, and
+    its part along `d₃`, which keeps `π_⊥` tangent, is `-π_⊥·ḋ₃`.
     """
     director = state.frame[:, 2]
     velocity = split_velocity(body, state)
