@@ -32,5 +32,5 @@ def check_frame(function: str, name: str, value):
 
 
 def accuracy(dtype) -> float:
-    """How far from exact a number may be that is given as exact: rounded once or twice."""
-    return 64 * float(jnp.finfo(dtype).eps)
+    """How far from exact an argument may be that must be exact: as far as long computations leave it, not as mistakes do."""
+    return float(jnp.finfo(dtype).eps) ** 0.5

@@ -81,7 +81,7 @@ class DirectorScheme(eqx.Module):
             return pack(balance, orthonormality(gram), constraints.velocity_rows(middle, change))
 
         dtype = state.frame.dtype
-        tolerance = jnp.finfo(dtype).eps ** (2 / 3) if self.tolerance is None else self.tolerance
+        tolerance = float(jnp.finfo(dtype).eps) ** (2 / 3) if self.tolerance is None else self.tolerance
         guess = pack(state.frame + dt * state.rates, jnp.zeros(constraints.size, dtype))
         x, code, iterations = solve(residual, guess, tolerance, self.max_steps)
         return unpack(x)[0], code, iterations

@@ -65,7 +65,7 @@ class Sphere2(eqx.Module):
         square = dot(sine, sine)[..., None]
         # The angle to d or -d, divided by its sine. Adding the length to the cosine halves an angle; after three halvings,
         # none of which is singular, a short series is enough.
-        near = jnp.abs(cosine)
+        near = jnp.where(behind, -cosine, cosine)
         for _ in range(3):
             near = near + jnp.sqrt(near * near + square)
         short = 8 * arctan_ratio(square / (near * near)) / near * sine

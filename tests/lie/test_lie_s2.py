@@ -100,13 +100,19 @@ def test_derivatives_are_finite(dtype, tolerance):
 
 
 def test_derivatives_of_log_against_differences():
-    """Across the whole sphere, for changes of the second point within it."""
+    """Across the whole sphere, also at exactly a right angle, for changes of the second point within it."""
     d, v, w = samples(lengths=np.repeat([1e-3, 0.3, 1.5, 1.6, 2.5, 3.1], 2))
-    e = S2.exp(d, v)
-    w = S2.transport(d, v, w)
-    moved = lambda s: S2.log(d, S2.exp(e, s * w))
-    slope, step = jax.jvp(moved, (0.0,), (1.0,))[1], 1e-6
-    np.testing.assert_allclose(slope, (moved(step) - moved(-step)) / (2 * step), rtol=1e-6, atol=1e-7)
+    e, w = S2.exp(d, v), S2.transport(d, v, w)
+    axes = jnp.eye(3)
+    d, e = jnp.concatenate([d, axes]), jnp.concatenate([e, jnp.roll(axes, 1, axis=0)])
+    w = jnp.concatenate([w, axes])
+
+    @jax.jit
+    def slopes(step):
+        moved = lambda s: S2.log(d, S2.exp(e, s * w))
+        return jax.jvp(moved, (0.0,), (1.0,))[1], (moved(step) - moved(-step)) / (2 * step)
+
+    np.testing.assert_allclose(*slopes(1e-6), rtol=1e-6, atol=1e-7)
 
 
 def test_covariant_derivative():
