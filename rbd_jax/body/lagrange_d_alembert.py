@@ -17,10 +17,11 @@ class DirectorLagrangeDAlembert(DirectorScheme):
     """
 
     def step(self, body, constraints, moment, time, state, dt):
-        end, code, iterations = self._next_frame(
+        change, code, iterations = self._change(
             body, constraints, moment, time, state, dt, lambda start, middle: start
         )
-        rates = (end - state.frame) / dt
-        middle = (state.frame + end) / 2
+        rates = change / dt
+        middle = state.frame + change / 2
         impulse = dt / 2 * director_load(middle, moment(time + dt / 2, middle))
-        return DirectorState(end, rates, director_momenta(body, rates) + impulse), code, iterations
+        momenta = director_momenta(body, rates) + impulse
+        return DirectorState(state.frame + change, rates, momenta), code, iterations

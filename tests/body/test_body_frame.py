@@ -21,18 +21,24 @@ def test_exact_along_geodesics():
     """Between the corners of a polygon the samples do not matter, and every piece is the rotation about its normal."""
     corners = np.random.default_rng(0).normal(size=(6, 3))
     corners = jnp.asarray(corners / np.linalg.norm(corners, axis=1, keepdims=True))
-    steps = S2.log(corners[:-1], corners[1:])
-    between = jax.vmap(lambda s: S2.geodesic(corners[:-1], steps, jnp.full(5, s)))(jnp.arange(8) / 8)
-    dense = jnp.concatenate([jnp.swapaxes(between, 0, 1).reshape(-1, 3), corners[-1:]])
 
-    first = S2.project(corners[0], jnp.array([1.0, 0, 0]))
-    first /= jnp.linalg.norm(first)
-    initial = jnp.stack([first, jnp.cross(corners[0], first), corners[0]], axis=-1)
-    coarse, fine = (jax.jit(body.non_twisting_frames)(d, initial) for d in (corners, dense))
-    np.testing.assert_allclose(fine[::8], coarse, atol=5e-15)
+    @jax.jit
+    def along(corners):
+        """The frames at the corners, from them alone and from eight samples a piece; and the rotations between."""
+        steps = S2.log(corners[:-1], corners[1:])
+        between = jax.vmap(lambda s: S2.geodesic(corners[:-1], steps, jnp.full(5, s)))(jnp.arange(8) / 8)
+        dense = jnp.concatenate([jnp.swapaxes(between, 0, 1).reshape(-1, 3), corners[-1:]])
+        first = S2.project(corners[0], jnp.array([1.0, 0, 0]))
+        first /= jnp.linalg.norm(first)
+        initial = jnp.stack([first, jnp.cross(corners[0], first), corners[0]], axis=-1)
+        coarse, fine = (body.non_twisting_frames(d, initial) for d in (corners, dense))
+        return initial, coarse, fine[::8], SO3.exp(jnp.cross(corners[:-1], steps))
+
+    initial, coarse, fine, turns = along(corners)
+    np.testing.assert_allclose(fine, coarse, atol=5e-15)
 
     expected = [np.asarray(initial)]
-    for turn in np.asarray(SO3.exp(jnp.cross(corners[:-1], steps))):
+    for turn in np.asarray(turns):
         expected.append(turn @ expected[-1])
     np.testing.assert_allclose(coarse, np.stack(expected), atol=5e-15)
 
