@@ -64,20 +64,16 @@ class DirectorScheme(eqx.Module):
     ) -> tuple[DirectorState, Int[Array, ""], Int[Array, ""]]:
         """The state at `time + dt`, how Newton's method ended, and after how many steps."""
 
-    def _change(self, body, constraints, moment, time, state, dt, reacting):
-        """`D₁ - D₀`, with the constraint forces where `reacting(D₀, ½(D₀ + D₁))` says; and how Newton's method ended.
-
-        The change is the unknown because rates are changes divided by h: those of the rounded directors would lose the digits
-        that h has after the point, which single precision does not have.
-        """
+    def _next_frame(self, body, constraints, moment, time, state, dt, reacting):
+        """`D₁`, with the constraint forces where `reacting(D₀, ½(D₀ + D₁))` says; and how Newton's method ended."""
         # The equations are divided by the inertia and multiplied by h, which makes the unknown multipliers numbers of
         # the order of the squared angle of a step.
         scale = dt / jnp.trace(body.euler_inertia)
         known = scale * state.momenta
 
         def residual(x):
-            change, multipliers = unpack(x)
-            middle, end = state.frame + change / 2, state.frame + change
+            end, multipliers = unpack(x)
+            middle, change = (state.frame + end) / 2, end - state.frame
             load = director_load(middle, moment(time + dt / 2, middle))
             balance = scale / dt * director_momenta(body, change) - known - scale * dt / 2 * load
             balance = balance + constraints.reaction(reacting(state.frame, middle), multipliers)
@@ -86,6 +82,6 @@ class DirectorScheme(eqx.Module):
 
         dtype = state.frame.dtype
         tolerance = float(jnp.finfo(dtype).eps) ** (2 / 3) if self.tolerance is None else self.tolerance
-        guess = pack(dt * state.rates, jnp.zeros(constraints.size, dtype))
+        guess = pack(state.frame + dt * state.rates, jnp.zeros(constraints.size, dtype))
         x, code, iterations = solve(residual, guess, tolerance, self.max_steps)
         return unpack(x)[0], code, iterations

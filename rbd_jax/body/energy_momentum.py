@@ -17,8 +17,8 @@ class DirectorEnergyMomentum(DirectorScheme):
     """
 
     def step(self, body, constraints, moment, time, state, dt):
-        change, code, iterations = self._change(
+        end, code, iterations = self._next_frame(
             body, constraints, moment, time, state, dt, lambda start, middle: middle
         )
-        rates = 2 / dt * change - state.rates
-        return DirectorState(state.frame + change, rates, director_momenta(body, rates)), code, iterations
+        rates = 2 / dt * (end - state.frame) - state.rates
+        return DirectorState(end, rates, director_momenta(body, rates)), code, iterations

@@ -17,11 +17,10 @@ class DirectorLagrangeDAlembert(DirectorScheme):
     """
 
     def step(self, body, constraints, moment, time, state, dt):
-        change, code, iterations = self._change(
+        end, code, iterations = self._next_frame(
             body, constraints, moment, time, state, dt, lambda start, middle: start
         )
-        rates = change / dt
-        middle = state.frame + change / 2
+        rates = (end - state.frame) / dt
+        middle = (state.frame + end) / 2
         impulse = dt / 2 * director_load(middle, moment(time + dt / 2, middle))
-        momenta = director_momenta(body, rates) + impulse
-        return DirectorState(state.frame + change, rates, momenta), code, iterations
+        return DirectorState(end, rates, director_momenta(body, rates) + impulse), code, iterations
