@@ -4,6 +4,7 @@ from . import quaternion as quaternion
 from ._group import Group as Group
 from .product import Power as Power, Product as Product
 from .rn import Rn as Rn
+from .s2 import S2 as S2
 from .s3 import S3 as S3
 from .se3 import SE3 as SE3
 from .so3 import SO3 as SO3

@@ -1,0 +1,201 @@
+"""The rigid body as three constrained directors (Gebhardt & Romero 2020, §3.5 and §4.2, eqs. 56-68 and 80-84).
+
+The unknowns are the directors `d₁ d₂ d₃` themselves, nine numbers, as columns of a matrix D. Its mass is Euler's
+tensor 𝒥: the momenta of the directors are the columns of `Ḋ 𝒥`, and the equations of motion are
+
+    D̈ 𝒥 + (constraint forces) = F        h(D) = ½ (Dᵀ D - I) = 0        G(D) Ḋ = 0
+
+The paper prints the three constraints of orthogonality; the unit lengths of the directors are constraints as well, so
+that there are six multipliers. The last equation is there for the body that must not twist.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import cross, matmul, matrix, skew, transpose, vecmat
+from .._newton import solve_dense
+from .rotating_body import RotatingBody
+
+
+class DirectorState(eqx.Module):
+    """Directors, their rates, and their momenta: matrices with one column for each director, at one time or many."""
+
+    frame: Float[Array, "*times 3 3"]
+    rates: Float[Array, "*times 3 3"]
+    momenta: Float[Array, "*times 3 3"]
+
+
+class DirectorConstraints(eqx.Module):
+    """What the directors must obey: that they are orthonormal, and what a kind of body adds to that."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of constraints, and of multipliers."""
+
+    @abstractmethod
+    def reaction(self, frame: Float[Array, "3 3"], multipliers: Float[Array, "size"]) -> Float[Array, "3 3"]:
+        """`Hᵀλ + Gᵀμ`, a column for each director (eqs. 64, 81)."""
+
+    @abstractmethod
+    def velocity_rows(self, frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[Array, "rows"]:
+        """`G(D) Ḋ`, linear in either: what must vanish beside the orthonormality and constrains no frame."""
+
+    @abstractmethod
+    def admissible_momentum(self, momentum: Float[Array, "3"]) -> Float[Array, "3"]:
+        """The part of an angular momentum in the body's axes that the motion can have."""
+
+
+class Orthonormal(DirectorConstraints):
+    """The standard rigid body: its directors are orthonormal, `½ (Dᵀ D - I) = 0` (eq. 63 and the unit lengths)."""
+
+    @property
+    def size(self) -> int:
+        return 6
+
+    def reaction(self, frame, multipliers):
+        return _orthonormal_reaction(frame, multipliers)
+
+    def velocity_rows(self, frame, rates):
+        return jnp.zeros(0, frame.dtype)
+
+    def admissible_momentum(self, momentum):
+        return momentum
+
+
+class NonTwisting(DirectorConstraints):
+    """The body that cannot turn about its third director, whose directors are a non-twisting frame (eqs. 80-83).
+
+    The constraint is `(1 - a) ḋ₁·d₂ - a ḋ₂·d₁ = 0`. As the directors are orthonormal the motion does not depend on
+    `a`, in the discrete equations of this room neither: only the multipliers do.
+    """
+
+    a: float | Float[Array, ""] = 0.5
+
+    @property
+    def size(self) -> int:
+        return 7
+
+    def reaction(self, frame, multipliers):
+        return _orthonormal_reaction(frame, multipliers[:6]) + multipliers[6] * self._gradient(frame)
+
+    def velocity_rows(self, frame, rates):
+        return jnp.sum(self._gradient(frame) * rates)[None]
+
+    def admissible_momentum(self, momentum):
+        return jnp.concatenate([momentum[:2], jnp.zeros_like(momentum[2:])])
+
+    def _gradient(self, frame):
+        """`G`, the coefficients of the rates."""
+        first, second, third = frame.T
+        return jnp.stack([(1 - self.a) * second, -self.a * first, jnp.zeros_like(third)], axis=-1)
+
+
+def director_rates(frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """`ḋᵢ = w × dᵢ` (eq. 57)."""
+    return matmul(skew(velocity), frame)
+
+
+def director_velocity(frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[Array, "3"]:
+    """The angular velocity `w = ½ Σ dᵢ × ḋᵢ` of rates that are `w × dᵢ`."""
+    return _moment_of(frame, rates) / 2
+
+
+def director_state(
+    body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]
+) -> DirectorState:
+    """The state with the angular velocity `w` (eqs. 57, 65, 67)."""
+    rates = director_rates(frame, velocity)
+    return DirectorState(frame, rates, director_momenta(body, rates))
+
+
+def director_momenta(body: RotatingBody, rates: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """`πⁱ = Σⱼ 𝒥ⁱʲ ḋⱼ`, a column for each director (eq. 65)."""
+    return matmul(rates, body.euler_inertia)
+
+
+def director_mass_matrix(body: RotatingBody) -> Float[Array, "9 9"]:
+    """`M = 𝒥 ⊗ I`, for the nine coordinates `(d₁, d₂, d₃)` in this order (eq. 88)."""
+    return jnp.kron(body.euler_inertia, jnp.eye(3, dtype=body.inertia.dtype))
+
+
+def director_angular_momentum(state: DirectorState) -> Float[Array, "3"]:
+    """`π = Σ dᵢ × πⁱ`, in space (eq. 109); `Dᵀ π` is that in the body's axes."""
+    return _moment_of(state.frame, state.momenta)
+
+
+def director_energy(body: RotatingBody, rates: Float[Array, "3 3"]) -> Float[Array, ""]:
+    """`½ Σ 𝒥ⁱʲ ḋᵢ·ḋⱼ`, the kinetic energy (eq. 61)."""
+    return jnp.sum(rates * director_momenta(body, rates)) / 2
+
+
+def director_hamiltonian(
+    body: RotatingBody, constraints: DirectorConstraints, state: DirectorState
+) -> Float[Array, ""]:
+    """The kinetic energy of the angular momentum, as far as the constraints admit it: `½ Π·J⁻¹Π`."""
+    momentum = vecmat(director_angular_momentum(state), state.frame)
+    return body.kinetic_energy(constraints.admissible_momentum(momentum))
+
+
+def director_load(frame: Float[Array, "3 3"], moment: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """`fⁱ = ½ m × dᵢ`, the forces on the directors whose virtual work is that of the moment `m` (eqs. 68, 84)."""
+    return matmul(skew(moment), frame) / 2
+
+
+def orthonormality(gram: Float[Array, "3 3"]) -> Float[Array, "6"]:
+    """The six numbers of a symmetric matrix, as in `h`: the pairs 23, 13, 12, and halves of 11, 22, 33 (eq. 63)."""
+    return jnp.stack([gram[1, 2], gram[0, 2], gram[0, 1], gram[0, 0] / 2, gram[1, 1] / 2, gram[2, 2] / 2])
+
+
+def director_acceleration(
+    body: RotatingBody,
+    constraints: DirectorConstraints,
+    frame: Float[Array, "3 3"],
+    rates: Float[Array, "3 3"],
+    moment: Float[Array, "3"],
+) -> tuple[Float[Array, "3 3"], Float[Array, "size"]]:
+    """The accelerations of the directors under a moment `m`, and the multipliers (eqs. 64, 81).
+
+    The multipliers are λ₂₃, λ₁₃, λ₁₂, λ₁₁, λ₂₂, λ₃₃, and μ where the body does not twist. They come from the
+    equations of motion together with the second derivatives of the constraints (the first of `G Ḋ`).
+    """
+
+    def equations(x):
+        acceleration, multipliers = unpack(x)
+        forces = director_momenta(body, acceleration) + constraints.reaction(frame, multipliers)
+        product = matmul(transpose(frame), acceleration)
+        rows = constraints.velocity_rows(frame, acceleration)
+        return pack(forces, orthonormality(product + transpose(product)), rows)
+
+    known = pack(
+        director_load(frame, moment),
+        -2 * orthonormality(matmul(transpose(rates), rates)),
+        -constraints.velocity_rows(rates, rates),
+    )
+    return unpack(solve_dense(equations, known))
+
+
+def pack(directors: Float[Array, "3 3"], *rest: Float[Array, "_"]) -> Float[Array, "n"]:
+    """One vector of the nine numbers of the directors and of the rest."""
+    return jnp.concatenate([directors.reshape(9), *rest])
+
+
+def unpack(x: Float[Array, "n"]) -> tuple[Float[Array, "3 3"], Float[Array, "m"]]:
+    """The directors, and the rest as one vector."""
+    return x[:9].reshape(3, 3), x[9:]
+
+
+def _orthonormal_reaction(frame, multipliers):
+    """`Hᵀλ = D S` with the symmetric matrix S of the multipliers."""
+    a, b, c, p, q, r = multipliers
+    return matmul(frame, matrix([[p, c, b], [c, q, a], [b, a, r]]))
+
+
+def _moment_of(frame, columns):
+    """`Σ dᵢ × cᵢ`."""
+    return jnp.sum(cross(transpose(frame), transpose(columns)), axis=-2)

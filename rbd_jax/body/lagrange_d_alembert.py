@@ -1,0 +1,26 @@
+"""The discrete Lagrange-d'Alembert scheme for directors (Cortés & Martínez 2001; Gebhardt & Romero 2020, §6.4).
+
+With the discrete Lagrangian `L_d = h L((D₁ - D₀)/h)` it is `D₂L_d(D₋, D₀) + D₁L_d(D₀, D₊)` balanced by constraint
+forces that act on `D₀`, and by half of the load of either step; the nonholonomic constraint holds for the chord, in
+the middle of the step. With `Orthonormal` directors it is the variational scheme of a holonomic system, SHAKE.
+"""
+
+from ._director_scheme import DirectorScheme
+from .directors import DirectorState, director_load, director_momenta
+
+
+class DirectorLagrangeDAlembert(DirectorScheme):
+    """Second order, implicit, a two-step formula in its momentum form.
+
+    The rates of a state are those of the chord that ends at it, so that `director_energy` is the energy half a step
+    earlier; the momenta belong to the state's own time, and `director_hamiltonian` is the energy there.
+    """
+
+    def step(self, body, constraints, moment, time, state, dt):
+        end, code, iterations = self._next_frame(
+            body, constraints, moment, time, state, dt, lambda start, middle: start
+        )
+        rates = (end - state.frame) / dt
+        middle = (state.frame + end) / 2
+        impulse = dt / 2 * director_load(middle, moment(time + dt / 2, middle))
+        return DirectorState(end, rates, director_momenta(body, rates) + impulse), code, iterations

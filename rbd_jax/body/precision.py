@@ -1,0 +1,28 @@
+"""How well a scheme converges, seen from three runs with halved steps."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def quotient_of_precision(
+    coarse: Float[Array, "n *shape"], medium: Float[Array, "m *shape"], fine: Float[Array, "k *shape"]
+) -> Float[Array, "n-1"]:
+    """`‖q_h - q_{h/2}‖ / ‖q_{h/2} - q_{h/4}‖` at every time of the coarse run but the first.
+
+    The arguments are samples at equal distances from the same start to the same end, at the steps h, h/2 and h/4. The
+    quotient tends to `2^p` for a scheme of order p (the "second quotient of precision" of Gebhardt & Romero 2020,
+    app. A). Where two runs agree to round-off it means nothing, and 0/0 is NaN.
+    """
+    steps = coarse.shape[0] - 1
+    if steps < 1 or medium.shape[0] != 2 * steps + 1 or fine.shape[0] != 4 * steps + 1:
+        lengths = [run.shape[0] for run in (coarse, medium, fine)]
+        raise ValueError(
+            f"quotient_of_precision: the runs have {lengths} samples; with halved steps they are "
+            "n + 1, 2n + 1 and 4n + 1"
+        )
+    runs = [run[stride::stride] for run, stride in ((coarse, 1), (medium, 2), (fine, 4))]
+    first, second = (
+        jnp.sqrt(jnp.sum((a - b).reshape(steps, -1) ** 2, axis=1))
+        for a, b in zip(runs, runs[1:], strict=False)
+    )
+    return first / second

@@ -1,0 +1,64 @@
+"""What turns: the inertia of a rigid body that has a fixed point (Gebhardt & Romero 2020, §3.2 and eqs. 66, 111)."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import dot, is_known, matvec
+from .._errors import ModelError
+from ..model._arguments import as_array
+from ._arguments import accuracy
+
+
+class RotatingBody(eqx.Module):
+    """A rigid body with a fixed point, by its inertia tensor `J` about that point in its own axes.
+
+    The third axis is a principal one: `J` splits into `J_⊥` on the plane of the first two and `J_∥` along the third
+    (eq. 32). All formulations of this room describe this body.
+    """
+
+    inertia: Float[Array, "3 3"]
+
+    def __init__(self, inertia):
+        inertia = as_array("RotatingBody", "inertia", inertia, "a matrix of shape (3, 3)")
+        if inertia.shape != (3, 3):
+            raise ModelError(f"RotatingBody: inertia has shape {inertia.shape}; it must be (3, 3)")
+        if is_known(inertia):
+            _check(np.asarray(inertia, np.float64), accuracy(inertia.dtype))
+        self.inertia = inertia
+
+    @property
+    def euler_inertia(self) -> Float[Array, "3 3"]:
+        """Euler's tensor `𝒥 = ½ tr(J) I - J`, the second moments `∫ρ θⁱθʲ` of the mass (eqs. 66, 111)."""
+        trace = jnp.trace(self.inertia)
+        return trace / 2 * jnp.eye(3, dtype=self.inertia.dtype) - self.inertia
+
+    def momentum(self, velocity: Float[Array, "3"]) -> Float[Array, "3"]:
+        """`Π = J W`, the angular momentum at the angular velocity `W`, both in the body's axes (eq. 38)."""
+        return matvec(self.inertia, velocity)
+
+    def velocity(self, momentum: Float[Array, "3"]) -> Float[Array, "3"]:
+        """`W = J⁻¹ Π`, in the body's axes."""
+        return jnp.linalg.solve(self.inertia, momentum)
+
+    def kinetic_energy(self, momentum: Float[Array, "3"]) -> Float[Array, ""]:
+        """`½ Π·J⁻¹Π` of an angular momentum in the body's axes (eqs. 33, 36)."""
+        return dot(momentum, self.velocity(momentum)) / 2
+
+
+def _check(inertia: np.ndarray, tolerance: float):
+    scale = np.max(np.abs(inertia))
+    if not np.all(np.isfinite(inertia)):
+        raise ModelError("RotatingBody: inertia has a number that is not finite")
+    if np.max(np.abs(inertia - inertia.T)) > tolerance * scale:
+        raise ModelError("RotatingBody: inertia is not symmetric")
+    if np.max(np.abs(inertia[2, :2])) > tolerance * scale:
+        raise ModelError(
+            "RotatingBody: the third axis is not a principal one; choose the body's axes so that inertia[0, 2] and "
+            "inertia[1, 2] are zero"
+        )
+    if np.min(np.linalg.eigvalsh(inertia)) <= 0:
+        raise ModelError("RotatingBody: inertia is not positive definite")

@@ -1,0 +1,99 @@
+"""Simulation of a body with directors: many steps of a scheme, and how each of them went."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from .._array import is_known
+from .._newton import Code
+from ._arguments import accuracy, check_frame, check_vector
+from ._director_scheme import DirectorScheme, Moment
+from .directors import DirectorConstraints, DirectorState, NonTwisting, director_state
+from .energy_momentum import DirectorEnergyMomentum
+from .rotating_body import RotatingBody
+
+
+class DirectorTrajectory(eqx.Module):
+    """States over time, the initial one first, and for each step how Newton's method ended and after how many steps.
+
+    `t` and `state` have N + 1 rows; `code` and `iterations` have N. A step whose code is not `Code.CONVERGED` (0) has
+    failed: the states after it are NaN to the end, and later codes repeat it.
+    """
+
+    t: Float[Array, "*batch saved"]
+    state: DirectorState
+    code: Int[Array, "*batch steps"]
+    iterations: Int[Array, "*batch steps"]
+
+
+def simulate(
+    body: RotatingBody,
+    frame: Float[Array, "3 3"],
+    velocity: Float[Array, "3"],
+    moment: Moment | None = None,
+    *,
+    dt: float | Float[Array, ""],
+    steps: int,
+    constraints: DirectorConstraints | None = None,
+    scheme: DirectorScheme | None = None,
+) -> DirectorTrajectory:
+    """Simulate `steps` steps of length `dt` from the frame Λ and the angular velocity w, both in space.
+
+    **Arguments**
+
+    - `moment`: a function `(time, frame) -> m` of the moment in space, asked in the middle of each step with the mean
+      of the directors at its ends; none by default.
+    - `constraints`: `NonTwisting()` by default, for which `velocity` must be perpendicular to `d₃`; or
+      `Orthonormal()`, the standard rigid body.
+    - `scheme`: `DirectorEnergyMomentum()` by default.
+
+    To differentiate by what `moment` depends on let it close over that. What is remembered for reverse-mode
+    differentiation is one linear system a step, none of Newton's iterations.
+    """
+    if not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"simulate: steps is {steps!r}; it is a positive integer")
+    constraints = NonTwisting() if constraints is None else constraints
+    scheme = DirectorEnergyMomentum() if scheme is None else scheme
+    frame, velocity = check_frame("simulate", "frame", frame), check_vector("simulate", "velocity", velocity)
+    dtype = jnp.result_type(body.inertia, frame, velocity)
+    body = RotatingBody(body.inertia.astype(dtype))
+    frame, velocity, dt = frame.astype(dtype), velocity.astype(dtype), jnp.asarray(dt, dtype)
+    if isinstance(constraints, NonTwisting) and is_known((frame, velocity)):
+        _check_twist(np.asarray(frame), np.asarray(velocity), accuracy(dtype))
+
+    def asked(time, frame):
+        if moment is None:
+            return jnp.zeros(3, dtype)
+        return check_vector("simulate", "the result of moment", moment(time, frame)).astype(dtype)
+
+    def advance(carry, number):
+        state, failure = carry
+        time = number.astype(dtype) * dt
+        after, code, iterations = scheme.step(body, constraints, asked, time, state, dt)
+        code = jnp.where(failure == Code.CONVERGED, code, failure)
+        good = code == Code.CONVERGED
+        # A failed simulation stays where it was, and only what is handed out is NaN: gradients of the samples before
+        # remain finite.
+        state = jax.tree.map(lambda a, b: jnp.where(good, a, b), after, state)
+        shown = jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), state)
+        return (state, code), (shown, code, iterations)
+
+    start = director_state(body, frame, velocity)
+    carry = start, jnp.asarray(Code.CONVERGED, jnp.int32)
+    _, (states, code, iterations) = lax.scan(advance, carry, jnp.arange(steps))
+    states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, states)
+    return DirectorTrajectory(dt * jnp.arange(steps + 1).astype(dtype), states, code, iterations)
+
+
+def _check_twist(frame: np.ndarray, velocity: np.ndarray, tolerance: float):
+    twist = frame[:, 2] @ velocity
+    if abs(twist) > tolerance * np.max(np.abs(velocity)):
+        raise ValueError(
+            f"simulate: velocity turns the body about its third director at {twist:.3g} rad/s; a NonTwisting "
+            "body has no such component (constraints=Orthonormal() lets it)"
+        )

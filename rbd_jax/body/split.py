@@ -1,0 +1,71 @@
+"""Euler's equations split along the third director (Gebhardt & Romero 2020, §3.1-3.4, eqs. 27-55).
+
+A vector `a` of space is `a_⊥ + a_∥ d₃` with `a_⊥` in the tangent plane of the sphere at `d₃`. The angular momentum so
+split obeys
+
+    ∇_ḋ₃ π_⊥ + π_∥ ḋ₃ = m_⊥        π̇_∥ - π_⊥·ḋ₃ = m_∥
+
+with the covariant derivative of the sphere. The paper prints `+ π_⊥·ḋ₃` in the second (eq. 51b); its own proof (eq.
+53) has `π̇_⊥·d₃`, which is `-π_⊥·ḋ₃`. Rotation matrices have the directors as columns; vectors are spatial unless
+said otherwise.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from .._array import cross, dot, matmul, matvec, skew, vecmat
+from ..lie import S2
+from .rotating_body import RotatingBody
+
+
+class SplitState(eqx.Module):
+    """A frame and the split angular momentum `π_⊥ + π_∥ d₃`; or the rates of these."""
+
+    frame: Float[Array, "3 3"]
+    perpendicular: Float[Array, "3"]
+    parallel: Float[Array, ""]
+
+
+def split_vector(
+    director: Float[Array, "3"], vector: Float[Array, "3"]
+) -> tuple[Float[Array, "3"], Float[Array, ""]]:
+    """`a_⊥` and `a_∥` with `a = a_⊥ + a_∥ d₃` (eqs. 30, 39)."""
+    return S2.project(director, vector), dot(director, vector)
+
+
+def split_state(body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> SplitState:
+    """The state with the angular velocity `w`: its momentum is `Λ J Λᵀ w`, split (eqs. 34, 37, 40)."""
+    momentum = matvec(frame, body.momentum(vecmat(velocity, frame)))
+    return SplitState(frame, *split_vector(frame[:, 2], momentum))
+
+
+def split_velocity(body: RotatingBody, state: SplitState) -> Float[Array, "3"]:
+    """The angular velocity `w = w_⊥ + w_∥ d₃`. Either part is that of the same part of the momentum (eq. 40)."""
+    return matvec(state.frame, body.velocity(vecmat(split_angular_momentum(state), state.frame)))
+
+
+def split_angular_momentum(state: SplitState) -> Float[Array, "3"]:
+    """`π = π_⊥ + π_∥ d₃`, which is constant where no moment acts (eq. 54b)."""
+    return state.perpendicular + state.parallel * state.frame[:, 2]
+
+
+def split_energy(body: RotatingBody, state: SplitState) -> Float[Array, ""]:
+    """`½ π_⊥·j_⊥⁻¹π_⊥ + ½ π_∥²/j_∥`, which is constant where no moment acts (eqs. 36, 54a)."""
+    return body.kinetic_energy(vecmat(split_angular_momentum(state), state.frame))
+
+
+def split_rates(body: RotatingBody, state: SplitState, moment: Float[Array, "3"]) -> SplitState:
+    """The right-hand side of the split equations under a moment `m` (eqs. 29, 51, 55).
+
+    The rate of `π_⊥` is that of a vector of space: its tangent part is the covariant derivative `m_⊥ - π_∥ ḋ₃`, and
+    its part along `d₃`, which keeps `π_⊥` tangent, is `-π_⊥·ḋ₃`.
+    """
+    director = state.frame[:, 2]
+    velocity = split_velocity(body, state)
+    director_rate = cross(velocity, director)
+    across, along = split_vector(director, moment)
+    turning = dot(state.perpendicular, director_rate)
+    covariant = across - state.parallel * director_rate
+    return SplitState(matmul(skew(velocity), state.frame), covariant - turning * director, along + turning)

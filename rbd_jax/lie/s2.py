@@ -1,0 +1,104 @@
+"""The unit sphere S²: directions in space, as unit vectors, and its geometry as a surface in space.
+
+It is no group: where a group has one exponential map the sphere has one at every point. The maps are those of Gebhardt &
+Romero 2020 (§2.1), in the Stumpff functions `c_k(θ²)` of `_series.py`, so that they and all their derivatives are right
+at zero length too. Vectors of the tangent plane at `d` are vectors of space perpendicular to `d`. All functions
+broadcast over leading axes that are the same on all arguments. Points are taken as they are: nothing is normalized.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import dot, matmul, matvec, outer
+from ._series import arctan_ratio, stumpff
+from .quaternion import _unit
+
+
+class Sphere2(eqx.Module):
+    """The unit sphere of space. Points are unit vectors `d`, tangent vectors are perpendicular to them."""
+
+    def project(
+        self, d: Float[Array, "*batch 3"], vector: Float[Array, "*batch 3"]
+    ) -> Float[Array, "*batch 3"]:
+        """`(I - d dᵀ) v`, the part of a vector in the tangent plane at `d`.
+
+        Of the rate `v̇` of a tangent vector along a curve `d(t)` it is the covariant derivative (eq. 5).
+        """
+        return vector - dot(d, vector)[..., None] * d
+
+    def covariant_derivative(
+        self,
+        field: Callable[[Float[Array, "3"]], Float[Array, "3"]],
+        d: Float[Array, "3"],
+        w: Float[Array, "3"],
+    ) -> Float[Array, "3"]:
+        """`∇_w v = (I - d dᵀ) Dv·w`, of a tangent vector field `v(d)` along the tangent vector `w` (eq. 4)."""
+        return self.project(d, jax.jvp(field, (d,), (w,))[1])
+
+    def exp(self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
+        """`cos|v| d + sin|v| v/|v|`: the end of the geodesic that leaves `d` with the velocity `v` (eq. 6)."""
+        square = dot(v, v)[..., None]
+        return stumpff(0, square) * d + stumpff(1, square) * v
+
+    def geodesic(
+        self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"], s: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch 3"]:
+        """The point at `s` of the great circle that leaves `d` with the velocity `v` (eq. 9)."""
+        return self.exp(d, s[..., None] * v)
+
+    def log(self, d: Float[Array, "*batch 3"], e: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
+        """The shortest tangent vector `v` at `d` with `exp(d, v) = e` (eq. 7).
+
+        Its length is the angle between the two, at most π. Near the antipode it is right, though small changes of `e` change it
+        much: its derivatives grow as π divided by the distance. At the antipode itself, where all directions are
+        as short, it is π along the coordinate axis that is most across `d`, projected to the tangent plane;
+        derivatives there are those of that rule by `d`, and zero by `e`.
+        """
+        cosine = dot(d, e)[..., None]
+        behind = cosine < 0
+        # The tangent part of e is also that of e - d or e + d, whichever is short and therefore keeps its digits.
+        sine = self.project(d, jnp.where(behind, e + d, e - d))
+        square = dot(sine, sine)[..., None]
+        # The angle to d or -d, divided by its sine. Adding the length to the cosine halves an angle; after three halvings,
+        # none of which is singular, a short series is enough.
+        near = jnp.where(behind, -cosine, cosine)
+        for _ in range(3):
+            near = near + jnp.sqrt(near * near + square)
+        short = 8 * arctan_ratio(square / (near * near)) / near * sine
+
+        forward, antipodal = _unit(sine)
+        across = jax.nn.one_hot(jnp.argmin(jnp.abs(d), axis=-1), 3, dtype=d.dtype)
+        forward = jnp.where(antipodal, _unit(self.project(d, across))[0], forward)
+        return jnp.where(behind, jnp.pi * forward - short, short)
+
+    def transport(
+        self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"], w: Float[Array, "*batch 3"]
+    ) -> Float[Array, "*batch 3"]:
+        """The tangent vector `w` at `d` carried in parallel along the geodesic to `exp(d, v)` (eq. 10).
+
+        What of `w` is across the geodesic stays; what is along it turns with the geodesic. The formula of the
+        paper is this with `v = log(d, e)`.
+        """
+        square = dot(v, v)[..., None]
+        along = dot(v, w)[..., None]
+        return w - along * (stumpff(2, square) * v + stumpff(1, square) * d)
+
+    def split(
+        self, tensor: Float[Array, "*batch 3 3"], d: Float[Array, "*batch 3"], e: Float[Array, "*batch 3"]
+    ) -> tuple[Float[Array, "*batch 3 3"], Float[Array, "*batch 3 3"]]:
+        """The parts of a tensor from the tangent plane at `d` to that at `e`, and from `d` to `e` (eq. 13).
+
+        A tensor splits from `d` to `e` where the two add up to it: where it maps `d` along `e`, and vectors across `d` to
+        vectors across `e`.
+        """
+        one = jnp.broadcast_to(jnp.eye(3, dtype=tensor.dtype), tensor.shape)
+        perpendicular = matmul(one - outer(e, e), matmul(tensor, one - outer(d, d)))
+        parallel = dot(e, matvec(tensor, d))[..., None, None] * outer(e, d)
+        return perpendicular, parallel
+
+
+S2 = Sphere2()

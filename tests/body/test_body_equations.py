@@ -1,0 +1,178 @@
+"""The formulations describe the same body: split, by directors, and reduced, against Euler's equations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from body_cases import BODY, INERTIA
+
+from rbd_jax import body
+from rbd_jax._errors import ModelError
+from rbd_jax.lie import S2, SO3
+
+
+FRAME = SO3.exp(jnp.array([0.4, -0.8, 0.3]))
+VELOCITY = jnp.array([0.7, -1.1, 0.9])
+ACROSS = S2.project(FRAME[:, 2], VELOCITY)
+MOMENT = jnp.array([-0.6, 0.2, 1.3])
+
+
+def test_euler_inertia():
+    """Eq. (111), both ways: `𝒥 = ½ tr(J) I - J` and `J = tr(𝒥) I - 𝒥`."""
+    expected = np.array([[3, 1 / 7, 0], [1 / 7, 2, 0], [0, 0, 1]])
+    np.testing.assert_allclose(BODY.euler_inertia, expected, atol=1e-15)
+    np.testing.assert_allclose(np.trace(expected) * np.eye(3) - expected, INERTIA, atol=1e-15)
+
+
+@jax.jit
+def formulations():
+    """The body of this file in the clothes of each formulation, the directors also without their twist."""
+    split = body.split_state(BODY, FRAME, VELOCITY)
+    directors = body.director_state(BODY, FRAME, VELOCITY)
+    straight = body.director_state(BODY, FRAME, ACROSS)
+    reduced = body.non_twisting_state(BODY, FRAME, VELOCITY)
+    return {
+        "split": split,
+        "split momentum": body.split_angular_momentum(split),
+        "split energy": body.split_energy(BODY, split),
+        "split velocity": body.split_velocity(BODY, split),
+        "split parts": S2.split(FRAME @ INERTIA @ FRAME.T, FRAME[:, 2], FRAME[:, 2]),
+        "directors": directors,
+        "director momentum": body.director_angular_momentum(directors),
+        "director energy": body.director_energy(BODY, directors.rates),
+        "director velocity": body.director_velocity(FRAME, directors.rates),
+        "mass": body.director_mass_matrix(BODY),
+        "hamiltonian": body.director_hamiltonian(BODY, body.Orthonormal(), directors),
+        "hamiltonian across": body.director_hamiltonian(BODY, body.NonTwisting(), directors),
+        "energy across": body.director_energy(BODY, straight.rates),
+        "reduced velocity": body.non_twisting_velocity(BODY, reduced),
+        "reduced energy": body.non_twisting_energy(BODY, reduced),
+    }
+
+
+def test_momenta_and_energies_agree():
+    """Eqs. (33)-(40), (61), (65), (88) and (109)."""
+    seen = jax.device_get(formulations())
+    spatial = FRAME @ INERTIA @ FRAME.T
+    momentum, energy = spatial @ VELOCITY, VELOCITY @ spatial @ VELOCITY / 2
+    d3, split, directors = FRAME[:, 2], seen["split"], seen["directors"]
+    for formulation in ("split", "director"):
+        np.testing.assert_allclose(seen[f"{formulation} momentum"], momentum, atol=1e-14)
+        np.testing.assert_allclose(seen[f"{formulation} energy"], energy, rtol=1e-14)
+        np.testing.assert_allclose(seen[f"{formulation} velocity"], VELOCITY, atol=1e-14)
+    np.testing.assert_allclose(seen["hamiltonian"], energy, rtol=1e-14)
+
+    across, along = body.split_vector(d3, VELOCITY)
+    np.testing.assert_allclose(across + along * d3, VELOCITY, atol=1e-15)
+    tensor_across, tensor_along = seen["split parts"]
+    np.testing.assert_allclose(split.perpendicular, tensor_across @ across, atol=1e-14)
+    np.testing.assert_allclose(split.parallel * d3, tensor_along @ (along * d3), atol=1e-14)
+
+    stacked, mass = directors.rates.T.reshape(9), seen["mass"]
+    np.testing.assert_allclose(stacked @ mass @ stacked / 2, energy, rtol=1e-14)
+    np.testing.assert_allclose((mass @ stacked).reshape(3, 3).T, directors.momenta, atol=1e-14)
+
+    np.testing.assert_allclose(seen["reduced velocity"], ACROSS, atol=1e-15)
+    np.testing.assert_allclose(seen["reduced energy"], seen["energy across"], rtol=1e-14)
+    np.testing.assert_allclose(seen["hamiltonian across"], seen["energy across"], rtol=1e-14)
+
+
+def test_split_equations_are_those_of_euler():
+    """Their sum is `π̇ = m` (eq. 53); eq. (51a) holds as printed, and eq. (51b) with the sign that the paper's proof gives."""
+    state = body.split_state(BODY, FRAME, VELOCITY)
+    rates = body.split_rates(BODY, state, MOMENT)
+    d3, rate = FRAME[:, 2], jnp.cross(VELOCITY, FRAME[:, 2])
+    np.testing.assert_allclose(rates.frame, jnp.cross(VELOCITY[:, None], FRAME, axis=0), atol=1e-15)
+    total = rates.perpendicular + rates.parallel * d3 + state.parallel * rate
+    np.testing.assert_allclose(total, MOMENT, atol=1e-14)
+    covariant = S2.project(d3, rates.perpendicular)
+    np.testing.assert_allclose(covariant + state.parallel * rate, S2.project(d3, MOMENT), atol=1e-14)
+    # What keeps the perpendicular part in the moving tangent plane: d/dt (π_⊥·d₃) = 0.
+    np.testing.assert_allclose(rates.perpendicular @ d3 + state.perpendicular @ rate, 0, atol=1e-14)
+    turning = state.perpendicular @ rate
+    np.testing.assert_allclose(rates.parallel - turning, MOMENT @ d3, atol=1e-14)
+    assert abs(turning) > 0.5  # so that the printed sign would be wrong by 2·turning here
+
+
+def test_load_on_the_directors_does_the_work_of_the_moment():
+    """Eqs. (55) and (68)."""
+    load = body.director_load(FRAME, MOMENT)
+    work = [np.sum(load * np.cross(turn, FRAME.T).T) for turn in np.eye(3)]
+    np.testing.assert_allclose(work, MOMENT, atol=1e-15)
+
+
+@pytest.mark.parametrize("inertia", [INERTIA, np.diag([1.0, 1, 2])], ids=["of the paper", "flat disc"])
+def test_director_accelerations(inertia):
+    """Those of Euler's equations, eq. (64), and without twist those of the reduced ones, eq. (81), whatever `a` is.
+
+    The disc has no mass off its plane: Euler's tensor, the mass of the directors, is singular.
+    """
+    subject = body.RotatingBody(jnp.asarray(inertia))
+
+    def expected(velocity, acceleration):
+        """`D̈ = (Λ Ẇ)× D + w× w× D`."""
+        return body.director_rates(FRAME, FRAME @ acceleration) + body.director_rates(
+            body.director_rates(FRAME, velocity), velocity
+        )
+
+    @jax.jit
+    def actual(constraints, velocity):
+        rates = body.director_rates(FRAME, velocity)
+        return body.director_acceleration(subject, constraints, FRAME, rates, MOMENT)
+
+    W, M = FRAME.T @ VELOCITY, FRAME.T @ MOMENT
+    euler = np.linalg.solve(inertia, np.cross(inertia @ W, W) + M)
+    np.testing.assert_allclose(actual(body.Orthonormal(), VELOCITY)[0], expected(VELOCITY, euler), atol=5e-14)
+
+    state = body.non_twisting_state(subject, FRAME, VELOCITY)
+    rates = body.non_twisting_rates(subject, state, MOMENT)
+    reduced = np.linalg.solve(inertia, np.append(rates.momentum, 0))
+    reaction = body.twist_reaction(subject, state, MOMENT)
+    for a in (0.0, 0.3, 1.0):
+        acceleration, multipliers = actual(body.NonTwisting(a), ACROSS)
+        np.testing.assert_allclose(acceleration, expected(ACROSS, reduced), atol=5e-14)
+        np.testing.assert_allclose(multipliers[6], reaction, atol=5e-14)
+
+
+def test_non_twisting_equations():
+    """Eq. (71): momenta change by the moment alone, the momentum is transported in parallel, and `π̇ = m - μ d₃`."""
+    state = body.non_twisting_state(BODY, FRAME, VELOCITY)
+    rates = body.non_twisting_rates(BODY, state, MOMENT)
+    np.testing.assert_allclose(rates.momentum, (FRAME.T @ MOMENT)[:2], atol=1e-15)
+    np.testing.assert_allclose(body.twist_rate(FRAME, rates.frame), 0, atol=1e-15)
+    change = rates.frame[:, :2] @ state.momentum + FRAME[:, :2] @ rates.momentum
+    d3, reaction = FRAME[:, 2], body.twist_reaction(BODY, state, MOMENT)
+    np.testing.assert_allclose(S2.project(d3, change), S2.project(d3, MOMENT), atol=1e-14)
+    np.testing.assert_allclose(change, MOMENT - reaction * d3, atol=1e-14)
+    assert abs(reaction - MOMENT @ d3) > 0.1  # so that the momentum in space is not constant without a moment
+
+
+def test_free_motion():
+    """It obeys the equations, keeps the twist-free frame of its own curve, and its curve is a great circle."""
+    state = body.non_twisting_state(BODY, FRAME, VELOCITY)
+    path = lambda t: body.free_motion(BODY, state, t)
+
+    @jax.jit
+    def along(times):
+        frames = jax.vmap(path)(times).frame
+        expected = body.non_twisting_rates(BODY, path(times[1]), jnp.zeros(3))
+        return jax.jacfwd(path)(times[1]), expected, frames, body.non_twisting_frames(frames[:, :, 2], FRAME)
+
+    rates, expected, frames, without_twist = along(jnp.linspace(0, 1, 9))
+    for a, b in zip(jax.tree.leaves(rates), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-14)
+    np.testing.assert_allclose(without_twist, frames, atol=1e-14)
+    normal = jnp.cross(FRAME[:, 2], jnp.cross(ACROSS, FRAME[:, 2]))
+    np.testing.assert_allclose(frames[:, :, 2] @ normal, 0, atol=1e-14)
+
+
+def test_unfit_inertias_are_refused():
+    for inertia, message in (
+        (np.eye(2), r"inertia has shape \(2, 2\)"),
+        (np.diag([1.0, 1, -1]), "not positive definite"),
+        (np.eye(3) + np.eye(3, k=1), "not symmetric"),
+        (np.eye(3) + 0.1 * (np.eye(3, k=2) + np.eye(3, k=-2)), "third axis is not a principal one"),
+        (np.diag([1.0, np.nan, 1]), "not finite"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            body.RotatingBody(inertia)

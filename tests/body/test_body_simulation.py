@@ -1,0 +1,131 @@
+"""Simulations as functions: gradients against differences, single precision, failures that show, arguments."""
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+from body_cases import BODY, INERTIA, moment
+
+from rbd_jax import body
+
+
+SCHEMES = pytest.mark.parametrize(
+    "scheme",
+    [body.DirectorEnergyMomentum(), body.DirectorLagrangeDAlembert()],
+    ids=["energy-momentum", "Lagrange-d'Alembert"],
+)
+
+
+def end(parameters, scheme):
+    """A number that depends on the end of a loaded run, as a function of eight: velocity, load, inertia and time step."""
+    velocity, components, (a, b, c), dt = jnp.split(parameters, (2, 4, 7))
+    inertia = jnp.asarray(INERTIA) + jnp.diag(jnp.stack([a, b, c]))
+    velocity = jnp.concatenate([velocity, jnp.zeros(1)])
+    out = body.simulate(
+        body.RotatingBody(inertia), jnp.eye(3), velocity, moment(components), dt=dt[0], steps=8, scheme=scheme
+    )
+    return jnp.sum(out.state.frame[-1] * jnp.arange(9.0).reshape(3, 3)) + 0.1 * jnp.sum(out.state.momenta[-1])
+
+
+PARAMETERS = jnp.array([6.0, -18, -24.7, -10.7, 0.1, -0.2, 0.3, 0.05])
+
+
+@SCHEMES
+def test_derivatives(scheme):
+    """First in reverse and forward, second forward over reverse, against central differences."""
+    value = lambda p: end(p, scheme)
+    direction = jnp.array([0.3, 1.0, -2.0, 1.5, 0.2, -0.4, 0.1, 0.01])
+
+    @jax.jit
+    def derivatives(p):
+        (_, gradient), (slope, curvature) = jax.jvp(jax.value_and_grad(value), (p,), (direction,))
+        return gradient, slope, curvature
+
+    gradient, slope, curvature = derivatives(PARAMETERS)
+    np.testing.assert_allclose(slope, gradient @ direction, rtol=1e-11)
+
+    # The time step acts eight times and is short itself, so that it is changed by less.
+    steps, step = jnp.array([1e-5] * 7 + [1e-7]), 1e-4
+    shifts = jnp.concatenate([jnp.diag(steps), step * direction[None]])
+    points = PARAMETERS[None] + jnp.concatenate([shifts, -shifts, 0 * shifts[:1]])
+    values = jax.jit(jax.vmap(value))(points)
+    np.testing.assert_allclose(gradient, (values[:8] - values[9:17]) / (2 * steps), rtol=1e-6, atol=1e-6)
+    second = (values[8] - 2 * values[18] + values[17]) / step**2
+    np.testing.assert_allclose(curvature @ direction, second, rtol=1e-4)
+
+
+def test_single_precision():
+    """The rounding ε of the directors is one of ε/h in their rates, which do not forget it: √400 ε/h of 19 rad/s is 1e-5."""
+    single = body.RotatingBody(INERTIA.astype(np.float32))
+    frame, velocity = jnp.eye(3, dtype=jnp.float32), jnp.array([6, -18, 0], jnp.float32)
+    out = jax.jit(lambda: body.simulate(single, frame, velocity, dt=0.005, steps=400))()
+    assert {x.dtype for x in jax.tree.leaves((out.t, out.state))} == {np.dtype(np.float32)}
+    assert not out.code.any() and out.iterations.max() <= 5
+    state = body.non_twisting_state(BODY, jnp.eye(3), velocity.astype(float))
+    angle = 2 * np.arctan(0.005 * np.sqrt(360) / 2) * 400 / np.sqrt(360)
+    exact = body.free_motion(BODY, state, jnp.array(angle)).frame
+    np.testing.assert_allclose(out.state.frame[-1], exact, atol=5e-4)
+    energy = jax.vmap(lambda r: body.director_energy(single, r))(out.state.rates)
+    np.testing.assert_allclose(energy, 5022 / 7, rtol=1e-4)
+
+
+def test_failures_show():
+    """Per sample: the code of the first step that failed and NaN from there on; what came before keeps its gradient."""
+
+    def run(speed, last, shock):
+        load = lambda t, frame: jnp.where(t < last, 1.0, shock) * frame[:, 0]
+        velocity = jnp.stack([speed, 0 * speed, 0 * speed])
+        scheme = body.DirectorEnergyMomentum(max_steps=3)
+        return body.simulate(BODY, jnp.eye(3), velocity, load, dt=0.01, steps=10, scheme=scheme)
+
+    def total(speed, last, shock):
+        out = run(speed, last, shock)
+        return jnp.sum(jnp.where(jnp.isfinite(out.state.frame), out.state.frame, 0)), out
+
+    speeds, lasts, shocks = jnp.array([[1, 1, 150, 1], [1, 0.05, 1, 0.03], [1, 1e5, 1, jnp.nan]])
+    slope, out = jax.jit(jax.vmap(jax.grad(total, has_aux=True)))(speeds, lasts, shocks)
+    good, unfinished, unbounded = body.Code.CONVERGED, body.Code.NOT_CONVERGED, body.Code.NOT_FINITE
+    expected = [good] * 10, [good] * 5 + [unfinished] * 5, [unfinished] * 10, [good] * 3 + [unbounded] * 7
+    assert out.code.tolist() == list(expected)
+    finite = np.isfinite(out.state.frame).all(axis=(2, 3)) & np.isfinite(out.state.momenta).all(axis=(2, 3))
+    assert finite.sum(axis=1).tolist() == [11, 6, 1, 4] and finite[:, 0].all()
+    assert np.isnan(out.state.frame[1, 6:]).all()
+    # The last load is NaN itself, and so are its derivatives.
+    assert np.isfinite(slope[:3]).all() and slope[0] != 0 and slope[1] != 0
+
+
+@pytest.fixture
+def unchecked():
+    """As for users, whose shapes nobody checks but the function itself."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def test_unfit_arguments_are_refused(unchecked):
+    frame, velocity = jnp.eye(3), jnp.array([1.0, 0, 0])
+    given = {"body": BODY, "frame": frame, "velocity": velocity, "dt": 0.1, "steps": 2}
+    for wrong, message in (
+        ({"steps": 0}, "steps is 0"),
+        ({"frame": frame[:2]}, r"frame has shape \(2, 3\)"),
+        ({"frame": 2 * frame}, "frame is no rotation matrix"),
+        ({"velocity": velocity[:2]}, r"velocity has shape \(2,\)"),
+        ({"velocity": jnp.array([1.0, 0, 0.5])}, "about its third director at 0.5 rad/s"),
+        ({"moment": lambda t, frame: t}, r"the result of moment has shape \(\)"),
+        ({"scheme": body.DirectorEnergyMomentum(max_steps=0)}, "max_steps is 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            body.simulate(**given | wrong)
+    up = jnp.array([[0.0, 0, 1], [0.6, 0, 0.8]])
+    for directors, initial, message in (
+        (up[0], frame, r"directors has shape \(3,\)"),
+        (2 * up, frame, r"directors\[0\] has length 2"),
+        (up[::-1], frame, r"third column of initial is not directors\[0\]"),
+        (jnp.stack([up[0], -up[0]]), frame, r"directors\[0\] and directors\[1\] are antipodes"),
+        (up, jnp.diag(jnp.array([1.0, -1, 1])), "initial is no rotation matrix"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            body.non_twisting_frames(directors, initial)
+    with pytest.raises(ValueError, match=r"\[3, 5, 8\] samples"):
+        body.quotient_of_precision(jnp.ones(3), jnp.ones(5), jnp.ones(8))

@@ -1,0 +1,75 @@
+"""Newton's method: solutions, how it fails, and derivatives against closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rbd_jax._newton import Code, solve
+
+
+def root(p, guess=1.5, max_steps=12):
+    """`x = (√p, p^(3/2))`, from equations that are coupled and scaled unlike each other."""
+
+    def residual(x):
+        return jnp.stack([1e6 * (x[0] * x[0] - p), 1e-6 * (x[1] - x[0] * x[0] * x[0])])
+
+    return solve(residual, jnp.stack([guess * jnp.ones_like(p), jnp.zeros_like(p)]), 1e-10, max_steps)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_solution(dtype):
+    tolerance = 1e-10 if dtype == np.float64 else 1e-5
+
+    def residual(x):
+        return jnp.stack([x[0] * x[0] - 2, jnp.exp(x[1]) - x[0]])
+
+    x, code, steps = jax.jit(lambda g: solve(residual, g, tolerance, 20))(jnp.asarray([1.5, 0.0], dtype))
+    assert x.dtype == dtype and code.dtype == steps.dtype == np.int32
+    assert code == Code.CONVERGED and 3 <= steps <= 5
+    np.testing.assert_allclose(x, [np.sqrt(2), np.log(2) / 2], rtol=4 * np.finfo(dtype).eps)
+
+
+def test_each_sample_has_its_own_code_and_count():
+    """Steps of samples that are done do not count, and one that fails does not touch the others."""
+    p = jnp.array([2.25, 2.0, 4.0, 2.0, 2.0, jnp.nan])
+    guesses = jnp.array([1.5, 1.5, 1.5, 1e9, 0.0, 1.5])
+    x, code, steps = jax.jit(jax.vmap(root))(p, guesses)
+    alone = [root(a, g)[2] for a, g in zip(p[:3], guesses[:3])]
+    expected = [Code.CONVERGED] * 3 + [Code.NOT_CONVERGED] + [Code.NOT_FINITE] * 2
+    assert code.tolist() == expected
+    assert steps.tolist() == [*alone, 12, 1, 1] and len(set(map(int, alone))) > 1
+    assert np.isfinite(x).all()
+    np.testing.assert_allclose(x[:3, 0], np.sqrt(p[:3]), rtol=1e-15)
+
+
+def test_derivatives_of_all_orders():
+    """Of `(√p, p^(3/2))`: forward, in reverse, one over the other, and under jit and vmap."""
+    p = jnp.array([0.5, 2.0, 3.0])
+    f = lambda p: root(p)[0]
+    powers = lambda *factors: jnp.stack([factors[0] * p ** factors[1], factors[2] * p ** factors[3]], -1)
+    first, second, third = (
+        powers(1 / 2, -1 / 2, 3 / 2, 1 / 2),
+        powers(-1 / 4, -3 / 2, 3 / 4, -1 / 2),
+        powers(3 / 8, -5 / 2, -3 / 8, -3 / 2),
+    )
+    together = lambda p: (
+        jax.jacfwd(f)(p),
+        jax.jacrev(f)(p),
+        jax.jacfwd(jax.jacrev(f))(p),
+        jax.jacrev(jax.jacrev(f))(p),
+        jax.jacfwd(jax.jacfwd(jax.jacrev(f)))(p),
+    )
+    results = jax.jit(jax.vmap(together))(p)
+    for result, expected in zip(results, [first, first, second, second, third]):
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+def test_the_guess_has_no_derivative():
+    slope = jax.grad(lambda g: jnp.sum(root(jnp.array(2.0), g)[0]))(jnp.array(1.4))
+    assert slope == 0
+
+
+def test_no_steps_are_refused():
+    with pytest.raises(ValueError, match="max_steps is 0"):
+        solve(lambda x: x, jnp.ones(2), 1e-10, 0)
