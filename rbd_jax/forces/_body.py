@@ -22,7 +22,7 @@ from ._motion import Bodies
 
 
 class BodyForce(Force):
-    """A force that acts on bodies. A family implements `acts_on`, `body_wrenches` and `potential`."""
+    """A force that acts on bodies. A family implements `acts_on`, `body_wrenches` and `body_energy`."""
 
     @abc.abstractmethod
     def acts_on(self, model: Model) -> list[int]:
@@ -33,7 +33,7 @@ class BodyForce(Force):
         """The wrench `[n; f]` on each of these bodies, in its own frame."""
 
     @abc.abstractmethod
-    def potential(self, model: Model, bodies: Bodies) -> Float[Array, ""]:
+    def body_energy(self, model: Model, bodies: Bodies) -> Float[Array, ""]:
         """The energy kept, from the frames of these bodies."""
 
     def generalized_force(self, motion):
@@ -42,7 +42,7 @@ class BodyForce(Force):
         return motion.generalized_force(indices, wrenches)
 
     def stored_energy(self, motion):
-        return self.potential(motion.model, motion.bodies(self.acts_on(motion.model)))
+        return self.body_energy(motion.model, motion.bodies(self.acts_on(motion.model)))
 
     def wrenches(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
         """The wrench `[n; f]` on every body, in the world frame at the world's origin: as `f_ext` takes them."""

@@ -17,9 +17,9 @@ def number(
     value,
     shape: tuple[int, ...] = (),
     *,
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
+    least: float | int | None = None,
+    above: float | int | None = None,
+    most: float | int | None = None,
     remedy: str = "",
 ) -> Array:
     """`value` as floats of the given shape: finite, not below `least`, greater than `above`, not beyond `most`."""

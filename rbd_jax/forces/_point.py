@@ -46,7 +46,7 @@ class PointForce(BodyForce):
         """The force at each point, in the world's axes; positions are about some point of the world."""
 
     @abc.abstractmethod
-    def potential_at(self, positions: Float[Array, "k 3"], origin: Float[Array, "3"]) -> Float[Array, ""]:
+    def energy_of(self, positions: Float[Array, "k 3"], origin: Float[Array, "3"]) -> Float[Array, ""]:
         """The energy kept; `origin` is the point that positions are about."""
 
     def _names(self) -> list[str]:
@@ -64,8 +64,8 @@ class PointForce(BodyForce):
         held = np.array([[name == other for other in self.bodies] for name in self._names()])
         return jnp.sum(jnp.where(held[:, :, None], wrenches[None], 0), axis=1)
 
-    def potential(self, model, bodies):
-        return self.potential_at(self._placed(bodies)[1], bodies.origin)
+    def body_energy(self, model, bodies):
+        return self.energy_of(self._placed(bodies)[1], bodies.origin)
 
     def _placed(self, bodies: Bodies) -> tuple[Transform, Array, Array]:
         """Of each point: the frame of its body, its position, and its velocity `R Γ φ` (eq. 1.12)."""
@@ -111,7 +111,7 @@ class PathForce(PointForce):
         nothing = jnp.zeros_like(pull[:1])
         return jnp.concatenate([pull, nothing]) - jnp.concatenate([nothing, pull])
 
-    def potential_at(self, positions, origin):
+    def energy_of(self, positions, origin):
         return self.energy_at(_stretch(positions, jnp.zeros_like(positions))[1])
 
 

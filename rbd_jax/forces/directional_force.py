@@ -21,5 +21,5 @@ class DirectionalForce(PointForce):
     def pulls(self, positions, velocities):
         return self.force[None]
 
-    def potential_at(self, positions, origin):
+    def energy_of(self, positions, origin):
         return -dot(self.force, positions[0] + origin)

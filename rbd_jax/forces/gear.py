@@ -28,8 +28,8 @@ class Gear(Force):
     """Two joints of a model meshed through elastic teeth: `q_driven = ratio q_driver + offset`, give or take.
 
     The slip `e = q_driven - ratio q_driver - offset` makes the force `-(k e + d ė)` at the driven joint and
-    `ratio (k e + d ė)` at the driver. Torques against the housing are thereby those of the two bearings. Both joints keep
-    their freedom; for teeth that do not give, see `mesh_gears`.
+    `ratio (k e + d ė)` at the driver. Both joints keep their
+    freedom; for teeth that do not give, see `mesh_gears`.
     """
 
     driver: str = eqx.field(static=True)

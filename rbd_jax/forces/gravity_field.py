@@ -43,13 +43,14 @@ class GravityField(BodyForce):
     or `equinox.Module` of your own. Bodies without mass feel nothing.
     """
 
-    potential_energy: Callable[[Float[Array, "3"]], Float[Array, ""]]
+    potential: Callable[[Float[Array, "3"]], Float[Array, ""]]
 
     def __init__(self, potential):
         if not callable(potential):
             raise ValueError(f"GravityField: potential is {potential!r}; it takes a function of a point")
-        plain = not isinstance(potential, eqx.Module)
-        self.potential_energy = jax.tree_util.Partial(potential) if plain else potential
+        # A function as such is a leaf that JAX cannot handle.
+        bare = jax.tree_util.treedef_is_leaf(jax.tree.structure(potential))
+        self.potential = jax.tree_util.Partial(potential) if bare else potential  # pyright: ignore
 
     def acts_on(self, model):
         return list(range(model.nb))
@@ -62,7 +63,7 @@ class GravityField(BodyForce):
 
         return jax.vmap(wrench)(bodies.world_frames, model.inertias)
 
-    def potential(self, model, bodies):
+    def body_energy(self, model, bodies):
         return jnp.sum(jax.vmap(self._energy)(bodies.world_frames, model.inertias))
 
     def _energy(self, frame: Transform, inertia: Inertia) -> Float[Array, ""]:
@@ -70,5 +71,5 @@ class GravityField(BodyForce):
         square = 0.5 * jnp.trace(rotational) * jnp.eye(3, dtype=rotational.dtype) - rotational
         turned = matmul(matmul(frame.rotation, square), transpose(frame.rotation))
         center = frame.point(inertia.com)
-        tide = jax.hessian(self.potential_energy)(center)
-        return inertia.mass * self.potential_energy(center) + 0.5 * jnp.sum(turned * tide)
+        tide = jax.hessian(self.potential)(center)
+        return inertia.mass * self.potential(center) + 0.5 * jnp.sum(turned * tide)

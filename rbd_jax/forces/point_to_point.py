@@ -26,6 +26,6 @@ class PointToPoint(PointForce):
         pull = self.spring_constant * (positions[1] - positions[0])
         return jnp.stack([pull, -pull])
 
-    def potential_at(self, positions, origin):
+    def energy_of(self, positions, origin):
         apart = positions[1] - positions[0]
         return 0.5 * self.spring_constant * dot(apart, apart)

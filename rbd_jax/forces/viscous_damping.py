@@ -32,5 +32,5 @@ class ViscousDamping(BodyForce):
     def body_wrenches(self, model, bodies):
         return -self.coefficients[None] * bodies.twists
 
-    def potential(self, model, bodies):
+    def body_energy(self, model, bodies):
         return jnp.zeros((), bodies.twists.dtype)
