@@ -156,18 +156,8 @@ def test_central_field():
     assert not np.any(wrenches[1])
 
 
-def spring(**changes):
-    return forces.SpringDamper(
-        **(
-            {
-                "bodies": ("tool", "stone"),
-                "points": np.zeros((2, 3)),
-                "rest_length": 1.0,
-                "spring_constant": 2.0,
-            }
-            | changes
-        )
-    )
+def spring(bodies=("tool", "stone"), points=((0.0, 0.0, 0.0),) * 2, rest_length=1.0, spring_constant=2.0):
+    return forces.SpringDamper(bodies, points, rest_length, spring_constant)
 
 
 REFUSED = {
