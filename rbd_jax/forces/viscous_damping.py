@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..model._arguments import check_body
@@ -22,7 +23,7 @@ class ViscousDamping(BodyForce):
 
     def __init__(self, body, coefficients):
         (self.body,) = names("ViscousDamping", "body", body, 1)
-        shape = () if jnp.shape(coefficients) == () else (6,)
+        shape = () if np.shape(coefficients) == () else (6,)
         given = number("ViscousDamping", "coefficients", coefficients, shape, least=0)
         self.coefficients = jnp.broadcast_to(given, (6,))
 

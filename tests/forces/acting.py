@@ -61,8 +61,6 @@ ALL = {
     "central field": forces.GravityField(forces.CentralPotential(4e3, (30.0, 20.0, -10.0))),
 }
 
-TOGETHER = forces.Together(*ALL.values())
-
 ON_BODIES = {name: force for name, force in ALL.items() if isinstance(force, forces.BodyForce)}
 
 
@@ -71,10 +69,6 @@ def state(model, seed=0):
     rng = np.random.default_rng(seed)
     dq = jnp.asarray(rng.uniform(-0.6, 0.6, model.nv))
     return rbd.integrate(model, rbd.neutral(model), dq), jnp.asarray(rng.normal(size=model.nv))
-
-
-def states(model, count):
-    return tuple(jnp.stack(rows) for rows in zip(*(state(model, seed) for seed in range(count))))
 
 
 def close(found, expected, tolerance, what=""):
