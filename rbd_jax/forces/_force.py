@@ -87,7 +87,7 @@ class Together(Force):
 
     forces: tuple[Force, ...]
 
-    def __init__(self, *forces: Force):
+    def __init__(self, *forces):
         for index, force in enumerate(forces):
             if not isinstance(force, Force):
                 raise ValueError(f"Together: forces[{index}] is a {type(force).__name__}, not a Force")

@@ -48,11 +48,11 @@ class JointLimit(Force):
         self.joints = None if joints is None else names("JointLimit", "joints", joints)
 
     def generalized_force(self, motion):
-        model = motion.model
+        model, depths = motion.model, list(self._depths(motion))
         # The stops act on the coordinates: what they do to the velocity variables is the transpose of q̇ = N v.
         rate, transpose = jax.vjp(lambda v: configuration_rate(model, motion.q, v), motion.v)
         force = jnp.zeros_like(motion.q)
-        for side, depth in self._depths(motion):
+        for side, depth in depths:
             spring = self.spring_constant * compression(depth, self.transition)
             damper = self.damping_constant * engagement(depth, self.transition) * rate
             force = force - side * spring - damper

@@ -65,10 +65,10 @@ ON_BODIES = {name: force for name, force in ALL.items() if isinstance(force, for
 
 
 def state(model, seed=0):
-    """Near its zero, so that limits and springs engage."""
+    """Near its zero, so that limits and springs engage; quaternions need not be of unit length."""
     rng = np.random.default_rng(seed)
-    dq = jnp.asarray(rng.uniform(-0.6, 0.6, model.nv))
-    return rbd.integrate(model, rbd.neutral(model), dq), jnp.asarray(rng.normal(size=model.nv))
+    q = np.asarray(rbd.neutral(model)) + rng.uniform(-0.5, 0.5, model.nq)
+    return jnp.asarray(q), jnp.asarray(rng.normal(size=model.nv))
 
 
 def close(found, expected, tolerance, what=""):

@@ -111,7 +111,7 @@ def test_elastic_gear_approaches_the_rigid_one(dynamics):
     H, C = np.asarray(H), np.asarray(C)
     free = np.linalg.solve(H, np.concatenate([PUSH, np.zeros(2)]) - C)
     teeth = np.linalg.solve(across @ np.linalg.solve(H, across.T), -across @ free)
-    stiffness = 1e9
+    stiffness = 1e6
     slips = -teeth / stiffness
     model = with_free_rotors()
     q = jnp.asarray(G @ np.asarray(Y) + np.concatenate([np.zeros(2), slips]))
@@ -121,9 +121,9 @@ def test_elastic_gear_approaches_the_rigid_one(dynamics):
     )
     v = jnp.asarray(G) @ RATE
     tau = pair(model, q, v)
-    np.testing.assert_allclose(tau, across.T @ teeth, rtol=1e-5)
+    np.testing.assert_allclose(tau, across.T @ teeth, rtol=1e-6)
     found = rbd.forward_dynamics(model, q, v, tau + jnp.concatenate([PUSH, jnp.zeros(2)]))
-    np.testing.assert_allclose(found, G @ np.asarray(acceleration), rtol=1e-4)
+    np.testing.assert_allclose(found, G @ np.asarray(acceleration), rtol=1e-5)
 
 
 def test_refused():

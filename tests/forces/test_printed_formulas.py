@@ -22,8 +22,9 @@ Q, V = state(MODEL)
 V = 0.2 * V
 POINTS = points(0, 3) + np.array([[0.0, 0, 0], [1.0, 0, 0], [0.3, 1, 0]])
 PATH = ("a", "b", "c")
+OPTIMAL, TENDON = 1.1, 0.8
 SPRING = forces.SpringDamper(PATH[:2], POINTS[:2], 0.8, 40.0, 3.0)
-MUSCLE = forces.Muscle(PATH, POINTS, 30.0, 1.1, 0.8, 4.0, 0.6)
+MUSCLE = forces.Muscle(PATH, POINTS, 30.0, OPTIMAL, TENDON, 4.0, 0.6)
 FORCES = {
     "directional": forces.DirectionalForce("a", POINTS[0], (1.0, 2.0, -3.0)),
     "point to point": forces.PointToPoint(PATH[:2], POINTS[:2], 7.0),
@@ -136,7 +137,7 @@ def test_muscle_over_three_points(found):
     matrices, along, R, p, twists = found
     parts = list(segments(found, 3))
     length, speed = sum(l for l, _, _ in parts), -sum(n / l for l, n, _ in parts) @ twists.reshape(-1)
-    fibre, velocity = (length - 0.8) / 1.1, speed / (1.1 * 4.0)
+    fibre, velocity = (length - TENDON) / OPTIMAL, speed / (OPTIMAL * 4.0)
 
     def values(curve, x):
         """The curve and its slope, by differences exact for cubics."""
@@ -153,7 +154,7 @@ def test_muscle_over_three_points(found):
     tension = 30.0 * (0.6 * fL * fV + fP)
     close(along["muscle"][0], length, 1e-14)
     close(along["muscle"][1], tension, 1e-12)
-    by_length, by_rate = 30.0 * (0.6 * fL1 * fV + fP1) / 1.1, 30.0 * 0.6 * fL * fV1 / (1.1 * 4.0)
+    by_length, by_rate = 30.0 * (0.6 * fL1 * fV + fP1) / OPTIMAL, 30.0 * 0.6 * fL * fV1 / (OPTIMAL * 4.0)
     K, D = path_matrices(found, 3, tension, by_length, by_rate)
     unit_K, _ = path_matrices(found, 3, 1.0, 0.0, 0.0)
     pull = sum(n / l for l, n, _ in parts)
