@@ -1,0 +1,25 @@
+"""What acts on a model besides its joints: springs, dampers, muscles, cables, gears, limits, fields. One family a file."""
+
+from ._body import BodyForce as BodyForce
+from ._force import Force as Force, Together as Together
+from ._motion import Bodies as Bodies, Motion as Motion
+from ._point import PathForce as PathForce, PointForce as PointForce
+from .cable import Cable as Cable
+from .directional_force import DirectionalForce as DirectionalForce
+from .gear import (
+    Gear as Gear,
+    add_rotor as add_rotor,
+    mesh_gears as mesh_gears,
+    reflect_rotor as reflect_rotor,
+)
+from .gravity_field import CentralPotential as CentralPotential, GravityField as GravityField
+from .joint_limit import JointLimit as JointLimit
+from .muscle import (
+    ACTIVE_LENGTH as ACTIVE_LENGTH,
+    FORCE_VELOCITY as FORCE_VELOCITY,
+    PASSIVE_LENGTH as PASSIVE_LENGTH,
+    Muscle as Muscle,
+)
+from .point_to_point import PointToPoint as PointToPoint
+from .spring_damper import SpringDamper as SpringDamper
+from .viscous_damping import ViscousDamping as ViscousDamping

@@ -1,0 +1,25 @@
+"""A constant force at a point of a body (Sueda's notes, eqs. 1.31 to 1.33)."""
+
+from __future__ import annotations
+
+from jaxtyping import Array, Float
+
+from .._array import dot
+from ._numbers import number
+from ._point import PointForce
+
+
+class DirectionalForce(PointForce):
+    """A `force` that is constant in the world's axes, at a `point` of a body. Its energy is `-force · x`."""
+
+    force: Float[Array, "3"]
+
+    def __init__(self, body, point, force):
+        super().__init__(body, number("DirectionalForce", "point", point, (3,))[None], 1)
+        self.force = number("DirectionalForce", "force", force, (3,))
+
+    def pulls(self, positions, velocities):
+        return self.force[None]
+
+    def energy_of(self, positions, origin):
+        return -dot(self.force, positions[0] + origin)

@@ -1,0 +1,152 @@
+"""Gears (book §9.6): rigid ones and rotors as models, elastic ones as forces.
+
+A rigid gear is no force but a constraint, `q_driven = ρ q_driver`, and what it couples shows up in the mass matrix as
+`Gᵀ H G` (eqs. 9.26 and 9.27). The joints of a model that mimic others are eliminated in just this way, so a rigid gear
+is a model with one more mimicking joint. A rotor behind a gear is a body of its own on such a joint, or, short and good where
+ratios are large, ρ² times its inertia on the driven freedom (eq. 9.28).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import dot
+from .._errors import ModelError
+from ..joints import Revolute
+from ..model import Mimic, Model, ModelBuilder
+from ..spatial import Inertia, Transform
+from ._force import Force
+from ._numbers import names, number
+
+
+class Gear(Force):
+    """Two joints of a model meshed through elastic teeth: `q_driven = ratio q_driver + offset`, give or take.
+
+    The slip `e = q_driven - ratio q_driver - offset` makes the force `-(k e + d ė)` at the driven joint and
+    `ratio (k e + d ė)` at the driver. Both joints keep their
+    freedom; for teeth that do not give, see `mesh_gears`.
+    """
+
+    driver: str = eqx.field(static=True)
+    driven: str = eqx.field(static=True)
+    ratio: Float[Array, ""]
+    spring_constant: Float[Array, ""]
+    damping_constant: Float[Array, ""]
+    offset: Float[Array, ""]
+
+    def __init__(self, driver, driven, ratio, spring_constant, damping_constant=0.0, offset=0.0):
+        self.driver, self.driven = names("Gear", "driver and driven", (driver, driven), 2)
+        if driver == driven:
+            raise ValueError(f"Gear: joint {driver!r} cannot drive itself; name two joints")
+        self.ratio = number("Gear", "ratio", ratio)
+        self.spring_constant = number("Gear", "spring_constant", spring_constant, least=0)
+        self.damping_constant = number("Gear", "damping_constant", damping_constant, least=0)
+        self.offset = number("Gear", "offset", offset)
+
+    def generalized_force(self, motion):
+        direction = self._direction(motion.model, motion.v.dtype)
+        rate = dot(direction, motion.v)
+        return -direction * (self.spring_constant * self._slip(motion) + self.damping_constant * rate)
+
+    def stored_energy(self, motion):
+        return 0.5 * self.spring_constant * self._slip(motion) ** 2
+
+    def _slip(self, motion):
+        driver, driven = (motion.q[_coordinate(motion.model, name)] for name in (self.driver, self.driven))
+        return driven - self.ratio * driver - self.offset
+
+    def _direction(self, model: Model, dtype):
+        """`∂e/∂q`."""
+        freedoms = np.arange(model.nv)
+        driver, driven = (model.v_slice(name).start == freedoms for name in (self.driver, self.driven))
+        return jnp.asarray(driven, dtype) - self.ratio * jnp.asarray(driver, dtype)
+
+
+def _coordinate(model: Model, joint: str) -> int:
+    entries, freedoms = model.q_slice(joint), model.v_slice(joint)
+    if (entries.stop - entries.start, freedoms.stop - freedoms.start) != (1, 1):
+        raise ValueError(
+            f"Gear: joint {joint!r} does not have one freedom; only joints with one can be meshed"
+        )
+    return entries.start
+
+
+def mesh_gears(model: Model, driver: str, driven: str, ratio, offset=0.0) -> Model:
+    """The model with two of its joints in a rigid gear: `q_driven = ratio q_driver + offset` (eq. 9.26).
+
+    The driven joint has no coordinates of its own any more. Both joints have one freedom. Ratio and offset may be traced.
+    """
+    builder = ModelBuilder.from_model(model)
+    body = model.topology.joint_index(driven)
+    model.topology.joint_index(driver)
+    if (followed := builder.bodies[body].mimic) is not None:
+        raise ModelError(f"mesh_gears: joint {driven!r} is driven by {followed.leader!r} already")
+    builder.bodies[body] = replace(builder.bodies[body], mimic=Mimic(driver, ratio, offset))
+    return builder.lay_out()
+
+
+def add_rotor(
+    model: Model,
+    joint: str,
+    ratio,
+    inertia: Inertia,
+    *,
+    axis=(0.0, 0.0, 1.0),
+    stator: str | None = None,
+    placement: Transform | None = None,
+    name: str | None = None,
+) -> Model:
+    """The model with the rotor of a geared motor as one more body, which turns `ratio` times as far as `joint`.
+
+    Nothing is left out: the rotor's reflected inertia, what couples it to the motion of its stator, and its gyroscopic
+    moments (eqs. 9.26 and 9.27). Each such joint makes forward dynamics solve with a dense mass matrix; `reflect_rotor`
+    does not.
+
+    **Arguments**
+
+    - `ratio`: turns of the rotor for one of the joint; negative where it turns the other way.
+    - `inertia`: of the rotor, in its own frame.
+    - `axis`: about which it turns, in its frame.
+    - `stator`: the body, or `"world"`, that holds the motor; by default the one that the joint hangs on.
+    - `placement`: of the rotor's frame in the stator; by default that of the joint.
+    - `name`: of the new body and its joint; by default that of the joint and `rotor`.
+    """
+    builder = ModelBuilder.from_model(model)
+    driven = builder.bodies[model.topology.joint_index(joint)]
+    builder.add_body(
+        f"{joint} rotor" if name is None else name,
+        driven.parent if stator is None else stator,
+        Revolute(axis),
+        driven.placement if placement is None else placement,
+        inertia,
+        mimic=Mimic(joint, ratio),
+    )
+    return builder.lay_out()
+
+
+def reflect_rotor(model: Model, joint: str, ratio, inertia) -> Model:
+    """The model with the rotor of a geared motor as armature: `ratio²` times its moment of inertia (book ex. 9.5).
+
+    It leaves out the rotor's smaller couplings and its gyroscopic moments, which is good where the ratio is large. The
+    mass of the rotor belongs to the body that holds the motor.
+
+    **Arguments**
+
+    - `ratio`: turns of the rotor for one of the joint.
+    - `inertia`: the moment of inertia of the rotor about its axis, in kg m².
+    """
+    ratio, inertia = (
+        number("reflect_rotor", "ratio", ratio),
+        number("reflect_rotor", "inertia", inertia, least=0),
+    )
+    freedoms = model.v_slice(joint)
+    if freedoms.stop - freedoms.start != 1:
+        raise ModelError(f"reflect_rotor: joint {joint!r} does not have one freedom, and a motor drives one")
+    driven = np.arange(model.nv) == freedoms.start
+    added = jnp.where(driven, (ratio**2 * inertia).astype(model.dtype), 0)
+    return replace(model, armature=model.armature + added)

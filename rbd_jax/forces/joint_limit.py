@@ -1,0 +1,73 @@
+"""Soft stops at the position limits of the joints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..model import configuration_rate
+from ._force import Force
+from ._numbers import names, number
+from ._one_sided import compression, engagement, work
+
+
+class JointLimit(Force):
+    """One-sided springs and dampers at the model's `lower` and `upper` limits.
+
+    A coordinate that is beyond its limit by x is driven back with `k c(x) + d c'(x) ẋ`; c is `max(x, 0)` with its
+    corner rounded over `transition`, so that the force is C¹. The damper is a plain one: a joint that leaves its
+    limit fast is pulled back a little.
+
+    - `spring_constant` k, `damping_constant` d, `transition`: in the units of the joint. Joints that turn and joints
+      that slide want a `JointLimit` each.
+    - `joints`: the names of those it is for; by default all. Coordinates without a finite limit have no stop.
+
+    The limits are the model's, and results can be differentiated with respect to them.
+    """
+
+    spring_constant: Float[Array, ""]
+    damping_constant: Float[Array, ""]
+    transition: Float[Array, ""]
+    joints: tuple[str, ...] | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        spring_constant,
+        damping_constant=0.0,
+        transition=0.01,
+        joints: str | Sequence[str] | None = None,
+    ):
+        self.spring_constant = number("JointLimit", "spring_constant", spring_constant, least=0)
+        self.damping_constant = number("JointLimit", "damping_constant", damping_constant, least=0)
+        self.transition = number("JointLimit", "transition", transition, above=0)
+        self.joints = None if joints is None else names("JointLimit", "joints", joints)
+
+    def generalized_force(self, motion):
+        model, depths = motion.model, list(self._depths(motion))
+        # The stops act on the coordinates: what they do to the velocity variables is the transpose of q̇ = N v.
+        rate, transpose = jax.vjp(lambda v: configuration_rate(model, motion.q, v), motion.v)
+        force = jnp.zeros_like(motion.q)
+        for side, depth in depths:
+            spring = self.spring_constant * compression(depth, self.transition)
+            damper = self.damping_constant * engagement(depth, self.transition) * rate
+            force = force - side * spring - damper
+        return transpose(force)[0]
+
+    def stored_energy(self, motion):
+        each = [work(depth, self.transition) for _, depth in self._depths(motion)]
+        return self.spring_constant * jnp.sum(jnp.stack(each))
+
+    def _depths(self, motion):
+        """How far each coordinate is beyond its limit, above and below; less than nothing where it has none."""
+        model = motion.model
+        chosen = np.full(model.nq, self.joints is None)
+        for joint in self.joints or ():
+            chosen[model.q_slice(joint)] = True
+        for side, limit in ((1, model.upper), (-1, model.lower)):
+            stops = chosen & jnp.isfinite(limit)
+            yield side, jnp.where(stops, side * (motion.q - jnp.where(stops, limit, 0)), -self.transition)

@@ -1,0 +1,31 @@
+"""A spring whose length at rest is zero (Sueda's notes, eqs. 1.35 to 1.37)."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import dot
+from ._numbers import number
+from ._point import PointForce
+
+
+class PointToPoint(PointForce):
+    """`k Δx` from each of two points to the other: linear in the positions, smooth where the points meet.
+
+    `spring_constant` k is in N/m; the energy is `k Δx²/2`.
+    """
+
+    spring_constant: Float[Array, ""]
+
+    def __init__(self, bodies, points, spring_constant):
+        super().__init__(bodies, points, 2)
+        self.spring_constant = number("PointToPoint", "spring_constant", spring_constant, least=0)
+
+    def pulls(self, positions, velocities):
+        pull = self.spring_constant * (positions[1] - positions[0])
+        return jnp.stack([pull, -pull])
+
+    def energy_of(self, positions, origin):
+        apart = positions[1] - positions[0]
+        return 0.5 * self.spring_constant * dot(apart, apart)

@@ -1,0 +1,36 @@
+"""A spring with a length at rest, and a damper beside it (Sueda's notes, eqs. 1.65 to 1.68, signs corrected)."""
+
+from __future__ import annotations
+
+from jaxtyping import Array, Float
+
+from ._numbers import number
+from ._point import PathForce
+
+
+class SpringDamper(PathForce):
+    """The tension `k (l - L) + d l̇` between two points at the distance l.
+
+    - `rest_length` L.
+    - `spring_constant` k, in N/m, and `damping_constant` d, in N s/m: those of (1.65) over L, which has them for the
+      strain. Printed, (1.66) pushes the points apart where it should pull, and the damper of (1.65) drives.
+
+    The energy is `k (l - L)²/2`. Where the two points meet, the spring knows no direction and does not push.
+    """
+
+    rest_length: Float[Array, ""]
+    spring_constant: Float[Array, ""]
+    damping_constant: Float[Array, ""]
+
+    def __init__(self, bodies, points, rest_length, spring_constant, damping_constant=0.0):
+        super().__init__(bodies, points, 2)
+        remedy = "; a spring of no length is a PointToPoint"
+        self.rest_length = number("SpringDamper", "rest_length", rest_length, above=0, remedy=remedy)
+        self.spring_constant = number("SpringDamper", "spring_constant", spring_constant, least=0)
+        self.damping_constant = number("SpringDamper", "damping_constant", damping_constant, least=0)
+
+    def tension_at(self, length, rate):
+        return self.spring_constant * (length - self.rest_length) + self.damping_constant * rate
+
+    def energy_at(self, length):
+        return 0.5 * self.spring_constant * (length - self.rest_length) ** 2

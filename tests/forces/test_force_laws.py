@@ -1,0 +1,217 @@
+"""What is true of every family: derivatives, energy, power, action and reaction.
+
+Compiling costs more than all else here, so one function of parameters and state serves all differences, and what the
+library differentiates is asked of some forces together, and of all in the slow run.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from acting import ALL, ON_BODIES, close, compiled, mechanism, state
+from jax.flatten_util import ravel_pytree
+
+import rbd_jax as rbd
+from rbd_jax.forces import Bodies, Motion, SpringDamper, Together
+
+
+MODEL = mechanism()
+FLAT, UNRAVEL = ravel_pytree(ALL)
+STEP = 1e-5
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """tau and the energy of each force, for rows of parameters, steps of q, and v."""
+    q, _ = state(MODEL)
+
+    @compiled
+    @jax.vmap
+    def each(flat, step, v):
+        motion = Motion(MODEL, rbd.integrate(MODEL, q, step), v)
+        return {
+            name: (force.generalized_force(motion), force.stored_energy(motion))
+            for name, force in UNRAVEL(flat).items()
+        }
+
+    return each
+
+
+@pytest.fixture(scope="module")
+def slopes(rows):
+    """The same by central differences: their change with parameters, q and v, at v and with q at rest."""
+    nv, size = MODEL.nv, FLAT.size
+    steps = STEP * np.eye(size + 2 * nv)
+    steps = jnp.asarray(np.concatenate([np.zeros((1, size + 2 * nv)), steps, -steps]))
+
+    def at(v):
+        values = rows(
+            FLAT[None] + steps[:, :size], steps[:, size : size + nv], v[None] + steps[:, size + nv :]
+        )
+
+        def slope(x):
+            forth, back = np.split(np.asarray(x[1:]), 2)
+            by = np.split(np.moveaxis((forth - back) / (2 * STEP), 0, -1), [size, size + nv], axis=-1)
+            return np.asarray(x[0]), *by
+
+        return {name: tuple(map(slope, pair)) for name, pair in values.items()}
+
+    v = state(MODEL)[1]
+    return at(v), at(jnp.zeros_like(v))
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("spring", "gear", "joint limits"), pytest.param(tuple(ALL), marks=pytest.mark.slow)],
+    ids=["some", "all"],
+)
+def chosen(request):
+    """Names of forces: what differentiates whole models takes long to compile."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def together(chosen):
+    force = Together(*[ALL[name] for name in chosen])
+
+    @compiled
+    def ask(q, v):
+        return {
+            "tau": force(MODEL, q, v),
+            "energy": force.energy(MODEL, q),
+            "power": force.power(MODEL, q, v),
+            "dissipation": force.dissipation(MODEL, q, v),
+            "stiffness": force.stiffness(MODEL, q, v),
+            "damping": force.damping(MODEL, q, v),
+        }
+
+    return ask(*state(MODEL))
+
+
+def test_every_family_acts_in_this_state(slopes):
+    for name, ((tau, *_), _) in slopes[0].items():
+        assert np.abs(tau).max() > 1e-2, name
+
+
+def test_conservative_forces_are_the_slope_of_their_energy(slopes):
+    """All are, at rest, but the muscle, which is active."""
+    for name, ((tau, *_), (_, _, by_q, by_v)) in slopes[1].items():
+        if name != "muscle":
+            close(tau, -by_q, 1e-7, name)
+            close(by_v, np.zeros(MODEL.nv), 1e-14, name)
+
+
+def test_together_is_the_sum(slopes, together, chosen):
+    close(together["tau"], sum(slopes[0][name][0][0] for name in chosen), 1e-12)
+    close(together["energy"], sum(slopes[0][name][1][0] for name in chosen), 1e-12)
+
+
+def test_stiffness_and_damping_are_the_changes_of_the_force(slopes, together, chosen):
+    close(together["stiffness"], sum(slopes[0][name][0][2] for name in chosen), 1e-7)
+    close(together["damping"], -sum(slopes[0][name][0][3] for name in chosen), 1e-7)
+
+
+def test_power_and_dissipation_account_for_the_energy(slopes, together, chosen):
+    """`tau · v + dV/dt + dissipation = 0`."""
+    _, v = state(MODEL)
+    close(together["power"], together["tau"] @ v, 1e-12)
+    stored = sum(slopes[0][name][1][2] for name in chosen) @ v
+    close(together["power"] + stored + together["dissipation"], 0.0, 1e-7)
+
+
+def test_dampers_take_energy_out(slopes):
+    """Of each force by itself: the rate of its energy by differences."""
+    _, v = state(MODEL)
+    for name, ((tau, *_), (_, _, by_q, _)) in slopes[0].items():
+        lost = -(tau + by_q) @ v
+        if name in ("viscous damping", "spring", "cable", "gear", "joint limits"):
+            assert lost > 1e-3, name
+        elif name != "muscle":
+            close(lost, 0.0, 1e-7, name)
+
+
+def test_gradients_by_parameters(slopes, chosen):
+    """By every number of every force."""
+    q, v = state(MODEL)
+    weights = jnp.asarray(np.random.default_rng(1).normal(size=MODEL.nv))
+
+    @compiled
+    @jax.grad
+    def gradient(flat):
+        motion, every = Motion(MODEL, q, v), UNRAVEL(flat)
+        each = [weights @ every[name].generalized_force(motion) for name in chosen]
+        return sum(each) + sum(0.3 * every[name].stored_energy(motion) for name in chosen)
+
+    parts = [slopes[0][name] for name in chosen]
+    expected = sum(np.asarray(weights) @ tau[1] + 0.3 * energy[1] for tau, energy in parts)
+    close(gradient(FLAT), expected, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def on_bodies():
+    @compiled
+    def ask(q, v):
+        return {
+            name: (
+                force.wrenches(MODEL, q, v),
+                force.body_stiffness(MODEL, q, v),
+                force.body_damping(MODEL, q, v),
+            )
+            for name, force in ON_BODIES.items()
+        }
+
+    return ask(*state(MODEL))
+
+
+def test_generalized_force_is_that_of_the_wrenches(slopes, on_bodies):
+    q, v = state(MODEL)
+    wrenches = jnp.stack([values[0] for values in on_bodies.values()])
+    through = compiled(jax.vmap(lambda f: rbd.bias_force(MODEL, q, v) - rbd.bias_force(MODEL, q, v, f)))(
+        wrenches
+    )
+    for name, tau in zip(on_bodies, through):
+        close(slopes[0][name][0][0], tau, 1e-12, name)
+
+
+def test_action_is_reaction(on_bodies):
+    for name in ("point to point", "spring", "muscle"):
+        wrenches = on_bodies[name][0]
+        assert np.abs(wrenches).max() > 1e-2, name
+        close(wrenches.sum(axis=0), np.zeros(6), 1e-12, name)
+
+
+def test_body_matrices_are_the_changes_of_the_wrenches(on_bodies):
+    """Steps `E exp(δ)` of the frames and steps of the twists, by differences."""
+    q, v = state(MODEL)
+    everything, size = Motion(MODEL, q, v).bodies(range(MODEL.nb)), 6 * MODEL.nb
+
+    @compiled
+    @jax.vmap
+    def moved(step):
+        dE, dφ = (part.reshape(-1, 6) for part in jnp.split(step, 2))
+        there = everything.moved(dE)
+        results = {}
+        for name, force in ON_BODIES.items():
+            own = jnp.asarray(force.acts_on(MODEL))
+            bodies = Bodies(there.frames[own], (there.twists + dφ)[own], there.origin)
+            results[name] = force.body_wrenches(MODEL, bodies)
+        return results
+
+    steps = STEP * np.concatenate([np.eye(2 * size), -np.eye(2 * size)])
+    for name, values in moved(jnp.asarray(steps)).items():
+        forth, back = np.split(np.asarray(values).reshape(4 * size, -1), 2)
+        by_frame, by_twist = np.split((forth - back).T / (2 * STEP), 2, axis=-1)
+        own = np.concatenate([np.arange(6 * body, 6 * body + 6) for body in ON_BODIES[name].acts_on(MODEL)])
+        close(on_bodies[name][1], by_frame[:, own], 1e-7, name)
+        close(on_bodies[name][2], -by_twist[:, own], 1e-7, name)
+
+
+def test_far_away_digits_are_kept():
+    """Single precision has 0.06 mm a kilometre from the world's origin; a spring inside a robot keeps its own there."""
+    spring = SpringDamper(("trunk", "forearm"), ALL["spring"].points, 0.4, 50.0, 1.0)
+    model, (q, v) = rbd.astype(MODEL, jnp.float32), state(MODEL)
+    far = q.at[:3].add(1000.0)
+    compute = compiled(lambda model, q, v: spring(model, q, v))
+    found = compute(model, far.astype(jnp.float32), v.astype(jnp.float32))
+    assert found.dtype == jnp.float32
+    close(found, compute(MODEL, q, v), 1e-6)

@@ -1,0 +1,139 @@
+"""Gears as models: the two-link arm with motors of the book (§9.6, fig. 9.2), and the elastic gear in the limit."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from acting import compiled
+
+import rbd_jax as rbd
+from rbd_jax import forces
+
+
+RATIOS = 7.0, -11.0
+LINK = rbd.Inertia.box(3.0, (0.6, 0.1, 0.1), (0.3, 0.0, 0.0))
+ROTOR = rbd.Inertia.cylinder(0.2, 0.03, 0.05, (0.0, 0.0, 0.02))
+AT = rbd.Transform.from_xyz_rpy((0.1, 0.05, 0.0), (0.3, 0.0, 0.0))
+
+
+def arm():
+    builder = rbd.ModelBuilder(name="arm")
+    builder.add_body("upper", joint=rbd.joints.Revolute(), inertia=LINK)
+    elbow = rbd.Transform.from_xyz_rpy((0.6, 0.0, 0.0))
+    builder.add_body("fore", "upper", rbd.joints.Revolute((0.0, 0.6, 0.8)), elbow, LINK)
+    return builder.build()
+
+
+def with_free_rotors():
+    """The tree without gear constraints: joints 1 upper, 3 fore, 2 and 4 the rotors; here in the order 1, 3, 2, 4."""
+    builder = rbd.ModelBuilder.from_model(arm())
+    builder.add_body("upper rotor", "world", rbd.joints.Revolute(), AT, ROTOR)
+    builder.add_body("fore rotor", "upper", rbd.joints.Revolute(), AT, ROTOR)
+    return builder.build()
+
+
+def geared():
+    model = forces.add_rotor(arm(), "upper", RATIOS[0], ROTOR, placement=AT)
+    return forces.add_rotor(model, "fore", RATIOS[1], ROTOR, placement=AT)
+
+
+Y, RATE, PUSH = jnp.array([0.3, -0.8]), jnp.array([1.1, 0.7]), jnp.array([2.0, -1.0])
+G = np.array([[1.0, 0.0], [0.0, 1.0], [RATIOS[0], 0.0], [0.0, RATIOS[1]]])
+
+
+@pytest.fixture(scope="module")
+def dynamics():
+    def ask(model, q, v):
+        return rbd.mass_matrix(model, q), rbd.bias_force(model, q, v)
+
+    rigid = geared()
+
+    @compiled
+    def everything():
+        there = jnp.asarray(G) @ Y, jnp.asarray(G) @ RATE
+        return (
+            ask(with_free_rotors(), *there),
+            ask(rigid, Y, RATE),
+            rbd.forward_dynamics(rigid, Y, RATE, PUSH),
+        )
+
+    return everything()
+
+
+def test_rotors_are_eliminated_as_the_book_says(dynamics):
+    """`Gᵀ H G` and `Gᵀ C`, (9.26), for rotors that are bodies on joints that mimic."""
+    (H, C), (reduced, bias), acceleration = dynamics
+    np.testing.assert_allclose(reduced, G.T @ H @ G, rtol=1e-12)
+    np.testing.assert_allclose(bias, G.T @ C, rtol=1e-12)
+    np.testing.assert_allclose(acceleration, np.linalg.solve(G.T @ H @ G, PUSH - G.T @ C), rtol=1e-10)
+
+
+def test_closed_form_of_the_book(dynamics):
+    """(9.27), with the zeros of H that its branches give."""
+    (H, _), (reduced, _), _ = dynamics
+    H = np.asarray(H)
+    (one, three, two, four), (r1, r2) = range(4), RATIOS
+    assert H[one, two] == H[two, three] == H[two, four] == 0 and abs(H[three, four]) < 1e-15
+    coupling = H[one, three] + r2 * H[one, four]
+    expected = [
+        [H[one, one] + r1**2 * H[two, two], coupling],
+        [coupling, H[three, three] + r2**2 * H[four, four]],
+    ]
+    np.testing.assert_allclose(reduced, expected, rtol=1e-12)
+    assert abs(H[one, four]) > 1e-5  # the coupling is there
+
+
+def test_reflected_rotor(dynamics):
+    """(9.28): armature has the largest part; what it leaves out of the diagonal is the mass of the rotor on the upper arm."""
+    (H, _), _, _ = dynamics
+    model = forces.reflect_rotor(arm(), "fore", RATIOS[1], float(H[3, 3]))
+    added = rbd.mass_matrix(model, Y) - rbd.mass_matrix(arm(), Y)
+    np.testing.assert_allclose(added, np.diag([0.0, RATIOS[1] ** 2 * float(H[3, 3])]), rtol=1e-10, atol=1e-12)
+
+
+def test_meshed_joints_are_one_freedom():
+    model = forces.mesh_gears(with_free_rotors(), "fore", "fore rotor", RATIOS[1], 0.25)
+    assert model.nv == 3
+    q = jnp.array([0.3, -0.8, 0.4])
+    expected = jnp.array([0.3, -0.8, 0.4, RATIOS[1] * -0.8 + 0.25])
+    frames = compiled(
+        lambda: [
+            rbd.forward_kinematics(m, x).rotation for m, x in ((model, q), (with_free_rotors(), expected))
+        ]
+    )()
+    np.testing.assert_allclose(*frames, atol=1e-12)
+
+
+def test_elastic_gear_approaches_the_rigid_one(dynamics):
+    """Teeth in their balance, with the slip that carries the load, accelerate as rigid teeth do, up to 1/stiffness."""
+    (H, C), (reduced, bias), acceleration = dynamics
+    # On joints 1, 3, 2, 4: the acceleration that keeps both slips as they are needs these two tooth forces.
+    across = np.array([[-RATIOS[0], 0.0, 1.0, 0.0], [0.0, -RATIOS[1], 0.0, 1.0]])
+    H, C = np.asarray(H), np.asarray(C)
+    free = np.linalg.solve(H, np.concatenate([PUSH, np.zeros(2)]) - C)
+    teeth = np.linalg.solve(across @ np.linalg.solve(H, across.T), -across @ free)
+    stiffness = 1e6
+    slips = -teeth / stiffness
+    model = with_free_rotors()
+    q = jnp.asarray(G @ np.asarray(Y) + np.concatenate([np.zeros(2), slips]))
+    pair = forces.Together(
+        forces.Gear("upper", "upper rotor", RATIOS[0], stiffness),
+        forces.Gear("fore", "fore rotor", RATIOS[1], stiffness),
+    )
+    v = jnp.asarray(G) @ RATE
+    tau = pair(model, q, v)
+    np.testing.assert_allclose(tau, across.T @ teeth, rtol=1e-6)
+    found = rbd.forward_dynamics(model, q, v, tau + jnp.concatenate([PUSH, jnp.zeros(2)]))
+    np.testing.assert_allclose(found, G @ np.asarray(acceleration), rtol=1e-5)
+
+
+def test_refused():
+    with pytest.raises(rbd.UnknownNameError, match="'wrist'"):
+        forces.add_rotor(arm(), "wrist", 3.0, ROTOR)
+    with pytest.raises(rbd.UnknownNameError, match="'wrist'"):
+        forces.mesh_gears(arm(), "wrist", "fore", 3.0)
+    with pytest.raises(rbd.ModelError, match="driven by 'fore' already"):
+        forces.mesh_gears(geared(), "upper", "fore rotor", 3.0)
+    with pytest.raises(ValueError, match="inertia.*less than 0"):
+        forces.reflect_rotor(arm(), "fore", 3.0, -1.0)
+    with pytest.raises(ValueError, match="multiplier"):
+        forces.mesh_gears(arm(), "upper", "fore", np.inf)
