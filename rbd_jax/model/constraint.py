@@ -104,8 +104,12 @@ class Constraint(eqx.Module):
 
     def attached(self, bodies: Iterable[str], frames: Transform, joints: Iterable[str]) -> Constraint:
         """The same constraint on other bodies and joints, or other frames of them."""
+        return self.changed(bodies=tuple(bodies), frames=frames, joints=tuple(joints))
+
+    def changed(self, **fields) -> Constraint:
+        """The same constraint with other values in some fields."""
         other = copy.copy(self)
-        for name, value in {"bodies": tuple(bodies), "frames": frames, "joints": tuple(joints)}.items():
+        for name, value in fields.items():
             object.__setattr__(other, name, value)  # a family's own __init__ asks for other things
         return other
 
