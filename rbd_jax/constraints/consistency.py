@@ -29,7 +29,7 @@ ASSEMBLY_STEPS = 100
 def check_consistent(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], tolerance: float | None = None
 ) -> None:
-    """Refuse a state that breaks the model's constraints by more than `tolerance` (of lengths in m, angles in rad, or their rates).
+    """Refuse a state that breaks the model's constraints by more than `tolerance` (m or rad, or a second of them).
 
     Says which constraint, by how much, and what to do. A state under `jit` cannot be looked at: it passes. By default the
     tolerance is 1e-6 in double precision and 1e-3 in single.

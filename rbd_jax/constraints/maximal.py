@@ -1,7 +1,7 @@
 """Maximal coordinates: every body free, and the joints of the tree as constraints (Müller & Terze 2013; Sueda §1.10).
 
-The same mechanism, the same accelerations, other numbers: six freedoms a body and a multiplier for every direction in which a
-joint does not move. The group that a body's pose is taken from is that of its joint to the world: SE(3) for `Free`, SO(3) × R³ for
+The same mechanism and the same accelerations: six freedoms a body and a multiplier for every direction in which a
+joint does not move. The group that a pose belongs to is that of the body's joint to the world: SE(3) for `Free`, SO(3) × R³ for
 `Free3D`. It decides which constraints a Lie-group integrator preserves.
 """
 
