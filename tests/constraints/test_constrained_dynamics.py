@@ -1,5 +1,6 @@
 """Dynamics under constraints: the equations hold, three methods agree, redundancy changes nothing, derivatives are right."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -99,9 +100,6 @@ def turned(x, loop_mass):
     angle, rate, *tau = x
     model = four_bar("revolute")
     inertia = rbd.Inertia.from_parameters(model.inertias.parameters * loop_mass)
-    model = jax.tree.map(lambda x: x, model)
-    import equinox as eqx
-
     model = eqx.tree_at(lambda it: it.inertias, model, inertia)
     motion = rc.constrained_dynamics(model, angle * RHOMBUS, rate * RHOMBUS, jnp.stack(tau))
     return motion.acceleration @ jnp.array([1.0, 0.4, 0.2]) + motion.multipliers @ jnp.arange(1.0, 6.0)

@@ -1,5 +1,8 @@
 """Every family of constraints: its Jacobian, rate and bias are the derivatives of its residual, and it allows what it should."""
 
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +11,11 @@ from mechanisms import compiled, loose, placement
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
+from rbd_jax.constraints.loop_joint import deviation
+
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "joints"))
+from families import FAMILIES
 
 
 def swing(time):
@@ -113,12 +121,6 @@ def test_rates_are_derivatives_of_the_residual(family):
 )
 def test_a_loop_joint_allows_what_the_joint_does(members):
     """The residual vanishes at each of the joint's placements, stays zero along its motion, and has full rank across."""
-    import sys
-    from pathlib import Path
-
-    sys.path.insert(0, str(Path(__file__).parent.parent / "joints"))
-    from families import FAMILIES
-    from rbd_jax.constraints.loop_joint import deviation
 
     @compiled
     def looked_at(joints):
