@@ -233,8 +233,9 @@ def _is_zero(x: Any) -> bool:
 
 
 def _scale(diagonal):
-    """What makes a diagonal one; one where it is zero."""
-    return jnp.where(diagonal > 0, 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1)), 1)
+    """What makes a diagonal of squares one. Zeros are left alone, and what beside the largest is a zero with rounding."""
+    real = diagonal > float(jnp.finfo(diagonal.dtype).eps) ** 1.5 * jnp.max(diagonal, initial=0)
+    return jnp.where(real, 1 / jnp.sqrt(jnp.where(real, diagonal, 1)), 1)
 
 
 def _spectrum(matrix):

@@ -21,7 +21,7 @@ class Distance(RelativeConstraint):
     def __init__(self, body_a: str, point_a, body_b: str, point_b, length):
         self.attach(body_a, point_a, body_b, point_b)
         self.length = parameter(length, (), "Distance", "length")
-        if is_known(self.length) and not self.length > 0:
+        if is_known(self.length) and not float(self.length) > 0:
             raise ValueError(f"Distance: length {self.length} is not positive; for no distance use Connect")
 
     def deviation(self, relative):

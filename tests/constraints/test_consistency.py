@@ -9,6 +9,7 @@ from mechanisms import TIP, at, compiled, four_bar, four_bars, four_bars_state, 
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
+from rbd_jax.constraints._systems import factorize
 
 
 def test_projection_is_the_nearest_in_the_mass_metric():
@@ -103,7 +104,7 @@ def test_an_inconsistent_start_is_told():
         ValueError, match=r"HingeLoop\('coupler', 'follower'\) in position by 0\.\d+.*rbd\.project"
     ):
         rbd.rollout(model, state, dt=1e-3, steps=2)
-    with pytest.raises(ValueError, match=r"in velocity by 0\.9"):
+    with pytest.raises(ValueError, match=r"in velocity by 1\.45"):
         rc.check_consistent(model, jnp.array([1.1, -1.1, 1.1]), jnp.array([1.0, 0.0, 0.0]))
     rc.check_consistent(model, jnp.array([1.1, -1.1, 1.1]), jnp.array([1.0, -1.0, 1.0]))
 
@@ -112,7 +113,6 @@ BAD = {
     "no such body": (lambda: rc.Connect("coupler", None, "folower", None), "no body 'folower'.*'follower'"),
     "itself": (lambda: rc.Weld("crank", None, "crank", TIP), "against itself"),
     "no such joint": (lambda: rc.CoordinateCoupling({"crank": (0, 1), "cran": (0, 1)}), "no joint 'cran'"),
-    "no constraint": (lambda: joints.Revolute(), "not a constraint"),
 }
 
 
@@ -132,7 +132,7 @@ def test_more_bad_input():
     with pytest.raises(ValueError, match="one number"):
         rc.PrescribedCoordinate("a", lambda t: jnp.zeros(2))
     with pytest.raises(ValueError, match="method is 'qr'"):
-        rc.constrained_dynamics(four_bar(), jnp.zeros(3), jnp.zeros(3), jnp.zeros(3), method="qr")
+        factorize(four_bar(), jnp.zeros(3), "qr")
     builder = rbd.ModelBuilder()
     builder.add_body("a", "world", joints.Fixed())
     builder.add_constraint(rc.Weld("world", None, "a", None))
@@ -144,7 +144,6 @@ def test_more_bad_input():
 
 def test_edits_carry_constraints():
     """The same residual after locking, fusing, joining and casting; and the drawing lists the constraints."""
-    rng = np.random.default_rng(9)
     builder = rbd.ModelBuilder(name="arm")
     block = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4))
     builder.add_body("post", "world", joints.Fixed(), at((0.3, 0.1, 0.0), (0.2, 0.1, 0.4)), block)
@@ -154,7 +153,7 @@ def test_edits_carry_constraints():
     builder.add_body("c", "b", joints.Revolute((0.0, 1.0, 0.0)), at((0.3, 0.0, 0.0)), block)
     builder.add_constraint(rc.LoopJoint("post", TIP, "c", TIP, joints.Revolute()))
     builder.add_constraint(rc.Connect("plate", (0.1, 0.2, 0.3), "c", None))
-    builder.add_constraint(rc.Connect("world", (0.1, 0.2, 0.3), "plate", None))
+    builder.add_constraint(rc.Connect("world", (0.1, 0.2, 0.3), "b", None))
     model = builder.build()
     assert "LoopJoint('post', 'c', Revolute), 5 rows" in repr(model)
     q = rbd.random_configuration(model, jax.random.key(0))
