@@ -182,8 +182,13 @@ def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces):
 
 def _run_solve(rhs, model: Model, q):
     """`M⁻¹ rhs`, and how to apply `M⁻¹` again."""
-    solve = _dense_inverse(model, q) if len(model.topology.followers) else _tree_inverse(model, q)
+    solve = mass_matrix_solver(model, q)
     return solve(rhs), solve
+
+
+def mass_matrix_solver(model: Model, q) -> jax.tree_util.Partial:
+    """What applies `M⁻¹` to columns, with M factored already: a PyTree of the factors."""
+    return _dense_inverse(model, q) if len(model.topology.followers) else _tree_inverse(model, q)
 
 
 def _tree_inverse(model: Model, q):
@@ -192,13 +197,17 @@ def _tree_inverse(model: Model, q):
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
     _, factors = articulated_body(model, frames, inertia, nothing, nothing, idle, nothing.sum(0))
-    return lambda rhs: factors.solve(model, rhs)
+    return jax.tree_util.Partial(Factors.solve, factors, model)
 
 
 def _dense_inverse(model: Model, q):
     """`M⁻¹` by a dense factorization: joints that mimic others tie branches together, and M is no tree's."""
-    factor = jax.scipy.linalg.cho_factor(mass_matrix(model, q))
-    return lambda rhs: jax.scipy.linalg.cho_solve(factor, rhs)
+    factor, _ = jax.scipy.linalg.cho_factor(mass_matrix(model, q), lower=True)
+    return jax.tree_util.Partial(_cho_solve, factor)
+
+
+def _cho_solve(factor, rhs):
+    return jax.scipy.linalg.cho_solve((factor, True), rhs)
 
 
 _forward_dynamics = implicit(

@@ -13,7 +13,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._array import floating
-from ..dynamics import forward_dynamics, passive_force
+from ..constraints import check_consistent, constrained_dynamics
+from ..dynamics import passive_force
 from ..model import Model, at_time
 from ..model._arguments import check_length
 from ._progress import progress_bar
@@ -63,6 +64,8 @@ def rollout(
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
 
+    A model with constraints moves under them; its initial state must satisfy them (see `rbd.project`).
+
     What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; and `forces`.
 
     **Arguments**
@@ -87,6 +90,7 @@ def rollout(
     dtype = jnp.result_type(q, v)
     state = State(q.astype(dtype), v.astype(dtype))
     dt, t0 = _number("dt", dt, dtype), _number("t0", t0, dtype)
+    check_consistent(at_time(model, t0), state.q, state.v)
     control, inputs = _control(model, controls, dtype)
     saves = steps // save_every
 
@@ -101,7 +105,7 @@ def rollout(
             for index, force in enumerate(forces):
                 own = force(now, state.q, state.v)
                 acting = acting + check_length("rollout", model, f"the result of forces[{index}]", own, "nv")
-            return forward_dynamics(now, state.q, state.v, acting)
+            return constrained_dynamics(now, state.q, state.v, acting).acceleration
 
         return scheme.step(model, acceleration, time, state, dt), tau
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._array import is_known, matvec, transpose, unskew, vecmat
@@ -144,6 +145,6 @@ def parameter(value, shape: tuple[int, ...], joint: str, name: str, dtype=None) 
     value = jnp.asarray(value, dtype)
     if value.shape != shape:
         raise ValueError(f"{joint}: {name} has shape {value.shape}; expected {shape}")
-    if is_known(value) and not jnp.all(jnp.isfinite(value)):
+    if is_known(value) and not np.isfinite(np.asarray(value)).all():
         raise ValueError(f"{joint}: {name} {value.tolist()} is not finite")
     return value

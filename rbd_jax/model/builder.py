@@ -19,6 +19,7 @@ from .._array import floating, is_known
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
 from ..spatial import Inertia, Transform
+from .constraint import Constraint, check_constraints
 from .model import Model
 from .topology import JointKind, Topology
 from .tree import Walk
@@ -65,7 +66,7 @@ ALONG_JOINT = (*PER_FREEDOM, *PER_COORDINATE)
 
 
 class ModelBuilder:
-    """Collects bodies, parents first, and builds a `Model`."""
+    """Collects bodies, parents first, and the constraints between them, and builds a `Model`."""
 
     def __init__(self, gravity=(0.0, 0.0, -9.81), name: str = "model", walk: Walk = "auto"):
         self.gravity = floating(gravity)
@@ -74,6 +75,7 @@ class ModelBuilder:
         self.name = name
         self.walk: Walk = walk
         self.bodies: list[Body] = []
+        self.constraints: list[Constraint] = []
 
     def add_body(
         self,
@@ -135,6 +137,10 @@ class ModelBuilder:
         _check_numbers(body)
         self.bodies.append(body)
 
+    def add_constraint(self, constraint: Constraint) -> None:
+        """Tie bodies or joints that are there when the model is built (see `rbd_jax.constraints`)."""
+        self.constraints.append(constraint)
+
     def build(self, strict: bool = False) -> Model:
         """The model. Inertias that no real body has give one warning that names the bodies, or an error if `strict`."""
         report_inertias(self.name, self.bodies, strict)
@@ -159,6 +165,7 @@ class ModelBuilder:
             leaders=tuple(joint_names[body.mimic.leader] if body.mimic else -1 for body in bodies),
             walk=self.walk,
         )
+        check_constraints(topology, self.constraints)
         own = [body for body in bodies if body.mimic is None]
         followers = [body.mimic for body in bodies if body.mimic is not None]
         stacked = {name: _concatenate([_spread(body, name) for body in own], dtype) for name in ALONG_JOINT}
@@ -172,6 +179,7 @@ class ModelBuilder:
             mimic_multiplier=_concatenate([m.multiplier[None] for m in followers], dtype),
             mimic_offset=_concatenate([m.offset[None] for m in followers], dtype),
             topology=topology,
+            constraints=tuple(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), self.constraints)),
             **stacked,
         )
 
@@ -179,7 +187,7 @@ class ModelBuilder:
     def from_model(model: Model) -> ModelBuilder:
         """The descriptions that `model` was built of."""
         builder = ModelBuilder(model.gravity, model.name, model.topology.walk)
-        builder.bodies = describe(model)
+        builder.bodies, builder.constraints = describe(model), list(model.constraints)
         return builder
 
 

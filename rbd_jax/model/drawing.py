@@ -7,7 +7,7 @@ from .model import Model
 
 
 def draw(model: Model) -> str:
-    """The model's name and sizes, then a line for each body: its joint, freedoms and mass, indented by the tree."""
+    """The model's name and sizes, a line for each body: its joint, freedoms and mass, indented by the tree; constraints."""
     topology = model.topology
     lines = [f"{model.name}: {model.nb} bodies, nq = {model.nq}, nv = {model.nv}"]
     children: dict[int, list[int]] = {}
@@ -21,6 +21,7 @@ def draw(model: Model) -> str:
         below = children.get(body, [])
         deeper = indent + ("   " if last else "│  ")
         stack += [(child, deeper, child == below[-1]) for child in reversed(below)]
+    lines += [f"╌╌ {constraint.label}, {constraint.rows} rows" for constraint in model.constraints]
     return "\n".join(lines)
 
 

@@ -19,7 +19,8 @@ from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Transform
 from .builder import Body, ModelBuilder, describe
-from .lumping import mover_inertias, mover_placements
+from .constraint import fused, prefixed
+from .lumping import mover_inertias, mover_placements, weld_frames
 from .model import Model
 from .topology import JointKind, Topology
 from .tree import Tree, Walk
@@ -39,7 +40,8 @@ def lock_joints(model: Model, joints: Locks) -> Model:
 
     A locked joint becomes a `Fixed` joint of the same name, its body placed where `q` places it; its limits, damping
     and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked
-    where they follow it. One that mimics cannot be locked by itself: lock its leader.
+    where they follow it. One that mimics cannot be locked by itself: lock its leader. Constraints stay; one on the
+    coordinate of a locked joint is refused.
     """
     builder = ModelBuilder.from_model(model)
     builder.bodies = locked(builder.bodies, joints)
@@ -148,19 +150,20 @@ def fuse_fixed(model: Model) -> Model:
         leaders=tuple(place.get(old.leaders[body], -1) for body in old.movers),
         walk=old.walk,
     )
-    placements, inertias = _lumped(model)
+    placements, inertias, welds = _lumped(model)
     return replace(
         model,
         placements=placements,
         inertias=inertias,
         joints=tuple(model.joints[index] for index in kept),
         topology=topology,
+        constraints=tuple(fused(constraint, old, welds) for constraint in model.constraints),
     )
 
 
 @jax.jit  # as one program, which takes a tenth of the time that its operations take one by one
 def _lumped(model: Model):
-    return mover_placements(model), mover_inertias(model)
+    return mover_placements(model), mover_inertias(model), weld_frames(model)
 
 
 def concatenate(
@@ -203,6 +206,7 @@ def concatenate(
     builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), walk)
     for model, prefix, placement in zip(models, prefixes, placements or [None] * len(models), strict=True):
         builder.bodies += [_moved(body, prefix, placement) for body in describe(model)]
+        builder.constraints += [prefixed(one, prefix, placement) for one in model.constraints]
     return builder.lay_out()
 
 
@@ -258,8 +262,8 @@ def astype(model: Model, dtype) -> Model:
 
 
 def at_time(model: Model, time) -> Model:
-    """The model as it is at a time: its joints that move by themselves (`rheonomic`) where that time puts them."""
-    if not model.topology.rheonomic:
+    """The model as it is at a time: its joints and constraints that move by themselves (`rheonomic`) where it puts them."""
+    if not (model.topology.rheonomic or any(constraint.rheonomic for constraint in model.constraints)):
         return model
     now = floating(time).astype(model.dtype)
     if now.shape != ():
@@ -268,4 +272,7 @@ def at_time(model: Model, time) -> Model:
     def moved(kind: JointKind, joints):
         return jax.vmap(lambda joint: joint.at_time(now))(joints) if kind.rheonomic else joints
 
-    return replace(model, joints=tuple(map(moved, model.topology.kinds, model.joints)))
+    constraints = tuple(constraint.at_time(now) for constraint in model.constraints)
+    return replace(
+        model, joints=tuple(map(moved, model.topology.kinds, model.joints)), constraints=constraints
+    )

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from ..joints import Joint
 from ..spatial import Inertia, Transform
+from .constraint import Constraint
 from .topology import Topology
 
 
@@ -28,6 +29,7 @@ class Model(eqx.Module):
     - `lower`, `upper`: position limits, for each entry of q; infinite where there is none.
     - `velocity_limit`, `effort_limit`: for each freedom.
     - `mimic_multiplier`, `mimic_offset`: `q_follower = multiplier q_leader + offset`, for each joint that mimics another.
+    - `constraints`: what the tree does not say: loops, couplings, prescribed motions. See `add_constraints`.
     """
 
     gravity: Float[Array, "3"]
@@ -46,6 +48,7 @@ class Model(eqx.Module):
     mimic_multiplier: Float[Array, "followers"]
     mimic_offset: Float[Array, "followers"]
     topology: Topology = eqx.field(static=True)
+    constraints: tuple[Constraint, ...] = ()
 
     @property
     def name(self) -> str:

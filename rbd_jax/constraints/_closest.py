@@ -1,0 +1,84 @@
+"""The configuration of a joint that fits best, for joints that offer nothing but their protocol.
+
+Among many configurations a start is chosen, from which damped Gauss–Newton steps lead on. The result is a smooth function of
+what it is to fit: its derivatives are those of the equation it solves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._array import dot, identity_like, matmul, matvec, outer, transpose, vecmat
+from ..joints import Joint
+from ..spatial import Transform
+
+
+#: Configurations among which the start is chosen: drawn over the joint's range, always the same.
+STARTS = 64
+#: Steps of the search. It converges at second order, since what remains at the end is small.
+STEPS = 12
+
+#: How far a joint in a configuration is from a placement, d, and the directions A in which its motion changes that: the
+#: derivative of d along the tangent space, up to the sign and to what vanishes with d.
+Off = Callable[[Joint, Float[Array, "nq"], Transform], tuple[Float[Array, "m"], Float[Array, "m nv"]]]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
+    """The configuration q with `Aᵀ d = 0`; where there are several, the one with the least d is looked for."""
+    dtype = relative.position.dtype
+
+    def improve(_, state):
+        q, damping = state
+        d, directions = off(joint, q, relative)
+        normal = matmul(transpose(directions), directions)
+        scaled = damping * jnp.trace(normal) * identity_like(normal)
+        moved = joint.integrate(q, jnp.linalg.solve(normal + scaled, vecmat(d, directions)))
+        new = off(joint, moved, relative)[0]
+        better = dot(new, new) <= dot(d, d)
+        return jnp.where(better, moved, q), jnp.where(better, 1e-3 * damping, 30 * damping + 1e-6)
+
+    drawn = jax.vmap(joint.random)(jax.random.split(jax.random.key(0), STARTS - 1))
+    starts = jnp.concatenate([joint.neutral()[None], drawn]).astype(dtype)
+    size = jax.vmap(lambda q: jnp.sum(off(joint, q, relative)[0] ** 2))(starts)
+    start = starts[jnp.argmin(size)], jnp.asarray(1e-3, dtype)
+    return lax.fori_loop(0, STEPS, improve, start)[0]
+
+
+@closest.defjvp
+def _(off, primals, tangents):
+    joint, relative = primals
+    q = closest(off, joint, relative)
+
+    def equation(joint, relative, step):
+        d, directions = off(joint, joint.integrate(q, step), relative)
+        return vecmat(d, directions)
+
+    still = jnp.zeros(joint.nv, q.dtype)
+    curvature = jax.jacfwd(equation, 2)(joint, relative, still)
+    moved = jax.jvp(lambda joint, relative: equation(joint, relative, still), primals, tangents)[1]
+    # Where the joint is singular its own motion is not determined. The ridge keeps it finite there.
+    ridge = 100 * jnp.finfo(q.dtype).eps * jnp.trace(curvature) * identity_like(curvature)
+    step = -jnp.linalg.solve(curvature + ridge, moved)
+    return q, jax.jvp(lambda step: joint.integrate(q, step), (still,), (step,))[1]
+
+
+def complement(columns: Float[Array, "m n"]) -> Float[Array, "m rest"]:
+    """An orthonormal basis of what is orthogonal to the columns, by Householder's reflections."""
+    size, count = columns.shape
+    basis = jnp.eye(size, dtype=columns.dtype)
+    for i in range(count):
+        own = jnp.concatenate([jnp.zeros(i, columns.dtype), columns[i:, i]])
+        length = jnp.sqrt(dot(own, own))
+        unit = jnp.eye(size, dtype=columns.dtype)[i]
+        mirror = own + jnp.where(own[i] < 0, -length, length) * unit
+        mirror = mirror / jnp.sqrt(dot(mirror, mirror))
+        columns = columns - 2 * outer(mirror, vecmat(mirror, columns))
+        basis = basis - 2 * outer(matvec(basis, mirror), mirror)
+    return basis[:, count:]

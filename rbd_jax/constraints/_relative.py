@@ -1,0 +1,82 @@
+"""Constraints between two frames: functions of where the second is, seen from the first.
+
+Here is what the families share: the frames as they are given, and three parts that residuals are made of.
+"""
+
+from __future__ import annotations
+
+import abc
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import cross, matvec, vecmat
+from .._errors import ModelError
+from ..joints._joint import parameter
+from ..joints.planar import plane
+from ..lie import SO3
+from ..model import Constraint
+from ..spatial import Transform
+
+
+class RelativeConstraint(Constraint):
+    """A constraint on `frame_b` of `body_b` as seen from `frame_a` of `body_a`."""
+
+    def attach(self, body_a: str, frame_a, body_b: str, frame_b) -> None:
+        """For use in `__init__`. A frame is a `Transform` in its body's frame, a point of the body, or None for its own frame."""
+        kind = type(self).__name__
+        ends = [_frame(kind, name, frame) for name, frame in (("a", frame_a), ("b", frame_b))]
+        dtype = jnp.result_type(*(end.position for end in ends))
+        self.bodies = (body_a, body_b)
+        self.joints = ()
+        self.frames = jax.tree.map(lambda *x: jnp.stack([leaf.astype(dtype) for leaf in x]), *ends)
+
+    @abc.abstractmethod
+    def deviation(self, relative: Transform) -> Float[Array, "rows"]:
+        """The residual, from the second frame placed in the first."""
+
+    def residual(self, placements, coordinates):
+        return self.deviation(placements[0].inverse() @ placements[1])
+
+
+def _frame(kind: str, end: str, given) -> Transform:
+    if given is None:
+        return Transform.identity(jnp.result_type(float))
+    if isinstance(given, Transform):
+        rotation = parameter(given.rotation, (3, 3), kind, f"frame_{end}: its rotation")
+        return Transform(
+            rotation, parameter(given.position, (3,), kind, f"frame_{end}: its position", rotation.dtype)
+        )
+    try:
+        return Transform.from_position(parameter(given, (3,), kind, f"point_{end}"))
+    except TypeError:
+        raise ModelError(
+            f"{kind}: the frame on body {end} is {given!r}; it is a Transform, a point or None"
+        ) from None
+
+
+def misplaced(relative: Transform) -> Float[Array, "6"]:
+    """Rotation vector and position: zero where the frames coincide, and only there."""
+    return jnp.concatenate([SO3.log(relative.rotation), relative.position])
+
+
+def tilt(relative: Transform, axis: Float[Array, "3"]) -> Float[Array, "2"]:
+    """`a × R a` in the plane across the unit vector a: zero where the axes are parallel (also where they are opposite)."""
+    return vecmat(cross(axis, matvec(relative.rotation, axis)), plane(axis))
+
+
+def across(vector: Float[Array, "3"], axis: Float[Array, "3"]) -> Float[Array, "2"]:
+    """The components of a vector across a unit vector."""
+    return vecmat(vector, plane(axis))
+
+
+def along_turn(slide, relative: Transform, axis: Float[Array, "3"], pitch) -> Float[Array, "1"]:
+    """`slide - pitch θ`, θ the angle of the turn about the axis: of all whole turns the one that fits best."""
+    across_axis = plane(axis)
+    turned = vecmat(matvec(relative.rotation, across_axis[:, 0]), across_axis)
+    angle = jnp.arctan2(turned[1], turned[0])
+    straight = pitch == 0
+    ideal = slide / jnp.where(straight, 1, pitch)
+    turns = jnp.where(straight, 0, jnp.round(jax.lax.stop_gradient(ideal - angle) / (2 * jnp.pi)))
+    return (slide - pitch * (angle + 2 * jnp.pi * turns))[None]

@@ -1,0 +1,15 @@
+"""A point of one body on a point of another: a ball joint without a tree."""
+
+from ._relative import RelativeConstraint
+
+
+class Connect(RelativeConstraint):
+    """`point_b` of `body_b` stays on `point_a` of `body_a`. The residual is the way to it, in the axes of body a."""
+
+    rows = 3
+
+    def __init__(self, body_a: str, point_a, body_b: str, point_b):
+        self.attach(body_a, point_a, body_b, point_b)
+
+    def deviation(self, relative):
+        return relative.position

@@ -1,0 +1,47 @@
+"""Coordinates of joints tied to each other: gears, differentials, mimics (book §9.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import floating, is_known
+from ..model import Constraint
+from ..spatial import Transform
+
+
+class CoordinateCoupling(Constraint):
+    """`Σ_j p_j(q_j) = 0`, with a polynomial for each joint.
+
+    `polynomials` maps the name of a joint to its coefficients, the constant one first: `{"b": (0, 1), "a": (-0.1, -2)}` lets
+    joint b follow joint a as `q_b = 0.1 + 2 q_a`. The joints have one freedom each.
+    """
+
+    coefficients: Float[Array, "j degree"]
+
+    rows = 1
+
+    def __init__(self, polynomials: Mapping[str, object]):
+        if not polynomials:
+            raise ValueError("CoordinateCoupling: no joint is named; give {joint: coefficients}")
+        rows = {name: floating(given) for name, given in polynomials.items()}
+        for name, row in rows.items():
+            if row.ndim != 1 or not row.size or (is_known(row) and not np.isfinite(row).all()):
+                raise ValueError(
+                    f"CoordinateCoupling: joint {name!r} has the coefficients {polynomials[name]!r}; give finite "
+                    "numbers, the constant one first"
+                )
+        width = max(row.size for row in rows.values())
+        self.bodies = ()
+        self.frames = Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
+        self.joints = tuple(rows)
+        self.coefficients = jnp.stack([jnp.pad(row, (0, width - row.size)) for row in rows.values()])
+
+    def residual(self, placements, coordinates):
+        total = jnp.zeros_like(coordinates)
+        for column in range(self.coefficients.shape[1])[::-1]:
+            total = self.coefficients[:, column] + coordinates * total
+        return jnp.sum(total)[None]

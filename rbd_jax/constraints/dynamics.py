@@ -1,0 +1,96 @@
+"""Forward dynamics under constraints (book §8.1 to §8.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ..dynamics import bias_force, forward_dynamics
+from ..dynamics._external import ExternalForces
+from ..joints._joint import parameter
+from ..model import Model
+from ..model._arguments import takes_sample
+from ._systems import Method, factorize, solve_system
+from .evaluate import constraint_bias, constraint_residual, constraint_velocity
+
+
+class Baumgarte(eqx.Module):
+    """Stabilization: the residual g is made to follow `g̈ + 2 α ġ + β² g = 0` (book eq. 8.22; Sueda eq. 1.82)."""
+
+    alpha: Float[Array, ""]
+    beta: Float[Array, ""]
+
+    def __init__(self, alpha, beta):
+        self.alpha = parameter(alpha, (), "Baumgarte", "alpha")
+        self.beta = parameter(beta, (), "Baumgarte", "beta")
+
+    @staticmethod
+    def within(time) -> Baumgarte:
+        """Critically damped, with this time constant: `α = β = 1 / time`. A tenth of a second suits a large robot."""
+        return Baumgarte(1 / jnp.asarray(time), 1 / jnp.asarray(time))
+
+
+class ConstrainedMotion(eqx.Module):
+    """What constrained dynamics find; it unpacks as `acceleration, multipliers`.
+
+    - `acceleration`: unique, whether constraints are redundant or not.
+    - `multipliers`: λ, the forces of the constraints; of all possible ones those of least norm.
+    - `rank`: how many constraints are independent.
+    """
+
+    acceleration: Float[Array, "*batch nv"]
+    multipliers: Float[Array, "*batch m"]
+    rank: Int[Array, "*batch"]
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.acceleration, self.multipliers))
+
+
+@takes_sample
+def constrained_dynamics(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
+    method: Method = "range_space",
+    stabilization: Baumgarte | None = None,
+) -> ConstrainedMotion:
+    """The motion that `tau` produces under the model's constraints: `M a + C v + g - Jᵀ f_ext = tau + Gᵀ λ`, `G a + bias = 0`.
+
+    As for `forward_dynamics`, damping, friction and springs of the joints are not part of it.
+
+    **Arguments**
+
+    - `method`: all give the same. `"range_space"` is O(n) for each constraint and cubic in their number;
+      `"null_space"` is cubic in the number of freedoms; `"kkt"` in the sum of both.
+    - `stabilization`: by default none: constraints hold for accelerations, and what a state breaks of them stays or grows.
+
+    Redundant constraints are no error: the acceleration is unique, and derivatives are right where the rank does not
+    change. Where it does (a linkage that passes through a straight line), they are finite.
+    Constraints that contradict each other are met in the sense of least squares.
+    """
+    if not model.constraints:
+        a = forward_dynamics(model, q, v, tau, f_ext)
+        return ConstrainedMotion(a, jnp.zeros(0, a.dtype), jnp.zeros((), int))
+    factors = factorize(model, q, method)
+    wanted = -constraint_bias(model, q, v)
+    if stabilization is not None:
+        alpha, beta = (x.astype(q.dtype) for x in (stabilization.alpha, stabilization.beta))
+        wanted = (
+            wanted - 2 * alpha * constraint_velocity(model, q, v) - beta**2 * constraint_residual(model, q)
+        )
+    force = tau - bias_force(model, q, v, f_ext)
+    x = solve_system(force, wanted, jnp.zeros_like(wanted), factors, model, q)
+    return ConstrainedMotion(x.a, x.multipliers, factors.rank)
+
+
+@takes_sample
+def mobility(model: Model, q: Float[Array, "nq"]) -> Int[Array, ""]:
+    """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52)."""
+    if not model.constraints:
+        return jnp.asarray(model.nv)
+    return model.nv - factorize(model, q, "range_space").rank

@@ -1,0 +1,208 @@
+"""The equations of all constraints of a model: residual, Jacobian, rate and bias, from one pass of forward kinematics.
+
+Constraints that are equal but for names and numbers are evaluated together, as equal joints are. Bodies of one tree are seen
+from the tree's own root, so that a loop in a robot far from the world's origin closes as exactly as at home (book §8.7).
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import gather, products, transpose
+from ..dynamics._frame import CommonFrame, body_frames, from_columns, to_columns
+from ..dynamics.kinematics import column_accelerations, express_by_body
+from ..model import Constraint, Model
+from ..model._arguments import takes_sample
+from ..model.constraint import grouped
+from ..spatial import Transform
+
+
+@takes_sample
+def constraint_residual(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:
+    """How much each equation of the model's constraints is broken, in their order."""
+    return _collect(model, [group.of("residual").reshape(-1) for group in _Group.all(model, q)])
+
+
+@takes_sample
+def constraint_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
+    """G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` the forces that hold the constraints (book eq. 8.6)."""
+    common = CommonFrame.at(model, q)
+    columns = [transpose(group.columns(model, common)) for group in _Group.all(model, q, common)]
+    if not columns:
+        return jnp.zeros((0, model.nv), q.dtype)
+    return transpose(from_columns(model, transpose(_collect(model, columns))))
+
+
+@takes_sample
+def constraint_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
+    """`G v + g_t`, the rate of the residual; `g_t` is what moves by itself."""
+    common = CommonFrame.at(model, q)
+    motion = _Motion.of(model, common, q, v)
+    rates = [group.of("rate", *group.seen(motion)).reshape(-1) for group in _Group.all(model, q, common)]
+    return _collect(model, rates)
+
+
+@takes_sample
+def constraint_bias(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
+    """What the second rate of the residual is without acceleration: it is `G a + bias` (book's -k, eq. 8.15)."""
+    common = CommonFrame.at(model, q)
+    motion = _Motion.of(model, common, q, v)
+    biases = []
+    for group in _Group.all(model, q, common):
+        twists, speeds = group.seen(motion)
+        biases.append(group.of("bias", twists, speeds, group.twists(motion.accelerations)).reshape(-1))
+    return _collect(model, biases)
+
+
+def constraint_rows(model: Model) -> tuple[slice, ...]:
+    """The entries of residuals and multipliers that belong to each constraint."""
+    ends = np.cumsum([0, *(constraint.rows for constraint in model.constraints)])
+    return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:]))
+
+
+class _Motion(eqx.Module):
+    """Velocities and bias accelerations of all bodies in their own axes, the world last; and the rates of coordinates."""
+
+    velocities: Float[Array, "bodies 6"]
+    accelerations: Float[Array, "bodies 6"]
+    speeds: Float[Array, "joint_nv"]
+
+    @staticmethod
+    def of(model: Model, common: CommonFrame, q, v) -> _Motion:
+        velocities = common.column_velocities(model, to_columns(model, v))
+        still = jnp.zeros(6, v.dtype)
+        accelerations = column_accelerations(model, common, q, v, jnp.zeros_like(v), velocities, still)
+
+        def of_bodies(columns):
+            movers = gather(columns, model.topology.last_column)
+            return jnp.concatenate([express_by_body(model, common, movers, "body"), still[None]])
+
+        return _Motion(of_bodies(velocities), of_bodies(accelerations), model.joint_velocities(v))
+
+
+class _Group(eqx.Module):
+    """Constraints that are evaluated together.
+
+    - `constraint`: all of them, their leaves stacked.
+    - `placements`: of their frames, from the root of their tree, (g, k); and `shifts`, to where they have it in common.
+    - `members`: which constraints of the model they are.
+    - `bodies`, `q_entries`, `v_entries`: of each constraint, the bodies (the world is the last) and the coordinates.
+    """
+
+    constraint: Constraint
+    placements: Transform
+    shifts: Float[Array, "g k 3"]
+    coordinates: Float[Array, "g j"]
+    members: tuple[int, ...] = eqx.field(static=True)
+    bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    q_entries: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    v_entries: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    @staticmethod
+    def all(model: Model, q, common: CommonFrame | None = None) -> list[_Group]:
+        if not model.constraints:
+            return []
+        common = CommonFrame.at(model, q) if common is None else common
+        topology, coordinates = model.topology, model.joint_configurations(q)
+        here = Transform.identity(q.dtype)
+        frames = body_frames(model, common.placements, here)
+        frames = jax.tree.map(lambda all, one: jnp.concatenate([all, one[None]]), frames, here)
+        world = jnp.zeros((1, 3), q.dtype)
+        carriers = np.append(topology.carriers, -1)
+        origins = gather(jnp.concatenate([common.origins, world]), carriers)
+        roots = np.append(topology.mover_tree.roots, -1)[carriers]
+        groups = []
+        for members, constraint in grouped(model.constraints):
+            own = [model.constraints[index] for index in members]
+            bodies = [tuple(_body(model, body) for body in one.bodies) for one in own]
+            joints = [[topology.joint_index(joint) for joint in one.joints] for one in own]
+            q_entries = [tuple(int(topology.joint_q(joint)[0]) for joint in row) for row in joints]
+            v_entries = [tuple(int(topology.joint_v(joint)[0]) for joint in row) for row in joints]
+            table = np.array(bodies, int)
+            apart = (
+                (roots[table] != roots[table[:, :1]]).any(axis=1) if table.size else np.zeros(len(own), bool)
+            )
+            shifts = gather(origins, table.reshape(-1)).reshape(*table.shape, 3)
+            shifts = jnp.where(apart[:, None, None], shifts, 0)
+            at = frames.gather(table.reshape(-1))
+            at = jax.tree.map(lambda x, shape=table.shape: x.reshape(*shape, *x.shape[1:]), at)
+            groups.append(
+                _Group(
+                    constraint,
+                    at @ constraint.frames,
+                    shifts,
+                    _entries(coordinates, q_entries),
+                    tuple(members),
+                    tuple(bodies),
+                    tuple(q_entries),
+                    tuple(v_entries),
+                )
+            )
+        return groups
+
+    def of(self, method: str, *arguments):
+        """A method of all the constraints: (g, ...)."""
+        placements = Transform(self.placements.rotation, self.placements.position + self.shifts)
+
+        def one(constraint, *arguments):
+            return getattr(constraint, method)(*arguments)
+
+        return jax.vmap(one)(self.constraint, placements, self.coordinates, *arguments)
+
+    def twists(self, motions: Float[Array, "bodies 6"]) -> Float[Array, "g k 6"]:
+        """Motions of bodies as those of the frames on them."""
+        table = np.array(self.bodies, int)
+        own = gather(motions, table.reshape(-1)).reshape(*table.shape, 6)
+        return self.constraint.frames.inverse_motion(own)
+
+    def seen(self, motion: _Motion):
+        """The twists of the frames and the rates of the coordinates."""
+        return self.twists(motion.velocities), _entries(motion.speeds, self.v_entries)
+
+    def columns(self, model: Model, common: CommonFrame) -> Float[Array, "n rows"]:
+        """`Gᵀ` over columns: the power of the forces that multipliers are, with the motion that each column stands for."""
+        topology = model.topology
+        by_twists, by_speeds = self.of("jacobian")
+        group, rows, slots = by_twists.shape[:3]
+        total = jnp.zeros((topology.tree.size, group * rows), common.subspace.dtype)
+        carriers = np.append(topology.carriers, -1)
+        nothing = np.zeros((1, topology.tree.size), bool)
+        supports = np.concatenate([topology.tree.supports[topology.last_column], nothing])
+        for slot in range(slots):
+            placement = Transform(self.placements.rotation[:, slot], self.placements.position[:, slot])
+            spread = jax.tree.map(lambda x: x[:, None], placement)
+            wrenches = spread.force(by_twists[:, :, slot]).reshape(group * rows, 6)
+            moved = supports[carriers[np.array(self.bodies, int)[:, slot]]]
+            moved = np.repeat(moved, rows, axis=0).T
+            total = total + jnp.where(moved, products(common.subspace, wrenches), 0)
+        for slot in range(by_speeds.shape[2]):
+            entries = topology.v_column[np.array(self.v_entries, int)[:, slot]]
+            own = np.repeat(entries, rows)[None, :] == np.arange(topology.tree.size)[:, None]
+            total = total + jnp.where(own, by_speeds[:, :, slot].reshape(1, -1), 0)
+        return total
+
+
+def _collect(model: Model, parts: list) -> Float[Array, "m ..."]:
+    """What the groups found, a row for each equation, laid out in the order of the constraints."""
+    if not parts:
+        return jnp.zeros(0, model.dtype)
+    rows = constraint_rows(model)
+    order = [
+        np.arange(rows[index].start, rows[index].stop)
+        for members, _ in grouped(model.constraints)
+        for index in members
+    ]
+    return gather(jnp.concatenate(parts), np.argsort(np.concatenate(order), kind="stable"))
+
+
+def _entries(x, entries):
+    table = np.array(entries, int).reshape(len(entries), -1)
+    return gather(x, table.reshape(-1)).reshape(table.shape)
+
+
+def _body(model: Model, body: str) -> int:
+    return model.nb if body == "world" else model.body_index(body)

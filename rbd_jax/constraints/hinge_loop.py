@@ -1,0 +1,25 @@
+"""The loop of a planar mechanism closed in its plane (Sueda eqs. 2.93 to 2.97; book §8.10).
+
+In a mechanism that moves in a plane anyway, three of the five rows of a hinge say what is so already. These two rows are
+those that are left, so that the constraints are independent.
+"""
+
+from jaxtyping import Array, Float
+
+from ..joints._joint import unit_axis
+from ._relative import RelativeConstraint, across
+
+
+class HingeLoop(RelativeConstraint):
+    """The origins of `frame_a` and `frame_b` meet in the plane across `axis`, which is given in `frame_a`."""
+
+    axis: Float[Array, "3"]
+
+    rows = 2
+
+    def __init__(self, body_a: str, frame_a, body_b: str, frame_b, axis=(0.0, 0.0, 1.0)):
+        self.attach(body_a, frame_a, body_b, frame_b)
+        self.axis = unit_axis(axis, "HingeLoop")
+
+    def deviation(self, relative):
+        return across(relative.position, self.axis)

@@ -1,0 +1,73 @@
+"""Inverse dynamics of closed loops: efforts of some joints that produce a motion (book §8.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import matmul, matvec, vecmat
+from ..dynamics import inverse_dynamics
+from ..dynamics._external import ExternalForces
+from ..model import Model
+from ..model._arguments import takes_sample
+from .consistency import _pseudo_inverse
+from .evaluate import constraint_jacobian
+
+
+class ConstrainedEfforts(eqx.Module):
+    """What constrained inverse dynamics find; it unpacks as `tau, multipliers`.
+
+    - `tau`: zero at the joints that are not actuated.
+    - `multipliers`: λ with `M a + C v + g = tau + Gᵀ λ`, of least norm.
+    - `unmet`: what of the motion the actuators cannot produce, as generalized forces; zero if they can.
+    """
+
+    tau: Float[Array, "*batch nv"]
+    multipliers: Float[Array, "*batch m"]
+    unmet: Float[Array, "*batch nv"]
+
+    def __iter__(self):
+        return iter((self.tau, self.multipliers))
+
+
+@takes_sample
+def constrained_inverse_dynamics(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    a: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
+    actuators: Sequence[str] | None = None,
+) -> ConstrainedEfforts:
+    """The efforts that produce the acceleration `a`, which must be one that the constraints allow.
+
+    Only what acts along possible motions matters: `Zᵀ tau = Zᵀ inverse_dynamics` (eqs. 8.62, 8.63), Z a basis of those. Where
+    more actuators than freedoms leave a choice, it is the `tau` of least norm; where they are too few, `tau` comes as
+    near as it can, and `unmet` is the rest.
+
+    **Arguments**
+
+    - `actuators`: names of the joints that have a motor; all by default.
+    """
+    needed = inverse_dynamics(model, q, v, a, f_ext)
+    jacobian = constraint_jacobian(model, q)
+    backwards = _pseudo_inverse(jacobian)
+    possible = jnp.eye(model.nv, dtype=q.dtype) - matmul(backwards, jacobian)
+    chosen = list(model.joint_names if actuators is None else actuators)
+    entries = np.concatenate(
+        [np.zeros(0, int), *[np.arange(model.nv)[_own(model, joint)] for joint in chosen]]
+    )
+    selection = jnp.asarray(np.arange(model.nv)[:, None] == entries[None, :], q.dtype)
+    wanted = matvec(possible, needed)
+    efforts = matvec(_pseudo_inverse(matmul(possible, selection)), wanted)
+    tau = matvec(selection, efforts)
+    return ConstrainedEfforts(tau, vecmat(needed - tau, backwards), wanted - matvec(possible, tau))
+
+
+def _own(model: Model, joint: str) -> slice:
+    """The entries of v that are a joint's; none for one that follows another."""
+    return slice(0) if model.topology.follows[model.topology.joint_index(joint)] else model.v_slice(joint)

@@ -1,0 +1,135 @@
+"""Loop joints: any joint, closing a loop (book §8.2, §8.3).
+
+The constraint is that the relative placement of two frames is one that the joint can produce. Of the joints of table 4.1 the
+residual is known (table 8.1, with the sine of an angle replaced by the angle where all rotation is fixed). Of any other
+joint the closest configuration is found, and the residual is what then remains, in the directions in which the joint
+does not move.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .. import joints
+from .._array import dot, matvec, vecmat
+from ..joints import Joint
+from ..joints._joint import parameter
+from ..lie import SO3
+from ..spatial import Transform
+from ._closest import closest, complement
+from ._relative import RelativeConstraint, across, along_turn, misplaced, tilt
+
+
+class LoopJoint(RelativeConstraint):
+    """`frame_b` of `body_b` moves against `frame_a` of `body_a` as `joint` lets it: `6 - nv` rows.
+
+    `frame_a` is the joint's predecessor, `frame_b` its successor. The joint has no coordinates in the model.
+    """
+
+    joint: Joint
+    time: Float[Array, ""]
+
+    def __init__(self, body_a: str, frame_a, body_b: str, frame_b, joint: Joint):
+        if not isinstance(joint, Joint):
+            raise ValueError(
+                f"LoopJoint: joint is a {type(joint).__name__}, not an instance of rbd.joints.Joint"
+            )
+        self.attach(body_a, frame_a, body_b, frame_b)
+        self.joint = joint
+        self.time = parameter(0.0, (), "LoopJoint", "time", self.frames.position.dtype)
+
+    @property
+    def rows(self):
+        return 6 - self.joint.nv
+
+    @property
+    def rheonomic(self):
+        return self.joint.rheonomic
+
+    def at_time(self, time):
+        if not self.rheonomic:
+            return self
+        return self.changed(joint=self.joint.at_time(time), time=jnp.asarray(time, self.time.dtype))
+
+    def deviation(self, relative):
+        return deviation(self.joint, relative)
+
+    @property
+    def label(self):
+        return f"LoopJoint({', '.join(map(repr, self.bodies))}, {type(self.joint).__name__})"
+
+
+@functools.singledispatch
+def deviation(joint: Joint, relative: Transform) -> Float[Array, "rows"]:
+    """How far a placement is from those that the joint can produce: `6 - nv` numbers."""
+    dtype = relative.position.dtype
+    if joint.nv == 0:
+        return _off(joint, joint.neutral().astype(dtype), relative)[0]
+    if joint.nv == 6:
+        return jnp.zeros(0, dtype)
+    d, directions = _off(joint, closest(_off, joint, relative), relative)
+    return vecmat(d, complement(directions))
+
+
+def _off(joint: Joint, q, relative: Transform):
+    return misplaced(joint.transform(q).inverse() @ relative), joint.motion_subspace(q)
+
+
+@deviation.register
+def _(joint: joints.Fixed, relative):
+    return misplaced(relative)
+
+
+@deviation.register
+def _(joint: joints.Revolute, relative):
+    return jnp.concatenate([tilt(relative, joint.axis), relative.position])
+
+
+@deviation.register
+def _(joint: joints.Prismatic, relative):
+    return jnp.concatenate([SO3.log(relative.rotation), across(relative.position, joint.axis)])
+
+
+@deviation.register
+def _(joint: joints.Helical, relative):
+    slide = dot(relative.position, joint.axis)
+    rest = tilt(relative, joint.axis), across(relative.position, joint.axis)
+    return jnp.concatenate([*rest, along_turn(slide, relative, joint.axis, joint.pitch)])
+
+
+@deviation.register
+def _(joint: joints.Cylindrical, relative):
+    return jnp.concatenate([tilt(relative, joint.axis), across(relative.position, joint.axis)])
+
+
+@deviation.register
+def _(joint: joints.Planar, relative):
+    return jnp.concatenate([tilt(relative, joint.normal), dot(relative.position, joint.normal)[None]])
+
+
+@deviation.register
+def _(joint: joints.Translational, relative):
+    return SO3.log(relative.rotation)
+
+
+@deviation.register(joints.Spherical)
+@deviation.register(joints.SphericalEuler)
+@deviation.register(joints.SphericalExponential)
+def _(joint, relative):
+    return relative.position
+
+
+@deviation.register
+def _(joint: joints.Universal, relative):
+    between = dot(joint.axis1, matvec(relative.rotation, joint.axis2)) - dot(joint.axis1, joint.axis2)
+    return jnp.concatenate([relative.position, between[None]])
+
+
+@deviation.register
+def _(joint: joints.RackAndPinion, relative):
+    axis = jnp.array([0, 0, 1], relative.position.dtype)
+    rolled = along_turn(relative.position[0], relative, axis, joint.radius)
+    return jnp.concatenate([tilt(relative, axis), relative.position[1:], rolled])

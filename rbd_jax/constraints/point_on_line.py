@@ -1,0 +1,21 @@
+"""A point of one body on a straight line of another."""
+
+from jaxtyping import Array, Float
+
+from ..joints._joint import unit_axis
+from ._relative import RelativeConstraint, across
+
+
+class PointOnLine(RelativeConstraint):
+    """`point_b` of `body_b` stays on the line through `point_a` of `body_a` in the `direction`, given in body a's axes."""
+
+    direction: Float[Array, "3"]
+
+    rows = 2
+
+    def __init__(self, body_a: str, point_a, direction, body_b: str, point_b):
+        self.attach(body_a, point_a, body_b, point_b)
+        self.direction = unit_axis(direction, "PointOnLine")
+
+    def deviation(self, relative):
+        return across(relative.position, self.direction)

@@ -1,0 +1,22 @@
+"""A point of one body on a plane of another."""
+
+from jaxtyping import Array, Float
+
+from .._array import dot
+from ..joints._joint import unit_axis
+from ._relative import RelativeConstraint
+
+
+class PointOnPlane(RelativeConstraint):
+    """`point_b` of `body_b` stays on the plane through `point_a` of `body_a` with the `normal`, given in body a's axes."""
+
+    normal: Float[Array, "3"]
+
+    rows = 1
+
+    def __init__(self, body_a: str, point_a, normal, body_b: str, point_b):
+        self.attach(body_a, point_a, body_b, point_b)
+        self.normal = unit_axis(normal, "PointOnPlane")
+
+    def deviation(self, relative):
+        return dot(relative.position, self.normal)[None]

@@ -1,0 +1,70 @@
+"""A point of one body on a curve or a surface of another.
+
+Curve and surface are those that the origin of a spline joint runs along, turns left aside. The residual is the way from the
+closest point, along the normals there.
+"""
+
+from __future__ import annotations
+
+import abc
+
+from .._array import matmul, vecmat
+from ..joints import Joint
+from ._closest import closest, complement
+from ._relative import RelativeConstraint
+
+
+class _PointOn(RelativeConstraint):
+    @property
+    @abc.abstractmethod
+    def locus(self) -> Joint:
+        """The joint along which the point may move."""
+
+    def deviation(self, relative):
+        d, tangents = _off(self.locus, closest(_off, self.locus, relative), relative)
+        return vecmat(d, complement(tangents))
+
+
+def _off(joint: Joint, q, relative):
+    placed = joint.transform(q)
+    return relative.position - placed.position, matmul(placed.rotation, joint.motion_subspace(q)[3:])
+
+
+class PointOnCurve(_PointOn):
+    """`point_b` of `body_b` stays on a `curve`, a joint with one freedom such as `SplineCurve`, in `frame_a` of `body_a`."""
+
+    curve: Joint
+
+    rows = 2
+
+    def __init__(self, body_a: str, frame_a, curve: Joint, body_b: str, point_b):
+        self.attach(body_a, frame_a, body_b, point_b)
+        self.curve = _locus(curve, 1, "PointOnCurve", "curve")
+
+    @property
+    def locus(self):
+        return self.curve
+
+
+class PointOnSurface(_PointOn):
+    """`point_b` of `body_b` stays on a `surface`, a joint with two freedoms such as `SplineSurface`, in `frame_a` of `body_a`."""
+
+    surface: Joint
+
+    rows = 1
+
+    def __init__(self, body_a: str, frame_a, surface: Joint, body_b: str, point_b):
+        self.attach(body_a, frame_a, body_b, point_b)
+        self.surface = _locus(surface, 2, "PointOnSurface", "surface")
+
+    @property
+    def locus(self):
+        return self.surface
+
+
+def _locus(joint, freedoms: int, kind: str, name: str) -> Joint:
+    if not isinstance(joint, Joint) or joint.nv != freedoms or joint.rheonomic:
+        raise ValueError(
+            f"{kind}: {name} is {joint!r}; it is a joint with {freedoms} freedom(s), led by nobody"
+        )
+    return joint

@@ -1,0 +1,45 @@
+"""A coordinate led along a function of time, while its joint stays free to carry forces (book §9.1; Sueda §2.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..joints._joint import parameter
+from ..model import Constraint
+from ..spatial import Transform
+
+
+class PrescribedCoordinate(Constraint):
+    """`q_joint = motion(t)`, `motion` a function of time that gives a number. The multiplier is the effort it takes.
+
+    The motion may be a PyTree (an `equinox.Module` with `__call__`), whose arrays are parameters like any other.
+    """
+
+    motion: Callable
+    time: Float[Array, ""]
+
+    rows = 1
+    rheonomic = True
+
+    def __init__(self, joint: str, motion: Callable, time=0.0):
+        # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
+        self.motion = jax.tree_util.Partial(motion) if jax.tree_util.all_leaves([motion]) else motion
+        self.time = parameter(time, (), "PrescribedCoordinate", "time")
+        shape = jnp.shape(jax.eval_shape(lambda: motion(self.time)))
+        if shape != ():
+            raise ValueError(
+                f"PrescribedCoordinate: motion returns an array of shape {shape}; expected one number"
+            )
+        self.bodies = ()
+        self.frames = Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
+        self.joints = (joint,)
+
+    def at_time(self, time):
+        return self.changed(time=jnp.asarray(time, self.time.dtype))
+
+    def residual(self, placements, coordinates):
+        return coordinates - self.motion(self.time)

@@ -1,0 +1,18 @@
+"""Two frames that stay together: the universal loop joint of no freedom (book §8.3)."""
+
+from ._relative import RelativeConstraint, misplaced
+
+
+class Weld(RelativeConstraint):
+    """`frame_b` of `body_b` stays on `frame_a` of `body_a`. The residual is a rotation vector and a displacement.
+
+    Table 8.1 takes the sine of the angle instead, which is zero after half a turn too.
+    """
+
+    rows = 6
+
+    def __init__(self, body_a: str, frame_a, body_b: str, frame_b):
+        self.attach(body_a, frame_a, body_b, frame_b)
+
+    def deviation(self, relative):
+        return misplaced(relative)

@@ -1,0 +1,111 @@
+"""Mechanisms with loops, small ones, and how the tests compile."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, joints
+
+
+# Most of these run once or twice.
+compiled = functools.partial(
+    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+)
+
+at = rbd.Transform.from_xyz_rpy
+TIP = at((1.0, 0.0, 0.0))
+ROD = rbd.Inertia.box(1.0, (1.0, 0.0, 0.0), (0.5, 0.0, 0.0))
+
+
+def inertia(rng):
+    spread = rng.normal(size=(3, 3))
+    return rbd.Inertia.from_mass_com(
+        rng.uniform(0.5, 2.0), rng.uniform(-0.3, 0.3, 3), 0.3 * np.eye(3) + 0.02 * spread @ spread.T
+    )
+
+
+def placement(rng):
+    return at(rng.uniform(-0.5, 0.5, 3), rng.uniform(-1.0, 1.0, 3))
+
+
+def four_bar(loop="hinge"):
+    """Two cranks and a coupler of length 1 in a rhombus, `q = (θ, -θ, θ)`; redundant with a whole revolute loop joint."""
+    loops = {
+        "hinge": rc.HingeLoop("coupler", TIP, "follower", TIP),
+        "revolute": rc.LoopJoint("coupler", TIP, "follower", TIP, joints.Revolute()),
+    }
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="four-bar")
+    builder.add_body("crank", "world", joints.Revolute(), inertia=ROD)
+    builder.add_body("coupler", "crank", joints.Revolute(), TIP, ROD)
+    builder.add_body("follower", "world", joints.Revolute(), TIP, ROD)
+    builder.add_constraint(loops[loop])
+    return builder.build()
+
+
+def four_bars(count):
+    """Rods of 1 m and 1 kg: `count` rhombi side by side, hinged to the ground (the IFToMM benchmark A02)."""
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="four-bars")
+    for i in range(count + 1):
+        builder.add_body(f"post {i}", "world", joints.Revolute(), at((float(i), 0.0, 0.0)), ROD)
+    for i in range(count):
+        builder.add_body(f"beam {i}", f"post {i}", joints.Revolute(), TIP, ROD)
+        builder.add_constraint(rc.HingeLoop(f"beam {i}", TIP, f"post {i + 1}", TIP))
+    return builder.build()
+
+
+def four_bars_state(count, angle, rate):
+    share = jnp.concatenate([jnp.ones(count + 1), -jnp.ones(count)])
+    return rbd.State(angle * share, rate * share)
+
+
+#: The book's example of figure 8.3: two pivots on the ground, a slider on the second link that carries the tip of the first.
+L1, L2 = 0.7, 1.3
+
+
+def slider_loop():
+    rng = np.random.default_rng(0)
+    builder = rbd.ModelBuilder(name="figure 8.3")
+    builder.add_body("arm", "world", joints.Revolute(), inertia=inertia(rng))
+    builder.add_body("guide", "world", joints.Revolute(), at((L1, 0.0, 0.0)), inertia(rng))
+    turned = at((0.0, 0.0, 0.0), (0.0, np.pi / 2, 0.0))
+    builder.add_body("slider", "guide", joints.Prismatic(), turned, inertia(rng))
+    builder.add_body("hand", "arm", joints.Revolute(), at((0.4, 0.2, 0.0)), inertia(rng))
+    back = at((0.0, 0.0, 0.0), (0.0, -np.pi / 2, 0.0))
+    builder.add_constraint(rc.LoopJoint("arm", at((L2, 0.0, 0.0)), "slider", back, joints.Revolute()))
+    return builder.build()
+
+
+def slider_closure(y):
+    """The loop-closure function of that example (eq. 8.56)."""
+    x, z = L2 * jnp.cos(y[0]) - L1, L2 * jnp.sin(y[0])
+    return jnp.stack([y[0], jnp.arctan2(z, x), jnp.sqrt(x**2 + z**2), y[1]])
+
+
+def tree():
+    """Three kinds of joint in a branched tree, to be taken apart into free bodies."""
+    rng = np.random.default_rng(2)
+    builder = rbd.ModelBuilder(name="tree")
+    builder.add_body("trunk", "world", joints.Spherical(), placement(rng), inertia(rng))
+    builder.add_body("arm", "trunk", joints.Revolute((1.0, 0.2, 0.3)), placement(rng), inertia(rng))
+    builder.add_body("slide", "arm", joints.Cylindrical((0.2, 1.0, 0.0)), placement(rng), inertia(rng))
+    builder.add_body("leg", "trunk", joints.Universal(), placement(rng), inertia(rng))
+    return builder.build()
+
+
+def loose(seed=3):
+    """Two free bodies with an arm, a ball and a driven joint between them: enough to break any constraint."""
+    rng = np.random.default_rng(seed)
+    builder = rbd.ModelBuilder(name="loose")
+    builder.add_body("base", "world", joints.Free(), placement(rng), inertia(rng))
+    builder.add_body("arm", "base", joints.Revolute((1.0, 0.2, 0.3)), placement(rng), inertia(rng))
+    builder.add_body("ball", "arm", joints.Spherical(), placement(rng), inertia(rng))
+    turning = joints.ConstantVelocity(joints.Revolute(), [0.7])
+    builder.add_body("carousel", "base", turning, placement(rng), inertia(rng))
+    builder.add_body("leg", "carousel", joints.Revolute((0.0, 1.0, 0.3)), placement(rng), inertia(rng))
+    builder.add_body("other", "world", joints.Free(), placement(rng), inertia(rng))
+    mimic = rbd.Mimic("leg", 0.6, 0.1)
+    builder.add_body("tail", "other", joints.Revolute(), placement(rng), inertia(rng), mimic=mimic)
+    return builder.build()

@@ -1,0 +1,175 @@
+"""Consistent states: projected, assembled, told from others; models with constraints edited; bad input refused."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import TIP, at, compiled, four_bar, four_bars, four_bars_state, loose
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, joints
+from rbd_jax.constraints._systems import factorize
+
+
+def test_projection_is_the_nearest_in_the_mass_metric():
+    """The result satisfies the constraints, what was consistent stays, and the velocity lost is across in the metric of M."""
+    model = four_bars(2)
+    state = four_bars_state(2, jnp.array(1.1), jnp.array(0.7))
+    rng = np.random.default_rng(0)
+    q = state.q + 0.02 * rng.normal(size=model.nv)
+    v = state.v + 0.1 * rng.normal(size=model.nv)
+
+    @compiled
+    def run(model, q, v):
+        near_q, near_v = rc.project(model, q, v)
+        same_q, same_v = rc.project(model, near_q, near_v)
+        broken = rc.constraint_residual(model, near_q), rc.constraint_velocity(model, near_q, near_v)
+        blow = rbd.mass_matrix(model, near_q) @ (near_v - v)
+        slope = rc.constraint_jacobian(model, near_q)
+        return broken, same_q - near_q, same_v - near_v, blow, slope
+
+    broken, moved_q, moved_v, blow, slope = run(model, q, v)
+    for x in (*broken, moved_q, moved_v):
+        np.testing.assert_allclose(x, 0, atol=1e-12)
+    multipliers = np.linalg.lstsq(np.asarray(slope).T, blow)[0]
+    np.testing.assert_allclose(multipliers @ slope, blow, atol=1e-10)
+
+
+def crank(angle, length):
+    """A four-bar with a coupler of another length, assembled with its crank held."""
+    model = four_bar("revolute")
+    frames = eqx.tree_at(
+        lambda it: it.position, model.constraints[0].frames, jnp.array([[1.0, 0, 0], [1.0, 0, 0]])
+    )
+    frames = rbd.Transform(frames.rotation, frames.position.at[0, 0].set(length))
+    model = eqx.tree_at(lambda it: it.constraints[0].frames, model, frames)
+    found = rc.assemble(
+        model, jnp.stack([angle, jnp.zeros_like(angle), jnp.ones_like(angle)]), hold=("crank",)
+    )
+    return found.q, found.closed
+
+
+def test_assembly_follows_from_held_joints():
+    """From a rough guess; and its derivatives are those of the equations, by what is held and by the geometry."""
+    at_, step = jnp.array([1.1, 1.2]), 1e-6
+    several = compiled(jax.vmap(lambda x: crank(x[0], x[1])))
+    moved = jnp.concatenate([at_[None], at_[None] + step * jnp.eye(2), at_[None] - step * jnp.eye(2)])
+    q, closed = several(moved)
+    assert closed.all()
+    angle, length = 1.1, 1.2
+    tip = np.array([np.cos(angle), np.sin(angle)])
+    coupler = q[0, 0] + q[0, 1]
+    end = tip + length * np.array([np.cos(coupler), np.sin(coupler)])
+    np.testing.assert_allclose(end, [1 + np.cos(q[0, 2]), np.sin(q[0, 2])], atol=1e-12)
+    assert q[0, 0] == angle
+    slope = compiled(jax.jacrev(lambda x: crank(x[0], x[1])[0]))(at_)
+    np.testing.assert_allclose(slope, ((q[1:3] - q[3:]) / (2 * step)).T, atol=1e-8)
+
+
+def test_what_cannot_be_closed_says_so():
+    found = compiled(crank)(jnp.array(0.4), jnp.array(5.0))
+    assert not found[1] and np.isfinite(found[0]).all()
+
+
+def test_baumgarte_brings_back():
+    """With `α = β = 1/T` a residual decays like `(1 + t/T) e^{-t/T}` (book §8.3)."""
+    model, time = four_bar(), 0.05
+    q = jnp.array([1.1, -1.1, 1.1]) + jnp.array([1e-6, 0.0, 0.0])
+    state = rbd.State(q, jnp.zeros(3))
+
+    @compiled
+    def run(state):
+        def acceleration(t, state):
+            hold = rc.Baumgarte.within(time)
+            tau = jnp.zeros(3)
+            return rc.constrained_dynamics(model, state.q, state.v, tau, stabilization=hold).acceleration
+
+        def step(state, number):
+            state = rbd.RungeKutta4().step(model, acceleration, number * 1e-3, state, jnp.array(1e-3))
+            return state, rc.constraint_residual(model, state.q)
+
+        return rc.constraint_residual(model, state.q), jax.lax.scan(step, state, jnp.arange(100.0))[1]
+
+    before, after = run(state)
+    times = np.arange(1, 101) * 1e-3 / time
+    expected = before[None] * ((1 + times) * np.exp(-times))[:, None]
+    np.testing.assert_allclose(after, expected, atol=2e-10)
+
+
+def test_an_inconsistent_start_is_told():
+    model = four_bar()
+    state = rbd.State(jnp.array([1.1, -1.0, 1.1]), jnp.zeros(3))
+    with pytest.raises(
+        ValueError, match=r"HingeLoop\('coupler', 'follower'\) in position by 0\.\d+.*rbd\.project"
+    ):
+        rbd.rollout(model, state, dt=1e-3, steps=2)
+    with pytest.raises(ValueError, match=r"in velocity by 1\.45"):
+        rc.check_consistent(model, jnp.array([1.1, -1.1, 1.1]), jnp.array([1.0, 0.0, 0.0]))
+    rc.check_consistent(model, jnp.array([1.1, -1.1, 1.1]), jnp.array([1.0, -1.0, 1.0]))
+
+
+BAD = {
+    "no such body": (lambda: rc.Connect("coupler", None, "folower", None), "no body 'folower'.*'follower'"),
+    "itself": (lambda: rc.Weld("crank", None, "crank", TIP), "against itself"),
+    "no such joint": (lambda: rc.CoordinateCoupling({"crank": (0, 1), "cran": (0, 1)}), "no joint 'cran'"),
+}
+
+
+@pytest.mark.parametrize("make, message", BAD.values(), ids=BAD)
+def test_bad_constraints_are_refused(make, message):
+    with pytest.raises(rbd.ModelError, match=message):
+        rc.add_constraints(four_bar(), make())
+
+
+def test_more_bad_input():
+    with pytest.raises(rbd.ModelError, match="joint 'base' has 6 freedoms"):
+        rc.add_constraints(loose(), rc.CoordinateCoupling({"base": (0.0, 1.0)}))
+    with pytest.raises(ValueError, match="length 0.0 is not positive"):
+        rc.Distance("a", None, "b", None, 0.0)
+    with pytest.raises(ValueError, match="2 freedom"):
+        rc.PointOnSurface("a", None, joints.Revolute(), "b", None)
+    with pytest.raises(ValueError, match="one number"):
+        rc.PrescribedCoordinate("a", lambda t: jnp.zeros(2))
+    with pytest.raises(ValueError, match="method is 'qr'"):
+        factorize(four_bar(), jnp.zeros(3), "qr")
+    builder = rbd.ModelBuilder()
+    builder.add_body("a", "world", joints.Fixed())
+    builder.add_constraint(rc.Weld("world", None, "a", None))
+    with pytest.raises(rbd.ModelError, match="welded together"):
+        builder.build()
+    with pytest.raises(rbd.ModelError, match="mimic"):
+        rc.maximal_coordinates(loose())
+
+
+def test_edits_carry_constraints():
+    """The same residual after locking, fusing, joining and casting; and the drawing lists the constraints."""
+    builder = rbd.ModelBuilder(name="arm")
+    block = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4))
+    builder.add_body("post", "world", joints.Fixed(), at((0.3, 0.1, 0.0), (0.2, 0.1, 0.4)), block)
+    builder.add_body("a", "post", joints.Revolute(), at((0.1, 0.2, 0.3)), block)
+    builder.add_body("plate", "a", joints.Fixed(), at((0.0, 0.2, 0.1), (0.5, 0.1, 0.0)), block)
+    builder.add_body("b", "plate", joints.Spherical(), at((0.3, 0.0, 0.0)), block)
+    builder.add_body("c", "b", joints.Revolute((0.0, 1.0, 0.0)), at((0.3, 0.0, 0.0)), block)
+    builder.add_constraint(rc.LoopJoint("post", TIP, "c", TIP, joints.Revolute()))
+    builder.add_constraint(rc.Connect("plate", (0.1, 0.2, 0.3), "c", None))
+    builder.add_constraint(rc.Connect("world", (0.1, 0.2, 0.3), "b", None))
+    model = builder.build()
+    assert "LoopJoint('post', 'c', Revolute), 5 rows" in repr(model)
+    q = rbd.random_configuration(model, jax.random.key(0))
+    residual = compiled(rc.constraint_residual)
+    expected = residual(model, q)
+    np.testing.assert_allclose(residual(rbd.fuse_fixed(model), q), expected, atol=1e-14)
+    locked = rbd.lock_joints(model, {"a": q[0]})
+    np.testing.assert_allclose(residual(locked, q[1:]), expected, atol=1e-14)
+    away = at((30.0, 1.0, 2.0), (1.0, 0.2, 0.3))
+    both = rbd.concatenate(model, model, names=("l", "r"), placements=(None, away))
+    np.testing.assert_allclose(residual(both, jnp.concatenate([q, q])), jnp.tile(expected, 2), atol=1e-13)
+    single = rbd.astype(model, jnp.float32)
+    np.testing.assert_allclose(residual(single, q.astype(jnp.float32)), expected, atol=1e-6)
+    coupled = rc.add_constraints(model, rc.CoordinateCoupling({"a": (0.0, 1.0), "c": (0.0, 2.0)}))
+    with pytest.raises(rbd.ModelError, match=r"CoordinateCoupling\('a', 'c'\).*joint 'a' has 0 freedoms"):
+        rbd.lock_joints(coupled, "a")
+    with pytest.raises(rbd.ModelError, match="coordinates of joints"):
+        rc.maximal_coordinates(rbd.fuse_fixed(coupled))
+    assert rc.without_constraints(coupled).constraints == ()

@@ -1,0 +1,202 @@
+"""Dynamics under constraints: the equations hold, three methods agree, redundancy changes nothing, derivatives are right."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import (
+    L1,
+    L2,
+    compiled,
+    four_bar,
+    loose,
+    placement,
+    slider_closure,
+    slider_loop,
+    tree,
+)
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, joints
+
+
+METHODS = ("range_space", "kkt", "null_space")
+
+
+def tied():
+    """Free bodies, a mimic and a driven joint, tied by constraints that are not met; one of them twice."""
+    rng = np.random.default_rng(4)
+    ball = rc.Connect("ball", (0.1, 0.2, 0.0), "other", (0.0, 0.3, 0.1))
+    return rc.add_constraints(
+        loose(),
+        ball,
+        rc.LoopJoint("leg", placement(rng), "tail", placement(rng), joints.Cylindrical()),
+        ball,
+        rc.CoordinateCoupling({"arm": (0.1, 2.0), "leg": (0.0, -1.0)}),
+    )
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """`tied` in a state, and what each method makes of it."""
+    model = tied()
+    rng = np.random.default_rng(6)
+    q = compiled(rbd.random_configuration)(model, jax.random.key(2))
+    v, tau = jnp.asarray(rng.normal(size=(2, model.nv)))
+    wrench = {"leg": jnp.asarray(rng.normal(size=6))}
+
+    @compiled
+    def run(model, q, v, tau):
+        jacobian, bias = rc.constraint_jacobian(model, q), rc.constraint_bias(model, q, v)
+        needed = lambda a: rbd.inverse_dynamics(model, q, v, a, wrench)
+        motions = [rc.constrained_dynamics(model, q, v, tau, wrench, method) for method in METHODS]
+        return jacobian, bias, motions, [needed(motion.acceleration) for motion in motions]
+
+    return model, tau, run(model, q, v, tau)
+
+
+def test_the_equations_hold_and_the_methods_agree(solved):
+    model, tau, (jacobian, bias, motions, needed) = solved
+    least = np.linalg.pinv(np.asarray(jacobian).T) @ (np.asarray(needed[0]) - np.asarray(tau))
+    assert jacobian.shape == (11, model.nv)
+    for motion, force in zip(motions, needed):
+        np.testing.assert_allclose(force, tau + motion.multipliers @ jacobian, atol=1e-9)
+        np.testing.assert_allclose(jacobian @ motion.acceleration, -bias, atol=1e-9)
+        np.testing.assert_allclose(motion.acceleration, motions[0].acceleration, atol=1e-9)
+        np.testing.assert_allclose(motion.multipliers, least, atol=1e-9)
+        assert motion.rank == 8  # three rows are there twice
+
+
+RHOMBUS = jnp.array([1.0, -1.0, 1.0])
+
+
+@compiled
+@jax.vmap
+def rhombus(angle, rate, load):
+    q, v, tau = angle * RHOMBUS, rate * RHOMBUS, load * jnp.array([1.0, 0.0, 0.0])
+    return tuple(rc.constrained_dynamics(four_bar(loop), q, v, tau) for loop in ("hinge", "revolute"))
+
+
+def test_a_redundant_loop_moves_like_one_that_is_not():
+    """A planar four-bar with five rows has rank two (book §8.10) and the motion of the rhombus, known in closed form."""
+    angle, rate, load = jnp.array([0.3, 1.1, 2.0]), jnp.array([0.7, -0.4, 2.0]), jnp.array([0.5, -1.0, 2.0])
+    two, five = rhombus(angle, rate, load)
+    np.testing.assert_allclose(five.acceleration, two.acceleration, atol=1e-10)
+    # The coupler does not turn: (1/3 + 1/3 + 1) θ̈ = load - g (1/2 + 1/2 + 1) cos θ.
+    expected = (load - 2 * 9.81 * jnp.cos(angle)) / (5 / 3)
+    np.testing.assert_allclose(two.acceleration, expected[:, None] * RHOMBUS[None], atol=1e-10)
+    assert (np.asarray(two.rank) == 2).all() and (np.asarray(five.rank) == 2).all()
+    model = four_bar("revolute")
+    assert five.multipliers.shape == (3, 5)
+    count = compiled(lambda angle: rc.mobility(model, angle * RHOMBUS))
+    assert count(1.1) == 1
+    assert count(0.0) == 2  # in a line: it can go on as a rhombus or fold as an antiparallelogram
+
+
+def turned(x, loop_mass):
+    """A number that depends on all that a redundant four-bar's motion is."""
+    angle, rate, *tau = x
+    model = four_bar("revolute")
+    inertia = rbd.Inertia.from_parameters(model.inertias.parameters * loop_mass)
+    model = eqx.tree_at(lambda it: it.inertias, model, inertia)
+    motion = rc.constrained_dynamics(model, angle * RHOMBUS, rate * RHOMBUS, jnp.stack(tau))
+    return motion.acceleration @ jnp.array([1.0, 0.4, 0.2]) + motion.multipliers @ jnp.arange(1.0, 6.0)
+
+
+def test_derivatives_with_redundant_constraints():
+    """First and second derivatives, of accelerations and of least multipliers, by state and by inertia; finite at rank loss."""
+    x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
+    gradient = compiled(jax.grad(turned, (0, 1)))
+    (by_x, by_mass), step = gradient(x, mass), 1e-5
+    several = compiled(jax.vmap(turned))
+    steps = step * jnp.eye(6)
+    points = jnp.concatenate([x, mass[None]])
+    moved = jnp.concatenate([points[None] + steps, points[None] - steps])
+    values = several(moved[:, :5], moved[:, 5])
+    expected = (values[:6] - values[6:]) / (2 * step)
+    np.testing.assert_allclose(jnp.append(by_x, by_mass), expected, rtol=1e-7, atol=1e-7)
+    for angle in (0.0, jnp.pi):  # the rank drops from 2 to 1... and the mechanism may go either way
+        by_x, by_mass = gradient(x.at[0].set(angle), mass)
+        assert np.isfinite(by_x).all() and np.isfinite(by_mass)
+    forward = compiled(
+        lambda x, dx: jax.jvp(lambda x: jax.jvp(lambda x: turned(x, mass), (x,), (dx,))[1], (x,), (dx,))[1]
+    )
+    direction = jnp.array([0.3, -0.2, 0.1, 0.4, 0.5])
+    line = several(x[None] + jnp.arange(-1.0, 2.0)[:, None] * 1e-3 * direction[None], jnp.full(3, mass))
+    np.testing.assert_allclose(forward(x, direction), (line[0] - 2 * line[1] + line[2]) / 1e-6, rtol=1e-5)
+
+
+def test_loop_closure_function():
+    """Book figure 8.3: G and g in closed form, the same motion by γ and by constraints, and Ex. 8.2."""
+    model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])
+    tau = jnp.array([0.4, -0.3, 1.2, 0.5])
+
+    @compiled
+    def run(model):
+        closed = rc.close(model, slider_closure, y, rate)
+        reduced = rc.closure_dynamics(model, slider_closure, y, rate, tau)
+        motion = rc.constrained_dynamics(model, closed.q, closed.v, tau)
+        jacobian = rc.constraint_jacobian(model, closed.q)
+        residual = rc.constraint_residual(model, closed.q)
+        bias = rc.constraint_bias(model, closed.q, closed.v)
+        efforts = rc.constrained_inverse_dynamics(
+            model, closed.q, closed.v, motion.acceleration, actuators=("slider", "hand")
+        )
+        needed = rbd.inverse_dynamics(model, closed.q, closed.v, motion.acceleration)
+        again = rc.constrained_dynamics(model, closed.q, closed.v, efforts.tau)
+        one = rc.constrained_inverse_dynamics(
+            model, closed.q, closed.v, motion.acceleration, actuators=("hand",)
+        )
+        everything = rc.constrained_inverse_dynamics(model, closed.q, closed.v, motion.acceleration)
+        return closed, reduced, motion, jacobian, residual, bias, efforts, needed, again, one, everything
+
+    closed, reduced, motion, jacobian, residual, bias, efforts, needed, again, one, everything = run(model)
+    np.testing.assert_allclose(residual, 0, atol=1e-15)
+    d = np.sqrt(L1**2 + L2**2 - 2 * L1 * L2 * np.cos(0.6))
+    u1, u2 = (L2**2 - L1 * L2 * np.cos(0.6)) / d**2, L1 * L2 * np.sin(0.6) / d
+    np.testing.assert_allclose([u1, u2], [1.3851004219, 0.6240732742], atol=1e-10)
+    np.testing.assert_allclose(closed.jacobian, [[1, 0], [u1, 0], [u2, 0], [0, 1]], atol=1e-12)
+    np.testing.assert_allclose(closed.bias, [0, -1.0868354496, 0.3557292905, 0], atol=1e-10)
+    np.testing.assert_allclose(jacobian @ closed.jacobian, 0, atol=1e-14)
+    np.testing.assert_allclose(jacobian @ closed.bias, -bias, atol=1e-13)
+    np.testing.assert_allclose(motion.acceleration, closed.jacobian @ reduced + closed.bias, atol=1e-10)
+    assert motion.rank == 2 and jacobian.shape == (5, 4)
+    # Ex. 8.2: motors at the slider and the hand.
+    u = np.array([[1 / u2, u1 / u2, 1, 0], [0, 0, 0, 1]]) @ np.asarray(needed)
+    np.testing.assert_allclose(efforts.tau, [0, 0, *u], atol=1e-10)
+    np.testing.assert_allclose(again.acceleration, motion.acceleration, atol=1e-9)
+    np.testing.assert_allclose(efforts.unmet, 0, atol=1e-10)
+    np.testing.assert_allclose(needed, efforts.tau + efforts.multipliers @ jacobian, atol=1e-10)
+    assert np.abs(one.unmet).max() > 1e-2  # one motor for two freedoms
+    assert np.linalg.norm(everything.tau) < np.linalg.norm(
+        tau
+    )  # four motors for two: of all choices the least
+    np.testing.assert_allclose(everything.unmet, 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("joint", [joints.Free, {"arm": joints.Free3D, "leg": joints.Free3D}])
+def test_maximal_coordinates_are_the_same_mechanism(joint):
+    """Accelerations of the tree and of the free bodies under the joints' constraints agree, and states go there and back."""
+    model = tree()
+    maximal = rc.maximal_coordinates(model, joint)
+    rng = np.random.default_rng(8)
+    q = compiled(rbd.random_configuration)(model, jax.random.key(5))
+    v = jnp.asarray(rng.normal(size=model.nv))
+
+    @compiled
+    def run(model, maximal, q, v):
+        a = rbd.forward_dynamics(model, q, v, jnp.zeros_like(v))
+        free_q, free_v = rc.to_maximal(model, q, v, maximal)
+        motion = rc.constrained_dynamics(maximal, free_q, free_v, jnp.zeros(maximal.nv))
+        there = rbd.body_accelerations(maximal, free_q, free_v, motion.acceleration)
+        broken = rc.constraint_residual(maximal, free_q), rc.constraint_velocity(maximal, free_q, free_v)
+        back_q, back_v = rc.from_maximal(model, maximal, free_q, free_v)
+        apart = rbd.difference(model, q, back_q), back_v - v
+        return rbd.body_accelerations(model, q, v, a), there, broken, apart, motion.rank
+
+    here, there, broken, apart, rank = run(model, maximal, q, v)
+    np.testing.assert_allclose(there, here, atol=1e-8)
+    assert rank == maximal.nv - model.nv
+    for x in (*broken, *apart):
+        np.testing.assert_allclose(x, 0, atol=1e-9)

@@ -1,0 +1,198 @@
+"""Constrained mechanisms whose motion is known: exact laws, and the published figures of Müller & Terze (2013)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import compiled, four_bars, four_bars_state
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, joints
+
+
+def simulate(model, state, dt, steps, scheme=None):
+    """The trajectory, and the residual and the energy along it."""
+
+    @compiled
+    def run(model, state):
+        path = rbd.rollout(model, state, dt=dt, steps=steps, scheme=scheme or rbd.RungeKutta4())
+        residual = jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
+        energy = lambda q, v: rbd.kinetic_energy(model, q, v) + rbd.potential_energy(model, q)
+        return path, residual, jax.vmap(energy)(path.q, path.v)
+
+    return run(model, state)
+
+
+def test_pendulum_as_a_point_on_a_rod():
+    """The IFToMM benchmark A01, a point mass at a fixed distance: positions from elliptic functions."""
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="pendulum")
+    point = rbd.Inertia.from_mass_com(1.0, (0.0, 0.0, 0.0), np.zeros((3, 3)))
+    builder.add_body("point", "world", joints.Translational(), inertia=point)
+    builder.add_constraint(rc.Distance("world", None, "point", None, 1.0))
+    state = rbd.State(jnp.array([-1.0, 0.0, 0.0]), jnp.zeros(3))
+    path, residual, energy = simulate(builder.build(), state, 1e-3, 2000)
+    np.testing.assert_allclose(path.q[1000, :2], (0.986291751132, -0.165010853126), atol=1e-9)
+    np.testing.assert_allclose(path.q[2000, :2], (-0.793566195343, -0.608483930444), atol=1e-9)
+    assert np.abs(residual).max() < 1e-9 and np.abs(energy - energy[0]).max() < 1e-8
+
+
+@pytest.mark.parametrize(
+    "count, seconds, step",
+    [
+        (2, 2, 1e-3),
+        pytest.param(2, 10, 1e-3, marks=pytest.mark.slow),
+        pytest.param(40, 2, 2e-3, marks=pytest.mark.slow),
+    ],
+)
+def test_four_bars_pass_through_the_line(count, seconds, step):
+    """The IFToMM benchmark A02. Where the rods lie in a line the constraints lose rank, and the motion goes on as it was.
+
+    Upright, at 1 m/s: `((N + 1)/3 + N) θ̈ = -g ((N + 1)/2 + N) cos θ`.
+    """
+    steps = round(seconds / step)
+    path, residual, energy = simulate(four_bars(count), four_bars_state(count, jnp.pi / 2, -1.0), step, steps)
+    exact = {
+        (2, 1): (-0.195020301949, -0.980799205662),
+        (2, 2): (0.057815795768, 0.998327267863),
+        (2, 10): (0.328458111539, 0.944518538179),
+    }
+    ratio = ((count + 1) / 2 + count) / ((count + 1) / 3 + count)
+
+    def rate(angle, speed):
+        return speed, -9.81 * ratio * np.cos(angle)
+
+    angle, speed, fine = np.pi / 2, -1.0, 4
+    for number in range(1, steps + 1):
+        for _ in range(fine):
+            h = step / fine
+            k1 = rate(angle, speed)
+            k2 = rate(angle + h / 2 * k1[0], speed + h / 2 * k1[1])
+            k3 = rate(angle + h / 2 * k2[0], speed + h / 2 * k2[1])
+            k4 = rate(angle + h * k3[0], speed + h * k3[1])
+            angle += h / 6 * (k1[0] + 2 * k2[0] + 2 * k3[0] + k4[0])
+            speed += h / 6 * (k1[1] + 2 * k2[1] + 2 * k3[1] + k4[1])
+        time = number * step
+        if (count, round(time)) in exact and abs(time - round(time)) < 1e-9:
+            np.testing.assert_allclose((np.cos(angle), np.sin(angle)), exact[count, round(time)], atol=1e-9)
+    tip = np.cos(path.q[-1, 0]), np.sin(path.q[-1, 0])
+    assert np.cos(np.asarray(path.q[:, 0])).max() > 0.999  # it has been through the line
+    np.testing.assert_allclose(tip, (np.cos(angle), np.sin(angle)), atol=1e-5)
+    assert np.abs(residual).max() < 1e-5 and np.abs(energy - energy[0]).max() < 1e-4
+
+
+GROUPS = {"SE3": joints.Free, "SO3xR3": joints.Free3D}
+
+
+def boxes(group, mass, sides, balls, motion, gravity=0.0):
+    """Boxes with frames at their centres, on the world by the group's joint, tied by ball joints; and their state.
+
+    `motion`: for each, the centre, the angular velocity in its own axes and the velocity of the centre. They start unturned.
+    """
+    builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -gravity), name="boxes")
+    for name in motion:
+        builder.add_body(name, "world", GROUPS[group](), inertia=rbd.Inertia.box(mass, sides))
+    for ball in balls:
+        builder.add_constraint(rc.Connect(*ball))
+    q = [jnp.array([*center, 1.0, 0.0, 0.0, 0.0]) for center, _, _ in motion.values()]
+    parts = [(turn, slide) if group == "SE3" else (slide, turn) for _, turn, slide in motion.values()]
+    v = [jnp.array([*first, *second]) for first, second in parts]
+    return builder.build(), rbd.State(jnp.concatenate(q), jnp.concatenate(v))
+
+
+@pytest.mark.parametrize("group, largest", [("SE3", (0, 1e-12)), ("SO3xR3", (9.0e-7, 9.6e-7))])
+def test_heavy_top_without_gravity(group, largest):
+    """Müller & Terze §5.1: a box on a ball joint. SE(3) holds the constraint to rounding; SO(3) × R³ to fourth order."""
+    turn = np.array([0.0, 20 * np.pi, 10 * np.pi])
+    center = np.array([0.5, 0.0, 0.0])
+    balls = [("world", (0.0, 0.0, 0.0), "box", (-0.5, 0.0, 0.0))]
+    motion = {"box": (center, turn, np.cross(turn, center))}
+    model, state = boxes(group, 21.6, (0.1, 0.2, 0.4), balls, motion)
+    path, residual, energy = simulate(model, state, 1e-3, 1000)
+    np.testing.assert_allclose(energy[0], 13972.398951, atol=1e-6)
+    broken = np.linalg.norm(residual, axis=1).max()
+    assert largest[0] <= broken <= largest[1]
+    np.testing.assert_allclose(energy, energy[0], atol=2e-3)
+    if group == "SE3":  # whatever the order of the scheme
+        _, residual, _ = simulate(model, state, 1e-3, 1000, rbd.SemiImplicitEuler())
+        assert np.abs(residual).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    "group, first, second",
+    [("SE3", (0, 1e-13), (7.1e-6, 7.22e-6)), ("SO3xR3", (8.8e-7, 8.9e-7), (5.8e-6, 6.0e-6))],
+)
+def test_double_pendulum(group, first, second):
+    """Müller & Terze §5.2: SE(3) holds the joint to the ground; between the boxes both groups are of fourth order."""
+    turns = np.array([10.0, 0.0, 0.0]), np.pi * np.array([10.0, 10.0, 20.0])
+    half = np.array([0.1, 0.0, 0.0])
+    knee = np.cross(turns[0], 2 * half)
+    balls = [("world", (0.0, 0.0, 0.0), "upper", -half), ("upper", half, "lower", -half)]
+    motion = {
+        "upper": (half, turns[0], np.cross(turns[0], half)),
+        "lower": (3 * half, turns[1], knee + np.cross(turns[1], half)),
+    }
+    model, state = boxes(group, 2.7, (0.2, 0.1, 0.05), balls, motion, 9.81)
+    path, residual, energy = simulate(model, state, 1e-3, 1000)
+    np.testing.assert_allclose(energy[0], 95.073882, atol=1e-6)
+    broken = np.linalg.norm(np.asarray(residual).reshape(-1, 2, 3), axis=2).max(axis=0)
+    assert first[0] <= broken[0] <= first[1] and second[0] <= broken[1] <= second[1], broken
+    np.testing.assert_allclose(energy, energy[0], atol=3.5e-4)
+    np.testing.assert_allclose(path.q[500, :3], (0.07381169, 0.06449982, -0.01978907), atol=2e-5)
+    np.testing.assert_allclose(path.q[500, 7:10], (0.23577685, 0.08367364, -0.05278869), atol=2e-5)
+    own = slice(0, 3) if group == "SE3" else slice(3, 6)
+    np.testing.assert_allclose(path.v[500, own], (22.532179, -16.091302, 23.076080), atol=2e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group, largest", [("SE3", 5.08e-5), ("SO3xR3", 5.01e-5)])
+def test_floating_pair(group, largest):
+    """Müller & Terze §5.3: neither group is better for two bodies in space."""
+    turns = np.array([0.0, 0.0, -10.0]), np.array([1.0, -1.0, 2 * np.pi])
+    half = np.array([0.1, 0.0, 0.0])
+    knee = np.cross(turns[0], half)
+    balls = [("first", half, "second", -half)]
+    motion = {
+        "first": (half, turns[0], np.zeros(3)),
+        "second": (3 * half, turns[1], knee + np.cross(turns[1], half)),
+    }
+    model, state = boxes(group, 2.7, (0.2, 0.1, 0.05), balls, motion)
+    _, residual, energy = simulate(model, state, 1e-2, 500)
+    np.testing.assert_allclose(energy[0], 0.990752, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(residual, axis=1).max(), largest, rtol=2e-2)
+
+
+def bricard():
+    """Five rods and six hinges in a closed chain (IFToMM A04), the last hinge as a loop joint."""
+    points = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
+    axes = np.eye(3)[[1, 2, 0, 1, 2, 0]]
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="Bricard")
+    parent, before = "world", np.zeros(3)
+    for i in range(5):
+        along = points[i + 1] - points[i]
+        sides = np.where(along != 0, 1.0, 0.1)
+        rod = rbd.Inertia.box(1.0, sides, along / 2)
+        builder.add_body(
+            f"rod {i}", parent, joints.Revolute(axes[i]), rbd.Transform.from_position(before), rod
+        )
+        parent, before = f"rod {i}", along
+    ground, tip = rbd.Transform.from_position(points[5]), rbd.Transform.from_position(before)
+    builder.add_constraint(rc.LoopJoint("world", ground, parent, tip, joints.Revolute(axes[5])))
+    return builder.build()
+
+
+def test_bricard_has_one_redundant_row():
+    """Five rows for five freedoms, of rank four: a mechanism that moves although it should not."""
+    model = bricard()
+    maximal = rc.maximal_coordinates(model)
+    q, v = jnp.zeros(5), jnp.zeros(5)
+
+    @compiled
+    def look(model, maximal, q, v):
+        there, at_rest = rc.to_maximal(model, q, v, maximal)
+        return rc.mobility(model, q), rc.mobility(maximal, there), len(rc.constraint_residual(maximal, there))
+
+    own, other, rows = look(model, maximal, q, v)
+    assert own == 1 and other == 1 and rows == 30  # rank 29
+    path, residual, energy = simulate(model, rbd.State(q, v), 2e-3, 200)
+    assert np.abs(path.q[-1]).max() > 0.1
+    assert np.abs(residual).max() < 1e-8 and np.abs(energy - energy[0]).max() < 1e-7
