@@ -1,0 +1,90 @@
+"""Explicit Runge–Kutta schemes on the configuration manifold: the loop that they share, and the two ways to use it.
+
+A stage needs a configuration near that of the step's start, made of the rates of the stages before it. In the schemes of
+Munthe-Kaas it is `q0 ⊕ h Σ a_ij k_j`, one step in the chart at q0, and the rates are velocities seen in that chart,
+`k = dexp⁻¹ v` (Müller & Terze 2013, eqs. 35 to 37). In those of Crouch & Grossman and the commutator-free ones of
+Celledoni, Marthinsen & Owren it is several steps one after the other, each from where the last one ended, and the
+rates are the velocities themselves. The velocity lies in a vector space and takes the plain scheme of the same weights.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ._scheme import SUCCESS, Scheme
+from ._system import State
+
+
+#: The displacement of a stage: for each of its successive steps the shares of the rates of the stages before.
+Steps: TypeAlias = tuple[tuple[float | int, ...], ...]
+
+
+class ExplicitRungeKutta(Scheme):
+    """A scheme given by the displacements of its stages, the first of which is zero, and of the step's end."""
+
+    stages: ClassVar[tuple[Steps, ...]]
+    end: ClassVar[Steps]
+
+    @abc.abstractmethod
+    def rate(self, system, q0, displacement, v):
+        """The rate that later stages use, of a stage that moves at `v`."""
+
+    def step(self, system, time, state, memory, dt):
+        count = len(self.stages) + 1
+        together = _table(((), *self.stages), count).astype(state.v.dtype)
+        own = np.eye(count, dtype=bool)
+
+        # One loop over the stages compiles the dynamics once.
+        def stage(rates, row):
+            shares, own = row
+            steps, change, share = _combined(shares, rates, dt)
+            now = State(_moved(system, state.q, steps), state.v + change)
+            rate = self.rate(system, state.q, steps[0], now.v)
+            found = rate, system.acceleration(time + share * dt, now)
+            return tuple(jnp.where(own[:, None], x[None], old) for x, old in zip(found, rates)), None
+
+        nothing = jnp.zeros((count, state.v.size), state.v.dtype)
+        rates, _ = lax.scan(stage, (nothing, nothing), (together, np.eye(count, dtype=bool)))
+        steps, change, _ = _combined(_table((self.end,), count)[0].astype(state.v.dtype), rates, dt)
+        return State(_moved(system, state.q, steps), state.v + change), memory, SUCCESS
+
+
+def _combined(shares, rates, dt):
+    """The steps to take in the configuration, the change of velocity, and the share of the time step."""
+    steps = [dt * jnp.sum(share[:, None] * rates[0], axis=0) for share in shares]
+    total = shares.sum(axis=0)
+    return steps, dt * jnp.sum(total[:, None] * rates[1], axis=0), total.sum()
+
+
+class MuntheKaas(ExplicitRungeKutta):
+    """A Runge–Kutta scheme in the chart at the step's start."""
+
+    def rate(self, system, q0, displacement, v):
+        return system.chart_rate(q0, displacement, v)
+
+
+class CommutatorFree(ExplicitRungeKutta):
+    """A scheme of successive steps along sums of the stages' velocities."""
+
+    def rate(self, system, q0, displacement, v):
+        return v
+
+
+def _moved(system, q, steps):
+    for step in steps:
+        q = system.move(q, step)
+    return q
+
+
+def _table(displacements: tuple[Steps, ...], count: int) -> np.ndarray:
+    """Shares as an array (displacements, steps, stages), zero where there are none."""
+    table = np.zeros((len(displacements), max(1, *map(len, displacements)), count))
+    for i, steps in enumerate(displacements):
+        for j, shares in enumerate(steps):
+            table[i, j, : len(shares)] = shares
+    return table

@@ -1,0 +1,164 @@
+"""The system that a scheme steps: a model, what acts on it, and its manifold, asked for at a time.
+
+`rollout` makes one for each step, the controls held. What schemes need to know of Lie groups is here and is generic, in
+terms of the joints' own ⊕ and ⊖: within a step `q0 ⊕ ξ` is a chart, and the derivative of that chart takes rates of ξ to
+velocities and back (dexp and its inverse in Müller & Terze 2013, eqs. 35 to 37). Loop constraints enter here and nowhere
+else in this room: in `acceleration` for the explicit schemes, in the `constraint_...` methods for the implicit ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..dynamics import (
+    forward_dynamics,
+    inverse_dynamics,
+    kinetic_energy,
+    mass_matrix,
+    passive_force,
+    potential_energy,
+    solve_mass_matrix,
+)
+from ..model import Model, at_time, difference, integrate
+from ..model._arguments import check_length
+
+
+class State(eqx.Module):
+    """Configuration q and velocity v of a model."""
+
+    q: Float[Array, "*batch nq"]
+    v: Float[Array, "*batch nv"]
+
+
+#: A generalized force of the model's own making, from the model, its configuration and its velocity.
+Force: TypeAlias = Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Float[Array, "nv"]]
+
+
+class System(eqx.Module):
+    """A model with the control `tau` of the present step and the user's `forces`."""
+
+    model: Model
+    tau: Float[Array, "nv"]
+    forces: tuple[Force, ...] = ()
+
+    # What acts.
+
+    def force(self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """All generalized forces but gravity and velocity products: controls, the joints' own, the user's."""
+        now = at_time(self.model, time)
+        acting = self.tau + passive_force(now, q, v)
+        for index, force in enumerate(self.forces):
+            name = f"the result of forces[{index}]"
+            acting = acting + check_length("rollout", self.model, name, force(now, q, v), "nv")
+        return acting
+
+    def acceleration(self, time: Float[Array, ""], state: State) -> Float[Array, "nv"]:
+        """The acceleration that all that acts produces."""
+        acting = self.force(time, state.q, state.v)
+        return forward_dynamics(at_time(self.model, time), state.q, state.v, acting)
+
+    def residual(self, time: Float[Array, ""], q, v, a) -> Float[Array, "nv"]:
+        """What is missing in the equations of motion: `inverse_dynamics - force`, zero at the true acceleration."""
+        return inverse_dynamics(at_time(self.model, time), q, v, a) - self.force(time, q, v)
+
+    # Energies and momenta.
+
+    def kinetic_energy(self, time: Float[Array, ""], q, v) -> Float[Array, ""]:
+        """The kinetic energy, with what the joints move by themselves."""
+        return kinetic_energy(at_time(self.model, time), q, v)
+
+    def potential_energy(self, time: Float[Array, ""], q) -> Float[Array, ""]:
+        """The potential energy in gravity."""
+        return potential_energy(at_time(self.model, time), q)
+
+    def mass_matrix(self, time: Float[Array, ""], q) -> Float[Array, "nv nv"]:
+        return mass_matrix(at_time(self.model, time), q)
+
+    def momentum(self, time: Float[Array, ""], q, v) -> Float[Array, "nv"]:
+        """The generalized momentum `∂T/∂v`: `M v`, and what joints that move by themselves add."""
+        return jax.grad(lambda v: self.kinetic_energy(time, q, v))(v)
+
+    def velocity(self, time: Float[Array, ""], q, momentum) -> Float[Array, "nv"]:
+        """The velocity with that generalized momentum."""
+        now = at_time(self.model, time)
+        return solve_mass_matrix(now, q, momentum - self.momentum(time, q, jnp.zeros_like(momentum)))
+
+    # The manifold.
+
+    def move(self, q, step) -> Float[Array, "nq"]:
+        """`q ⊕ step`."""
+        return integrate(self.model, q, step)
+
+    def difference(self, q0, q1) -> Float[Array, "nv"]:
+        """`q1 ⊖ q0`."""
+        return difference(self.model, q0, q1)
+
+    def chart_rate(self, q0, step, v) -> Float[Array, "nv"]:
+        """The rate of ξ at which `q0 ⊕ ξ` moves with the velocity `v`, at ξ = `step`: dexp⁻¹."""
+        q = self.move(q0, step)
+        return _slope(lambda s: self.difference(q0, self.move(q, s * v)), v.dtype)
+
+    def chart_velocity(self, q0, step, rate) -> Float[Array, "nv"]:
+        """The velocity of `q0 ⊕ ξ` where ξ = `step` changes at `rate`: dexp, the inverse of `chart_rate`."""
+        q = self.move(q0, step)
+        return _slope(lambda s: self.difference(q, self.move(q0, step + s * rate)), step.dtype)
+
+    def adjoint(self, q, step, motion) -> Float[Array, "nv"]:
+        """`Ad_{exp step} motion`: a velocity at `q ⊕ step` carried back to q, `exp(step) exp(motion) exp(-step)`."""
+        there = self.move(q, step)
+        back = lambda s: self.difference(q, self.move(self.move(there, s * motion), -step))
+        return _slope(back, step.dtype)
+
+    def coadjoint(self, q, step, momentum) -> Float[Array, "nv"]:
+        """The transpose of `adjoint`: a momentum at q carried to `q ⊕ step`."""
+        transported = lambda motion: self.adjoint(q, step, motion)
+        return jax.linear_transpose(transported, step)(momentum)[0]
+
+    # Loop constraints g(t, q) = 0.
+
+    @property
+    def constraint_rows(self) -> int:
+        """The number of constraints."""
+        return 0
+
+    def constraint_residual(self, time: Float[Array, ""], q) -> Float[Array, "rows"]:
+        """g: how far the loops are from closed."""
+        return jnp.zeros(0, q.dtype)
+
+    def constraint_velocity(self, time: Float[Array, ""], q, v) -> Float[Array, "rows"]:
+        """`ġ = G v + ∂g/∂t`."""
+
+        def residual(s):
+            return self.constraint_residual(time + s, self.move(q, s * v))
+
+        return _slope(residual, v.dtype)
+
+    def constraint_force(self, time: Float[Array, ""], q, multipliers) -> Float[Array, "nv"]:
+        """`Gᵀ λ`."""
+
+        def residual(step):
+            return self.constraint_residual(time, self.move(q, step))
+
+        return jax.vjp(residual, jnp.zeros_like(self.tau))[1](multipliers)[0]
+
+    def admissible(self, time: Float[Array, ""], q, v) -> Float[Array, "nv"]:
+        """The velocity nearest to v, in the metric of M, with which the loops stay closed."""
+        if not self.constraint_rows:
+            return v
+        jacobian = jax.jacfwd(lambda v: self.constraint_velocity(time, q, v))(v)
+        mobility = solve_mass_matrix(at_time(self.model, time), q, jacobian.T)
+        excess = self.constraint_velocity(time, q, v)
+        impulse = jnp.linalg.solve(jnp.matmul(jacobian, mobility, precision="highest"), excess)
+        return v - jnp.matmul(mobility, impulse, precision="highest")
+
+
+def _slope(function: Callable, dtype):
+    """The derivative at zero of a function of one number."""
+    zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
+    return jax.jvp(function, (zero,), (one,))[1]
