@@ -14,3 +14,8 @@ from .rollout import rollout as rollout
 from .runge_kutta_4 import RKMK4 as RKMK4, RungeKutta4 as RungeKutta4
 from .semi_implicit_euler import SemiImplicitEuler as SemiImplicitEuler
 from .trajectory import Trajectory as Trajectory
+from .bdf1 import BDF1 as BDF1
+from .bdf2 import BDF2 as BDF2
+from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
+from .implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
+from .linearly_implicit_euler import LinearlyImplicitEuler as LinearlyImplicitEuler
