@@ -19,3 +19,6 @@ from .bdf2 import BDF2 as BDF2
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
 from .linearly_implicit_euler import LinearlyImplicitEuler as LinearlyImplicitEuler
+from .energy_momentum import EnergyMomentum as EnergyMomentum
+from .rattle import Rattle as Rattle
+from .variational_midpoint import VariationalMidpoint as VariationalMidpoint

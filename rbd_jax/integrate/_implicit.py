@@ -13,15 +13,15 @@ from ._system import State, System
 
 def solve_motion(
     system: System,
-    equations: Callable[[Float[Array, "nv"], Float[Array, "rows"]], tuple[Array, Array]],
-    guess: Float[Array, "nv"],
-) -> tuple[Float[Array, "nv"], Int[Array, ""]]:
-    """The velocity, and what goes with it, at which a step's equations of motion and its constraints hold.
+    equations: Callable[[Float[Array, "n"], Float[Array, "rows"]], tuple[Array, Array]],
+    guess: Float[Array, "n"],
+) -> tuple[Float[Array, "n"], Int[Array, ""]]:
+    """The velocities at which a step's equations of motion and its constraints hold, and a code.
 
     **Arguments**
 
-    - `equations`: of the velocity and the multipliers, the two residuals.
-    - `guess`: of the velocity; multipliers start at zero.
+    - `equations`: of the velocities and the multipliers, the two residuals.
+    - `guess`: of the velocities; multipliers start at zero.
     """
     size = guess.size
 

@@ -25,7 +25,7 @@ from ..dynamics import (
     potential_energy,
     solve_mass_matrix,
 )
-from ..model import Model, at_time, difference, integrate
+from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
 from ..model._arguments import check_length
 
 
@@ -99,26 +99,30 @@ class System(eqx.Module):
         """`q1 ⊖ q0`."""
         return difference(self.model, q0, q1)
 
-    def chart_rate(self, q0, step, v) -> Float[Array, "nv"]:
-        """The rate of ξ at which `q0 ⊕ ξ` moves with the velocity `v`, at ξ = `step`: dexp⁻¹."""
-        q = self.move(q0, step)
-        return _slope(lambda s: self.difference(q0, self.move(q, s * v)), v.dtype)
+    def chart_rate(self, q, step, v) -> Float[Array, "nv"]:
+        """The rate of ξ at which `q ⊕ ξ` moves with the velocity `v`, at ξ = `step`: dexp⁻¹."""
+        return chart_rate(self.model, q, step, v)
 
-    def chart_velocity(self, q0, step, rate) -> Float[Array, "nv"]:
-        """The velocity of `q0 ⊕ ξ` where ξ = `step` changes at `rate`: dexp, the inverse of `chart_rate`."""
-        q = self.move(q0, step)
-        return _slope(lambda s: self.difference(q, self.move(q0, step + s * rate)), step.dtype)
+    def chart_velocity(self, q, step, rate) -> Float[Array, "nv"]:
+        """The velocity of `q ⊕ ξ` where ξ = `step` changes at `rate`: dexp, the inverse of `chart_rate`."""
+        return chart_velocity(self.model, q, step, rate)
 
-    def adjoint(self, q, step, motion) -> Float[Array, "nv"]:
-        """`Ad_{exp step} motion`: a velocity at `q ⊕ step` carried back to q, `exp(step) exp(motion) exp(-step)`."""
-        there = self.move(q, step)
-        back = lambda s: self.difference(q, self.move(self.move(there, s * motion), -step))
-        return _slope(back, step.dtype)
+    def chart_rate_transposed(self, q, step, momentum) -> Float[Array, "nv"]:
+        """The momentum that belongs to v, from the one that belongs to the rate of ξ."""
+        return jax.linear_transpose(lambda v: self.chart_rate(q, step, v), step)(momentum)[0]
 
-    def coadjoint(self, q, step, momentum) -> Float[Array, "nv"]:
-        """The transpose of `adjoint`: a momentum at q carried to `q ⊕ step`."""
-        transported = lambda motion: self.adjoint(q, step, motion)
-        return jax.linear_transpose(transported, step)(momentum)[0]
+    def chart_velocity_transposed(self, q, step, momentum) -> Float[Array, "nv"]:
+        """The momentum that belongs to the rate of ξ, from the one that belongs to v."""
+        return jax.linear_transpose(lambda rate: self.chart_velocity(q, step, rate), step)(momentum)[0]
+
+    def carried(self, q, step, momentum) -> Float[Array, "nv"]:
+        """`Ad*_{exp step}`: a momentum at q at the place `q ⊕ step`, where the same motion in space has another velocity.
+
+        A rate of ξ is the same velocity in space once it is taken from the left and once from the right, so
+        `Ad_ξ = dexp_{-ξ} dexp_ξ⁻¹`, with the right Jacobian.
+        """
+        back = self.chart_velocity_transposed(q, -step, momentum)
+        return self.chart_rate_transposed(q, step, back)
 
     # Loop constraints g(t, q) = 0.
 
