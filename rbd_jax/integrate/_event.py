@@ -37,7 +37,9 @@ class Crossing(eqx.Module):
     def none(state: State) -> Crossing:
         return Crossing(jnp.int32(-1), state, state)
 
-    def watch(self, event: EventFunction, time, state: State, new: State, dt, number) -> tuple[State, Crossing]:
+    def watch(
+        self, event: EventFunction, time, state: State, new: State, dt, number
+    ) -> tuple[State, Crossing]:
         """The state to go on with, and the crossing, after one more step. After the crossing the state stands still."""
         crossed = (event(time, state) > 0) != (event(time + dt, new) > 0)
         waiting = self.step < 0
@@ -57,7 +59,9 @@ class Crossing(eqx.Module):
         def value(share):
             return jnp.where(happened, event(start + share * dt, state(share)), share - 1)
 
-        share = lax.custom_root(value, jnp.ones_like(dt), _bisect, lambda slope, y: y / slope(jnp.ones_like(y)))
+        share = lax.custom_root(
+            value, jnp.ones_like(dt), _bisect, lambda slope, y: y / slope(jnp.ones_like(y))
+        )
         time, final = jnp.where(happened, start + share * dt, path.t[-1]), state(share)
         later = (happened & (path.t > time))[:, None]
         q, v = (jnp.where(later, x[None], old) for x, old in ((final.q, path.q), (final.v, path.v)))

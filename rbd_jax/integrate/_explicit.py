@@ -15,9 +15,10 @@ from typing import ClassVar, TypeAlias
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Float
 
 from ._scheme import SUCCESS, Scheme
-from ._system import State
+from ._system import State, System
 
 
 #: The displacement of a stage: for each of its successive steps the shares of the rates of the stages before.
@@ -35,27 +36,35 @@ class ExplicitRungeKutta(Scheme):
         """The rate that later stages use, of a stage that moves at `v`."""
 
     def step(self, system, time, state, memory, dt):
-        count = len(self.stages) + 1
-        together = _table(((), *self.stages), count).astype(state.v.dtype)
-        own = np.eye(count, dtype=bool)
+        def rate(displacement, v):
+            return self.rate(system, state.q, displacement, v)
 
-        # One loop over the stages compiles the dynamics once.
-        def stage(rates, row):
-            shares, own = row
-            steps, change, share = _combined(shares, rates, dt)
-            now = State(_moved(system, state.q, steps), state.v + change)
-            rate = self.rate(system, state.q, steps[0], now.v)
-            found = rate, system.acceleration(time + share * dt, now)
-            return tuple(jnp.where(own[:, None], x[None], old) for x, old in zip(found, rates)), None
-
-        nothing = jnp.zeros((count, state.v.size), state.v.dtype)
-        rates, _ = lax.scan(stage, (nothing, nothing), (together, np.eye(count, dtype=bool)))
-        steps, change, _ = _combined(_table((self.end,), count)[0].astype(state.v.dtype), rates, dt)
+        rates = stage_rates(system, time, state, dt, self.stages, rate)
+        steps, change, _ = combined(self.end, rates, dt)
         return State(_moved(system, state.q, steps), state.v + change), memory, SUCCESS
 
 
-def _combined(shares, rates, dt):
-    """The steps to take in the configuration, the change of velocity, and the share of the time step."""
+def stage_rates(system: System, time, state: State, dt, stages: tuple[Steps, ...], rate):
+    """The rates of configuration and velocity in all stages: (stages, nv) each."""
+    count = len(stages) + 1
+
+    # One loop over the stages compiles the dynamics once.
+    def stage(rates, row):
+        shares, own = row
+        steps, change, share = combined(shares, rates, dt)
+        now = State(_moved(system, state.q, steps), state.v + change)
+        found = rate(steps[0], now.v), system.acceleration(time + share * dt, now)
+        return tuple(jnp.where(own[:, None], x[None], old) for x, old in zip(found, rates)), None
+
+    nothing = jnp.zeros((count, state.v.size), state.v.dtype)
+    rows = _table(((), *stages), count).astype(state.v.dtype), np.eye(count, dtype=bool)
+    return lax.scan(stage, (nothing, nothing), rows)[0]
+
+
+def combined(shares: Steps | Float[Array, "steps stages"], rates, dt):
+    """Successive steps in the configuration, the change of velocity, and the share of the time step."""
+    if isinstance(shares, tuple):
+        shares = _table((shares,), len(rates[0]))[0].astype(rates[0].dtype)
     steps = [dt * jnp.sum(share[:, None] * rates[0], axis=0) for share in shares]
     total = shares.sum(axis=0)
     return steps, dt * jnp.sum(total[:, None] * rates[1], axis=0), total.sum()

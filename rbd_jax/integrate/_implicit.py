@@ -28,7 +28,9 @@ def solve_motion(
     def residual(unknowns):
         return jnp.concatenate(equations(unknowns[:size], unknowns[size:]))
 
-    unknowns, code = newton(residual, jnp.concatenate([guess, jnp.zeros(system.constraint_rows, guess.dtype)]))
+    unknowns, code = newton(
+        residual, jnp.concatenate([guess, jnp.zeros(system.constraint_rows, guess.dtype)])
+    )
     return unknowns[:size], code
 
 

@@ -26,9 +26,7 @@ class Scheme(eqx.Module):
     #: Whether a step can fail in another way than by numbers that are not finite. If so, every step's code is looked at.
     fallible: ClassVar[bool] = False
 
-    def init(
-        self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]
-    ) -> Memory:
+    def init(self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]) -> Memory:
         """What the first step needs to know beside the state; nothing, for most schemes."""
         return ()
 

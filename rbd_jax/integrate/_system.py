@@ -49,7 +49,9 @@ class System(eqx.Module):
 
     # What acts.
 
-    def force(self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    def force(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
         """All generalized forces but gravity and velocity products: controls, the joints' own, the user's."""
         now = at_time(self.model, time)
         acting = self.tau + passive_force(now, q, v)

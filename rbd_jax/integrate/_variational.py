@@ -29,9 +29,7 @@ class Variational(Scheme):
     fallible = True
 
     @abc.abstractmethod
-    def momenta(
-        self, system: System, time, q0, q1, v, dt
-    ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+    def momenta(self, system: System, time, q0, q1, v, dt) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
         """`-D1 L_d - F0` and `D2 L_d + F1`, for `q1 = q0 ⊕ h v`."""
 
     def step(self, system, time, state, memory, dt):

@@ -132,7 +132,9 @@ def _is_finite(state: State):
 def _first(failure, code, number):
     """The first failure's code and step, after one more step."""
     earlier, step = failure
-    return first_failure(earlier, code), jnp.where((earlier == 0) & (code != 0), number.astype(step.dtype), step)
+    return first_failure(earlier, code), jnp.where(
+        (earlier == 0) & (code != 0), number.astype(step.dtype), step
+    )
 
 
 def _seen_failure(states: State, save_every: int):

@@ -53,9 +53,7 @@ class Trajectory(eqx.Module):
         return between(model, start, end, span, (t - self.t[row]) / span)
 
 
-def between(
-    model: Model, start: State, end: State, span: Float[Array, ""], share: Float[Array, ""]
-) -> State:
+def between(model: Model, start: State, end: State, span: Float[Array, ""], share: Float[Array, ""]) -> State:
     """The state at a share of the time between two: Hermite's cubic in the chart at the first."""
     system = System(model, jnp.zeros_like(start.v))
     step = difference(model, start.q, end.q)
