@@ -11,6 +11,7 @@ derivatives.
 from __future__ import annotations
 
 import abc
+import functools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -105,7 +106,6 @@ class AdaptiveScheme(Scheme):
     def _search(self, attempt, memory, state, time, dt, constants):
         """The state at the interval's end, the memory, a code; and the accepted steps: their starts and shares, their number."""
         order = self.pair.order
-        places = jnp.arange(self.max_steps)
         too_small = jnp.finfo(dt.dtype).eps * (1 + jnp.abs(time / dt))
 
         def improve(carry):
@@ -122,13 +122,14 @@ class AdaptiveScheme(Scheme):
             proposed = taken * factor
             # A step cut short by the interval's end says nothing against the longer one that was meant.
             proposed = jnp.where(accepted & last, jnp.maximum(proposed, share), proposed)
-            here = accepted & (places == count)
-            steps = jnp.where(here, start, starts), jnp.where(here, taken, shares)
+            # A rejected step is overwritten by the next.
+            place = functools.partial(lax.dynamic_update_index_in_dim, index=count, axis=0)
+            steps = place(starts, start), place(shares, taken)
             state = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, state)
             start = jnp.where(accepted, jnp.where(last, 1, start + taken), start)
             error_before = jnp.where(accepted, jnp.maximum(error, 1e-4), error_before)
             memory = jnp.minimum(proposed, 1), error_before
-            return state, memory, start, steps, count + accepted, tried + 1
+            return state, memory, start, steps, count + accepted.astype(count.dtype), tried + 1
 
         def going_on(carry):
             _, (share, _), start, _, _, tried = carry

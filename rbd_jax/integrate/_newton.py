@@ -11,6 +11,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float, Int
 
 from ._result import Result
@@ -30,37 +31,47 @@ def newton(
     keeps the changes above that bound they may also stop shrinking, below `√ε`. A root that is not found is not a
     root: whoever asks must look at the code.
     """
+    if not guess.size:
+        return guess, jnp.int32(Result.SUCCESS)
+    # What the residual refers to becomes arguments, so that the root can be differentiated by it.
+    residual, constants = jax.closure_convert(residual, guess)
+
+    @jax.custom_jvp
+    def root(constants, guess):
+        return _iterate(lambda x: residual(x, *constants), guess)
+
+    @root.defjvp
+    def implicit(primals, tangents):
+        constants, _ = primals
+        x, code = root(*primals)
+        change = jax.jvp(lambda *constants: residual(x, *constants), constants, tangents[0])[1]
+        jacobian = jax.jacfwd(residual)(x, *constants)
+        return (x, code), (-jnp.linalg.solve(jacobian, change), zero_from_primal(code))
+
+    return root(tuple(constants), guess)
+
+
+def _iterate(residual, guess):
     precision = jnp.finfo(guess.dtype).eps
     fine, coarse = precision ** (2 / 3), precision ** (1 / 2)
 
-    def solve(residual, guess):
-        def with_value(x):
-            value = residual(x)
-            return value, value
+    def with_value(x):
+        value = residual(x)
+        return value, value
 
-        def improve(carry):
-            x, last, _, count = carry
-            jacobian, value = jax.jacfwd(with_value, has_aux=True)(x)
-            change = jnp.linalg.solve(jacobian, value)
-            size = jnp.max(jnp.abs(change) / (1 + jnp.abs(x)))
-            done = (size <= fine) | ((size <= coarse) & (size > last / 2))
-            return x - change, size, done, count + 1
+    def improve(carry):
+        x, last, _, count = carry
+        jacobian, value = jax.jacfwd(with_value, has_aux=True)(x)
+        change = jnp.linalg.solve(jacobian, value)
+        size = jnp.max(jnp.abs(change) / (1 + jnp.abs(x)))
+        done = (size <= fine) | ((size <= coarse) & (size > last / 2))
+        return x - change, size, done, count + 1
 
-        def going_on(carry):
-            _, size, done, count = carry
-            return ~done & jnp.isfinite(size) & (count < ITERATIONS)
+    def going_on(carry):
+        _, size, done, count = carry
+        return ~done & jnp.isfinite(size) & (count < ITERATIONS)
 
-        large = jnp.asarray(jnp.finfo(guess.dtype).max, guess.dtype)
-        x, size, done, _ = lax.while_loop(going_on, improve, (guess, large, jnp.array(False), jnp.int32(0)))
-        code = jnp.where(jnp.isfinite(size), Result.NOT_CONVERGED, Result.NOT_FINITE)
-        # As a float: derivatives of what goes along with the root are zero, which integers cannot be.
-        return x, jnp.where(done, Result.SUCCESS, code).astype(guess.dtype)
-
-    def tangent(linear, rhs):
-        jacobian = jax.vmap(linear, out_axes=1)(jnp.eye(rhs.size, dtype=rhs.dtype))
-        return jnp.linalg.solve(jacobian, rhs)
-
-    if not guess.size:
-        return guess, jnp.int32(Result.SUCCESS)
-    root, code = lax.custom_root(residual, guess, solve, tangent, has_aux=True)
-    return root, code.astype(jnp.int32)
+    large = jnp.asarray(jnp.finfo(guess.dtype).max, guess.dtype)
+    x, size, done, _ = lax.while_loop(going_on, improve, (guess, large, jnp.array(False), jnp.int32(0)))
+    failure = jnp.where(jnp.isfinite(size), Result.NOT_CONVERGED, Result.NOT_FINITE)
+    return x, jnp.where(done, Result.SUCCESS, failure).astype(jnp.int32)

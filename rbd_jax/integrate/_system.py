@@ -18,11 +18,11 @@ from jaxtyping import Array, Float
 
 from ..dynamics import (
     forward_dynamics,
+    gravity_force,
     inverse_dynamics,
     kinetic_energy,
     mass_matrix,
     passive_force,
-    potential_energy,
     solve_mass_matrix,
 )
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
@@ -75,9 +75,14 @@ class System(eqx.Module):
         """The kinetic energy, with what the joints move by themselves."""
         return kinetic_energy(at_time(self.model, time), q, v)
 
-    def potential_energy(self, time: Float[Array, ""], q) -> Float[Array, ""]:
-        """The potential energy in gravity."""
-        return potential_energy(at_time(self.model, time), q)
+    def slopes(self, time: Float[Array, ""], q, v) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+        """`∂L/∂q` and `∂L/∂v` of the Lagrangian `L = T - V`, with V of gravity; the first along `move(q, step)`."""
+
+        def energy(step, v):
+            return self.kinetic_energy(time, self.move(q, step), v)
+
+        by_q, by_v = jax.grad(energy, argnums=(0, 1))(jnp.zeros_like(v), v)
+        return by_q - gravity_force(at_time(self.model, time), q), by_v
 
     def mass_matrix(self, time: Float[Array, ""], q) -> Float[Array, "nv nv"]:
         return mass_matrix(at_time(self.model, time), q)

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import abc
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._implicit import solve_motion
@@ -46,13 +44,3 @@ class Variational(Scheme):
         _, after = self.momenta(system, time, state.q, end, mean, dt)
         v = system.admissible(time + dt, end, system.velocity(time + dt, end, after))
         return State(end, v), memory, code
-
-
-def slopes(system: System, time, q, v) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-    """`∂L/∂q` and `∂L/∂v` of the Lagrangian `T - V`, V of gravity."""
-
-    def lagrangian(step, v):
-        moved = system.move(q, step)
-        return system.kinetic_energy(time, moved, v) - system.potential_energy(time, moved)
-
-    return jax.grad(lagrangian, argnums=(0, 1))(jnp.zeros_like(v), v)

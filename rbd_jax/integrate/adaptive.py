@@ -17,11 +17,11 @@ class Adaptive(AdaptiveScheme):
     """
 
     solver: Any = eqx.field(static=True)
-    rtol: float = eqx.field(static=True, default=1e-6)
-    atol: float = eqx.field(static=True, default=1e-9)
-    max_steps: int = eqx.field(static=True, default=1000)
+    rtol: float = eqx.field(static=True)
+    atol: float = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
 
-    def __check_init__(self):
+    def __init__(self, solver, rtol: float = 1e-6, atol: float = 1e-9, max_steps: int = 1000):
         try:
             import diffrax
         except ImportError:
@@ -29,10 +29,12 @@ class Adaptive(AdaptiveScheme):
                 "Adaptive takes its schemes from diffrax, which is not installed: pip install 'rbd_jax[adaptive]' "
                 "(RKMK45 needs no diffrax)"
             ) from None
-        if not isinstance(self.solver, diffrax.AbstractERK):
+        if not isinstance(solver, diffrax.AbstractERK):
             raise ValueError(
-                f"Adaptive: solver is {self.solver!r}; it is an explicit Runge–Kutta solver of diffrax, as diffrax.Dopri8()"
+                f"Adaptive: solver is {solver!r}; it is an explicit Runge–Kutta solver of diffrax, as diffrax.Dopri8()"
             )
+        self.solver = solver
+        self.rtol, self.atol, self.max_steps = rtol, atol, max_steps
 
     @property
     def pair(self):

@@ -1,14 +1,14 @@
 """An energy-momentum scheme for models in joint coordinates.
 
-With the momentum `p = M v` and `H(q, p) = ½ pᵀ M(q)⁻¹ p + V(q)` the motion is `q̇ = ∂H/∂p`, `ṗ = ad*_v p - ∂H/∂q + τ`. A step follows the
-straight path `q_s = q ⊕ s ξ`, `p_s = p + s (p⁺ - p)`, 0 ≤ s ≤ 1, and uses averages over it (the average vector field, Gebhardt & Romero 2020
-eqs. 86 to 90 in another form):
+With the momentum `p = M v` and `H = ½ pᵀ M(q)⁻¹ p + V(q)` the motion is `q̇ = ∂H/∂p`, `ṗ = ad*_v p - ∂H/∂q + τ`. A step follows
+the straight path `q_s = q ⊕ s ξ`, `p_s = p + s (p⁺ - p)`, 0 ≤ s ≤ 1, and uses averages over it, the average vector field
+(Gebhardt & Romero 2020 eqs. 86 to 90 are the case of one body in directors):
 
     ξ = h ∫ M(q_s)⁻¹ p_s ds,    p⁺ = Ad*_{ξ/2} (Ad*_{ξ/2} p - h ∫ (∂H/∂q - τ)(q_s, p_s) ds).
 
-Since `Ad_ξ ξ = ξ`, the change of H along the path, `ξ · ∫ ∂H/∂q + (p⁺ - p) · ξ/h`, is the work `∫ τ · ξ ds`: H changes by the work of the forces and
-by nothing else. And where H does not depend on the base's pose, its momentum is carried along by Ad* alone, which keeps the total
-momentum in space.
+Since `Ad_ξ ξ = ξ`, the change of H along the path, `ξ · ∫ ∂H/∂q ds + (p⁺ - p) · ξ/h`, is the work `ξ · ∫ τ ds` of the
+forces, and nothing else. And where H does not depend on the pose of a base, the base's momentum is only carried along by
+Ad*, which keeps the total momentum in space.
 """
 
 import jax
@@ -55,11 +55,7 @@ class EnergyMomentum(Scheme):
             q = system.move(state.q, place * dt * mean)
             v = solve_mass_matrix(now, q, before + place * (after - before))
 
-            def lagrangian(step):
-                moved = system.move(q, step)
-                return system.kinetic_energy(middle, moved, v) - system.potential_energy(middle, moved)
-
-            force = jax.grad(lagrangian)(jnp.zeros_like(v)) + system.force(middle, q, mean)
+            force = system.slopes(middle, q, v)[0] + system.force(middle, q, mean)
             return v, force + system.constraint_force(middle, q, multipliers)
 
         def equations(velocities, multipliers):

@@ -1,6 +1,6 @@
 """RATTLE on the manifold, the Störmer–Verlet scheme of mechanics on Lie groups (Hante & Arnold 2021)."""
 
-from ._variational import Variational, slopes
+from ._variational import Variational
 
 
 class Rattle(Variational):
@@ -12,8 +12,8 @@ class Rattle(Variational):
 
     def momenta(self, system, time, q0, q1, v, dt):
         step, end = dt * v, time + dt
-        by_q0, by_v0 = slopes(system, time, q0, v)
-        by_q1, by_v1 = slopes(system, end, q1, v)
+        by_q0, by_v0 = system.slopes(time, q0, v)
+        by_q1, by_v1 = system.slopes(end, q1, v)
         by_rate = (by_v0 + by_v1) / 2
         before = system.chart_rate_transposed(q1, -step, by_rate)
         after = system.chart_rate_transposed(q0, step, by_rate)

@@ -1,6 +1,6 @@
 """The midpoint variational scheme in generalized coordinates."""
 
-from ._variational import Variational, slopes
+from ._variational import Variational
 
 
 class VariationalMidpoint(Variational):
@@ -9,7 +9,7 @@ class VariationalMidpoint(Variational):
     def momenta(self, system, time, q0, q1, v, dt):
         half, middle = dt / 2 * v, time + dt / 2
         q = system.move(q0, half)
-        by_q, by_v = slopes(system, middle, q, v)
+        by_q, by_v = system.slopes(middle, q, v)
         by_q = by_q + system.force(middle, q, v)
         # The midpoint moves with ξ, by half of it, and with the start.
         by_rate = by_v + dt / 2 * system.chart_velocity_transposed(q0, half, by_q)
