@@ -1,38 +1,42 @@
-"""What a time-stepping scheme is: a state on the model's manifold, and a step from one state to the next."""
+"""What a time-stepping scheme is: a rule from one state on the model's manifold to the next, with a memory of its own."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Int
 
-from ..model import Model
-
-
-class State(eqx.Module):
-    """Configuration q and velocity v of a model."""
-
-    q: Float[Array, "*batch nq"]
-    v: Float[Array, "*batch nv"]
+from ._result import Result
+from ._system import State, System
 
 
-#: The acceleration of the model at a time and in a state, everything that acts on it included.
-Acceleration: TypeAlias = Callable[[Float[Array, ""], State], Float[Array, "nv"]]
+#: What a scheme hands to its next step: a PyTree of arrays, always of the same structure.
+Memory: TypeAlias = Any
+
+#: The code of a step that has nothing to report.
+SUCCESS = np.int32(Result.SUCCESS)
 
 
 class Scheme(eqx.Module):
     """A rule that carries a state over one step of time."""
 
+    #: Whether a step can fail in another way than by numbers that are not finite. If so, every step's code is looked at.
+    fallible: ClassVar[bool] = False
+
+    def init(self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]) -> Memory:
+        """What the first step needs to know beside the state; nothing, for most schemes."""
+        return ()
+
     @abc.abstractmethod
     def step(
         self,
-        model: Model,
-        acceleration: Acceleration,
+        system: System,
         time: Float[Array, ""],
         state: State,
+        memory: Memory,
         dt: Float[Array, ""],
-    ) -> State:
-        """The state at `time + dt`, from the state at `time`."""
+    ) -> tuple[State, Memory, Int[Array, ""] | np.int32]:
+        """The state at `time + dt` from the state at `time`, what to remember, and a code (see `Result`)."""

@@ -6,46 +6,28 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
 from .._array import floating
-from ..constraints import check_consistent, constrained_dynamics
-from ..dynamics import passive_force
+from ..constraints import check_consistent
 from ..model import Model, at_time
 from ..model._arguments import check_length
+from ._event import Crossing, EventFunction
 from ._progress import progress_bar
-from ._scheme import Scheme, State
+from ._result import Result, first_failure
+from ._scheme import Scheme
+from ._system import Force, State, System
 from .semi_implicit_euler import SemiImplicitEuler
+from .trajectory import Trajectory
 
-
-#: A generalized force of the model's own making, from the model, its configuration and its velocity.
-Force: TypeAlias = Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Float[Array, "nv"]]
 
 #: Generalized forces for every step, or a function of time and state that is asked at the start of every step, or none.
 Controls: TypeAlias = (
     Float[Array, "steps nv"] | Callable[[Float[Array, ""], State], Float[Array, "nv"]] | None
 )
-
-
-class Trajectory(eqx.Module):
-    """States over time, the initial one first.
-
-    `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`.
-    """
-
-    t: Float[Array, "*batch saved"]
-    q: Float[Array, "*batch saved nq"]
-    v: Float[Array, "*batch saved nv"]
-    tau: Float[Array, "*batch saves nv"]
-
-    @property
-    def final(self) -> State:
-        """The last state."""
-        return State(self.q[..., -1, :], self.v[..., -1, :])
 
 
 def rollout(
@@ -60,6 +42,7 @@ def rollout(
     save_every: int = 1,
     checkpoint: bool | int | None = None,
     t0: float | Float[Array, ""] = 0.0,
+    event: EventFunction | None = None,
     progress: bool = False,
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
@@ -68,17 +51,22 @@ def rollout(
 
     What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; and `forces`.
 
+    A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
+    `Trajectory.code` and `failed_step` say what happened and where.
+
     **Arguments**
 
     - `controls`: an array (steps, nv), a policy `(t, state) -> tau`, or None for none.
     - `scheme`: `SemiImplicitEuler()` by default.
     - `steps`: the number of steps; not needed where `controls` is an array.
-    - `forces`: functions `(model, q, v) -> tau`, asked wherever the scheme asks for the acceleration.
+    - `forces`: functions `(model, q, v) -> tau`, asked wherever the scheme asks what acts.
     - `save_every`: keep every so manieth state.
     - `checkpoint`: what reverse-mode differentiation remembers. By default every state, and nothing of what happens within
       a step; with True about √steps states, and with an integer every so manieth saved one, at the price of running
       the steps between once more.
     - `t0`: the time of the initial state.
+    - `event`: a function `(t, state) -> number`; the motion stops where it first changes its sign, and the rows from there on
+      repeat the state in which it did (see `Trajectory`).
     - `progress`: show a progress bar.
     """
     scheme = SemiImplicitEuler() if scheme is None else scheme
@@ -95,43 +83,71 @@ def rollout(
     saves = steps // save_every
 
     @jax.checkpoint  # differentiation remembers the state at each step, not what was computed on the way
-    def advance(state, number, given):
+    def advance(carry, number, given):
+        state, memory, failure, crossing = carry
         time = t0 + number.astype(dtype) * dt
         tau = control(time, state, given)
-
-        def acceleration(time, state):
-            now = at_time(model, time)
-            acting = tau + passive_force(now, state.q, state.v)
-            for index, force in enumerate(forces):
-                own = force(now, state.q, state.v)
-                acting = acting + check_length("rollout", model, f"the result of forces[{index}]", own, "nv")
-            return constrained_dynamics(now, state.q, state.v, acting).acceleration
-
-        return scheme.step(model, acceleration, time, state, dt), tau
+        new, memory, code = scheme.step(System(model, tau, tuple(forces)), time, state, memory, dt)
+        if scheme.fallible:
+            code = jnp.where(_is_finite(new), code, first_failure(code, jnp.int32(Result.NOT_FINITE)))
+            failure = _first(failure, code, number)
+            valid = jnp.where(failure[0] == 0, 1, jnp.nan).astype(dtype)
+            new = State(new.q * valid, new.v * valid)  # so that derivatives are NaN too
+        if event is not None:
+            new, crossing = crossing.watch(event, time, state, new, dt, number)
+        return (new, memory, failure, crossing), tau
 
     bar = progress_bar(steps) if progress else None
 
-    def save(state, block):
+    def save(carry, block):
         numbers, given = block
 
-        def one(state, step):
-            return advance(state, *step)
+        def one(carry, step):
+            return advance(carry, *step)
 
         if save_every == 1:
-            state, tau = advance(state, numbers[0], jax.tree.map(lambda x: x[0], given))
+            carry, tau = advance(carry, numbers[0], jax.tree.map(lambda x: x[0], given))
         else:
-            state, taus = lax.scan(one, state, (numbers, given))
+            carry, taus = lax.scan(one, carry, (numbers, given))
             tau = taus[0]
         if bar is not None:
             bar(numbers[-1] + 1)
-        return state, (state, tau)
+        return carry, (carry[0], tau)
 
     numbers = jnp.arange(steps).reshape(saves, save_every)
     blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), inputs))
-    _, (states, tau) = _scan(save, state, blocks, _segment(checkpoint, saves))
-    t = t0 + dt * (jnp.arange(saves + 1) * save_every).astype(dtype)
+    first = System(model, control(t0, state, jax.tree.map(lambda x: x[0], inputs)), tuple(forces))
+    memory = scheme.init(first, t0, state, dt)
+    failure = (jnp.int32(0), jnp.int32(-1)) if scheme.fallible else ()
+    crossing = () if event is None else Crossing.none(state)
+    carry = (state, memory, failure, crossing)
+    (_, _, failure, crossing), (states, tau) = _scan(save, carry, blocks, _segment(checkpoint, saves))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
-    return Trajectory(t, states.q, states.v, tau)
+    t = t0 + dt * (jnp.arange(saves + 1) * save_every).astype(dtype)
+    code, failed_step = failure if scheme.fallible else _seen_failure(states, save_every)
+    path = Trajectory(t, states.q, states.v, tau, code, failed_step)
+    return path if event is None else crossing.cut(model, event, path, t0, dt)
+
+
+def _is_finite(state: State):
+    return jnp.all(jnp.isfinite(state.q)) & jnp.all(jnp.isfinite(state.v))
+
+
+def _first(failure, code, number):
+    """The first failure's code and step, after one more step."""
+    earlier, step = failure
+    return first_failure(earlier, code), jnp.where(
+        (earlier == 0) & (code != 0), number.astype(step.dtype), step
+    )
+
+
+def _seen_failure(states: State, save_every: int):
+    """What the saved states tell of a scheme whose steps can only diverge: whether, and after which saved state."""
+    finite = jax.vmap(_is_finite)(states)
+    lost = jnp.argmin(finite) - 1
+    diverged = ~finite[-1]
+    step = jnp.where(diverged, jnp.maximum(lost, 0) * save_every, -1).astype(jnp.int32)
+    return jnp.where(diverged, Result.NOT_FINITE, Result.SUCCESS).astype(jnp.int32), step
 
 
 def _scan(body, carry, inputs, segment: int | None):

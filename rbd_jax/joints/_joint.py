@@ -62,6 +62,24 @@ class Joint(eqx.Module):
         """`q1 ⊖ q0`: the velocity that leads from `q0` to `q1` in unit time; the inverse of `integrate`."""
         return q1 - q0
 
+    def chart_velocity(
+        self, q: Float[Array, "nq"], dv: Float[Array, "nv"], rate: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
+        """The velocity of `q ⊕ dv` when `dv` changes at `rate`: the right Jacobian of ⊕, on a group `dexp`."""
+        if type(self).integrate is Joint.integrate:
+            return rate
+        here = self.integrate(q, dv)
+        return _slope(lambda s: self.difference(here, self.integrate(q, dv + s * rate)), q.dtype)
+
+    def chart_rate(
+        self, q: Float[Array, "nq"], dv: Float[Array, "nv"], v: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
+        """The rate at which `dv` changes when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`."""
+        if type(self).integrate is Joint.integrate:
+            return v
+        here = self.integrate(q, dv)
+        return _slope(lambda s: self.difference(q, self.integrate(here, s * v)), q.dtype)
+
     def random(self, key: PRNGKeyArray) -> Float[Array, "nq"]:
         """A configuration drawn from the whole range: angles in (-π, π), lengths in (-1, 1)."""
         return jax.random.uniform(key, (self.nq,), minval=-1.0, maxval=1.0)
@@ -76,8 +94,7 @@ class Joint(eqx.Module):
             def along(step):
                 return self.transform(self.integrate(q, step * direction))
 
-            rate = jax.jvp(along, (jnp.zeros((), q.dtype),), (jnp.ones((), q.dtype),))[1]
-            return body_twist(here, rate)
+            return body_twist(here, _slope(along, q.dtype))
 
         return jax.vmap(column, out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
 
@@ -89,7 +106,7 @@ class Joint(eqx.Module):
         def along(step):
             return self.motion_subspace(self.integrate(q, step * v))
 
-        return jax.jvp(along, (jnp.zeros((), q.dtype),), (jnp.ones((), q.dtype),))[1]
+        return _slope(along, q.dtype)
 
     def velocity_product(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
         """`c_J = S̊ v` (+ σ̊), in successor coordinates."""
@@ -119,6 +136,11 @@ class ConstantSubspaceJoint(Joint):
 
     def velocity_product(self, q, v):
         return jnp.zeros(6, q.dtype)
+
+
+def _slope(function, dtype):
+    """The derivative at zero of a function of one number."""
+    return jax.jvp(function, (jnp.zeros((), dtype),), (jnp.ones((), dtype),))[1]
 
 
 def body_twist(frame: Transform, rate: Transform) -> Float[Array, "6"]:

@@ -70,6 +70,14 @@ class Composite(Joint):
         steps = [joint.difference(q0, q1) for joint, q0, q1 in zip(self.joints, self._q(q0), self._q(q1))]
         return jnp.concatenate(steps)
 
+    def chart_velocity(self, q, dv, rate):
+        rows = zip(self.joints, self._q(q), self._v(dv), self._v(rate))
+        return jnp.concatenate([joint.chart_velocity(q, dv, rate) for joint, q, dv, rate in rows])
+
+    def chart_rate(self, q, dv, v):
+        rows = zip(self.joints, self._q(q), self._v(dv), self._v(v))
+        return jnp.concatenate([joint.chart_rate(q, dv, v) for joint, q, dv, v in rows])
+
     def random(self, key):
         keys = jax.random.split(key, len(self.joints))
         return jnp.concatenate([joint.random(key) for joint, key in zip(self.joints, keys)])

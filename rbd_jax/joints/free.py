@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from .._array import matvec, vecmat
-from ..lie import SO3, quaternion
+from ..lie import SE3, SO3, quaternion
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint
 
@@ -40,6 +40,12 @@ class Free(ConstantSubspaceJoint):
         angular = quaternion.log(quaternion.multiply(quaternion.conjugate(q0[3:]), q1[3:]))
         step = vecmat(q1[:3] - q0[:3], quaternion.to_matrix(q0[3:]))
         return jnp.concatenate([angular, matvec(SO3.dexp_left_inverse(angular), step)])
+
+    def chart_velocity(self, q, dv, rate):
+        return matvec(SE3.dexp_right(dv), rate)
+
+    def chart_rate(self, q, dv, v):
+        return matvec(SE3.dexp_right_inverse(dv), v)
 
     def random(self, key):
         place, turn = jax.random.split(key)

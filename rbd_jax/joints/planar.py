@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._array import blocks, matrix, matvec, vecmat
-from ..lie import SO3
+from ..lie import SE3, SO3
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint, unit_axis
 from .revolute import turn
@@ -48,6 +48,12 @@ class Planar(ConstantSubspaceJoint):
         step = vecmat(q1[1:] - q0[1:], _rotation(q0[0]))
         return jnp.concatenate([angle[None], matvec(SO3.dexp_left_inverse(_about_z(angle))[:2, :2], step)])
 
+    def chart_velocity(self, q, dv, rate):
+        return matvec(SE3.dexp_right(_twist(dv))[2:5, 2:5], rate)
+
+    def chart_rate(self, q, dv, v):
+        return matvec(SE3.dexp_right_inverse(_twist(dv))[2:5, 2:5], v)
+
     def random(self, key):
         return jax.random.uniform(key, (3,), minval=-1.0, maxval=1.0) * jnp.array([jnp.pi, 1.0, 1.0])
 
@@ -68,3 +74,8 @@ def _rotation(angle):
 
 def _about_z(angle):
     return jnp.stack([jnp.zeros_like(angle), jnp.zeros_like(angle), angle])
+
+
+def _twist(dv):
+    """The motion in the x-y plane as one of space: its group is the part of SE(3) with these three entries."""
+    return jnp.pad(dv, (2, 1))

@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from ..lie import quaternion
+from .._array import matvec
+from ..lie import SO3, quaternion
 from ..spatial import Transform
 from ._joint import ConstantSubspaceJoint
 
@@ -30,6 +31,12 @@ class Spherical(ConstantSubspaceJoint):
 
     def difference(self, q0, q1):
         return quaternion.log(quaternion.multiply(quaternion.conjugate(q0), q1))
+
+    def chart_velocity(self, q, dv, rate):
+        return matvec(SO3.dexp_right(dv), rate)
+
+    def chart_rate(self, q, dv, v):
+        return matvec(SO3.dexp_right_inverse(dv), v)
 
     def random(self, key):
         return quaternion.random(key)

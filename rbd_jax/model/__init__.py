@@ -2,6 +2,8 @@
 
 from .builder import Body as Body, Mimic as Mimic, ModelBuilder as ModelBuilder
 from .configuration import (
+    chart_rate as chart_rate,
+    chart_velocity as chart_velocity,
     configuration_rate as configuration_rate,
     difference as difference,
     integrate as integrate,

@@ -41,6 +41,22 @@ def difference(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> 
     return _assemble(model, lambda joint, q0, q1: joint.difference(q0, q1), "v", *arguments)
 
 
+def chart_velocity(
+    model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"], rate: Float[Array, "nv"]
+) -> Float[Array, "nv"]:
+    """The velocity of `q ⊕ dv` when `dv` changes at `rate`: `dexp`, for steps in the tangent space at q."""
+    arguments = (_by_kind(model, x, space) for x, space in ((q, "q"), (dv, "v"), (rate, "v")))
+    return _assemble(model, lambda joint, *x: joint.chart_velocity(*x), "v", *arguments)
+
+
+def chart_rate(
+    model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"], v: Float[Array, "nv"]
+) -> Float[Array, "nv"]:
+    """The rate at which `dv` changes when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`."""
+    arguments = (_by_kind(model, x, space) for x, space in ((q, "q"), (dv, "v"), (v, "v")))
+    return _assemble(model, lambda joint, *x: joint.chart_rate(*x), "v", *arguments)
+
+
 @takes_sample
 def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nq"]:
     """`q̇`, the rate of the stored numbers of q at the velocity `v` (book's qdfn, eq. 3.7)."""

@@ -1,0 +1,85 @@
+"""Stopping a rollout where a function of the state crosses zero.
+
+While stepping, only the two states around the first crossing are kept; the root on the interpolation between them is found
+once, at the end, and differentiated by the implicit function theorem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from ..model import Model
+from ._system import State
+from .trajectory import Trajectory, between
+
+
+#: A number whose change of sign ends a rollout, from time and state.
+EventFunction: TypeAlias = Callable[[Float[Array, ""], State], Float[Array, ""]]
+
+#: Halvings of the interval in which the root lies.
+HALVINGS = 60
+
+
+class Crossing(eqx.Module):
+    """The step in which the sign changed, -1 before that, and the states around it."""
+
+    step: Int[Array, ""]
+    before: State
+    after: State
+
+    @staticmethod
+    def none(state: State) -> Crossing:
+        return Crossing(jnp.int32(-1), state, state)
+
+    def watch(
+        self, event: EventFunction, time, state: State, new: State, dt, number
+    ) -> tuple[State, Crossing]:
+        """The state to go on with, and the crossing, after one more step. After the crossing the state stands still."""
+        crossed = (event(time, state) > 0) != (event(time + dt, new) > 0)
+        waiting = self.step < 0
+        step = jnp.where(waiting & crossed, number.astype(self.step.dtype), self.step)
+        before = _where(waiting, state, self.before)
+        after = _where(waiting, new, self.after)
+        return after, Crossing(step, before, after)
+
+    def cut(self, model: Model, event: EventFunction, path: Trajectory, t0, dt) -> Trajectory:
+        """The trajectory with the rows after the event replaced by the state at the event."""
+        happened = self.step >= 0
+        start = t0 + dt * self.step.astype(dt.dtype)
+
+        def state(share):
+            return between(model, self.before, self.after, dt, share)
+
+        def value(share):
+            return jnp.where(happened, event(start + share * dt, state(share)), share - 1)
+
+        share = lax.custom_root(
+            value, jnp.ones_like(dt), _bisect, lambda slope, y: y / slope(jnp.ones_like(y))
+        )
+        time, final = jnp.where(happened, start + share * dt, path.t[-1]), state(share)
+        later = (happened & (path.t > time))[:, None]
+        q, v = (jnp.where(later, x[None], old) for x, old in ((final.q, path.q), (final.v, path.v)))
+        return Trajectory(path.t, q, v, path.tau, path.code, path.failed_step, self.step, time)
+
+
+def _where(condition, a: State, b: State) -> State:
+    return State(jnp.where(condition, a.q, b.q), jnp.where(condition, a.v, b.v))
+
+
+def _bisect(function, one):
+    start = function(jnp.zeros_like(one)) > 0
+
+    def halve(_, ends):
+        low, high = ends
+        middle = (low + high) / 2
+        same = (function(middle) > 0) == start
+        return jnp.where(same, middle, low), jnp.where(same, high, middle)
+
+    low, high = lax.fori_loop(0, HALVINGS, halve, (jnp.zeros_like(one), one))
+    return (low + high) / 2

@@ -1,0 +1,44 @@
+"""How a step can fail: the codes that a trajectory carries, and what they mean.
+
+A compiled loop cannot raise an exception. A scheme that cannot complete a step reports a code instead, and from that step on
+the states are NaN.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+
+class Result(enum.IntEnum):
+    """How a step ended; a trajectory keeps the first that is not `SUCCESS`."""
+
+    SUCCESS = 0
+    NOT_CONVERGED = 1
+    NOT_FINITE = 2
+    STEP_TOO_SMALL = 3
+    TOO_MANY_STEPS = 4
+
+    @property
+    def message(self) -> str:
+        """What happened, and what helps."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Result.SUCCESS: "every step was completed",
+    Result.NOT_CONVERGED: "Newton's iteration found no solution of an implicit step; take shorter steps",
+    Result.NOT_FINITE: "a state is not finite: the motion diverged (take shorter steps) or the mass matrix is singular",
+    Result.STEP_TOO_SMALL: "the tolerance asks for steps too short to change the time; relax it, or look for a force that jumps",
+    Result.TOO_MANY_STEPS: "the tolerance asks for more steps than max_steps between two rows; raise max_steps or relax it",
+}
+
+
+def first_failure(*codes: Int[Array, ""]) -> Int[Array, ""]:
+    """The first code that is not zero."""
+    first = codes[0]
+    for code in codes[1:]:
+        first = jnp.where(first == 0, code, first)
+    return first

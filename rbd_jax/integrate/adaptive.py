@@ -1,0 +1,46 @@
+"""Any explicit Runge–Kutta scheme of diffrax on the configuration manifold, with steps of its own choice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+
+from ._adaptive import AdaptiveScheme, Pair
+
+
+class Adaptive(AdaptiveScheme):
+    """The scheme of a diffrax solver such as `diffrax.Dopri8()` in the chart at each step's start, after Munthe-Kaas.
+
+    Of the solver its coefficients are taken; stages, charts and the choice of steps are those of `RKMK45`.
+    `max_steps` bounds the number of tried steps within one interval of the rollout.
+    """
+
+    solver: Any = eqx.field(static=True)
+    rtol: float = eqx.field(static=True)
+    atol: float = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+
+    def __init__(self, solver, rtol: float = 1e-6, atol: float = 1e-9, max_steps: int = 1000):
+        try:
+            import diffrax
+        except ImportError:
+            raise ImportError(
+                "Adaptive takes its schemes from diffrax, which is not installed: pip install 'rbd_jax[adaptive]' "
+                "(RKMK45 needs no diffrax)"
+            ) from None
+        if not isinstance(solver, diffrax.AbstractERK):
+            raise ValueError(
+                f"Adaptive: solver is {solver!r}; it is an explicit Runge–Kutta solver of diffrax, as diffrax.Dopri8()"
+            )
+        self.solver = solver
+        self.rtol, self.atol, self.max_steps = rtol, atol, max_steps
+
+    @property
+    def pair(self):
+        tableau = self.solver.tableau
+        rows = [
+            tuple(float(share) for share in row) for row in (*tableau.a_lower, tableau.b_sol, tableau.b_error)
+        ]
+        *stages, end, error = ((row,) for row in rows)
+        return Pair(tuple(stages), end, error, self.solver.order(None))

@@ -1,0 +1,13 @@
+"""The commutator-free scheme of fourth order."""
+
+from ._explicit import CommutatorFree
+
+
+class CommutatorFree4(CommutatorFree):
+    """Fourth order, four evaluations; the last stage and the end are two steps each (Celledoni, Marthinsen & Owren 2003).
+
+    In a vector space it is the classical Runge–Kutta scheme.
+    """
+
+    stages = (((1 / 2,),), ((0, 1 / 2),), ((1 / 2,), (-1 / 2, 0, 1)))
+    end = ((3 / 12, 2 / 12, 2 / 12, -1 / 12), (-1 / 12, 2 / 12, 2 / 12, 3 / 12))

@@ -1,0 +1,13 @@
+"""The Crouch–Grossman scheme of third order."""
+
+from ._explicit import CommutatorFree
+
+
+class CrouchGrossman3(CommutatorFree):
+    """Third order, three evaluations; each successive step follows the velocity of one stage alone.
+
+    With the coefficients of Owren & Marthinsen (1999), as in Hairer, Lubich & Wanner §IV.8.
+    """
+
+    stages = (((3 / 4,),), ((119 / 216,), (0, 17 / 108)))
+    end = ((13 / 51,), (0, -2 / 3), (0, 0, 24 / 17))

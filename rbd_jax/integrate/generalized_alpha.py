@@ -1,0 +1,60 @@
+"""The generalized-α scheme on the manifold (Brüls, Cardona & Arnold 2012)."""
+
+from __future__ import annotations
+
+import equinox as eqx
+
+from ._implicit import solve_motion
+from ._scheme import Scheme
+from ._system import State
+
+
+class GeneralizedAlpha(Scheme):
+    """Newmark's formulas with an acceleration a of the scheme's own: second order, with damping of high frequencies by choice.
+
+        q⁺ = q ⊕ h (v + (1/2 - β) h a + β h a⁺),    v⁺ = v + h ((1 - γ) a + γ a⁺),
+        (1 - α_m) a⁺ + α_m a = (1 - α_f) v̇⁺ + α_f v̇,
+
+    where v̇ obeys the equations of motion. `rho_infinity`, from 0 to 1, is what remains of an infinite frequency after a
+    step; it gives `α_m = (2ρ - 1)/(ρ + 1)`, `α_f = ρ/(ρ + 1)`, `γ = 1/2 + α_f - α_m` and `β = (γ + 1/2)²/4`.
+    """
+
+    rho_infinity: float = eqx.field(static=True, default=0.9)
+
+    fallible = True
+
+    def __check_init__(self):
+        if not 0 <= self.rho_infinity <= 1:
+            raise ValueError(
+                f"GeneralizedAlpha: rho_infinity is {self.rho_infinity}; it is from 0 (most damping) to 1 (none)"
+            )
+
+    def init(self, system, time, state, dt):
+        acceleration = system.acceleration(time, state)
+        return acceleration, acceleration
+
+    def step(self, system, time, state, memory, dt):
+        true, own = memory
+        rho = self.rho_infinity
+        alpha_m, alpha_f = (2 * rho - 1) / (rho + 1), rho / (rho + 1)
+        gamma = 0.5 + alpha_f - alpha_m
+        beta = (gamma + 0.5) ** 2 / 4
+
+        def advanced(v):
+            """The configuration and the two accelerations that go with the velocity v at the end."""
+            next_own = ((v - state.v) / dt - (1 - gamma) * own) / gamma
+            next_true = ((1 - alpha_m) * next_own + alpha_m * own - alpha_f * true) / (1 - alpha_f)
+            step = dt * state.v + dt**2 * ((0.5 - beta) * own + beta * next_own)
+            return system.move(state.q, step), next_true, next_own
+
+        def equations(v, multipliers):
+            q, acceleration, _ = advanced(v)
+            missing = system.residual(time + dt, q, v, acceleration)
+            return (
+                missing - system.constraint_force(time + dt, q, multipliers),
+                system.constraint_residual(time + dt, q) / dt,
+            )
+
+        v, code = solve_motion(system, equations, state.v)
+        q, *memory = advanced(v)
+        return State(q, v), tuple(memory), code

@@ -1,0 +1,42 @@
+"""The linearly implicit Euler scheme."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._array import blocks, matvec, transpose
+from ._scheme import SUCCESS, Scheme
+from ._system import State
+
+
+class LinearlyImplicitEuler(Scheme):
+    """`(M + h D - h² K) v⁺ = M v + h (f + D v)`, `q⁺ = q ⊕ h v⁺`: first order, one linear system (Sueda eqs. 1.30, 2.79).
+
+    `K = ∂f/∂q` and `D = -∂f/∂v` are of the joints' own forces and the given ones, so stiff springs and dampers are stable
+    at any step. Gravity and velocity products enter at the start of the step. Loops are stabilized on the level of
+    velocities, `ġ = -γ g` (eq. 1.81), with the gain γ = `baumgarte`; by default 1/h, which closes them to first order at the
+    end of the step.
+    """
+
+    baumgarte: float | None = eqx.field(static=True, default=None)
+
+    def step(self, system, time, state, memory, dt):
+        q, v = state.q, state.v
+        nothing = jnp.zeros_like(v)
+
+        def moved(step):
+            return system.force(time, system.move(q, step), v)
+
+        stiffness = jax.jacfwd(moved)(nothing)
+        damping = -jax.jacfwd(lambda v: system.force(time, q, v))(v)
+        inertia = system.mass_matrix(time, q)
+        left = inertia + dt * damping - dt**2 * stiffness
+        right = matvec(inertia, v) + dt * (matvec(damping, v) - system.residual(time, q, v, nothing))
+        if system.constraint_rows:
+            rows = system.constraint_jacobian(time, q)
+            gain = 1 / dt if self.baumgarte is None else jnp.asarray(self.baumgarte, v.dtype)
+            drift = gain * system.constraint_residual(time, q) + system.constraint_velocity(time, q, nothing)
+            left = blocks(left, transpose(rows), rows, jnp.zeros((len(drift), len(drift)), v.dtype))
+            right = jnp.concatenate([right, -drift])
+        v = jnp.linalg.solve(left, right)[: v.size]
+        return State(system.move(q, dt * v), v), memory, SUCCESS
