@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 import scipy.linalg
@@ -383,7 +384,7 @@ def test_log_of_the_whole_turn():
     scalar = -np.sqrt(1 - np.sum(axis**2, axis=1, keepdims=True))
     g = np.concatenate([np.tile([-1.0, 0, 0, 0], (4, 1)), np.concatenate([scalar, axis], axis=1)])
     value, *slopes = with_derivatives(S3.log, jnp.asarray(g), jnp.ones((64, 4)), jnp.ones(3))
-    close(S3.exp(value), g, 1e-15)
+    close(S3.exp(value), g, 3e-15)
     close(value[:4], np.tile([2 * np.pi, 0, 0], (4, 1)), 1e-15)
     assert all(np.isfinite(s).all() for s in slopes)
 
@@ -434,10 +435,12 @@ def test_log_of_a_printed_transform():
         (lambda: Power(3, SO3), "first argument must be a group"),
         (lambda: Power(SE3, 0), "positive integer"),
         (lambda: Rn(-1), "positive integer"),
-        (lambda: Product(SO3, Rn(2)).exp(np.zeros(6)), "has length 5, not 6"),
-        (lambda: Power(SO3, 2).exp(np.zeros(5)), "has length 6, not 5"),
+        (lambda: Product(SO3, Rn(2)).exp(jnp.zeros(6)), "has length 5, not 6"),
+        (lambda: Power(SO3, 2).exp(jnp.zeros(5)), "has length 6, not 5"),
     ],
 )
-def test_refusals(make, message):
+def test_refusals(make, message, monkeypatch):
+    """As users see them, whose calls are not checked against the annotations."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match=message):
         make()
