@@ -10,6 +10,9 @@ from .parallel.xla import prepare as _prepare
 _prepare()  # before anything makes JAX start its CPU backend
 
 from . import (
+    body as body,
+    constraints as constraints,
+    forces as forces,
     interop as interop,
     joints as joints,
     lie as lie,
@@ -24,6 +27,22 @@ from ._errors import (
     UnknownNameError as UnknownNameError,
 )
 from ._operations import Operations as Operations, count_operations as count_operations
+from .constraints import (
+    add_constraints as add_constraints,
+    assemble as assemble,
+    check_consistent as check_consistent,
+    constrained_dynamics as constrained_dynamics,
+    constrained_inverse_dynamics as constrained_inverse_dynamics,
+    constraint_bias as constraint_bias,
+    constraint_jacobian as constraint_jacobian,
+    constraint_residual as constraint_residual,
+    constraint_velocity as constraint_velocity,
+    from_maximal as from_maximal,
+    maximal_coordinates as maximal_coordinates,
+    mobility as mobility,
+    project as project,
+    to_maximal as to_maximal,
+)
 from .dynamics import (
     bias_force as bias_force,
     body_accelerations as body_accelerations,
@@ -54,10 +73,29 @@ from .dynamics import (
     solve_mass_matrix as solve_mass_matrix,
 )
 from .integrate import (
+    BDF1 as BDF1,
+    BDF2 as BDF2,
+    RKMK2 as RKMK2,
+    RKMK3 as RKMK3,
+    RKMK4 as RKMK4,
+    RKMK45 as RKMK45,
+    Adaptive as Adaptive,
+    CommutatorFree2 as CommutatorFree2,
+    CommutatorFree3 as CommutatorFree3,
+    CommutatorFree4 as CommutatorFree4,
+    CrouchGrossman3 as CrouchGrossman3,
+    EnergyMomentum as EnergyMomentum,
+    GeneralizedAlpha as GeneralizedAlpha,
+    ImplicitMidpoint as ImplicitMidpoint,
+    LieEuler as LieEuler,
+    LinearlyImplicitEuler as LinearlyImplicitEuler,
+    Rattle as Rattle,
+    Result as Result,
     RungeKutta4 as RungeKutta4,
     SemiImplicitEuler as SemiImplicitEuler,
     State as State,
     Trajectory as Trajectory,
+    VariationalMidpoint as VariationalMidpoint,
     rollout as rollout,
 )
 from .model import (
