@@ -2,7 +2,8 @@
 angles and in both precisions.
 
 The derivatives are compared along random directions, which no error in an entry is orthogonal to. The maps run
-uncompiled and on 64 vectors at a time, so that all tests share the operations that JAX compiles.
+uncompiled and on 32 x 2 vectors at a time, also those in a power of two, so that all tests share the operations that
+JAX compiles.
 """
 
 from functools import lru_cache
@@ -56,13 +57,21 @@ def _vector(group, angle, rng, i):
     return np.concatenate([angle * axis / np.linalg.norm(axis), beside])
 
 
+def batch(group, vectors, dtype=np.float64):
+    """64 vectors in that shape."""
+    shape = (32, group.dim) if isinstance(group, Power) else (32, 2, group.dim)
+    return jnp.asarray(vectors[:: 2 if isinstance(group, Power) else 1], dtype).reshape(shape)
+
+
+def numbers(arrays, axes):
+    """As float64, with all the batch's axes, which are those before the last ones, in one."""
+    flat = lambda a, n: np.asarray(a, np.float64).reshape(-1, *a.shape[a.ndim - n :])
+    return [flat(a, n) for a, n in zip(arrays, axes)]
+
+
 def close(actual, expected, tolerance):
     scale = max(1, np.max(np.abs(expected)))
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
-
-
-def numbers(tree):
-    return jax.tree.map(lambda array: np.asarray(array, np.float64), tree)
 
 
 # Laws, for all groups.
@@ -116,12 +125,14 @@ def test_laws(group, dtype):
     """The axioms of a group and those of its adjoints, exponential and Cayley map, with matrices as reference."""
     tolerance = TOLERANCES[dtype]
     v = vectors(group, ANGLES), vectors(group, [1.0] * 16, 1), vectors(group, [0.3] * 16, 2)
-    x, y, z = (jnp.asarray(a, dtype) for a in v)
+    x, y, z = (batch(group, a, dtype) for a in v)
     results = everything(group, x, y, z)
     assert all(result.dtype == dtype for result in results.values())
     unit = np.asarray(group.matrix(group.identity(dtype)))
     assert unit.dtype == dtype
-    x, y, f = *numbers((x, y)), numbers(results)
+    axes = [result.ndim - x.ndim + 1 for result in results.values()]
+    f = dict(zip(results, numbers(results.values(), axes)))
+    x, y = numbers((x, y), (1, 1))
     one, eye = np.eye(f["a"].shape[-1]), np.eye(group.dim)
     same = lambda p, q, factor=1: close(p, np.broadcast_to(q, p.shape), factor * tolerance)
 
@@ -134,7 +145,7 @@ def test_laws(group, dtype):
     same(f["a"], scipy.linalg.expm(f["hat x"]))
     same(f["exp(0.3x) exp(0.7x)"], f["a"])
     same(f["exp(log a)"], f["a"])
-    inside = np.repeat(np.array(ANGLES) <= 3, 4)
+    inside = np.repeat(np.array(ANGLES) <= 3, len(x) // len(ANGLES))
     same(f["log a"][inside], x[inside])
 
     assert (f["vee hat x"] == x).all()
@@ -159,17 +170,17 @@ def test_laws(group, dtype):
 
 
 def test_one_at_a_time_is_the_same():
-    """Leading axes are a batch: what vmap gives, compiled, for all the groups that a product has."""
-    group = Product(Power(SE3, 2), SO3xR3, S3, Rn(3))
-    x = jnp.asarray(vectors(group, [1.0])).reshape(2, 2, group.dim)
+    """Leading axes are a batch: what vmap gives, compiled."""
+    group = Product(Power(SO3xR3, 2), S3)
+    x = batch(group, vectors(group, [1.0] * 16))
 
     def maps(x):
         g, h = group.exp(x), group.cayley(x)
         product = group.matrix(group.compose(g, group.inverse(h)))
-        return product, group.log(g), group.cayley_inverse(h), group.adjoint(h), group.dexp_right(x)
+        return product, group.cayley_inverse(h), group.adjoint(h), group.dcay_right_inverse(x)
 
-    for batch, one in zip(maps(x), jax.jit(jax.vmap(jax.vmap(maps)))(x)):
-        close(batch, one, 2e-15)
+    for together, one in zip(maps(x), jax.jit(jax.vmap(jax.vmap(maps)))(x)):
+        close(together, one, 2e-15)
 
 
 @lru_cache
@@ -216,13 +227,14 @@ def derivatives(group, name, angles, dtype):
     """The vectors of the angles as they are in the precision; those four for each of them, as float64, along the
     first of the directions; and the `c`.
     """
-    x = jnp.asarray(vectors(group, angles), dtype)
+    x = batch(group, vectors(group, angles), dtype)
     f = lambda x: MAPS[name](group, x)
-    shape = jax.eval_shape(f, x).shape[1:]
+    shape = jax.eval_shape(f, x).shape[2:]
     c = jnp.asarray(np.random.default_rng(2).normal(size=shape) / max(shape), dtype)
     results = with_derivatives(f, x, jnp.broadcast_to(jnp.asarray(directions(group)[0], dtype), x.shape), c)
     assert all(r.dtype == dtype for r in results)
-    return numbers((x, results, c))
+    n = len(shape)
+    return numbers((x,), (1,))[0], numbers(results, (n, n, 1, 1)), np.asarray(c, np.float64)
 
 
 def compare(actual, c, e, expected, tolerance):
@@ -350,10 +362,10 @@ def test_cayley_map_close_to_its_last_angle(group, dtype, gap):
 def test_sides_of_the_derivatives(group, name, derivative):
     """`d exp(x) = hat(dexp_left(x) d) exp(x) = exp(x) hat(dexp_right(x) d)`, and so for the Cayley map."""
     x, (value, forward, *_), _ = derivatives(group, name, ANGLES, np.float64)
-    x, d = jnp.asarray(x), directions(group)[0]
+    x, d = batch(group, x), directions(group)[0]
     inverse, basis = np.linalg.inv(value), generators(group, "hat")
     for side, rate in (("left", forward @ inverse), ("right", inverse @ forward)):
-        columns = np.asarray(getattr(group, f"{derivative}_{side}")(x)) @ d
+        columns = np.asarray(getattr(group, f"{derivative}_{side}")(x) @ d).reshape(64, -1)
         close(rate, np.einsum("ijk,bk->bij", basis, columns), 1e-13)
 
 
@@ -369,13 +381,13 @@ def test_no_step_makes_a_nan():
 def test_log_at_exactly_half_a_turn():
     """Matrices without rounding: the axis has the documented sign, and derivatives are finite."""
     half_turns = np.array([np.diag(d) for d in ([1.0, -1, -1], [-1.0, 1, -1], [-1.0, -1, 1], [1.0, 1, 1])])
-    g = jnp.asarray(np.tile(half_turns, (16, 1, 1)))
+    g = jnp.asarray(np.tile(half_turns, (16, 1, 1))).reshape(32, 2, 3, 3)
     d = jnp.asarray(np.random.default_rng(0).normal(size=g.shape))
     value, *slopes = with_derivatives(SO3.log, g, d, jnp.ones(3))
-    close(value[:3], np.pi * np.eye(3), 1e-15)
+    close(value.reshape(64, 3)[:3], np.pi * np.eye(3), 1e-15)
     assert all(np.isfinite(s).all() for s in slopes)
-    infinite = ~np.isfinite(SO3.cayley_inverse(g)).all(axis=1)
-    assert (infinite == np.tile([True, True, True, False], 16)).all()
+    infinite = ~np.isfinite(SO3.cayley_inverse(g)).all(axis=-1)
+    assert (infinite.ravel() == np.tile([True, True, True, False], 16)).all()
 
 
 def test_log_of_the_whole_turn():
@@ -383,36 +395,36 @@ def test_log_of_the_whole_turn():
     axis = np.random.default_rng(0).normal(size=(60, 3)) * np.logspace(-12, -1, 60)[:, None]
     scalar = -np.sqrt(1 - np.sum(axis**2, axis=1, keepdims=True))
     g = np.concatenate([np.tile([-1.0, 0, 0, 0], (4, 1)), np.concatenate([scalar, axis], axis=1)])
-    value, *slopes = with_derivatives(S3.log, jnp.asarray(g), jnp.ones((64, 4)), jnp.ones(3))
+    g = jnp.asarray(g).reshape(32, 2, 4)
+    value, *slopes = with_derivatives(S3.log, g, jnp.ones_like(g), jnp.ones(3))
     close(S3.exp(value), g, 3e-15)
-    close(value[:4], np.tile([2 * np.pi, 0, 0], (4, 1)), 1e-15)
+    close(value.reshape(64, 3)[:4], np.tile([2 * np.pi, 0, 0], (4, 1)), 1e-15)
     assert all(np.isfinite(s).all() for s in slopes)
 
 
 def test_cayley_map_keeps_the_advance_of_a_screw():
     """The rigid motion of `[ω; h ω]` is along the axis by `h ω`, as that of the exponential map."""
-    x = vectors(SO3, ANGLES)
-    twists = jnp.asarray(np.concatenate([x, 0.7 * x], axis=1))
-    close(SE3.cayley(twists).position, 0.7 * x, 1e-15)
-    close(SE3.exp(twists).position, 0.7 * x, 1e-15)
+    angular = batch(SO3, vectors(SO3, ANGLES))
+    twists = jnp.concatenate([angular, 0.7 * angular], axis=-1)
+    close(SE3.cayley(twists).position, 0.7 * angular, 1e-15)
+    close(SE3.exp(twists).position, 0.7 * angular, 1e-15)
 
 
 def test_composition_of_rotation_vectors():
     """Printed with the composition of two successive rotations in the Matlab code of Müller; and two half turns."""
-    x, y = (
-        [0.814723686393179, 0.905791937075619, 0.126986816293506],
-        [0.913375856139019, 0.63235924622541, 0.09754040499941],
-    )
+    x = [0.814723686393179, 0.905791937075619, 0.126986816293506]
+    y = [0.913375856139019, 0.63235924622541, 0.09754040499941]
     half = [np.pi / np.sqrt(3)] * 3
-    pairs = jnp.array([[x, y], [half, half], [x, [0.0] * 3], [[0.0] * 3, y]])
-    log_of_product = lambda group, x, y: group.log(group.compose(group.exp(x), group.exp(y)))
-    rotation, quaternion = jax.jit(
-        jax.vmap(lambda x, y: (log_of_product(SO3, x, y), log_of_product(S3, x, y)))
-    )(*pairs.swapaxes(0, 1))
+    pairs = np.array([[x, y], [half, half], [x, [0.0] * 3], [[0.0] * 3, y]])
+    x_, y_ = (batch(SO3, np.tile(pairs[:, i], (16, 1))) for i in (0, 1))
+    rotation, quaternion = (
+        np.asarray(group.log(group.compose(group.exp(x_), group.exp(y_)))).reshape(64, 3)[:4]
+        for group in (SO3, S3)
+    )
     printed = [1.723793103824437, 1.555433894116284, 0.04793275769471]
     close(rotation, np.array([printed, [0.0] * 3, x, y]), 2e-15)
     assert abs(np.linalg.norm(rotation[0]) - 2.322312384891114) < 2e-15
-    close(quaternion[:1], np.array([printed]), 2e-15)
+    close(quaternion[0], np.array(printed), 2e-15)
     assert abs(np.linalg.norm(quaternion[1]) - 2 * np.pi) < 1e-14
 
 
@@ -423,7 +435,7 @@ def test_log_of_a_printed_transform():
         [0.6545, -0.5091, 0.5589, 0.9371],
         [0, 0, 0, 1],
     ]
-    twist = jax.jit(SE3.log)(Transform.from_matrix(jnp.array(rows)))
+    twist = SE3.log(Transform.from_matrix(jnp.tile(jnp.array(rows), (32, 2, 1, 1))))[0, 0]
     np.testing.assert_allclose(twist, [1.1157, -0.9257, 2.7242, 1.3245, -0.6727, 0.3156], rtol=0, atol=2e-3)
 
 
