@@ -19,9 +19,7 @@ from .so3 import SO3
 class RotationsAndTranslations(DirectProduct):
     """Rotations and translations. Elements are `Transform`s, vectors are `[ω; v]` in rad and m."""
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        return (SO3, Rn(3))
+    groups: tuple[Group, ...] = (SO3, Rn(3))
 
     def join(self, components: Iterable[Float[Array, "..."]]) -> Transform:
         return Transform(*components)
