@@ -4,9 +4,10 @@ from ._relative import RelativeConstraint
 
 
 class Connect(RelativeConstraint):
-    """`point_b` of `body_b` stays on `point_a` of `body_a`. The residual is the way to it, in the axes of body a."""
+    """`point_b` of `body_b` stays on `point_a` of `body_a`. The residual is the way to it, in the world's axes."""
 
     rows = 3
+    meets = True
 
     def __init__(self, body_a: str, point_a, body_b: str, point_b):
         self.attach(body_a, point_a, body_b, point_b)

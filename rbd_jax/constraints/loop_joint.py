@@ -46,6 +46,10 @@ class LoopJoint(RelativeConstraint):
         return 6 - self.joint.nv
 
     @property
+    def meets(self):
+        return isinstance(self.joint, MEETING)
+
+    @property
     def rheonomic(self):
         return self.joint.rheonomic
 
@@ -62,9 +66,23 @@ class LoopJoint(RelativeConstraint):
         return f"LoopJoint({', '.join(map(repr, self.bodies))}, {type(self.joint).__name__})"
 
 
+#: Joints that keep the origins of their frames together.
+MEETING = (
+    joints.Fixed,
+    joints.Revolute,
+    joints.Spherical,
+    joints.SphericalEuler,
+    joints.SphericalExponential,
+    joints.Universal,
+)
+
+
 @functools.singledispatch
 def deviation(joint: Joint, relative: Transform) -> Float[Array, "rows"]:
-    """How far a placement is from those that the joint can produce: `6 - nv` numbers."""
+    """How far a placement is from those that the joint can produce: `6 - nv` numbers.
+
+    For joints that are `MEETING` the position may be in any axes.
+    """
     dtype = relative.position.dtype
     if joint.nv == 0:
         return _off(joint, joint.neutral().astype(dtype), relative)[0]

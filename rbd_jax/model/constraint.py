@@ -56,7 +56,7 @@ class Constraint(eqx.Module):
 
         **Arguments**
 
-        - `placements`: of the frames, all in one frame: which one, must not matter.
+        - `placements`: of the frames, in the world's axes, from an origin that must not matter.
         - `coordinates`: of the joints.
         """
 

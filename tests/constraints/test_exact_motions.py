@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import compiled, four_bars, four_bars_state
+from mechanisms import at, compiled, four_bars, four_bars_state
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -114,7 +114,7 @@ def test_heavy_top_without_gravity(group, largest):
     np.testing.assert_allclose(energy, energy[0], atol=2e-3)
     if group == "SE3":  # whatever the order of the scheme
         _, residual, _ = simulate(model, state, 1e-3, 1000, rbd.SemiImplicitEuler())
-        assert np.abs(residual).max() < 1e-12
+        assert np.abs(residual).max() < 5e-12
 
 
 @pytest.mark.parametrize(
@@ -171,11 +171,9 @@ def bricard():
         along = points[i + 1] - points[i]
         sides = np.where(along != 0, 1.0, 0.1)
         rod = rbd.Inertia.box(1.0, sides, along / 2)
-        builder.add_body(
-            f"rod {i}", parent, joints.Revolute(axes[i]), rbd.Transform.from_position(before), rod
-        )
+        builder.add_body(f"rod {i}", parent, joints.Revolute(axes[i]), at(before), rod)
         parent, before = f"rod {i}", along
-    ground, tip = rbd.Transform.from_position(points[5]), rbd.Transform.from_position(before)
+    ground, tip = at(points[5]), at(before)
     builder.add_constraint(rc.LoopJoint("world", ground, parent, tip, joints.Revolute(axes[5])))
     return builder.build()
 
