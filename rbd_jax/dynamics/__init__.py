@@ -13,6 +13,7 @@ from .derivatives import (
 )
 from .energy import kinetic_energy as kinetic_energy, potential_energy as potential_energy
 from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
+from .hybrid import HybridMotion as HybridMotion, hybrid_dynamics as hybrid_dynamics
 from .inverse import (
     bias_force as bias_force,
     gravity_force as gravity_force,

@@ -153,8 +153,11 @@ def _accelerate(above, own):
     return free + subspace * acceleration, acceleration
 
 
-def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces):
-    """Forward dynamics, and how to apply `M⁻¹` afterwards."""
+def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces, driven=None):
+    """Forward dynamics, and how to apply `M⁻¹` afterwards.
+
+    `driven` are accelerations that freedoms of infinite armature have in any case; the result does not contain them.
+    """
     if len(model.topology.followers):
         solve = _dense_inverse(model, q)
         return solve(tau - bias_force(model, q, v, f_ext)), solve
@@ -163,6 +166,8 @@ def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces):
     velocities = common.column_velocities(model, to_columns(model, v))
     products = common.velocity_products(model, q, v, velocities)
     products = motion_shift(products, gather(frames.origins, model.topology.column_mover))
+    if driven is not None:
+        products = products + frames.subspace * to_columns(model, driven)[:, None]
     inertias = frames.inertias(model)
     mover = motion_shift(gather(velocities, model.topology.last_column), frames.origins)
     bias = cross_force(mover, inertias.momentum(mover))
