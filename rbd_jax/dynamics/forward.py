@@ -198,16 +198,25 @@ def mass_matrix_solver(model: Model, q) -> jax.tree_util.Partial:
 
 def _tree_inverse(model: Model, q):
     frames = BodyFrames.of(model, CommonFrame.at(model, q))
-    inertia = at_last_column(model, frames.inertias(model).matrix)
+    return inverse_of_articulated(model, frames, frames.inertias(model).matrix)
+
+
+def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"]):
+    """`M⁻¹` of movers with these inertias, each about its own origin and in the world's axes, and the model's armature."""
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
+    inertia = at_last_column(model, inertias)
     _, factors = articulated_body(model, frames, inertia, nothing, nothing, idle, nothing.sum(0))
     return jax.tree_util.Partial(Factors.solve, factors, model)
 
 
 def _dense_inverse(model: Model, q):
     """`M⁻¹` by a dense factorization: joints that mimic others tie branches together, and M is no tree's."""
-    factor, _ = jax.scipy.linalg.cho_factor(mass_matrix(model, q), lower=True)
+    return inverse_of_dense(mass_matrix(model, q))
+
+
+def inverse_of_dense(matrix: Float[Array, "nv nv"]):
+    factor, _ = jax.scipy.linalg.cho_factor(matrix, lower=True)
     return jax.tree_util.Partial(_cho_solve, factor)
 
 

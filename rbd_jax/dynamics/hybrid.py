@@ -11,14 +11,13 @@ from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
-import jax.scipy
 from jaxtyping import Array, Bool, Float
 
 from ..model import Model
 from ..model._arguments import takes_sample
 from ._external import ExternalForces
 from ._implicit import implicit
-from .forward import forward_with_inverse
+from .forward import forward_with_inverse, inverse_of_dense
 from .inverse import inertia_force, inverse_dynamics
 from .mass_matrix import mass_matrix
 
@@ -85,10 +84,10 @@ def by_mass_matrix(known, model: Model, q, v, f_ext, prescribed):
     free = ~prescribed
     unit = jnp.eye(model.nv, dtype=q.dtype)
     kept = jnp.where(free[:, None] & free[None, :], mass_matrix(model, q), unit)
-    factor, _ = jax.scipy.linalg.cho_factor(kept, lower=True)
+    invert = inverse_of_dense(kept)
 
     def solve(rhs):
-        return jnp.where(prescribed, 0, jax.scipy.linalg.cho_solve((factor, True), rhs))
+        return jnp.where(prescribed, 0, invert(rhs))
 
     driven = jnp.where(prescribed, known, 0)
     missing = known - inverse_dynamics(model, q, v, driven, f_ext)
