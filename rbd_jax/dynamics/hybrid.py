@@ -52,10 +52,10 @@ def hybrid_dynamics(
     - `tau`, `a`: of all freedoms; those entries of `tau` that are prescribed are not looked at, nor those of `a` that are not.
     - `prescribed`: the joints, by name or by the index of their body; or a flag for each freedom, which may be traced.
     """
-    known = jnp.where(prescribed, a, tau)
-    acceleration = _hybrid(known, model, q, v, f_ext, prescribed)
+    flags = jnp.asarray(prescribed)  # the names have become flags where the arguments were checked
+    acceleration = _hybrid(jnp.where(flags, a, tau), model, q, v, f_ext, flags)
     needed = inverse_dynamics(model, q, v, acceleration, f_ext)
-    return HybridMotion(acceleration, jnp.where(prescribed, needed, tau))
+    return HybridMotion(acceleration, jnp.where(flags, needed, tau))
 
 
 def _solve(known, model: Model, q, v, f_ext, prescribed):
