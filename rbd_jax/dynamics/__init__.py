@@ -13,6 +13,7 @@ from .derivatives import (
 )
 from .energy import kinetic_energy as kinetic_energy, potential_energy as potential_energy
 from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
+from .hybrid import HybridMotion as HybridMotion, hybrid_dynamics as hybrid_dynamics
 from .inverse import (
     bias_force as bias_force,
     gravity_force as gravity_force,
@@ -30,6 +31,12 @@ from .operational_space import (
     operational_inertia as operational_inertia,
 )
 from .passive import passive_force as passive_force
+from .products import (
+    jacobian_derivative_product as jacobian_derivative_product,
+    jacobian_product as jacobian_product,
+    jacobian_transposed_product as jacobian_transposed_product,
+    solve_augmented_mass_matrix as solve_augmented_mass_matrix,
+)
 from .regressor import (
     inverse_dynamics_regressor as inverse_dynamics_regressor,
     kinetic_energy_regressor as kinetic_energy_regressor,

@@ -153,8 +153,11 @@ def _accelerate(above, own):
     return free + subspace * acceleration, acceleration
 
 
-def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces):
-    """Forward dynamics, and how to apply `M⁻¹` afterwards."""
+def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces, driven=None):
+    """Forward dynamics, and how to apply `M⁻¹` afterwards.
+
+    `driven` are accelerations that freedoms of infinite armature have in any case; the result does not contain them.
+    """
     if len(model.topology.followers):
         solve = _dense_inverse(model, q)
         return solve(tau - bias_force(model, q, v, f_ext)), solve
@@ -163,6 +166,8 @@ def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces):
     velocities = common.column_velocities(model, to_columns(model, v))
     products = common.velocity_products(model, q, v, velocities)
     products = motion_shift(products, gather(frames.origins, model.topology.column_mover))
+    if driven is not None:
+        products = products + frames.subspace * to_columns(model, driven)[:, None]
     inertias = frames.inertias(model)
     mover = motion_shift(gather(velocities, model.topology.last_column), frames.origins)
     bias = cross_force(mover, inertias.momentum(mover))
@@ -193,16 +198,25 @@ def mass_matrix_solver(model: Model, q) -> jax.tree_util.Partial:
 
 def _tree_inverse(model: Model, q):
     frames = BodyFrames.of(model, CommonFrame.at(model, q))
-    inertia = at_last_column(model, frames.inertias(model).matrix)
+    return inverse_of_articulated(model, frames, frames.inertias(model).matrix)
+
+
+def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"]):
+    """`M⁻¹` of movers with these inertias, each about its own origin and in the world's axes, and the model's armature."""
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
+    inertia = at_last_column(model, inertias)
     _, factors = articulated_body(model, frames, inertia, nothing, nothing, idle, nothing.sum(0))
     return jax.tree_util.Partial(Factors.solve, factors, model)
 
 
 def _dense_inverse(model: Model, q):
     """`M⁻¹` by a dense factorization: joints that mimic others tie branches together, and M is no tree's."""
-    factor, _ = jax.scipy.linalg.cho_factor(mass_matrix(model, q), lower=True)
+    return inverse_of_dense(mass_matrix(model, q))
+
+
+def inverse_of_dense(matrix: Float[Array, "nv nv"]):
+    factor, _ = jax.scipy.linalg.cho_factor(matrix, lower=True)
     return jax.tree_util.Partial(_cho_solve, factor)
 
 

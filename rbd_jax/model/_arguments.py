@@ -109,6 +109,29 @@ def check_bodies(function: str, model, name: str, value):
     return [check_body(function, model, f"{name}[{i}]", body) for i, body in enumerate(value)]
 
 
+def check_freedoms(function: str, model, name: str, value):
+    """Names or indices of joints, or a flag for each freedom: as flags."""
+    expected = f"a sequence of joints, by name or index, or an array of nv = {model.nv} booleans"
+    if hasattr(value, "dtype") and value.dtype == bool:
+        if value.shape == (model.nv,):
+            return jnp.asarray(value)
+        raise ValueError(
+            f"{function}: {name} has shape {value.shape}; for model {model.name!r} it takes {expected}"
+        )
+    joints = value if isinstance(value, Sequence) and not isinstance(value, str) else [None]
+    if not all(isinstance(joint, str | int | np.integer) and not isinstance(joint, bool) for joint in joints):
+        raise ValueError(f"{function}: {name} is {reprlib.repr(value)}; it takes {expected}")
+    flags = np.zeros(model.nv, bool)
+    for joint in joints:
+        try:
+            flags[model.v_slice(joint)] = True
+        except UnknownNameError as error:
+            raise UnknownNameError(f"{function}: {name}: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"{function}: {name}: {error}") from None
+    return jnp.asarray(flags)
+
+
 def check_frame(function: str, model, name: str, value):
     """What a spatial vector is expressed in."""
     if value in ("world", "body", "world_aligned"):
@@ -157,6 +180,7 @@ CHECKS |= {
     "f_ext": check_forces,
     "body": check_body,
     "bodies": check_bodies,
+    "prescribed": check_freedoms,
     "frame": check_frame,
     "point": check_point,
     "points": check_points,

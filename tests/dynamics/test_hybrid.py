@@ -1,0 +1,121 @@
+"""Hybrid dynamics: every choice of what is given, and its two ends, forward and inverse dynamics (book §9.1, §9.2)."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import COMPILE_QUICKLY, assert_close, build, coupled, driven, some_states
+
+import rbd_jax as rbd
+from rbd_jax import joints
+from rbd_jax.dynamics import hybrid
+
+
+def tree():
+    """Six freedoms on two branches, one of them behind a weld."""
+    bodies = [
+        ("trunk", "world", joints.Revolute((1.0, -2.0, 0.5))),
+        ("ball", "trunk", joints.Universal((1.0, 0.2, 0.1), (0.3, 1.0, -0.2))),
+        ("slide", "ball", joints.Prismatic((0.3, 0.2, -1.0))),
+        ("flange", "trunk", joints.Fixed()),
+        ("tube", "flange", joints.Cylindrical((0.4, 1.0, 0.3))),
+    ]
+    return build("tree", bodies, seed=6, slide={"armature": 0.3}, trunk={"armature": 0.2})
+
+
+def subsets(count):
+    """A row of flags for each subset."""
+    return jnp.asarray((np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1)
+
+
+def both_ways(model, q, v, tau, a, f_ext, prescribed):
+    motion = hybrid.hybrid_dynamics(model, q, v, tau, a, prescribed, f_ext)
+    known = jnp.where(prescribed, a, tau)
+    return {
+        "acceleration": motion.acceleration,
+        "tau": motion.tau,
+        "by mass matrix": hybrid.by_mass_matrix(known, model, q, v, f_ext, prescribed)[0],
+        "needed": rbd.inverse_dynamics(model, q, v, motion.acceleration, f_ext),
+        "forward": rbd.forward_dynamics(model, q, v, tau, f_ext),
+        "inverse": rbd.inverse_dynamics(model, q, v, a, f_ext),
+    }
+
+
+@pytest.mark.parametrize("make", [tree, coupled, pytest.param(driven, marks=pytest.mark.slow)])
+def test_every_subset(make):
+    """Both algorithms agree, keep what is given, and solve the equation of motion; no freedom and all are the known ends."""
+    model = make()
+    states = some_states(model, 1)
+    tau, flags = states.v[::-1], subsets(model.nv if model.nv < 9 else 4)
+    flags = jnp.pad(flags, ((0, 0), (0, model.nv - flags.shape[1])))
+
+    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    def run(model, *given):
+        one = lambda *state: jax.vmap(lambda flags: both_ways(model, *state, flags))(flags)
+        return jax.vmap(one)(*given)
+
+    seen = run(model, states.q, states.v, tau, states.a, states.f_ext)
+    assert_close(seen["acceleration"], seen["by mass matrix"])
+    assert_close(seen["needed"], seen["tau"])
+    given = np.where(flags, states.a[:, None], tau[:, None])
+    np.testing.assert_array_equal(np.where(flags, seen["acceleration"], seen["tau"]), given)
+    assert_close(seen["acceleration"][:, 0], seen["forward"][:, 0])
+    if flags[-1].all():
+        assert_close(seen["tau"][:, -1], seen["inverse"][:, -1])
+
+
+@pytest.mark.parametrize("make", [tree, pytest.param(coupled, marks=pytest.mark.slow)])
+def test_derivatives(make):
+    """First and second ones by everything it depends on, against differences; all finite at rest in the neutral state."""
+    model = make()
+    states = some_states(model, 2, 1)
+    flags = jnp.arange(model.nv) % 3 == 1
+    numbers, rest = eqx.partition(model, eqx.is_inexact_array)
+    state = (states.q[0], states.v[0], states.a[0], states.v[0][::-1], states.f_ext[0])
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=(2, model.nv)))
+
+    def value(given):
+        numbers, (q, v, a, tau, f_ext) = given
+        acceleration, tau = hybrid.hybrid_dynamics(eqx.combine(numbers, rest), q, v, tau, a, flags, f_ext)
+        return jnp.sum(weights[0] * jnp.sin(acceleration / 10) + weights[1] * jnp.sin(tau / 10))
+
+    rng = np.random.default_rng(1)
+    along = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), rng.normal(size=x.shape), 0), (numbers, state))
+
+    def moved(given, step):
+        return jax.tree.map(lambda x, d: jnp.where(jnp.isfinite(x), x + step * d, x), given, along)
+
+    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    def derivatives(given):
+        gradient, change = jax.jvp(jax.grad(value), (given,), (along,))
+        slope = lambda g: sum(jnp.sum(x * d) for x, d in zip(jax.tree.leaves(g), jax.tree.leaves(along)))
+        by_differences = lambda f, h: (f(h) - f(-h)) / (2 * h)
+        first = by_differences(lambda h: value(moved(given, h)), 1e-5)
+        second = by_differences(lambda h: slope(jax.grad(value)(moved(given, h))), 1e-5)
+        return (slope(gradient), first), (slope(change), second), gradient
+
+    first, second, _ = derivatives((numbers, state))
+    np.testing.assert_allclose(*first, rtol=1e-7)
+    np.testing.assert_allclose(*second, rtol=1e-6)
+    still = jax.tree.map(jnp.zeros_like, state)
+    gradient = derivatives((numbers, (rbd.neutral(model), *still[1:])))[2]
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_arguments():
+    model = coupled()
+    q, zero = rbd.neutral(model), jnp.zeros(model.nv)
+    given = lambda prescribed: hybrid.hybrid_dynamics(model, q, zero, zero, zero, prescribed)
+    by_name, by_flag = given(["b", "f"]), given(jnp.array([False, True, False, True, True, True]))
+    np.testing.assert_array_equal(by_name.tau, by_flag.tau)
+    with pytest.raises(rbd.UnknownNameError, match="hybrid_dynamics: prescribed: .* no joint 'z'"):
+        given(["z"])
+    with pytest.raises(ValueError, match="mimics 'a'"):
+        given(["c"])
+    with pytest.raises(ValueError, match=r"prescribed has shape \(3,\); .* nv = 6 booleans"):
+        given(jnp.zeros(3, bool))
+    with pytest.raises(ValueError, match="prescribed is 'b'; it takes a sequence of joints"):
+        given("b")

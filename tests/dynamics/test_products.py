@@ -1,0 +1,126 @@
+"""Products with the Jacobians of all bodies, and dynamics in maximal coordinates seen in reduced ones (Sueda ch. 2)."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import COMPILE_QUICKLY, FRAMES, assert_close, coupled, driven, forest, mixed, some_states, track
+
+import rbd_jax as rbd
+from rbd_jax.dynamics import hybrid, products
+from rbd_jax.spatial import cross_force
+
+
+def by_definition(model, q, v, a, wrenches, frame):
+    """With the Jacobian of each body."""
+    stack = lambda function, *args: jnp.stack(
+        [function(model, *args, body, None, frame) for body in range(model.nb)]
+    )
+    columns, rates = stack(rbd.jacobian, q), stack(rbd.jacobian_derivative, q, v)
+    return (
+        jnp.einsum("bij,j->bi", columns, a),
+        jnp.einsum("bij,j->bi", rates, a),
+        jnp.einsum("bij,bi->j", columns, wrenches),
+    )
+
+
+def by_products(model, q, v, a, wrenches, frame):
+    return (
+        products.jacobian_product(model, q, a, frame),
+        products.jacobian_derivative_product(model, q, v, a, frame),
+        products.jacobian_transposed_product(model, q, wrenches, frame),
+    )
+
+
+def test_products_of_jacobians():
+    model = forest()
+    states = some_states(model, 3, 2)
+
+    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    def run(model, *given):
+        both = lambda frame: [
+            jax.vmap(partial(way, frame=frame), in_axes=(None, 0, 0, 0, 0))(model, *given)
+            for way in (by_products, by_definition)
+        ]
+        return [both(frame) for frame in FRAMES]
+
+    for found, expected in run(model, states.q, states.v, states.a, states.f_ext):
+        jax.tree.map(assert_close, found, expected)
+
+
+def random_terms(model, seed=0):
+    """Positive definite blocks for the bodies, positive numbers for the freedoms."""
+    rng = np.random.default_rng(seed)
+    spread = rng.normal(size=(model.nb, 6, 6))
+    return jnp.asarray(rng.uniform(0.1, 0.5, model.nv)), jnp.asarray(0.1 * spread @ np.swapaxes(spread, 1, 2))
+
+
+def reduced(model, q, v, tau, joint_terms, body_terms):
+    """Forward dynamics four ways, and the matrix of implicit schemes with its inverse."""
+    columns = jax.vmap(lambda x: products.jacobian_product(model, q, x, "body"), out_axes=2)(
+        jnp.eye(model.nv)
+    )
+    # All that the bodies do but accelerate with the joints: the accelerations without q̈ give `M J̇ q̇`.
+    still = rbd.body_accelerations(model, q, v, jnp.zeros_like(v), "body")
+    velocities = rbd.body_velocities(model, q, v, "body")
+    inertias = model.inertias
+    gravity = jnp.einsum("bij,i->bj", rbd.forward_kinematics(model, q).rotation, model.gravity)
+    falling = jnp.concatenate([jnp.zeros_like(gravity), gravity], axis=1)
+    wrenches = -cross_force(velocities, inertias.momentum(velocities)) - inertias.momentum(still - falling)
+    blocks = jnp.diag(model.armature) + jnp.einsum("bij,bik,bkl->jl", columns, inertias.matrix, columns)
+    force = tau + products.jacobian_transposed_product(model, q, wrenches, "body")
+    augmented = blocks + jnp.diag(joint_terms) + jnp.einsum("bij,bik,bkl->jl", columns, body_terms, columns)
+    solved = products.solve_augmented_mass_matrix(model, q, augmented, joint_terms, body_terms)
+    nothing = jnp.zeros(model.nv, bool)
+    return {
+        "mass matrix": (rbd.mass_matrix(model, q), blocks),
+        "reduced from maximal": (rbd.forward_dynamics(model, q, v, tau), jnp.linalg.solve(blocks, force)),
+        "hybrid": (
+            hybrid.hybrid_dynamics(model, q, v, tau, tau, nothing).acceleration,
+            rbd.forward_dynamics(model, q, v, tau),
+        ),
+        "inverse": (rbd.solve_mass_matrix(model, q, blocks), jnp.eye(model.nv)),
+        "augmented inverse": (solved, jnp.eye(model.nv)),
+    }
+
+
+LONG = [pytest.param(make, marks=pytest.mark.slow) for make in (mixed, track, driven, forest)]
+
+
+@pytest.mark.parametrize("make", [coupled, *LONG])
+def test_reduced_dynamics(make):
+    """`Jᵀ M J q̈ = tau + Jᵀ (f - M J̇ q̇)` (eq. 2.19) is the recursion's answer, for joints of every family."""
+    model = make()
+    states = some_states(model, 4, 2)
+    terms = random_terms(model)
+
+    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    def run(model, *given):
+        return jax.vmap(lambda q, v, tau: reduced(model, q, v, tau, *terms))(*given)
+
+    for found, expected in run(model, states.q, states.v, states.a).values():
+        assert_close(found, expected, 1e-11)
+
+
+def test_derivatives_of_the_augmented_solve():
+    """By configuration, terms and right-hand side, against differences."""
+    model = forest()
+    states, terms = some_states(model, 5, 1), random_terms(model)
+    given = (states.v[0], states.q[0], *terms)
+    rng = np.random.default_rng(1)
+    along = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), given)
+    along = (*along[:3], along[3] + jnp.swapaxes(along[3], 1, 2))
+
+    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    def slopes(given, along):
+        def value(given):
+            rhs, q, *terms = given
+            return jnp.sum(jnp.sin(products.solve_augmented_mass_matrix(model, q, rhs, *terms)))
+
+        moved = lambda h: value(jax.tree.map(lambda x, d: x + h * d, given, along))
+        products_ = jax.tree.map(lambda g, d: jnp.sum(g * d), jax.grad(value)(given), along)
+        return sum(jax.tree.leaves(products_)), (moved(1e-5) - moved(-1e-5)) / 2e-5
+
+    np.testing.assert_allclose(*slopes(given, along), rtol=1e-7)

@@ -1,0 +1,157 @@
+"""The scenes of the reference implementation of Sueda's notes (github.com/sueda/redmax), in g, cm and s.
+
+All bodies are cuboids of density one. Here the frame of a body is that of its joint; the cuboid's centre is a point of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax.numpy as jnp
+import numpy as np
+
+import rbd_jax as rbd
+from rbd_jax import constraints, joints
+
+
+PI = np.pi
+at = rbd.Transform.from_xyz_rpy
+X, Y, Z = np.eye(3)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What to simulate, and the energy `T + V - V(0)` that linearly implicit Euler reaches in the reference."""
+
+    model: rbd.Model
+    state: rbd.State
+    energy: float
+    seconds: float = 2.0
+    dt: float = 1e-2
+    scheme: rbd.LinearlyImplicitEuler = field(default_factory=rbd.LinearlyImplicitEuler)
+
+    @property
+    def steps(self) -> int:
+        return round(self.seconds / self.dt)
+
+
+def build(bodies, gravity=(0.0, 0.0, -980.0), loops=(), **along):
+    """A model of `(parent, joint, place in the parent, sides, centre)`; `along` acts along every joint."""
+    builder = rbd.ModelBuilder(gravity, "scene")
+    for number, (parent, joint, place, sides, centre) in enumerate(bodies):
+        inertia = rbd.Inertia.box(float(np.prod(sides)), sides, tuple(float(x) for x in centre))
+        name = "world" if parent < 0 else f"body {parent}"
+        builder.add_body(f"body {number}", name, joint, at(place), inertia, **along)
+    for loop in loops:
+        builder.add_constraint(loop)
+    return builder.build()
+
+
+def state(q, v=None):
+    q = jnp.asarray(q, float)
+    return rbd.State(q, jnp.zeros_like(q) if v is None else jnp.asarray(v, float))
+
+
+def chain(*hinges):
+    """Bars of 10 cm along x, one after the other."""
+    return [(i - 1, hinge, 10 * X if i else 0 * X, (10, 1, 1), 5 * X) for i, hinge in enumerate(hinges)]
+
+
+def turn(axis):
+    return joints.Revolute(tuple(axis))
+
+
+def slide(axis):
+    return joints.Prismatic(tuple(axis))
+
+
+def two_bars():
+    return Scene(build(chain(turn(Y), turn(Y))), state([PI / 2, PI / 4]), -3697.4545694454)
+
+
+def welded_bars():
+    hinges = [joints.Fixed() if i % 2 else turn(Y) for i in range(5)]
+    return Scene(build(chain(*hinges)), state([PI / 4] * 3), -5930.8171118835)
+
+
+def other_axes():
+    return Scene(build(chain(turn(Z), turn(Y), turn(Z))), state([0, PI / 2, PI / 2]), -9423.2594023734)
+
+
+def balls():
+    """Two bars on ball joints in exponential coordinates."""
+    bodies = [
+        (i - 1, joints.SphericalExponential(), -10 * Z if i else 0 * Z, (1, 1, 10), -5 * Z) for i in (0, 1)
+    ]
+    start = state([PI / 8, 0, 0] * 2, [0, 0, 2] * 2)
+    return Scene(build(bodies), start, 7788.8055603543, 3.0)
+
+
+def loop():
+    """A four-bar linkage with a fifth bar on it."""
+    bodies = [
+        (-1, joints.Fixed(), 0 * X, (20, 1, 1), 0 * X),
+        (0, turn(Y), -10 * X, (1, 1, 10), -5 * Z),
+        (0, turn(Y), 10 * X, (1, 1, 10), -5 * Z),
+        (1, turn(Y), -10 * Z, (20, 1, 1), 10 * X),
+        (3, turn(Y), 10 * X, (1, 1, 10), -5 * Z),
+    ]
+    tie = constraints.HingeLoop("body 2", -10 * Z, "body 3", 20 * X, tuple(Y))
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    return Scene(build(bodies, loops=[tie]), state([0] * 4, [0, 0, 0, 5]), 3987.2011847696, scheme=scheme)
+
+
+def stiff_joints():
+    model = build(chain(*[turn(Y)] * 3), (0.0, 0.0, 0.0), stiffness=1e4, damping=1e3)
+    return Scene(model, state([0] * 3, [1, 0, 0]), 2659.7218894234, 5.0, 2e-2)
+
+
+def on_a_plate(base):
+    return [
+        (-1, base, 0 * X, (10, 10, 1), 0 * X),
+        (0, turn(Y), -5 * X, (1, 1, 10), -5 * Z),
+        (0, turn(X), -5 * Y, (1, 1, 10), -5 * Z),
+    ]
+
+
+def planar_base():
+    model = build(on_a_plate(joints.Composite((slide(X), slide(Y)))))
+    return Scene(model, state([0, 0, PI / 2, PI / 4]), 1027.3404900101)
+
+
+def translational_base(speeds=(2, 1), energy=836.2350063174):
+    model = build(on_a_plate(joints.Translational()), (0.0, 0.0, 0.0))
+    return Scene(model, state([0] * 5, [0, 0, 0, *speeds]), energy)
+
+
+def free_body():
+    joint = joints.Composite((joints.Translational(), joints.SphericalExponential()))
+    model = build([(-1, joint, 0 * X, (1, 1, 1), 0 * X)], (0.0, 0.0, -1.0))
+    return Scene(model, state([0] * 6, [0, 0, 3, 0.2, 0.4, 0.6]), 4.5116666667, 7.0)
+
+
+def turning_slide():
+    joint = joints.Composite((turn(X), slide(X)))
+    model = build([(-1, joint, 0 * X, (1, 1, 10), 5 * Z)])
+    return Scene(model, state([0.1, 0], [0, 1]), 918.5086593281, dt=2e-2)
+
+
+def spline():
+    """A bar that rides on a closed curve of frames."""
+    place = np.array([-10 * X, -2 * Z, 10 * X, 2 * Z])
+    angles = np.array([PI, PI / 2, 0, -PI / 2])
+    bodies = [
+        (-1, turn(Y), 0 * X, (1, 1, 10), -5 * Z),
+        (0, joints.SplineCurve(at(place, angles[:, None] * Y)), -10 * Z, (10, 1, 1), 5 * X),
+        (1, turn(Y), 10 * X, (10, 1, 1), 5 * X),
+    ]
+    return Scene(build(bodies), state([0, 0, 15 * PI / 16]), -30627.8479814097, dt=5e-3)
+
+
+def free_in_the_plane():
+    bodies = [
+        (-1, joints.Free2D(), 0 * X, (10, 1, 1), 0 * X),
+        (0, turn(Z), 5 * X, (10, 1, 1), 5 * X),
+    ]
+    start = state([0] * 4, [0, 0, 1, -1])
+    return Scene(build(bodies, (0.0, -1.0, 0.0)), start, 166.9232451757, 10.0)

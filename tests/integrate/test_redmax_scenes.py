@@ -1,0 +1,139 @@
+"""Scenes of the reference implementation of Sueda's notes: energies with its schemes, and the exact motion."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import redmax_scenes as scenes
+from simulated import compiled
+
+import rbd_jax as rbd
+from rbd_jax.integrate import System
+
+
+def energy(model, q, v):
+    """Kinetic and potential energy, that of the joints' springs included; all springs here rest at zero."""
+    springs = 0.5 * jnp.sum(model.stiffness * q[: model.nv] ** 2)
+    return rbd.kinetic_energy(model, q, v) + rbd.potential_energy(model, q) + springs
+
+
+def gained(model, start, q, v):
+    """`T + V - V(0)`."""
+    return energy(model, q, v) - energy(model, start.q, jnp.zeros_like(start.v))
+
+
+def simulate(scene, scheme, steps, dt=None):
+    @compiled
+    def run(model, start):
+        path = rbd.rollout(model, start, dt=dt or scene.dt, steps=steps, scheme=scheme)
+        return path, jax.vmap(partial(gained, model, start))(path.q, path.v)
+
+    return run(scene.model, scene.state)
+
+
+LONG = (
+    scenes.two_bars,
+    scenes.welded_bars,
+    scenes.planar_base,
+    scenes.translational_base,
+    scenes.free_body,
+    scenes.turning_slide,
+    scenes.spline,
+    scenes.free_in_the_plane,
+)
+EVERY = [scenes.other_axes, scenes.loop, scenes.stiff_joints]
+EVERY += [pytest.param(make, marks=pytest.mark.slow) for make in LONG]
+
+
+@pytest.mark.parametrize("make", EVERY)
+def test_linearly_implicit_euler(make):
+    """The reference's own numbers, to what single steps of a scheme that is solved exactly may differ by rounding."""
+    scene = make()
+    _, gain = simulate(scene, scene.scheme, scene.steps)
+    np.testing.assert_allclose(gain[-1], scene.energy, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_exponential_coordinates_are_changed_on_the_way():
+    """Where a ball joint has turned by more than 1.5 π, its coordinates are taken anew."""
+    scene = scenes.balls()
+    step = jnp.asarray(scene.dt)
+
+    @compiled
+    def run(model, start):
+        joint = model.joint(0)
+        system = System(model, jnp.zeros(model.nv))
+
+        def fresh(q, v):
+            q, v = q.reshape(2, 3), v.reshape(2, 3)
+            near = jax.vmap(joint.reparametrize)(q, v)
+            far = jnp.linalg.norm(q, axis=1, keepdims=True) > 1.5 * jnp.pi
+            return [jnp.where(far, new, old).reshape(6) for new, old in zip(near, (q, v), strict=True)]
+
+        def advance(state, number):
+            state = scene.scheme.step(system, number * step, state, (), step)[0]
+            before = state.q
+            state = rbd.State(*fresh(state.q, state.v))
+            return state, jnp.any(state.q != before)
+
+        end, changed = jax.lax.scan(advance, start, jnp.arange(scene.steps, dtype=step.dtype))
+        return gained(model, start, end.q, end.v), changed.sum()
+
+    gain, changes = run(scene.model, scene.state)
+    assert changes > 0
+    np.testing.assert_allclose(gain, scene.energy, rtol=0, atol=1e-5)
+
+
+#: With the fast arms of the scene's sibling.
+FAST = partial(scenes.translational_base, (-10, 10))
+DIFFERENCES = {
+    "other axes": (scenes.other_axes, 1.0, -38359.07425859, -971.38545813),
+    "welded bars": (scenes.welded_bars, 1.0, -127053.98823490, 2605.80081790),
+    "translational base": (FAST, 2.0, 33661.70415138, 33377.46489022),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["translational base", *(pytest.param(x, marks=pytest.mark.slow) for x in ("other axes", "welded bars"))],
+)
+def test_backward_differences(name):
+    make, seconds, *expected = DIFFERENCES[name]
+    scene = make()
+    for scheme, value in zip((rbd.BDF1(), rbd.BDF2()), expected, strict=True):
+        path, gain = simulate(scene, scheme, round(seconds / scene.dt))
+        assert path.code == 0
+        np.testing.assert_allclose(gain[-1], value, rtol=0, atol=1e-5)
+
+
+#: Where the exact motion is after two seconds.
+EXACT = {
+    scenes.two_bars: (1.500101212, -0.008799581),
+    scenes.welded_bars: (1.618267443, -0.237708585, -20.297551664),
+    scenes.other_axes: (1.122648873, 1.659522914, -1.250472931),
+    scenes.loop: (0.000446221, 0.000446221, -0.000446221, -0.285482118),
+    scenes.planar_base: (-0.625290399, 0.203674114, -0.524403739, 0.220060749),
+    scenes.translational_base: None,
+    scenes.free_body: None,
+    scenes.turning_slide: None,
+    scenes.free_in_the_plane: None,
+}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [make if make is scenes.other_axes else pytest.param(make, marks=pytest.mark.slow) for make in EXACT],
+)
+def test_exact_motion(make):
+    """Without damping, energy is kept; the positions are those of two independent integrators at tolerance 1e-12."""
+    diffrax = pytest.importorskip("diffrax")
+    scene = make()
+    scheme = rbd.Adaptive(diffrax.Dopri8(), rtol=1e-10, atol=1e-10)
+    path, gain = simulate(scene, scheme, 20, scene.seconds / 20)
+    assert path.code == 0
+    kinetic = jax.vmap(partial(rbd.kinetic_energy, scene.model))(path.q, path.v)
+    assert np.abs(gain - gain[0]).max() <= 1e-7 * kinetic.max()
+    if EXACT[make] is not None:
+        np.testing.assert_allclose(path.q[-1], EXACT[make], atol=2e-7)
