@@ -73,3 +73,9 @@ def test_the_guess_has_no_derivative():
 def test_no_steps_are_refused():
     with pytest.raises(ValueError, match="max_steps is 0"):
         solve(lambda x: x, jnp.ones(2), 1e-10, 0)
+
+
+def test_without_a_tolerance_roundoff_is_the_limit():
+    for dtype in (jnp.float64, jnp.float32):
+        x, code, _ = solve(lambda x: 1e3 * (jnp.exp(x) - 3), jnp.zeros(1, dtype))
+        assert code == Code.CONVERGED and abs(float(x[0]) - np.log(3)) < 4 * jnp.finfo(dtype).eps

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ._newton import newton
+from .._newton import solve
 from ._system import State, System
 
 
@@ -28,7 +28,7 @@ def solve_motion(
     def residual(unknowns):
         return jnp.concatenate(equations(unknowns[:size], unknowns[size:]))
 
-    unknowns, code = newton(
+    unknowns, code, _ = solve(
         residual, jnp.concatenate([guess, jnp.zeros(system.constraint_rows, guess.dtype)])
     )
     return unknowns[:size], code

@@ -13,7 +13,7 @@ from jaxtyping import Array, Int
 
 
 class Result(enum.IntEnum):
-    """How a step ended; a trajectory keeps the first that is not `SUCCESS`."""
+    """How a step ended; a trajectory keeps the first that is not `SUCCESS`. The first three are Newton's (`_newton.Code`)."""
 
     SUCCESS = 0
     NOT_CONVERGED = 1

@@ -117,3 +117,7 @@ def test_refused_before_jax_sees_it(case):
         frame.filename for frame in traceback.extract_tb(caught.tb) if "jax" in Path(frame.filename).parts
     ]
     assert not inside
+
+
+def test_every_code_has_a_message():
+    assert all(result.message for result in rbd.Result)
