@@ -79,7 +79,7 @@ class BodyForce(Force):
 
         return -jax.jacfwd(turned)(bodies.twists.reshape(-1))
 
-    def _bodies(self, model: Model, q, v):
+    def _bodies(self, model: Model, q, v=None):
         force, motion = self._in_motion(model, q, v)
         indices = force.acts_on(model)
         return force, motion.bodies(indices), indices

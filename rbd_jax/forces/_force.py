@@ -20,7 +20,7 @@ class Force(eqx.Module):
 
     An instance is called as `force(model, q, v)`, so that `rollout(forces=(force, ...))` takes it. Parameters are leaves:
     differentiate with respect to them, batch over them, replace them with `equinox.tree_at`. They are cast to the
-    precision of the state.
+    precision of the state. To compile one by itself, `equinox.filter_jit(force)`.
 
     A family of your own implements `generalized_force` and `stored_energy`.
     """
@@ -40,12 +40,13 @@ class Force(eqx.Module):
 
     def energy(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
         """V, the energy that the force keeps and gives back: `tau = -∂V/∂q` where nothing else is in it."""
-        force, motion = self._in_motion(model, q, jnp.zeros(model.nv, jnp.result_type(q)))
+        force, motion = self._in_motion(model, q)
         return force.stored_energy(motion)
 
     def power(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
         """`tau · v`: the rate at which the force works on the freedoms of the model."""
-        return dot(self(model, q, v), jnp.asarray(v))
+        force, motion = self._in_motion(model, q, v)
+        return dot(force.generalized_force(motion), motion.v)
 
     def dissipation(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
         """`-tau · v - dV/dt`: the rate at which energy is lost in the force; negative where it brings energy in."""
@@ -71,10 +72,11 @@ class Force(eqx.Module):
         _, motion = self._in_motion(model, q, v)
         return -jax.jacfwd(lambda v: self(model, motion.q, v))(motion.v)
 
-    def _in_motion(self, model: Model, q, v):
-        """The force in the precision of the state, and the model in that state."""
+    def _in_motion(self, model: Model, q, v=None):
+        """The force in the precision of the state, and the model in that state; at rest by default."""
         name = type(self).__name__
-        q, v = check_length(name, model, "q", q, "nq"), check_length(name, model, "v", v, "nv")
+        q = check_length(name, model, "q", q, "nq")
+        v = jnp.zeros(model.nv, q.dtype) if v is None else check_length(name, model, "v", v, "nv")
 
         def cast(leaf):
             return leaf.astype(q.dtype) if eqx.is_inexact_array(leaf) else leaf

@@ -25,9 +25,8 @@ def number(
     """`value` as floats of the given shape: finite, not below `least`, greater than `above`, not beyond `most`."""
     expected = f"an array of shape {shape}" if shape else "one number"
     array = as_array(force, name, value, expected)
-    array = jnp.asarray(
-        array, array.dtype
-    )  # no weak type, which would compile anew where a parameter is replaced
+    # Not of a weak type: what takes the force would be compiled anew where a parameter is replaced.
+    array = jnp.asarray(array, array.dtype)
     if array.shape != shape:
         raise ValueError(f"{force}: {name} has shape {array.shape}; it is {expected}")
     if not is_known(array):

@@ -97,7 +97,7 @@ class PathForce(PointForce):
 
     def length(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
         """The length of the path."""
-        force, bodies, _ = self._bodies(model, q, jnp.zeros(model.nv, jnp.result_type(q)))
+        force, bodies, _ = self._bodies(model, q)
         return _stretch(*force._placed(bodies)[1:])[1]
 
     def tension(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:

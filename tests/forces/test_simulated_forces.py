@@ -41,7 +41,7 @@ def damped(together):
     return eqx.tree_at(
         lambda t: [t.forces[i].damping_constant for i in wanted],
         together,
-        [jnp.asarray(x) for x in (1.0, 2.0, 1.0)],
+        [np.asarray(x) for x in (1.0, 2.0, 1.0)],
     )
 
 
