@@ -44,6 +44,7 @@ from .constraints import (
     to_maximal as to_maximal,
 )
 from .dynamics import (
+    HybridMotion as HybridMotion,
     bias_force as bias_force,
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,
@@ -55,12 +56,16 @@ from .dynamics import (
     forward_dynamics_derivatives as forward_dynamics_derivatives,
     forward_kinematics as forward_kinematics,
     gravity_force as gravity_force,
+    hybrid_dynamics as hybrid_dynamics,
     inverse_dynamics as inverse_dynamics,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
     inverse_dynamics_regressor as inverse_dynamics_regressor,
     inverse_operational_inertia as inverse_operational_inertia,
     jacobian as jacobian,
     jacobian_derivative as jacobian_derivative,
+    jacobian_derivative_product as jacobian_derivative_product,
+    jacobian_product as jacobian_product,
+    jacobian_transposed_product as jacobian_transposed_product,
     kinetic_energy as kinetic_energy,
     kinetic_energy_regressor as kinetic_energy_regressor,
     mass_matrix as mass_matrix,
@@ -70,6 +75,7 @@ from .dynamics import (
     passive_force as passive_force,
     potential_energy as potential_energy,
     potential_energy_regressor as potential_energy_regressor,
+    solve_augmented_mass_matrix as solve_augmented_mass_matrix,
     solve_mass_matrix as solve_mass_matrix,
 )
 from .integrate import (
