@@ -162,7 +162,7 @@ def test_edits_carry_constraints():
     np.testing.assert_allclose(residual(rbd.fuse_fixed(model), q), expected, atol=1e-14)
     locked = rbd.lock_joints(model, {"a": q[0]})
     np.testing.assert_allclose(residual(locked, q[1:]), expected, atol=1e-14)
-    away = at((30.0, 1.0, 2.0), (1.0, 0.2, 0.3))
+    away = at((30.0, 1.0, 2.0))
     both = rbd.concatenate(model, model, names=("l", "r"), placements=(None, away))
     np.testing.assert_allclose(residual(both, jnp.concatenate([q, q])), jnp.tile(expected, 2), atol=1e-13)
     single = rbd.astype(model, jnp.float32)
