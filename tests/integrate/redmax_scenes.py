@@ -83,7 +83,7 @@ def balls():
     bodies = [
         (i - 1, joints.SphericalExponential(), -10 * Z if i else 0 * Z, (1, 1, 10), -5 * Z) for i in (0, 1)
     ]
-    start = state([PI / 8, 0, 0] * 2, [0, 0, 2] * 2)
+    start = state([PI / 8, 0, 0] * 2, [0, 0, 2, 0, 0, 0])
     return Scene(build(bodies), start, 7788.8055603543, 3.0)
 
 
