@@ -43,7 +43,7 @@ class Pair(NamedTuple):
     error: Steps
     order: int
 
-    def step(self, system: System, time, state: State, dt) -> tuple[State, Float[Array, "2*nv"]]:
+    def step(self, system: System, time, state: State, dt) -> tuple[State, Float[Array, "errors"]]:
         """The state after a step, and the estimated error of configuration and velocity."""
 
         def rate(displacement, v):
