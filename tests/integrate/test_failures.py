@@ -46,10 +46,11 @@ def implicit_failure(strength, steps=20):
 
 @pytest.mark.parametrize("save_every", [1, 4])
 def test_of_an_implicit_scheme(save_every):
-    strengths = jnp.array([0.0, 0.3, 0.7, 3.0])
+    strengths = jnp.array([0.0, 0.6, 0.9, 3.0])
     path = compiled(jax.vmap(lambda k: fleeing(k, "BDF1", save_every=save_every)))(strengths)
     expected = [implicit_failure(float(k)) for k in strengths]
-    assert path.failed_step.tolist() == expected and expected[0] == -1 and expected[3] == 0
+    assert path.failed_step.tolist() == expected
+    assert expected[0] == -1 and expected[1] > expected[2] > expected[3] == 0
     assert path.code.tolist() == [Result.SUCCESS] + [Result.NOT_CONVERGED] * 3
     for row, failed in enumerate(expected):
         lost = np.arange(0, 21, save_every) > (20 if failed < 0 else failed)
