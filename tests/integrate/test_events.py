@@ -9,6 +9,7 @@ from simulated import compiled, moving, pendulum, same, tumbler
 import rbd_jax as rbd
 
 
+@pytest.mark.slow
 def test_between_saved_states():
     """At the saved times the saved states; between them errors of fourth order in q, of third in v."""
     model = tumbler()
@@ -65,6 +66,7 @@ def test_stops_at_the_event(save_every):
     assert not path.code.any() and np.all(path.failed_step == -1)
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_event():
     """Of its time, `dt/dh = 1/(g t)`, and of the state in which it happens."""
     time = np.sqrt(2 / 9.81)
