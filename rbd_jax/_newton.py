@@ -55,10 +55,10 @@ def solve(
     @root.defjvp
     def implicit(primals, tangents):
         constants, _ = primals
-        x, *account = root(*primals)
+        x, code, steps = root(*primals)
         change = jax.jvp(lambda *constants: residual(x, *constants), constants, tangents[0])[1]
         slope = -solve_dense(lambda dx: jax.jvp(lambda x: residual(x, *constants), (x,), (dx,))[1], change)
-        return (x, *account), (slope, *map(zero_from_primal, account))
+        return (x, code, steps), (slope, zero_from_primal(code), zero_from_primal(steps))
 
     return root(tuple(constants), guess)
 

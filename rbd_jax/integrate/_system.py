@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from .._array import vecmat
 from ..constraints import (
+    Baumgarte,
     constrained_dynamics,
     constraint_jacobian,
     constraint_residual,
@@ -48,11 +49,12 @@ Force: TypeAlias = Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Flo
 
 
 class System(eqx.Module):
-    """A model with the control `tau` of the present step and the user's `forces`."""
+    """A model with the control `tau` of the present step, the user's `forces`, and what holds its constraints."""
 
     model: Model
     tau: Float[Array, "nv"]
     forces: tuple[Force, ...] = ()
+    stabilization: Baumgarte | None = None
 
     # What acts.
 
@@ -70,7 +72,8 @@ class System(eqx.Module):
     def acceleration(self, time: Float[Array, ""], state: State) -> Float[Array, "nv"]:
         """The acceleration that all that acts produces."""
         acting = self.force(time, state.q, state.v)
-        return constrained_dynamics(at_time(self.model, time), state.q, state.v, acting).acceleration
+        now, (q, v) = at_time(self.model, time), (state.q, state.v)
+        return constrained_dynamics(now, q, v, acting, stabilization=self.stabilization).acceleration
 
     def residual(self, time: Float[Array, ""], q, v, a) -> Float[Array, "nv"]:
         """What is missing in the equations of motion: `inverse_dynamics - force`, zero at the true acceleration."""

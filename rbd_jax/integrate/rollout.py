@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._array import floating
-from ..constraints import check_consistent
+from ..constraints import Baumgarte, check_consistent
 from ..model import Model, at_time
 from ..model._arguments import check_length
 from ._event import Crossing, EventFunction
@@ -43,6 +43,7 @@ def rollout(
     checkpoint: bool | int | None = None,
     t0: float | Float[Array, ""] = 0.0,
     event: EventFunction | None = None,
+    stabilization: Baumgarte | None = None,
     progress: bool = False,
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
@@ -67,6 +68,8 @@ def rollout(
     - `t0`: the time of the initial state.
     - `event`: a function `(t, state) -> number`; the motion stops where it first changes its sign, and the rows from there on
       repeat the state in which it did (see `Trajectory`).
+    - `stabilization`: how constraints are held where a scheme asks for accelerations (a `rbd.constraints.Baumgarte`); by
+      default they are not, and drift as the scheme errs. Implicit schemes close them in positions by themselves.
     - `progress`: show a progress bar.
     """
     scheme = SemiImplicitEuler() if scheme is None else scheme
@@ -87,7 +90,9 @@ def rollout(
         state, memory, failure, crossing = carry
         time = t0 + number.astype(dtype) * dt
         tau = control(time, state, given)
-        new, memory, code = scheme.step(System(model, tau, tuple(forces)), time, state, memory, dt)
+        new, memory, code = scheme.step(
+            System(model, tau, tuple(forces), stabilization), time, state, memory, dt
+        )
         if scheme.fallible:
             code = jnp.where(_is_finite(new), code, first_failure(code, jnp.int32(Result.NOT_FINITE)))
             failure = _first(failure, code, number)
@@ -116,7 +121,9 @@ def rollout(
 
     numbers = jnp.arange(steps).reshape(saves, save_every)
     blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), inputs))
-    first = System(model, control(t0, state, jax.tree.map(lambda x: x[0], inputs)), tuple(forces))
+    first = System(
+        model, control(t0, state, jax.tree.map(lambda x: x[0], inputs)), tuple(forces), stabilization
+    )
     memory = scheme.init(first, t0, state, dt)
     failure = (jnp.int32(0), jnp.int32(-1)) if scheme.fallible else ()
     crossing = () if event is None else Crossing.none(state)
