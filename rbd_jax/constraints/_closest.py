@@ -12,6 +12,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from .._array import dot, identity_like, matmul, matvec, outer, transpose, vecmat
@@ -25,18 +26,21 @@ STARTS = 64
 STEPS = 12
 
 #: How far a joint in a configuration is from a placement, d, and the directions A in which its motion changes that: the
-#: derivative of d along the tangent space, up to the sign and to what vanishes with d.
-Off = Callable[[Joint, Float[Array, "nq"], Transform], tuple[Float[Array, "m"], Float[Array, "m nv"]]]
+#: derivative of d along the tangent space, up to the sign and to what vanishes with d. And the square of the distance that a
+#: start is chosen by; |d| itself may be zero elsewhere too.
+Off = Callable[
+    [Joint, Float[Array, "nq"], Transform], tuple[Float[Array, "m"], Float[Array, "m nv"], Float[Array, ""]]
+]
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
-    """The configuration q with `Aᵀ d = 0`; where there are several, the one with the least d is looked for."""
+    """The configuration q with `Aᵀ d = 0`; where there are several, the one nearest is looked for."""
     dtype = relative.position.dtype
 
     def improve(_, state):
         q, damping = state
-        d, directions = off(joint, q, relative)
+        d, directions, _ = off(joint, q, relative)
         normal = matmul(transpose(directions), directions)
         scaled = damping * jnp.trace(normal) * identity_like(normal)
         moved = joint.integrate(q, jnp.linalg.solve(normal + scaled, vecmat(d, directions)))
@@ -46,27 +50,46 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
 
     drawn = jax.vmap(joint.random)(jax.random.split(jax.random.key(0), STARTS - 1))
     starts = jnp.concatenate([joint.neutral()[None], drawn]).astype(dtype)
-    size = jax.vmap(lambda q: jnp.sum(off(joint, q, relative)[0] ** 2))(starts)
-    start = starts[jnp.argmin(size)], jnp.asarray(1e-3, dtype)
+    distance = jax.vmap(lambda q: off(joint, q, relative)[2])(starts)
+    start = starts[jnp.argmin(distance)], jnp.asarray(1e-3, dtype)
     return lax.fori_loop(0, STEPS, improve, start)[0]
 
 
-@closest.defjvp
-def _(off, primals, tangents):
+def _rule(off, primals, tangents):
     joint, relative = primals
     q = closest(off, joint, relative)
+    still = jnp.zeros(joint.nv, q.dtype)
 
     def equation(joint, relative, step):
-        d, directions = off(joint, joint.integrate(q, step), relative)
+        d, directions, _ = off(joint, joint.integrate(q, step), relative)
         return vecmat(d, directions)
 
-    still = jnp.zeros(joint.nv, q.dtype)
+    # Of the joint's numbers hardly ever one changes, and to differentiate a spline by all of its own is long work.
+    leaves, structure = jax.tree.flatten(primals)
+    changes = jax.tree.leaves(tangents, is_leaf=_is_zero)
+    moving = [i for i, change in enumerate(changes) if not _is_zero(change)]
+
+    def of_moving(*values):
+        replaced = list(leaves)
+        for i, value in zip(moving, values, strict=True):
+            replaced[i] = value
+        return equation(*jax.tree.unflatten(structure, replaced), still)
+
+    if not moving:
+        return q, jnp.zeros_like(q)
+    moved = jax.jvp(of_moving, [leaves[i] for i in moving], [changes[i] for i in moving])[1]
     curvature = jax.jacfwd(equation, 2)(joint, relative, still)
-    moved = jax.jvp(lambda joint, relative: equation(joint, relative, still), primals, tangents)[1]
     # Where the joint is singular its own motion is not determined. The ridge keeps it finite there.
     ridge = 100 * jnp.finfo(q.dtype).eps * jnp.trace(curvature) * identity_like(curvature)
     step = -jnp.linalg.solve(curvature + ridge, moved)
     return q, jax.jvp(lambda step: joint.integrate(q, step), (still,), (step,))[1]
+
+
+closest.defjvp(_rule, symbolic_zeros=True)
+
+
+def _is_zero(x) -> bool:
+    return isinstance(x, SymbolicZero)
 
 
 def complement(columns: Float[Array, "m n"]) -> Float[Array, "m rest"]:

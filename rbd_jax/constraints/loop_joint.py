@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import joints
-from .._array import dot, matvec, vecmat
+from .._array import dot, matvec, unskew, vecmat
 from ..joints import Joint
 from ..joints._joint import parameter
 from ..lie import SO3
@@ -85,15 +85,20 @@ def deviation(joint: Joint, relative: Transform) -> Float[Array, "rows"]:
     """
     dtype = relative.position.dtype
     if joint.nv == 0:
-        return _off(joint, joint.neutral().astype(dtype), relative)[0]
+        return misplaced(joint.transform(joint.neutral().astype(dtype)).inverse() @ relative)
     if joint.nv == 6:
         return jnp.zeros(0, dtype)
-    d, directions = _off(joint, closest(_off, joint, relative), relative)
+    d, directions, _ = off_joint(joint, closest(off_joint, joint, relative), relative)
     return vecmat(d, complement(directions))
 
 
-def _off(joint: Joint, q, relative: Transform):
-    return misplaced(joint.transform(q).inverse() @ relative), joint.motion_subspace(q)
+def off_joint(joint: Joint, q, relative: Transform):
+    """How far a placement is from the joint's at q, the directions of the joint, and the square of the distance."""
+    left = joint.transform(q).inverse() @ relative
+    # The sine of the angle: a spline is long to differentiate, and with a logarithm twice as long.
+    d = jnp.concatenate([unskew(left.rotation), left.position])
+    lost = 0.5 * (3 - jnp.trace(left.rotation))  # 1 - cos of the angle
+    return d, joint.motion_subspace(q), jnp.sum(d**2) + lost**2
 
 
 @deviation.register

@@ -23,7 +23,7 @@ from ..model._arguments import takes_sample
 from ..spatial import Transform
 from ._closest import closest
 from .consistency import _pseudo_inverse
-from .loop_joint import LoopJoint, _off
+from .loop_joint import LoopJoint, off_joint
 
 
 def maximal_coordinates(
@@ -119,7 +119,7 @@ def from_maximal(
         above = frames[parent] if parent >= 0 else world
         carried = twists[parent] if parent >= 0 else jnp.zeros(6, q.dtype)
         relative = (above @ model.placements[index]).inverse() @ frames[index]
-        own = closest(_off, joint, relative) if joint.nv else joint.neutral().astype(q.dtype)
+        own = closest(off_joint, joint, relative) if joint.nv else joint.neutral().astype(q.dtype)
         arrived = model.placements[index] @ joint.transform(own)
         motion = twists[index] - arrived.inverse_motion(carried) - joint.drift(own)
         configurations.append(own)

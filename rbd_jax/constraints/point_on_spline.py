@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import abc
 
+import jax.numpy as jnp
+
 from .._array import matmul, vecmat
 from ..joints import Joint
 from ._closest import closest, complement
@@ -21,13 +23,14 @@ class _PointOn(RelativeConstraint):
         """The joint along which the point may move."""
 
     def deviation(self, relative):
-        d, tangents = _off(self.locus, closest(_off, self.locus, relative), relative)
+        d, tangents, _ = _off(self.locus, closest(_off, self.locus, relative), relative)
         return vecmat(d, complement(tangents))
 
 
 def _off(joint: Joint, q, relative):
     placed = joint.transform(q)
-    return relative.position - placed.position, matmul(placed.rotation, joint.motion_subspace(q)[3:])
+    d = relative.position - placed.position
+    return d, matmul(placed.rotation, joint.motion_subspace(q)[3:]), jnp.sum(d**2)
 
 
 class PointOnCurve(_PointOn):

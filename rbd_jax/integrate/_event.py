@@ -41,7 +41,8 @@ class Crossing(eqx.Module):
         self, event: EventFunction, time, state: State, new: State, dt, number
     ) -> tuple[State, Crossing]:
         """The state to go on with, and the crossing, after one more step. After the crossing the state stands still."""
-        crossed = (event(time, state) > 0) != (event(time + dt, new) > 0)
+        behind, ahead = event(time, state), event(time + dt, new)
+        crossed = jnp.isfinite(ahead) & ((behind > 0) != (ahead > 0))
         waiting = self.step < 0
         step = jnp.where(waiting & crossed, number.astype(self.step.dtype), self.step)
         before = _where(waiting, state, self.before)

@@ -95,6 +95,8 @@ def rollout(
         )
         if scheme.fallible:
             code = jnp.where(_is_finite(new), code, first_failure(code, jnp.int32(Result.NOT_FINITE)))
+            if event is not None:  # nothing that happens after it counts
+                code = jnp.where(crossing.step < 0, code, Result.SUCCESS)
             failure = _first(failure, code, number)
             valid = jnp.where(failure[0] == 0, 1, jnp.nan).astype(dtype)
             new = State(new.q * valid, new.v * valid)  # so that derivatives are NaN too

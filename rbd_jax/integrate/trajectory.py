@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..model import Model, difference, integrate
-from ._system import State, System
+from ..model import Model, chart_rate, chart_velocity, difference, integrate
+from ._system import State
 
 
 def _constant(value: int):
@@ -55,12 +55,11 @@ class Trajectory(eqx.Module):
 
 def between(model: Model, start: State, end: State, span: Float[Array, ""], share: Float[Array, ""]) -> State:
     """The state at a share of the time between two: Hermite's cubic in the chart at the first."""
-    system = System(model, jnp.zeros_like(start.v))
     step = difference(model, start.q, end.q)
-    first, last = span * start.v, span * system.chart_rate(start.q, step, end.v)
+    first, last = span * start.v, span * chart_rate(model, start.q, step, end.v)
 
     def chart(s):
         return s * (1 - s) ** 2 * first + s**2 * (3 - 2 * s) * step + s**2 * (s - 1) * last
 
     here, rate = jax.jvp(chart, (share,), (jnp.ones_like(share),))
-    return State(integrate(model, start.q, here), system.chart_velocity(start.q, here, rate) / span)
+    return State(integrate(model, start.q, here), chart_velocity(model, start.q, here, rate) / span)

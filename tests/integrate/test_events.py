@@ -7,6 +7,7 @@ import pytest
 from simulated import compiled, moving, pendulum, same, tumbler
 
 import rbd_jax as rbd
+from rbd_jax.integrate.bdf1 import BDF1
 
 
 @pytest.mark.slow
@@ -76,6 +77,27 @@ def test_derivatives_of_the_event():
             jnp.asarray(1.0)
         )
         np.testing.assert_allclose(found, (slope, -9.81 * slope), rtol=1e-12)
+
+
+def test_what_fails_after_the_event_does_not_count():
+    """A mass that is pushed by v² is at infinity after one second; the event is before, or after."""
+    model = ball()
+
+    def run(target):
+        return rbd.rollout(
+            model,
+            rbd.State(jnp.zeros(3), jnp.array([1.0, 0.0, 0.0])),
+            dt=0.05,
+            steps=30,
+            scheme=BDF1(),
+            forces=(lambda model, q, v: model.inertias.mass * v**2,),
+            event=lambda t, s: s.q[0] - target,
+        )
+
+    path = compiled(jax.vmap(run))(jnp.array([0.5, 100.0]))
+    assert path.code[0] == 0 and path.event_step[0] > 0 and np.isfinite(path.q[0]).all()
+    np.testing.assert_allclose(path.final.q[0, 0], 0.5, rtol=1e-12)
+    assert path.code[1] != 0 and path.event_step[1] == -1 and np.isnan(path.final.q[1]).all()
 
 
 def test_without_an_event_nothing_is_said_of_one():
