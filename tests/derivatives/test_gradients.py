@@ -25,8 +25,8 @@ from differences import (
 import rbd_jax as rbd
 
 
-#: These take a minute to compile; what is in the last is also in the others.
-LONG = {"splines", "mixed"}
+#: These take the longest to compile; what is in the last two is also in the others.
+LONG = {"splines", "driven", "series", "mixed"}
 EVERY = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MODELS]
 )

@@ -5,6 +5,7 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from cases import (
     BY_DIFFERENCES,
     SPIN,
@@ -57,6 +58,7 @@ def twin():
     return case, seen | {"tau": tau, "v": np.asarray(v), "a": np.asarray(a)}
 
 
+@pytest.mark.slow
 def test_kinematics_are_those_of_the_twin():
     case, free = twin()
     seen = case.motion["now"] | case.seen
@@ -65,6 +67,7 @@ def test_kinematics_are_those_of_the_twin():
     assert_close(seen["jacobian rate, world"], free["jacobian rate, world"][..., OWN])
 
 
+@pytest.mark.slow
 def test_forces_are_those_of_the_twin():
     case, free = twin()
     seen = case.motion["now"] | case.seen
@@ -75,6 +78,7 @@ def test_forces_are_those_of_the_twin():
         assert_close(seen[key], free[key])
 
 
+@pytest.mark.slow
 def test_forward_dynamics_is_the_twins_with_the_led_accelerations_eliminated():
     """Hybrid dynamics: `M_11 a_1 = tau_1 - C_1 - M_12 a_2` (book eq. 9.2)."""
     case, free = twin()
@@ -84,6 +88,7 @@ def test_forward_dynamics_is_the_twins_with_the_led_accelerations_eliminated():
     assert_close(case.seen["acceleration"], a)
 
 
+@pytest.mark.slow
 def test_energy_changes_by_the_power_of_the_led_joints_too():
     """`d/dt (T + V) = vᵀ tau + Σ f · v`, with the forces of the led joints, which the twin knows."""
     case, free = twin()

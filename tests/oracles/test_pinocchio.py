@@ -23,15 +23,11 @@ TOLERANCE = 1e-9
 FILES = urdf_files()
 FRAMES = {"world": pin.WORLD, "body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
 
-#: What takes little time, for every day: prismatic joints, a quadruped, a humanoid, massless links,
-#: continuous joints.
+#: What takes little time, for every day: prismatic joints, a quadruped, massless links and continuous joints.
 FAST = {
     "panda": False,
     "solo12": True,
-    "talos_reduced": True,
-    "ur5_robot": False,
     "kinova": True,
-    "double_pendulum_continuous": False,
 }
 
 #: Files that Pinocchio does not read, and why.
