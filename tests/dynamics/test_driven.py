@@ -23,6 +23,8 @@ from cases import (
 import rbd_jax as rbd
 
 
+pytestmark = pytest.mark.slow  # two large models
+
 #: Where the freedoms of `driven` are in v of `driven(free=True)`: arm, ball, slide, and the screw without its twist.
 OWN = np.array([0, 3, 4, 5, 9, 10, 12])
 #: The freedoms that `driven` prescribes: swing, spin, twist.
@@ -58,7 +60,6 @@ def twin():
     return case, seen | {"tau": tau, "v": np.asarray(v), "a": np.asarray(a)}
 
 
-@pytest.mark.slow
 def test_kinematics_are_those_of_the_twin():
     case, free = twin()
     seen = case.motion["now"] | case.seen
@@ -67,7 +68,6 @@ def test_kinematics_are_those_of_the_twin():
     assert_close(seen["jacobian rate, world"], free["jacobian rate, world"][..., OWN])
 
 
-@pytest.mark.slow
 def test_forces_are_those_of_the_twin():
     case, free = twin()
     seen = case.motion["now"] | case.seen
@@ -78,7 +78,6 @@ def test_forces_are_those_of_the_twin():
         assert_close(seen[key], free[key])
 
 
-@pytest.mark.slow
 def test_forward_dynamics_is_the_twins_with_the_led_accelerations_eliminated():
     """Hybrid dynamics: `M_11 a_1 = tau_1 - C_1 - M_12 a_2` (book eq. 9.2)."""
     case, free = twin()
@@ -88,7 +87,6 @@ def test_forward_dynamics_is_the_twins_with_the_led_accelerations_eliminated():
     assert_close(case.seen["acceleration"], a)
 
 
-@pytest.mark.slow
 def test_energy_changes_by_the_power_of_the_led_joints_too():
     """`d/dt (T + V) = vᵀ tau + Σ f · v`, with the forces of the led joints, which the twin knows."""
     case, free = twin()
