@@ -1,0 +1,403 @@
+"""What the configuration space of free bodies does to their constraints: the study of Müller & Terze (2013).
+
+On SE(3) (`Free`: velocity in the body's axes) a body is moved by screws; on SO(3) × R³ (`Free3D`: the hybrid velocity) its
+rotation and its position move each by itself. The experiments are the paper's four, with frames at the centres of the boxes. The
+paper shows curves and hardly a number; the figures here are from an independent program. So are the masses of the second and
+third experiment and all data of the fourth, which it does not give.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import compiled
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, joints
+from rbd_jax.lie import SE3, quaternion
+
+
+SPATIAL, PRODUCT = joints.Free, joints.Free3D
+#: For the two boxes of a mechanism; the last hangs the first box, which is tied to the ground, on SE(3), the other not.
+CHOICES = {"SE3": (SPATIAL, SPATIAL), "SO3xR3": (PRODUCT, PRODUCT), "tailored": (SPATIAL, PRODUCT)}
+SIDES, MASS = (0.2, 0.1, 0.05), 2.7
+HALF = np.array([0.1, 0.0, 0.0])
+
+
+class Ball(rbd.constraints.Constraint):
+    """A point of one body on a point of another, in the axes of the world as in the paper. `Connect` has it in those of a body.
+
+    At one instant these are the same constraint. But where it is broken a little, as it is within a step, the accelerations that
+    keep its second derivative at zero are not the same, and the errors differ by a factor.
+    """
+
+    rows = 3
+
+    def __init__(self, body_a, point_a, body_b, point_b):
+        self.bodies = ("world", body_a, body_b)
+        points = np.stack([np.zeros(3), point_a, point_b])
+        self.frames = rbd.Transform(jnp.tile(jnp.eye(3), (3, 1, 1)), jnp.asarray(points))
+        self.joints = ()
+
+    def residual(self, placements, coordinates):
+        way = placements[2].position - placements[1].position
+        return placements[0].rotation.T @ way
+
+
+class Bench:
+    """Mechanisms of bodies without joints, side by side in one model: one compilation serves them all."""
+
+    def __init__(self, gravity=0.0):
+        self.builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -gravity), name="bench")
+        self.gravity = gravity
+        self.hung, self.q, self.v = {}, [], []
+
+    def add(self, name, free, inertia, pose, twist):
+        """A body placed by `pose` that moves at `twist`, angular before linear, both in the body's axes."""
+        self.builder.add_body(name, "world", free(), inertia=inertia)
+        self.hung[name] = len(self.hung), free, inertia
+        self.q.append(np.concatenate([pose.position, quaternion.from_matrix(pose.rotation)]))
+        slide = np.asarray(pose.rotation) @ twist[3:]
+        self.v.append(twist if free is SPATIAL else np.concatenate([slide, twist[:3]]))
+
+    def tie(self, *constraints):
+        for constraint in constraints:
+            self.builder.add_constraint(constraint)
+
+    def build(self):
+        model = self.builder.build()
+        return model, rbd.State(jnp.asarray(np.concatenate(self.q)), jnp.asarray(np.concatenate(self.v)))
+
+    def motion(self, path, name):
+        """Position, and velocities as the joint has them: (times, 3) each; the linear before the angular."""
+        index, free, _ = self.hung[name]
+        first, second = np.split(np.asarray(path.v)[:, 6 * index : 6 * index + 6], 2, axis=1)
+        slide, turn = (second, first) if free is SPATIAL else (first, second)
+        return np.asarray(path.q)[:, 7 * index : 7 * index + 3], slide, turn
+
+    def energy(self, path, *names):
+        total = 0
+        for name in names:
+            inertia = self.hung[name][2]
+            position, slide, turn = self.motion(path, name)
+            total = total + 0.5 * np.sum(turn @ np.asarray(inertia.rotational_com) * turn, axis=1)
+            total = total + inertia.mass * (0.5 * np.sum(slide**2, axis=1) + self.gravity * position[:, 2])
+        return total
+
+
+def top(bench, name, free, pivot=(-0.5, 0.0, 0.0)):
+    """§5.1: a box on a ball joint at the origin, which is `pivot` in the axes of the body's frame."""
+    pivot = np.array(pivot)
+    turn = np.array([0.0, 20 * np.pi, 10 * np.pi])
+    inertia = rbd.Inertia.box(21.6, (0.1, 0.2, 0.4), pivot + (0.5, 0.0, 0.0))
+    twist = np.concatenate([turn, np.cross(turn, -pivot)])
+    bench.add(name, free, inertia, rbd.Transform.from_position(jnp.asarray(-pivot)), twist)
+    bench.tie(rc.Connect("world", (0.0, 0.0, 0.0), name, pivot))
+
+
+def boxes(bench, name, choice, motion):
+    """Two boxes: each one's tilt about y, centre, angular velocity (own axes), velocity of the centre (the world's)."""
+    for which, free, (tilt, center, turn, slide) in zip((1, 2), CHOICES[choice], motion):
+        pose = rbd.Transform.from_xyz_rpy(jnp.asarray(center), (0.0, tilt, 0.0))
+        twist = np.concatenate([turn, np.asarray(pose.rotation).T @ slide])
+        bench.add(f"{name} {which}", free, rbd.Inertia.box(MASS, SIDES), pose, twist)
+    bench.tie(Ball(f"{name} 1", HALF, f"{name} 2", -HALF))
+
+
+def pendulum(bench, choice):
+    """§5.2: two boxes in a row, on the ground, in gravity."""
+    first, second = np.array([10.0, 0.0, 0.0]), np.pi * np.array([10.0, 10.0, 20.0])
+    knee = np.cross(first, 2 * HALF)
+    boxes(
+        bench,
+        f"pendulum {choice}",
+        choice,
+        ((0, HALF, first, knee / 2), (0, 3 * HALF, second, knee + np.cross(second, HALF))),
+    )
+    bench.tie(rc.Connect("world", (0.0, 0.0, 0.0), f"pendulum {choice} 1", -HALF))
+
+
+def pair(bench, choice):
+    """§5.3: the same boxes afloat; the first does not move along."""
+    first, second = np.array([0.0, 0.0, -10.0]), np.array([1.0, -1.0, 2 * np.pi])
+    knee = np.cross(first, HALF)
+    boxes(
+        bench,
+        f"pair {choice}",
+        choice,
+        ((0, HALF, first, np.zeros(3)), (0, 3 * HALF, second, knee + np.cross(second, HALF))),
+    )
+
+
+def linkage(bench, choice):
+    """§5.4: the same boxes as an equilateral triangle with the ground, swinging about it and spinning about themselves."""
+    right, swing = np.array([0.2, 0.0, 0.0]), np.array([10.0, 0.0, 0.0])
+    apex = np.array([0.1, 0.0, -0.1 * np.sqrt(3)])
+    motion = []
+    for tilt, center, spin in ((np.pi / 3, apex / 2, 20.0), (-np.pi / 3, (apex + right) / 2, -30.0)):
+        turn = np.array([10 * np.cos(tilt) + spin, 0.0, 10 * np.sin(tilt)])
+        motion.append((tilt, center, turn, np.cross(swing, center)))
+    boxes(bench, f"linkage {choice}", choice, motion)
+    bench.tie(
+        rc.Connect("world", (0.0, 0.0, 0.0), f"linkage {choice} 1", -HALF),
+        rc.Connect("world", right, f"linkage {choice} 2", HALF),
+    )
+
+
+def simulate(bench, durations, scheme=None):
+    """For each time step a trajectory over its duration, and how far each ball joint, by its bodies, is open."""
+    model, state = bench.build()
+    steps = max(round(duration / dt) for dt, duration in durations.items())
+
+    @compiled
+    def run(model, state, dt):
+        path = rbd.rollout(model, state, dt=dt, steps=steps, scheme=scheme or rbd.RungeKutta4())
+        return path, jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
+
+    found = {}
+    for dt, duration in durations.items():
+        path, residual = run(model, state, jnp.array(dt))
+        count = round(duration / dt) + 1
+        path = jax.tree.map(lambda x, count=count: x[:count] if x.ndim else x, path)
+        gaps = np.linalg.norm(np.asarray(residual)[:count].reshape(count, -1, 3), axis=2)
+        found[dt] = path, {ball.bodies[-2:]: gap for ball, gap in zip(model.constraints, gaps.T, strict=True)}
+    return found
+
+
+def widest(gaps, *bodies):
+    return gaps[bodies].max()
+
+
+@pytest.fixture(scope="module")
+def weightless():
+    """The experiments without gravity."""
+    bench = Bench()
+    top(bench, "SE3", SPATIAL)
+    top(bench, "SO3xR3", PRODUCT)
+    top(bench, "SO3xR3 at the pivot", PRODUCT, pivot=(0.0, 0.0, 0.0))
+    for choice in CHOICES:
+        pair(bench, choice)
+    return bench, simulate(bench, {1e-2: 5.0, 2e-3: 1.0, 1e-3: 1.0})
+
+
+def test_top_stays_on_its_pivot_on_se3_only(weightless):
+    bench, runs = weightless
+    for dt, printed in ((2e-3, 1.485e-5), (1e-3, 9.27e-7)):
+        path, gaps = runs[dt]
+        assert widest(gaps, "world", "SE3") < 1e-12
+        np.testing.assert_allclose(widest(gaps, "world", "SO3xR3"), printed, rtol=1e-3)
+    path, _ = runs[1e-3]
+    for name, drift in (("SE3", 3.913e-4), ("SO3xR3", 1.037e-3)):
+        energy = bench.energy(path, name)
+        np.testing.assert_allclose(energy[0], 13972.398951, atol=1e-6)
+        np.testing.assert_allclose(np.abs(energy - energy[0]).max(), drift, rtol=1e-3)
+
+
+def test_product_group_depends_on_where_the_frame_is(weightless):
+    """With its frame at the pivot the position does not change at all, and SO(3) × R³ keeps the joint as well."""
+    _, runs = weightless
+    assert max(widest(runs[dt][1], "world", "SO3xR3 at the pivot") for dt in (2e-3, 1e-3)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "scheme, printed",
+    [(rbd.LieEuler(), 2.24), (rbd.RKMK2(), 1.19e-2), (rbd.RKMK3(), 7.2e-5)],
+    ids=lambda x: type(x).__name__,
+)
+@pytest.mark.slow
+def test_top_under_schemes_of_lower_order(scheme, printed):
+    bench = Bench()
+    top(bench, "SE3", SPATIAL)
+    top(bench, "SO3xR3", PRODUCT)
+    _, gaps = simulate(bench, {1e-3: 1.0}, scheme)[1e-3]
+    # The explicit Euler scheme has by then trebled the energy, and with it what rounding does.
+    assert widest(gaps, "world", "SE3") < (5e-12 if isinstance(scheme, rbd.LieEuler) else 1e-12)
+    np.testing.assert_allclose(widest(gaps, "world", "SO3xR3"), printed, rtol=1e-2)
+
+
+def test_pendulum():
+    """The tailored choice is as good as SE(3) at the ground, and all are of fourth order between the boxes."""
+    bench = Bench(9.81)
+    for choice in CHOICES:
+        pendulum(bench, choice)
+    runs = simulate(bench, {1e-3: 1.0, 5e-4: 0.5})
+    path, gaps = runs[5e-4]
+    printed = {"SE3": (0, 7.16e-6), "SO3xR3": (8.84e-7, 5.91e-6)}
+    for choice in CHOICES:
+        names = f"pendulum {choice} 1", f"pendulum {choice} 2"
+        coarse, fine = runs[1e-3][1], gaps
+        opened = [widest(coarse, "world", names[0]), widest(coarse, *names)]
+        if choice in printed:
+            np.testing.assert_allclose(opened, printed[choice], rtol=3e-3, atol=1e-12)
+        assert opened[0] < 1e-12 or choice == "SO3xR3"
+        assert 3.8 < np.log2(coarse[names][:501].max() / fine[names].max()) < 4.2
+        energy = bench.energy(runs[1e-3][0], *names)
+        np.testing.assert_allclose(energy[0], 95.073882, atol=1e-6)
+        assert np.abs(energy - energy[0]).max() < 3e-4
+        found = [bench.motion(path, name) for name in names]
+        np.testing.assert_allclose(found[0][0][-1], (0.07381169, 0.06449982, -0.01978907), atol=2e-6)
+        np.testing.assert_allclose(found[1][0][-1], (0.23577685, 0.08367364, -0.05278869), atol=2e-6)
+        np.testing.assert_allclose(found[0][2][-1], (22.532179, -16.091302, 23.076080), atol=1e-3)
+        np.testing.assert_allclose(found[1][2][-1], (7.633924, -30.412803, -1.656480), atol=1e-3)
+
+
+def test_pair_afloat(weightless):
+    """Neither group is better where no body is tied to the ground."""
+    bench, runs = weightless
+    for choice, printed in (("SE3", 5.08e-5), ("SO3xR3", 5.01e-5), ("tailored", None)):
+        names = f"pair {choice} 1", f"pair {choice} 2"
+        path, gaps = runs[1e-2]
+        if printed is not None:
+            np.testing.assert_allclose(widest(gaps, *names), printed, rtol=2e-3)
+        assert 3e-5 < widest(gaps, *names) < 7e-5
+        np.testing.assert_allclose(bench.energy(path, *names)[0], 0.990752, atol=1e-6)
+        assert np.ptp(bench.energy(path, *names)) < 1e-4
+
+
+@pytest.mark.slow
+def test_pair_afloat_in_small_steps():
+    bench = Bench()
+    for choice in CHOICES:
+        pair(bench, choice)
+    path, gaps = simulate(bench, {1e-3: 5.0})[1e-3]
+    for choice, gap, drift in (("SE3", 5.17e-9, 2.6e-9), ("SO3xR3", 4.97e-9, 1.8e-9)):
+        names = f"pair {choice} 1", f"pair {choice} 2"
+        np.testing.assert_allclose(widest(gaps, *names), gap, rtol=3e-3)
+        energy = bench.energy(path, *names)
+        np.testing.assert_allclose(np.abs(energy - energy[0]).max(), drift, rtol=5e-2)
+
+
+@pytest.mark.slow
+def test_pendulum_in_small_steps():
+    bench = Bench(9.81)
+    for choice in CHOICES:
+        pendulum(bench, choice)
+    path, gaps = simulate(bench, {1e-4: 0.5})[1e-4]
+    for choice in CHOICES:
+        found = [bench.motion(path, f"pendulum {choice} {which}") for which in (1, 2)]
+        np.testing.assert_allclose(found[0][0][-1], (0.07381169, 0.06449982, -0.01978907), atol=2e-8)
+        np.testing.assert_allclose(found[1][0][-1], (0.23577685, 0.08367364, -0.05278869), atol=2e-8)
+        np.testing.assert_allclose(found[0][2][-1], (22.532179, -16.091302, 23.076080), atol=2e-6)
+        np.testing.assert_allclose(found[1][2][-1], (7.633924, -30.412803, -1.656480), atol=2e-6)
+        at_ground = widest(gaps, "world", f"pendulum {choice} 1")
+        assert at_ground < 1e-12 if choice != "SO3xR3" else 1e-11 < at_ground < 1e-10
+
+
+@pytest.mark.slow
+def test_linkage():
+    """Here both boxes are on the ground, so tailoring brings nothing: what hangs on SO(3) × R³ leaves its pivot."""
+    bench = Bench(9.81)
+    for choice in CHOICES:
+        linkage(bench, choice)
+    runs = simulate(bench, {1e-3: 1.0})
+    printed = {"SE3": (0, 2.42e-8, 0), "SO3xR3": (1.04e-8, 1.21e-8, 1.26e-8)}
+    for choice in CHOICES:
+        names = f"linkage {choice} 1", f"linkage {choice} 2"
+        path, gaps = runs[1e-3]
+        opened = [widest(gaps, "world", names[0]), widest(gaps, *names), widest(gaps, "world", names[1])]
+        if choice in printed:
+            np.testing.assert_allclose(opened, printed[choice], rtol=5e-3, atol=1e-12)
+        else:
+            assert opened[0] < 1e-12 < 1e-9 < opened[2]
+        energy = bench.energy(path, *names)
+        np.testing.assert_allclose(energy[0], 0.038880, atol=1e-6)
+        assert np.abs(energy - energy[0]).max() < 3e-7
+
+
+#: On a body that hangs from the ground by one of these, the motions are a subgroup of SE(3); by the last they are not.
+PAIRS = {
+    "revolute": joints.Revolute(),
+    "helical": joints.Helical(pitch=0.1),
+    "prismatic": joints.Prismatic(),
+    "cylindrical": joints.Cylindrical(),
+    "planar": joints.Planar(),
+    "spherical": joints.Spherical(),
+    "universal": joints.Universal(),
+}
+#: Those that are tried on SO(3) × R³ too. It holds what asks for a linear subspace of the positions, whatever the rotation.
+ON_PRODUCT = ("revolute", "helical", "prismatic", "spherical")
+
+
+def test_every_lower_pair_to_the_ground_holds_on_se3():
+    """Twenty Euler steps of a tenth of a second. Where the twist is constant, the whole motion is the exact screw."""
+    bench = Bench()
+    starts = {}
+    for group, free, names in (("SE3", SPATIAL, PAIRS), ("SO3xR3", PRODUCT, ON_PRODUCT)):
+        rng = np.random.default_rng(5)
+        for name in names:
+            joint = PAIRS[name]
+            ground, frame = (
+                rbd.Transform.from_xyz_rpy(rng.uniform(-1.0, 1.0, 3), rng.uniform(-1.0, 1.0, 3))
+                for _ in range(2)
+            )
+            q = joint.integrate(joint.neutral(), jnp.asarray(rng.uniform(-1.0, 1.0, joint.nv)))
+            pose = ground @ joint.transform(q) @ frame.inverse()
+            speed = rng.uniform(0.5, 1.0, joint.nv)
+            twist = np.asarray(frame.inverse().inverse_motion(joint.motion_subspace(q) @ speed))
+            bench.add(f"{name} {group}", free, rbd.Inertia.box(1.0, (0.3, 0.4, 0.5)), pose, twist)
+            bench.tie(rc.LoopJoint("world", ground, f"{name} {group}", frame, joint))
+            starts[f"{name} {group}"] = pose, twist
+    model, state = bench.build()
+
+    @compiled
+    def run(model, state):
+        path = rbd.rollout(model, state, dt=0.1, steps=20, scheme=rbd.LieEuler())
+        return path, jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
+
+    path, residual = run(model, state)
+    rows = rc.constraint_rows(model)
+    for constraint, own in zip(model.constraints, rows, strict=True):
+        name = constraint.bodies[1]
+        broken = np.abs(np.asarray(residual)[:, own]).max()
+        keeps = name.endswith("SE3") and "universal" not in name or name == "prismatic SO3xR3"
+        assert broken < 1e-12 if keeps else broken > 1e-4, (name, broken)
+    for name in ("revolute", "helical", "prismatic", "cylindrical"):
+        pose, twist = starts[f"{name} SE3"]
+        exact = pose @ SE3.exp(jnp.asarray(2.0 * twist))
+        np.testing.assert_allclose(bench.motion(path, f"{name} SE3")[0][-1], exact.position, atol=1e-12)
+
+
+def test_equations_of_motion_of_the_pendulum():
+    """Hybrid form, eqs. 61 to 64, where the forces of gravity are to be `m g`; body-fixed form by the change of velocities."""
+    bench = Bench(9.81)
+    rng = np.random.default_rng(1)
+    turns = rng.normal(size=(2, 3))
+    end, going, poses, slides = np.zeros(3), np.zeros(3), [], []
+    for turn in turns:
+        rotation = np.asarray(rbd.Transform.from_xyz_rpy(np.zeros(3), rng.uniform(-1, 1, 3)).rotation)
+        arm, sweep = rotation @ HALF, rotation @ np.cross(turn, HALF)
+        poses.append(rbd.Transform(jnp.asarray(rotation), jnp.asarray(end + arm)))
+        slides.append(going + sweep)
+        end, going = end + 2 * arm, going + 2 * sweep
+    R = [np.asarray(pose.rotation) for pose in poses]
+    for name, free in (("SE3", SPATIAL), ("SO3xR3", PRODUCT)):
+        for i in range(2):
+            twist = np.concatenate([turns[i], R[i].T @ slides[i]])
+            bench.add(f"{name} {i}", free, rbd.Inertia.box(MASS, SIDES), poses[i], twist)
+        bench.tie(
+            rc.Connect("world", (0.0, 0.0, 0.0), f"{name} 0", -HALF),
+            rc.Connect(f"{name} 0", HALF, f"{name} 1", -HALF),
+        )
+    model, state = bench.build()
+    found = compiled(rbd.constrained_dynamics)(model, state.q, state.v, jnp.zeros(model.nv))
+
+    hat = lambda x: np.cross(np.eye(3), x)
+    theta = np.asarray(rbd.Inertia.box(MASS, SIDES).rotational_com)
+    zero, one = np.zeros((3, 3)), np.eye(3)
+    mass = np.block([[theta, zero], [zero, MASS * one]])
+    mass = np.block([[mass, np.zeros((6, 6))], [np.zeros((6, 6)), mass]])
+    rows = np.block([[-R[0] @ hat(HALF), -one, zero, zero], [R[0] @ hat(HALF), -one, R[1] @ hat(HALF), one]])
+    bent = [R[i] @ hat(turns[i]) @ hat(turns[i]) @ HALF for i in range(2)]
+    weight = np.array([0.0, 0.0, -9.81 * MASS])
+    forces = [x for turn in turns for x in (-np.cross(turn, theta @ turn), weight)]
+    system = np.block([[mass, rows.T], [rows, np.zeros((6, 6))]])
+    solution = np.linalg.solve(system, np.concatenate([*forces, -bent[0], bent[0] + bent[1]]))
+    spins, pushes = solution[:12].reshape(2, 2, 3).transpose(1, 0, 2)
+    for i in range(2):
+        body_fixed = R[i].T @ pushes[i] - np.cross(turns[i], R[i].T @ slides[i])
+        own, other = (np.asarray(found.acceleration)[6 * k : 6 * k + 6] for k in (i, 2 + i))
+        np.testing.assert_allclose(own, np.concatenate([spins[i], body_fixed]), atol=1e-10)
+        np.testing.assert_allclose(other, np.concatenate([pushes[i], spins[i]]), atol=1e-10)
+    for reaction in np.asarray(found.multipliers).reshape(2, 2, 3):
+        np.testing.assert_allclose(reaction[0], solution[12:15], atol=1e-10)
+        np.testing.assert_allclose(R[0] @ reaction[1], -solution[15:], atol=1e-10)
