@@ -255,6 +255,7 @@ def _check_step(steps: int, dt: float) -> None:
 def _scheme(name: str):
     """The scheme of that name: any of `rbd_jax.integrate` that needs no parameters."""
     import inspect
+    import re
     from importlib import import_module
 
     from ._errors import suggest
@@ -262,15 +263,14 @@ def _scheme(name: str):
     integrate = import_module(".integrate", __package__)  # rbd_jax.integrate is the function of that name
 
     def dashed(words: str) -> str:
-        pieces = "".join(f"-{c.lower()}" if c.isupper() or c.isdigit() else c for c in words)
-        return pieces.lstrip("-")
+        return re.sub("(?<=[a-z])(?=[A-Z0-9])", "-", words).lower()
 
     found = {}
-    for kind in vars(integrate).values():
+    for name_of_kind, kind in vars(integrate).items():
         if inspect.isclass(kind) and issubclass(kind, integrate.Scheme) and not inspect.isabstract(kind):
             needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
             if not needed:
-                found[dashed(kind.__name__)] = kind
+                found[dashed(name_of_kind)] = kind
     wanted = name.lower().replace("_", "-")
     by_letters = {key.replace("-", ""): kind for key, kind in found.items()}
     kind = found.get(wanted, by_letters.get(wanted.replace("-", "")))

@@ -22,7 +22,7 @@ from jax import lax
 from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float
 
-from ._explicit import Steps, combined, stage_rates
+from ._explicit import Steps, combined, stage_rates, table
 from ._result import Result
 from ._scheme import Scheme
 from ._system import State, System
@@ -43,15 +43,16 @@ class Pair(NamedTuple):
     error: Steps
     order: int
 
-    def step(self, system: System, time, state: State, dt) -> tuple[State, Float[Array, "2*nv"]]:
+    def step(self, system: System, time, state: State, dt) -> tuple[State, Float[Array, "errors"]]:
         """The state after a step, and the estimated error of configuration and velocity."""
 
         def rate(displacement, v):
             return system.chart_rate(state.q, displacement, v)
 
         rates = stage_rates(system, time, state, dt, self.stages, rate)
-        (step,), change, _ = combined(self.end, rates, dt)
-        (off,), missed, _ = combined(self.error, rates, dt)
+        end, error = table((self.end, self.error), len(rates[0]))
+        (step,), change, _ = combined(end, rates, dt)
+        (off,), missed, _ = combined(error, rates, dt)
         return State(system.move(state.q, step), state.v + change), jnp.concatenate([off, missed])
 
 
@@ -92,14 +93,13 @@ class AdaptiveScheme(Scheme):
 
         @interval.defjvp
         def replayed(primals, tangents):
-            memory, *arguments = primals
-            *found, steps, count = self._search(attempt, memory, *arguments)
+            end, memory, code, steps, count = self._search(attempt, *primals)
 
             def replay(*arguments):
                 return _replay(attempt, steps, count, self.max_steps, *arguments)
 
-            changes = jax.tree.map(zero_from_primal, tuple(found))
-            return tuple(found), (jax.jvp(replay, tuple(arguments), tangents[1:])[1], *changes[1:])
+            change = jax.jvp(replay, primals[1:], tangents[1:])[1]
+            return (end, memory, code), (change, *jax.tree.map(zero_from_primal, (memory, code)))
 
         return interval(memory, state, time, dt, constants)
 

@@ -40,7 +40,7 @@ class ExplicitRungeKutta(Scheme):
             return self.rate(system, state.q, displacement, v)
 
         rates = stage_rates(system, time, state, dt, self.stages, rate)
-        steps, change, _ = combined(self.end, rates, dt)
+        steps, change, _ = combined(table((self.end,), len(rates[0]))[0], rates, dt)
         return State(_moved(system, state.q, steps), state.v + change), memory, SUCCESS
 
 
@@ -57,17 +57,16 @@ def stage_rates(system: System, time, state: State, dt, stages: tuple[Steps, ...
         return tuple(jnp.where(own[:, None], x[None], old) for x, old in zip(found, rates)), None
 
     nothing = jnp.zeros((count, state.v.size), state.v.dtype)
-    rows = _table(((), *stages), count).astype(state.v.dtype), np.eye(count, dtype=bool)
+    rows = table(((), *stages), count), np.eye(count, dtype=bool)
     return lax.scan(stage, (nothing, nothing), rows)[0]
 
 
-def combined(shares: Steps | Float[Array, "steps stages"], rates, dt):
+def combined(shares: Float[Array, "steps stages"] | np.ndarray, rates, dt):
     """Successive steps in the configuration, the change of velocity, and the share of the time step."""
-    if isinstance(shares, tuple):
-        shares = _table((shares,), len(rates[0]))[0].astype(rates[0].dtype)
+    shares = jnp.asarray(shares, rates[0].dtype)
     steps = [dt * jnp.sum(share[:, None] * rates[0], axis=0) for share in shares]
-    total = shares.sum(axis=0)
-    return steps, dt * jnp.sum(total[:, None] * rates[1], axis=0), total.sum()
+    total = jnp.sum(shares, axis=0)
+    return steps, dt * jnp.sum(total[:, None] * rates[1], axis=0), jnp.sum(total)
 
 
 class MuntheKaas(ExplicitRungeKutta):
@@ -90,7 +89,7 @@ def _moved(system, q, steps):
     return q
 
 
-def _table(displacements: tuple[Steps, ...], count: int) -> np.ndarray:
+def table(displacements: tuple[Steps, ...], count: int) -> np.ndarray:
     """Shares as an array (displacements, steps, stages), zero where there are none."""
     table = np.zeros((len(displacements), max(1, *map(len, displacements)), count))
     for i, steps in enumerate(displacements):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int
 
 
@@ -36,9 +37,9 @@ _MESSAGES = {
 }
 
 
-def first_failure(*codes: Int[Array, ""]) -> Int[Array, ""]:
+def first_failure(*codes: Int[Array, ""] | np.int32) -> Int[Array, ""]:
     """The first code that is not zero."""
-    first = codes[0]
+    first = jnp.asarray(codes[0])
     for code in codes[1:]:
         first = jnp.where(first == 0, code, first)
     return first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -120,11 +120,11 @@ def rollout(
     memory = scheme.init(first, t0, state, dt)
     failure = (jnp.int32(0), jnp.int32(-1)) if scheme.fallible else ()
     crossing = () if event is None else Crossing.none(state)
-    carry = (state, memory, failure, crossing)
+    carry: Any = (state, memory, failure, crossing)
     (_, _, failure, crossing), (states, tau) = _scan(save, carry, blocks, _segment(checkpoint, saves))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
     t = t0 + dt * (jnp.arange(saves + 1) * save_every).astype(dtype)
-    code, failed_step = failure if scheme.fallible else _seen_failure(states, save_every)
+    code, failed_step = failure or _seen_failure(states, save_every)
     path = Trajectory(t, states.q, states.v, tau, code, failed_step)
     return path if event is None else crossing.cut(model, event, path, t0, dt)
 

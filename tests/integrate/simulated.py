@@ -41,6 +41,31 @@ def tumbler():
     return builder.build()
 
 
+def heavy_top(motion=None):
+    """The fast heavy top of Brüls, Cardona & Arnold (2012), its pivot led along z by a function of time."""
+    builder = rbd.ModelBuilder(name="top")
+    pivot = "world"
+    if motion is not None:
+        pivot = "shaker"
+        builder.add_body(pivot, joint=rbd.joints.Driven(rbd.joints.Prismatic((0.0, 0.0, 1.0)), motion))
+    inertia = rbd.Inertia.from_mass_com(15.0, (0.0, 1.0, 0.0), np.diag([0.234375, 0.46875, 0.234375]))
+    builder.add_body("top", pivot, rbd.joints.Spherical(), inertia=inertia)
+    return builder.build()
+
+
+#: How the top starts.
+SPIN = rbd.State(jnp.array([1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 150.0, -4.61538]))
+
+
+def floating_pair(gravity=(0.0, 0.0, 0.0), joint=None):
+    """A floating body that carries another, neither of them balanced."""
+    builder = rbd.ModelBuilder(gravity=gravity, name="pair")
+    trunk = rbd.Inertia.box(2.0, (0.4, 0.6, 0.9), (0.1, 0.0, 0.1))
+    builder.add_body("trunk", joint=rbd.joints.Free(), inertia=trunk)
+    builder.add_body("arm", "trunk", HINGE if joint is None else joint, BELOW, ROD)
+    return builder.build()
+
+
 def moving(model, seed=0):
     """A state away from everything special."""
     q = rbd.random_configuration(model, jax.random.key(seed))

@@ -60,6 +60,7 @@ def laws(joint, q, v, other):
         now, there = joint.at_time(0.4 + time), joint.integrate(q, time * v)
         return now.transform(there), matvec(now.motion_subspace(there), v) + now.drift(there)
 
+    other_rate = jnp.cos(1 + jnp.arange(joint.nv, dtype=v.dtype))
     placements, velocities = jax.vmap(moved)(jnp.concatenate([OFFSETS, 0.7 + OFFSETS]))
     back = joint.integrate(q, joint.difference(q, other))
     return {
@@ -73,6 +74,11 @@ def laws(joint, q, v, other):
         "subspace, default": Joint.motion_subspace(joint, q),
         "rate": joint.subspace_rate(q, v),
         "rate, default": Joint.subspace_rate(joint, q, v),
+        "chart velocity": joint.chart_velocity(q, v, other_rate),
+        "chart velocity, default": Joint.chart_velocity(joint, q, v, other_rate),
+        "chart rate": joint.chart_rate(q, v, other_rate),
+        "chart rate, default": Joint.chart_rate(joint, q, v, other_rate),
+        "chart, there and back": joint.chart_rate(q, v, joint.chart_velocity(q, v, other_rate)) - other_rate,
         "there and back": joint.difference(q, joint.integrate(q, v / 2)) - v / 2,
         "other and back": jax.vmap(joint.transform)(jnp.stack([other, back])).matrix,
         "nowhere": joint.integrate(q, 0 * v) - q,
@@ -121,6 +127,15 @@ def test_overrides_agree_with_the_defaults(family):
     assert_close(seen["subspace"], seen["subspace, default"], 1e-13)
     if not FAMILIES[family].rheonomic:
         assert_close(seen["rate"], seen["rate, default"], 1e-12)
+
+
+@MOVING
+def test_charts_are_the_derivatives_of_integrate(family):
+    """dexp and its inverse: as automatic differentiation has them, and inverse to each other."""
+    seen = observed(family)
+    for name in ("chart velocity", "chart rate"):
+        assert_close(seen[name], seen[f"{name}, default"], 1e-11)
+    assert_close(seen["chart, there and back"], np.zeros_like(seen["chart, there and back"]), 1e-11)
 
 
 @SCLERONOMIC

@@ -1,0 +1,114 @@
+"""The schemes that choose their steps: accuracy, derivatives, and what happens where they cannot go on."""
+
+import sys
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from schemes import result, scheme
+from simulated import SPIN, compiled, heavy_top, moving, pendulum, same
+from test_schemes import TOP_AT, center
+
+import rbd_jax as rbd
+
+
+Result = result()
+
+
+def test_the_heavy_top_after_two_seconds():
+    """Centre of mass after 1 s and 2 s and the angular velocity after 2 s, to nine digits, by a scheme of diffrax."""
+    model = heavy_top()
+    rule = scheme("Adaptive", solver=diffrax.Dopri8(), rtol=1e-13, atol=1e-13, max_steps=5000)
+    path = compiled(lambda s: rbd.rollout(model, s, dt=1.0, steps=2, scheme=rule))(SPIN)
+    assert path.code == Result.SUCCESS
+    for second, place in TOP_AT.items():
+        np.testing.assert_allclose(center(model, path.q[second]), place, atol=1e-9)
+    spin = rbd.body_velocities(model, path.final.q, path.final.v)[0, 1]
+    np.testing.assert_allclose(spin, -106.1638041431, atol=1e-8)
+
+
+def test_own_pair_is_that_of_diffrax():
+    """But for the error estimate, for which diffrax has another scheme of fourth order."""
+    own, other = scheme("RKMK45").pair, scheme("Adaptive", solver=diffrax.Dopri5()).pair
+    assert own.order == other.order == 5
+    same((own.stages, own.end[0]), (other.stages, other.end[0][:6]), 1e-15)  # the seventh is zero
+    assert abs(sum(own.error[0])) < 1e-16
+
+
+def test_error_follows_the_tolerance():
+    """A thousand times the tolerance, between a hundred and ten thousand times the error."""
+    model, state = pendulum(), moving(pendulum())
+
+    def final(tolerance):
+        rule = scheme("RKMK45", rtol=tolerance, atol=tolerance)
+        return compiled(lambda s: rbd.rollout(model, s, dt=0.5, steps=2, scheme=rule))(state).final.v
+
+    exact, loose, tight = (final(10.0**-n) for n in (12, 4, 7))
+    ratio = np.abs(loose - exact).max() / np.abs(tight - exact).max()
+    assert 1e2 < ratio < 1e4
+
+
+def swing(x):
+    """A number from a rollout of a pendulum, from its initial state, gravity, a control and the time step."""
+    model = pendulum(1, damping=0.1)
+    model = eqx.tree_at(lambda m: m.gravity, model, jnp.stack([0 * x[0], 0 * x[0], x[0]]))
+    path = rbd.rollout(
+        model,
+        rbd.State(x[1:2], x[2:3]),
+        jnp.stack([x[3:4], -x[3:4]]),
+        dt=x[4],
+        scheme=scheme("RKMK45", rtol=1e-9, atol=1e-9),
+    )
+    return path.final.q[0] + path.final.v[0] ** 2
+
+
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_derivatives(order):
+    """Forward and reverse, and forward of reverse, under vmap; against finite differences."""
+    x = jnp.array([[-9.81, 0.5, 0.3, 0.2, 0.4], [-5.0, 2.0, -1.0, 0.1, 0.3]])
+    step = 1e-3 * np.eye(5)
+    value = compiled(jax.vmap(swing))
+
+    def differences(function):
+        at = [function((x[:, None] + k * step[None]).reshape(-1, 5)) for k in (-2, -1, 1, 2)]
+        weights = np.array([1, -8, 8, -1]) / 12e-3
+        return sum(w * np.asarray(f).reshape(2, 5, *f.shape[1:]) for w, f in zip(weights, at))
+
+    reverse = compiled(jax.vmap(jax.grad(swing)))
+    if order == 1:
+        expected = differences(value)
+        np.testing.assert_allclose(reverse(x), expected, atol=1e-7)
+        np.testing.assert_allclose(compiled(jax.vmap(jax.jacfwd(swing)))(x), expected, atol=1e-7)
+    else:
+        np.testing.assert_allclose(compiled(jax.vmap(jax.hessian(swing)))(x), differences(reverse), atol=1e-5)
+
+
+def test_codes():
+    """Too few steps allowed; a tolerance that no step meets; a motion that ends in finite time."""
+    model = pendulum(1)
+
+    def run(state, **options):
+        rule = scheme("RKMK45", **options)
+        blow_up = (lambda model, q, v: 3 * v**3,) if options.get("rtol") == 1e-3 else ()
+        return compiled(lambda s: rbd.rollout(model, s, dt=0.2, steps=4, scheme=rule, forces=blow_up))(state)
+
+    state = moving(model)
+    short = run(state, rtol=1e-12, atol=1e-12, max_steps=5)
+    assert (short.code, short.failed_step) == (Result.TOO_MANY_STEPS, 0)
+    assert np.all(np.isfinite(short.q[0])) and np.all(np.isnan(short.q[1:])) and np.all(np.isnan(short.v[1:]))
+    gone = run(rbd.State(state.q, jnp.ones(1)), rtol=1e-3, atol=1e-6)
+    assert gone.code == Result.STEP_TOO_SMALL and np.isnan(gone.final.v)
+    assert np.isfinite(gone.v[gone.failed_step]) and np.isnan(gone.v[gone.failed_step + 1])
+
+
+def test_what_is_no_explicit_scheme_is_refused(monkeypatch):
+    with pytest.raises(ValueError, match="Adaptive: solver is 'dopri8'; it is an explicit"):
+        scheme("Adaptive", solver="dopri8")
+    with pytest.raises(ValueError, match="Kvaerno5"):
+        scheme("Adaptive", solver=diffrax.Kvaerno5())
+    monkeypatch.setitem(sys.modules, "diffrax", None)
+    with pytest.raises(ImportError, match=r"pip install 'rbd_jax\[adaptive\]'"):
+        scheme("Adaptive", solver=None)

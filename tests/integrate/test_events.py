@@ -1,0 +1,82 @@
+"""The motion between saved states, and stopping at an event."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from simulated import compiled, moving, pendulum, same, tumbler
+
+import rbd_jax as rbd
+
+
+def test_between_saved_states():
+    """At the saved times the saved states; between them errors of fourth order in q, of third in v."""
+    model = tumbler()
+    state, times = moving(model), jnp.linspace(0.0, 0.24, 49)
+    path = compiled(lambda s: rbd.rollout(model, s, dt=0.005, steps=48, scheme=rbd.RungeKutta4()))(state)
+
+    def error(every):
+        thin = rbd.Trajectory(path.t[::every], path.q[::every], path.v[::every], path.tau[::every])
+        there = compiled(jax.vmap(lambda t: thin.at(model, t)))(times)
+        off = jax.vmap(lambda a, b: rbd.difference(model, a, b))(path.q, there.q)
+        return np.abs(off).max(), np.abs(there.v - path.v).max()
+
+    exact = error(1)
+    assert max(exact) < 1e-12
+    coarse, fine = np.array(error(8)), np.array(error(4))
+    np.testing.assert_allclose(np.log2(coarse / fine), [4, 3], atol=0.4)
+
+
+def ball():
+    builder = rbd.ModelBuilder(name="ball")
+    builder.add_body("ball", joint=rbd.joints.Translational(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    return builder.build()
+
+
+def falling(height, save_every=1, target=0.0):
+    """A ball falls from a height until it hits the ground."""
+    model = ball()
+    state = rbd.State(jnp.stack([jnp.zeros_like(height), jnp.zeros_like(height), height]), jnp.zeros(3))
+    return rbd.rollout(
+        model,
+        state,
+        dt=0.05,
+        steps=12,
+        save_every=save_every,
+        scheme=rbd.RungeKutta4(),
+        event=lambda t, s: s.q[2] - target,
+    )
+
+
+@pytest.mark.parametrize("save_every", [1, 3])
+def test_stops_at_the_event(save_every):
+    """Free fall is a parabola, which the interpolation has exactly: `t = √(2 h/g)`, `v = -g t`."""
+    heights = jnp.array([1.0, 0.37, 100.0])
+    path = compiled(jax.vmap(lambda h: falling(h, save_every)))(heights)
+    times = np.sqrt(2 * np.asarray(heights[:2]) / 9.81)
+    np.testing.assert_allclose(path.event_time[:2], times, rtol=1e-13)
+    assert path.event_step.tolist() == [int(t / 0.05) for t in times] + [-1]
+    np.testing.assert_allclose(path.event_time[2], 0.6)
+    later = np.asarray(path.t[:2]) > times[:, None]
+    for row, time, after in zip(range(2), times, later):
+        np.testing.assert_allclose(path.q[row, after, 2], 0, atol=1e-14)
+        np.testing.assert_allclose(path.v[row, after, 2], -9.81 * time, rtol=1e-13)
+        np.testing.assert_allclose(path.v[row, ~after, 2], -9.81 * path.t[row, ~after], rtol=1e-12)
+    assert not path.code.any() and np.all(path.failed_step == -1)
+
+
+def test_derivatives_of_the_event():
+    """Of its time, `dt/dh = 1/(g t)`, and of the state in which it happens."""
+    time = np.sqrt(2 / 9.81)
+    slope = 1 / (9.81 * time)
+    for derivative in (jax.jacfwd, jax.jacrev):
+        found = compiled(derivative(lambda h: (falling(h).event_time, falling(h).final.v[2])))(
+            jnp.asarray(1.0)
+        )
+        np.testing.assert_allclose(found, (slope, -9.81 * slope), rtol=1e-12)
+
+
+def test_without_an_event_nothing_is_said_of_one():
+    path = rbd.rollout(pendulum(), moving(pendulum()), dt=0.01, steps=2)
+    assert path.event_time is None and path.event_step is None
+    same(path.failed_step, -1)

@@ -1,0 +1,81 @@
+"""The order of every scheme, on manifolds that are not flat and with a model that changes in time."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from schemes import EXPLICIT, IMPLICIT, ORDERS, VARIATIONAL, scheme
+from simulated import SPIN, compiled, floating_pair, heavy_top, moving
+
+import rbd_jax as rbd
+
+
+@functools.cache
+def top(motion=None):
+    return heavy_top(motion), SPIN
+
+
+@functools.cache
+def pair():
+    model = floating_pair((0.3, -0.2, -9.81), rbd.joints.Spherical())
+    return model, moving(model)
+
+
+@functools.cache
+def exact(case, span):
+    model, state = case()
+    tight = scheme("RKMK45", rtol=1e-13, atol=1e-13, max_steps=4000)
+    return compiled(lambda s: rbd.rollout(model, s, dt=span, steps=1, scheme=tight).final)(state)
+
+
+def orders(case, name, dt, rows=20):
+    """The slopes of the error after `rows` steps, from two halvings of the step. One function serves all three."""
+    model, state = case()
+    run = compiled(lambda dt: rbd.rollout(model, state, dt=dt, steps=4 * rows, scheme=scheme(name)))
+    end, errors = exact(case, rows * dt), []
+    for n in (1, 2, 4):
+        path = run(dt / n)
+        assert path.code == 0
+        step = rbd.difference(model, path.q[n * rows], end.q)
+        errors.append(np.linalg.norm(np.concatenate([step, path.v[n * rows] - end.v])))
+    return np.log2(np.array(errors[:-1]) / errors[1:])
+
+
+def shaken_top():
+    return top(shaken)
+
+
+def shaken(time):
+    return 0.05 * jnp.sin(40 * time)[None]
+
+
+def test_there_is_nothing_else():
+    """The lists below name every scheme with fixed steps."""
+    from importlib import import_module
+
+    room = import_module("rbd_jax.integrate")
+    classes = {
+        kind for kind in vars(room).values() if isinstance(kind, type) and issubclass(kind, room.Scheme)
+    }
+    listed = {type(scheme(name)) for name in ORDERS}
+    assert classes - listed == {room.Scheme, room.Adaptive, room.RKMK45}
+
+
+@pytest.mark.parametrize("name", [*EXPLICIT, *IMPLICIT])
+def test_of_a_top_whose_pivot_is_shaken(name):
+    """The fast heavy top; stages must also be at the right times."""
+    found = orders(shaken_top, name, 1 / 4000)
+    np.testing.assert_allclose(found, ORDERS[name], atol=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIATIONAL)
+def test_of_a_top(name):
+    np.testing.assert_allclose(orders(top, name, 1 / 4000), 2, atol=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ORDERS)
+def test_of_a_floating_body_that_carries_another(name):
+    np.testing.assert_allclose(orders(pair, name, 1 / 400), ORDERS[name], atol=0.15)
