@@ -44,7 +44,6 @@ from .constraints import (
     to_maximal as to_maximal,
 )
 from .dynamics import (
-    HybridMotion as HybridMotion,
     bias_force as bias_force,
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,

@@ -73,7 +73,8 @@ def _rule(off, primals, tangents):
         replaced = list(leaves)
         for i, value in zip(moving, values, strict=True):
             replaced[i] = value
-        return equation(*jax.tree.unflatten(structure, replaced), still)
+        joint, relative = jax.tree.unflatten(structure, replaced)
+        return equation(joint, relative, still)
 
     if not moving:
         return q, jnp.zeros_like(q)

@@ -68,7 +68,8 @@ def test_every_subset(make):
     np.testing.assert_array_equal(np.where(flags, seen["acceleration"], seen["tau"]), given)
 
 
-@pytest.mark.parametrize("make", [tree, pytest.param(coupled, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [tree, coupled])
 def test_derivatives(make):
     """First and second ones by everything it depends on, against differences; all finite at rest in the neutral state."""
     model = make()

@@ -48,6 +48,7 @@ def by_products(model, q, v, a, wrenches, frame):
     )
 
 
+@pytest.mark.slow
 def test_products_of_jacobians():
     model = forest()
     states = some_states(model, 3, 2)
