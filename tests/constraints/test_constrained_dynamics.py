@@ -182,9 +182,8 @@ def test_loop_closure_function():
     np.testing.assert_allclose(everything.unmet, 0, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    "joint", [{"arm": joints.Free3D, "leg": joints.Free3D}, pytest.param(joints.Free, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("joint", [joints.Free, {"arm": joints.Free3D, "leg": joints.Free3D}])
 def test_maximal_coordinates_are_the_same_mechanism(joint):
     """Accelerations of the tree and of the free bodies under the joints' constraints agree, and states go there and back."""
     model = tree()

@@ -117,6 +117,7 @@ def test_heavy_top_without_gravity(group, largest):
         assert np.abs(residual).max() < 5e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "group, first, second",
     [("SE3", (0, 1e-13), (7.1e-6, 7.22e-6)), ("SO3xR3", (8.8e-7, 8.9e-7), (5.8e-6, 6.0e-6))],
@@ -178,6 +179,7 @@ def bricard():
     return builder.build()
 
 
+@pytest.mark.slow
 def test_bricard_moves_although_it_should_not():
     """Five rows for five freedoms, of rank four."""
     model = bricard()
