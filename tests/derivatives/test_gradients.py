@@ -100,6 +100,7 @@ def test_curvatures_are_finite_differences(name):
     assert_close(curvature, (moved[0] - 8 * moved[1] + 8 * moved[2] - moved[3]) / (12 * h), 1e-5)
 
 
+@pytest.mark.slow
 def test_hessian_of_a_straight_arm():
     """All second derivatives by all numbers, at coincident axes and at rest: finite, symmetric, those of differences."""
     x, unravel, gradient, _ = observed("straight arm")

@@ -25,7 +25,7 @@ from rbd_jax import joints
 SAMPLES = 3
 MODELS = ("chain", "forest", "coupled", "driven", "floating", "mixed")
 #: Those whose joints are also in the others or have tests of their own: they take as long to compile as the rest together.
-LONG = ("driven", "mixed")
+LONG = ("coupled", "driven", "mixed")
 #: Those in which Jacobians are looked at in all ways. The ways are the same for all joints, and take long to compile.
 POINTED = ("chain", "forest", "coupled")
 #: The point of a body whose Jacobian is looked at, in the body's frame.

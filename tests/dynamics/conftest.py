@@ -16,7 +16,7 @@ def scleronomic(request):
     return case_of(request.param)
 
 
-@pytest.fixture(scope="session", params=POINTED)
+@pytest.fixture(scope="session", params=each(POINTED))
 def pointed(request):
     """Each of the models whose Jacobians are looked at in a point."""
     return case_of(request.param)

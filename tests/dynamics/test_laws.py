@@ -19,6 +19,7 @@ from cases import (
     apply,
     assert_close,
     compiled,
+    each,
     rate_of,
     transpose,
 )
@@ -293,7 +294,7 @@ def body_jacobians(model, q):
     return jnp.stack([rbd.jacobian(model, q, body) for body in range(model.nb)])
 
 
-@pytest.mark.parametrize("name", ["forest", "coupled"])
+@pytest.mark.parametrize("name", each(["forest", "coupled"]))
 def test_external_forces_act_through_the_jacobians(cases, name):
     """`bias(f) = bias - Σ Jᵀ f`, also for bodies welded to others and to the world."""
     case = cases(name)

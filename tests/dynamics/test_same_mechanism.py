@@ -67,6 +67,7 @@ def test_a_locked_joint_is_one_that_does_not_move(cases):
 # Coupled joints.
 
 
+@pytest.mark.slow
 def test_coupled_joints_are_free_ones_projected(cases):
     """With `q_all = G q + offset`: `M = Gᵀ M_all G`, and so for all forces (book eqs. 3.20 and 3.21)."""
     case, free = cases("coupled"), coupled(free=True)
@@ -146,7 +147,7 @@ def serial(kind):
     return builder.build()
 
 
-@pytest.mark.parametrize("kind", ["universal", "composite"])
+@pytest.mark.parametrize("kind", ["universal", pytest.param("composite", marks=pytest.mark.slow)])
 def test_a_joint_of_two_turns_is_two_joints(kind):
     """Two hinges with a massless body between them are a universal joint, and a composite one."""
     hinges = serial("revolutes")
@@ -192,6 +193,7 @@ def test_free_motion_in_other_velocities():
     jax.tree.map(assert_close, seen, compiled(outcome)(other, states.q, states.v, states.a))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "joint", [joints.SphericalEuler("zyx"), joints.SphericalExponential()], ids=["euler", "exponential"]
 )

@@ -65,7 +65,8 @@ def swing(x):
     return path.final.q[0] + path.final.v[0] ** 2
 
 
-@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [1, 2])
 def test_derivatives(order):
     """Forward and reverse, and forward of reverse, under vmap; against finite differences."""
     x = jnp.array([[-9.81, 0.5, 0.3, 0.2, 0.4], [-5.0, 2.0, -1.0, 0.1, 0.3]])
