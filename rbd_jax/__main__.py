@@ -276,8 +276,10 @@ def _scheme(name: str):
     kind = found.get(wanted, by_letters.get(wanted.replace("-", "")))
     if kind is None:
         hint = suggest(name, found)
-        listed = "" if "there are" in hint else f" The schemes are {', '.join(sorted(found))}"
-        raise Refused(f"there is no scheme {name!r}{hint}{listed}")
+        hint = "" if "there are" in hint else hint  # that would be some of them
+        raise Refused(
+            f"there is no scheme {name!r}{hint}. The schemes are {', '.join(map(repr, sorted(found)))}"
+        )
     return kind()
 
 

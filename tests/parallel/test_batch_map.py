@@ -36,6 +36,7 @@ def arm():
 
 
 MODEL = arm()
+TIED = rbd.add_constraints(MODEL, rbd.constraints.Distance("world", None, "fore", (0.1, 0.2, 0.3), 0.8))
 Q = jnp.stack([rbd.random_configuration(MODEL, jax.random.key(seed)) for seed in range(SIZE)])
 V, A, TAU = jnp.asarray(np.random.default_rng(0).normal(size=(3, SIZE, MODEL.nv)))
 WRENCH = jnp.asarray(np.random.default_rng(1).normal(size=(SIZE, 6)))
@@ -70,6 +71,28 @@ FUNCTIONS = {
     "potential_energy_regressor": (lambda q: rbd.potential_energy_regressor(MODEL, q), (Q,)),
     "inverse_operational_inertia": (lambda q: rbd.inverse_operational_inertia(MODEL, q, "fore"), (Q,)),
     "operational_inertia": (lambda q: rbd.operational_inertia(MODEL, q, 0), (Q,)),
+    "hybrid_dynamics": (
+        lambda q, v, t: rbd.hybrid_dynamics(MODEL, q, v, t, t, ["upper"]).acceleration,
+        (Q, V, TAU),
+    ),
+    "jacobian_product": (lambda q, v: rbd.jacobian_product(MODEL, q, v), (Q, V)),
+    "jacobian_derivative_product": (lambda q, v: rbd.jacobian_derivative_product(MODEL, q, v, v), (Q, V)),
+    "jacobian_transposed_product": (
+        lambda q, f: rbd.jacobian_transposed_product(MODEL, q, jnp.tile(f[None], (MODEL.nb, 1))),
+        (Q, WRENCH),
+    ),
+    "solve_augmented_mass_matrix": (
+        lambda q, x: rbd.solve_augmented_mass_matrix(MODEL, q, x, x**2, jnp.zeros((MODEL.nb, 6, 6))),
+        (Q, TAU),
+    ),
+    "constrained_dynamics": (
+        lambda q, v, t: rbd.constrained_dynamics(TIED, q, v, t).acceleration,
+        (Q, V, TAU),
+    ),
+    "constraint_residual": (lambda q: rbd.constraint_residual(TIED, q), (Q,)),
+    "constraint_jacobian": (lambda q: rbd.constraint_jacobian(TIED, q), (Q,)),
+    "constraint_velocity": (lambda q, v: rbd.constraint_velocity(TIED, q, v), (Q, V)),
+    "constraint_bias": (lambda q, v: rbd.constraint_bias(TIED, q, v), (Q, V)),
     "bias_force": (lambda q, v: rbd.bias_force(MODEL, q, v), (Q, V)),
     "gravity_force": (lambda q: rbd.gravity_force(MODEL, q), (Q,)),
     "coriolis_matrix": (lambda q, v: rbd.coriolis_matrix(MODEL, q, v), (Q, V)),
@@ -128,6 +151,16 @@ def test_every_public_function_of_a_state_is_there():
         "checked",
     }
     others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf"}
+    others |= {"add_constraints", "maximal_coordinates", "check_consistent"}
+    # These search, and have tests of their own under vmap.
+    others |= {
+        "assemble",
+        "project",
+        "mobility",
+        "constrained_inverse_dynamics",
+        "to_maximal",
+        "from_maximal",
+    }
     functions = {
         name for name in dir(rbd) if name.islower() and name[0] != "_" and callable(getattr(rbd, name))
     }
