@@ -22,8 +22,9 @@ from ..spatial import Transform
 
 #: Configurations among which the start is chosen: drawn over the joint's range, always the same.
 STARTS = 64
-#: Steps of the search. It converges at second order, since what remains at the end is small.
-STEPS = 12
+#: Steps of the search, and those that end it.
+STEPS = 10
+NEWTON_STEPS = 3
 
 #: How far a joint in a configuration is from a placement, d, and the directions A in which its motion changes that: the
 #: derivative of d along the tangent space, up to the sign and to what vanishes with d. And the square of the distance that a
@@ -52,17 +53,33 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
     starts = jnp.concatenate([joint.neutral()[None], drawn]).astype(dtype)
     distance = jax.vmap(lambda q: off(joint, q, relative)[2])(starts)
     start = starts[jnp.argmin(distance)], jnp.asarray(1e-3, dtype)
-    return lax.fori_loop(0, STEPS, improve, start)[0]
+    near = lax.fori_loop(0, STEPS, improve, start)[0]
+    # The least d is not quite where `Aᵀ d = 0` if d is not zero, and the derivatives are those of the latter.
+    return lax.fori_loop(
+        0, NEWTON_STEPS, lambda _, q: joint.integrate(q, _newton(off, joint, relative, q)), near
+    )
+
+
+def _equation(off, joint, relative, q, step):
+    """`Aᵀ d` a step away from q."""
+    d, directions, _ = off(joint, joint.integrate(q, step), relative)
+    return vecmat(d, directions)
+
+
+def _newton(off, joint, relative, q, moved=None):
+    """What undoes a change of `Aᵀ d` at q: that to zero, unless it is given."""
+    still = jnp.zeros(joint.nv, q.dtype)
+    curvature = jax.jacfwd(lambda step: _equation(off, joint, relative, q, step))(still)
+    # Where the joint is singular its own motion is not determined. The ridge keeps it finite there.
+    ridge = 100 * jnp.finfo(q.dtype).eps * jnp.trace(curvature) * identity_like(curvature)
+    moved = _equation(off, joint, relative, q, still) if moved is None else moved
+    return -jnp.linalg.solve(curvature + ridge, moved)
 
 
 def _rule(off, primals, tangents):
     joint, relative = primals
     q = closest(off, joint, relative)
     still = jnp.zeros(joint.nv, q.dtype)
-
-    def equation(joint, relative, step):
-        d, directions, _ = off(joint, joint.integrate(q, step), relative)
-        return vecmat(d, directions)
 
     # Of the joint's numbers hardly ever one changes, and to differentiate a spline by all of its own is long work.
     leaves, structure = jax.tree.flatten(primals)
@@ -74,15 +91,12 @@ def _rule(off, primals, tangents):
         for i, value in zip(moving, values, strict=True):
             replaced[i] = value
         joint, relative = jax.tree.unflatten(structure, replaced)
-        return equation(joint, relative, still)
+        return _equation(off, joint, relative, q, still)
 
     if not moving:
         return q, jnp.zeros_like(q)
     moved = jax.jvp(of_moving, [leaves[i] for i in moving], [changes[i] for i in moving])[1]
-    curvature = jax.jacfwd(equation, 2)(joint, relative, still)
-    # Where the joint is singular its own motion is not determined. The ridge keeps it finite there.
-    ridge = 100 * jnp.finfo(q.dtype).eps * jnp.trace(curvature) * identity_like(curvature)
-    step = -jnp.linalg.solve(curvature + ridge, moved)
+    step = _newton(off, joint, relative, q, moved)
     return q, jax.jvp(lambda step: joint.integrate(q, step), (still,), (step,))[1]
 
 
