@@ -13,6 +13,7 @@ ORDER = (
     ("spatial",),
     ("lie",),
     ("joints",),
+    ("loops",),
     ("model",),
     ("robots",),
     ("dynamics",),

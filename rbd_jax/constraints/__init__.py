@@ -1,8 +1,20 @@
 """Constraints beyond the tree: loops, couplings, prescribed motions, and the dynamics under them (book ch. 8)."""
 
-from ..model import Constraint as Constraint
+from ..loops import (
+    Connect as Connect,
+    Constraint as Constraint,
+    CoordinateCoupling as CoordinateCoupling,
+    Distance as Distance,
+    HingeLoop as HingeLoop,
+    LoopJoint as LoopJoint,
+    PointOnCurve as PointOnCurve,
+    PointOnLine as PointOnLine,
+    PointOnPlane as PointOnPlane,
+    PointOnSurface as PointOnSurface,
+    PrescribedCoordinate as PrescribedCoordinate,
+    Weld as Weld,
+)
 from .closure import Closure as Closure, close as close, closure_dynamics as closure_dynamics
-from .connect import Connect as Connect
 from .consistency import (
     Assembly as Assembly,
     assemble as assemble,
@@ -10,8 +22,6 @@ from .consistency import (
     project as project,
     project_velocity as project_velocity,
 )
-from .coordinate_coupling import CoordinateCoupling as CoordinateCoupling
-from .distance import Distance as Distance
 from .dynamics import (
     Baumgarte as Baumgarte,
     ConstrainedMotion as ConstrainedMotion,
@@ -26,19 +36,12 @@ from .evaluate import (
     constraint_rows as constraint_rows,
     constraint_velocity as constraint_velocity,
 )
-from .hinge_loop import HingeLoop as HingeLoop
 from .inverse import (
     ConstrainedEfforts as ConstrainedEfforts,
     constrained_inverse_dynamics as constrained_inverse_dynamics,
 )
-from .loop_joint import LoopJoint as LoopJoint
 from .maximal import (
     from_maximal as from_maximal,
     maximal_coordinates as maximal_coordinates,
     to_maximal as to_maximal,
 )
-from .point_on_line import PointOnLine as PointOnLine
-from .point_on_plane import PointOnPlane as PointOnPlane
-from .point_on_spline import PointOnCurve as PointOnCurve, PointOnSurface as PointOnSurface
-from .prescribed_coordinate import PrescribedCoordinate as PrescribedCoordinate
-from .weld import Weld as Weld

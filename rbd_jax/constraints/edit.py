@@ -5,7 +5,8 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from ..model import Constraint, Model
+from ..loops import Constraint
+from ..model import Model
 from ..model.constraint import check_constraints
 
 

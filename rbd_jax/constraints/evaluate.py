@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 from .._array import gather, products, transpose
 from ..dynamics._frame import CommonFrame, body_frames, from_columns, to_columns
 from ..dynamics.kinematics import column_accelerations, express_by_body
-from ..model import Constraint, Model
+from ..loops import Constraint
+from ..model import Model
 from ..model._arguments import takes_sample
 from ..model.constraint import grouped
 from ..spatial import Transform

@@ -18,12 +18,13 @@ from .._errors import ModelError, UnknownNameError, suggest
 from ..dynamics import body_velocities, forward_kinematics
 from ..joints import Free, Joint
 from ..lie import quaternion
+from ..loops import LoopJoint
+from ..loops._closest import closest
+from ..loops.loop_joint import off_joint
 from ..model import Model, ModelBuilder
 from ..model._arguments import takes_sample
 from ..spatial import Transform
-from ._closest import closest
 from .consistency import _pseudo_inverse
-from .loop_joint import LoopJoint, off_joint
 
 
 def maximal_coordinates(

@@ -10,7 +10,6 @@ from .configuration import (
     neutral as neutral,
     random_configuration as random_configuration,
 )
-from .constraint import Constraint as Constraint
 from .edit import (
     astype as astype,
     at_time as at_time,

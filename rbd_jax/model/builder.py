@@ -18,8 +18,9 @@ import numpy as np
 from .._array import floating, is_known
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
+from ..loops import Constraint
 from ..spatial import Inertia, Transform
-from .constraint import Constraint, check_constraints
+from .constraint import check_constraints
 from .model import Model
 from .topology import JointKind, Topology
 from .tree import Walk

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..joints import Joint
+from ..loops import Constraint
 from ..spatial import Inertia, Transform
-from .constraint import Constraint
 from .topology import Topology
 
 

@@ -11,7 +11,7 @@ from mechanisms import compiled, loose, placement
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
-from rbd_jax.constraints.loop_joint import deviation
+from rbd_jax.loops.loop_joint import deviation
 
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "joints"))

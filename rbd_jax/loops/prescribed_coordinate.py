@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..joints._joint import parameter
-from ..model import Constraint
 from ..spatial import Transform
+from .constraint import Constraint
 
 
 class PrescribedCoordinate(Constraint):

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import floating, is_known
-from ..model import Constraint
 from ..spatial import Transform
+from .constraint import Constraint
 
 
 class CoordinateCoupling(Constraint):

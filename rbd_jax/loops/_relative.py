@@ -17,8 +17,8 @@ from .._errors import ModelError
 from ..joints._joint import parameter
 from ..joints.planar import plane
 from ..lie import SO3
-from ..model import Constraint
 from ..spatial import Transform
+from .constraint import Constraint
 
 
 class RelativeConstraint(Constraint):
