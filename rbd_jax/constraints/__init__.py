@@ -31,6 +31,7 @@ from .dynamics import (
 from .edit import add_constraints as add_constraints, without_constraints as without_constraints
 from .evaluate import (
     constraint_bias as constraint_bias,
+    constraint_force as constraint_force,
     constraint_jacobian as constraint_jacobian,
     constraint_residual as constraint_residual,
     constraint_rows as constraint_rows,

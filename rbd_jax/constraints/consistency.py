@@ -16,7 +16,8 @@ from ..dynamics import solve_mass_matrix
 from ..dynamics.inverse import inertia_force
 from ..model import Model, difference, integrate
 from ..model._arguments import takes_sample
-from ._systems import factorize, rank_tolerance, solve_system
+from ._factors import rank_tolerance
+from ._systems import factorize, solve_system
 from .evaluate import constraint_jacobian, constraint_residual, constraint_rows, constraint_velocity
 
 
@@ -100,8 +101,8 @@ def project_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"])
     if not model.constraints:
         return v
     own = constraint_velocity(model, q, jnp.zeros_like(v))
-    factors = factorize(model, q, "range_space")
-    return solve_system(inertia_force(model, q, v), -own, jnp.zeros_like(own), factors, model, q).a
+    factors = factorize(model, q)
+    return solve_system(inertia_force(model, q, v), -own, None, factors, model, q).a
 
 
 class Assembly(eqx.Module):

@@ -56,7 +56,7 @@ def constrained_dynamics(
     v: Float[Array, "nv"],
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
-    method: Method = "range_space",
+    method: Method = "auto",
     stabilization: Baumgarte | None = None,
 ) -> ConstrainedMotion:
     """The motion that `tau` produces under the model's constraints: `M a + C v + g - Jᵀ f_ext = tau + Gᵀ λ`, `G a + bias = 0`.
@@ -65,8 +65,9 @@ def constrained_dynamics(
 
     **Arguments**
 
-    - `method`: all give the same. `"range_space"` is O(n) for each constraint and cubic in their number;
-      `"null_space"` is cubic in the number of freedoms; `"kkt"` in the sum of both.
+    - `method`: all give the same, and cost: `"elimination"`, O(n) and for each constraint the square of what is open with it,
+      so a chain of loops is linear; `"range_space"`, O(n) for each row and cubic in the rows; `"null_space"`, cubic in the
+      freedoms; `"kkt"`, in the sum of both. `"auto"` takes elimination, unless long chains are tied together all along.
     - `stabilization`: by default none: constraints hold for accelerations, and what a state breaks of them stays or grows.
 
     Redundant constraints are no error: the acceleration is unique, and derivatives are right where the rank does not
@@ -84,7 +85,7 @@ def constrained_dynamics(
             wanted - 2 * alpha * constraint_velocity(model, q, v) - beta**2 * constraint_residual(model, q)
         )
     force = tau - bias_force(model, q, v, f_ext)
-    x = solve_system(force, wanted, jnp.zeros_like(wanted), factors, model, q)
+    x = solve_system(force, wanted, None, factors, model, q)
     return ConstrainedMotion(x.a, x.multipliers, factors.rank)
 
 
@@ -93,4 +94,4 @@ def mobility(model: Model, q: Float[Array, "nq"]) -> Int[Array, ""]:
     """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52)."""
     if not model.constraints:
         return jnp.asarray(model.nv)
-    return model.nv - factorize(model, q, "range_space").rank
+    return model.nv - factorize(model, q).rank

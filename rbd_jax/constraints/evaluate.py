@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather, products, transpose
-from ..dynamics._frame import CommonFrame, body_frames, from_columns, to_columns
+from .._array import dot, gather, products, transpose
+from ..dynamics._frame import CommonFrame, at_last_column, body_frames, from_columns, to_columns
 from ..dynamics.kinematics import column_accelerations, express_by_body
 from ..loops import Constraint
 from ..model import Model
@@ -31,11 +31,15 @@ def constraint_residual(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"
 @takes_sample
 def constraint_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
     """G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` the forces that hold the constraints (book eq. 8.6)."""
-    common = CommonFrame.at(model, q)
-    columns = [transpose(group.columns(model, common)) for group in _Group.all(model, q, common)]
-    if not columns:
-        return jnp.zeros((0, model.nv), q.dtype)
-    return transpose(from_columns(model, transpose(_collect(model, columns))))
+    return ConstraintMatrix.at(model, q).matrix
+
+
+@takes_sample
+def constraint_force(
+    model: Model, q: Float[Array, "nq"], multipliers: Float[Array, "m"]
+) -> Float[Array, "nv"]:
+    """`Gᵀ λ`, the generalized forces that hold the constraints, in O(n) and without the matrix."""
+    return ConstraintMatrix.at(model, q).transposed(multipliers)
 
 
 @takes_sample
@@ -78,11 +82,16 @@ class _Motion(eqx.Module):
         still = jnp.zeros(6, v.dtype)
         accelerations = column_accelerations(model, common, q, v, jnp.zeros_like(v), velocities, still)
 
-        def of_bodies(columns):
-            movers = gather(columns, model.topology.last_column)
-            return jnp.concatenate([express_by_body(model, common, movers, "body"), still[None]])
+        own, own_rates = (_of_bodies(model, common, x) for x in (velocities, accelerations))
+        return _Motion(own, own_rates, model.joint_velocities(v))
 
-        return _Motion(of_bodies(velocities), of_bodies(accelerations), model.joint_velocities(v))
+
+def _of_bodies(model: Model, common: CommonFrame, columns: Float[Array, "n 6"]) -> Float[Array, "bodies 6"]:
+    """Motions of columns as those of all bodies in their own axes, and of the world."""
+    movers = gather(columns, model.topology.last_column)
+    return jnp.concatenate(
+        [express_by_body(model, common, movers, "body"), jnp.zeros_like(columns, shape=(1, 6))]
+    )
 
 
 class _Group(eqx.Module):
@@ -160,44 +169,150 @@ class _Group(eqx.Module):
         own = gather(motions, table.reshape(-1)).reshape(*table.shape, 6)
         return self.constraint.frames.inverse_motion(own)
 
+    def rows(self, model: Model) -> list[np.ndarray]:
+        """The rows of each of the constraints."""
+        rows = constraint_rows(model)
+        return [np.arange(rows[index].start, rows[index].stop) for index in self.members]
+
     def seen(self, motion: _Motion):
         """The twists of the frames and the rates of the coordinates."""
         return self.twists(motion.velocities), _entries(motion.speeds, self.v_entries)
 
-    def columns(self, model: Model, common: CommonFrame) -> Float[Array, "n rows"]:
-        """`Gᵀ` over columns: the power of the forces that multipliers are, with the motion that each column stands for."""
-        topology = model.topology
-        by_twists, by_speeds = self.of("jacobian")
-        group, rows, slots = by_twists.shape[:3]
-        total = jnp.zeros((topology.tree.size, group * rows), common.subspace.dtype)
+
+class _Slopes(eqx.Module):
+    """The derivatives of the rates of a group by the twists of its frames, and by the rates of its coordinates."""
+
+    group: _Group
+    by_twists: Float[Array, "g rows k 6"]
+    by_speeds: Float[Array, "g rows j"]
+
+
+class ConstraintMatrix(eqx.Module):
+    """G in a configuration, group by group."""
+
+    model: Model
+    common: CommonFrame
+    slopes: list[_Slopes]
+
+    @staticmethod
+    def at(model: Model, q) -> ConstraintMatrix:
+        common = CommonFrame.at(model, q)
+        slopes = [_Slopes(group, *group.of("jacobian")) for group in _Group.all(model, q, common)]
+        return ConstraintMatrix(model, common, slopes)
+
+    def times(self, v: Float[Array, "nv"]) -> Float[Array, "m"]:
+        """`G v`."""
+        model, tree = self.model, self.model.topology.tree
+        velocities = tree.path_sum(self.common.subspace * to_columns(model, v)[:, None])
+        bodies, coordinates = _of_bodies(model, self.common, velocities), model.joint_velocities(v)
+        rates = []
+        for own in self.slopes:
+            twists, speeds = own.group.twists(bodies), _entries(coordinates, own.group.v_entries)
+            rate = jnp.sum(own.by_twists * twists[:, None], axis=(2, 3)) + jnp.sum(
+                own.by_speeds * speeds[:, None], axis=2
+            )
+            rates.append(rate.reshape(-1))
+        return _collect(model, rates)
+
+    def transposed(self, multipliers: Float[Array, "m"]) -> Float[Array, "nv"]:
+        """`Gᵀ λ`: the wrenches that the multipliers are, added up by body and then down the tree."""
+        topology, dtype = self.model.topology, multipliers.dtype
+        wrenches, movers = [jnp.zeros((0, 6), dtype)], [np.zeros(0, int)]
+        efforts, columns = [jnp.zeros(0, dtype)], [np.zeros(0, int)]
+        for own in self.slopes:
+            rows = np.concatenate(own.group.rows(self.model))
+            forces = gather(multipliers, rows).reshape(own.by_twists.shape[:2])
+            wrenches.append(
+                own.group.placements.force(jnp.sum(own.by_twists * forces[:, :, None, None], axis=1)).reshape(
+                    -1, 6
+                )
+            )
+            movers.append(np.append(topology.carriers, -1)[np.array(own.group.bodies, int).reshape(-1)])
+            efforts.append(jnp.sum(own.by_speeds * forces[:, :, None], axis=1).reshape(-1))
+            columns.append(topology.v_column[np.array(own.group.v_entries, int).reshape(-1)])
+        forces = _sums(jnp.concatenate(wrenches), np.concatenate(movers), len(topology.movers))
+        total = topology.tree.subtree_sum(at_last_column(self.model, forces))
+        direct = _sums(jnp.concatenate(efforts), np.concatenate(columns), topology.tree.size)
+        return from_columns(self.model, dot(total, self.common.subspace) + direct)
+
+    @property
+    def matrix(self) -> Float[Array, "m nv"]:
+        """G, dense."""
+        if not self.slopes:
+            return jnp.zeros((0, self.model.nv), self.model.dtype)
+        columns = [transpose(self._columns(own)) for own in self.slopes]
+        return transpose(from_columns(self.model, transpose(_collect(self.model, columns))))
+
+    def _columns(self, own: _Slopes) -> Float[Array, "n rows"]:
+        """`Gᵀ` of a group: the power of the forces that multipliers are, with the motion that each column stands for."""
+        topology, common = self.model.topology, self.common
+        rows = own.by_twists.shape[1]
+        total = jnp.zeros((topology.tree.size, own.by_twists.shape[0] * rows), common.subspace.dtype)
         carriers = np.append(topology.carriers, -1)
         nothing = np.zeros((1, topology.tree.size), bool)
         supports = np.concatenate([topology.tree.supports[topology.last_column], nothing])
-        for slot in range(slots):
-            placement = Transform(self.placements.rotation[:, slot], self.placements.position[:, slot])
+        for slot in range(own.by_twists.shape[2]):
+            placement = Transform(
+                own.group.placements.rotation[:, slot], own.group.placements.position[:, slot]
+            )
             spread = jax.tree.map(lambda x: x[:, None], placement)
-            wrenches = spread.force(by_twists[:, :, slot]).reshape(group * rows, 6)
-            moved = supports[carriers[np.array(self.bodies, int)[:, slot]]]
+            wrenches = spread.force(own.by_twists[:, :, slot]).reshape(-1, 6)
+            moved = supports[carriers[np.array(own.group.bodies, int)[:, slot]]]
             moved = np.repeat(moved, rows, axis=0).T
             total = total + jnp.where(moved, products(common.subspace, wrenches), 0)
-        for slot in range(by_speeds.shape[2]):
-            entries = topology.v_column[np.array(self.v_entries, int)[:, slot]]
-            own = np.repeat(entries, rows)[None, :] == np.arange(topology.tree.size)[:, None]
-            total = total + jnp.where(own, by_speeds[:, :, slot].reshape(1, -1), 0)
+        for slot in range(own.by_speeds.shape[2]):
+            entries = topology.v_column[np.array(own.group.v_entries, int)[:, slot]]
+            driven = np.repeat(entries, rows)[None, :] == np.arange(topology.tree.size)[:, None]
+            total = total + jnp.where(driven, own.by_speeds[:, :, slot].reshape(1, -1), 0)
         return total
+
+    def attachments(self) -> tuple[Float[Array, "w 6"], Float[Array, "c"]]:
+        """The forces that each multiplier is, on bodies (about the mover's origin, in the world's axes) and on coordinates.
+
+        Constraint after constraint; of each, body after body or coordinate after coordinate, and of these row after row.
+        """
+        topology, dtype = self.model.topology, self.common.subspace.dtype
+        origins = jnp.concatenate([self.common.placements.position, jnp.zeros((1, 3), dtype)])
+        wrenches, efforts = [jnp.zeros((0, 6), dtype)], [jnp.zeros(0, dtype)]
+        counts = np.zeros((2, len(self.model.constraints)), int)
+        for own in self.slopes:
+            table = np.array(own.group.bodies, int)
+            origin = gather(origins, np.append(topology.carriers, -1)[table.reshape(-1)]).reshape(
+                *table.shape, 3
+            )
+            about = Transform(own.group.placements.rotation, own.group.placements.position - origin)
+            spread = jax.tree.map(lambda x: x[:, :, None], about)
+            wrenches.append(spread.force(jnp.swapaxes(own.by_twists, 1, 2)).reshape(-1, 6))
+            efforts.append(jnp.swapaxes(own.by_speeds, 1, 2).reshape(-1))
+            counts[:, list(own.group.members)] = [[own.by_twists[0, :, :, 0].size], [own.by_speeds[0].size]]
+        members = [member for own in self.slopes for member in own.group.members]
+        of_bodies, of_coordinates = (_laid_out(members, count) for count in counts)
+        return gather(jnp.concatenate(wrenches), of_bodies), gather(jnp.concatenate(efforts), of_coordinates)
+
+
+def _laid_out(members: list[int], counts) -> np.ndarray:
+    """Where to find, in what the groups have one after the other, what belongs to the constraints in their order."""
+    owners = np.concatenate([np.zeros(0, int), *[np.full(counts[member], member) for member in members]])
+    return np.argsort(owners, kind="stable")
+
+
+def _sums(x: Float[Array, "e *k"], places: np.ndarray, count: int) -> Float[Array, "count *k"]:
+    """The entries of x added up in their places. Gathered, since a scatter would keep a loop around it from being merged."""
+    own = [np.flatnonzero(places == place) for place in range(count)]
+    width = max(map(len, own), default=0)
+    table = np.array([[*entries, *[len(x)] * (width - len(entries))] for entries in own], int).reshape(
+        count, width
+    )
+    return jnp.concatenate([x, jnp.zeros_like(x, shape=(1, *x.shape[1:]))])[table].sum(axis=1)
 
 
 def _collect(model: Model, parts: list) -> Float[Array, "m ..."]:
     """What the groups found, a row for each equation, laid out in the order of the constraints."""
     if not parts:
         return jnp.zeros(0, model.dtype)
-    rows = constraint_rows(model)
-    order = [
-        np.arange(rows[index].start, rows[index].stop)
-        for members, _ in grouped(model.constraints)
-        for index in members
-    ]
-    return gather(jnp.concatenate(parts), np.argsort(np.concatenate(order), kind="stable"))
+    members = [index for members, _ in grouped(model.constraints) for index in members]
+    counts = [one.rows for one in model.constraints]
+    return gather(jnp.concatenate(parts), _laid_out(members, counts))
 
 
 def _entries(x, entries):

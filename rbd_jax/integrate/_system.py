@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import vecmat
 from ..constraints import (
     Baumgarte,
     constrained_dynamics,
+    constraint_force,
     constraint_jacobian,
     constraint_residual,
     constraint_velocity,
@@ -162,7 +162,7 @@ class System(eqx.Module):
 
     def constraint_force(self, time: Float[Array, ""], q, multipliers) -> Float[Array, "nv"]:
         """`Gᵀ λ`."""
-        return vecmat(multipliers, self.constraint_jacobian(time, q))
+        return constraint_force(at_time(self.model, time), q, multipliers)
 
     def admissible(self, time: Float[Array, ""], q, v) -> Float[Array, "nv"]:
         """The velocity nearest to v, in the metric of M, with which the loops stay closed."""

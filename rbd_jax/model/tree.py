@@ -181,16 +181,20 @@ class Tree:
         if self.is_chain:
             return lax.scan(step, leaf, inputs, reverse=True)
 
-        buffer = jax.tree.map(lambda zero: jnp.zeros((self.size + 1, *zero.shape), zero.dtype), leaf)
+        # What children leave waits in a buffer for their parent. Rows are used again, so that the buffer stays in the cache.
+        rows, parent_rows, first = self._waiting_rows
+        count = 1 + int(parent_rows.max())
+        buffer = jax.tree.map(lambda zero: jnp.zeros((count, *zero.shape), zero.dtype), leaf)
 
         def visit(buffer, node):
-            index, parent, own = node
-            value, output = step(_read(buffer, index), own)
-            total = jax.tree.map(jnp.add, _read(buffer, parent), value)
-            return _write(buffer, parent, total), output
+            row, parent_row, first, own = node
+            value, output = step(_read(buffer, row), own)
+            others = _read(buffer, parent_row)
+            total = jax.tree.map(lambda x, y: jnp.where(first, x, x + y), value, others)
+            return _write(buffer, parent_row, total), output
 
-        buffer, outputs = lax.scan(visit, buffer, (self._rows, self._parent_rows, inputs), reverse=True)
-        return jax.tree.map(lambda rows: rows[0], buffer), outputs
+        buffer, outputs = lax.scan(visit, buffer, (rows, parent_rows, first, inputs), reverse=True)
+        return jax.tree.map(lambda waiting: waiting[parent_rows[0]], buffer), outputs
 
     def _down_levels(self, step, root, inputs):
         parents, above = np.asarray(self.parents), None
@@ -232,6 +236,27 @@ class Tree:
     @cached_property
     def _parent_rows(self) -> np.ndarray:
         return np.asarray(self.parents, np.int32) + 1
+
+    @cached_property
+    def _waiting_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where what the children of a node leave waits for it, where what it leaves itself waits, and whether it is there first.
+
+        Row 0 stays zero, for leaves.
+        """
+        rows, parent_rows = np.zeros(self.size, np.int32), np.zeros(self.size, np.int32)
+        first, waiting, free, used = np.zeros(self.size, bool), {}, [], 0
+        for node in reversed(range(self.size)):
+            if node in waiting:
+                rows[node] = waiting.pop(node)
+                free.append(rows[node])
+            parent = self.parents[node]
+            if parent not in waiting:
+                first[node] = True
+                if not free:
+                    free.append(used := used + 1)
+                waiting[parent] = free.pop()
+            parent_rows[node] = waiting[parent]
+        return rows, parent_rows, first
 
 
 def _empty(step, carry, inputs):

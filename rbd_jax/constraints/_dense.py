@@ -1,0 +1,148 @@
+"""Three ways to solve the equations of constrained motion with dense matrices (book §8.5, §8.8).
+
+All of them scale the matrix to a unit diagonal before they decide on the rank, so that units do not matter, and take it apart by
+eigenvalues or singular values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from .._array import matmul, matvec, transpose, vecmat
+from ..dynamics import mass_matrix
+from ..dynamics.forward import mass_matrix_solver
+from ..model import Model
+from ._factors import Factors, rank_tolerance
+from .evaluate import constraint_jacobian
+
+
+class DenseFactors(Factors):
+    """Factors with the `projection` onto the range of G as a matrix."""
+
+    projection: Float[Array, "m m"]
+    independent: Int[Array, ""]
+
+    @property
+    def rank(self):
+        return self.independent
+
+    def onto(self, k):
+        return matvec(self.projection, k)
+
+
+class RangeSpace(DenseFactors):
+    """`(G M⁻¹ Gᵀ) λ = k - G M⁻¹ f` first, through the factors of the tree: O(n) for each row of G, then O(m³)."""
+
+    jacobian: Float[Array, "m nv"]
+    response: Float[Array, "nv m"]
+    inverse: Float[Array, "m m"]
+    solve_inertia: Callable
+
+    @staticmethod
+    def of(model: Model, q) -> RangeSpace:
+        jacobian = constraint_jacobian(model, q)
+        solve_inertia = mass_matrix_solver(model, q)
+        response = solve_inertia(transpose(jacobian))
+        answer = matmul(jacobian, response)
+        answer = 0.5 * (answer + transpose(answer))
+        scale = _scale(jnp.diagonal(answer))
+        values, vectors, kept = _spectrum(answer * scale[:, None] * scale[None, :])
+        scaled = vectors * scale[:, None]
+        inverse = matmul(
+            scaled * jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)[None, :], transpose(scaled)
+        )
+        projection = _onto(vectors / scale[:, None], kept)
+        return RangeSpace(projection, jnp.sum(kept), jacobian, response, inverse, solve_inertia)
+
+    def motion(self, f, k):
+        free = self.solve_inertia(f)
+        multipliers = matvec(self.inverse, k - matvec(self.jacobian, free))
+        return free + matvec(self.response, multipliers), self.onto(multipliers)
+
+
+class Saddle(DenseFactors):
+    """The whole matrix `[[M, Gᵀ], [G, 0]]` at once: O((n + m)³), the plainest, for comparison."""
+
+    inverse: Float[Array, "size size"]
+
+    @staticmethod
+    def of(model: Model, q) -> Saddle:
+        inertia, jacobian = mass_matrix(model, q), constraint_jacobian(model, q)
+        column_scale = _scale(jnp.diagonal(inertia))
+        row_scale = _scale(jnp.sum((jacobian * column_scale[None, :]) ** 2, axis=1))
+        scale = jnp.concatenate([column_scale, row_scale])
+        rows = len(row_scale)
+        corner = jnp.zeros((rows, rows), inertia.dtype)
+        matrix = jnp.block([[inertia, transpose(jacobian)], [jacobian, corner]])
+        values, vectors, kept = _spectrum(matrix * scale[:, None] * scale[None, :])
+        scaled = vectors * scale[:, None]
+        inverse = matmul(
+            scaled * jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)[None, :], transpose(scaled)
+        )
+        # What the multipliers alone can do without effect on anything is what was left out.
+        idle = vectors[model.nv :] * row_scale[:, None]
+        projection = jnp.eye(rows, dtype=inertia.dtype) - _onto(idle, ~kept)
+        return Saddle(projection, jnp.sum(kept) - model.nv, inverse)
+
+    def motion(self, f, k):
+        x = matvec(self.inverse, jnp.concatenate([f, k]))
+        return x[: len(f)], self.onto(-x[len(f) :])
+
+
+class NullSpace(DenseFactors):
+    """`a = Z y + particular` with the columns of Z spanning the motions that G lets pass (book §8.8): O(n³), never m³.
+
+    Z comes from the singular vectors of G instead of the book's elimination with pivots.
+    """
+
+    inertia: Float[Array, "nv nv"]
+    inverse: Float[Array, "nv m"]
+    mobile: Float[Array, "nv nv"]
+
+    @staticmethod
+    def of(model: Model, q) -> NullSpace:
+        inertia, jacobian = mass_matrix(model, q), constraint_jacobian(model, q)
+        column_scale = _scale(jnp.diagonal(inertia))
+        scaled = jacobian * column_scale[None, :]
+        row_scale = _scale(jnp.sum(scaled**2, axis=1))
+        rows, columns = jacobian.shape
+        # Rows of zeros, where there are fewer rows than freedoms, let the thin decomposition have all directions of motion.
+        padded = jnp.pad(scaled * row_scale[:, None], ((0, max(columns - rows, 0)), (0, 0)))
+        left, values, right = jnp.linalg.svd(padded, full_matrices=False)
+        kept = values > rank_tolerance(len(padded), scaled.dtype) ** 0.5 * values[0]
+        reciprocal = jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)
+        basis, left = transpose(right) * column_scale[:, None], left[:rows]
+        inverse = matmul(basis * reciprocal[None, :], transpose(left)) * row_scale[None, :]
+        free = jnp.where(kept[None, :], 0, basis)
+        inner = matmul(transpose(free), matmul(inertia, free)) + jnp.diag(kept.astype(free.dtype))
+        mobile = matmul(free, jnp.linalg.solve(inner, transpose(free)))
+        projection = _onto(left / row_scale[:, None], kept)
+        return NullSpace(projection, jnp.sum(kept), inertia, inverse, mobile)
+
+    def motion(self, f, k):
+        particular = matvec(self.inverse, k)
+        a = particular + matvec(self.mobile, f - matvec(self.inertia, particular))
+        return a, self.onto(vecmat(matvec(self.inertia, a) - f, self.inverse))
+
+
+def _scale(diagonal):
+    """What makes a diagonal of squares one. Zeros are left alone, and what beside the largest is a zero with rounding."""
+    real = diagonal > float(jnp.finfo(diagonal.dtype).eps) ** 1.5 * jnp.max(diagonal, initial=0)
+    return jnp.where(real, 1 / jnp.sqrt(jnp.where(real, diagonal, 1)), 1)
+
+
+def _spectrum(matrix):
+    """Eigenvalues and vectors of a symmetric matrix, and which of them count."""
+    values, vectors = jnp.linalg.eigh(matrix)
+    size = jnp.abs(values)
+    return values, vectors, size > rank_tolerance(len(values), matrix.dtype) * jnp.max(size, initial=0)
+
+
+def _onto(columns, kept):
+    """The orthogonal projection onto the span of those columns that are kept. They are independent."""
+    columns = jnp.where(kept[None, :], columns, 0)
+    gram = matmul(transpose(columns), columns) + jnp.diag((~kept).astype(columns.dtype))
+    return matmul(columns, jnp.linalg.solve(gram, transpose(columns)))

@@ -1,0 +1,228 @@
+"""Constrained motion by elimination along the mechanism: the articulated-body algorithm with loops (book ch. 7, §8.5, §8.9).
+
+    M a + Gᵀ y = f
+    G a - μ y  = k        μ → 0,   λ = -y
+
+The articulated-body algorithm eliminates freedoms from the leaves on, and each step leaves an inertia behind for the body above.
+Here multipliers are unknowns like freedoms. One enters at the bodies that its constraint is attached to, travels down the tree
+beside their inertias as one more row and column, and is eliminated where its loop ends. So a loop costs what its own freedoms
+cost and those that it shares with others, wherever it is.
+
+Redundant equations are those whose pivot is zero. Eliminated as series in μ, of which two terms are kept, they need no
+exception: a pivot of zero is one of order μ, and the limit has the multipliers of least norm.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .._array import blocks, dot, gather, matvec, outer, transpose
+from ..dynamics._frame import (
+    at_last_column,
+    column_armature,
+    from_columns,
+    moment_shift,
+    motion_shift,
+    to_columns,
+)
+from ..dynamics.forward import BodyFrames
+from ..model import Model
+from ._factors import Factors, rank_tolerance
+from ._order import Order, couplings_of, elimination_order
+from .evaluate import ConstraintMatrix
+
+
+#: Up to so many multipliers may be open at once before anything else is considered.
+SMALL_FRONT = 24
+
+
+class Steps(eqx.Module):
+    """What every walk over the steps needs.
+
+    The *front* of a step has the six directions of the body in question, and a slot for each open multiplier.
+
+    - `direction`: of the unknown: the motion of a column of the tree, or one in the slot of a multiplier.
+    - `reach`: from the body's parent to the body; zero where a multiplier is eliminated.
+    - `stays`: 1, but 0 for the slot of a multiplier once it is eliminated, and for the body if its parent is the world.
+    """
+
+    direction: Float[Array, "*n front"]
+    reach: Float[Array, "*n 3"]
+    stays: Float[Array, "*n front"]
+
+    @staticmethod
+    def of(model: Model, frames: BodyFrames, order: Order) -> Steps:
+        tree, dtype = model.topology.tree, frames.subspace.dtype
+        slots = order.slots[:, None] == np.arange(order.width)
+        hung = ~order.rows & (np.append(tree.parents, 0)[order.columns] < 0)
+        stays = np.concatenate([np.repeat(~hung[:, None], 6, axis=1), ~slots], axis=1)
+        subspace, reach = (_by_step(x, order) for x in (frames.subspace, frames.reach))
+        direction = jnp.concatenate([subspace, jnp.asarray(slots, dtype)], axis=1)
+        return Steps(direction, reach, jnp.asarray(stays, dtype))
+
+    def handed_on(self, row: Float[Array, "front"]) -> Float[Array, "front"]:
+        """A row over the front, forces as far as the body goes, for the step that it is left to."""
+        return self.stays * jnp.concatenate([moment_shift(row[:6], -self.reach), row[6:]])
+
+    def arriving(self, above: Float[Array, "front"]) -> Float[Array, "front"]:
+        """What is known from the steps above: the motion of the body but for its own, and the multipliers."""
+        return jnp.concatenate([motion_shift(above[:6], self.reach), above[6:] * self.stays[6:]])
+
+
+class Elimination(Factors):
+    """The factors, a row for each step.
+
+    - `gain`: `U / D` over the front, to the leading order in μ, and `next_gain`, to the next where the pivot D is regular.
+    - `inverse`, `idle_inverse`: `1 / D`, if D is regular and if it is of order μ; zero if not.
+    """
+
+    model: Model
+    steps: Steps
+    gain: Float[Array, "n front"]
+    next_gain: Float[Array, "n front"]
+    inverse: Float[Array, "n"]
+    idle_inverse: Float[Array, "n"]
+    order: Order = eqx.field(static=True)
+
+    @staticmethod
+    def at(model: Model, q) -> Elimination:
+        """Eliminate all unknowns."""
+        if len(model.topology.followers):
+            raise ValueError(
+                f"model {model.name!r} has joints that mimic others, which tie its branches together: elimination along the "
+                "tree does not apply; take method='range_space'"
+            )
+        order = Elimination.order_of(model)
+        matrix = ConstraintMatrix.at(model, q)
+        wrenches, coefficients = matrix.attachments()
+        frames = BodyFrames.of(model, matrix.common)
+        tolerance = rank_tolerance(order.width, q.dtype)
+        steps = Steps.of(model, frames, order)
+        inertia = _by_step(at_last_column(model, frames.inertias(model).matrix), order)
+        armature = _by_step(column_armature(model), order)
+        attached, driven = _entering(wrenches, order.attached), _entering(coefficients, order.driven)
+
+        def eliminate(children, own):
+            steps, inertia, armature, attached, driven, is_row = own
+            matrix, next_matrix, possible = children
+            slot = jnp.where(is_row, steps.direction, 0)
+            corner = jnp.zeros((order.width, order.width), inertia.dtype)
+            matrix = matrix + blocks(inertia, transpose(attached), attached, corner)
+            next_matrix = next_matrix - outer(slot, slot)
+            row = matvec(matrix, steps.direction) + jnp.concatenate(
+                [jnp.zeros_like(armature, shape=6), driven]
+            )
+            next_row = matvec(next_matrix, steps.direction)
+            pivot, next_pivot = dot(steps.direction, row) + armature, dot(steps.direction, next_row)
+
+            # What the rows' pivots gain with each freedom, if forces and motions were as parallel as can be.
+            wrench, motion = matrix[6:, :6] ** 2, steps.direction[:6] ** 2
+            size = (
+                wrench[:, :3].sum(1) * motion[:3].sum() + wrench[:, 3:].sum(1) * motion[3:].sum() + driven**2
+            )
+            possible = possible + jnp.where(is_row, 0, size / jnp.where(is_row, 1, pivot))
+            regular = ~is_row | (-pivot > tolerance * dot(slot[6:], possible))
+            inverse = jnp.where(regular, 1 / jnp.where(regular, pivot, 1), 0)
+            idle_inverse = jnp.where(regular, 0, 1 / jnp.where(regular, 1, next_pivot))
+
+            gain, idle = inverse * row, idle_inverse * next_row
+            mixed = next_row - 0.5 * next_pivot * gain
+            matrix = matrix - outer(gain, row)
+            next_matrix = next_matrix - outer(gain, mixed) - outer(mixed, gain) - outer(idle, next_row)
+            left = (_both(steps, matrix), _both(steps, next_matrix), possible * steps.stays[6:])
+            return left, (gain + idle, inverse * (next_row - next_pivot * gain), inverse, idle_inverse)
+
+        front = jnp.zeros_like(steps.direction[0])
+        nothing = outer(front, front), outer(front, front), front[6:]
+        columns = (steps, inertia, armature, attached, driven, jnp.asarray(order.rows))
+        _, (gain, next_gain, inverse, idle_inverse) = order.tree.up(eliminate, nothing, columns)
+        return Elimination(model, steps, gain, next_gain, inverse, idle_inverse, order)
+
+    @staticmethod
+    def pays(model: Model) -> bool:
+        """Whether this is likely the cheapest way: not where most constraints are open at once, as between two long chains."""
+        if len(model.topology.followers):
+            return False
+        order = Elimination.order_of(model)
+        return order.width <= max(SMALL_FRONT, int(order.rows.sum()) // 2)
+
+    @staticmethod
+    def order_of(model: Model) -> Order:
+        return elimination_order(model.topology.tree, couplings_of(model.topology, model.constraints))
+
+    @property
+    def rank(self) -> Int[Array, ""]:
+        return jnp.sum((self.inverse != 0) & jnp.asarray(self.order.rows))
+
+    def motion(self, f, k):
+        def assemble(bias, own):
+            steps, gain, next_gain, inverse, idle_inverse, rhs = own
+            bias, next_bias = bias
+            effort, next_effort = rhs - dot(steps.direction, bias), -dot(steps.direction, next_bias)
+            regular = (inverse != 0).astype(gain.dtype)
+            left = bias + regular * effort * gain
+            next_left = next_bias + next_effort * gain + effort * next_gain
+            return (
+                steps.handed_on(left),
+                steps.handed_on(next_left),
+            ), inverse * effort + idle_inverse * next_effort
+
+        columns = (self.steps, self.gain, self.next_gain, self.inverse, self.idle_inverse, self._rhs(f, k))
+        nothing = jnp.zeros_like(self.gain[0])
+        _, drive = self.order.tree.up(assemble, (nothing, nothing), columns)
+        a, y = self._unknowns(drive)
+        return a, -y
+
+    def onto(self, k):
+        # The rest is what y, of the order 1/μ, takes up.
+        def assemble(bias, own):
+            steps, gain, idle_inverse, rhs = own
+            effort = rhs - dot(steps.direction, bias)
+            return steps.handed_on(bias + effort * gain), idle_inverse * effort
+
+        columns = (
+            self.steps,
+            self.gain,
+            self.idle_inverse,
+            self._rhs(jnp.zeros_like(k, shape=self.model.nv), k),
+        )
+        _, drive = self.order.tree.up(assemble, jnp.zeros_like(self.gain[0]), columns)
+        return k + self._unknowns(drive)[1]
+
+    def _rhs(self, f, k):
+        return gather(jnp.concatenate([to_columns(self.model, f), k]), self.order.unknowns)
+
+    def _unknowns(self, drive: Float[Array, "n"]) -> tuple[Array, Array]:
+        """`x = drive - gainᵀ (what is known from above)`, down the tree, as a and y."""
+
+        def find(above, own):
+            steps, gain, drive = own
+            known = steps.arriving(above)
+            x = drive - dot(gain, known)
+            return known + steps.direction * x, x
+
+        nothing = jnp.zeros_like(self.gain[0])
+        _, x = self.order.tree.down(find, nothing, (self.steps, self.gain, drive))
+        x = gather(x, np.argsort(self.order.unknowns))
+        columns = self.model.topology.tree.size
+        return from_columns(self.model, x[:columns]), x[columns:]
+
+
+def _both(steps: Steps, matrix):
+    """A symmetric matrix over the front, handed on from both sides."""
+    rows = jax.vmap(steps.handed_on)
+    return rows(transpose(rows(matrix)))
+
+
+def _by_step(x: Float[Array, "n *k"], order: Order):
+    """Rows over columns of the tree as rows over steps; zero where a multiplier is eliminated."""
+    return gather(jnp.concatenate([x, jnp.zeros_like(x[:1])]), order.columns)
+
+
+def _entering(x: Float[Array, "e *k"], table: np.ndarray):
+    """The sum of the entries that come into each slot at each step."""
+    return jnp.concatenate([x, jnp.zeros_like(x, shape=(1, *x.shape[1:]))])[table].sum(axis=2)

@@ -1,0 +1,230 @@
+"""The order in which freedoms and multipliers are eliminated: numbers that depend on the topology alone.
+
+Freedoms come from the leaves on, as in every recursion up the tree. A constraint follows when all freedoms that its equations
+depend on are gone: below the last body that its loop has in common, the column that it *closes under*. Among constraints
+that close under the same column, the one goes first that is entangled with the fewest others (minimum degree).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..loops import Constraint
+from ..loops._relative import RelativeConstraint
+from ..model import Tree
+from ..model.topology import Topology
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """What one constraint touches: its rows, the columns of its bodies (-1 for the world) and of its coordinates.
+
+    `relative`: the bodies matter only as seen from each other.
+    """
+
+    rows: tuple[int, ...]
+    bodies: tuple[int, ...]
+    coordinates: tuple[int, ...]
+    relative: bool
+
+    def closes_under(self, tree: Tree) -> int:
+        """The lowest column above all freedoms that the rows depend on; -1 is the world."""
+        if self.bodies and not self.relative:
+            return -1
+        paths = [_path(tree, column) for column in self.bodies]
+        paths += [_path(tree, tree.parents[column]) for column in self.coordinates]
+        common = [columns[0] for columns in zip(*paths) if len(set(columns)) == 1]
+        return common[-1]
+
+
+def _path(tree: Tree, column: int) -> list[int]:
+    """The columns from the world, -1, down to this one."""
+    path = []
+    while column >= 0:
+        path.append(column)
+        column = tree.parents[column]
+    return [-1, *reversed(path)]
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Steps, the last to be taken first, so that what a step leaves goes to one with a lower number.
+
+    - `tree`: of the steps.
+    - `unknowns`: what each step eliminates, as an entry of the columns and then the rows.
+    - `slots`: where a row is kept while it is open; `width`: how many such places there are.
+    - `attached`: for each step and slot, which wrenches of constraints on bodies enter: (steps, width, k), padded.
+    - `driven`: likewise which coefficients of coordinates.
+    """
+
+    tree: Tree
+    unknowns: np.ndarray
+    slots: np.ndarray
+    width: int
+    attached: np.ndarray
+    driven: np.ndarray
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Which steps eliminate a multiplier."""
+        return self.slots >= 0
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The column that each step eliminates; one beyond the last for a multiplier."""
+        return np.where(self.rows, np.count_nonzero(~self.rows), self.unknowns)
+
+
+@functools.lru_cache(maxsize=64)
+def elimination_order(tree: Tree, couplings: tuple[Coupling, ...]) -> Order:
+    """The order for these columns and constraints."""
+    return _Planner(tree, couplings).order()
+
+
+class _Planner:
+    def __init__(self, tree: Tree, couplings: tuple[Coupling, ...]):
+        self.columns, self.couplings = tree, couplings
+        self.above = [coupling.closes_under(tree) for coupling in couplings]
+        #: Steps in the order of elimination: ("column", j) or ("constraint", i); and what each leaves open.
+        self.steps: list[tuple[str, int]] = []
+        self.open: list[frozenset[int]] = []
+        self._eliminate()
+
+    def _eliminate(self) -> None:
+        entering = [set() for _ in range(self.columns.size)]
+        closing: dict[int, set[int]] = {}
+        for index, coupling in enumerate(self.couplings):
+            closing.setdefault(self.above[index], set()).add(index)
+            for column in (*coupling.bodies, *coupling.coordinates):
+                if column != self.above[index]:
+                    entering[column].add(index)
+        left_below: dict[int, list[frozenset[int]]] = {}
+        for column in reversed(range(self.columns.size)):
+            left = self._close(left_below.pop(column, []), closing.get(column, set())) | entering[column]
+            self._take("column", column, left)
+            left_below.setdefault(self.columns.parents[column], []).append(left)
+        self._close(left_below.pop(-1, []), closing.get(-1, set()))
+
+    def _take(self, kind: str, index: int, left: Iterable[int]) -> None:
+        self.steps.append((kind, index))
+        self.open.append(frozenset(left))
+
+    def _close(self, groups: list[frozenset[int]], closing: set[int]) -> frozenset[int]:
+        """Eliminate the constraints `closing` here, of groups of constraints that are entangled; what stays open."""
+        neighbours: dict[int, set[int]] = {index: set() for index in closing}
+        for group in groups:
+            for index in group:
+                neighbours.setdefault(index, set()).update(group - {index})
+        left = sorted(closing)
+        while left:
+            best = min(left, key=lambda index: sum(len(self.couplings[i].rows) for i in neighbours[index]))
+            left.remove(best)
+            entangled = neighbours.pop(best)
+            for index in entangled:
+                neighbours[index] |= entangled
+                neighbours[index] -= {index, best}
+            self._take("constraint", best, entangled)
+        return frozenset(neighbours)
+
+    def order(self) -> Order:
+        position = {step: number for number, step in enumerate(self.steps)}
+        slots = self._slots()
+        width = 1 + max(slots.values(), default=-1)
+        unknowns, receivers, first = [], [], {}
+        for kind, index in self.steps:
+            first[kind, index] = len(unknowns)
+            rows = (
+                [index]
+                if kind == "column"
+                else [self.columns.size + row for row in self.couplings[index].rows]
+            )
+            unknowns += rows
+        for step, left in zip(self.steps, self.open, strict=True):
+            receiver = self._receiver(step, left, position)
+            count = 1 if step[0] == "column" else len(self.couplings[step[1]].rows)
+            inner = [first[step] + i for i in range(1, count)]
+            receivers += [*inner, None if receiver is None else first[receiver]]
+        total = len(unknowns)
+        parents = [-1 if r is None else total - 1 - r for r in reversed(receivers)]
+        unknowns = np.array(unknowns[::-1], int)
+        number = np.argsort(unknowns)
+        attached, driven = self._entries(number, slots)
+        rows = [slots.get(int(unknown) - self.columns.size, -1) for unknown in unknowns]
+        return Order(
+            Tree(parents, self.columns.walk),
+            unknowns,
+            np.array(rows, int),
+            width,
+            _padded(attached, total, width),
+            _padded(driven, total, width),
+        )
+
+    def _receiver(self, step, left, position):
+        """The step that what this one leaves behind goes to: the next one that it concerns."""
+        kind, index = step
+        above = self.columns.parents[index] if kind == "column" else self.above[index]
+        waiting = [("constraint", i) for i in left if self.above[i] == above]
+        if waiting:
+            return min(waiting, key=position.__getitem__)
+        return ("column", above) if above >= 0 else None
+
+    def _slots(self) -> dict[int, int]:
+        """A place for every row, such that no two rows that are ever open together share one."""
+        slots: dict[int, int] = {}
+        for (kind, index), left in zip(reversed(self.steps), reversed(self.open), strict=True):
+            if kind == "constraint":
+                taken = {slots[row] for other in left for row in self.couplings[other].rows}
+                free = (
+                    slot for slot in range(len(taken) + len(self.couplings[index].rows)) if slot not in taken
+                )
+                slots.update(zip(self.couplings[index].rows, free))
+        return slots
+
+    def _entries(self, number: np.ndarray, slots: dict[int, int]):
+        """Which wrenches and coefficients enter at each step and slot."""
+        attached, driven = {}, {}
+        wrench = coefficient = 0
+        for index, coupling in enumerate(self.couplings):
+            for column in coupling.bodies:
+                for row in coupling.rows:
+                    if column >= 0:
+                        closes = column == self.above[index]
+                        step = number[self.columns.size + row if closes else column]
+                        attached.setdefault((int(step), slots[row]), []).append(wrench)
+                    wrench += 1
+            for column in coupling.coordinates:
+                for row in coupling.rows:
+                    driven.setdefault((int(number[column]), slots[row]), []).append(coefficient)
+                    coefficient += 1
+        return (attached, wrench), (driven, coefficient)
+
+
+def _padded(entries, steps: int, width: int) -> np.ndarray:
+    where, count = entries
+    depth = max(map(len, where.values()), default=0)
+    table = np.full((steps, width, depth), count)
+    for (step, slot), members in where.items():
+        table[step, slot, : len(members)] = members
+    return table
+
+
+def couplings_of(topology: Topology, constraints: tuple[Constraint, ...]) -> tuple[Coupling, ...]:
+    """What the constraints of a model touch."""
+    couplings, start = [], 0
+    for constraint in constraints:
+        carriers = [
+            -1 if body == "world" else topology.carriers[topology.body_index(body)]
+            for body in constraint.bodies
+        ]
+        bodies = [int(topology.last_column[carrier]) if carrier >= 0 else -1 for carrier in carriers]
+        joints = [topology.joint_index(joint) for joint in constraint.joints]
+        coordinates = [int(topology.v_column[topology.joint_v(joint)[0]]) for joint in joints]
+        rows = tuple(range(start, start := start + constraint.rows))
+        relative = isinstance(constraint, RelativeConstraint)
+        couplings.append(Coupling(rows, tuple(bodies), tuple(coordinates), relative))
+    return tuple(couplings)
