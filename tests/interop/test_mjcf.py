@@ -276,6 +276,15 @@ def test_nothing_left_out():
         load_mjcf(PLAIN.replace("</mujoco>", f"{tendon}{actuator}{off}</mujoco>"), strict=True)
 
 
+def test_mocap_bodies_are_tied_where_they_stand():
+    """To what moves. MuJoCo has no rows either for one that is tied to a body that never does."""
+    bodies = f'<body name="ghost" mocap="true" pos="0 0 1"/><body name="post">{BALL}</body></worldbody>'
+    ties = '<equality><weld body1="post" body2="ghost"/><weld body1="ghost" body2="one"/></equality></mujoco>'
+    with pytest.warns(rbd.ModelWarning, match="motion of mocap bodies 'ghost'"):
+        model = load_mjcf(PLAIN.replace("</worldbody>", bodies).replace("</mujoco>", ties))
+    assert [constraint.label for constraint in model.constraints] == ["Weld('ghost', 'one')"]
+
+
 def test_files(tmp_path):
     (tmp_path / "part.xml").write_text(
         f'<mujocoinclude><body name="part"><joint name="j"/>{BALL}</body></mujocoinclude>'
