@@ -1,7 +1,8 @@
 """Reading MJCF, the XML of MuJoCo, through MuJoCo's own compiler.
 
 Defaults, includes, meshes, inertias from geoms and compiler options thus mean what they mean there. What is
-built of the compiled model is the tree: bodies, joints, inertias, and what acts along the joints.
+built of the compiled model is the tree (bodies, joints, inertias, and what acts along the joints) and the constraints
+that close loops in it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from .. import joints
 from .._errors import ModelError, ModelWarning
+from ..loops import Connect, Constraint, CoordinateCoupling, Weld
 from ..spatial import Inertia, Transform
 from .builder import Body, ModelBuilder, report_inertias
 from .model import Model
@@ -23,6 +26,9 @@ from .model import Model
 
 #: MuJoCo's `jnt_type`.
 FREE, BALL, SLIDE, HINGE = range(4)
+
+#: MuJoCo's `eq_type`, as far as it has a family of constraints here.
+CONNECT, WELD, JOINT = range(3)
 
 
 def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
@@ -51,9 +57,14 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     the ranges of limited hinges and slides. The armature of a free joint weighs the acceleration in our
     coordinates of it, which is not quite MuJoCo's in a body that turns.
 
+    Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a
+    `Connect`, `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`. Here they are hard: what makes them soft (`solref`,
+    `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against each other do nothing, and are
+    left out.
+
     Not part of a tree, and left out without a word: contacts, actuators, sensors, limits of ball joints,
     tendons that exert no force. What would move the tree differently is named in one `ModelWarning` (a
-    `ModelError` if `strict`): equality constraints, tendons with a spring, damper, friction, limit or
+    `ModelError` if `strict`): equality constraints of other kinds, tendons with a spring, damper, friction, limit or
     armature, gravity compensation, fluids, springs at free joints, springs and dampers that are not linear,
     flexible bodies, plugins; and mocap bodies, which are welded where they stand.
     """
@@ -72,6 +83,8 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
         builder = ModelBuilder(gravity, name)
         for body in _bodies(compiled, disabled):
             builder.add(body)
+        if not disabled & {"EQUALITY", "CONSTRAINT"}:
+            builder.constraints = _constraints(mujoco, compiled)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
     except ModelError as error:
@@ -274,6 +287,58 @@ def _rotation(quaternion) -> np.ndarray:
     )
 
 
+# The constraints.
+
+
+def _constraints(mujoco, compiled) -> list[Constraint]:
+    bodies, hinges = body_names(compiled), joint_names(compiled)
+    found: list[Constraint] = []
+    for equality in np.flatnonzero(compiled.eq_active0).tolist():
+        kind = compiled.eq_type[equality]
+        if kind == JOINT:
+            found.append(CoordinateCoupling(_polynomials(compiled, equality, hinges)))
+        elif kind in (CONNECT, WELD):
+            (body_a, frame_a), (body_b, frame_b) = _ends(mujoco, compiled, equality)
+            if _carrier(compiled, body_a) != _carrier(compiled, body_b):
+                family = Weld if kind == WELD else Connect
+                found.append(family(bodies[body_a], frame_a, bodies[body_b], frame_b))
+    return found
+
+
+def _polynomials(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:
+    """`y - y0 = p(x - x0)`, with 0 for `qpos0`, as a polynomial for each joint. Without a second joint x is x0."""
+    first, second = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
+    y0, p = compiled.qpos0[compiled.jnt_qposadr[first]], Polynomial(compiled.eq_data[equality, :5])
+    if second < 0:
+        return {hinges[first]: np.array([-y0 - p.coef[0], 1])}
+    x0 = compiled.qpos0[compiled.jnt_qposadr[second]]
+    return {hinges[first]: np.array([-y0, 1]), hinges[second]: -p(Polynomial([-x0, 1])).coef}
+
+
+def _ends(mujoco, compiled, equality: int) -> list[tuple[int, Transform]]:
+    """The two bodies that a connect or a weld ties, and its frame on each."""
+    ids = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
+    data, unturned = compiled.eq_data[equality], np.array([1.0, 0, 0, 0])
+    # Before MuJoCo 3.2.3 sites could not be tied.
+    if hasattr(compiled, "eq_objtype") and compiled.eq_objtype[equality] == mujoco.mjtObj.mjOBJ_SITE:
+        sites = list(ids)
+        ends = zip(compiled.site_bodyid[sites], compiled.site_quat[sites], compiled.site_pos[sites])
+    elif compiled.eq_type[equality] == CONNECT:
+        ends = zip(ids, (unturned, unturned), (data[:3], data[3:6]))
+    else:
+        ends = zip(ids, (data[6:10], unturned), (data[3:6], data[:3]))
+    return [
+        (int(body), Transform(jnp.asarray(_rotation(quat)), jnp.asarray(pos))) for body, quat, pos in ends
+    ]
+
+
+def _carrier(compiled, body: int) -> int:
+    """What a body is welded to: the nearest one above it with a joint, or the world."""
+    while body and not compiled.body_jntnum[body]:
+        body = compiled.body_parentid[body]
+    return int(body)
+
+
 # What is left out.
 
 
@@ -305,7 +370,7 @@ def _left_out(mujoco, compiled) -> list[str]:
         return np.any([value.reshape(len(value), -1).any(axis=1) for value in values], axis=0)
 
     if not disabled & {"EQUALITY", "CONSTRAINT"}:
-        for kind in range(8):
+        for kind in range(JOINT + 1, 8):
             which = (compiled.eq_type == kind) & compiled.eq_active0.astype(bool)
             if which.any():
                 label = mujoco.mjtEq(kind).name.removeprefix("mjEQ_").lower()

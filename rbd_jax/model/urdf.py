@@ -46,7 +46,7 @@ def load_urdf(
     - `floating_base`: whether the root link is free (`joints.Free`) or welded to the world.
     - `lock`: joints to weld: names of joints, which are locked at their zero, or `{name: q}`.
     - `mimic`: `"couple"` makes joints that mimic others follow them, without freedoms of their own; `"free"` makes them
-      ordinary joints.
+      ordinary joints, which a `rbd_jax.constraints.CoordinateCoupling` may tie afterwards.
     - `strict`: whether inertias that no real body can have are an error or one warning.
     - `gravity`: in the world.
 

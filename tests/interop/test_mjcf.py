@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
+from rbd_jax import constraints as rc
 from rbd_jax.interop import MujocoMap
 from rbd_jax.model.mjcf import body_names, load_mjcf
 
@@ -28,16 +29,34 @@ XML = f"""
     <joint name="y" type="slide" axis="0 1 0" ref="-.2"/>
     <joint name="base" axis="1 0 0" pos="0 .2 0" range="-90 45" limited="true"/>
     {BALL}
-    <body pos=".2 0 .4" euler="0 50 0">{BALL}
+    <body pos=".2 0 .4" euler="0 50 0">{BALL}<site name="inside" pos=".1 0 .2" euler="40 10 0"/>
       <body name="body_2" pos="0 0 .2"><joint type="ball" pos="0 .1 0"/>{BALL}</body></body>
     <body name="rod" pos="0 .3 0"><joint axis="0 0 1" stiffness="3" springref="20" frictionloss=".5"/>
       {BALL}</body>
     <body name="post" pos="0 .3 .1">{BALL}<body name="knob" pos="0 0 1"><joint name="knob:x" type="slide"/>
       <joint name="z" type="ball" pos="1 0 0" stiffness="2"/>{BALL}</body></body>
   </body>
-  <body name="rock" pos="3 0 0"><freejoint/>{BALL}</body>
+  <body name="rock" pos="3 0 0"><freejoint/>{BALL}<site name="tip" pos="0 .1 .3" euler="0 20 30"/></body>
 </worldbody></mujoco>
 """
+
+#: Every way to write each kind that is read: one or two bodies, either of them the world; sites; the pose given, or that
+#: of `qpos0`; one or two joints. Then what ties nothing: what is not active, and what cannot move anyway.
+EQUALITIES = """
+<connect body1="base" body2="rock" anchor=".1 .2 .3"/>
+<connect body1="knob" anchor=".3 -.1 .2"/>
+<connect site1="tip" site2="inside"/>
+<weld body1="body_2" body2="rod"/>
+<weld body1="world" body2="rock" anchor=".3 .2 .1"/>
+<weld body1="rod" body2="post" anchor=".3 .2 .1" relpose="1 .2 -.3 .5 .5 .5 .6"/>
+<weld site1="inside" site2="tip"/>
+<joint joint1="x" joint2="turn" polycoef=".1 .2 .3 -.4 .5"/>
+<joint joint1="knob:x" joint2="y" polycoef="0 -2 0 0 0"/>
+<joint joint1="turn" polycoef=".1 .2 .3 .4 .5"/>
+<weld body1="rock" body2="rod" active="false"/>
+<connect body1="base" body2="post" anchor="0 0 1"/>
+"""
+TIED = XML.replace("</mujoco>", f"<equality>{EQUALITIES}</equality></mujoco>")
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +156,65 @@ def test_masses(odd):
     np.testing.assert_allclose(np.sum(model.inertias.mass), mj_model.body_mass[1:].sum())
 
 
+def test_equalities_are_constraints():
+    """MuJoCo's residuals and rows, where it has the constraints kept and where not.
+
+    Its deviations are of the first end from the second, ours the other way round. The rotation of a weld is the vector part of
+    a quaternion there, of either sign, and a rotation vector here: other rows of the same span.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = load_mjcf(TIED)
+    labels = [constraint.label for constraint in model.constraints]
+    assert labels == [
+        "Connect('base', 'rock')",
+        "Connect('knob', 'world')",
+        "Connect('rock', 'body_2_')",
+        "Weld('body_2', 'rod')",
+        "Weld('world', 'rock')",
+        "Weld('rod', 'post')",
+        "Weld('body_2_', 'rock')",
+        "CoordinateCoupling('x', 'turn')",
+        "CoordinateCoupling('knob:x', 'y')",
+        "CoordinateCoupling('turn')",
+    ]
+    mj_model = mujoco.MjModel.from_xml_string(TIED)
+    mj_model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
+    mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    there = MujocoMap(model, mj_model)
+    states = np.stack([mj_model.qpos0, np.random.default_rng(1).normal(size=model.nq)])
+
+    @jax.jit
+    @jax.vmap
+    def ours(q):
+        return rc.constraint_residual(model, q), rc.constraint_jacobian(model, q), there.velocity_matrix(q)
+
+    data = mujoco.MjData(mj_model)
+    for q, *results in zip(states, *map(np.asarray, ours(states))):
+        residual, jacobian, T = results
+        data.qpos[:] = q
+        mujoco.mj_fwdPosition(mj_model, data)
+        of = np.where(data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY, data.efc_id, -1)
+        slopes = data.efc_J.reshape(-1, mj_model.nv) @ T
+        np.testing.assert_allclose(slopes[of == 11], 0, atol=1e-12)  # bodies welded together
+        for i, (constraint, rows) in enumerate(
+            zip(model.constraints, rc.constraint_rows(model), strict=True)
+        ):
+            sign = 1 if constraint.joints else -1
+            value, slope = sign * data.efc_pos[of == i], sign * slopes[of == i]
+            own, own_slope = residual[rows], jacobian[rows]
+            if len(own) == 6:  # there the position comes first
+                sine = np.linalg.norm(value[3:])
+                turn = value[3:] * (2 * np.arcsin(sine) / sine if sine > 1e-9 else 2)
+                turn *= np.copysign(1, turn @ own[:3])
+                np.testing.assert_allclose(own[:3], turn, atol=1e-12, err_msg=constraint.label)
+                spans = [np.linalg.pinv(rows, 1e-9) @ rows for rows in (own_slope[:3], slope[3:])]
+                np.testing.assert_allclose(*spans, atol=1e-11, err_msg=constraint.label)
+                own, own_slope, value, slope = own[3:], own_slope[3:], value[:3], slope[:3]
+            np.testing.assert_allclose(own, value, atol=1e-12, err_msg=constraint.label)
+            np.testing.assert_allclose(own_slope, slope, atol=1e-12, err_msg=constraint.label)
+
+
 @pytest.mark.parametrize(
     "flag, field", [("gravity", "gravity"), ("spring", "stiffness"), ("damper", "damping")]
 )
@@ -146,20 +224,23 @@ def test_what_the_file_disables(flag, field):
     assert not getattr(load_mjcf(text), field).any()
 
 
+@pytest.mark.parametrize("flag", ["equality", "constraint"])
+def test_equalities_that_the_file_disables(flag):
+    text = TIED.replace("<option gravity", f'<option><flag {flag}="disable"/></option><option gravity')
+    assert load_mjcf(text, strict=True).constraints == ()
+
+
 def test_single_precision():
     with jax.enable_x64(False):
-        model = load_mjcf(XML)
+        model = load_mjcf(TIED)
         assert {leaf.dtype for leaf in jax.tree.leaves(model)} == {np.dtype(np.float32)}
 
 
 LEFT_OUT = {
-    "equality constraints (joint) 'couple'": (
+    "equality constraints (tendon) 'tie', 'equality_1'": (
         "</mujoco>",
-        '<equality><joint name="couple" joint1="a" joint2="b"/></equality></mujoco>',
-    ),
-    "equality constraints (weld) 'equality_0'": (
-        "</mujoco>",
-        '<equality><weld body1="one" body2="two"/></equality></mujoco>',
+        '<tendon><fixed name="rope"><joint joint="a" coef="1"/></fixed></tendon>'
+        '<equality><tendon name="tie" tendon1="rope"/><tendon tendon1="rope"/></equality></mujoco>',
     ),
     "forces of tendons 'rope'": (
         "</mujoco>",
@@ -193,6 +274,15 @@ def test_nothing_left_out():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_mjcf(PLAIN.replace("</mujoco>", f"{tendon}{actuator}{off}</mujoco>"), strict=True)
+
+
+def test_mocap_bodies_are_tied_where_they_stand():
+    """To what moves. MuJoCo has no rows either for one that is tied to a body that never does."""
+    bodies = f'<body name="ghost" mocap="true" pos="0 0 1"/><body name="post">{BALL}</body></worldbody>'
+    ties = '<equality><weld body1="post" body2="ghost"/><weld body1="ghost" body2="one"/></equality></mujoco>'
+    with pytest.warns(rbd.ModelWarning, match="motion of mocap bodies 'ghost'"):
+        model = load_mjcf(PLAIN.replace("</worldbody>", bodies).replace("</mujoco>", ties))
+    assert [constraint.label for constraint in model.constraints] == ["Weld('ghost', 'one')"]
 
 
 def test_files(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from oracle_robots import STATES, Worst, compiled, load, random_states, spread, urdf_files
 
 import rbd_jax as rbd
+from rbd_jax import constraints as rc
 
 
 TOLERANCE = 1e-9
@@ -140,3 +141,28 @@ def test_robots(name):
 @pytest.mark.parametrize("name", COUPLED)
 def test_all_robots(name, floating):
     check(name, floating)
+
+
+def test_couplings_as_constraints():
+    """A robot whose followers are joints of their own, tied by constraints, moves like the one that is coupled."""
+    model, free = load(FILES["a hand"]), load(FILES["a hand"], mimic="free")
+    Q, q0, G = expansion(model, free)
+    topology = model.topology
+    for place, body in enumerate(topology.followers):
+        coefficients = -model.mimic_offset[place], -model.mimic_multiplier[place]
+        leader = model.joint_names[topology.leaders[body]]
+        tie = {model.joint_names[body]: (0, 1), leader: jnp.stack(coefficients)}
+        free = rc.add_constraints(free, rc.CoordinateCoupling(tie))
+
+    def both(q, v, tau):
+        tied = Q @ q + q0, G @ v
+        motion = rc.constrained_dynamics(free, *tied, tau)
+        broken = rc.constraint_residual(free, tied[0]), rc.constraint_velocity(free, *tied)
+        return G @ rbd.forward_dynamics(model, q, v, tau @ G), motion.acceleration, broken
+
+    q, v, _, _ = random_states(model)
+    tau = np.random.default_rng(1).normal(size=(STATES, free.nv))
+    coupled, constrained, broken = compiled(jax.vmap(both), q, v, tau)(q, v, tau)
+    for residual in broken:
+        np.testing.assert_allclose(residual, 0, atol=1e-13)
+    np.testing.assert_allclose(constrained, coupled, rtol=0, atol=1e-10 * np.abs(coupled).max())
