@@ -15,16 +15,16 @@ exception: a pivot of zero is one of order μ, and the limit has the multipliers
 from __future__ import annotations
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._array import blocks, dot, gather, matvec, outer, transpose
+from .._array import dot, gather, matvec, outer, vecmat
 from ..dynamics._frame import (
     at_last_column,
     column_armature,
     from_columns,
+    inertia_shift,
     moment_shift,
     motion_shift,
     to_columns,
@@ -73,6 +73,36 @@ class Steps(eqx.Module):
         return jnp.concatenate([motion_shift(above[:6], self.reach), above[6:] * self.stays[6:]])
 
 
+class Square(eqx.Module):
+    """A symmetric matrix over the front: of the body, of the slots with the body, and of the slots."""
+
+    body: Float[Array, "6 6"]
+    mixed: Float[Array, "slots 6"]
+    slots: Float[Array, "slots slots"]
+
+    def __matmul__(self, x: Float[Array, "front"]) -> Float[Array, "front"]:
+        body, slots = x[:6], x[6:]
+        of_body = matvec(self.body, body) + vecmat(slots, self.mixed)
+        return jnp.concatenate([of_body, matvec(self.mixed, body) + matvec(self.slots, slots)])
+
+    def less(self, a: Float[Array, "front"], b: Float[Array, "front"]) -> Square:
+        """Less `a bᵀ`, which is to be a part of something symmetric."""
+        return Square(
+            self.body - outer(a[:6], b[:6]),
+            self.mixed - outer(a[6:], b[:6]),
+            self.slots - outer(a[6:], b[6:]),
+        )
+
+    def handed_on(self, steps: Steps) -> Square:
+        """For the step that it is left to."""
+        body, slots = steps.stays[0], steps.stays[6:]
+        return Square(
+            body * inertia_shift(self.body, steps.reach),
+            slots[:, None] * body * moment_shift(self.mixed, -steps.reach[None]),
+            outer(slots, slots) * self.slots,
+        )
+
+
 class Elimination(Factors):
     """The factors, a row for each step.
 
@@ -109,35 +139,33 @@ class Elimination(Factors):
         def eliminate(children, own):
             steps, inertia, armature, attached, driven, is_row = own
             matrix, next_matrix, possible = children
-            slot = jnp.where(is_row, steps.direction, 0)
-            corner = jnp.zeros((order.width, order.width), inertia.dtype)
-            matrix = matrix + blocks(inertia, transpose(attached), attached, corner)
-            next_matrix = next_matrix - outer(slot, slot)
-            row = matvec(matrix, steps.direction) + jnp.concatenate(
-                [jnp.zeros_like(armature, shape=6), driven]
-            )
-            next_row = matvec(next_matrix, steps.direction)
+            matrix = Square(matrix.body + inertia, matrix.mixed + attached, matrix.slots)
+            slot = jnp.where(is_row, steps.direction[6:], 0)
+            next_matrix = Square(next_matrix.body, next_matrix.mixed, next_matrix.slots - outer(slot, slot))
+            row = matrix @ steps.direction + jnp.concatenate([jnp.zeros_like(inertia[0]), driven])
+            next_row = next_matrix @ steps.direction
             pivot, next_pivot = dot(steps.direction, row) + armature, dot(steps.direction, next_row)
 
             # What the rows' pivots gain with each freedom, if forces and motions were as parallel as can be.
-            wrench, motion = matrix[6:, :6] ** 2, steps.direction[:6] ** 2
+            wrench, motion = matrix.mixed**2, steps.direction[:6] ** 2
             size = (
                 wrench[:, :3].sum(1) * motion[:3].sum() + wrench[:, 3:].sum(1) * motion[3:].sum() + driven**2
             )
             possible = possible + jnp.where(is_row, 0, size / jnp.where(is_row, 1, pivot))
-            regular = ~is_row | (-pivot > tolerance * dot(slot[6:], possible))
+            regular = ~is_row | (-pivot > tolerance * dot(slot, possible))
             inverse = jnp.where(regular, 1 / jnp.where(regular, pivot, 1), 0)
             idle_inverse = jnp.where(regular, 0, 1 / jnp.where(regular, 1, next_pivot))
 
             gain, idle = inverse * row, idle_inverse * next_row
-            mixed = next_row - 0.5 * next_pivot * gain
-            matrix = matrix - outer(gain, row)
-            next_matrix = next_matrix - outer(gain, mixed) - outer(mixed, gain) - outer(idle, next_row)
-            left = (_both(steps, matrix), _both(steps, next_matrix), possible * steps.stays[6:])
+            half = next_row - 0.5 * next_pivot * gain
+            matrix = matrix.less(gain, row)
+            next_matrix = next_matrix.less(gain, half).less(half, gain).less(idle, next_row)
+            left = matrix.handed_on(steps), next_matrix.handed_on(steps), possible * steps.stays[6:]
             return left, (gain + idle, inverse * (next_row - next_pivot * gain), inverse, idle_inverse)
 
-        front = jnp.zeros_like(steps.direction[0])
-        nothing = outer(front, front), outer(front, front), front[6:]
+        slots = jnp.zeros_like(steps.direction[0, 6:])
+        empty = Square(jnp.zeros_like(inertia[0]), jnp.zeros_like(attached[0]), outer(slots, slots))
+        nothing = empty, empty, slots
         columns = (steps, inertia, armature, attached, driven, jnp.asarray(order.rows))
         _, (gain, next_gain, inverse, idle_inverse) = order.tree.up(eliminate, nothing, columns)
         return Elimination(model, steps, gain, next_gain, inverse, idle_inverse, order)
@@ -210,12 +238,6 @@ class Elimination(Factors):
         x = gather(x, np.argsort(self.order.unknowns))
         columns = self.model.topology.tree.size
         return from_columns(self.model, x[:columns]), x[columns:]
-
-
-def _both(steps: Steps, matrix):
-    """A symmetric matrix over the front, handed on from both sides."""
-    rows = jax.vmap(steps.handed_on)
-    return rows(transpose(rows(matrix)))
 
 
 def _by_step(x: Float[Array, "n *k"], order: Order):
