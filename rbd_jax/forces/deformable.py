@@ -60,42 +60,49 @@ def add_deformable(
     if rest_lengths is None:
         first, second = np.array(edges).T
         rest_lengths = lengths_and_directions(nodes[second] - nodes[first])[0]
-    held = _attached(builder, attach or {}, nodes, q)
+    places = _rows(nodes)
+    held = _attached(builder, attach or {}, places, q)
     bodies, points = [], []
-    for node, mass in enumerate(weights):
+    for node, mass in enumerate(_rows(weights)):
         body, point = held.get(node, (None, jnp.zeros(3, nodes.dtype)))
         if body is None:
             if is_known(mass) and not mass > 0:
                 raise ValueError(
                     f"add_deformable: node {node} is free and has no mass; give it some, or attach it"
                 )
-            place = Transform.from_position(nodes[node])
-            body = builder.add_body(f"{name} {node}", WORLD, Translational(), place, _point_mass(mass, point))
+            place, inertia = Transform.from_position(places[node]), _point_mass(mass, point)
+            body = builder.add_body(f"{name} {node}", WORLD, Translational(), place, inertia)
         elif body != WORLD:
             index = [other.name for other in builder.bodies].index(body)
             heavier = builder.bodies[index].inertia + _point_mass(mass, point)
             builder.bodies[index] = replace(builder.bodies[index], inertia=heavier)
         bodies.append(body)
         points.append(point)
-    return SpringNetwork(bodies, jnp.stack(points), edges, rest_lengths, spring_constants, damping_constants)
+    at = jnp.asarray(np.stack(points)) if is_known(points) else jnp.stack(points)
+    return SpringNetwork(bodies, at, edges, rest_lengths, spring_constants, damping_constants)
 
 
 def _attached(
-    builder: ModelBuilder, attach: Mapping[int, str], nodes: Float[Array, "k 3"], q
+    builder: ModelBuilder, attach: Mapping[int, str], places: list[Array], q
 ) -> dict[int, tuple[str, Float[Array, "3"]]]:
     """For each attached node its body and its place there."""
     for node in attach:
-        if not isinstance(node, int | np.integer) or not 0 <= node < len(nodes):
-            raise ValueError(f"add_deformable: attach names node {node!r}; there are {len(nodes)}, from 0")
-    held = {int(node): (body, nodes[node]) for node, body in attach.items()}
+        if not isinstance(node, int | np.integer) or not 0 <= node < len(places):
+            raise ValueError(f"add_deformable: attach names node {node!r}; there are {len(places)}, from 0")
+    held = {int(node): (body, places[node]) for node, body in attach.items()}
     on_bodies = {node: body for node, (body, _) in held.items() if body != WORLD}
     if on_bodies:
         model = builder.lay_out()
         frames = forward_kinematics(model, neutral(model) if q is None else q)
         for node, body in on_bodies.items():
             frame = frames[model.body_index(check_body("add_deformable", model, "attach", body))]
-            held[node] = (body, frame.inverse().point(nodes[node]))
+            held[node] = (body, frame.inverse().point(places[node]))
     return held
+
+
+def _rows(x: Float[Array, "n *k"]) -> list[Array]:
+    """The rows of an array. By way of NumPy where they are known: JAX would compile every one of the slices."""
+    return [jnp.asarray(row) for row in np.asarray(x)] if is_known(x) else list(x)
 
 
 def _point_mass(mass: Float[Array, ""], at: Float[Array, "3"]) -> Inertia:
