@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +34,7 @@ def add_deformable(
     *,
     masses,
     spring_constants,
-    damping_constants=0.0,
+    damping_constants: Any = 0.0,
     rest_lengths=None,
     attach: Mapping[int, str] | None = None,
     q: Float[Array, "nq"] | None = None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -29,7 +31,7 @@ class SpringNetwork(PointForce):
     spring_constants: Float[Array, "edges"]
     damping_constants: Float[Array, "edges"]
 
-    def __init__(self, bodies, points, edges, rest_lengths, spring_constants, damping_constants=0.0):
+    def __init__(self, bodies, points, edges, rest_lengths, spring_constants, damping_constants: Any = 0.0):
         super().__init__(bodies, points)
         self.edges = pairs("SpringNetwork", edges, len(self.bodies))
         self.rest_lengths = self._for_each("rest_lengths", rest_lengths, above=0)

@@ -1,5 +1,7 @@
 """Masses and springs, free and attached to rigid bodies: the equations of §2.7 of Sueda's notes, and what follows from them."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -37,7 +39,7 @@ STIFFNESS, DAMPING = RNG.uniform(20.0, 40.0, len(EDGES)), RNG.uniform(0.5, 1.0, 
 POSE = jnp.asarray([0.9, 0.1, -0.2, 0.3, 0.4])
 
 
-def net(damping=DAMPING):
+def net(damping: Any = DAMPING):
     """The arm with the net, and the springs."""
     builder = arm()
     springs = forces.add_deformable(
@@ -345,7 +347,9 @@ def test_gradient_by_stiffness():
 
 def test_what_is_refused():
     def add(**given):
-        base = dict(positions=np.eye(3), edges=[(0, 1), (1, 2)], masses=1.0, spring_constants=1.0)
+        base: dict[str, Any] = dict(
+            positions=np.eye(3), edges=[(0, 1), (1, 2)], masses=1.0, spring_constants=1.0
+        )
         builder = given.pop("builder", None) or arm()
         return forces.add_deformable(builder, "net", **(base | given))
 
