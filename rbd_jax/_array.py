@@ -117,6 +117,23 @@ def gather(x: Float[Array, "m ..."], order: Sequence[int] | np.ndarray) -> Float
     return rows(x)
 
 
+def sum_rows(
+    x: Float[Array, "m *k"], groups: Sequence[int] | np.ndarray, count: int
+) -> Float[Array, "count *k"]:
+    """Sums of the rows of `x` that are in the same of `count` groups; a row in group -1 is left out.
+
+    Gathered and added, since a scatter would be slower and less exact to repeat.
+    """
+    groups = np.asarray(groups, int)
+    order = np.argsort(groups, kind="stable")
+    starts, ends = (np.searchsorted(groups[order], np.arange(count), side) for side in ("left", "right"))
+    places = starts[:, None] + np.arange(max(int((ends - starts).max(initial=0)), 1))[None, :]
+    held = places < ends[:, None]
+    rows = np.append(order, len(groups))[np.where(held, places, len(groups))]
+    padded = jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])
+    return jnp.sum(gather(padded, rows.reshape(-1)).reshape(*rows.shape, *x.shape[1:]), axis=1)
+
+
 def identity_like(a: Float[Array, "*a n n"]) -> Float[Array, "*ones n n"]:
     """The unit matrix of the size and type of `a`'s last axes, with as many axes as `a`."""
     eye = jnp.eye(a.shape[-1], dtype=a.dtype)

@@ -14,7 +14,12 @@ from ..loops import (
     PrescribedCoordinate as PrescribedCoordinate,
     Weld as Weld,
 )
-from .closure import Closure as Closure, close as close, closure_dynamics as closure_dynamics
+from .closure import (
+    Closure as Closure,
+    ReducedModel as ReducedModel,
+    close as close,
+    closure_dynamics as closure_dynamics,
+)
 from .consistency import (
     Assembly as Assembly,
     assemble as assemble,

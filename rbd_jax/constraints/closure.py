@@ -1,7 +1,10 @@
-"""Loops whose closure is known as a function: independent variables instead of constraints (book §8.11; Sueda §2.6).
+"""Loops whose closure is known as a function: independent variables instead of constraints (book §8.11).
 
 `q = γ(y)`, so `v = G ẏ` and `a = G ÿ + g`, and the equation of motion is `Gᵀ M G ÿ = Gᵀ (tau - C - M g)` (8.46). Nothing drifts,
 so nothing needs to be stabilized. Gears are the simplest use (§9.6).
+
+These are also the hyper-reduced coordinates of Sueda's notes (§2.6): y is his q_R, `G = J_rR` and `g = J̇_rR q̇_R`, and
+with `M = J_mrᵀ M_m J_mr` of the tree, (8.46) is his (2.83).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from ..dynamics import bias_force
 from ..dynamics._external import ExternalForces
 from ..dynamics.inverse import inertia_force
 from ..model import Model, difference
+from .edit import without_constraints
 
 
 class Closure(eqx.Module):
@@ -46,6 +50,53 @@ def close(
     jacobian = jax.vmap(lambda rate: velocity(y, rate), out_axes=1)(jnp.eye(len(y), dtype=y.dtype))
     v, bias = jax.jvp(lambda y: velocity(y, y_rate), (y,), (y_rate,))
     return Closure(closure(y), v, jacobian, bias)
+
+
+class ReducedModel(eqx.Module):
+    """A model that moves with a few independent variables y, by `q = closure(y)`: hyper-reduced coordinates (Sueda §2.6).
+
+    `rollout` takes it in place of a model, with every scheme: states are then `State(y, ẏ)`, controls are generalized
+    forces along y, and `forces` act on the model as ever. In y a motion is simply added: angles are not wrapped.
+
+    - `model`: its own constraints, which `closure` is to satisfy, are left out.
+    - `closure`: a function of y, differentiable twice, that gives a configuration of the model. It may be a PyTree (an
+      `equinox.Module` with `__call__`), whose arrays are parameters like any other.
+    - `size`: the number of variables.
+    """
+
+    model: Model
+    closure: Callable
+    size: int = eqx.field(static=True)
+
+    def __init__(self, model: Model, closure: Callable, size: int):
+        shape = jnp.shape(jax.eval_shape(closure, jax.ShapeDtypeStruct((size,), model.dtype)))
+        if shape != (model.nq,):
+            raise ValueError(
+                f"ReducedModel: closure returns an array of shape {shape}; for model {model.name!r} it must be a "
+                f"configuration, of length nq = {model.nq}"
+            )
+        self.model = without_constraints(model)
+        # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
+        self.closure = jax.tree_util.Partial(closure) if jax.tree_util.all_leaves([closure]) else closure
+        self.size = size
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def nq(self) -> int:
+        """The number of variables."""
+        return self.size
+
+    @property
+    def nv(self) -> int:
+        """The number of variables."""
+        return self.size
+
+    def at(self, y: Float[Array, "ny"], y_rate: Float[Array, "ny"]) -> Closure:
+        """The configuration and the velocity of the model, and how they depend on the variables."""
+        return close(self.model, self.closure, y, y_rate)
 
 
 def closure_dynamics(

@@ -5,6 +5,7 @@ from ._force import Force as Force, Together as Together
 from ._motion import Bodies as Bodies, Motion as Motion
 from ._point import PathForce as PathForce, PointForce as PointForce
 from .cable import Cable as Cable
+from .deformable import add_deformable as add_deformable
 from .directional_force import DirectionalForce as DirectionalForce
 from .gear import (
     Gear as Gear,
@@ -22,4 +23,5 @@ from .muscle import (
 )
 from .point_to_point import PointToPoint as PointToPoint
 from .spring_damper import SpringDamper as SpringDamper
+from .spring_network import SpringNetwork as SpringNetwork
 from .viscous_damping import ViscousDamping as ViscousDamping

@@ -11,11 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import dot, gather
+from .._array import dot, gather, sum_rows
 from ..dynamics._frame import CommonFrame, body_frames, from_columns, to_columns
 from ..lie import SE3
 from ..model import Model
 from ..spatial import Transform
+
+
+#: Wrenches are handed to the freedoms through a mask of up to so many entries, and by a walk of the tree beyond.
+MASKED = 2048
 
 
 class Bodies(eqx.Module):
@@ -87,9 +91,12 @@ class Motion:
         topology = self.model.topology
         forces = self.frames.gather(np.array(indices)).force(wrenches)
         carriers = topology.carriers[list(indices)]
-        columns = topology.last_column[carriers]
-        moves = (topology.tree.supports[columns] & (carriers >= 0)[:, None]).T
-        transmitted = jnp.sum(jnp.where(moves[:, :, None], forces[None], 0), axis=1)
+        tree, columns = topology.tree, np.where(carriers >= 0, topology.last_column[carriers], -1)
+        if tree.size * len(columns) > MASKED:
+            transmitted = tree.subtree_sum(sum_rows(forces, columns, tree.size))
+        else:
+            moves = (tree.supports[columns] & (columns >= 0)[:, None]).T
+            transmitted = jnp.sum(jnp.where(moves[:, :, None], forces[None], 0), axis=1)
         return from_columns(self.model, dot(self.common.subspace, transmitted))
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, dot, gather, matvec, vecmat
+from .._array import cross, dot, gather, matvec, sum_rows, vecmat
 from ..model import Model
 from ..model._arguments import check_body
 from ..spatial import Transform
@@ -52,6 +52,11 @@ class PointForce(BodyForce):
     def _names(self) -> list[str]:
         return [name for name in dict.fromkeys(self.bodies) if name != WORLD]
 
+    def _rows(self) -> np.ndarray:
+        """The body of each point, as a place among `_names`; -1 for the world."""
+        places = {name: place for place, name in enumerate(self._names())}
+        return np.array([places.get(name, -1) for name in self.bodies])
+
     def acts_on(self, model):
         known = [check_body(type(self).__name__, model, "bodies", name) for name in self._names()]
         return [model.body_index(name) for name in known]
@@ -61,16 +66,14 @@ class PointForce(BodyForce):
         frames, positions, velocities = self._placed(bodies)
         own = vecmat(self.pulls(positions, velocities), frames.rotation)
         wrenches = jnp.concatenate([cross(self.points, own), own], axis=-1)
-        held = np.array([[name == other for other in self.bodies] for name in self._names()])
-        return jnp.sum(jnp.where(held[:, :, None], wrenches[None], 0), axis=1)
+        return sum_rows(wrenches, self._rows(), len(self._names()))
 
     def body_energy(self, model, bodies):
         return self.energy_of(self._placed(bodies)[1], bodies.origin)
 
     def _placed(self, bodies: Bodies) -> tuple[Transform, Array, Array]:
         """Of each point: the frame of its body, its position, and its velocity `R Γ φ` (eq. 1.12)."""
-        everything, held = bodies.with_world(), self._names()
-        rows = np.array([held.index(name) if name != WORLD else -1 for name in self.bodies])
+        everything, rows = bodies.with_world(), self._rows()
         frames, twists = everything.frames.gather(rows), gather(everything.twists, rows)
         velocities = matvec(frames.rotation, twists[:, 3:] + cross(twists[:, :3], self.points))
         return frames, frames.point(self.points), velocities

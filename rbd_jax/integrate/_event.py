@@ -14,8 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from ..model import Model
-from ._system import State
+from ._system import State, System
 from .trajectory import Trajectory, between
 
 
@@ -49,13 +48,13 @@ class Crossing(eqx.Module):
         after = _where(waiting, new, self.after)
         return after, Crossing(step, before, after)
 
-    def cut(self, model: Model, event: EventFunction, path: Trajectory, t0, dt) -> Trajectory:
+    def cut(self, system: System, event: EventFunction, path: Trajectory, t0, dt) -> Trajectory:
         """The trajectory with the rows after the event replaced by the state at the event."""
         happened = self.step >= 0
         start = t0 + dt * self.step.astype(dt.dtype)
 
         def state(share):
-            return between(model, self.before, self.after, dt, share)
+            return between(system, self.before, self.after, dt, share)
 
         def value(share):
             return jnp.where(happened, event(start + share * dt, state(share)), share - 1)

@@ -8,12 +8,13 @@ else in this room: in `acceleration` for the explicit schemes, in the `constrain
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..constraints import (
@@ -92,10 +93,17 @@ class System(eqx.Module):
             return self.kinetic_energy(time, self.move(q, step), v)
 
         by_q, by_v = jax.grad(energy, argnums=(0, 1))(jnp.zeros_like(v), v)
-        return by_q - gravity_force(at_time(self.model, time), q), by_v
+        return by_q - self.gravity_force(time, q), by_v
+
+    def gravity_force(self, time: Float[Array, ""], q) -> Float[Array, "nv"]:
+        return gravity_force(at_time(self.model, time), q)
 
     def mass_matrix(self, time: Float[Array, ""], q) -> Float[Array, "nv nv"]:
         return mass_matrix(at_time(self.model, time), q)
+
+    def solve_mass_matrix(self, time: Float[Array, ""], q, momentum) -> Float[Array, "nv"]:
+        """`M⁻¹ p`."""
+        return solve_mass_matrix(at_time(self.model, time), q, momentum)
 
     def momentum(self, time: Float[Array, ""], q, v) -> Float[Array, "nv"]:
         """The generalized momentum `∂T/∂v`: `M v`, and what joints that move by themselves add."""
@@ -103,8 +111,8 @@ class System(eqx.Module):
 
     def velocity(self, time: Float[Array, ""], q, momentum) -> Float[Array, "nv"]:
         """The velocity with that generalized momentum."""
-        now = at_time(self.model, time)
-        return solve_mass_matrix(now, q, momentum - self.momentum(time, q, jnp.zeros_like(momentum)))
+        own = self.momentum(time, q, jnp.zeros_like(momentum))
+        return self.solve_mass_matrix(time, q, momentum - own)
 
     # The manifold.
 
@@ -140,6 +148,11 @@ class System(eqx.Module):
         """
         back = self.chart_velocity_transposed(q, -step, momentum)
         return self.chart_rate_transposed(q, step, back)
+
+    def freedoms(self, joints: Sequence[str]) -> np.ndarray:
+        """The entries of v that are those joints'."""
+        entries = [np.arange(self.model.nv)[self.model.v_slice(joint)] for joint in joints]
+        return np.concatenate([np.zeros(0, int), *entries])
 
     # Loop constraints g(t, q) = 0.
 

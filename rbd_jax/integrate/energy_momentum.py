@@ -15,8 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics import solve_mass_matrix
-from ..model import at_time
 from ._implicit import solve_motion
 from ._scheme import Scheme
 from ._system import State
@@ -48,12 +46,11 @@ class EnergyMomentum(Scheme):
         before = system.momentum(time, state.q, state.v)
         places, weights = (jnp.asarray(x, state.v.dtype) for x in np.polynomial.legendre.leggauss(POINTS))
         places, weights = (places + 1) / 2, weights[:, None] / 2
-        now = at_time(system.model, middle)
 
         def at_point(place, mean, after, multipliers):
             """At one point of the path: the velocity that the momentum gives, and the force."""
             q = system.move(state.q, place * dt * mean)
-            v = solve_mass_matrix(now, q, before + place * (after - before))
+            v = system.solve_mass_matrix(middle, q, before + place * (after - before))
 
             force = system.slopes(middle, q, v)[0] + system.force(middle, q, mean)
             return v, force + system.constraint_force(middle, q, multipliers)

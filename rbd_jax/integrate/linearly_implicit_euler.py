@@ -16,9 +16,13 @@ class LinearlyImplicitEuler(Scheme):
     at any step. Gravity and velocity products enter at the start of the step. Loops are stabilized on the level of
     velocities, `ġ = -γ g` (eq. 1.81), with the gain γ = `baumgarte`; by default 1/h, which closes them to first order at the
     end of the step.
+
+    `prescribed` names joints that are led and not driven: hybrid dynamics on the level of velocities (eq. 2.107). Their
+    entries of the controls are not forces but the velocities that they shall have at the end of the step.
     """
 
     baumgarte: float | None = eqx.field(static=True, default=None)
+    prescribed: tuple[str, ...] = eqx.field(static=True, default=())
 
     def step(self, system, time, state, memory, dt):
         q, v = state.q, state.v
@@ -32,11 +36,14 @@ class LinearlyImplicitEuler(Scheme):
         inertia = system.mass_matrix(time, q)
         left = inertia + dt * damping - dt**2 * stiffness
         right = matvec(inertia, v) + dt * (matvec(damping, v) - system.residual(time, q, v, nothing))
-        if system.constraint_rows:
-            rows = system.constraint_jacobian(time, q)
+        if system.constraint_rows or self.prescribed:
+            led = system.freedoms(self.prescribed)
+            rows = jnp.concatenate([system.constraint_jacobian(time, q), jnp.eye(v.size, dtype=v.dtype)[led]])
             gain = 1 / dt if self.baumgarte is None else jnp.asarray(self.baumgarte, v.dtype)
             drift = gain * system.constraint_residual(time, q) + system.constraint_velocity(time, q, nothing)
-            left = blocks(left, transpose(rows), rows, jnp.zeros((len(drift), len(drift)), v.dtype))
-            right = jnp.concatenate([right, -drift])
+            # What the controls of led joints add to the force, their multipliers take away.
+            wanted = jnp.concatenate([-drift, system.tau[led]])
+            left = blocks(left, transpose(rows), rows, jnp.zeros((len(rows), len(rows)), v.dtype))
+            right = jnp.concatenate([right, wanted])
         v = jnp.linalg.solve(left, right)[: v.size]
         return State(system.move(q, dt * v), v), memory, SUCCESS

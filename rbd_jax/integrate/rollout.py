@@ -17,9 +17,10 @@ from ..model import Model, at_time
 from ..model._arguments import check_length
 from ._event import Crossing, EventFunction
 from ._progress import progress_bar
+from ._reduced import Simulated, system_of
 from ._result import Result, first_failure
 from ._scheme import Scheme
-from ._system import Force, State, System
+from ._system import Force, State
 from .semi_implicit_euler import SemiImplicitEuler
 from .trajectory import Trajectory
 
@@ -31,7 +32,7 @@ Controls: TypeAlias = (
 
 
 def rollout(
-    model: Model,
+    model: Simulated,
     state: State,
     controls: Controls = None,
     *,
@@ -48,7 +49,8 @@ def rollout(
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
 
-    A model with constraints moves under them; its initial state must satisfy them (see `rbd.project`).
+    A model with constraints moves under them; its initial state must satisfy them (see `rbd.project`). A
+    `rbd.constraints.ReducedModel` moves in its independent variables.
 
     What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; and `forces`.
 
@@ -81,7 +83,8 @@ def rollout(
     dtype = jnp.result_type(q, v)
     state = State(q.astype(dtype), v.astype(dtype))
     dt, t0 = _number("dt", dt, dtype), _number("t0", t0, dtype)
-    check_consistent(at_time(model, t0), state.q, state.v)
+    if isinstance(model, Model):
+        check_consistent(at_time(model, t0), state.q, state.v)
     control, inputs = _control(model, controls, dtype)
     saves = steps // save_every
 
@@ -91,7 +94,7 @@ def rollout(
         time = t0 + number.astype(dtype) * dt
         tau = control(time, state, given)
         new, memory, code = scheme.step(
-            System(model, tau, tuple(forces), stabilization), time, state, memory, dt
+            system_of(model, tau, tuple(forces), stabilization), time, state, memory, dt
         )
         if scheme.fallible:
             code = jnp.where(_is_finite(new), code, first_failure(code, jnp.int32(Result.NOT_FINITE)))
@@ -123,7 +126,7 @@ def rollout(
 
     numbers = jnp.arange(steps).reshape(saves, save_every)
     blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), inputs))
-    first = System(
+    first = system_of(
         model, control(t0, state, jax.tree.map(lambda x: x[0], inputs)), tuple(forces), stabilization
     )
     memory = scheme.init(first, t0, state, dt)
@@ -135,7 +138,7 @@ def rollout(
     t = t0 + dt * (jnp.arange(saves + 1) * save_every).astype(dtype)
     code, failed_step = failure or _seen_failure(states, save_every)
     path = Trajectory(t, states.q, states.v, tau, code, failed_step)
-    return path if event is None else crossing.cut(model, event, path, t0, dt)
+    return path if event is None else crossing.cut(first, event, path, t0, dt)
 
 
 def _is_finite(state: State):
@@ -200,7 +203,7 @@ def _number(name: str, value, dtype):
     return number
 
 
-def _count_steps(model: Model, controls: Controls, steps: int | None) -> int:
+def _count_steps(model: Simulated, controls: Controls, steps: int | None) -> int:
     if steps is not None and (not isinstance(steps, int) or steps < 1):
         raise ValueError(f"rollout: steps is {steps!r}; it is a positive integer")
     if controls is None or callable(controls):
@@ -216,7 +219,7 @@ def _count_steps(model: Model, controls: Controls, steps: int | None) -> int:
     return shape[0]
 
 
-def _control(model: Model, controls: Controls, dtype):
+def _control(model: Simulated, controls: Controls, dtype):
     """How to get the control of a step, and what of it comes with the step."""
     if controls is None:
         return lambda time, state, given: jnp.zeros(model.nv, dtype), ()

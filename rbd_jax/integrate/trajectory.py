@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..model import Model, chart_rate, chart_velocity, difference, integrate
-from ._system import State
+from ._reduced import Simulated, system_of
+from ._system import State, System
 
 
 def _constant(value: int):
@@ -40,7 +40,7 @@ class Trajectory(eqx.Module):
         """The last state."""
         return State(self.q[..., -1, :], self.v[..., -1, :])
 
-    def at(self, model: Model, t: float | Float[Array, ""]) -> State:
+    def at(self, model: Simulated, t: float | Float[Array, ""]) -> State:
         """The state at any time within the trajectory, for one sample.
 
         Between two saved states it is a cubic in the chart at the first that has their configurations and
@@ -50,16 +50,19 @@ class Trajectory(eqx.Module):
         row = jnp.clip(jnp.searchsorted(self.t, t, side="right") - 1, 0, self.t.shape[0] - 2)
         start, end = (State(self.q[i], self.v[i]) for i in (row, row + 1))
         span = self.t[row + 1] - self.t[row]
-        return between(model, start, end, span, (t - self.t[row]) / span)
+        system = system_of(model, self.tau[0])
+        return between(system, start, end, span, (t - self.t[row]) / span)
 
 
-def between(model: Model, start: State, end: State, span: Float[Array, ""], share: Float[Array, ""]) -> State:
+def between(
+    system: System, start: State, end: State, span: Float[Array, ""], share: Float[Array, ""]
+) -> State:
     """The state at a share of the time between two: Hermite's cubic in the chart at the first."""
-    step = difference(model, start.q, end.q)
-    first, last = span * start.v, span * chart_rate(model, start.q, step, end.v)
+    step = system.difference(start.q, end.q)
+    first, last = span * start.v, span * system.chart_rate(start.q, step, end.v)
 
     def chart(s):
         return s * (1 - s) ** 2 * first + s**2 * (3 - 2 * s) * step + s**2 * (s - 1) * last
 
     here, rate = jax.jvp(chart, (share,), (jnp.ones_like(share),))
-    return State(integrate(model, start.q, here), chart_velocity(model, start.q, here, rate) / span)
+    return State(system.move(start.q, here), system.chart_velocity(start.q, here, rate) / span)

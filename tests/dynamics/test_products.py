@@ -10,6 +10,7 @@ from cases import (
     COMPILE_QUICKLY,
     FRAMES,
     assert_close,
+    build,
     coupled,
     driven,
     floating,
@@ -20,6 +21,7 @@ from cases import (
 )
 
 import rbd_jax as rbd
+from rbd_jax import joints
 from rbd_jax.dynamics import products
 from rbd_jax.spatial import cross_force
 
@@ -88,19 +90,66 @@ def reduced(model, q, v, tau, joint_terms, body_terms):
     force = tau + products.jacobian_transposed_product(model, q, wrenches, "body")
     augmented = blocks + jnp.diag(joint_terms) + jnp.einsum("bij,bik,bkl->jl", columns, body_terms, columns)
     solved = products.solve_augmented_mass_matrix(model, q, augmented, joint_terms, body_terms)
+    acceleration = rbd.forward_dynamics(model, q, v, tau)
+    none = jnp.zeros_like(joint_terms), jnp.zeros_like(body_terms)
+    by_inverse = products.solve_augmented_mass_matrix(model, q, tau - rbd.bias_force(model, q, v), *none)
+    prescribed = jnp.arange(model.nv) % 2 == 0
+    hybrid = rbd.hybrid_dynamics(
+        model,
+        q,
+        v,
+        jnp.where(prescribed, jnp.nan, tau),
+        jnp.where(prescribed, acceleration, jnp.nan),
+        prescribed,
+    )
     return {
+        "algorithm 9": (hybrid.acceleration, acceleration),
+        "algorithm 9, forces": (hybrid.tau, tau),
+        "algorithm 10": (by_inverse, acceleration),
         "mass matrix": (rbd.mass_matrix(model, q), blocks),
         "reduced from maximal": (rbd.forward_dynamics(model, q, v, tau), jnp.linalg.solve(blocks, force)),
         "augmented inverse": (solved, jnp.eye(model.nv)),
     }
 
 
-LONG = [pytest.param(make, marks=pytest.mark.slow) for make in (coupled, mixed, track, driven)]
+def random_tree(seed):
+    """Joints of all families, in any order, each hung on any body before it."""
+    rng = np.random.default_rng(seed)
+    turn, slide = joints.Revolute(rng.normal(size=3)), joints.Prismatic(rng.normal(size=3))
+    families = [
+        turn,
+        slide,
+        joints.Fixed(),
+        joints.Helical(rng.normal(size=3), 0.3),
+        joints.Cylindrical(rng.normal(size=3)),
+        joints.Planar(rng.normal(size=3)),
+        joints.Universal(),
+        joints.Spherical(),
+        joints.SphericalEuler("zyx"),
+        joints.SphericalExponential(),
+        joints.Translational(),
+        joints.RackAndPinion(0.4),
+        joints.Free(),
+        joints.Free2D(),
+        joints.Free3D(),
+        joints.Composite((turn, slide)),
+    ]
+    names = [f"body {i}" for i in range(len(families))]
+    parents = ["world", *(names[rng.integers(i)] for i in range(1, len(families)))]
+    order = rng.permutation(len(families))
+    return build("random", list(zip(names, parents, [families[i] for i in order])), seed=seed)
+
+
+MANY = [coupled, mixed, track, driven, *(partial(random_tree, seed) for seed in (0, 1))]
+LONG = [pytest.param(make, marks=pytest.mark.slow) for make in MANY]
 
 
 @pytest.mark.parametrize("make", [floating, *LONG])
 def test_reduced_dynamics(make):
-    """`Jᵀ M J q̈ = tau + Jᵀ (f - M J̇ q̇)` (eq. 2.19) is the recursion's answer, for joints of every family."""
+    """`Jᵀ M J q̈ = tau + Jᵀ (f - M J̇ q̇)` (eq. 2.19) is the recursions' answer, for joints of every family.
+
+    Those are the articulated-body algorithm, algorithm 9 with half of the accelerations prescribed, and algorithm 10.
+    """
     model = make()
     states = some_states(model, 4, 2)
     terms = random_terms(model)

@@ -22,6 +22,7 @@ def test_zero_length_is_finite(dtype):
         forces.SpringDamper(*TWO, 0.5, 30.0, 2.0),
         forces.Cable(*TWO, 0.5, 30.0, 2.0),
         forces.Muscle(*TWO, 30.0, 0.5, 0.1, 10.0, 0.5),
+        forces.SpringNetwork(*TWO, [(0, 1)], 0.5, 30.0, 2.0),
     ]
     families = jax.tree.map(lambda x: x.astype(dtype), families)
     apart = jnp.asarray([0.0, 1e-30, 1e-15, 1e-8, 1e-4], dtype)

@@ -122,7 +122,7 @@ def test_dampers_take_energy_out(slopes):
     _, v = state(MODEL)
     for name, ((tau, *_), (_, _, by_q, _)) in slopes[0].items():
         lost = -(tau + by_q) @ v
-        if name in ("viscous damping", "spring", "cable", "gear", "joint limits"):
+        if name in ("viscous damping", "spring", "network", "cable", "gear", "joint limits"):
             assert lost > 1e-4, name
         elif name != "muscle":
             close(lost, 0.0, 1e-7, name)

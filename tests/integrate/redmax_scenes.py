@@ -5,13 +5,15 @@ All bodies are cuboids of density one. Here the frame of a body is that of its j
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 import rbd_jax as rbd
-from rbd_jax import constraints, joints
+from rbd_jax import constraints, forces, joints
 
 
 PI = np.pi
@@ -29,6 +31,8 @@ class Scene:
     seconds: float = 2.0
     dt: float = 1e-2
     scheme: rbd.LinearlyImplicitEuler = field(default_factory=rbd.LinearlyImplicitEuler)
+    controls: Callable | None = None
+    forces: tuple[forces.Force, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -89,16 +93,100 @@ def balls():
 
 def loop():
     """A four-bar linkage with a fifth bar on it."""
-    bodies = [
+    tie = constraints.HingeLoop("body 2", -10 * Z, "body 3", 20 * X, tuple(Y))
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    return Scene(
+        build(loop_bodies(), loops=[tie]), state([0] * 4, [0, 0, 0, 5]), 3987.2011847696, scheme=scheme
+    )
+
+
+def loop_bodies():
+    return [
         (-1, joints.Fixed(), 0 * X, (20, 1, 1), 0 * X),
         (0, turn(Y), -10 * X, (1, 1, 10), -5 * Z),
         (0, turn(Y), 10 * X, (1, 1, 10), -5 * Z),
         (1, turn(Y), -10 * Z, (20, 1, 1), 10 * X),
         (3, turn(Y), 10 * X, (1, 1, 10), -5 * Z),
     ]
-    tie = constraints.HingeLoop("body 2", -10 * Z, "body 3", 20 * X, tuple(Y))
+
+
+def proportional_angles(tied=True):
+    """Three bars, each turned half as far as the one before; with constraints, or to be reduced."""
+    names = [f"body {i}" for i in range(3)]
+    ties = [
+        constraints.CoordinateCoupling({first: (0.0, 0.5), second: (0.0, -1.0)})
+        for first, second in zip(names, names[1:])
+    ]
+    model = build(chain(*[turn(Y)] * 3), loops=ties if tied else ())
     scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
-    return Scene(build(bodies, loops=[tie]), state([0] * 4, [0, 0, 0, 5]), 3987.2011847696, scheme=scheme)
+    return Scene(model, state([0] * 3), 42645.1541420990, dt=2e-2, scheme=scheme)
+
+
+def led_joint():
+    """Hybrid dynamics: the first of three bars is led through three quarters of a turn."""
+
+    def angle(time):
+        share = 2 * (time / 7 - 0.5)
+        return jnp.where(time < 7, 1.5 * PI / (1 + jnp.exp(-7 * share)), 1.5 * PI)
+
+    def velocities(time, state):
+        end = time + 2e-2
+        speed = jax.jvp(angle, (end,), (jnp.ones_like(end),))[1]
+        return jnp.zeros(3).at[0].set(speed + 5 * (angle(end) - state.q[0]))
+
+    model = build(chain(*[turn(Y)] * 3), (0.0, 0.0, 0.0))
+    scheme = rbd.LinearlyImplicitEuler(prescribed=("body 0",))
+    return Scene(model, state([0] * 3), 199570.9300431804, 10.0, 2e-2, scheme, velocities)
+
+
+def mass_springs():
+    """Two bars and two deformables: every node moves freely, those at the ends tied by constraints; explicit springs."""
+    builder = rbd.ModelBuilder.from_model(build(chain(turn(Y), turn(Y))))
+    ends = np.array([30 * X + 10 * Z, 20 * X, 5 * X, 15 * X])
+    places = np.insert(ends, 1, ends[:2].mean(axis=0), axis=0)
+    edges = [(0, 1), (1, 2), (3, 4)]
+    lengths = np.array([np.linalg.norm(places[j] - places[i]) for i, j in edges])
+    springs = forces.add_deformable(
+        builder, "node", places, edges, masses=[1 / 3] * 3 + [1 / 2] * 2, spring_constants=1e5 / lengths**2
+    )  # fmt: skip
+    ties = [(0, "world", ends[0]), (2, "body 1", 10 * X), (3, "body 0", 5 * X), (4, "body 1", 5 * X)]
+    for node, body, point in ties:
+        builder.add_constraint(constraints.Connect(body, point, f"node {node}", (0.0, 0.0, 0.0)))
+    model, scheme = builder.build(), rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    # As a control, held over the step, the springs are explicit.
+    controls = lambda time, state: springs(model, state.q, state.v)
+    return Scene(model, state([0] * model.nq), -11740.4013565295, 1.0, 5e-3, scheme, controls), springs
+
+
+def loop_by_a_spring():
+    tie = forces.PointToPoint(("body 2", "body 3"), [-10 * Z, 20 * X], 1e7)
+    return Scene(build(loop_bodies()), state([0] * 4, [0, 0, 0, 5]), 0.0, 1.0, forces=(tie,))
+
+
+def spring_damper(first, second, place, length):
+    """As the reference has it: per length."""
+    return forces.SpringDamper((first, second), place, length, 1e6 / length, 1e3 / length)
+
+
+def springs_and_dampers():
+    """Two bars with a spring to the world and one between them."""
+    holding = spring_damper(
+        "world", "body 1", [-5 * X - 5 * Z, 5 * X - 2 * Z], float(np.linalg.norm([20, 0, 3]))
+    )
+    between = spring_damper("body 0", "body 1", [5 * X + 2 * Z, 5 * X + 2 * Z], 10.0)
+    return Scene(build(chain(turn(Y), turn(Y))), state([0, 0]), 0.0, 1.0, forces=(holding, between))
+
+
+def cable():
+    """Two bars held by a cable that runs to a slide on a spring."""
+    builder = rbd.ModelBuilder.from_model(build(chain(turn(Y), turn(Y))))
+    box = rbd.Inertia.box(1.0, (1.0, 1.0, 1.0))
+    builder.add_body("slide", "world", slide(X), at(10 * X), box, stiffness=1e4, damping=1e3)
+    pull = forces.Cable(("slide", "body 0", "body 1"), [0 * X, X + Z, X + Z], 1.0, 1e6, 1e3)
+    model, start = builder.build(), state([PI / 2, -PI / 2, 0])
+    length = float(pull.length(model, start.q))
+    pull = forces.Cable(pull.bodies, pull.points, length, 1e6 / length, 1e3 / length, 1e-9)
+    return Scene(model, start, 0.0, 1.0, forces=(pull,))
 
 
 def stiff_joints():

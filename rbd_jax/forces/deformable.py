@@ -1,0 +1,110 @@
+"""Deformable bodies as masses and springs, free or attached to rigid bodies (Sueda's notes, §2.7).
+
+A free node is a body without extent that slides in all three directions, so that its coordinates pass through the
+Jacobian of eq. (2.89) unchanged. An attached node is a point of its body: it moves at `J_am φ = R Γ φ` (2.87), its springs
+act there, and its mass is a part of the body's inertia, `J_amᵀ m J_am` (2.91, 2.92). So there is nothing that could drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import is_known
+from ..dynamics import forward_kinematics
+from ..joints import Translational
+from ..model import ModelBuilder, neutral
+from ..model._arguments import as_array, check_body
+from ..spatial import Inertia, Transform
+from ._numbers import number
+from ._point import WORLD, lengths_and_directions
+from .spring_network import SpringNetwork, pairs, spread
+
+
+def add_deformable(
+    builder: ModelBuilder,
+    name: str,
+    positions,
+    edges,
+    *,
+    masses,
+    spring_constants,
+    damping_constants: Any = 0.0,
+    rest_lengths=None,
+    attach: Mapping[int, str] | None = None,
+    q: Float[Array, "nq"] | None = None,
+) -> SpringNetwork:
+    """Add point masses joined by springs to what is being built; returns the springs, for `rollout(forces=(..., springs))`.
+
+    Free nodes become bodies with three freedoms each, called by the name and their number, as `"rope 3"`. Their
+    coordinates are displacements from the given positions. Gravity is the model's.
+
+    **Arguments**
+
+    - `positions`: of the nodes, in the world: (k, 3).
+    - `edges`: pairs of nodes, by number.
+    - `masses`: of the nodes; one number is for each of them.
+    - `spring_constants`, in N/m, `damping_constants`, in N s/m, `rest_lengths`: of the edges, or one number for all.
+      By default all springs rest at the given positions.
+    - `attach`: the bodies that hold nodes, `{node: body}`. They must be there already; `"world"` holds a node still.
+    - `q`: the configuration of the bodies there, in which the nodes are where `positions` says; neutral by default.
+    """
+    nodes = as_array("add_deformable", "positions", positions, "an array of points, (k, 3)")
+    nodes = number("add_deformable", "positions", nodes, (nodes.shape[0] if nodes.ndim else 1, 3))
+    edges = pairs("add_deformable", edges, len(nodes))
+    weights = spread("add_deformable", "masses", masses, len(nodes), least=0)
+    if rest_lengths is None:
+        first, second = np.array(edges).T
+        rest_lengths = lengths_and_directions(nodes[second] - nodes[first])[0]
+    places = _rows(nodes)
+    held = _attached(builder, attach or {}, places, q)
+    bodies, points = [], []
+    for node, mass in enumerate(_rows(weights)):
+        body, point = held.get(node, (None, jnp.zeros(3, nodes.dtype)))
+        if body is None:
+            if is_known(mass) and not mass > 0:
+                raise ValueError(
+                    f"add_deformable: node {node} is free and has no mass; give it some, or attach it"
+                )
+            place, inertia = Transform.from_position(places[node]), _point_mass(mass, point)
+            body = builder.add_body(f"{name} {node}", WORLD, Translational(), place, inertia)
+        elif body != WORLD:
+            index = [other.name for other in builder.bodies].index(body)
+            heavier = builder.bodies[index].inertia + _point_mass(mass, point)
+            builder.bodies[index] = replace(builder.bodies[index], inertia=heavier)
+        bodies.append(body)
+        points.append(point)
+    at = jnp.asarray(np.stack(points)) if is_known(points) else jnp.stack(points)
+    return SpringNetwork(bodies, at, edges, rest_lengths, spring_constants, damping_constants)
+
+
+def _attached(
+    builder: ModelBuilder, attach: Mapping[int, str], places: list[Array], q
+) -> dict[int, tuple[str, Float[Array, "3"]]]:
+    """For each attached node its body and its place there."""
+    for node in attach:
+        if not isinstance(node, int | np.integer) or not 0 <= node < len(places):
+            raise ValueError(f"add_deformable: attach names node {node!r}; there are {len(places)}, from 0")
+    held = {int(node): (body, places[node]) for node, body in attach.items()}
+    on_bodies = {node: body for node, (body, _) in held.items() if body != WORLD}
+    if on_bodies:
+        model = builder.lay_out()
+        frames = forward_kinematics(model, neutral(model) if q is None else q)
+        for node, body in on_bodies.items():
+            frame = frames[model.body_index(check_body("add_deformable", model, "attach", body))]
+            held[node] = (body, frame.inverse().point(places[node]))
+    return held
+
+
+def _rows(x: Float[Array, "n *k"]) -> list[Array]:
+    """The rows of an array. By way of NumPy where they are known: JAX would compile every one of the slices."""
+    return [jnp.asarray(row) for row in np.asarray(x)] if is_known(x) else list(x)
+
+
+def _point_mass(mass: Float[Array, ""], at: Float[Array, "3"]) -> Inertia:
+    return Inertia.from_mass_com(mass, at, jnp.zeros((3, 3), at.dtype))

@@ -1,0 +1,168 @@
+"""Models that move with a few independent variables: as under constraints, as with followers, and without drift."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import at, compiled, inertia, placement
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, forces, joints
+from rbd_jax.integrate._reduced import system_of
+
+
+RATIOS = (1.0, 0.7, -0.4)
+
+
+def finger(mimic=False, curved=False, **along):
+    """A palm that turns, and three knuckles. They follow the first: by themselves, by constraints, or not at all."""
+    rng = np.random.default_rng(4)
+    builder = rbd.ModelBuilder(name="finger")
+    builder.add_body("palm", "world", joints.Revolute((0.3, 1.0, 0.2)), placement(rng), inertia(rng), **along)
+    parent = "palm"
+    for i, ratio in enumerate(RATIOS):
+        follow = {"mimic": rbd.Mimic("knuckle 0", ratio)} if mimic and i else {}
+        turn = joints.Revolute((0.2, 1.0, 0.1 * i))
+        parent = builder.add_body(
+            f"knuckle {i}", parent, turn, at((0.4, 0.0, 0.1)), inertia(rng), **along, **follow
+        )
+    if curved:
+        for i, row in enumerate(CURVES, 1):
+            tie = {f"knuckle {i}": (0.0, -1.0), "knuckle 0": (0.0, *row)}
+            builder.add_constraint(rc.CoordinateCoupling(tie))
+    return builder.build()
+
+
+#: How far the second and the third knuckle turn, in powers of the turn of the first.
+CURVES = ((0.7, 0.3, 0.0), (0.4, -0.2, 0.1))
+
+
+def tendon(y):
+    """The palm, and a tendon that turns the three knuckles, not in proportion."""
+    powers = y[1] ** jnp.arange(1.0, 4.0)
+    return jnp.concatenate([y, jnp.sum(jnp.array(CURVES) * powers[None], axis=1)])
+
+
+class Proportional(eqx.Module):
+    """The palm, and one variable that turns the knuckles in these ratios."""
+
+    ratios: jax.Array
+
+    def __call__(self, y):
+        return jnp.concatenate([y[:1], self.ratios * y[1]])
+
+
+PASSIVE = {"stiffness": 3.0, "damping": 0.2, "armature": 0.05}
+Y, RATE = jnp.array([0.4, 0.6]), jnp.array([0.7, -1.1])
+SPRING = forces.SpringDamper(("world", "knuckle 2"), [[1.0, 0.2, 0.5], [0.3, 0.0, 0.0]], 0.4, 40.0, 2.0)
+
+
+def test_the_same_mechanism_as_under_constraints():
+    """Accelerations, with all that acts, and a motion."""
+    tied, free = finger(curved=True, **PASSIVE), finger(**PASSIVE)
+    reduced, effort = rc.ReducedModel(free, tendon, 2), jnp.array([1.3, -0.8])
+
+    @compiled
+    def run(tied, reduced):
+        here = reduced.at(Y, RATE)
+        system, now = system_of(reduced, effort, (SPRING,)), jnp.zeros(())
+        acceleration = system.acceleration(now, rbd.State(Y, RATE))
+        tau = jnp.concatenate([effort, jnp.zeros(2)])
+        tau = tau + rbd.dynamics.passive_force(tied, here.q, here.v) + SPRING(tied, here.q, here.v)
+        motion = rc.constrained_dynamics(tied, here.q, here.v, tau)
+        again = rc.closure_dynamics(tied, tendon, Y, RATE, tau)
+        options = {"dt": 2e-3, "steps": 200, "scheme": rbd.RungeKutta4(), "forces": (SPRING,)}
+        way = rbd.rollout(reduced, rbd.State(Y, RATE), **options)
+        path = rbd.rollout(tied, rbd.State(here.q, here.v), **options)
+        end = reduced.at(way.q[-1], way.v[-1])
+        matrix = system.mass_matrix(now, Y), here.jacobian.T @ rbd.mass_matrix(tied, here.q) @ here.jacobian
+        residual = rc.constraint_residual(tied, here.q), rc.constraint_velocity(tied, here.q, here.v)
+        whole = here.jacobian @ acceleration + here.bias
+        return residual, matrix, (whole, motion.acceleration), (acceleration, again), (end, path.final)
+
+    residual, matrix, accelerations, again, (end, final) = run(tied, reduced)
+    np.testing.assert_allclose(jnp.concatenate(residual), 0, atol=1e-14)
+    np.testing.assert_allclose(*matrix, atol=1e-13)
+    np.testing.assert_allclose(*accelerations, rtol=0, atol=1e-11 * np.abs(accelerations[1]).max())
+    np.testing.assert_allclose(*again, rtol=1e-11)
+    assert np.abs(end.q - tendon(Y)).max() > 0.1
+    np.testing.assert_allclose(end.q, final.q, atol=1e-8)
+    np.testing.assert_allclose(end.v, final.v, atol=1e-7)
+
+
+def test_the_same_mechanism_as_with_followers():
+    """Knuckles in proportion, stiffness and damping implicit (2.79); and the gradient by what the closure holds."""
+    mimic = finger(mimic=True, **PASSIVE)
+    reduced = rc.ReducedModel(finger(**PASSIVE), Proportional(jnp.array(RATIOS)), 2)
+    controls = jnp.asarray(np.random.default_rng(5).normal(size=(20, 2)))
+
+    def roll(model):
+        scheme = rbd.LinearlyImplicitEuler()
+        return rbd.rollout(model, rbd.State(Y, RATE), controls, dt=0.02, scheme=scheme, forces=(SPRING,))
+
+    def tip(ratios):
+        return jnp.sum(roll(eqx.tree_at(lambda r: r.closure.ratios, reduced, ratios)).q[-1])
+
+    @compiled
+    def run(mimic, reduced, ratios, steps):
+        stepped = jax.vmap(lambda step: tip(ratios + step))(steps)
+        return roll(mimic), roll(reduced), jax.jacfwd(tip)(ratios), stepped
+
+    steps = 1e-5 * jnp.concatenate([jnp.eye(3), -jnp.eye(3)])
+    expected, found, gradient, stepped = run(mimic, reduced, reduced.closure.ratios, steps)
+    np.testing.assert_allclose(found.q, expected.q, atol=1e-12)
+    np.testing.assert_allclose(found.v, expected.v, atol=1e-11)
+    np.testing.assert_allclose(gradient, (stepped[:3] - stepped[3:]) / 2e-5, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_posed_rope_keeps_its_energy():
+    """Ball joints along a curve of two variables; what acts is gravity alone. It stops at an event."""
+    rng = np.random.default_rng(6)
+    builder, parent = rbd.ModelBuilder(name="rope"), "world"
+    for i in range(3):
+        parent = builder.add_body(f"part {i}", parent, joints.Spherical(), at((0.0, 0.0, -0.3)), inertia(rng))
+    model = builder.build()
+
+    def posed(y):
+        along = jnp.array([0.2, 0.5, 0.9])[:, None]
+        turns = jnp.concatenate([y[0] * along, y[1] * along**2, y[0] * y[1] * along**3], axis=1)
+        return rbd.lie.quaternion.exp(turns).reshape(-1)
+
+    reduced = rc.ReducedModel(model, posed, 2)
+
+    @compiled
+    def run(reduced):
+        path = rbd.rollout(
+            reduced, rbd.State(Y, RATE), dt=5e-3, steps=160, save_every=4, scheme=rbd.RungeKutta4(),
+            event=lambda time, state: state.q[0] - 0.5,
+        )  # fmt: skip
+
+        def energy(y, rate):
+            here = reduced.at(y, rate)
+            kinetic = rbd.kinetic_energy(model, here.q, here.v)
+            return jnp.stack([kinetic, rbd.potential_energy(model, here.q)])
+
+        return path, jax.vmap(energy)(path.q, path.v), path.at(reduced, path.event_time)
+
+    path, energy, crossing = run(reduced)
+    assert path.event_step > 0 and np.ptp(energy, axis=0).min() > 1e-2
+    np.testing.assert_allclose(energy.sum(axis=1), energy[0].sum(), atol=1e-6)
+    np.testing.assert_allclose(path.final.q[0], 0.5, atol=1e-12)
+    np.testing.assert_allclose(crossing.q[0], 0.5, atol=1e-3)
+
+
+def test_what_is_refused():
+    model = finger()
+    with pytest.raises(ValueError, match=r"closure returns an array of shape \(3,\); .* of length nq = 4"):
+        rc.ReducedModel(model, lambda y: jnp.ones(3), 2)
+    reduced = rc.ReducedModel(model, tendon, 2)
+    state = rbd.State(Y, RATE)
+    with pytest.raises(ValueError, match="leaves nothing to stabilize"):
+        rbd.rollout(reduced, state, dt=0.01, steps=1, stabilization=rc.Baumgarte(1.0, 1.0))
+    with pytest.raises(ValueError, match="have no freedoms of their own"):
+        scheme = rbd.LinearlyImplicitEuler(prescribed=("palm",))
+        rbd.rollout(reduced, state, dt=0.01, steps=1, scheme=scheme)
+    with pytest.raises(ValueError, match=r"q has shape \(4,\), but model 'finger' has nq = 2"):
+        rbd.rollout(reduced, rbd.State(jnp.zeros(4), RATE), dt=0.01, steps=1)

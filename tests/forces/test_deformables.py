@@ -1,0 +1,414 @@
+"""Masses and springs, free and attached to rigid bodies: the equations of §2.7 of Sueda's notes, and what follows from them."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from acting import BOX, ROD, close, compiled
+
+import rbd_jax as rbd
+from rbd_jax import forces
+
+
+at = rbd.Transform.from_xyz_rpy
+GRAVITY = np.array([0.3, -0.2, -9.81])
+
+
+def arm(name="arm"):
+    """A ball joint, a hinge, and a plate welded to the second link."""
+    builder = rbd.ModelBuilder(GRAVITY, name)
+    builder.add_body("upper", "world", rbd.joints.Spherical(), at((0.1, 0.2, 0.3)), BOX)
+    builder.add_body("lower", "upper", rbd.joints.Revolute((1.0, 0.2, 0.0)), at((0.0, 0.1, -1.0)), ROD)
+    builder.add_body("plate", "lower", placement=at((0.0, 0.1, -1.0), (0.4, 0.2, 0.1)), inertia=ROD)
+    return builder
+
+
+#: A net of three by three nodes with its diagonals, of which some are held.
+GRID = np.stack(np.meshgrid(np.arange(3), np.arange(3), indexing="ij"), axis=-1).reshape(-1, 2)
+EDGES = [(i, j) for i in range(9) for j in range(i + 1, 9) if np.abs(GRID[i] - GRID[j]).max() == 1]
+HELD = {0: "upper", 2: "plate", 5: "plate", 6: "world"}
+FREE = [node for node in range(9) if node not in HELD]
+RNG = np.random.default_rng(0)
+PLACES = 0.3 * np.column_stack([GRID, np.zeros(9)]) + RNG.uniform(-0.05, 0.05, (9, 3))
+MASSES = RNG.uniform(0.1, 0.3, 9)
+STIFFNESS, DAMPING = RNG.uniform(20.0, 40.0, len(EDGES)), RNG.uniform(0.5, 1.0, len(EDGES))
+#: How the arm stands while the net is put on.
+POSE = jnp.asarray([0.9, 0.1, -0.2, 0.3, 0.4])
+
+
+def net(damping: Any = DAMPING):
+    """The arm with the net, and the springs."""
+    builder = arm()
+    springs = forces.add_deformable(
+        builder, "net", PLACES, EDGES, masses=MASSES, spring_constants=STIFFNESS, damping_constants=damping,
+        attach=HELD, q=POSE,
+    )  # fmt: skip
+    return builder.build(), springs
+
+
+BARE = arm().build()
+MODEL, SPRINGS = net()
+
+
+def state(seed=1):
+    """The arm somewhere else, the nodes near their places."""
+    rng = np.random.default_rng(seed)
+    nodes = rng.uniform(-0.1, 0.1, 3 * len(FREE))
+    q = np.concatenate([np.asarray(POSE) + rng.uniform(-0.3, 0.3, BARE.nq), nodes])
+    return jnp.asarray(q), jnp.asarray(rng.normal(size=MODEL.nv))
+
+
+def skew(x):
+    return np.array([[0, -x[2], x[1]], [x[2], 0, -x[0]], [-x[1], x[0], 0]])
+
+
+def by_definition(q, v):
+    """Attached Jacobians with their rates (2.87, 2.88), and the acceleration of (2.92), put together by hand."""
+    q0, v0, nr = q[: BARE.nq], v[: BARE.nv], BARE.nv
+
+    @compiled
+    def known(q, v):
+        ask = lambda function, *state: {
+            body: function(BARE, *state, body, None, "body") for body in ("upper", "plate")
+        }
+        return (
+            rbd.forward_kinematics(BARE, q),
+            ask(rbd.jacobian, q),
+            ask(rbd.jacobian_derivative, q, v),
+            rbd.forward_kinematics(BARE, POSE),
+            rbd.mass_matrix(BARE, q),
+            rbd.bias_force(BARE, q, v),
+        )
+
+    frames, columns, rates, first, mass, bias = jax.tree.map(np.asarray, known(q0, v0))
+    size = nr + 3 * len(FREE)
+    positions, jacobians, products = np.zeros((9, 3)), np.zeros((9, 3, size)), np.zeros((9, 3))
+    for node in range(9):
+        body = HELD.get(node)
+        if body == "world":
+            positions[node] = PLACES[node]
+        elif body is None:
+            own = 3 * FREE.index(node)
+            jacobians[node][:, nr + own : nr + own + 3] = np.eye(3)
+            positions[node] = PLACES[node] + np.asarray(q)[BARE.nq + own : BARE.nq + own + 3]
+        else:
+            index = BARE.body_index(body)
+            x = first.rotation[index].T @ (PLACES[node] - first.position[index])
+            R, gamma = frames.rotation[index], np.hstack([skew(x).T, np.eye(3)])
+            omega = (columns[body] @ v0)[:3]
+            jacobians[node][:, :nr] = R @ gamma @ columns[body]
+            products[node] = (R @ skew(omega) @ gamma @ columns[body] + R @ gamma @ rates[body]) @ v0
+            positions[node] = R @ x + frames.position[index]
+    velocities = jacobians @ np.asarray(v)
+    pulls = np.zeros((9, 3))
+    for (i, j), k, d in zip(EDGES, STIFFNESS, DAMPING, strict=True):
+        rest = np.linalg.norm(PLACES[j] - PLACES[i])
+        delta = positions[j] - positions[i]
+        length = np.linalg.norm(delta)
+        strain = (length - rest) / rest
+        elastic = (k * rest**2) * strain / rest  # (2.86)
+        pull = (elastic + d * (velocities[j] - velocities[i]) @ delta / length) * delta / length
+        pulls[i], pulls[j] = pulls[i] + pull, pulls[j] - pull
+    M = np.zeros((size, size))
+    M[:nr, :nr] = mass
+    f = np.concatenate([-bias, np.zeros(3 * len(FREE))])
+    for node in range(9):
+        J = jacobians[node]
+        M += MASSES[node] * J.T @ J
+        f += J.T @ (pulls[node] + MASSES[node] * (GRAVITY - products[node]))
+    return positions, np.einsum("kis,ki->s", jacobians, pulls), M, np.linalg.solve(M, f), jacobians, products
+
+
+@pytest.fixture(scope="module")
+def found():
+    @compiled
+    def ask(q, v):
+        points = [(node, body) for node, body in HELD.items() if body != "world"]
+        columns = [
+            rbd.jacobian(MODEL, q, body, SPRINGS.points[node], "world_aligned")[3:] for node, body in points
+        ]
+
+        def turned(step):
+            there = rbd.integrate(MODEL, q, step * v)
+            return [
+                rbd.jacobian(MODEL, there, body, SPRINGS.points[node], "world_aligned")[3:] @ v
+                for node, body in points
+            ]
+
+        rates = jax.jvp(turned, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        tau = SPRINGS(MODEL, q, v)
+        lengths = SPRINGS.lengths(MODEL, q)
+        return tau, rbd.mass_matrix(MODEL, q), rbd.forward_dynamics(MODEL, q, v, tau), lengths, columns, rates
+
+    return ask(*state())
+
+
+def test_the_equation_of_motion(found):
+    """`Jᵀ M J q̈ = Jᵀ (f - M J̇ q̇)` with the nodes' own masses (2.92) is that of bodies to which masses were added."""
+    positions, tau, M, acceleration, *_ = by_definition(*state())
+    close(found[0], tau, 1e-12)
+    close(found[1], M, 1e-12)
+    close(found[2], acceleration, 1e-11)
+    lengths = [np.linalg.norm(positions[j] - positions[i]) for i, j in EDGES]
+    close(found[3], lengths, 1e-13)
+
+
+def test_attached_nodes_move_with_their_bodies(found):
+    """`J_am` and `J̇_am q̇`: by (2.87) and (2.88), by the library, and the rate by autodiff along the motion."""
+    *_, jacobians, products = by_definition(*state())
+    for node, column, rate in zip([0, 2, 5], found[4], found[5], strict=True):
+        close(column, jacobians[node], 1e-13)
+        close(rate, products[node], 1e-12)
+
+
+def test_attached_masses_are_the_bodies():
+    """Seen by its inertia, a body with attached nodes is the sum."""
+    for body in ("upper", "plate"):
+        index = BARE.body_index(body)
+        nodes = [node for node, other in HELD.items() if other == body]
+        x = np.asarray(SPRINGS.points)[nodes]
+        matrix = np.asarray(BARE.inertias.matrix[index])
+        for place, mass in zip(x, MASSES[nodes], strict=True):
+            gamma = np.hstack([skew(place).T, np.eye(3)])
+            matrix = matrix + mass * gamma.T @ gamma
+        close(MODEL.inertias.matrix[index], matrix, 1e-14)
+    assert MODEL.body_names[3:] == tuple(f"net {node}" for node in FREE)
+
+
+def test_one_network_is_many_springs():
+    """Forces, energies and both matrices are those of spring-dampers one by one; all springs rest where they were put."""
+    q, v = state()
+    some = [
+        0,
+        6,
+        8,
+        10,
+    ]  # of a free node and either body, of two nodes on one body, of a free node and the world
+    ends = [(SPRINGS.bodies[i], SPRINGS.bodies[j]) for i, j in np.array(EDGES)[some]]
+    few = forces.SpringNetwork(
+        SPRINGS.bodies, SPRINGS.points, np.array(EDGES)[some], 0.2, 30.0, STIFFNESS[some]
+    )
+    each = forces.Together(
+        *[
+            forces.SpringDamper(pair, SPRINGS.points[np.array(EDGES[edge])], 0.2, 30.0, STIFFNESS[edge])
+            for pair, edge in zip(ends, some, strict=True)
+        ]
+    )
+    size = MODEL.nv
+    steps = 1e-5 * jnp.concatenate([jnp.zeros((1, 2 * size)), jnp.eye(2 * size), -jnp.eye(2 * size)])
+
+    @compiled
+    def ask(q, v):
+        def moved(step):
+            return SPRINGS(MODEL, rbd.integrate(MODEL, q, step[:size]), v + step[size:])
+
+        two = [(f(MODEL, q, v), f.energy(MODEL, q), f.dissipation(MODEL, q, v)) for f in (few, each)]
+        matrices = SPRINGS.stiffness(MODEL, q, v), SPRINGS.damping(MODEL, q, v)
+        start = jnp.concatenate([POSE, jnp.zeros(3 * len(FREE))])
+        return two, matrices, jax.vmap(moved)(steps), SPRINGS(MODEL, start, jnp.zeros(size))
+
+    (network, single), (stiffness, damping), stepped, at_rest = ask(q, v)
+    for a, b in zip(network, single, strict=True):
+        close(a, b, 1e-12)
+    assert network[2] > 0.1
+    forth, back = np.split(np.asarray(stepped[1:]), 2)
+    by_q, by_v = np.split((forth - back).T / 2e-5, 2, axis=1)
+    close(stiffness, by_q, 1e-8)
+    close(damping, -by_v, 1e-8)
+    close(at_rest, np.zeros(size), 1e-12)
+
+
+@pytest.mark.slow
+def test_the_tree_preconditions_implicit_steps():
+    """Algorithm 10, with what springs at rest do to each body by itself, is near the inverse of the matrix of (2.79).
+
+    It is the inverse where every spring leads from a body to the world.
+    """
+    q, v, h = jnp.concatenate([POSE, jnp.zeros(3 * len(FREE))]), jnp.zeros(MODEL.nv), 0.1
+    points = np.random.default_rng(3).uniform(-0.5, 0.5, (4, 3))
+    moored = forces.SpringNetwork(
+        ("upper", "plate", "net 4", "world"), points, [(0, 3), (1, 3), (2, 3)], 1.0, 300.0, 2.0
+    )
+
+    @compiled
+    def ask(q, v):
+        def matrices(springs):
+            own = h * springs.body_damping(MODEL, q, v) - h**2 * springs.body_stiffness(MODEL, q, v)
+            acted = springs.acts_on(MODEL)
+            blocks = own.reshape(len(acted), 6, len(acted), 6)
+            blocks = jnp.stack([0.5 * (blocks[i, :, i] + blocks[i, :, i].T) for i in range(len(acted))])
+            terms = jnp.zeros((MODEL.nb, 6, 6)).at[jnp.array(acted)].set(blocks)
+            added = h * springs.damping(MODEL, q, v) - h**2 * springs.stiffness(MODEL, q, v)
+            matrix, none = rbd.mass_matrix(MODEL, q) + added, jnp.zeros(MODEL.nv)
+            return matrix, rbd.solve_augmented_mass_matrix(MODEL, q, matrix, none, terms)
+
+        at_rest = eqx.tree_at(lambda s: s.rest_lengths, moored, moored.lengths(MODEL, q))
+        return matrices(at_rest)[1], *matrices(SPRINGS), rbd.mass_matrix(MODEL, q)
+
+    one, matrix, near_one, inertia = ask(q, v)
+    close(one, np.eye(MODEL.nv), 1e-10)
+
+    def spread(product):
+        values = np.linalg.eigvals(np.asarray(product)).real
+        return values.max() / values.min()
+
+    assert spread(matrix) > 50
+    assert 1 < spread(near_one) < 0.5 * spread(np.linalg.solve(inertia, matrix))
+
+
+def test_energy_is_kept():
+    """Of a net without dampers on an arm that falls, by a scheme of fourth order; it goes to and fro."""
+    model, springs = net(0.0)
+    q, v = state()
+
+    @compiled
+    def run(springs, v):
+        path = rbd.rollout(
+            model,
+            rbd.State(q, v),
+            dt=2e-3,
+            steps=600,
+            save_every=20,
+            scheme=rbd.RungeKutta4(),
+            forces=(springs,),
+        )
+
+        def energies(q, v):
+            stored = springs.energy(model, q), rbd.potential_energy(model, q)
+            return jnp.stack([rbd.kinetic_energy(model, q, v), *stored])
+
+        return jax.vmap(energies)(path.q, path.v)
+
+    energies = np.asarray(run(springs, v))
+    total = energies.sum(axis=1)
+    assert (np.ptp(energies, axis=0) > 0.5).all()
+    np.testing.assert_allclose(total, total[0], atol=1e-6 * np.ptp(energies))
+
+
+def rope(count, mass=0.1, constant=1e3, damping=0.0, length=1.0):
+    """A rope that hangs from the world, with its springs at rest, and the lengths of its edges in equilibrium."""
+    builder = rbd.ModelBuilder(name="rope")
+    places = np.zeros((count + 1, 3))
+    places[:, 2] = -length / count * np.arange(count + 1)
+    springs = forces.add_deformable(
+        builder, "rope", places, [(i, i + 1) for i in range(count)], masses=mass, spring_constants=constant,
+        damping_constants=damping, attach={0: "world"},
+    )  # fmt: skip
+    return builder.build(), springs
+
+
+def test_a_rope_hangs_by_its_weight():
+    """In equilibrium every edge carries what is below it: `k (l - L) = g Σ m`."""
+    count, mass, constant = 30, 0.1, 1e3
+    model, springs = rope(count, mass, constant)
+    weights = 9.81 * mass * np.arange(count, 0, -1)
+    q = np.zeros((count, 3))
+    q[:, 2] = -np.cumsum(weights / constant)
+
+    @compiled
+    def ask(q):
+        still = jnp.zeros_like(q)
+        tau = springs(model, q, still)
+        return rbd.forward_dynamics(model, q, still, tau), springs.tensions(model, q, still)
+
+    acceleration, tensions = ask(jnp.asarray(q.reshape(-1)))
+    np.testing.assert_allclose(acceleration, 0, atol=1e-9)
+    np.testing.assert_allclose(tensions, weights, rtol=1e-11)
+
+
+def primitives(jaxpr):
+    """The number of operations in a program, those of its loops counted once."""
+    inner = [x for equation in jaxpr.eqns for x in jax.tree.leaves(equation.params, is_leaf=_is_program)]
+    return len(jaxpr.eqns) + sum(primitives(getattr(x, "jaxpr", x)) for x in inner if _is_program(x))
+
+
+def _is_program(x):
+    return hasattr(x, "eqns") or hasattr(getattr(x, "jaxpr", None), "eqns")
+
+
+def test_programs_do_not_grow_with_the_number_of_springs():
+    def size(count):
+        model, springs = rope(count)
+        q = jnp.zeros(model.nq)
+        return primitives(jax.make_jaxpr(lambda q, v: springs(model, q, v))(q, q).jaxpr)
+
+    assert size(30) == size(40)
+
+
+#: A rope so stiff that explicit schemes would need steps of less than 2/ω ≈ 2 √(m/4k) = 0.3 ms.
+STIFF = {"count": 4, "mass": 0.01, "constant": 1e5, "damping": 1.0}
+
+
+def test_stiff_springs_want_an_implicit_scheme():
+    model, springs = rope(**STIFF)
+    q = jnp.zeros(model.nq)
+    v = jnp.zeros((4, 3)).at[-1].set(jnp.array([1.0, 0.0, 0.5])).reshape(-1)
+
+    @compiled
+    def run(springs):
+        ways = rbd.LinearlyImplicitEuler(), rbd.SemiImplicitEuler()
+        path = lambda scheme: rbd.rollout(
+            model, rbd.State(q, v), dt=0.01, steps=100, scheme=scheme, forces=(springs,)
+        )
+        return [path(scheme) for scheme in ways]
+
+    implicit, explicit = run(springs)
+    assert implicit.code == 0 and np.abs(implicit.q).max() < 1.0 and np.abs(implicit.v).max() < 5.0
+    assert explicit.code != 0 or not np.abs(explicit.q).max() < 1e3
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [rbd.SemiImplicitEuler(), pytest.param(rbd.LinearlyImplicitEuler(), marks=pytest.mark.slow)],
+    ids=["explicit", "implicit"],
+)
+def test_gradient_by_stiffness(scheme):
+    """Through a rollout, by every spring, against differences."""
+    model, springs = rope(3, damping=0.5, constant=300.0)
+    q = jnp.zeros(model.nq)
+    v = jnp.zeros((3, 3)).at[-1].set(jnp.array([1.0, 0.2, 0.5])).reshape(-1)
+
+    @compiled
+    def run(constants, step):
+        def tip(constants):
+            now = eqx.tree_at(lambda s: s.spring_constants, springs, constants)
+            path = rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=30, scheme=scheme, forces=(now,))
+            return jnp.sum(path.q[-1, -3:] * jnp.array([1.0, 2.0, -3.0]))
+
+        return jax.grad(tip)(constants), jax.vmap(lambda d: tip(constants + d))(step)
+
+    step = 1e-3 * jnp.concatenate([jnp.eye(3), -jnp.eye(3)])
+    gradient, values = run(springs.spring_constants, step)
+    forth, back = np.split(np.asarray(values), 2)
+    np.testing.assert_allclose(gradient, (forth - back) / 2e-3, rtol=1e-5, atol=1e-11)
+
+
+def test_what_is_refused():
+    def add(**given):
+        base: dict[str, Any] = dict(
+            positions=np.eye(3), edges=[(0, 1), (1, 2)], masses=1.0, spring_constants=1.0
+        )
+        builder = given.pop("builder", None) or arm()
+        return forces.add_deformable(builder, "net", **(base | given))
+
+    with pytest.raises(ValueError, match=r"edges\[1\] is \(1, 3\); it joins two different nodes of the 3"):
+        add(edges=[(0, 1), (1, 3)])
+    with pytest.raises(ValueError, match=r"edges\[0\] is \(1, 1\)"):
+        add(edges=[(1, 1)])
+    with pytest.raises(ValueError, match="it takes pairs of integers"):
+        add(edges=[(0.5, 1)])
+    with pytest.raises(ValueError, match="node 0 is free and has no mass"):
+        add(masses=0.0)
+    with pytest.raises(ValueError, match=r"masses has shape \(2,\); it is an array of shape \(3,\)"):
+        add(masses=[1.0, 2.0])
+    with pytest.raises(ValueError, match="attach names node 3; there are 3, from 0"):
+        add(attach={3: "upper"})
+    with pytest.raises(rbd.UnknownNameError, match="add_deformable: attach: .*no body 'uper'"):
+        add(attach={0: "uper"})
+    with pytest.raises(ValueError, match="rest_lengths is .* must be greater than 0"):
+        add(positions=np.zeros((3, 3)))
+    with pytest.raises(ValueError, match="all its points are in the world"):
+        add(attach=dict.fromkeys(range(3), "world"))
