@@ -170,4 +170,5 @@ def assemble(
 def _pseudo_inverse(matrix):
     """The inverse of what has rank; its derivative is that of the same rank, and free of singular vectors."""
     tolerance = rank_tolerance(max(matrix.shape), matrix.dtype) ** 0.5
-    return jnp.linalg.pinv(matrix, rtol=jnp.asarray(tolerance, matrix.dtype))
+    # A number of numpy: `pinv` keeps it for its derivative, and one of jax would be a leaked tracer in a loop.
+    return jnp.linalg.pinv(matrix, rtol=np.asarray(tolerance, matrix.dtype))

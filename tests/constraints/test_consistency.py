@@ -10,6 +10,7 @@ from mechanisms import TIP, at, compiled, four_bar, four_bars, four_bars_state, 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
 from rbd_jax.constraints._systems import factorize
+from rbd_jax.constraints.consistency import _pseudo_inverse
 
 
 def test_projection_is_the_nearest_in_the_mass_metric():
@@ -65,6 +66,17 @@ def test_assembly_follows_from_held_joints():
     assert q[0, 0] == angle
     slope = compiled(jax.jacrev(lambda x: crank(x[0], x[1])[0]))(at_)
     np.testing.assert_allclose(slope, ((q[1:3] - q[3:]) / (2 * step)).T, atol=1e-8)
+
+
+@pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev])
+def test_least_squares_in_a_loop_can_be_differentiated(derivative):
+    """What assembling, projecting and inverse dynamics rest on, in the body of a scan: of `1/(x s)` by x."""
+
+    def total(x):
+        body = lambda carry, scale: (carry + _pseudo_inverse(x * scale * jnp.ones((1, 1)))[0, 0], None)
+        return jax.lax.scan(body, jnp.zeros(()), jnp.array([1.0, 2.0]))[0]
+
+    np.testing.assert_allclose(compiled(derivative(total))(jnp.array(2.0)), -0.375, rtol=1e-14)
 
 
 def test_what_cannot_be_closed_says_so():
