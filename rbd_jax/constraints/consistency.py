@@ -129,6 +129,8 @@ def assemble(
     Derivatives by the numbers of the model, and by those of held joints, are those of the equations (in the directions
     that they leave open, nothing moves); by the rest of the guess they are zero.
     """
+    if isinstance(hold, str):
+        raise ValueError(f"assemble: hold is {hold!r}; it takes a sequence of joints: [{hold!r}]")
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.75 if tolerance is None else tolerance
     free = np.ones(model.nv)
     for joint in hold:

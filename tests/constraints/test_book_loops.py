@@ -49,7 +49,9 @@ def test_the_planar_loop_and_its_cure():
 
     @compiled
     def run():
-        return [(rc.constrained_dynamics(model, q, v, tau), rc.mobility(model, q)) for model in (hinged, cured)]
+        return [
+            (rc.constrained_dynamics(model, q, v, tau), rc.mobility(model, q)) for model in (hinged, cured)
+        ]
 
     (five, freedoms), (two, others) = run()
     np.testing.assert_allclose(five.acceleration, two.acceleration, atol=1e-10)

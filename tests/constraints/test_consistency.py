@@ -84,6 +84,32 @@ def test_what_cannot_be_closed_says_so():
     assert not found[1] and np.isfinite(found[0]).all()
 
 
+def test_loops_that_contradict_each_other_are_told():
+    """A strut that does not fit: the state is refused, and no assembly closes. One that fits leaves no freedom: no fault."""
+
+    def with_strut(length):
+        return rc.add_constraints(
+            four_bar(), rc.Distance("crank", TIP.position, "world", (1.0, 0, 0), length)
+        )
+
+    q, rest = jnp.array([1.1, -1.1, 1.1]), jnp.zeros(3)
+    with pytest.raises(ValueError, match=r"Distance\('crank', 'world'\) in position by"):
+        rbd.rollout(with_strut(2.5), rbd.State(q, rest), dt=1e-3, steps=2)
+
+    @compiled
+    def run(length):
+        model = with_strut(length)
+        found = rc.assemble(model, q)
+        return found, rc.mobility(model, found.q), rc.constrained_dynamics(model, found.q, rest, rest)
+
+    found, freedoms, motion = run(jnp.array(2 * np.sin(0.55)))
+    assert found.closed and freedoms == 0
+    np.testing.assert_allclose(motion.acceleration, 0, atol=1e-10)
+    found, _, _ = run(jnp.array(2.5))  # longer than the crank and the ground together
+    assert not found.closed
+    assert 0.4 < found.residual < 1 and np.isfinite(found.q).all()
+
+
 def test_baumgarte_brings_back():
     """With `α = β = 1/T` a residual decays like `(1 + t/T) e^{-t/T}` (book §8.3)."""
     model, time = four_bar(), 0.05
@@ -146,6 +172,15 @@ def test_more_bad_input():
         builder.build()
     with pytest.raises(rbd.ModelError, match="mimic"):
         rc.maximal_coordinates(loose())
+    with pytest.raises(rbd.ModelError, match="frame on body a is 'tip'; it is a Transform, a point or None"):
+        rc.Connect("crank", "tip", "follower", None)
+    model, zero = four_bar(), jnp.zeros(3)
+    with pytest.raises(ValueError, match=r"hold is 'crank'; it takes a sequence of joints: \['crank'\]"):
+        rc.assemble(model, zero, hold="crank")
+    with pytest.raises(ValueError, match=r"actuators is 'crank'; it takes a sequence"):
+        rc.constrained_inverse_dynamics(model, zero, zero, zero, actuators="crank")
+    with pytest.raises(rbd.UnknownNameError, match="no joint 'crnk'; did you mean 'crank'"):
+        rc.assemble(model, zero, hold=["crnk"])
 
 
 def test_edits_carry_constraints():

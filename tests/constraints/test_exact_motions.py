@@ -225,12 +225,6 @@ def test_bricard_moves_although_it_should_not():
     redundant = np.asarray(less.rank) == 4
     assert (redundant.sum(axis=1) >= 2).all()  # at each of the states there is a choice
     all_rows = np.broadcast_to(np.asarray(whole.acceleration)[:, None], less.acceleration.shape)
-    print(
-        np.abs(residual).max(),
-        np.abs(energy - energy[0]).max(),
-        redundant.sum(axis=1),
-        np.abs(less.acceleration[redundant] - all_rows[redundant]).max(),
-    )
     np.testing.assert_allclose(less.acceleration[redundant], all_rows[redundant], atol=1e-6)
 
 
