@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from mechanisms import compiled, four_bar, slider_closure, slider_loop
 
 from rbd_jax import constraints as rc
@@ -39,6 +40,7 @@ def test_the_mechanism_of_figure_8_3_by_every_method():
         np.testing.assert_allclose(motion.multipliers, first.multipliers, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_planar_loop_and_its_cure():
     """§8.10: a hinge that closes a planar four-bar has three rows too many. A ball in a cylinder has two, and the same motion."""
     hinged = four_bar("revolute")

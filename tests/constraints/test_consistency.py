@@ -100,12 +100,11 @@ def test_loops_that_contradict_each_other_are_told():
     def run(length):
         model = with_strut(length)
         found = rc.assemble(model, q)
-        return found, rc.mobility(model, found.q), rc.constrained_dynamics(model, found.q, rest, rest)
+        return found, rc.mobility(model, found.q)
 
-    found, freedoms, motion = run(jnp.array(2 * np.sin(0.55)))
+    found, freedoms = run(jnp.array(2 * np.sin(0.55)))
     assert found.closed and freedoms == 0
-    np.testing.assert_allclose(motion.acceleration, 0, atol=1e-10)
-    found, _, _ = run(jnp.array(2.5))  # longer than the crank and the ground together
+    found, _ = run(jnp.array(2.5))  # longer than the crank and the ground together
     assert not found.closed
     assert 0.4 < found.residual < 1 and np.isfinite(found.q).all()
 
