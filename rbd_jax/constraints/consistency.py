@@ -130,6 +130,8 @@ def assemble(
     Derivatives by the numbers of the model, and by those of held joints, are those of the equations (in the directions
     that they leave open, nothing moves); by the rest of the guess they are zero.
     """
+    if isinstance(hold, str):
+        raise ValueError(f"assemble: hold is {hold!r}; it takes a sequence of joints: [{hold!r}]")
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.75 if tolerance is None else tolerance
     free = np.ones(model.nv)
     for joint in hold:
@@ -171,4 +173,5 @@ def assemble(
 def _pseudo_inverse(matrix):
     """The inverse of what has rank; its derivative is that of the same rank, and free of singular vectors."""
     tolerance = rank_tolerance(max(matrix.shape), matrix.dtype) ** 0.5
-    return jnp.linalg.pinv(matrix, rtol=jnp.asarray(tolerance, matrix.dtype))
+    # A number of numpy: `pinv` keeps it for its derivative, and one of jax would be a leaked tracer in a loop.
+    return jnp.linalg.pinv(matrix, rtol=np.asarray(tolerance, matrix.dtype))

@@ -53,6 +53,10 @@ def constrained_inverse_dynamics(
 
     - `actuators`: names of the joints that have a motor; all by default.
     """
+    if isinstance(actuators, str):
+        raise ValueError(
+            f"constrained_inverse_dynamics: actuators is {actuators!r}; it takes a sequence of joints: [{actuators!r}]"
+        )
     needed = inverse_dynamics(model, q, v, a, f_ext)
     jacobian = constraint_jacobian(model, q)
     backwards = _pseudo_inverse(jacobian)

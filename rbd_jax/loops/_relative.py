@@ -61,12 +61,16 @@ def _frame(kind: str, end: str, given) -> Transform:
         return Transform(
             rotation, parameter(given.position, (3,), kind, f"frame_{end}: its position", rotation.dtype)
         )
+    if isinstance(given, str):
+        raise _no_frame(kind, end, given)
     try:
         return Transform.from_position(parameter(given, (3,), kind, f"point_{end}"))
     except TypeError:
-        raise ModelError(
-            f"{kind}: the frame on body {end} is {given!r}; it is a Transform, a point or None"
-        ) from None
+        raise _no_frame(kind, end, given) from None
+
+
+def _no_frame(kind: str, end: str, given) -> ModelError:
+    return ModelError(f"{kind}: the frame on body {end} is {given!r}; it is a Transform, a point or None")
 
 
 def misplaced(relative: Transform) -> Float[Array, "6"]:

@@ -10,6 +10,7 @@ from mechanisms import TIP, at, compiled, four_bar, four_bars, four_bars_state, 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
 from rbd_jax.constraints._systems import factorize
+from rbd_jax.constraints.consistency import _pseudo_inverse
 
 
 def test_projection_is_the_nearest_in_the_mass_metric():
@@ -67,9 +68,45 @@ def test_assembly_follows_from_held_joints():
     np.testing.assert_allclose(slope, ((q[1:3] - q[3:]) / (2 * step)).T, atol=1e-8)
 
 
+@pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev])
+def test_least_squares_in_a_loop_can_be_differentiated(derivative):
+    """What assembling, projecting and inverse dynamics rest on, in the body of a scan: of `1/(x s)` by x."""
+
+    def total(x):
+        body = lambda carry, scale: (carry + _pseudo_inverse(x * scale * jnp.ones((1, 1)))[0, 0], None)
+        return jax.lax.scan(body, jnp.zeros(()), jnp.array([1.0, 2.0]))[0]
+
+    np.testing.assert_allclose(compiled(derivative(total))(jnp.array(2.0)), -0.375, rtol=1e-14)
+
+
 def test_what_cannot_be_closed_says_so():
     found = compiled(crank)(jnp.array(0.4), jnp.array(5.0))
     assert not found[1] and np.isfinite(found[0]).all()
+
+
+def test_loops_that_contradict_each_other_are_told():
+    """A strut that does not fit: the state is refused, and no assembly closes. One that fits leaves no freedom: no fault."""
+
+    def with_strut(length):
+        return rc.add_constraints(
+            four_bar(), rc.Distance("crank", TIP.position, "world", (1.0, 0, 0), length)
+        )
+
+    q, rest = jnp.array([1.1, -1.1, 1.1]), jnp.zeros(3)
+    with pytest.raises(ValueError, match=r"Distance\('crank', 'world'\) in position by"):
+        rbd.rollout(with_strut(2.5), rbd.State(q, rest), dt=1e-3, steps=2)
+
+    @compiled
+    def run(length):
+        model = with_strut(length)
+        found = rc.assemble(model, q)
+        return found, rc.mobility(model, found.q)
+
+    found, freedoms = run(jnp.array(2 * np.sin(0.55)))
+    assert found.closed and freedoms == 0
+    found, _ = run(jnp.array(2.5))  # longer than the crank and the ground together
+    assert not found.closed
+    assert 0.4 < found.residual < 1 and np.isfinite(found.q).all()
 
 
 def test_baumgarte_brings_back():
@@ -134,6 +171,15 @@ def test_more_bad_input():
         builder.build()
     with pytest.raises(rbd.ModelError, match="mimic"):
         rc.maximal_coordinates(loose())
+    with pytest.raises(rbd.ModelError, match="frame on body a is 'tip'; it is a Transform, a point or None"):
+        rc.Connect("crank", "tip", "follower", None)
+    model, zero = four_bar(), jnp.zeros(3)
+    with pytest.raises(ValueError, match=r"hold is 'crank'; it takes a sequence of joints: \['crank'\]"):
+        rc.assemble(model, zero, hold="crank")
+    with pytest.raises(ValueError, match=r"actuators is 'crank'; it takes a sequence"):
+        rc.constrained_inverse_dynamics(model, zero, zero, zero, actuators="crank")
+    with pytest.raises(rbd.UnknownNameError, match="no joint 'crnk'; did you mean 'crank'"):
+        rc.assemble(model, zero, hold=["crnk"])
 
 
 def test_edits_carry_constraints():
