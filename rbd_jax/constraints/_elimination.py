@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._array import dot, gather, matvec, outer, vecmat
+from .._array import dot, gather, matvec, outer, sum_rows, vecmat
 from ..dynamics._frame import (
     at_last_column,
     column_armature,
@@ -134,7 +134,10 @@ class Elimination(Factors):
         steps = Steps.of(model, frames, order)
         inertia = _by_step(at_last_column(model, frames.inertias(model).matrix), order)
         armature = _by_step(column_armature(model), order)
-        attached, driven = _entering(wrenches, order.attached), _entering(coefficients, order.driven)
+        attached, driven = (
+            _entering(wrenches, order.attached, order),
+            _entering(coefficients, order.driven, order),
+        )
 
         def eliminate(children, own):
             steps, inertia, armature, attached, driven, is_row = own
@@ -245,6 +248,7 @@ def _by_step(x: Float[Array, "n *k"], order: Order):
     return gather(jnp.concatenate([x, jnp.zeros_like(x[:1])]), order.columns)
 
 
-def _entering(x: Float[Array, "e *k"], table: np.ndarray):
-    """The sum of the entries that come into each slot at each step."""
-    return jnp.concatenate([x, jnp.zeros_like(x, shape=(1, *x.shape[1:]))])[table].sum(axis=2)
+def _entering(x: Float[Array, "e *k"], places: np.ndarray, order: Order):
+    """What comes into each slot at each step."""
+    steps = order.tree.size
+    return sum_rows(x, places, steps * order.width).reshape(steps, order.width, *x.shape[1:])

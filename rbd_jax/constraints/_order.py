@@ -58,8 +58,8 @@ class Order:
     - `tree`: of the steps.
     - `unknowns`: what each step eliminates, as an entry of the columns and then the rows.
     - `slots`: where a row is kept while it is open; `width`: how many such places there are.
-    - `attached`: for each step and slot, which wrenches of constraints on bodies enter: (steps, width, k), padded.
-    - `driven`: likewise which coefficients of coordinates.
+    - `attached`: the step and slot, as `step width + slot`, at which each wrench of a constraint on a body enters, -1 if on the
+      world; `driven`: the same of each coefficient of a coordinate.
     """
 
     tree: Tree
@@ -153,16 +153,9 @@ class _Planner:
         parents = [-1 if r is None else total - 1 - r for r in reversed(receivers)]
         unknowns = np.array(unknowns[::-1], int)
         number = np.argsort(unknowns)
-        attached, driven = self._entries(number, slots)
         rows = [slots.get(int(unknown) - self.columns.size, -1) for unknown in unknowns]
-        return Order(
-            Tree(parents, self.columns.walk),
-            unknowns,
-            np.array(rows, int),
-            width,
-            _padded(attached, total, width),
-            _padded(driven, total, width),
-        )
+        places = self._entries(number, slots, width)
+        return Order(Tree(parents, self.columns.walk), unknowns, np.array(rows, int), width, *places)
 
     def _receiver(self, step, left, position):
         """The step that what this one leaves behind goes to: the next one that it concerns."""
@@ -185,32 +178,20 @@ class _Planner:
                 slots.update(zip(self.couplings[index].rows, free))
         return slots
 
-    def _entries(self, number: np.ndarray, slots: dict[int, int]):
-        """Which wrenches and coefficients enter at each step and slot."""
-        attached, driven = {}, {}
-        wrench = coefficient = 0
-        for index, coupling in enumerate(self.couplings):
+    def _entries(
+        self, number: np.ndarray, slots: dict[int, int], width: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where wrenches and coefficients enter."""
+        attached, driven = [], []
+        for coupling, above in zip(self.couplings, self.above, strict=True):
             for column in coupling.bodies:
                 for row in coupling.rows:
-                    if column >= 0:
-                        closes = column == self.above[index]
-                        step = number[self.columns.size + row if closes else column]
-                        attached.setdefault((int(step), slots[row]), []).append(wrench)
-                    wrench += 1
+                    # On the body that the loop has in common, only once the row's turn has come.
+                    step = number[self.columns.size + row if column == above else column]
+                    attached.append(step * width + slots[row] if column >= 0 else -1)
             for column in coupling.coordinates:
-                for row in coupling.rows:
-                    driven.setdefault((int(number[column]), slots[row]), []).append(coefficient)
-                    coefficient += 1
-        return (attached, wrench), (driven, coefficient)
-
-
-def _padded(entries, steps: int, width: int) -> np.ndarray:
-    where, count = entries
-    depth = max(map(len, where.values()), default=0)
-    table = np.full((steps, width, depth), count)
-    for (step, slot), members in where.items():
-        table[step, slot, : len(members)] = members
-    return table
+                driven += [number[column] * width + slots[row] for row in coupling.rows]
+        return np.array(attached, int), np.array(driven, int)
 
 
 def couplings_of(topology: Topology, constraints: tuple[Constraint, ...]) -> tuple[Coupling, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float, Int
 
 from ..dynamics import bias_force, forward_dynamics
@@ -39,11 +40,14 @@ class ConstrainedMotion(eqx.Module):
     - `acceleration`: unique, whether constraints are redundant or not.
     - `multipliers`: λ, the forces of the constraints; of all possible ones those of least norm.
     - `rank`: how many constraints are independent.
+    - `unmet`: what no acceleration can meet of `G a = -bias`, as the rest that remains; zero, but for rounding, unless
+      constraints contradict each other. Constant to differentiation.
     """
 
     acceleration: Float[Array, "*batch nv"]
     multipliers: Float[Array, "*batch m"]
     rank: Int[Array, "*batch"]
+    unmet: Float[Array, "*batch m"]
 
     def __iter__(self) -> Iterator[Array]:
         return iter((self.acceleration, self.multipliers))
@@ -72,11 +76,11 @@ def constrained_dynamics(
 
     Redundant constraints are no error: the acceleration is unique, and derivatives are right where the rank does not
     change. Where it does (a linkage that passes through a straight line), they are finite.
-    Constraints that contradict each other are met in the sense of least squares.
+    Constraints that contradict each other are met in the sense of least squares, and `unmet` is not zero.
     """
     if not model.constraints:
         a = forward_dynamics(model, q, v, tau, f_ext)
-        return ConstrainedMotion(a, jnp.zeros(0, a.dtype), jnp.zeros((), int))
+        return ConstrainedMotion(a, jnp.zeros(0, a.dtype), jnp.zeros((), int), jnp.zeros(0, a.dtype))
     factors = factorize(model, q, method)
     wanted = -constraint_bias(model, q, v)
     if stabilization is not None:
@@ -86,7 +90,8 @@ def constrained_dynamics(
         )
     force = tau - bias_force(model, q, v, f_ext)
     x = solve_system(force, wanted, None, factors, model, q)
-    return ConstrainedMotion(x.a, x.multipliers, factors.rank)
+    wanted = lax.stop_gradient(wanted)
+    return ConstrainedMotion(x.a, x.multipliers, factors.rank, wanted - factors.onto(wanted))
 
 
 @takes_sample

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import dot, gather, products, transpose
+from .._array import dot, gather, products, sum_rows, transpose
 from ..dynamics._frame import CommonFrame, at_last_column, body_frames, from_columns, to_columns
 from ..dynamics.kinematics import column_accelerations, express_by_body
 from ..loops import Constraint
@@ -230,9 +230,9 @@ class ConstraintMatrix(eqx.Module):
             movers.append(np.append(topology.carriers, -1)[np.array(own.group.bodies, int).reshape(-1)])
             efforts.append(jnp.sum(own.by_speeds * forces[:, :, None], axis=1).reshape(-1))
             columns.append(topology.v_column[np.array(own.group.v_entries, int).reshape(-1)])
-        forces = _sums(jnp.concatenate(wrenches), np.concatenate(movers), len(topology.movers))
+        forces = sum_rows(jnp.concatenate(wrenches), np.concatenate(movers), len(topology.movers))
         total = topology.tree.subtree_sum(at_last_column(self.model, forces))
-        direct = _sums(jnp.concatenate(efforts), np.concatenate(columns), topology.tree.size)
+        direct = sum_rows(jnp.concatenate(efforts), np.concatenate(columns), topology.tree.size)
         return from_columns(self.model, dot(total, self.common.subspace) + direct)
 
     @property
@@ -294,16 +294,6 @@ def _laid_out(members: list[int], counts) -> np.ndarray:
     """Where to find, in what the groups have one after the other, what belongs to the constraints in their order."""
     owners = np.concatenate([np.zeros(0, int), *[np.full(counts[member], member) for member in members]])
     return np.argsort(owners, kind="stable")
-
-
-def _sums(x: Float[Array, "e *k"], places: np.ndarray, count: int) -> Float[Array, "count *k"]:
-    """The entries of x added up in their places. Gathered, since a scatter would keep a loop around it from being merged."""
-    own = [np.flatnonzero(places == place) for place in range(count)]
-    width = max(map(len, own), default=0)
-    table = np.array([[*entries, *[len(x)] * (width - len(entries))] for entries in own], int).reshape(
-        count, width
-    )
-    return jnp.concatenate([x, jnp.zeros_like(x, shape=(1, *x.shape[1:]))])[table].sum(axis=1)
 
 
 def _collect(model: Model, parts: list) -> Float[Array, "m ..."]:

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._array import sum_rows
+
 
 #: How a tree is walked; `"auto"` picks by backend and depth.
 Walk = Literal["auto", "scan", "levels"]
@@ -218,7 +220,8 @@ class Tree:
             if below is None:
                 value, output = jax.vmap(step, in_axes=(None, 0))(leaf, own)
             else:
-                value, output = jax.vmap(step)(_sum_children(value, parents[below], nodes), own)
+                groups = np.searchsorted(nodes, parents[below])
+                value, output = jax.vmap(step)(_sum_children(value, groups, len(nodes)), own)
             outputs.append(output)
             below = nodes
         total = jax.tree.map(lambda v: jnp.sum(v, axis=0), value)
@@ -286,14 +289,5 @@ def _take(x, rows: np.ndarray):
     return jax.tree.map(lambda leaf: leaf[rows], x)
 
 
-def _sum_children(values, parents: np.ndarray, nodes: np.ndarray):
-    """Sum the rows of `values` by parent: gathered and added, since a scatter would be slower and less exact to repeat."""
-    children = [np.flatnonzero(parents == node) for node in nodes]
-    width = max(len(rows) for rows in children)
-    padded = np.array([[*rows, *[len(parents)] * (width - len(rows))] for rows in children])
-
-    def total(leaf):
-        rows = jnp.concatenate([leaf, jnp.zeros((1, *leaf.shape[1:]), leaf.dtype)])
-        return jnp.sum(rows[padded], axis=1)
-
-    return jax.tree.map(total, values)
+def _sum_children(values, groups: np.ndarray, count: int):
+    return jax.tree.map(lambda leaf: sum_rows(leaf, groups, count), values)

@@ -8,6 +8,8 @@ import pytest
 from mechanisms import (
     L1,
     L2,
+    ROD,
+    TIP,
     compiled,
     four_bar,
     loose,
@@ -208,3 +210,30 @@ def test_maximal_coordinates_are_the_same_mechanism(joint):
     assert rank == maximal.nv - model.nv
     for x in (*broken, *apart):
         np.testing.assert_allclose(x, 0, atol=1e-9)
+
+
+def test_contradictions_are_told():
+    """Two prescribed motions of coupled joints: every method meets them as well as can be, and says what is left."""
+    builder = rbd.ModelBuilder(name="pair")
+    builder.add_body("a", "world", joints.Revolute(), inertia=ROD)
+    builder.add_body("b", "world", joints.Revolute(), TIP, ROD)
+    builder.add_constraint(rc.CoordinateCoupling({"a": (0.0, 1.0), "b": (0.0, -1.0)}))
+    builder.add_constraint(rc.PrescribedCoordinate("a", lambda t: 3.0 * t**2))
+    fine = builder.build()
+    builder.add_constraint(rc.PrescribedCoordinate("b", lambda t: 0.0 * t))
+    bad = builder.build()
+    still = jnp.zeros(2)
+
+    @compiled
+    def run(model):
+        methods = ("elimination", "range_space", "null_space", "kkt")
+        return [rc.constrained_dynamics(model, still, still, still, method=method) for method in methods]
+
+    for motion in run(fine):
+        assert int(motion.rank) == 2
+        np.testing.assert_allclose(motion.acceleration, 6.0, atol=1e-12)
+        np.testing.assert_allclose(motion.unmet, 0, atol=1e-12)
+    for motion in run(bad):  # rows (1, -1), (1, 0), (0, 1): the range misses (1, -1, 1)
+        assert int(motion.rank) == 2
+        np.testing.assert_allclose(motion.unmet, [-2.0, 2.0, -2.0], atol=1e-12)
+        np.testing.assert_allclose(motion.acceleration, [4.0, 2.0], atol=1e-12)
