@@ -62,11 +62,15 @@ class EnergyMomentum(Scheme):
             mean, last = velocities[:size], velocities[size:]
             half, end = dt / 2 * mean, system.move(state.q, dt * mean)
             after = system.momentum(middle, end, last)
-            points = jax.vmap(at_point, in_axes=(0, None, None, None))(places, mean, after, multipliers)
-            velocity, force = (jnp.sum(weights * x, axis=0) for x in points)
+            averaged = jax.vmap(at_point, in_axes=(0, None, None, None))(places, mean, after, multipliers)
+            velocity, force = (jnp.sum(weights * x, axis=0) for x in averaged)
+            # The equation of p⁺ times `dexp_{ξ/2}ᵀ`, which leaves no inverse: `Ad_{ξ/2} dexp_{-ξ/2}` is
+            # `2 dexp_{-ξ} - dexp_{-ξ/2}`, by the chain rule of two half steps.
             center = system.move(state.q, half)
-            pushed = system.carried(state.q, half, before) + dt * force
-            missing = (after - system.carried(center, half, pushed)) / dt
+            points = jnp.stack([center, end, center]), jnp.stack([half, -2 * half, -half])
+            momenta = jnp.stack([after, 2 * before, dt * force - before])
+            last, first, pushed = jax.vmap(system.chart_velocity_transposed)(*points, momenta)
+            missing = (last - first - pushed) / dt
             closed = system.constraint_residual(time + dt, end) / dt
             return jnp.concatenate([mean - velocity, missing]), closed
 
