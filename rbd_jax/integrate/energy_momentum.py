@@ -22,7 +22,8 @@ from ._scheme import Scheme
 from ._system import State
 
 
-#: Points of the Gauss–Legendre rule for the averages: exact to round-off for turns of up to a radian in a step.
+#: Points of the Gauss–Legendre rule for the averages: exact to round-off for turns of up to a tenth of a radian in a step, and
+#: off by some 1e-11 of the energy at half a radian.
 POINTS = 6
 
 
@@ -54,7 +55,6 @@ class EnergyMomentum(Scheme):
             """At one point of the path: the velocity that the momentum gives, and the force."""
             q = system.move(state.q, place * dt * mean)
             v = solve_mass_matrix(now, q, before + place * (after - before))
-
             force = system.slopes(middle, q, v)[0] + system.force(middle, q, mean)
             return v, force + system.constraint_force(middle, q, multipliers)
 
