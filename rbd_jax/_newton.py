@@ -1,7 +1,8 @@
 """Newton's method for a few unknowns, differentiated by the implicit function theorem.
 
-The Jacobian is dense and fresh at every step, and the full step is taken: no damping, no line search, no sparsity. What is
-left to the caller is a guess within the basin of convergence and unknowns of comparable size.
+The Jacobian is dense and fresh at every step: no sparsity. The full step is taken wherever it makes the residual smaller, and
+halved where it does not; what is left to the caller is a guess from which that leads to the root, and unknowns of
+comparable size.
 """
 
 from __future__ import annotations
@@ -24,19 +25,25 @@ class Code(enum.IntEnum):
     NOT_FINITE = 2
 
 
+#: A step is halved until the residual has shrunk by a part of what the linear equations promise, but not below this share:
+#: there a step is taken whatever it does, so that an iteration that is caught in a hollow can leave it.
+PROMISED, SMALLEST_SHARE = 1 / 4, 1 / 64
+
+
 def solve(
     residual: Callable[[Float[Array, "n"]], Float[Array, "n"]],
     guess: Float[Array, "n"],
     tolerance: float | Float[Array, ""] | None = None,
-    max_steps: int = 30,
+    max_steps: int = 50,
 ) -> tuple[Float[Array, "n"], Int[Array, ""], Int[Array, ""]]:
-    """The x with `residual(x) = 0`, a `Code`, and the number of Newton steps.
+    """The x with `residual(x) = 0`, a `Code`, and how many Jacobians that took.
 
     It has converged when the last step δ is small against the unknowns, `|δ_i| ≤ tolerance (1 + |x_i|)`, by default with the
     precision to the power of two thirds: the next step would be of the order of its square, and unlike a bound on the
     residual that does not depend on how the equations are scaled. Where round-off keeps the steps above the tolerance they
-    may also stop shrinking, below the root of the precision. A step that is not finite (a singular Jacobian, a residual
-    outside its domain) is not taken: x is finite whatever the code says, and is a solution only where it says `CONVERGED`.
+    may also stop shrinking, below the root of the precision. A step to where the next is not finite (a singular Jacobian, a
+    residual outside its domain) is shortened like one that makes the residual larger, and not taken if that does not help: x
+    is finite whatever the code says, and is a solution only where it says `CONVERGED`.
 
     Derivatives by whatever `residual` closes over are `-(∂r/∂x)⁻¹ ∂r/∂p`, of all orders, forward and in reverse; none of the
     iteration is remembered. The guess has derivative zero. Under `vmap` each sample has its own code and count.
@@ -77,19 +84,32 @@ def _iterate(residual, guess, tolerance, max_steps):
         return (code == Code.NOT_CONVERGED) & (steps < max_steps)
 
     def advance(carry):
-        x, last, _, steps = carry
-        jacobian, value = jax.jacfwd(with_value, has_aux=True)(x)
-        after = x - jnp.linalg.solve(jacobian, value)
-        finite = jnp.all(jnp.isfinite(after))
-        size = jnp.max(jnp.abs(after - x) / (1 + jnp.abs(x)))
-        small = (size <= fine) | ((size <= coarse) & (size > last / 2))
-        code = jnp.where(finite, jnp.where(small, Code.CONVERGED, Code.NOT_CONVERGED), Code.NOT_FINITE)
-        return jnp.where(finite, after, x), size, code.astype(jnp.int32), steps + 1
+        (x, step, size, weights, missing), share, _, steps = carry
+        trial = x - share * step
+        # Computed once: a compiler would rather do so again within each loop that reads it.
+        jacobian, value = lax.optimization_barrier(jax.jacfwd(with_value, has_aux=True)(trial))
+        next_step = jnp.linalg.solve(jacobian, value)
+        next_size = jnp.max(jnp.abs(next_step) / (1 + jnp.abs(trial)))
+        finite = jnp.isfinite(next_size)
+        # Each equation counts in units of what it changes by along the unknowns, so that none of them has to be scaled.
+        next_weights = 1 / jnp.sum(jnp.abs(jacobian) * (1 + jnp.abs(trial))[None], axis=1)
+        less = jnp.max(weights * jnp.abs(value)) <= (1 - PROMISED * share) * missing
+        shortest = share <= SMALLEST_SHARE
+        taken = finite & (less | (next_size <= coarse) | shortest)
+        small = (next_size <= fine) | ((next_size <= coarse) & (next_size > size / 2))
+        lost = ~finite & (shortest | (steps == 0))
+        code = jnp.where(taken & small, Code.CONVERGED, jnp.where(lost, Code.NOT_FINITE, Code.NOT_CONVERGED))
+        after = trial, next_step, next_size, next_weights, jnp.max(next_weights * jnp.abs(value))
+        place = tuple(jnp.where(taken, new, old) for new, old in zip(after, carry[0], strict=True))
+        share = jnp.where(taken, jnp.minimum(2 * share, 1), share / 2)
+        return place, share, code.astype(jnp.int32), steps + 1
 
-    far = jnp.asarray(jnp.finfo(guess.dtype).max, guess.dtype)
-    start = guess, far, jnp.asarray(Code.NOT_CONVERGED, jnp.int32), jnp.zeros((), jnp.int32)
-    x, _, code, steps = lax.while_loop(going_on, advance, start)
-    return x, code, steps
+    endless = jnp.asarray(jnp.inf, guess.dtype)
+    nothing = jnp.zeros_like(guess)
+    unknown = jnp.asarray(Code.NOT_CONVERGED, jnp.int32)
+    start = (guess, nothing, endless, nothing, endless), jnp.ones_like(endless), unknown, jnp.int32(0)
+    (x, step, *_), _, code, steps = lax.while_loop(going_on, advance, start)
+    return jnp.where(code == Code.CONVERGED, x - step, x), code, steps
 
 
 def solve_dense(

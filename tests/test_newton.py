@@ -79,3 +79,25 @@ def test_without_a_tolerance_roundoff_is_the_limit():
     for dtype in (jnp.float64, jnp.float32):
         x, code, _ = solve(lambda x: 1e3 * (jnp.exp(x) - 3), jnp.zeros(1, dtype))
         assert code == Code.CONVERGED and abs(float(x[0]) - np.log(3)) < 4 * jnp.finfo(dtype).eps
+
+
+def test_steep_friction():
+    """Four coupled freedoms with friction smoothed over a hundredth of their speed: full steps jump over where it is steep."""
+    rng = np.random.default_rng(0)
+    spread = rng.normal(size=(1000, 4, 4))
+    inertias = jnp.asarray(spread @ spread.swapaxes(1, 2) + 0.3 * np.eye(4))
+    velocities, limits = (
+        jnp.asarray(rng.normal(size=(1000, 4))),
+        jnp.asarray(10 ** rng.uniform(-3, 1, (1000, 4))),
+    )
+
+    def missing(inertia, before, limit, v):
+        return jnp.sum(inertia * (v - before)[None], axis=1) + limit * v / jnp.sqrt(v**2 + 1e-4)
+
+    def sliding(*given):
+        v, code, steps = solve(lambda v: missing(*given, v), given[1])
+        return missing(*given, v), code, steps
+
+    left, code, steps = jax.jit(jax.vmap(sliding))(inertias, velocities, limits)
+    assert not code.any() and np.abs(left).max() < 1e-13
+    assert steps.mean() < 15

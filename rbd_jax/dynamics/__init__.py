@@ -25,6 +25,7 @@ from .kinematics import (
     body_velocities as body_velocities,
     forward_kinematics as forward_kinematics,
 )
+from .lagrangian import lagrangian_slopes as lagrangian_slopes
 from .mass_matrix import mass_matrix as mass_matrix
 from .operational_space import (
     inverse_operational_inertia as inverse_operational_inertia,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from .._array import matmul, matvec, transpose, vecmat
@@ -55,13 +56,16 @@ class ReducedSystem(System):
         needed = inverse_dynamics(at_time(self.model, time), at.q, at.v, matvec(at.jacobian, a) + at.bias)
         return vecmat(needed, at.jacobian) - self.force(time, q, v)
 
-    def kinetic_energy(self, time, q, v):
-        at = self.reduced.at(q, v)
-        return kinetic_energy(at_time(self.model, time), at.q, at.v)
+    def slopes(self, time, q, v):
+        now = at_time(self.model, time)
 
-    def gravity_force(self, time, q):
-        at = self.reduced.at(q, jnp.zeros_like(q))
-        return vecmat(gravity_force(at_time(self.model, time), at.q), at.jacobian)
+        def energy(q, v):
+            at = self.reduced.at(q, v)
+            return kinetic_energy(now, at.q, at.v)
+
+        by_q, by_v = jax.grad(energy, argnums=(0, 1))(q, v)
+        at = self.reduced.at(q, v)
+        return by_q - vecmat(gravity_force(now, at.q), at.jacobian), by_v
 
     def mass_matrix(self, time, q):
         at = self.reduced.at(q, jnp.zeros_like(q))

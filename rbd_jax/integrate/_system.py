@@ -27,9 +27,8 @@ from ..constraints import (
     project_velocity,
 )
 from ..dynamics import (
-    gravity_force,
     inverse_dynamics,
-    kinetic_energy,
+    lagrangian_slopes,
     mass_matrix,
     passive_force,
     solve_mass_matrix,
@@ -80,23 +79,11 @@ class System(eqx.Module):
         """What is missing in the equations of motion: `inverse_dynamics - force`, zero at the true acceleration."""
         return inverse_dynamics(at_time(self.model, time), q, v, a) - self.force(time, q, v)
 
-    # Energies and momenta.
-
-    def kinetic_energy(self, time: Float[Array, ""], q, v) -> Float[Array, ""]:
-        """The kinetic energy, with what the joints move by themselves."""
-        return kinetic_energy(at_time(self.model, time), q, v)
+    # Momenta.
 
     def slopes(self, time: Float[Array, ""], q, v) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
         """`∂L/∂q` and `∂L/∂v` of the Lagrangian `L = T - V`, with V of gravity; the first along `move(q, step)`."""
-
-        def energy(step, v):
-            return self.kinetic_energy(time, self.move(q, step), v)
-
-        by_q, by_v = jax.grad(energy, argnums=(0, 1))(jnp.zeros_like(v), v)
-        return by_q - self.gravity_force(time, q), by_v
-
-    def gravity_force(self, time: Float[Array, ""], q) -> Float[Array, "nv"]:
-        return gravity_force(at_time(self.model, time), q)
+        return lagrangian_slopes(at_time(self.model, time), q, v)
 
     def mass_matrix(self, time: Float[Array, ""], q) -> Float[Array, "nv nv"]:
         return mass_matrix(at_time(self.model, time), q)
@@ -106,13 +93,14 @@ class System(eqx.Module):
         return solve_mass_matrix(at_time(self.model, time), q, momentum)
 
     def momentum(self, time: Float[Array, ""], q, v) -> Float[Array, "nv"]:
-        """The generalized momentum `∂T/∂v`: `M v`, and what joints that move by themselves add."""
-        return jax.grad(lambda v: self.kinetic_energy(time, q, v))(v)
+        """The generalized momentum `∂L/∂v`: `M v`, and what joints that move by themselves add."""
+        return self.slopes(time, q, v)[1]
 
     def velocity(self, time: Float[Array, ""], q, momentum) -> Float[Array, "nv"]:
         """The velocity with that generalized momentum."""
-        own = self.momentum(time, q, jnp.zeros_like(momentum))
-        return self.solve_mass_matrix(time, q, momentum - own)
+        if self.model.topology.rheonomic:
+            momentum = momentum - self.momentum(time, q, jnp.zeros_like(momentum))
+        return self.solve_mass_matrix(time, q, momentum)
 
     # The manifold.
 
@@ -139,15 +127,6 @@ class System(eqx.Module):
     def chart_velocity_transposed(self, q, step, momentum) -> Float[Array, "nv"]:
         """The momentum that belongs to the rate of ξ, from the one that belongs to v."""
         return jax.linear_transpose(lambda rate: self.chart_velocity(q, step, rate), step)(momentum)[0]
-
-    def carried(self, q, step, momentum) -> Float[Array, "nv"]:
-        """`Ad*_{exp step}`: a momentum at q at the place `q ⊕ step`, where the same motion in space has another velocity.
-
-        A rate of ξ is the same velocity in space once it is taken from the left and once from the right, so
-        `Ad_ξ = dexp_{-ξ} dexp_ξ⁻¹`, with the right Jacobian.
-        """
-        back = self.chart_velocity_transposed(q, -step, momentum)
-        return self.chart_rate_transposed(q, step, back)
 
     def freedoms(self, joints: Sequence[str]) -> np.ndarray:
         """The entries of v that are those joints'."""

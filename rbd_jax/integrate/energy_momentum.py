@@ -20,7 +20,8 @@ from ._scheme import Scheme
 from ._system import State
 
 
-#: Points of the Gauss–Legendre rule for the averages: exact to round-off for turns of up to a radian in a step.
+#: Points of the Gauss–Legendre rule for the averages: exact to round-off for turns of up to a tenth of a radian in a step, and
+#: off by some 1e-11 of the energy at half a radian.
 POINTS = 6
 
 
@@ -51,7 +52,6 @@ class EnergyMomentum(Scheme):
             """At one point of the path: the velocity that the momentum gives, and the force."""
             q = system.move(state.q, place * dt * mean)
             v = system.solve_mass_matrix(middle, q, before + place * (after - before))
-
             force = system.slopes(middle, q, v)[0] + system.force(middle, q, mean)
             return v, force + system.constraint_force(middle, q, multipliers)
 
@@ -59,11 +59,15 @@ class EnergyMomentum(Scheme):
             mean, last = velocities[:size], velocities[size:]
             half, end = dt / 2 * mean, system.move(state.q, dt * mean)
             after = system.momentum(middle, end, last)
-            points = jax.vmap(at_point, in_axes=(0, None, None, None))(places, mean, after, multipliers)
-            velocity, force = (jnp.sum(weights * x, axis=0) for x in points)
+            averaged = jax.vmap(at_point, in_axes=(0, None, None, None))(places, mean, after, multipliers)
+            velocity, force = (jnp.sum(weights * x, axis=0) for x in averaged)
+            # The equation of p⁺ times `dexp_{ξ/2}ᵀ`, which leaves no inverse: `Ad_{ξ/2} dexp_{-ξ/2}` is
+            # `2 dexp_{-ξ} - dexp_{-ξ/2}`, by the chain rule of two half steps.
             center = system.move(state.q, half)
-            pushed = system.carried(state.q, half, before) + dt * force
-            missing = (after - system.carried(center, half, pushed)) / dt
+            points = jnp.stack([center, end, center]), jnp.stack([half, -2 * half, -half])
+            momenta = jnp.stack([after, 2 * before, dt * force - before])
+            last, first, pushed = jax.vmap(system.chart_velocity_transposed)(*points, momenta)
+            missing = (last - first - pushed) / dt
             closed = system.constraint_residual(time + dt, end) / dt
             return jnp.concatenate([mean - velocity, missing]), closed
 

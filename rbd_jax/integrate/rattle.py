@@ -10,13 +10,14 @@ class Rattle(Variational):
     ⊕ and a kick, with the loops closed in positions and in velocities.
     """
 
-    def momenta(self, system, time, q0, q1, v, dt):
-        step, end = dt * v, time + dt
+    def missing(self, system, time, q0, q1, v, dt, momentum):
         by_q0, by_v0 = system.slopes(time, q0, v)
-        by_q1, by_v1 = system.slopes(end, q1, v)
-        by_rate = (by_v0 + by_v1) / 2
-        before = system.chart_rate_transposed(q1, -step, by_rate)
-        after = system.chart_rate_transposed(q0, step, by_rate)
-        kick0 = dt / 2 * (by_q0 + system.force(time, q0, v))
-        kick1 = dt / 2 * (by_q1 + system.force(end, q1, v))
-        return before - kick0, after + kick1
+        by_v1 = system.momentum(time + dt, q1, v)
+        kicked = momentum + dt / 2 * (by_q0 + system.force(time, q0, v))
+        return (by_v0 + by_v1) / 2 - system.chart_velocity_transposed(q1, -dt * v, kicked)
+
+    def end_momentum(self, system, time, q0, q1, v, dt):
+        by_v0 = system.momentum(time, q0, v)
+        by_q1, by_v1 = system.slopes(time + dt, q1, v)
+        carried = system.chart_rate_transposed(q0, dt * v, (by_v0 + by_v1) / 2)
+        return carried + dt / 2 * (by_q1 + system.force(time + dt, q1, v))

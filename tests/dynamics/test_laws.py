@@ -25,6 +25,7 @@ from cases import (
 )
 
 import rbd_jax as rbd
+from rbd_jax.dynamics import lagrangian_slopes
 from rbd_jax.spatial import classical_acceleration
 
 
@@ -116,6 +117,24 @@ def test_joints_along_splines_obey_lagranges_equation(cases):
     tau = compiled(rbd.inverse_dynamics)(case.model, q, v, a)
     assert_close(tau, compiled(lagrange)(case.model, q, v, a), BY_DIFFERENCES)
     assert_close(compiled(rbd.forward_dynamics)(case.model, q, v, jnp.asarray(tau)), a)
+
+
+def slopes_by_recursion_and_of_the_energy(model, q, v):
+    model = rbd.at_time(model, TIME) if model.topology.rheonomic else model
+
+    def lagrangian(x, v):
+        here = rbd.integrate(model, q, x)
+        return rbd.kinetic_energy(model, here, v) - rbd.potential_energy(model, here)
+
+    return lagrangian_slopes(model, q, v), jax.grad(lagrangian, (0, 1))(jnp.zeros_like(v), v)
+
+
+def test_slopes_of_the_lagrangian(case):
+    """`∂L/∂q` along ⊕ and `∂L/∂v`, for every joint, leaders and followers and joints that move by themselves."""
+    states = case.states
+    found, expected = compiled(slopes_by_recursion_and_of_the_energy)(case.model, states.q, states.v)
+    for a, b in zip(found, expected, strict=True):
+        assert_close(a, b)
 
 
 def potential_gradient(model, q):

@@ -57,12 +57,12 @@ def heavy_top(motion=None):
 SPIN = rbd.State(jnp.array([1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 150.0, -4.61538]))
 
 
-def floating_pair(gravity=(0.0, 0.0, 0.0), joint=None):
+def floating_pair(gravity=(0.0, 0.0, 0.0), joint=None, arm=ROD):
     """A floating body that carries another, neither of them balanced."""
     builder = rbd.ModelBuilder(gravity=gravity, name="pair")
     trunk = rbd.Inertia.box(2.0, (0.4, 0.6, 0.9), (0.1, 0.0, 0.1))
     builder.add_body("trunk", joint=rbd.joints.Free(), inertia=trunk)
-    builder.add_body("arm", "trunk", HINGE if joint is None else joint, BELOW, ROD)
+    builder.add_body("arm", "trunk", HINGE if joint is None else joint, BELOW, arm)
     return builder.build()
 
 

@@ -78,4 +78,5 @@ def test_of_a_top(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ORDERS)
 def test_of_a_floating_body_that_carries_another(name):
-    np.testing.assert_allclose(orders(pair, name, 1 / 400), ORDERS[name], atol=0.15)
+    """A free joint and a spherical one. With steps a quarter as long the fourth order ends in round-off."""
+    np.testing.assert_allclose(orders(pair, name, 1 / 100), ORDERS[name], atol=0.15)

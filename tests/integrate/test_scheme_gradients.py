@@ -42,7 +42,9 @@ def test_of_a_pendulum(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*ORDERS, "RKMK45"])
 def test_of_a_floating_pair(name):
-    check(floating_pair((0.3, -0.2, -9.81)), scheme(name), 1e-6)
+    """A free joint and a spherical one. The arm is stout: its least moment of inertia is large against the differences."""
+    arm = rbd.Inertia.box(1.0, (0.3, 0.4, 1.0), (0.0, 0.0, -0.5))
+    check(floating_pair((0.3, -0.2, -9.81), rbd.joints.Spherical(), arm), scheme(name), 1e-6)
 
 
 @pytest.mark.slow

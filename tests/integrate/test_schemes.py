@@ -158,7 +158,7 @@ def test_invariants_of_variational_schemes(name, steps):
         return jax.vmap(lambda q, v: invariants(model, q, v))(path.q, path.v)
 
     seen = np.asarray(run(SPIN))
-    assert np.abs(seen[:, 3] - seen[0, 3]).max() < 1e-11 * steps**0.5
+    np.testing.assert_allclose(seen[:, 3], seen[0, 3], rtol=1e-11)
     error, quarter = seen[:, 0] - seen[0, 0], len(seen) // 4
     assert np.abs(error).max() < 0.5
     assert abs(error[-quarter:].mean() - error[:quarter].mean()) < 0.1 * np.ptp(error[:quarter])
@@ -177,7 +177,7 @@ def test_energy_and_momentum_are_kept():
 
 @pytest.mark.slow
 def test_energy_with_springs_in_gravity():
-    """The energy of gravity, and joint springs; with dampers it decreases."""
+    """The energy of gravity, and joint springs; with dampers it decreases. Steps are short enough for the averages."""
     model = tumbler()
     free = eqx.tree_at(lambda m: (m.damping, m.friction), model, (0 * model.damping, 0 * model.friction))
 
@@ -187,7 +187,7 @@ def test_energy_with_springs_in_gravity():
         )
         return jax.vmap(lambda q, v: energy(model, rbd.State(q, v)) + springs(q))(path.q, path.v)
 
-    run = compiled(lambda m, s: rbd.rollout(m, s, dt=0.02, steps=100, scheme=scheme("EnergyMomentum")))
+    run = compiled(lambda m, s: rbd.rollout(m, s, dt=0.01, steps=100, scheme=scheme("EnergyMomentum")))
     kept = total(free, run(free, moving(free)))
     same(kept, np.broadcast_to(kept[0], kept.shape), 1e-11)
     assert np.all(np.diff(total(model, run(model, moving(model)))) < 1e-12)
