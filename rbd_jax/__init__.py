@@ -28,12 +28,14 @@ from ._errors import (
 )
 from ._operations import Operations as Operations, count_operations as count_operations
 from .constraints import (
+    ReducedModel as ReducedModel,
     add_constraints as add_constraints,
     assemble as assemble,
     check_consistent as check_consistent,
     constrained_dynamics as constrained_dynamics,
     constrained_inverse_dynamics as constrained_inverse_dynamics,
     constraint_bias as constraint_bias,
+    constraint_force as constraint_force,
     constraint_jacobian as constraint_jacobian,
     constraint_residual as constraint_residual,
     constraint_velocity as constraint_velocity,
@@ -41,6 +43,7 @@ from .constraints import (
     maximal_coordinates as maximal_coordinates,
     mobility as mobility,
     project as project,
+    project_velocity as project_velocity,
     to_maximal as to_maximal,
 )
 from .dynamics import (
@@ -67,6 +70,7 @@ from .dynamics import (
     jacobian_transposed_product as jacobian_transposed_product,
     kinetic_energy as kinetic_energy,
     kinetic_energy_regressor as kinetic_energy_regressor,
+    lagrangian_slopes as lagrangian_slopes,
     mass_matrix as mass_matrix,
     momentum as momentum,
     momentum_regressor as momentum_regressor,

@@ -39,7 +39,8 @@ def check_consistent(
         return
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.4 if tolerance is None else tolerance
     faults = []
-    broken = {"position": _residual(model, q), "velocity": _velocity(model, q, v)}
+    with jax.ensure_compile_time_eval():  # a state that a function under `jit` closes over can be looked at
+        broken = {"position": _residual(model, q), "velocity": _velocity(model, q, v)}
     for constraint, rows in zip(model.constraints, constraint_rows(model), strict=True):
         for what, by in broken.items():
             worst = float(np.max(np.abs(np.asarray(by)[rows]), initial=0))

@@ -39,6 +39,12 @@ def constraint_force(
     model: Model, q: Float[Array, "nq"], multipliers: Float[Array, "m"]
 ) -> Float[Array, "nv"]:
     """`Gᵀ λ`, the generalized forces that hold the constraints, in O(n) and without the matrix."""
+    rows = sum(constraint.rows for constraint in model.constraints)
+    if jnp.shape(multipliers) != (rows,):
+        raise ValueError(
+            f"constraint_force: multipliers has shape {jnp.shape(multipliers)}; the constraints of model {model.name!r} have "
+            f"{rows} rows, so it must be ({rows},)"
+        )
     return ConstraintMatrix.at(model, q).transposed(multipliers)
 
 

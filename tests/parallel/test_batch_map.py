@@ -92,7 +92,13 @@ FUNCTIONS = {
     "constraint_residual": (lambda q: rbd.constraint_residual(TIED, q), (Q,)),
     "constraint_jacobian": (lambda q: rbd.constraint_jacobian(TIED, q), (Q,)),
     "constraint_velocity": (lambda q, v: rbd.constraint_velocity(TIED, q, v), (Q, V)),
+    "constraint_force": (
+        lambda q, v: rbd.constraint_force(TIED, q, jnp.resize(v, len(rbd.constraint_residual(TIED, q)))),
+        (Q, V),
+    ),
+    "project_velocity": (lambda q, v: rbd.project_velocity(TIED, q, v), (Q, V)),
     "constraint_bias": (lambda q, v: rbd.constraint_bias(TIED, q, v), (Q, V)),
+    "lagrangian_slopes": (lambda q, v: rbd.lagrangian_slopes(MODEL, q, v), (Q, V)),
     "bias_force": (lambda q, v: rbd.bias_force(MODEL, q, v), (Q, V)),
     "gravity_force": (lambda q: rbd.gravity_force(MODEL, q), (Q,)),
     "coriolis_matrix": (lambda q, v: rbd.coriolis_matrix(MODEL, q, v), (Q, V)),
