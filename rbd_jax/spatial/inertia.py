@@ -7,8 +7,11 @@ them. Articulated: `I^A = [[I, H], [Hᵀ, M]]`, symmetric and with no further st
 
 from __future__ import annotations
 
+from collections import Counter
+
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import (
@@ -17,6 +20,7 @@ from .._array import (
     dot,
     floating,
     identity_like,
+    is_known,
     matmul,
     matrix,
     matvec,
@@ -25,6 +29,7 @@ from .._array import (
     transpose,
     vecmat,
 )
+from .._errors import ModelError
 from .transform import Transform
 
 
@@ -77,6 +82,49 @@ class Inertia(eqx.Module):
         radius, length = floating(radius), floating(length)
         across = 3 * radius**2 + length**2
         return _principal(mass, com, [across, across, 6 * radius**2], 12)
+
+    @staticmethod
+    def capsule(mass, radius, length, com=(0.0, 0.0, 0.0)) -> Inertia:
+        """A uniform capsule along z about its centre `com`: a cylinder of this length between two half balls."""
+        radius, length = floating(radius), floating(length)
+        ball = 4 * radius / (4 * radius + 3 * length)  # the share of the half balls in the volume
+        square, middle = radius**2, length**2
+        across = (1 - ball) * (3 * square + middle) / 12
+        across = across + ball * (2 / 5 * square + middle / 4 + 3 / 8 * radius * length)
+        along = (1 - ball) * square / 2 + ball * 2 / 5 * square
+        return _principal(mass, com, [across, across, along], 1)
+
+    @staticmethod
+    def from_mesh(vertices, faces, *, density=None, mass=None) -> Inertia:
+        """A uniform body that a closed mesh of triangles bounds; differentiable by the vertices.
+
+        **Arguments**
+
+        - `vertices`: points, (v, 3).
+        - `faces`: three vertices each, by number, counterclockwise seen from outside: (f, 3).
+        - `density` or `mass`: one of the two.
+        """
+        vertices, faces = floating(vertices), _closed(np.asarray(faces), jnp.shape(vertices))
+        if (density is None) == (mass is None):
+            raise ModelError("Inertia.from_mesh: give either density or mass")
+        # Of the tetrahedra that the triangles make with one point, each with the sign of its side.
+        center = jnp.mean(vertices, axis=0)
+        corners = (vertices - center[None])[faces]
+        a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
+        volumes, sums = dot(a, cross(b, c)) / 6, a + b + c
+        volume = jnp.sum(volumes)
+        if is_known(volume) and not float(volume) > 0:
+            raise ModelError(
+                f"Inertia.from_mesh: the mesh encloses the volume {float(volume):.3g}; turn the order of the vertices of its "
+                "faces, which must be counterclockwise seen from outside"
+            )
+        density = floating(mass) / volume if density is None else floating(density)
+        first = jnp.sum(volumes[:, None] * sums, axis=0) / 4
+        corner_dyads = matmul(jnp.swapaxes(corners, 1, 2), corners)
+        dyad = jnp.sum(volumes[:, None, None] * (outer(sums, sums) + corner_dyads), axis=0) / 20
+        central = dyad - outer(first, first) / volume
+        rotational = density * _point_mass(jnp.trace(central), central)
+        return Inertia.from_mass_com(density * volume, center + first / volume, rotational)
 
     @property
     def parameters(self) -> Float[Array, "*batch 10"]:
@@ -235,6 +283,30 @@ def inverse_symmetric(m: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 3 3
     a, b, c = m[..., 0, :], m[..., 1, :], m[..., 2, :]
     cofactors = jnp.stack([cross(b, c), cross(c, a), cross(a, b)], axis=-1)
     return cofactors / dot(a, cross(b, c))[..., None, None]
+
+
+def _closed(faces: np.ndarray, vertices: tuple[int, ...]) -> np.ndarray:
+    """The faces, if they are those of a closed mesh of vertices in an array of this shape."""
+    if len(vertices) != 2 or vertices[1] != 3:
+        raise ModelError(f"Inertia.from_mesh: vertices has shape {vertices}; points have shape (v, 3)")
+    if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
+        raise ModelError(
+            f"Inertia.from_mesh: faces has shape {faces.shape} and type {faces.dtype}; triangles are integers of shape (f, 3)"
+        )
+    if faces.size and not (0 <= faces.min() and faces.max() < vertices[0]):
+        raise ModelError(
+            f"Inertia.from_mesh: faces names a vertex that is not one of the {vertices[0]}, from 0"
+        )
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]).tolist()
+    count = Counter(map(tuple, edges))
+    open_ones = [edge for edge, times in count.items() if times != 1 or count[edge[::-1]] != 1]
+    if open_ones or not edges:
+        example = f", such as that from vertex {open_ones[0][0]} to {open_ones[0][1]}" if open_ones else ""
+        raise ModelError(
+            "Inertia.from_mesh: the mesh is not closed. Along every edge two faces meet, which run through it in opposite "
+            f"directions; not so at {len(open_ones)} of {len(edges) // 2}{example}"
+        )
+    return faces
 
 
 def _point_mass(square, product):

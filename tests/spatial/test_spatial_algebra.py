@@ -7,6 +7,7 @@ import pytest
 
 from rbd_jax import spatial
 from rbd_jax._array import skew
+from rbd_jax._errors import ModelError
 from rbd_jax.lie import SO3
 from rbd_jax.spatial import Inertia, Screw, Transform
 
@@ -302,3 +303,90 @@ def test_classical_and_spatial_acceleration_are_inverse():
     difference = array(spatial.classical_acceleration(V, M)) - array(M)
     expected = np.concatenate([np.zeros((SAMPLES, 3)), np.cross(array(V)[:, :3], array(V)[:, 3:])], axis=1)
     assert_close(difference, expected)
+
+
+def test_capsule():
+    """Between a ball and a rod, and equal to a fine mesh of one (below)."""
+    central = lambda inertia: np.diag(inertia.rotational_com)
+    np.testing.assert_allclose(
+        central(Inertia.capsule(3.0, 0.2, 0.0)), central(Inertia.sphere(3.0, 0.2)), rtol=1e-14
+    )
+    thin = central(Inertia.capsule(3.0, 1e-9, 2.0))
+    np.testing.assert_allclose(thin, [1.0, 1.0, 0.0], atol=1e-8)
+
+
+CUBE = np.array([(x, y, z) for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
+CUBE_FACES = np.array(
+    [
+        *[(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)],
+        *[(2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3)],
+    ]
+)
+
+
+def revolved(profile, count):
+    """A closed mesh around z through rings of the given `(radius, height)`, from the lowest point to the highest."""
+    rings, angles = profile[1:-1], 2 * np.pi * np.arange(count) / count
+    vertices = [(0.0, 0.0, profile[0][1])]
+    for radius, height in rings:
+        vertices += [(radius * np.cos(a), radius * np.sin(a), height) for a in angles]
+    vertices.append((0.0, 0.0, profile[-1][1]))
+    at = lambda ring, i: 1 + ring * count + i % count
+    faces = []
+    for i in range(count):
+        faces.append((0, at(0, i + 1), at(0, i)))
+        faces.append((len(vertices) - 1, at(len(rings) - 1, i), at(len(rings) - 1, i + 1)))
+        for ring in range(len(rings) - 1):
+            faces.append((at(ring, i), at(ring, i + 1), at(ring + 1, i + 1)))
+            faces.append((at(ring, i), at(ring + 1, i + 1), at(ring + 1, i)))
+    return np.array(vertices), np.array(faces)
+
+
+def test_meshes():
+    sides, corner = np.array([1.0, 2.0, 3.0]), np.array([0.3, -0.2, 5.0])
+    found = Inertia.from_mesh(corner + sides * CUBE, CUBE_FACES, density=2.0)
+    expected = Inertia.box(12.0, sides, corner + sides / 2)
+    np.testing.assert_allclose(found.parameters, expected.parameters, rtol=1e-13, atol=1e-13)
+    found = Inertia.from_mesh(corner + sides * CUBE, CUBE_FACES, mass=12.0)
+    np.testing.assert_allclose(found.parameters, expected.parameters, rtol=1e-13, atol=1e-13)
+
+    angles = np.linspace(-np.pi / 2, 0, 40)
+    lower = [(0.2 * np.cos(a), -0.5 + 0.2 * np.sin(a)) for a in angles]
+    profile = [*lower, *[(radius, -height) for radius, height in reversed(lower)]]
+    found = Inertia.from_mesh(*revolved(profile, 120), mass=3.0)
+    expected = Inertia.capsule(3.0, 0.2, 1.0)
+    np.testing.assert_allclose(found.parameters, expected.parameters, rtol=2e-3, atol=1e-12)
+
+
+def test_mesh_derivatives():
+    """By the vertices, against differences; and a mesh turned in space has the turned inertia."""
+    vertices = jnp.asarray(CUBE) + 0.1 * jax.random.normal(jax.random.key(0), CUBE.shape)
+
+    def weigh(vertices):
+        return Inertia.from_mesh(vertices, CUBE_FACES, density=1.5).parameters
+
+    direction = jax.random.normal(jax.random.key(1), CUBE.shape)
+    _, found = jax.jvp(weigh, (vertices,), (direction,))
+    expected = (weigh(vertices + 1e-5 * direction) - weigh(vertices - 1e-5 * direction)) / 2e-5
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    frame = Transform.from_xyz_rpy((0.4, -1.0, 2.0), (0.3, 0.8, -1.1))
+    moved = Inertia.from_mesh(jax.vmap(frame.point)(vertices), CUBE_FACES, density=1.5)
+    np.testing.assert_allclose(
+        moved.parameters,
+        Inertia.from_mesh(vertices, CUBE_FACES, density=1.5).placed(frame).parameters,
+        atol=1e-12,
+    )
+
+
+def test_bad_meshes():
+    for faces, said in [
+        (CUBE_FACES[:-1], "not closed"),
+        (CUBE_FACES[:, ::-1], "encloses the volume -1"),
+        (np.concatenate([CUBE_FACES[:-1], CUBE_FACES[-1:, ::-1]]), "not closed"),
+        (CUBE_FACES + 1, "one of the 8"),
+        (CUBE_FACES.astype(float), "integers"),
+    ]:
+        with pytest.raises(ModelError, match=said):
+            Inertia.from_mesh(CUBE, faces, density=1.0)
+    with pytest.raises(ModelError, match="either density or mass"):
+        Inertia.from_mesh(CUBE, CUBE_FACES)
