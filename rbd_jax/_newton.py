@@ -12,9 +12,12 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float, Int
+
+from ._array import matvec
 
 
 class Code(enum.IntEnum):
@@ -35,6 +38,7 @@ def solve(
     guess: Float[Array, "n"],
     tolerance: float | Float[Array, ""] | None = None,
     max_steps: int = 50,
+    linear_solve: Callable[[Float[Array, "n n"], Float[Array, "n"]], Float[Array, "n"]] = jnp.linalg.solve,
 ) -> tuple[Float[Array, "n"], Int[Array, ""], Int[Array, ""]]:
     """The x with `residual(x) = 0`, a `Code`, and how many Jacobians that took.
 
@@ -46,7 +50,8 @@ def solve(
     is finite whatever the code says, and is a solution only where it says `CONVERGED`.
 
     Derivatives by whatever `residual` closes over are `-(∂r/∂x)⁻¹ ∂r/∂p`, of all orders, forward and in reverse; none of the
-    iteration is remembered. The guess has derivative zero. Under `vmap` each sample has its own code and count.
+    iteration is remembered. The guess has derivative zero. Under `vmap` each sample has its own code and count. Where some
+    unknowns are not determined, pass `solve_redundant` as `linear_solve`.
     """
     if max_steps < 1:
         raise ValueError(f"solve: max_steps is {max_steps}; it must be at least 1")
@@ -57,20 +62,21 @@ def solve(
 
     @jax.custom_jvp
     def root(constants, guess):
-        return _iterate(lambda x: residual(x, *constants), guess, tolerance, max_steps)
+        return _iterate(lambda x: residual(x, *constants), guess, tolerance, max_steps, linear_solve)
 
     @root.defjvp
     def implicit(primals, tangents):
         constants, _ = primals
         x, code, steps = root(*primals)
         change = jax.jvp(lambda *constants: residual(x, *constants), constants, tangents[0])[1]
-        slope = -solve_dense(lambda dx: jax.jvp(lambda x: residual(x, *constants), (x,), (dx,))[1], change)
+        along = lambda dx: jax.jvp(lambda x: residual(x, *constants), (x,), (dx,))[1]
+        slope = -solve_dense(along, change, linear_solve)
         return (x, code, steps), (slope, zero_from_primal(code), zero_from_primal(steps))
 
     return root(tuple(constants), guess)
 
 
-def _iterate(residual, guess, tolerance, max_steps):
+def _iterate(residual, guess, tolerance, max_steps, linear_solve):
     precision = jnp.finfo(guess.dtype).eps
     fine = jnp.asarray(precision ** (2 / 3) if tolerance is None else tolerance, guess.dtype)
     coarse = precision ** (1 / 2)
@@ -88,17 +94,21 @@ def _iterate(residual, guess, tolerance, max_steps):
         trial = x - share * step
         # Computed once: a compiler would rather do so again within each loop that reads it.
         jacobian, value = lax.optimization_barrier(jax.jacfwd(with_value, has_aux=True)(trial))
-        next_step = jnp.linalg.solve(jacobian, value)
+        next_step = linear_solve(jacobian, value)
         next_size = jnp.max(jnp.abs(next_step) / (1 + jnp.abs(trial)))
         finite = jnp.isfinite(next_size)
         # Each equation counts in units of what it changes by along the unknowns, so that none of them has to be scaled.
-        next_weights = 1 / jnp.sum(jnp.abs(jacobian) * (1 + jnp.abs(trial))[None], axis=1)
+        reach = jnp.sum(jnp.abs(jacobian) * (1 + jnp.abs(trial))[None], axis=1)
+        next_weights = 1 / jnp.where(reach > 0, reach, 1)
+        solvable = jnp.max(next_weights * jnp.abs(matvec(jacobian, next_step) - value)) <= coarse
         less = jnp.max(weights * jnp.abs(value)) <= (1 - PROMISED * share) * missing
         shortest = share <= SMALLEST_SHARE
         taken = finite & (less | (next_size <= coarse) | shortest)
         small = (next_size <= fine) | ((next_size <= coarse) & (next_size > size / 2))
         lost = ~finite & (shortest | (steps == 0))
-        code = jnp.where(taken & small, Code.CONVERGED, jnp.where(lost, Code.NOT_FINITE, Code.NOT_CONVERGED))
+        code = jnp.where(
+            taken & small & solvable, Code.CONVERGED, jnp.where(lost, Code.NOT_FINITE, Code.NOT_CONVERGED)
+        )
         after = trial, next_step, next_size, next_weights, jnp.max(next_weights * jnp.abs(value))
         place = tuple(jnp.where(taken, new, old) for new, old in zip(after, carry[0], strict=True))
         share = jnp.where(taken, jnp.minimum(2 * share, 1), share / 2)
@@ -113,8 +123,27 @@ def _iterate(residual, guess, tolerance, max_steps):
 
 
 def solve_dense(
-    linear: Callable[[Float[Array, "n"]], Float[Array, "n"]], rhs: Float[Array, "n"]
+    linear: Callable[[Float[Array, "n"]], Float[Array, "n"]],
+    rhs: Float[Array, "n"],
+    linear_solve: Callable[[Float[Array, "n n"], Float[Array, "n"]], Float[Array, "n"]] = jnp.linalg.solve,
 ) -> Float[Array, "n"]:
     """The x with `linear(x) = rhs`, from the matrix of the linear function."""
     unit = jnp.eye(rhs.shape[0], dtype=rhs.dtype)
-    return jnp.linalg.solve(jax.vmap(linear, out_axes=1)(unit), rhs)
+    return linear_solve(jax.vmap(linear, out_axes=1)(unit), rhs)
+
+
+def solve_redundant(a: Float[Array, "n n"], b: Float[Array, "n"]) -> Float[Array, "n"]:
+    """A solution of `A x = b` where rows and unknowns may be redundant; if there is none, the x that comes nearest.
+
+    Of all of these the one of least norm, once the rows and columns of A are scaled to size one.
+    """
+    rows = _scale(jnp.max(jnp.abs(a), axis=1))
+    columns = _scale(jnp.max(jnp.abs(a * rows[:, None]), axis=0))
+    tolerance = np.asarray(float(jnp.finfo(a.dtype).eps) ** (2 / 3), a.dtype)
+    inverse = jnp.linalg.pinv(a * rows[:, None] * columns[None, :], rtol=tolerance)
+    return columns * matvec(inverse, rows * b)
+
+
+def _scale(size):
+    size = lax.stop_gradient(size)
+    return jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 1)

@@ -28,7 +28,6 @@ from .consistency import (
     project_velocity as project_velocity,
 )
 from .dynamics import (
-    Baumgarte as Baumgarte,
     ConstrainedMotion as ConstrainedMotion,
     constrained_dynamics as constrained_dynamics,
     mobility as mobility,
@@ -50,4 +49,9 @@ from .maximal import (
     from_maximal as from_maximal,
     maximal_coordinates as maximal_coordinates,
     to_maximal as to_maximal,
+)
+from .stabilization import (
+    Baumgarte as Baumgarte,
+    Projection as Projection,
+    Stabilization as Stabilization,
 )

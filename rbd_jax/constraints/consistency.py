@@ -74,6 +74,11 @@ def project(
     nearby (from afar, `assemble` first). Then `v + M⁻¹ Gᵀ ν` with M and G of the new q: the velocity after the blow that
     makes the constraints hold. Derivatives are those of these equations.
     """
+    return closed(model, q, v, PROJECTION_STEPS)
+
+
+def closed(model: Model, q, v, steps: int):
+    """The state moved onto the constraints by so many steps of Newton's method, and two that are differentiated."""
     if not model.constraints:
         return q, v
     directions = solve_mass_matrix(model, q, transpose(constraint_jacobian(model, q)))
@@ -87,9 +92,7 @@ def project(
     def improve(_, mu):  # the slope but for what moving on the manifold does to directions
         return newton(mu, matmul(constraint_jacobian(model, moved(mu)), directions))
 
-    mu = lax.stop_gradient(
-        lax.fori_loop(0, PROJECTION_STEPS, improve, jnp.zeros(directions.shape[1], q.dtype))
-    )
+    mu = lax.stop_gradient(lax.fori_loop(0, steps, improve, jnp.zeros(directions.shape[1], q.dtype)))
     for _ in range(2):  # steps that are differentiated: what they start from no longer matters
         mu = newton(mu, jax.jacfwd(lambda mu: constraint_residual(model, moved(mu)))(mu))
     q = moved(mu)

@@ -11,27 +11,11 @@ from jaxtyping import Array, Float, Int
 
 from ..dynamics import bias_force, forward_dynamics
 from ..dynamics._external import ExternalForces
-from ..joints._joint import parameter
 from ..model import Model
 from ..model._arguments import takes_sample
 from ._systems import Method, factorize, solve_system
-from .evaluate import constraint_bias, constraint_residual, constraint_velocity
-
-
-class Baumgarte(eqx.Module):
-    """Stabilization: the residual g is made to follow `g̈ + 2 α ġ + β² g = 0` (book eq. 8.22; Sueda eq. 1.82)."""
-
-    alpha: Float[Array, ""]
-    beta: Float[Array, ""]
-
-    def __init__(self, alpha, beta):
-        self.alpha = parameter(alpha, (), "Baumgarte", "alpha")
-        self.beta = parameter(beta, (), "Baumgarte", "beta")
-
-    @staticmethod
-    def within(time) -> Baumgarte:
-        """Critically damped, with this time constant: `α = β = 1 / time`. A tenth of a second suits a large robot."""
-        return Baumgarte(1 / jnp.asarray(time), 1 / jnp.asarray(time))
+from .evaluate import constraint_bias
+from .stabilization import Stabilization
 
 
 class ConstrainedMotion(eqx.Module):
@@ -61,7 +45,7 @@ def constrained_dynamics(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
     method: Method = "auto",
-    stabilization: Baumgarte | None = None,
+    stabilization: Stabilization | None = None,
 ) -> ConstrainedMotion:
     """The motion that `tau` produces under the model's constraints: `M a + C v + g - Jᵀ f_ext = tau + Gᵀ λ`, `G a + bias = 0`.
 
@@ -83,11 +67,8 @@ def constrained_dynamics(
         return ConstrainedMotion(a, jnp.zeros(0, a.dtype), jnp.zeros((), int), jnp.zeros(0, a.dtype))
     factors = factorize(model, q, method)
     wanted = -constraint_bias(model, q, v)
-    if stabilization is not None:
-        alpha, beta = (x.astype(q.dtype) for x in (stabilization.alpha, stabilization.beta))
-        wanted = (
-            wanted - 2 * alpha * constraint_velocity(model, q, v) - beta**2 * constraint_residual(model, q)
-        )
+    steered = None if stabilization is None else stabilization.second_rate(model, q, v)
+    wanted = wanted if steered is None else wanted + steered
     force = tau - bias_force(model, q, v, f_ext)
     x = solve_system(force, wanted, None, factors, model, q)
     wanted = lax.stop_gradient(wanted)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._newton import solve
+from .._newton import solve, solve_redundant
 from ._system import State, System
 
 
@@ -15,23 +15,26 @@ def solve_motion(
     system: System,
     equations: Callable[[Float[Array, "n"], Float[Array, "rows"]], tuple[Array, Array]],
     guess: Float[Array, "n"],
-) -> tuple[Float[Array, "n"], Int[Array, ""]]:
-    """The velocities at which a step's equations of motion and its constraints hold, and a code.
+    rows: int | None = None,
+) -> tuple[Float[Array, "n"], Float[Array, "rows"], Int[Array, ""]]:
+    """The velocities at which a step's equations of motion and its constraints hold, the multipliers, and a code.
 
     **Arguments**
 
     - `equations`: of the velocities and the multipliers, the two residuals.
     - `guess`: of the velocities; multipliers start at zero.
+    - `rows`: the number of multipliers; by default one for each row of the constraints.
     """
-    size = guess.size
+    size, rows = guess.size, system.constraint_rows if rows is None else rows
 
     def residual(unknowns):
         return jnp.concatenate(equations(unknowns[:size], unknowns[size:]))
 
-    unknowns, code, _ = solve(
-        residual, jnp.concatenate([guess, jnp.zeros(system.constraint_rows, guess.dtype)])
-    )
-    return unknowns[:size], code
+    start = jnp.concatenate([guess, jnp.zeros(rows, guess.dtype)])
+    # Loops are redundant as a rule: their multipliers are not determined, and the rest is.
+    linear = solve_redundant if rows else jnp.linalg.solve
+    unknowns, code, _ = solve(residual, start, linear_solve=linear)
+    return unknowns[:size], unknowns[size:], code
 
 
 def implicit_stage(
@@ -60,6 +63,6 @@ def implicit_stage(
             system.constraint_residual(time, q) / span,
         )
 
-    rate, code = solve_motion(system, equations, state.v)
+    rate, _, code = solve_motion(system, equations, state.v)
     step, q, v = placed(rate)
     return State(q, v), step, code

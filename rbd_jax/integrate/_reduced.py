@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from .._array import matmul, matvec, transpose, vecmat
-from ..constraints import Baumgarte, ReducedModel
+from ..constraints import ReducedModel, Stabilization
 from ..dynamics import gravity_force, inverse_dynamics, kinetic_energy
 from ..dynamics.inverse import inertia_force
 from ..model import Model, at_time
@@ -25,7 +25,7 @@ Simulated: TypeAlias = Model | ReducedModel
 
 
 def system_of(
-    model: Simulated, tau, forces: tuple[Force, ...] = (), stabilization: Baumgarte | None = None
+    model: Simulated, tau, forces: tuple[Force, ...] = (), stabilization: Stabilization | None = None
 ) -> System:
     """The system of a model with the control `tau`."""
     if isinstance(model, Model):

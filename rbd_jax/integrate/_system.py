@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..constraints import (
-    Baumgarte,
+    Stabilization,
     constrained_dynamics,
     constraint_force,
     constraint_jacobian,
@@ -54,7 +54,7 @@ class System(eqx.Module):
     model: Model
     tau: Float[Array, "nv"]
     forces: tuple[Force, ...] = ()
-    stabilization: Baumgarte | None = None
+    stabilization: Stabilization | None = None
 
     # What acts.
 
@@ -155,6 +155,12 @@ class System(eqx.Module):
     def constraint_force(self, time: Float[Array, ""], q, multipliers) -> Float[Array, "nv"]:
         """`Gᵀ λ`."""
         return constraint_force(at_time(self.model, time), q, multipliers)
+
+    def settled(self, time: Float[Array, ""], state: State) -> State:
+        """The state to go on with after a step."""
+        if self.stabilization is None:
+            return state
+        return State(*self.stabilization.settled(at_time(self.model, time), state.q, state.v))
 
     def admissible(self, time: Float[Array, ""], q, v) -> Float[Array, "nv"]:
         """The velocity nearest to v, in the metric of M, with which the loops stay closed."""

@@ -43,7 +43,7 @@ class Variational(Scheme):
             missing = self.missing(system, time, state.q, end, v, dt, momentum)
             return missing / dt, system.constraint_residual(time + dt, end) / dt
 
-        mean, code = solve_motion(system, equations, state.v)
+        mean, _, code = solve_motion(system, equations, state.v)
         end = system.move(state.q, dt * mean)
         after = self.end_momentum(system, time, state.q, end, mean, dt)
         v = system.admissible(time + dt, end, system.velocity(time + dt, end, after))

@@ -72,5 +72,5 @@ class EnergyMomentum(Scheme):
             return jnp.concatenate([mean - velocity, missing]), closed
 
         guess = jnp.concatenate([state.v, state.v])
-        velocities, code = solve_motion(system, equations, guess)
+        velocities, _, code = solve_motion(system, equations, guess)
         return State(system.move(state.q, dt * velocities[:size]), velocities[size:]), memory, code

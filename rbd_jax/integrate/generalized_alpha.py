@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from ._implicit import solve_motion
 from ._scheme import Scheme
@@ -17,9 +18,13 @@ class GeneralizedAlpha(Scheme):
 
     where v̇ obeys the equations of motion. `rho_infinity`, from 0 to 1, is what remains of an infinite frequency after a
     step; it gives `α_m = (2ρ - 1)/(ρ + 1)`, `α_f = ρ/(ρ + 1)`, `γ = 1/2 + α_f - α_m` and `β = (γ + 1/2)²/4`.
+
+    Constraints are closed in positions (index 3). With `stabilized` they are in velocities too (index 2, after Gear, Gupta &
+    Leimkuhler 1985 and Arnold & Brüls 2007): `h M⁻¹ Gᵀ η`, with multipliers η of its own, is added to what moves q.
     """
 
     rho_infinity: float = eqx.field(static=True, default=0.9)
+    stabilized: bool = eqx.field(static=True, default=False)
 
     fallible = True
 
@@ -40,21 +45,27 @@ class GeneralizedAlpha(Scheme):
         gamma = 0.5 + alpha_f - alpha_m
         beta = (gamma + 0.5) ** 2 / 4
 
-        def advanced(v):
+        def advanced(v, shift):
             """The configuration and the two accelerations that go with the velocity v at the end."""
             next_own = ((v - state.v) / dt - (1 - gamma) * own) / gamma
             next_true = ((1 - alpha_m) * next_own + alpha_m * own - alpha_f * true) / (1 - alpha_f)
             step = dt * state.v + dt**2 * ((0.5 - beta) * own + beta * next_own)
+            if shift.size:
+                push = system.constraint_force(time, state.q, shift)
+                step = step + dt * system.solve_mass_matrix(time, state.q, push)
             return system.move(state.q, step), next_true, next_own
 
-        def equations(v, multipliers):
-            q, acceleration, _ = advanced(v)
-            missing = system.residual(time + dt, q, v, acceleration)
-            return (
-                missing - system.constraint_force(time + dt, q, multipliers),
-                system.constraint_residual(time + dt, q) / dt,
-            )
+        end, rows = time + dt, system.constraint_rows
 
-        v, code = solve_motion(system, equations, state.v)
-        q, *memory = advanced(v)
+        def equations(v, multipliers):
+            forces, shift = multipliers[:rows], multipliers[rows:]
+            q, acceleration, _ = advanced(v, shift)
+            missing = system.residual(end, q, v, acceleration) - system.constraint_force(end, q, forces)
+            open_by = system.constraint_residual(end, q) / dt
+            if self.stabilized:
+                open_by = jnp.concatenate([open_by, system.constraint_velocity(end, q, v)])
+            return missing, open_by
+
+        v, multipliers, code = solve_motion(system, equations, state.v, rows * (1 + self.stabilized))
+        q, *memory = advanced(v, multipliers[rows:])
         return State(q, v), tuple(memory), code

@@ -26,6 +26,6 @@ class ImplicitMidpoint(Scheme):
                 system.constraint_residual(time + dt, end) / dt,
             )
 
-        v, code = solve_motion(system, equations, state.v)
+        v, _, code = solve_motion(system, equations, state.v)
         end = system.move(state.q, dt * v)
         return State(end, system.admissible(time + dt, end, 2 * v - state.v)), memory, code

@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._array import floating
-from ..constraints import Baumgarte, check_consistent
+from ..constraints import Stabilization, check_consistent
 from ..model import Model, at_time
 from ..model._arguments import check_length
 from ._event import Crossing, EventFunction
@@ -44,7 +44,7 @@ def rollout(
     checkpoint: bool | int | None = None,
     t0: float | Float[Array, ""] = 0.0,
     event: EventFunction | None = None,
-    stabilization: Baumgarte | None = None,
+    stabilization: Stabilization | None = None,
     progress: bool = False,
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
@@ -70,8 +70,9 @@ def rollout(
     - `t0`: the time of the initial state.
     - `event`: a function `(t, state) -> number`; the motion stops where it first changes its sign, and the rows from there on
       repeat the state in which it did (see `Trajectory`).
-    - `stabilization`: how constraints are held where a scheme asks for accelerations (a `rbd.constraints.Baumgarte`); by
-      default they are not, and drift as the scheme errs. Implicit schemes close them in positions by themselves.
+    - `stabilization`: how constraints are held, which schemes that ask for accelerations do not do by themselves: a
+      `rbd.constraints.Baumgarte` or `rbd.constraints.Projection`. By default they drift as the scheme errs. Implicit schemes
+      close them in positions anyway.
     - `progress`: show a progress bar.
     """
     scheme = SemiImplicitEuler() if scheme is None else scheme
@@ -93,9 +94,9 @@ def rollout(
         state, memory, failure, crossing = carry
         time = t0 + number.astype(dtype) * dt
         tau = control(time, state, given)
-        new, memory, code = scheme.step(
-            system_of(model, tau, tuple(forces), stabilization), time, state, memory, dt
-        )
+        system = system_of(model, tau, tuple(forces), stabilization)
+        new, memory, code = scheme.step(system, time, state, memory, dt)
+        new = system.settled(time + dt, new)
         if scheme.fallible:
             code = jnp.where(_is_finite(new), code, first_failure(code, jnp.int32(Result.NOT_FINITE)))
             if event is not None:  # nothing that happens after it counts

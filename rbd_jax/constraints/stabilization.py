@@ -1,0 +1,58 @@
+"""What keeps a simulation on its constraints, which hold for accelerations and drift where those are integrated (book §8.3)."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..joints._joint import parameter
+from ..model import Model
+from .consistency import closed
+from .evaluate import constraint_residual, constraint_velocity
+
+
+class Stabilization(eqx.Module):
+    """A way to do so. What is not overridden changes nothing."""
+
+    def second_rate(
+        self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
+    ) -> Float[Array, "m"] | None:
+        """The second rate that the residual is given instead of zero; None for zero."""
+        return None
+
+    def settled(
+        self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
+    ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        """The state to go on with after a step that ended in this one."""
+        return q, v
+
+
+class Baumgarte(Stabilization):
+    """The residual g is made to follow `g̈ + 2 α ġ + β² g = 0` (book eq. 8.22; Sueda eq. 1.82)."""
+
+    alpha: Float[Array, ""]
+    beta: Float[Array, ""]
+
+    def __init__(self, alpha, beta):
+        self.alpha = parameter(alpha, (), "Baumgarte", "alpha")
+        self.beta = parameter(beta, (), "Baumgarte", "beta")
+
+    @staticmethod
+    def within(time) -> Baumgarte:
+        """Critically damped, with this time constant: `α = β = 1 / time`. A tenth of a second suits a large robot."""
+        return Baumgarte(1 / jnp.asarray(time), 1 / jnp.asarray(time))
+
+    def second_rate(self, model, q, v):
+        alpha, beta = (x.astype(q.dtype) for x in (self.alpha, self.beta))
+        return -2 * alpha * constraint_velocity(model, q, v) - beta**2 * constraint_residual(model, q)
+
+
+class Projection(Stabilization):
+    """After every step the state is moved onto the constraints, in positions and in velocities, as `project` moves it.
+
+    Unlike `project` it expects to be near: two steps of Newton's method, which make a drift of 1e-4 vanish.
+    """
+
+    def settled(self, model, q, v):
+        return closed(model, q, v, steps=0)

@@ -1,0 +1,130 @@
+"""Simulations stay on their constraints: by projection, on the level of velocities, and where loops are redundant."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import ROD, TIP, at, compiled, four_bar
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, joints
+
+
+def crooked():
+    """A four-bar with sides 1, 1.3, 0.9 and 1.1."""
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="crooked four-bar")
+    builder.add_body("crank", "world", joints.Revolute(), inertia=ROD)
+    builder.add_body("coupler", "crank", joints.Revolute(), TIP, ROD)
+    builder.add_body("follower", "world", joints.Revolute(), at((1.1, 0.0, 0.0)), ROD)
+    end = at((1.3, 0.0, 0.0)), at((0.9, 0.0, 0.0))
+    builder.add_constraint(rc.HingeLoop("coupler", end[0], "follower", end[1]))
+    return builder.build()
+
+
+@compiled
+def start(model):
+    q = rc.assemble(model, jnp.array([1.1, -1.1, 1.1]), hold=["crank"]).q
+    return rbd.State(q, rc.project_velocity(model, q, jnp.array([-2.0, 2.0, -2.0])))
+
+
+MODEL = crooked()
+
+
+@pytest.fixture(scope="module")
+def state():
+    return start(MODEL)
+
+
+def run(model, state, scheme, dt=0.01, steps=50, **options):
+    """The trajectory, and its largest residuals in positions and in velocities."""
+    path = rbd.rollout(model, state, dt=dt, steps=steps, scheme=scheme, **options)
+    positions = jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
+    velocities = jax.vmap(lambda q, v: rc.constraint_velocity(model, q, v))(path.q, path.v)
+    return path, (jnp.abs(positions).max(), jnp.abs(velocities).max())
+
+
+def test_projection(state):
+    """An explicit scheme drifts, and projected it does not; the motion is the same to the order of the scheme."""
+
+    @compiled
+    def both(state):
+        free = run(MODEL, state, rbd.SemiImplicitEuler())
+        held = run(MODEL, state, rbd.SemiImplicitEuler(), stabilization=rc.Projection())
+        exact, _ = run(MODEL, state, rbd.RungeKutta4())
+        return free, held, exact
+
+    (free, drift), (held, left), exact = both(state)
+    assert drift[0] > 1e-3 and drift[1] > 1e-3
+    assert max(left) < 1e-10  # what two steps of Newton's method leave of 1e-3
+    assert np.abs(held.q - exact.q).max() < 0.1
+
+
+@pytest.mark.slow
+def test_projection_is_differentiated(state):
+    def end(gravity):
+        model = eqx.tree_at(lambda m: m.gravity, MODEL, gravity * MODEL.gravity)
+        path, _ = run(model, state, rbd.SemiImplicitEuler(), steps=10, stabilization=rc.Projection())
+        return jnp.sum(path.q[-1])
+
+    @compiled
+    def slopes(gravity):
+        return jax.grad(end)(gravity), (end(gravity + 1e-5) - end(gravity - 1e-5)) / 2e-5
+
+    np.testing.assert_allclose(*slopes(jnp.array(1.0)), rtol=1e-7)
+
+
+@pytest.mark.slow
+def test_constraints_on_both_levels(state):
+    """Generalized-α closes positions, and stabilized it closes velocities as well; both are of second order."""
+
+    @compiled
+    def errors(state):
+        exact, _ = run(MODEL, state, rbd.RungeKutta4(), 0.001, 400)
+        found = []
+        for stabilized in (False, True):
+            scheme = rbd.GeneralizedAlpha(0.8, stabilized=stabilized)
+            coarse, left = run(MODEL, state, scheme, 0.01, 40)
+            fine, _ = run(MODEL, state, scheme, 0.005, 80)
+            off = [jnp.abs(path.q[-1] - exact.q[-1]).max() for path in (coarse, fine)]
+            found.append((left, jnp.log2(off[0] / off[1])))
+        return found
+
+    (plain, plain_order), (both, order) = errors(state)
+    assert plain[0] < 1e-12 and plain[1] > 1e-6
+    assert max(both) < 1e-12
+    assert abs(plain_order - 2) < 0.2 and abs(order - 2) < 0.2
+
+
+REDUNDANT = [
+    rbd.ImplicitMidpoint(),
+    *[
+        pytest.param(scheme, marks=pytest.mark.slow)
+        for scheme in (
+            rbd.GeneralizedAlpha(0.8, stabilized=True),
+            rbd.BDF2(),
+            rbd.Rattle(),
+            rbd.VariationalMidpoint(),
+            rbd.EnergyMomentum(),
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize("scheme", REDUNDANT, ids=lambda scheme: type(scheme).__name__)
+def test_redundant_loops_in_implicit_schemes(scheme):
+    """A four-bar closed by a whole hinge, three of five rows redundant, moves as one closed by two rows; derivatives too."""
+    q, v = jnp.array([1.1, -1.1, 1.1]), jnp.array([-2.0, 2.0, -2.0])
+
+    def end(loop, speed):
+        path = rbd.rollout(four_bar(loop), rbd.State(q, speed * v), dt=0.01, steps=5, scheme=scheme)
+        return path.q[-1], path.code
+
+    @compiled
+    def compare(speed):
+        return [jax.jvp(lambda s, x=loop: end(x, s), (speed,), (1.0,)) for loop in ("hinge", "revolute")]
+
+    ((expected, code), (slope, _)), ((found, other_code), (found_slope, _)) = compare(jnp.array(1.0))
+    assert code == other_code == 0
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(found_slope, slope, atol=1e-9)
