@@ -191,8 +191,8 @@ class Tree:
         def visit(buffer, node):
             row, parent_row, first, own = node
             value, output = step(_read(buffer, row), own)
-            others = _read(buffer, parent_row)
-            total = jax.tree.map(lambda x, y: jnp.where(first, x, x + y), value, others)
+            others = jax.tree.map(lambda x: jnp.where(first, 0, x), _read(buffer, parent_row))
+            total = jax.tree.map(jnp.add, value, others)
             return _write(buffer, parent_row, total), output
 
         buffer, outputs = lax.scan(visit, buffer, (rows, parent_rows, first, inputs), reverse=True)

@@ -92,7 +92,7 @@ def compare(model, q, v, tau):
 
 
 @pytest.mark.parametrize(
-    "seed", [s if s in (6, 58) else pytest.param(s, marks=pytest.mark.slow) for s in range(60)]
+    "seed", [s if s == 6 else pytest.param(s, marks=pytest.mark.slow) for s in range(60)]
 )
 def test_random_mechanisms(seed):
     model, q = random_mechanism(seed)

@@ -90,6 +90,7 @@ def reached(numbers, find=None):
 STEP = 1e-5
 
 
+@pytest.mark.slow
 def test_a_rollout_of_a_loop_by_all_its_numbers():
     """Reverse derivatives under jit and vmap, through a redundant loop joint, against central differences."""
     moves = STEP * jnp.asarray([1.0, -1.0])[:, None, None] * jnp.eye(len(AT))[None]

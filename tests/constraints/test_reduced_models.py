@@ -91,6 +91,7 @@ def test_the_same_mechanism_as_under_constraints():
     np.testing.assert_allclose(end.v, final.v, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_same_mechanism_as_with_followers():
     """Knuckles in proportion, stiffness and damping implicit (2.79); and the gradient by what the closure holds."""
     mimic = finger(mimic=True, **PASSIVE)

@@ -23,11 +23,10 @@ TOLERANCE = 1e-9
 FILES = urdf_files()
 FRAMES = {"world": pin.WORLD, "body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
 
-#: What takes little time, for every day: prismatic joints, a quadruped, massless links and continuous joints.
+#: What takes little time, for every day: an arm with prismatic fingers, a quadruped.
 FAST = {
     "panda": False,
     "solo12": True,
-    "kinova": True,
 }
 
 #: Files that Pinocchio does not read, and why.
