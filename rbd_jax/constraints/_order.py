@@ -99,6 +99,8 @@ class _Planner:
         entering = [set() for _ in range(self.columns.size)]
         closing: dict[int, set[int]] = {}
         for index, coupling in enumerate(self.couplings):
+            if not coupling.rows:  # a loop joint with all freedoms
+                continue
             closing.setdefault(self.above[index], set()).add(index)
             for column in (*coupling.bodies, *coupling.coordinates):
                 if column != self.above[index]:
@@ -138,12 +140,8 @@ class _Planner:
         unknowns, receivers, first = [], [], {}
         for kind, index in self.steps:
             first[kind, index] = len(unknowns)
-            rows = (
-                [index]
-                if kind == "column"
-                else [self.columns.size + row for row in self.couplings[index].rows]
-            )
-            unknowns += rows
+            rows = self.couplings[index].rows if kind == "constraint" else ()
+            unknowns += [self.columns.size + row for row in rows] or [index]
         for step, left in zip(self.steps, self.open, strict=True):
             receiver = self._receiver(step, left, position)
             count = 1 if step[0] == "column" else len(self.couplings[step[1]].rows)

@@ -223,3 +223,11 @@ def test_cost_is_linear(make, q):
             times.append(time.perf_counter() - start)
         shares[count] = min(times) / len(qs) / count
     assert shares[128] < 2 * shares[16] and shares[128] < 2 * shares[4], shares
+
+
+def test_a_loop_joint_with_all_freedoms_changes_nothing():
+    model = four_bar()
+    free = rc.add_constraints(model, rc.LoopJoint("coupler", TIP, "world", TIP, joints.Free()))
+    q, v = jnp.array([0.7, -0.7, 0.7]), jnp.array([1.0, -1.0, 1.0])
+    found, expected = (rc.constrained_dynamics(m, q, v, jnp.zeros(3)) for m in (free, model))
+    np.testing.assert_allclose(found.acceleration, expected.acceleration, atol=1e-13)
