@@ -133,10 +133,10 @@ def bent(count):
     "model, q",
     [
         (carried_four_bars(5), bent(5)),
-        (carried_four_bars(3), jnp.zeros(9)),
-        (four_bars(6), four_bars_state(6, 1.1, -1.0).q),
+        pytest.param(carried_four_bars(3), jnp.zeros(9), marks=pytest.mark.slow),
+        pytest.param(four_bars(6), four_bars_state(6, 1.1, -1.0).q, marks=pytest.mark.slow),
         (four_bars(3), four_bars_state(3, 0.0, -1.0).q),
-        (ladder(4), jnp.full(8, 0.1)),
+        pytest.param(ladder(4), jnp.full(8, 0.1), marks=pytest.mark.slow),
     ],
     ids=["carried", "carried, in a line", "side by side", "side by side, in a line", "ladder"],
 )

@@ -99,7 +99,13 @@ def boxes(group, mass, sides, balls, motion, gravity=0.0):
     return builder.build(), rbd.State(jnp.concatenate(q), jnp.concatenate(v))
 
 
-@pytest.mark.parametrize("group, largest", [("SE3", (0, 1e-12)), ("SO3xR3", (9.0e-7, 9.6e-7))])
+@pytest.mark.parametrize(
+    "group, largest",
+    [
+        ("SE3", (0, 1e-12)),
+        pytest.param("SO3xR3", (9.0e-7, 9.6e-7), marks=pytest.mark.slow),
+    ],
+)
 def test_heavy_top_without_gravity(group, largest):
     """Müller & Terze §5.1: a box on a ball joint. SE(3) holds the constraint to rounding; SO(3) × R³ to fourth order."""
     turn = np.array([0.0, 20 * np.pi, 10 * np.pi])

@@ -44,6 +44,7 @@ def run(model, state, scheme, dt=0.01, steps=50, **options):
     return path, (jnp.abs(positions).max(), jnp.abs(velocities).max())
 
 
+@pytest.mark.slow
 def test_projection(state):
     """An explicit scheme drifts, and projected it does not; the motion is the same to the order of the scheme."""
 

@@ -144,6 +144,7 @@ def test_walks_have_the_same_gradients():
     assert_close(walked("levels"), walked("scan"), 1e-12)
 
 
+@pytest.mark.slow
 def test_batched_models_are_a_loop():
     """Models batched in some leaves alone, by a tree of axes: values and gradients are those of one after the other."""
     model = branched_model()

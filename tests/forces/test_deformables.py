@@ -178,6 +178,7 @@ def test_attached_masses_are_the_bodies():
     assert MODEL.body_names[3:] == tuple(f"net {node}" for node in FREE)
 
 
+@pytest.mark.slow
 def test_one_network_is_many_springs():
     """Forces, energies and both matrices are those of spring-dampers one by one; all springs rest where they were put."""
     q, v = state()

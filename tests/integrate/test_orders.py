@@ -62,7 +62,9 @@ def test_there_is_nothing_else():
     assert classes - listed == {room.Scheme, room.Adaptive, room.RKMK45}
 
 
-@pytest.mark.parametrize("name", [*EXPLICIT, *IMPLICIT])
+@pytest.mark.parametrize(
+    "name", [*EXPLICIT, *(pytest.param(name, marks=pytest.mark.slow) for name in IMPLICIT)]
+)
 def test_of_a_top_whose_pivot_is_shaken(name):
     """The fast heavy top; stages must also be at the right times."""
     found = orders(shaken_top, name, 1 / 4000)

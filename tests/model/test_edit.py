@@ -137,6 +137,7 @@ def test_what_is_not_locked_stays(machine):
     same_numbers(rbd.lock_joints(model, ["hand", "pole"]), model)
 
 
+@pytest.mark.slow
 def test_locking_is_differentiable(machine, state):
     q, v = state
     rest = np.setdiff1d(np.arange(machine.nq), entries(machine, ["left joint"], "q"))
