@@ -58,6 +58,7 @@ Y, RATE = jnp.array([0.4, 0.6]), jnp.array([0.7, -1.1])
 SPRING = forces.SpringDamper(("world", "knuckle 2"), [[1.0, 0.2, 0.5], [0.3, 0.0, 0.0]], 0.4, 40.0, 2.0)
 
 
+@pytest.mark.slow
 def test_the_same_mechanism_as_under_constraints():
     """Accelerations, with all that acts, and a motion."""
     tied, free = finger(curved=True, **PASSIVE), finger(**PASSIVE)

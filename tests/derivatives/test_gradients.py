@@ -26,7 +26,7 @@ import rbd_jax as rbd
 
 
 #: These take the longest to compile; what is in the last two is also in the others.
-LONG = {"splines", "driven", "series", "mixed", "axes", "coupled"}
+LONG = {"splines", "driven", "series", "mixed", "axes", "coupled", "turns"}
 EVERY = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MODELS]
 )

@@ -35,6 +35,7 @@ def four_bar(*more, **along):
     return builder.build()
 
 
+@pytest.mark.slow
 def test_a_step_is_hybrid_dynamics():
     """Velocities given at the end of the step are accelerations given in it (2.107); its derivatives, too, are right."""
     model, h = arm(), 0.01

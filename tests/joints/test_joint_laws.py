@@ -27,7 +27,9 @@ SCLERONOMIC = pytest.mark.parametrize(
 BUILDING = pytest.mark.parametrize(
     "family",
     [
-        pytest.param(name, marks=pytest.mark.slow if "spline" in name else ())
+        pytest.param(
+            name, marks=pytest.mark.slow if "spline" in name or name == "driven in a composite" else ()
+        )
         for name in FAMILIES
         if name not in ("free 2d", "free 3d", "spline curve")
     ],

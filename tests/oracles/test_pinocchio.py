@@ -23,9 +23,8 @@ TOLERANCE = 1e-9
 FILES = urdf_files()
 FRAMES = {"world": pin.WORLD, "body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
 
-#: What takes little time, for every day: an arm with prismatic fingers, a quadruped.
+#: What takes little time, for every day.
 FAST = {
-    "panda": False,
     "solo12": True,
 }
 
