@@ -18,6 +18,7 @@ from ..joints._joint import parameter
 from ..joints.planar import plane
 from ..lie import SO3
 from ..spatial import Transform
+from ..spatial.transform import rigid_fault
 from .constraint import Constraint
 
 
@@ -57,6 +58,9 @@ def _frame(kind: str, end: str, given) -> Transform:
     if given is None:
         return Transform.identity(jnp.result_type(float))
     if isinstance(given, Transform):
+        fault = rigid_fault(given)
+        if fault is not None:
+            raise ModelError(f"{kind}: frame_{end}: {fault}")
         rotation = parameter(given.rotation, (3, 3), kind, f"frame_{end}: its rotation")
         return Transform(
             rotation, parameter(given.position, (3,), kind, f"frame_{end}: its position", rotation.dtype)

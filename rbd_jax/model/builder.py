@@ -20,6 +20,7 @@ from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
 from ..loops import Constraint
 from ..spatial import Inertia, Transform
+from ..spatial.transform import rigid_fault
 from .constraint import check_constraints
 from .model import Model
 from .topology import JointKind, Topology
@@ -268,6 +269,9 @@ def _check_numbers(body: Body) -> None:
         leaves = [leaf for leaf in jax.tree.leaves(value) if is_known(leaf)]
         if not all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves):
             raise ModelError(f"body {body.name!r}: its {name} has a number that is not finite")
+    fault = rigid_fault(body.placement)
+    if fault is not None:
+        raise ModelError(f"body {body.name!r}: placement: {fault}")
     if is_known(body.inertia) and float(body.inertia.mass) < 0:
         raise ModelError(
             f"body {body.name!r}: its mass is {float(body.inertia.mass):g}; a mass is positive or zero"

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import blocks, cross, floating, gather, matmul, matrix, matvec, skew, transpose, vecmat
+from .._array import blocks, cross, floating, gather, is_known, matmul, matrix, matvec, skew, transpose, vecmat
 
 
 class Transform(eqx.Module):
@@ -124,3 +124,26 @@ class Transform(eqx.Module):
         moment, linear = force[..., :3], force[..., 3:]
         moment = moment - cross(self.position, linear)
         return jnp.concatenate([vecmat(moment, self.rotation), vecmat(linear, self.rotation)], axis=-1)
+
+
+#: How far from orthonormal a rotation may be: numbers written with four digits pass.
+ORTHONORMAL = 1e-3
+
+
+def rigid_fault(placement: Transform) -> str | None:
+    """What is wrong with one placement, in words: its shapes, or a matrix that is no rotation. None if nothing can be seen."""
+    rotation, position = placement.rotation, placement.position
+    for name, value, shape in (("rotation", rotation, (3, 3)), ("position", position, (3,))):
+        if np.shape(value) != shape:
+            return f"its {name} has shape {np.shape(value)}; expected {shape}"
+    if not is_known(rotation):
+        return None
+    axes = np.asarray(rotation, float)
+    if not np.isfinite(axes).all():
+        return "its rotation is not finite"
+    off = float(np.max(np.abs(axes.T @ axes - np.eye(3))))
+    if off > ORTHONORMAL:
+        return f"its rotation is no rotation matrix: R'R differs from 1 by {off:.3g}"
+    if np.linalg.det(axes) < 0:
+        return "its rotation is a reflection: det R = -1"
+    return None

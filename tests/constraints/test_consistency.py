@@ -173,6 +173,9 @@ def test_more_bad_input():
         rc.maximal_coordinates(loose())
     with pytest.raises(rbd.ModelError, match="frame on body a is 'tip'; it is a Transform, a point or None"):
         rc.Connect("crank", "tip", "follower", None)
+    stretched = rbd.Transform.from_rotation(1.1 * jnp.eye(3))
+    with pytest.raises(rbd.ModelError, match=r"Weld: frame_b: its rotation is no rotation matrix.* by 0\.21"):
+        rc.Weld("crank", None, "follower", stretched)
     model, zero = four_bar(), jnp.zeros(3)
     with pytest.raises(ValueError, match=r"hold is 'crank'; it takes a sequence of joints: \['crank'\]"):
         rc.assemble(model, zero, hold="crank")

@@ -43,6 +43,18 @@ BAD = {
         {"placement": rbd.Transform.from_xyz_rpy((0.0, np.inf, 0.0))},
         ["body 'lower'", "placement", "not finite"],
     ),
+    "placement stretches": (
+        {"placement": rbd.Transform.from_rotation(2 * jnp.eye(3))},
+        ["body 'lower'", "placement", "no rotation matrix", "by 3"],
+    ),
+    "placement mirrors": (
+        {"placement": rbd.Transform.from_rotation(-jnp.eye(3))},
+        ["body 'lower'", "placement", "reflection"],
+    ),
+    "two placements": (
+        {"placement": rbd.Transform.from_position(jnp.zeros((2, 3)))},
+        ["body 'lower'", "placement", "shape (2, 3, 3)", "expected (3, 3)"],
+    ),
     "damping nan": ({"damping": np.nan}, ["body 'lower'", "damping", "not finite"]),
     "limit nan": ({"upper": np.nan}, ["body 'lower'", "upper is not a number"]),
     "limit is a word": ({"lower": "low"}, ["joint 'elbow'", "lower is 'low'", "not a number"]),
