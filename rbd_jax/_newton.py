@@ -39,6 +39,7 @@ def solve(
     tolerance: float | Float[Array, ""] | None = None,
     max_steps: int = 50,
     linear_solve: Callable[[Float[Array, "n n"], Float[Array, "n"]], Float[Array, "n"]] = jnp.linalg.solve,
+    near: Callable[[Float[Array, "n"]], Float[Array, "n"]] | None = None,
 ) -> tuple[Float[Array, "n"], Int[Array, ""], Int[Array, ""]]:
     """The x with `residual(x) = 0`, a `Code`, and how many Jacobians that took.
 
@@ -51,7 +52,8 @@ def solve(
 
     Derivatives by whatever `residual` closes over are `-(∂r/∂x)⁻¹ ∂r/∂p`, of all orders, forward and in reverse; none of the
     iteration is remembered. The guess has derivative zero. Under `vmap` each sample has its own code and count. Where some
-    unknowns are not determined, pass `solve_redundant` as `linear_solve`.
+    unknowns are not determined, pass `solve_redundant` as `linear_solve`. Steps are found from the Jacobian of `near`, if it
+    is given: a function with nearly the same slopes as `residual`, cheaper to differentiate.
     """
     if max_steps < 1:
         raise ValueError(f"solve: max_steps is {max_steps}; it must be at least 1")
@@ -59,24 +61,27 @@ def solve(
         return guess, jnp.int32(Code.CONVERGED), jnp.int32(0)
     # What the residual refers to becomes arguments, so that the root can be differentiated by it. It is traced once.
     residual, constants = jax.closure_convert(residual, guess)
+    sloped, known = (residual, ()) if near is None else jax.closure_convert(near, guess)
 
     @jax.custom_jvp
-    def root(constants, guess):
-        return _iterate(lambda x: residual(x, *constants), guess, tolerance, max_steps, linear_solve)
+    def root(constants, known, guess):
+        here = lambda x: residual(x, *constants)
+        like = here if near is None else lambda x: sloped(x, *known)
+        return _iterate(here, like, guess, tolerance, max_steps, linear_solve)
 
     @root.defjvp
     def implicit(primals, tangents):
-        constants, _ = primals
+        constants, _, _ = primals
         x, code, steps = root(*primals)
         change = jax.jvp(lambda *constants: residual(x, *constants), constants, tangents[0])[1]
         along = lambda dx: jax.jvp(lambda x: residual(x, *constants), (x,), (dx,))[1]
         slope = -solve_dense(along, change, linear_solve)
         return (x, code, steps), (slope, zero_from_primal(code), zero_from_primal(steps))
 
-    return root(tuple(constants), guess)
+    return root(tuple(constants), tuple(known), guess)
 
 
-def _iterate(residual, guess, tolerance, max_steps, linear_solve):
+def _iterate(residual, near, guess, tolerance, max_steps, linear_solve):
     precision = jnp.finfo(guess.dtype).eps
     fine = jnp.asarray(precision ** (2 / 3) if tolerance is None else tolerance, guess.dtype)
     coarse = precision ** (1 / 2)
@@ -84,6 +89,11 @@ def _iterate(residual, guess, tolerance, max_steps, linear_solve):
     def with_value(x):
         value = residual(x)
         return value, value
+
+    def linearized(x):
+        if near is residual:
+            return jax.jacfwd(with_value, has_aux=True)(x)
+        return jax.jacfwd(near)(x), residual(x)
 
     def going_on(carry):
         _, _, code, steps = carry
@@ -93,7 +103,7 @@ def _iterate(residual, guess, tolerance, max_steps, linear_solve):
         (x, step, size, weights, missing), share, _, steps = carry
         trial = x - share * step
         # Computed once: a compiler would rather do so again within each loop that reads it.
-        jacobian, value = lax.optimization_barrier(jax.jacfwd(with_value, has_aux=True)(trial))
+        jacobian, value = lax.optimization_barrier(linearized(trial))
         next_step = linear_solve(jacobian, value)
         next_size = jnp.max(jnp.abs(next_step) / (1 + jnp.abs(trial)))
         finite = jnp.isfinite(next_size)

@@ -65,6 +65,25 @@ def test_derivatives_of_all_orders():
         np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
+def test_slopes_that_are_only_near():
+    """The root and its derivatives are those of the equations; it takes more steps."""
+
+    def found(p, near):
+        residual = lambda x, p=p: jnp.stack([jnp.exp(x[0]) + 0.1 * x[1] - p, x[1] - x[0] * x[0]])
+        like = (lambda x: residual(x, p) + 0.02 * jnp.stack([x[0] * x[1], x[0]])) if near else None
+        return solve(residual, jnp.ones(2), 1e-14, near=like)
+
+    p = jnp.array(2.0)
+    (x, code, steps), (y, exact, fewer) = (
+        jax.jit(found, static_argnums=1)(p, near) for near in (True, False)
+    )
+    assert code == exact == Code.CONVERGED and fewer < steps < 12
+    np.testing.assert_allclose(x, y, rtol=1e-14)
+    for derivative in (jax.jacfwd, jax.jacrev):
+        slopes = [derivative(lambda p, near=near: found(p, near)[0])(p) for near in (True, False)]
+        np.testing.assert_allclose(*slopes, rtol=1e-13)
+
+
 def test_the_guess_has_no_derivative():
     slope = jax.grad(lambda g: jnp.sum(root(jnp.array(2.0), g)[0]))(jnp.array(1.4))
     assert slope == 0

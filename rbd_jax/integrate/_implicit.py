@@ -16,6 +16,7 @@ def solve_motion(
     equations: Callable[[Float[Array, "n"], Float[Array, "rows"]], tuple[Array, Array]],
     guess: Float[Array, "n"],
     rows: int | None = None,
+    near: Callable[[Float[Array, "n"], Float[Array, "rows"]], tuple[Array, Array]] | None = None,
 ) -> tuple[Float[Array, "n"], Float[Array, "rows"], Int[Array, ""]]:
     """The velocities at which a step's equations of motion and its constraints hold, the multipliers, and a code.
 
@@ -24,16 +25,18 @@ def solve_motion(
     - `equations`: of the velocities and the multipliers, the two residuals.
     - `guess`: of the velocities; multipliers start at zero.
     - `rows`: the number of multipliers; by default one for each row of the constraints.
+    - `near`: equations with nearly the same slopes, cheaper to evaluate.
     """
     size, rows = guess.size, system.constraint_rows if rows is None else rows
 
-    def residual(unknowns):
-        return jnp.concatenate(equations(unknowns[:size], unknowns[size:]))
+    def joined(parts):
+        return lambda unknowns: jnp.concatenate(parts(unknowns[:size], unknowns[size:]))
 
     start = jnp.concatenate([guess, jnp.zeros(rows, guess.dtype)])
     # Loops are redundant as a rule: their multipliers are not determined, and the rest is.
     linear = solve_redundant if rows else jnp.linalg.solve
-    unknowns, code, _ = solve(residual, start, linear_solve=linear)
+    sloped = None if near is None else joined(near)
+    unknowns, code, _ = solve(joined(equations), start, linear_solve=linear, near=sloped)
     return unknowns[:size], unknowns[size:], code
 
 

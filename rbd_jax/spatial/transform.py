@@ -11,7 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import blocks, cross, floating, gather, is_known, matmul, matrix, matvec, skew, transpose, vecmat
+from .._array import (
+    blocks,
+    cross,
+    floating,
+    gather,
+    is_known,
+    matmul,
+    matrix,
+    matvec,
+    skew,
+    transpose,
+    vecmat,
+)
 
 
 class Transform(eqx.Module):

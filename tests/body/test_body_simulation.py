@@ -12,7 +12,10 @@ from rbd_jax import body
 
 SCHEMES = pytest.mark.parametrize(
     "scheme",
-    [body.DirectorEnergyMomentum(), body.DirectorLagrangeDAlembert()],
+    [
+        body.DirectorEnergyMomentum(),
+        pytest.param(body.DirectorLagrangeDAlembert(), marks=pytest.mark.slow),
+    ],
     ids=["energy-momentum", "Lagrange-d'Alembert"],
 )
 

@@ -225,6 +225,7 @@ def test_cost_is_linear(make, q):
     assert shares[128] < 2 * shares[16] and shares[128] < 2 * shares[4], shares
 
 
+@pytest.mark.slow
 def test_a_loop_joint_with_all_freedoms_changes_nothing():
     model = four_bar()
     free = rc.add_constraints(model, rc.LoopJoint("coupler", TIP, "world", TIP, joints.Free()))

@@ -99,19 +99,15 @@ def test_constraints_on_both_levels(state):
 
 REDUNDANT = [
     rbd.ImplicitMidpoint(),
-    *[
-        pytest.param(scheme, marks=pytest.mark.slow)
-        for scheme in (
-            rbd.GeneralizedAlpha(0.8, stabilized=True),
-            rbd.BDF2(),
-            rbd.Rattle(),
-            rbd.VariationalMidpoint(),
-            rbd.EnergyMomentum(),
-        )
-    ],
+    rbd.GeneralizedAlpha(0.8, stabilized=True),
+    rbd.BDF2(),
+    rbd.Rattle(),
+    rbd.VariationalMidpoint(),
+    rbd.EnergyMomentum(),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", REDUNDANT, ids=lambda scheme: type(scheme).__name__)
 def test_redundant_loops_in_implicit_schemes(scheme):
     """A four-bar closed by a whole hinge, three of five rows redundant, moves as one closed by two rows; derivatives too."""

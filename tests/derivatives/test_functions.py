@@ -118,6 +118,7 @@ def test_difference_at_half_a_turn():
     assert np.isfinite(compiled(jax.hessian(value, argnums=1))(zero, q)).all()
 
 
+@pytest.mark.slow
 def test_rollout():
     """At rest and half a turn from it, by every number of the model, the initial state and the controls."""
     x, unravel = points(branched_model())

@@ -86,7 +86,7 @@ def test_costs(name):
         assert count(kernel, cholesky, x) == rbd.Operations(n + d1, d1)
 
 
-@pytest.mark.parametrize("name", each(("chain", "forest", "mixed")))
+@pytest.mark.parametrize("name", [pytest.param("chain", marks=pytest.mark.slow), *each(("forest", "mixed"))])
 def test_mass_matrix(name):
     """The mass matrix has the sparsity of the tree of columns, and its factors solve what the articulated bodies do."""
     case = case_of(name)

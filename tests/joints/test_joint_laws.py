@@ -27,9 +27,7 @@ SCLERONOMIC = pytest.mark.parametrize(
 BUILDING = pytest.mark.parametrize(
     "family",
     [
-        pytest.param(
-            name, marks=pytest.mark.slow if "spline" in name or name == "driven in a composite" else ()
-        )
+        pytest.param(name, marks=pytest.mark.slow if "spline" in name or "composite" in name else ())
         for name in FAMILIES
         if name not in ("free 2d", "free 3d", "spline curve")
     ],

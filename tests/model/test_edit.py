@@ -183,6 +183,7 @@ def test_fused_welds_leave_the_dynamics(machine, state):
     assert rbd.fuse_fixed(model) is model
 
 
+@pytest.mark.slow
 def test_fusing_is_differentiable(machine, state):
     ours = jax.jit(jax.grad(lambda model: rbd.kinetic_energy(rbd.fuse_fixed(model), *state)))(machine)
     theirs, _ = energy_slopes(machine, *state)

@@ -1,0 +1,136 @@
+"""What a step of each scheme costs, and its gradient. Prints Markdown.
+
+    python benchmarks/schemes.py          # the table of benchmarks/README.md
+
+Three systems: a free body that carries two others on ball joints (12 freedoms), the bundled arm (7), and a four-bar, a loop of
+three hinges. Median over rounds in which all schemes take their turn.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+os.environ.setdefault("JAX_ENABLE_X64", "1")
+
+import rbd_jax as rbd  # noqa: I001  (before JAX is used: it sets a compiler option)
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rbd_jax import constraints as rc, joints
+from rich.console import Console
+from rich.progress import track
+
+
+SCHEMES = (
+    rbd.SemiImplicitEuler(),
+    rbd.LieEuler(),
+    rbd.RKMK2(),
+    rbd.RKMK3(),
+    rbd.RKMK4(),
+    rbd.RKMK45(1e-8, 1e-8),
+    rbd.Adaptive(diffrax.Dopri8(), 1e-8, 1e-8),
+    rbd.CrouchGrossman3(),
+    rbd.CommutatorFree2(),
+    rbd.CommutatorFree3(),
+    rbd.CommutatorFree4(),
+    rbd.LinearlyImplicitEuler(),
+    rbd.ImplicitMidpoint(),
+    rbd.BDF1(),
+    rbd.BDF2(),
+    rbd.GeneralizedAlpha(0.8),
+    rbd.Rattle(),
+    rbd.VariationalMidpoint(),
+    rbd.EnergyMomentum(),
+)
+STEPS, DT, BATCH, ROUNDS = 100, 0.005, 64, 7
+
+
+def carrier():
+    """A free body, and two that hang on one another by ball joints."""
+    builder = rbd.ModelBuilder()
+    body = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4), (0.1, 0.2, -0.1))
+    place = rbd.Transform.from_xyz_rpy((0.3, 0.0, 0.1))
+    builder.add_body("trunk", "world", joints.Free(), inertia=body)
+    builder.add_body("upper", "trunk", joints.Spherical(), place, body)
+    builder.add_body("fore", "upper", joints.Spherical(), place, body)
+    model = builder.build()
+    return model, rbd.neutral(model), jnp.sin(1 + jnp.arange(12.0))
+
+
+def arm():
+    model = rbd.load("arm7")
+    return model, 0.3 + rbd.neutral(model), jnp.sin(1 + jnp.arange(float(model.nv)))
+
+
+def four_bar():
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0))
+    rod = rbd.Inertia.box(1.0, (1.0, 0.02, 0.02), (0.5, 0.0, 0.0))
+    tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
+    builder.add_body("crank", "world", joints.Revolute(), inertia=rod)
+    builder.add_body("coupler", "crank", joints.Revolute(), tip, rod)
+    builder.add_body("follower", "world", joints.Revolute(), tip, rod)
+    builder.add_constraint(rc.Connect("coupler", tip.position, "follower", tip.position))
+    return builder.build(), jnp.array([1.1, -1.1, 1.1]), jnp.array([1.0, -1.0, 1.0])
+
+
+class Racer:
+    """A scheme's rollout of one sample, of a batch, and the gradient of one by its initial state, compiled."""
+
+    def __init__(self, system, scheme):
+        model, q, v = system
+
+        def run(q, v):
+            path = rbd.rollout(
+                model, rbd.State(q, v), dt=DT, steps=STEPS, scheme=scheme, checkpoint=True, save_every=STEPS
+            )
+            return path.final.q, path.code
+
+        jobs = {
+            "step": (run, (q, v)),
+            "batch": (jax.vmap(run), (jnp.tile(q, (BATCH, 1)), jnp.tile(v, (BATCH, 1)))),
+            "gradient": (jax.grad(lambda q, v: jnp.sum(run(q, v)[0]), (0, 1)), (q, v)),
+        }
+        start = time.perf_counter()
+        self.jobs = {}
+        for name, (function, arguments) in jobs.items():
+            self.jobs[name] = jax.jit(function).lower(*arguments).compile(), arguments
+            if name == "step":
+                self.compile_s = time.perf_counter() - start
+        compiled, arguments = self.jobs["step"]
+        if compiled(*arguments)[1]:
+            raise RuntimeError(f"{type(scheme).__name__} failed")
+
+    def seconds(self):
+        """For one step of one sample."""
+        taken = {}
+        for name, (function, arguments) in self.jobs.items():
+            start = time.perf_counter()
+            jax.block_until_ready(function(*arguments))
+            taken[name] = (time.perf_counter() - start) / STEPS / (BATCH if name == "batch" else 1)
+        return taken
+
+
+def main() -> None:
+    systems = {"carrier 12": carrier(), "arm 7": arm(), "four-bar": four_bar()}
+    columns = [f"{system}: {what}" for system in systems for what in ("step", "batch", "gradient", "compile")]
+    print("| scheme | " + " | ".join(columns) + " |\n|---" + "|--:" * len(columns) + "|")
+    for scheme in track(SCHEMES, console=Console(stderr=True)):
+        racers = [Racer(system, scheme) for system in systems.values()]
+        rounds = [[racer.seconds() for racer in racers] for _ in range(ROUNDS)]
+        cells = []
+        for place, racer in enumerate(racers):
+            for what in ("step", "batch", "gradient"):
+                cells.append(f"{1e6 * float(np.median([taken[place][what] for taken in rounds])):.3g}")
+            cells.append(f"{racer.compile_s:.1f} s")
+        print(f"| {type(scheme).__name__} | " + " | ".join(cells) + " |", flush=True)
+        jax.clear_caches()
+
+
+if __name__ == "__main__":
+    main()
