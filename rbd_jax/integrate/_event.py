@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
@@ -36,21 +37,30 @@ class Crossing(eqx.Module):
     def none(state: State) -> Crossing:
         return Crossing(jnp.int32(-1), state, state)
 
+    def happened(self):
+        return self.step >= 0
+
     def watch(
         self, event: EventFunction, time, state: State, new: State, dt, number
     ) -> tuple[State, Crossing]:
-        """The state to go on with, and the crossing, after one more step. After the crossing the state stands still."""
-        behind, ahead = event(time, state), event(time + dt, new)
-        crossed = jnp.isfinite(ahead) & ((behind > 0) != (ahead > 0))
-        waiting = self.step < 0
-        step = jnp.where(waiting & crossed, number.astype(self.step.dtype), self.step)
-        before = _where(waiting, state, self.before)
-        after = _where(waiting, new, self.after)
-        return after, Crossing(step, before, after)
+        """The state to go on with, and the crossing, after one more step.
 
-    def cut(self, system: System, event: EventFunction, path: Trajectory, t0, dt) -> Trajectory:
+        What comes after the crossing is not wanted, but steps are made: all from the state before it, where
+        everything is known to be finite. So their derivatives, which count zero times, are numbers too.
+        """
+        behind, ahead = event(time, state), event(time + dt, new)
+        crossed = ((behind > 0) & (ahead <= 0)) | ((behind < 0) & (ahead >= 0))
+        waiting = ~self.happened()
+        step = jnp.where(waiting & crossed, number.astype(self.step.dtype), self.step)
+        before = choose(waiting, state, self.before)
+        after = choose(waiting, new, self.after)
+        return choose(step < 0, new, before), Crossing(step, before, after)
+
+    def cut(
+        self, system: System, event: EventFunction, path: Trajectory, t0, dt, save_every: int
+    ) -> Trajectory:
         """The trajectory with the rows after the event replaced by the state at the event."""
-        happened = self.step >= 0
+        happened = self.happened()
         start = t0 + dt * self.step.astype(dt.dtype)
 
         def state(share):
@@ -63,13 +73,16 @@ class Crossing(eqx.Module):
             value, jnp.ones_like(dt), _bisect, lambda slope, y: y / slope(jnp.ones_like(y))
         )
         time, final = jnp.where(happened, start + share * dt, path.t[-1]), state(share)
-        later = (happened & (path.t > time))[:, None]
+        later = (
+            happened & (jnp.arange(0, len(path.t) * save_every, save_every, dtype=jnp.int32) > self.step)
+        )[:, None]
         q, v = (jnp.where(later, x[None], old) for x, old in ((final.q, path.q), (final.v, path.v)))
         return Trajectory(path.t, q, v, path.tau, path.code, path.failed_step, self.step, time)
 
 
-def _where(condition, a: State, b: State) -> State:
-    return State(jnp.where(condition, a.q, b.q), jnp.where(condition, a.v, b.v))
+def choose(condition, a, b):
+    """One of two PyTrees."""
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
 
 
 def _bisect(function, one):

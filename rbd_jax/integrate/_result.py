@@ -21,6 +21,7 @@ class Result(enum.IntEnum):
     NOT_FINITE = 2
     STEP_TOO_SMALL = 3
     TOO_MANY_STEPS = 4
+    CONSTRAINTS_OPEN = 5
 
     @property
     def message(self) -> str:
@@ -34,6 +35,8 @@ _MESSAGES = {
     Result.NOT_FINITE: "a state is not finite: the motion diverged (take shorter steps) or the mass matrix is singular",
     Result.STEP_TOO_SMALL: "the tolerance asks for steps too short to change the time; relax it, or look for a force that jumps",
     Result.TOO_MANY_STEPS: "the tolerance asks for more steps than max_steps between two rows; raise max_steps or relax it",
+    Result.CONSTRAINTS_OPEN: "constraints are open by more than constraint_tolerance: broken at the start, drifting (see "
+    "stabilization), or contradicting each other",
 }
 
 

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from .._array import blocks, matvec, transpose
+from .._newton import solve_redundant
 from ._scheme import SUCCESS, Scheme
 from ._system import State
 
@@ -45,5 +46,7 @@ class LinearlyImplicitEuler(Scheme):
             wanted = jnp.concatenate([-drift, system.tau[led]])
             left = blocks(left, transpose(rows), rows, jnp.zeros((len(rows), len(rows)), v.dtype))
             right = jnp.concatenate([right, wanted])
-        v = jnp.linalg.solve(left, right)[: v.size]
+        # Loops are redundant as a rule: their multipliers are not determined, and the velocity is.
+        solve = solve_redundant if system.constraint_rows else jnp.linalg.solve
+        v = solve(left, right)[: v.size]
         return State(system.move(q, dt * v), v), memory, SUCCESS

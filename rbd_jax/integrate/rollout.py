@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -15,12 +16,12 @@ from .._array import floating
 from ..constraints import Stabilization, check_consistent
 from ..model import Model, at_time
 from ..model._arguments import check_length
-from ._event import Crossing, EventFunction
+from ._event import Crossing, EventFunction, choose
 from ._progress import progress_bar
 from ._reduced import Simulated, system_of
 from ._result import Result, first_failure
 from ._scheme import Scheme
-from ._system import Force, State
+from ._system import Force, State, System
 from .semi_implicit_euler import SemiImplicitEuler
 from .trajectory import Trajectory
 
@@ -45,6 +46,7 @@ def rollout(
     t0: float | Float[Array, ""] = 0.0,
     event: EventFunction | None = None,
     stabilization: Stabilization | None = None,
+    constraint_tolerance: float = 0.1,
     progress: bool = False,
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
@@ -55,7 +57,8 @@ def rollout(
     What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; and `forces`.
 
     A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
-    `Trajectory.code` and `failed_step` say what happened and where.
+    `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either,
+    unless they count for nothing: a loss masked by `code == 0` has the gradient of the other samples.
 
     **Arguments**
 
@@ -69,16 +72,26 @@ def rollout(
       the steps between once more.
     - `t0`: the time of the initial state.
     - `event`: a function `(t, state) -> number`; the motion stops where it first changes its sign, and the rows from there on
-      repeat the state in which it did (see `Trajectory`).
+      repeat the state in which it did (see `Trajectory`). It is looked at after every step `dt`, so it should not change its
+      sign twice within one; zero at the start is no event.
     - `stabilization`: how constraints are held, which schemes that ask for accelerations do not do by themselves: a
       `rbd.constraints.Baumgarte` or `rbd.constraints.Projection`. By default they drift as the scheme errs. Implicit schemes
       close them in positions anyway.
+    - `constraint_tolerance`: by how much (m or rad) constraints may be open, at the start or after a step, before
+      that counts as a failure.
     - `progress`: show a progress bar.
     """
     scheme = SemiImplicitEuler() if scheme is None else scheme
+    if not isinstance(scheme, Scheme):
+        raise TypeError(
+            f"rollout: scheme is {scheme!r}; it must be one of the library's, made: rbd.RungeKutta4(), or, of a solver of "
+            "diffrax, rbd.Adaptive(solver)"
+        )
     steps = _count_steps(model, controls, steps)
-    if not isinstance(save_every, int) or save_every < 1 or steps % save_every:
-        raise ValueError(f"rollout: save_every is {save_every}; it must divide the number of steps, {steps}")
+    divisor = f"it must divide the number of steps, {steps}"
+    save_every = _whole("save_every", save_every, divisor)
+    if steps % save_every:
+        raise ValueError(f"rollout: save_every is {save_every}; {divisor}")
     q = check_length("rollout", model, "q", state.q, "nq")
     v = check_length("rollout", model, "v", state.v, "nv")
     dtype = jnp.result_type(q, v)
@@ -89,24 +102,38 @@ def rollout(
     control, inputs = _control(model, controls, dtype)
     saves = steps // save_every
 
+    constrained = isinstance(model, Model) and bool(model.constraints)
+    # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
+    watched = scheme.fallible or constrained or save_every > 1
+
     @jax.checkpoint  # differentiation remembers the state at each step, not what was computed on the way
     def advance(carry, number, given):
         state, memory, failure, crossing = carry
+        if event is not None:
+            number = jnp.where(crossing.happened(), crossing.step, number)
         time = t0 + number.astype(dtype) * dt
         tau = control(time, state, given)
         system = system_of(model, tau, tuple(forces), stabilization)
-        new, memory, code = scheme.step(system, time, state, memory, dt)
+        new, kept, code = scheme.step(system, time, state, memory, dt)
         new = system.settled(time + dt, new)
-        if scheme.fallible:
-            code = jnp.where(_is_finite(new), code, first_failure(code, jnp.int32(Result.NOT_FINITE)))
+        if watched:
+            code = first_failure(code, jnp.where(_is_finite(new), Result.SUCCESS, Result.NOT_FINITE))
+            if constrained:
+                code = first_failure(code, _opened(system, time + dt, new, constraint_tolerance))
             if event is not None:  # nothing that happens after it counts
-                code = jnp.where(crossing.step < 0, code, Result.SUCCESS)
-            failure = _first(failure, code, number)
-            valid = jnp.where(failure[0] == 0, 1, jnp.nan).astype(dtype)
-            new = State(new.q * valid, new.v * valid)  # so that derivatives are NaN too
+                code = jnp.where(crossing.happened(), Result.SUCCESS, code)
+            first, _ = failure
+            first = _first(first, code, number)
+            failure = first, State(_spoiled(first[0], new.q), _spoiled(first[0], new.v))
+            # The loop goes on from the last good state: what it computes there counts for nothing, but is finite.
+            new, kept = choose(first[0] == Result.SUCCESS, (new, kept), (state, memory))
         if event is not None:
             new, crossing = crossing.watch(event, time, state, new, dt, number)
-        return (new, memory, failure, crossing), tau
+        return (new, kept, failure, crossing), tau
+
+    def shown(carry):
+        state, _, failure, _ = carry
+        return failure[1] if watched else state
 
     bar = progress_bar(steps) if progress else None
 
@@ -123,43 +150,67 @@ def rollout(
             tau = taus[0]
         if bar is not None:
             bar(numbers[-1] + 1)
-        return carry, (carry[0], tau)
+        return carry, (shown(carry), tau)
 
-    numbers = jnp.arange(steps).reshape(saves, save_every)
+    numbers = jnp.arange(steps, dtype=jnp.int32).reshape(saves, save_every)
     blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), inputs))
     first = system_of(
         model, control(t0, state, jax.tree.map(lambda x: x[0], inputs)), tuple(forces), stabilization
     )
     memory = scheme.init(first, t0, state, dt)
-    failure = (jnp.int32(0), jnp.int32(-1)) if scheme.fallible else ()
+    failed = jnp.int32(Result.SUCCESS), jnp.int32(-1)
+    if constrained:
+        failed = _first(failed, _opened(first, t0, state, constraint_tolerance), jnp.int32(0))
+    failure = (failed, state) if watched else ()
     crossing = () if event is None else Crossing.none(state)
     carry: Any = (state, memory, failure, crossing)
     (_, _, failure, crossing), (states, tau) = _scan(save, carry, blocks, _segment(checkpoint, saves))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
     t = t0 + dt * (jnp.arange(saves + 1) * save_every).astype(dtype)
-    code, failed_step = failure or _seen_failure(states, save_every)
+    code, failed_step = failure[0] if watched else _seen_failure(states)
     path = Trajectory(t, states.q, states.v, tau, code, failed_step)
-    return path if event is None else crossing.cut(first, event, path, t0, dt)
+    return path if event is None else crossing.cut(first, event, path, t0, dt, save_every)
 
 
 def _is_finite(state: State):
     return jnp.all(jnp.isfinite(state.q)) & jnp.all(jnp.isfinite(state.v))
 
 
+def _opened(system: System, time, state: State, tolerance: float):
+    """Whether a constraint is open, as a code."""
+    gap = jnp.max(jnp.abs(lax.stop_gradient(system.constraint_residual(time, state.q))), initial=0)
+    return jnp.where(gap > tolerance, Result.CONSTRAINTS_OPEN, Result.SUCCESS)
+
+
 def _first(failure, code, number):
     """The first failure's code and step, after one more step."""
     earlier, step = failure
-    return first_failure(earlier, code), jnp.where(
-        (earlier == 0) & (code != 0), number.astype(step.dtype), step
+    first = (earlier == Result.SUCCESS) & (code != Result.SUCCESS)
+    return first_failure(earlier, code).astype(earlier.dtype), jnp.where(
+        first, number.astype(step.dtype), step
     )
 
 
-def _seen_failure(states: State, save_every: int):
-    """What the saved states tell of a scheme whose steps can only diverge: whether, and after which saved state."""
+@jax.custom_jvp
+def _spoiled(code, x):
+    """Numbers that are none after a failure. Their derivatives are infinite, but for what counts zero times."""
+    return jnp.where(code == Result.SUCCESS, x, jnp.nan)
+
+
+@_spoiled.defjvp
+def _spoiled_slope(primals, tangents):
+    code, x = primals
+    _, dx = tangents
+    # Times infinity would make NaN of zero; times the largest number, twice, leaves it zero.
+    large = jnp.where(code == Result.SUCCESS, 1, jnp.finfo(x.dtype).max).astype(x.dtype)
+    return _spoiled(code, x), dx * large * large
+
+
+def _seen_failure(states: State):
+    """What the states tell of a scheme whose steps can only diverge, if all are saved: whether, and in which step."""
     finite = jax.vmap(_is_finite)(states)
-    lost = jnp.argmin(finite) - 1
     diverged = ~finite[-1]
-    step = jnp.where(diverged, jnp.maximum(lost, 0) * save_every, -1).astype(jnp.int32)
+    step = jnp.where(diverged, jnp.maximum(jnp.argmin(finite) - 1, 0), -1).astype(jnp.int32)
     return jnp.where(diverged, Result.NOT_FINITE, Result.SUCCESS).astype(jnp.int32), step
 
 
@@ -188,11 +239,18 @@ def _segment(checkpoint: bool | int | None, saves: int) -> int | None:
         return None
     if checkpoint is True:
         return max(1, math.isqrt(saves))
-    if isinstance(checkpoint, int) and checkpoint > 0:
-        return checkpoint
-    raise ValueError(
-        f"rollout: checkpoint is {checkpoint!r}; it is None, True or a positive number of saved states"
-    )
+    return _whole("checkpoint", checkpoint, "it is None, True or a positive number of saved states")
+
+
+def _whole(name: str, value, wanted: str = "it is a positive integer") -> int:
+    """A positive whole number, of Python or of NumPy."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise ValueError(f"rollout: {name} is {value!r}; {wanted}")
+    return number
 
 
 def _number(name: str, value, dtype):
@@ -205,8 +263,7 @@ def _number(name: str, value, dtype):
 
 
 def _count_steps(model: Simulated, controls: Controls, steps: int | None) -> int:
-    if steps is not None and (not isinstance(steps, int) or steps < 1):
-        raise ValueError(f"rollout: steps is {steps!r}; it is a positive integer")
+    steps = None if steps is None else _whole("steps", steps)
     if controls is None or callable(controls):
         if steps is None:
             raise ValueError("rollout: steps is missing; it is needed where controls is not an array")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from .._array import is_known
 from ._reduced import Simulated, system_of
 from ._system import State, System
 
@@ -20,8 +21,7 @@ class Trajectory(eqx.Module):
 
     - `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`.
     - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
-      went well. From that step on the states are NaN. Of a scheme that solves no equations it is only seen that a saved
-      state is not finite; then it is the first step after the last finite saved state.
+      went well. From that step on the states are NaN.
     - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
       did) and when (the end of the trajectory if never). The rows from there on hold the state at the event.
     """
@@ -41,17 +41,30 @@ class Trajectory(eqx.Module):
         return State(self.q[..., -1, :], self.v[..., -1, :])
 
     def at(self, model: Simulated, t: float | Float[Array, ""]) -> State:
-        """The state at any time within the trajectory, for one sample.
+        """The state at any time within the trajectory, for one sample; after an event, the state at the event.
 
         Between two saved states it is a cubic in the chart at the first that has their configurations and
-        velocities: right to `O(dt⁴)` in q and `O(dt³)` in v, dt being the time between the two.
+        velocities: right to `O(dt⁴)` in q and `O(dt³)` in v, dt being the time between the two, whatever the scheme. A time
+        outside is refused, and under `jit` gives NaN.
         """
         t = jnp.asarray(t, self.t.dtype)
-        row = jnp.clip(jnp.searchsorted(self.t, t, side="right") - 1, 0, self.t.shape[0] - 2)
+        ahead = jnp.where(self.t[-1] < self.t[0], -1, 1).astype(t.dtype)  # time may run backwards
+        rows, t = ahead * self.t, ahead * t
+        slack = 4 * jnp.finfo(t.dtype).eps * jnp.maximum(jnp.abs(rows[0]), jnp.abs(rows[-1]))
+        outside = (t < rows[0] - slack) | (t > rows[-1] + slack)
+        if is_known(outside) and outside.any():
+            raise ValueError(
+                f"at: t = {float(ahead * t):g} is not within the trajectory, from {float(self.t[0]):g} to {float(self.t[-1]):g}"
+            )
+        last = rows[-1] if self.event_time is None else ahead * self.event_time
+        t = jnp.where(t > last, last, jnp.where(t < rows[0], rows[0], t))
+        row = jnp.clip(jnp.searchsorted(rows, t, side="right") - 1, 0, len(rows) - 2)
         start, end = (State(self.q[i], self.v[i]) for i in (row, row + 1))
-        span = self.t[row + 1] - self.t[row]
-        system = system_of(model, self.tau[0])
-        return between(system, start, end, span, (t - self.t[row]) / span)
+        # The row after an event holds the state at the event.
+        span = jnp.minimum(rows[row + 1], last) - rows[row]
+        span, since = jnp.where(span > 0, span, 1), t - rows[row]
+        state = between(system_of(model, self.tau[0]), start, end, ahead * span, since / span)
+        return jax.tree.map(lambda x: jnp.where(outside, jnp.nan, x), state)
 
 
 def between(

@@ -98,6 +98,7 @@ def test_constraints_on_both_levels(state):
 
 
 REDUNDANT = [
+    rbd.LinearlyImplicitEuler(),
     rbd.ImplicitMidpoint(),
     rbd.GeneralizedAlpha(0.8, stabilized=True),
     rbd.BDF2(),

@@ -67,6 +67,60 @@ def test_stops_at_the_event(save_every):
     assert not path.code.any() and np.all(path.failed_step == -1)
 
 
+def test_between_saved_states_and_an_event():
+    """Up to the event the motion, the event's state from then on; nothing before the start or after the end."""
+    path, model = compiled(lambda h: falling(h, 3))(jnp.asarray(1.0)), ball()
+    hit = np.sqrt(2 / 9.81)
+    times = jnp.array([0.0, 0.1, 0.44, hit - 1e-9, hit + 1e-9, 0.5, 0.6])
+    there = compiled(jax.vmap(lambda t: path.at(model, t)))(times)
+    fall = np.minimum(times, hit)
+    np.testing.assert_allclose(there.q[:, 2], 1 - 9.81 * fall**2 / 2, atol=1e-12)
+    np.testing.assert_allclose(there.v[:, 2], -9.81 * fall, atol=1e-9)
+    for time in (-0.01, 0.61):
+        with pytest.raises(ValueError, match="not within the trajectory, from 0 to 0.6"):
+            path.at(model, time)
+    assert np.isnan(compiled(lambda t: path.at(model, t))(0.61).q).all()
+
+
+def test_time_may_run_backwards():
+    model = ball()
+    state = rbd.State(jnp.zeros(3), jnp.array([0.0, 0.0, 2.0]))
+    path = rbd.rollout(model, state, dt=-0.1, steps=4, scheme=rbd.RungeKutta4())
+    np.testing.assert_allclose(path.at(model, -0.23).v[2], 2 + 9.81 * 0.23, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dt", [0.05, 0.125])
+def test_zero_at_the_start_is_no_event(dt):
+    """Thrown up from the ground it comes back; the event may fall on a row."""
+    state = rbd.State(jnp.zeros(3), jnp.array([0.0, 0.0, 9.81 / 4]))
+    path = rbd.rollout(
+        ball(), state, dt=dt, steps=20, scheme=rbd.RungeKutta4(), event=lambda t, s: s.q[2] + 1e-15
+    )
+    np.testing.assert_allclose(path.event_time, 0.5, rtol=1e-12)
+    np.testing.assert_allclose(path.final.v[2], -9.81 / 4, rtol=1e-12)
+    exactly = rbd.rollout(ball(), state, dt=dt, steps=20, scheme=rbd.RungeKutta4(), event=lambda t, s: s.q[2])
+    np.testing.assert_allclose(exactly.event_time, 0.5, rtol=1e-12)
+
+
+def test_derivatives_do_not_see_what_comes_after_the_event():
+    """A force that is no number beyond the event."""
+
+    def hit(height):
+        state = rbd.State(jnp.stack([jnp.zeros_like(height), jnp.zeros_like(height), height]), jnp.zeros(3))
+        return rbd.rollout(
+            ball(),
+            state,
+            dt=0.05,
+            steps=20,
+            forces=(lambda model, q, v: jnp.stack([0 * v[0], 0 * v[0], 0.1 * jnp.sqrt(q[2])]),),
+            event=lambda t, s: s.q[2],
+        ).event_time
+
+    slope = compiled(jax.grad(hit))(1.0)
+    ends = compiled(jax.vmap(hit))(jnp.array([1 + 1e-5, 1 - 1e-5]))
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, rtol=1e-7)
+
+
 @pytest.mark.slow
 def test_derivatives_of_the_event():
     """Of its time, `dt/dh = 1/(g t)`, and of the state in which it happens."""

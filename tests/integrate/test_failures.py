@@ -62,19 +62,61 @@ def test_derivatives_of_a_failure_are_not_numbers():
     """And those of the samples beside it are."""
     value = lambda k: jnp.sum(fleeing(k, "BDF1", steps=5).final.v)
     gradients = compiled(jax.vmap(jax.grad(value)))(jnp.array([0.1, 3.0]))
-    assert np.isfinite(gradients[0]) and np.isnan(gradients[1])
+    assert np.isfinite(gradients[0]) and not np.isfinite(gradients[1])
 
 
-def test_of_an_explicit_scheme():
-    """That its numbers grew beyond all bounds is seen in the saved states."""
-    run = compiled(jax.vmap(lambda k: fleeing(k, "LieEuler", steps=40)))
+def test_a_failure_that_is_masked_does_not_spoil_the_others():
+    """What all samples share has the derivative of those that count, forward and in reverse."""
+    strengths = jnp.array([0.1, 0.2, 30.0])
+
+    def value(factor):
+        path = jax.vmap(lambda k: fleeing(factor * k, "BDF1", steps=2))(strengths)
+        return jnp.sum(jnp.where(path.code == Result.SUCCESS, path.final.v[:, 0], 0))
+
+    reverse, forward = compiled(lambda x: (jax.grad(value)(x), jax.jvp(value, (x,), (1.0,))[1]))(1.0)
+    ends = compiled(jax.vmap(value))(jnp.array([1 + 1e-5, 1 - 1e-5]))
+    np.testing.assert_allclose(reverse, (ends[0] - ends[1]) / 2e-5, rtol=1e-8)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-12)
+
+
+@pytest.mark.parametrize("save_every", [1, 20])
+def test_of_an_explicit_scheme(save_every):
+    """Numbers that grow beyond all bounds."""
+    run = compiled(jax.vmap(lambda k: fleeing(k, "LieEuler", steps=40, save_every=save_every)))
     path = run(jnp.array([0.0, 1e3]))
-    lost = int(np.argmin(np.isfinite(path.v[1, :, 0]))) - 1
-    assert path.code.tolist() == [Result.SUCCESS, Result.NOT_FINITE] and path.failed_step.tolist() == [
-        -1,
-        lost,
-    ]
-    assert np.all(np.isfinite(path.v[0])) and 0 < lost < 20
+    v, lost = 1.0, 0
+    with np.errstate(over="ignore"):
+        while np.isfinite(v + DT * 1e3 * np.square(v)):
+            v, lost = v + DT * 1e3 * np.square(v), lost + 1
+    assert path.code.tolist() == [Result.SUCCESS, Result.NOT_FINITE]
+    assert path.failed_step.tolist() == [-1, lost] and 0 < lost < 19
+    gone = np.arange(0, 41, save_every) > lost
+    assert np.isfinite(path.v[0]).all() and not np.isfinite(path.v[1, gone]).any()
+    assert np.isfinite(path.v[1, ~gone]).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["RungeKutta4", pytest.param("LinearlyImplicitEuler", marks=pytest.mark.slow)]
+)
+def test_constraints_that_cannot_be_satisfied(name):
+    """A slide led to where its rod no longer reaches a circle, which is at a distance of 2; and a rod that starts elsewhere."""
+    builder = rbd.ModelBuilder()
+    rod, tip = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0)), jnp.array([1.0, 0.0, 0.0])
+    builder.add_body("slide", joint=rbd.joints.Prismatic(tip), inertia=rod)
+    builder.add_body("rod", "slide", rbd.joints.Revolute(), inertia=rod)
+    builder.add_constraint(rbd.constraints.Distance("rod", tip, "world", jnp.zeros(3), 1.0))
+    builder.add_constraint(rbd.constraints.PrescribedCoordinate("slide", lambda t: 1.9 + t))
+    model, angle = builder.build(), np.arccos(-0.95)
+
+    def run(angle):
+        state = rbd.State(jnp.stack([1.9, angle]), jnp.array([1.0, 0.5 / np.sin(np.arccos(-0.95))]))
+        return rbd.rollout(model, state, dt=0.01, steps=40, scheme=scheme(name))
+
+    path = compiled(jax.vmap(run))(jnp.array([angle, angle + 1]))
+    assert path.code.tolist() == [Result.CONSTRAINTS_OPEN] * 2
+    assert 9 <= path.failed_step[0] < 40 and path.failed_step[1] == 0
+    for row, failed in enumerate(path.failed_step):
+        assert np.isnan(path.q[row, failed + 1 :]).all() and np.isfinite(path.q[row, : failed + 1]).all()
 
 
 def test_numbers_that_are_none_to_begin_with():

@@ -121,3 +121,13 @@ def test_refused_before_jax_sees_it(case):
 
 def test_every_code_has_a_message():
     assert all(result.message for result in rbd.Result)
+
+
+@pytest.mark.parametrize("scheme", [rbd.RungeKutta4, "RungeKutta4"])
+def test_a_scheme_is_one_that_is_made(scheme):
+    with pytest.raises(TypeError, match=r"^rollout: scheme is .*RungeKutta4.*; it must be .*rbd.RungeKutta4\(\)"):
+        rollout(scheme=scheme)
+
+
+def test_whole_numbers_of_numpy_are_whole():
+    assert rollout(steps=np.int64(2), save_every=np.int32(2)).q.shape[0] == 2
