@@ -103,6 +103,12 @@ class AdaptiveScheme(Scheme):
 
         return interval(memory, state, time, dt, constants)
 
+    def within(self, system, time, state, new, dt, share):
+        """The motion itself: an interval may be many steps long."""
+        part = share * dt
+        there, _, _ = self.step(system, time, state, self.init(system, time, state, part), part)
+        return system.settled(time + part, there)
+
     def _search(self, attempt, memory, state, time, dt, constants):
         """The state at the interval's end, the memory, a code; and the accepted steps: their starts and shares, their number."""
         order = self.pair.order

@@ -1,7 +1,7 @@
 """Stopping a rollout where a function of the state crosses zero.
 
-While stepping, only the two states around the first crossing are kept; the root on the interpolation between them is found
-once, at the end, and differentiated by the implicit function theorem.
+While stepping, only the two states around the first crossing are kept; the root on what the scheme says of the motion between
+them is found once, at the end, and differentiated by the implicit function theorem.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from ._scheme import Scheme
 from ._system import State, System
-from .trajectory import Trajectory, between
+from .trajectory import Trajectory
 
 
 #: A number whose change of sign ends a rollout, from time and state.
@@ -27,21 +28,22 @@ HALVINGS = 60
 
 
 class Crossing(eqx.Module):
-    """The step in which the sign changed, -1 before that, and the states around it."""
+    """The step in which the sign changed, -1 before that, its control, and the states around it."""
 
     step: Int[Array, ""]
+    tau: Float[Array, "nv"]
     before: State
     after: State
 
     @staticmethod
-    def none(state: State) -> Crossing:
-        return Crossing(jnp.int32(-1), state, state)
+    def none(tau, state: State) -> Crossing:
+        return Crossing(jnp.int32(-1), tau, state, state)
 
     def happened(self):
         return self.step >= 0
 
     def watch(
-        self, event: EventFunction, time, state: State, new: State, dt, number
+        self, event: EventFunction, time, tau, state: State, new: State, dt, number
     ) -> tuple[State, Crossing]:
         """The state to go on with, and the crossing, after one more step.
 
@@ -52,19 +54,26 @@ class Crossing(eqx.Module):
         crossed = ((behind > 0) & (ahead <= 0)) | ((behind < 0) & (ahead >= 0))
         waiting = ~self.happened()
         step = jnp.where(waiting & crossed, number.astype(self.step.dtype), self.step)
-        before = choose(waiting, state, self.before)
-        after = choose(waiting, new, self.after)
-        return choose(step < 0, new, before), Crossing(step, before, after)
+        around = choose(waiting, (tau, state, new), (self.tau, self.before, self.after))
+        crossing = Crossing(step, *around)
+        return choose(step < 0, new, crossing.before), crossing
 
     def cut(
-        self, system: System, event: EventFunction, path: Trajectory, t0, dt, save_every: int
+        self,
+        scheme: Scheme,
+        system: System,
+        event: EventFunction,
+        path: Trajectory,
+        t0,
+        dt,
+        save_every: int,
     ) -> Trajectory:
-        """The trajectory with the rows after the event replaced by the state at the event."""
+        """The trajectory with the rows after the event replaced by the state at the event; `system` has this crossing's control."""
         happened = self.happened()
         start = t0 + dt * self.step.astype(dt.dtype)
 
         def state(share):
-            return between(system, self.before, self.after, dt, share)
+            return scheme.within(system, start, self.before, self.after, dt, share)
 
         def value(share):
             return jnp.where(happened, event(start + share * dt, state(share)), share - 1)

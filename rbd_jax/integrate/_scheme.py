@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from ._result import Result
 from ._system import State, System
+from .trajectory import between
 
 
 #: What a scheme hands to its next step: a PyTree of arrays, always of the same structure.
@@ -40,3 +41,9 @@ class Scheme(eqx.Module):
         dt: Float[Array, ""],
     ) -> tuple[State, Memory, Int[Array, ""] | np.int32]:
         """The state at `time + dt` from the state at `time`, what to remember, and a code (see `Result`)."""
+
+    def within(
+        self, system: System, time: Float[Array, ""], state: State, new: State, dt, share: Float[Array, ""]
+    ) -> State:
+        """The state at a share of the step from `state` to `new`: a cubic between the two, unless a scheme knows better."""
+        return between(system, state, new, dt, share)

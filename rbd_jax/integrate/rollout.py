@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -39,10 +39,10 @@ def rollout(
     *,
     dt: float | Float[Array, ""],
     scheme: Scheme | None = None,
-    steps: int | None = None,
+    steps: SupportsIndex | None = None,
     forces: Sequence[Force] = (),
-    save_every: int = 1,
-    checkpoint: bool | int | None = None,
+    save_every: SupportsIndex = 1,
+    checkpoint: SupportsIndex | None = None,
     t0: float | Float[Array, ""] = 0.0,
     event: EventFunction | None = None,
     stabilization: Stabilization | None = None,
@@ -128,7 +128,7 @@ def rollout(
             # The loop goes on from the last good state: what it computes there counts for nothing, but is finite.
             new, kept = choose(first[0] == Result.SUCCESS, (new, kept), (state, memory))
         if event is not None:
-            new, crossing = crossing.watch(event, time, state, new, dt, number)
+            new, crossing = crossing.watch(event, time, tau, state, new, dt, number)
         return (new, kept, failure, crossing), tau
 
     def shown(carry):
@@ -162,14 +162,17 @@ def rollout(
     if constrained:
         failed = _first(failed, _opened(first, t0, state, constraint_tolerance), jnp.int32(0))
     failure = (failed, state) if watched else ()
-    crossing = () if event is None else Crossing.none(state)
+    crossing = () if event is None else Crossing.none(first.tau, state)
     carry: Any = (state, memory, failure, crossing)
     (_, _, failure, crossing), (states, tau) = _scan(save, carry, blocks, _segment(checkpoint, saves))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
     t = t0 + dt * (jnp.arange(saves + 1) * save_every).astype(dtype)
     code, failed_step = failure[0] if watched else _seen_failure(states)
     path = Trajectory(t, states.q, states.v, tau, code, failed_step)
-    return path if event is None else crossing.cut(first, event, path, t0, dt, save_every)
+    if event is None:
+        return path
+    crossed = system_of(model, crossing.tau, tuple(forces), stabilization)
+    return crossing.cut(scheme, crossed, event, path, t0, dt, save_every)
 
 
 def _is_finite(state: State):
@@ -234,7 +237,7 @@ def _scan(body, carry, inputs, segment: int | None):
     return carry, outputs
 
 
-def _segment(checkpoint: bool | int | None, saves: int) -> int | None:
+def _segment(checkpoint: SupportsIndex | None, saves: int) -> int | None:
     if checkpoint is None or checkpoint is False:
         return None
     if checkpoint is True:
@@ -262,7 +265,7 @@ def _number(name: str, value, dtype):
     return number
 
 
-def _count_steps(model: Simulated, controls: Controls, steps: int | None) -> int:
+def _count_steps(model: Simulated, controls: Controls, steps: SupportsIndex | None) -> int:
     steps = None if steps is None else _whole("steps", steps)
     if controls is None or callable(controls):
         if steps is None:

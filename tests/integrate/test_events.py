@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import ellipe, ellipk
 from simulated import compiled, moving, pendulum, same, tumbler
 
 import rbd_jax as rbd
@@ -32,6 +33,13 @@ def test_between_saved_states():
 def ball():
     builder = rbd.ModelBuilder(name="ball")
     builder.add_body("ball", joint=rbd.joints.Translational(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    return builder.build()
+
+
+def pendulum_of_unit_length():
+    builder = rbd.ModelBuilder(name="pendulum")
+    point = rbd.Inertia.from_mass_com(1.0, jnp.array([0.0, 0.0, -1.0]), jnp.zeros((3, 3)))
+    builder.add_body("bob", joint=rbd.joints.Revolute((0, 1, 0)), inertia=point)
     return builder.build()
 
 
@@ -80,6 +88,26 @@ def test_between_saved_states_and_an_event():
         with pytest.raises(ValueError, match="not within the trajectory, from 0 to 0.6"):
             path.at(model, time)
     assert np.isnan(compiled(lambda t: path.at(model, t))(0.61).q).all()
+
+
+@pytest.mark.parametrize("dt", [pytest.param(0.1, marks=pytest.mark.slow), 0.5])
+def test_an_adaptive_scheme_finds_events_to_its_tolerance(dt):
+    """However far apart the rows are: a pendulum from rest passes its lowest point after a quarter of a period."""
+    model = pendulum_of_unit_length()
+
+    def hit(q):
+        state = rbd.State(q[None], jnp.zeros(1))
+        options = {"scheme": rbd.RKMK45(1e-12, 1e-12), "event": lambda t, s: s.q[0]}
+        path = rbd.rollout(model, state, dt=dt, steps=round(1 / dt), **options)
+        return path.event_time, path.final.v[0]
+
+    (time, speed), slope = compiled(lambda q: (hit(q), jax.grad(lambda q: hit(q)[0])(q)))(2.0)
+    quarter = ellipk(np.sin(1.0) ** 2) / np.sqrt(9.81)
+    np.testing.assert_allclose(time, quarter, rtol=1e-10)
+    np.testing.assert_allclose(speed, -np.sqrt(2 * 9.81 * (1 - np.cos(2.0))), rtol=1e-10)
+    m = np.sin(1.0) ** 2
+    by_m = (ellipe(m) - (1 - m) * ellipk(m)) / (2 * m * (1 - m))
+    np.testing.assert_allclose(slope, by_m * np.sin(1.0) * np.cos(1.0) / np.sqrt(9.81), rtol=1e-8)
 
 
 def test_time_may_run_backwards():
