@@ -68,7 +68,7 @@ class Crossing(eqx.Module):
         dt,
         save_every: int,
     ) -> Trajectory:
-        """The trajectory with the rows after the event replaced by the state at the event; `system` has this crossing's control."""
+        """The trajectory, its rows after the event replaced by the state at the event; `system` has this crossing's control."""
         happened = self.happened()
         start = t0 + dt * self.step.astype(dt.dtype)
 
