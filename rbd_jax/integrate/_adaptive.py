@@ -18,10 +18,12 @@ import equinox as eqx
 import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float
 
+from .._array import is_known
 from ._explicit import Steps, combined, stage_rates, table
 from ._result import Result
 from ._scheme import Scheme
@@ -33,6 +35,20 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0
 
 #: The exponents of the controller, times the order: of the present error, and of the one before (Söderlind 2002).
 PRESENT, BEFORE = 0.7, 0.4
+
+
+def tolerance(name: str, value) -> float:
+    """A tolerance as a plain number: it is chosen with the scheme, before anything is traced."""
+    if not is_known(value):
+        raise ValueError(
+            f"{name} of an adaptive scheme is traced, as an argument of jax.jit is; it must be a plain number"
+        )
+    number = np.asarray(value)
+    if number.shape != () or number.dtype.kind not in "fiu" or not 0 <= number < np.inf:
+        raise ValueError(
+            f"{name} of an adaptive scheme is {value!r}; it must be a finite number, zero or more"
+        )
+    return float(number)
 
 
 class Pair(NamedTuple):
@@ -59,14 +75,23 @@ class Pair(NamedTuple):
 class AdaptiveScheme(Scheme):
     """A scheme that keeps the estimated error of each step, root mean square, within tolerances.
 
-    They are `atol + rtol` for configurations, in radians and metres, and `atol + rtol |v|` for velocities.
-    """
+    They are `atol + rtol` for configurations, in radians and metres, and `atol + rtol |v|` for velocities: numbers that are
+    not negative, and not both zero."""
 
     rtol: eqx.AbstractVar[float]
     atol: eqx.AbstractVar[float]
     max_steps: eqx.AbstractVar[int]
 
     fallible = True
+
+    def __check_init__(self):
+        name = type(self).__name__
+        if not isinstance(self.max_steps, int) or self.max_steps < 1:
+            raise ValueError(f"{name}: max_steps is {self.max_steps!r}; it must be a positive integer")
+        if self.rtol == self.atol == 0:
+            raise ValueError(
+                f"{name}: rtol and atol are both zero; no step is that exact, so give one of them"
+            )
 
     @property
     @abc.abstractmethod
@@ -152,7 +177,8 @@ class AdaptiveScheme(Scheme):
         """The error in units of the tolerance; infinite where the step led nowhere."""
         size = jnp.maximum(jnp.abs(v0), jnp.abs(v1))
         allowed = self.atol + self.rtol * jnp.concatenate([jnp.ones_like(size), size])
-        error = jnp.sqrt(jnp.mean((estimate / allowed) ** 2))
+        # A model without freedoms has no error: the mean of none is zero here.
+        error = jnp.sqrt(jnp.sum((estimate / allowed) ** 2) / max(estimate.size, 1))
         return jnp.where(jnp.isfinite(error), error, jnp.inf)
 
 

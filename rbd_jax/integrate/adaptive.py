@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import equinox as eqx
 
-from ._adaptive import AdaptiveScheme, Pair
+from ._adaptive import AdaptiveScheme, Pair, tolerance
 
 
 class Adaptive(AdaptiveScheme):
     """The scheme of a diffrax solver such as `diffrax.Dopri8()` in the chart at each step's start, after Munthe-Kaas.
 
     Of the solver its coefficients are taken; stages, charts and the choice of steps are those of `RKMK45`.
-    `max_steps` bounds the number of tried steps within one interval of the rollout.
+    `max_steps` bounds the number of tried steps within one interval of the rollout. Between the rollout's times
+    `Trajectory.at` gives the cubic through its rows, not the scheme's own steps: the error there is of their distance
+    `dt`, not of the tolerances. Events are looked for at the rows, too.
     """
 
     solver: Any = eqx.field(static=True)
-    rtol: float = eqx.field(static=True)
-    atol: float = eqx.field(static=True)
+    rtol: float = eqx.field(static=True, converter=functools.partial(tolerance, "rtol"))
+    atol: float = eqx.field(static=True, converter=functools.partial(tolerance, "atol"))
     max_steps: int = eqx.field(static=True)
 
     def __init__(self, solver, rtol: float = 1e-6, atol: float = 1e-9, max_steps: int = 1000):

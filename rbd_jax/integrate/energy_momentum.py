@@ -33,6 +33,9 @@ SLOPE_POINTS = 2
 class EnergyMomentum(Scheme):
     """Second order, symmetric. Energy is kept to round-off, and the total momentum of a system on a `Free` joint in free flight.
 
+    Of a body on a fixed joint, as a top on its pivot, the momentum about an axis of symmetry (the vertical) is kept to second
+    order only; `Rattle` and `VariationalMidpoint` keep it to round-off.
+
     Springs, the user's forces, damping and controls enter by their mean over the path, so the energy of conservative ones is kept
     too. Joints that move by themselves do work of their own: such a model has no energy to keep, and is refused.
     """

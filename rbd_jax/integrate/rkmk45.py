@@ -1,8 +1,10 @@
 """The Runge–Kutta–Munthe-Kaas scheme of fifth order with an error estimate of fourth (Dormand & Prince 1980)."""
 
+import functools
+
 import equinox as eqx
 
-from ._adaptive import AdaptiveScheme, Pair
+from ._adaptive import AdaptiveScheme, Pair, tolerance
 
 
 DORMAND_PRINCE = Pair(
@@ -23,11 +25,13 @@ DORMAND_PRINCE = Pair(
 class RKMK45(AdaptiveScheme):
     """The pair of Dormand & Prince in the chart at each step's start, with steps as long as the tolerances allow.
 
-    `max_steps` bounds the number of tried steps within one interval of the rollout.
+    `max_steps` bounds the number of tried steps within one interval of the rollout. Between the rollout's times
+    `Trajectory.at` gives the cubic through its rows, not the scheme's own steps: the error there is of their distance
+    `dt`, not of the tolerances. Events are looked for at the rows, too.
     """
 
-    rtol: float = eqx.field(static=True, default=1e-6)
-    atol: float = eqx.field(static=True, default=1e-9)
+    rtol: float = eqx.field(static=True, converter=functools.partial(tolerance, "rtol"), default=1e-6)
+    atol: float = eqx.field(static=True, converter=functools.partial(tolerance, "atol"), default=1e-9)
     max_steps: int = eqx.field(static=True, default=1000)
 
     @property

@@ -3,15 +3,112 @@
 Elements are whatever represents them best (a matrix, a quaternion, a `Transform`, a tuple of those); vectors
 of the Lie algebra are flat arrays of length `dim`. A group is an object without arrays, so that products and
 groups with a dimension can be groups too. All methods take leading axes, the same on all arguments.
+
+Arguments are checked here, for all groups, by their names: lists and integers become arrays of floats, and what has not
+the shape of a vector, an element or a matrix of the group is refused.
 """
 
+import functools
+import inspect
+import reprlib
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 from jaxtyping import Array, Float
 
-from .._array import matvec
+from .._array import as_array, matvec
+
+
+def takes_arguments(method: Callable) -> Callable:
+    """The method of a group, after a check of those of its arguments whose names are in `CHECKS`."""
+    names = list(inspect.signature(method).parameters)[1:]
+    checks = {name: CHECKS[name] for name in names if name in CHECKS}
+
+    @functools.wraps(method)
+    def checked(group, *args, **kwargs):
+        given = dict(zip(names, args, strict=False)) | kwargs
+        for name, check in checks.items():
+            if name in given:
+                given[name] = check(group, f"{group}.{method.__name__}", name, given[name])
+        return method(group, *args[len(names) :], **given)
+
+    return checked if checks else method
+
+
+def check_array(function: str, name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """`value` as an array whose last axes are these."""
+    expected = f"({', '.join(map(str, ('...', *shape)))})"
+    array = as_array(function, name, value, f"an array of shape {expected}")
+    if array.shape[max(array.ndim - len(shape), 0) :] != shape:
+        raise ValueError(f"{function}: {name} has shape {array.shape}; it must be {expected}")
+    return array
+
+
+def check_vector(group, function: str, name: str, value: Any) -> Array:
+    """A vector of the algebra."""
+    return check_array(function, name, value, (group.dim,))
+
+
+def check_element(group, function: str, name: str, value: Any) -> Any:
+    """An element: made up of arrays as the identity is, whose last axes are its."""
+    kind, structure, parts = _identity(jax.tree.structure(group))
+    value = tuple(value) if kind is tuple and isinstance(value, list) else value
+    try:
+        given = structure.flatten_up_to(value)
+    except ValueError:
+        shapes = ", ".join(str(shape) for _, shape in parts)
+        has = f"has shape {value.shape}" if hasattr(value, "shape") else f"is {reprlib.repr(value)}"
+        raise ValueError(
+            f"{function}: {name} {has}; it must be a {kind.__name__} of {len(parts)} arrays, whose last axes are {shapes}"
+        ) from None
+    return structure.unflatten(
+        [
+            check_array(function, name + part, array, shape)
+            for (part, shape), array in zip(parts, given, strict=True)
+        ]
+    )
+
+
+def check_matrix(group, function: str, name: str, value: Any) -> Array:
+    """A matrix of the algebra."""
+    size = matrix_size(group)
+    return check_array(function, name, value, (size, size))
+
+
+def matrix_size(group) -> int:
+    """The number of rows of the matrices of a group."""
+    return _matrix_size(jax.tree.structure(group))
+
+
+# A group has no arrays, so its structure is all of it, and is quickly looked up.
+
+
+@functools.cache
+def _identity(structure):
+    """Of the identity of the group of this structure: the type, the structure, and its arrays' names and shapes."""
+    identity = jax.eval_shape(jax.tree.unflatten(structure, []).identity)
+    arrays, inner = jax.tree_util.tree_flatten_with_path(identity)
+    return type(identity), inner, [(jax.tree_util.keystr(path), array.shape) for path, array in arrays]
+
+
+@functools.cache
+def _matrix_size(structure):
+    group = jax.tree.unflatten(structure, [])
+    return jax.eval_shape(lambda: group.matrix(group.identity())).shape[-1]
+
+
+#: What the arguments of a group's methods are, by their names.
+CHECKS = {
+    "x": check_vector,
+    "y": check_vector,
+    "g": check_element,
+    "a": check_element,
+    "b": check_element,
+    "m": check_matrix,
+}
 
 
 class Group(eqx.Module):
@@ -26,6 +123,13 @@ class Group(eqx.Module):
     so `dexp_left` gives velocities in the fixed frame and `dexp_right` in the moving one. `dcay_left` and
     `dcay_right` are the same of `cayley`.
     """
+
+    def __init_subclass__(cls, **kwargs):
+        """The methods of a group check their arguments; see `takes_arguments`."""
+        super().__init_subclass__(**kwargs)
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, takes_arguments(method))
 
     @property
     @abstractmethod
@@ -72,6 +176,7 @@ class Group(eqx.Module):
     def ad(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The matrix `ad(x)`: `ad(x) y = bracket(x, y)`."""
 
+    @takes_arguments
     def bracket(self, x: Float[Array, "*batch n"], y: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
         """The Lie bracket: `hat(bracket(x, y)) = hat(x) hat(y) - hat(y) hat(x)`.
 
@@ -108,18 +213,22 @@ class Group(eqx.Module):
     # The right derivatives follow from `exp(-x) = exp(x)⁻¹`. That is as fast and as accurate as the left ones; the other
     # way, by the adjoint of the element, takes an exponential and a product more.
 
+    @takes_arguments
     def dexp_right(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The right Jacobian: `d/dt exp(x) = exp(x) hat(dexp_right(x) ẋ)`."""
         return self.dexp_left(-x)
 
+    @takes_arguments
     def dexp_right_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The inverse of `dexp_right(x)`."""
         return self.dexp_left_inverse(-x)
 
+    @takes_arguments
     def dcay_right(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The right derivative of the Cayley map: `d/dt cayley(x) = cayley(x) hat(dcay_right(x) ẋ)`."""
         return self.dcay_left(-x)
 
+    @takes_arguments
     def dcay_right_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The inverse of `dcay_right(x)`."""
         return self.dcay_left_inverse(-x)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._group import Group
+from ._group import Group, check_array, matrix_size
 
 
 class DirectProduct(Group):
@@ -37,7 +37,6 @@ class DirectProduct(Group):
 
     def parts(self, x: Float[Array, "*batch n"]) -> list[Float[Array, "*batch _"]]:
         """The vectors of the components."""
-        _check_length(self, x)
         return jnp.split(x, np.cumsum([group.dim for group in self.groups])[:-1], axis=-1)
 
     def identity(self, dtype=None) -> Any:
@@ -62,7 +61,7 @@ class DirectProduct(Group):
         return _diagonal(self._each("hat", self.parts(x)))
 
     def vee(self, m: Float[Array, "*batch m m"]) -> Float[Array, "*batch n"]:
-        ends = np.cumsum([_matrix_size(group) for group in self.groups])
+        ends = np.cumsum([matrix_size(group) for group in self.groups])
         blocks = [m[..., start:end, start:end] for start, end in zip([0, *ends], ends)]
         return jnp.concatenate(self._each("vee", blocks), axis=-1)
 
@@ -110,6 +109,9 @@ class Product(DirectProduct):
         if not self.groups or not all(isinstance(group, Group) for group in self.groups):
             raise ValueError(f"Product: give it groups, as in Product(SO3, Rn(3)), not {self.groups!r}")
 
+    def __repr__(self) -> str:
+        return f"Product({', '.join(map(repr, self.groups))})"
+
     def join(self, components: Iterable[Any]) -> tuple[Any, ...]:
         return tuple(components)
 
@@ -131,17 +133,20 @@ class Power(Group):
         if not isinstance(self.n, int) or self.n < 1:
             raise ValueError(f"Power: the number of factors must be a positive integer, not {self.n!r}")
 
+    def __repr__(self) -> str:
+        return f"Power({self.group!r}, {self.n})"
+
     @property
     def dim(self) -> int:
         return self.n * self.group.dim
 
     def rows(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch n k"]:
         """The vectors of the components."""
-        _check_length(self, x)
         return x.reshape(*x.shape[:-1], self.n, self.group.dim)
 
     def flat(self, rows: Float[Array, "*batch n k"]) -> Float[Array, "*batch m"]:
         """The vector with these components; the inverse of `rows`."""
+        rows = check_array(f"{self}.flat", "rows", rows, (self.n, self.group.dim))
         return rows.reshape(*rows.shape[:-2], self.dim)
 
     def identity(self, dtype=None) -> Any:
@@ -197,17 +202,6 @@ class Power(Group):
 
     def dcay_left_inverse(self, x: Float[Array, "*batch m"]) -> Float[Array, "*batch m m"]:
         return _repeated(self.group.dcay_left_inverse(self.rows(x)))
-
-
-def _check_length(group, x):
-    """The components are cut from a vector by their places, so one of another length would go unnoticed."""
-    if x.shape[-1] != group.dim:
-        raise ValueError(f"{group}: a vector of its algebra has length {group.dim}, not {x.shape[-1]}")
-
-
-def _matrix_size(group):
-    """The number of rows of the matrices of a group."""
-    return jax.eval_shape(lambda: group.matrix(group.identity())).shape[-1]
 
 
 def _diagonal(blocks):

@@ -21,6 +21,9 @@ class Rn(Group):
         if not isinstance(self.n, int) or self.n < 1:
             raise ValueError(f"Rn: the number of entries must be a positive integer, not {self.n!r}")
 
+    def __repr__(self) -> str:
+        return f"Rn({self.n})"
+
     @property
     def dim(self) -> int:
         return self.n

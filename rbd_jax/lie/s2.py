@@ -24,7 +24,7 @@ class Sphere2(eqx.Module):
     def project(
         self, d: Float[Array, "*batch 3"], vector: Float[Array, "*batch 3"]
     ) -> Float[Array, "*batch 3"]:
-        """`(I - d dᵀ) v`, the part of a vector in the tangent plane at `d`.
+        """`(I - d dᵀ) v`, the part of a vector in the tangent plane at the unit vector `d`.
 
         Of the rate `v̇` of a tangent vector along a curve `d(t)` it is the covariant derivative (eq. 5).
         """
@@ -40,7 +40,10 @@ class Sphere2(eqx.Module):
         return self.project(d, jax.jvp(field, (d,), (w,))[1])
 
     def exp(self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
-        """`cos|v| d + sin|v| v/|v|`: the end of the geodesic that leaves `d` with the velocity `v` (eq. 6)."""
+        """`cos|v| d + sin|v| v/|v|`: the end of the geodesic that leaves `d` with the velocity `v` (eq. 6).
+
+        `d` must be of unit length and `v` perpendicular to it: only then is the result on the sphere.
+        """
         square = dot(v, v)[..., None]
         return stumpff(0, square) * d + stumpff(1, square) * v
 
@@ -52,6 +55,8 @@ class Sphere2(eqx.Module):
 
     def log(self, d: Float[Array, "*batch 3"], e: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
         """The shortest tangent vector `v` at `d` with `exp(d, v) = e` (eq. 7).
+
+        Both points must be of unit length: of others the result is wrong, so normalize them first.
 
         Its length is the angle between the two, at most π. Near the antipode it is right, though small changes of `e` change it
         much: its derivatives grow as π divided by the distance. At the antipode itself, where all directions are
@@ -80,8 +85,8 @@ class Sphere2(eqx.Module):
     ) -> Float[Array, "*batch 3"]:
         """The tangent vector `w` at `d` carried in parallel along the geodesic to `exp(d, v)` (eq. 10).
 
-        What of `w` is across the geodesic stays; what is along it turns with the geodesic. The formula of the
-        paper is this with `v = log(d, e)`.
+        `d` must be of unit length, and `v` and `w` perpendicular to it. What of `w` is across the geodesic stays;
+        what is along it turns with the geodesic. The formula of the paper is this with `v = log(d, e)`.
         """
         square = dot(v, v)[..., None]
         along = dot(v, w)[..., None]
@@ -92,8 +97,8 @@ class Sphere2(eqx.Module):
     ) -> tuple[Float[Array, "*batch 3 3"], Float[Array, "*batch 3 3"]]:
         """The parts of a tensor from the tangent plane at `d` to that at `e`, and from `d` to `e` (eq. 13).
 
-        A tensor splits from `d` to `e` where the two add up to it: where it maps `d` along `e`, and vectors across `d` to
-        vectors across `e`.
+        Both points must be of unit length. A tensor splits from `d` to `e` where the two add up to it: where it
+        maps `d` along `e`, and vectors across `d` to vectors across `e`.
         """
         one = jnp.broadcast_to(jnp.eye(3, dtype=tensor.dtype), tensor.shape)
         perpendicular = matmul(one - outer(e, e), matmul(tensor, one - outer(d, d)))

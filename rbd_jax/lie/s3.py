@@ -19,6 +19,9 @@ from .so3 import RotationVectors
 class UnitQuaternions(RotationVectors):
     """The unit quaternions. Vectors are rotation vectors `ω` in rad; a whole turn is the element -1."""
 
+    def __repr__(self) -> str:
+        return "S3"
+
     def identity(self, dtype=None) -> Float[Array, "4"]:
         return jnp.eye(4, dtype=dtype)[0]
 

@@ -24,6 +24,9 @@ from .so3 import SO3
 class SpecialEuclidean3(Group):
     """The rigid motions of space. Elements are `Transform`s, vectors are twists `[ω; v]` in rad and m."""
 
+    def __repr__(self) -> str:
+        return "SE3"
+
     @property
     def dim(self) -> int:
         return 6

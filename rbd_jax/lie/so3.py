@@ -48,6 +48,9 @@ class RotationVectors(Group):
 class SpecialOrthogonal3(RotationVectors):
     """The rotations of space. Elements are rotation matrices, vectors are rotation vectors `ω` in rad."""
 
+    def __repr__(self) -> str:
+        return "SO3"
+
     def identity(self, dtype=None) -> Float[Array, "3 3"]:
         return jnp.eye(3, dtype=dtype)
 

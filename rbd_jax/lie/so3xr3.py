@@ -21,6 +21,9 @@ class RotationsAndTranslations(DirectProduct):
 
     groups: tuple[Group, ...] = (SO3, Rn(3))
 
+    def __repr__(self) -> str:
+        return "SO3xR3"
+
     def join(self, components: Iterable[Float[Array, "..."]]) -> Transform:
         return Transform(*components)
 

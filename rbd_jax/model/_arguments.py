@@ -12,7 +12,7 @@ from typing import TypeVar
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import floating
+from .._array import as_array
 from .._errors import UnknownNameError
 
 
@@ -154,16 +154,6 @@ def check_points(function: str, model, name: str, value):
     if array.ndim != 2 or array.shape[1] != 3:
         raise ValueError(f"{function}: {name} has shape {array.shape}; k points have shape (k, 3)")
     return array
-
-
-def as_array(function: str, name: str, value, expected: str):
-    """`value` as a floating-point array; what is no array of real numbers is refused."""
-    try:
-        if value is not None and not jnp.iscomplexobj(value):
-            return floating(value)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"{function}: {name} is {reprlib.repr(value)}; it takes {expected}") from None
 
 
 def _vector(function: str, name: str, value, expected: str, length: int):

@@ -1,11 +1,13 @@
 """The schemes that choose their steps: accuracy, derivatives, and what happens where they cannot go on."""
 
+import re
 import sys
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from schemes import result, scheme
@@ -113,3 +115,45 @@ def test_what_is_no_explicit_scheme_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "diffrax", None)
     with pytest.raises(ImportError, match=r"pip install 'rbd_jax\[adaptive\]'"):
         scheme("Adaptive", solver=None)
+
+
+WRONG = {
+    "negative": (
+        {"rtol": -1e-6, "atol": 0},
+        "rtol of an adaptive scheme is -1e-06; it must be a finite number",
+    ),
+    "infinite": ({"atol": float("inf")}, "atol of an adaptive scheme is inf"),
+    "no number": ({"rtol": float("nan")}, "rtol of an adaptive scheme is nan"),
+    "several": ({"rtol": np.ones(2)}, "rtol of an adaptive scheme is array"),
+    "none": ({"atol": None}, "atol of an adaptive scheme is None"),
+    "both zero": ({"rtol": 0, "atol": 0.0}, ": rtol and atol are both zero"),
+    "no steps": ({"max_steps": 0}, ": max_steps is 0; it must be a positive integer"),
+    "half steps": ({"max_steps": 2.5}, ": max_steps is 2.5; it must be a positive integer"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_tolerances_are_refused(case, monkeypatch):
+    """Where the scheme is made."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    options, message = WRONG[case]
+    for name, solver in (("RKMK45", {}), ("Adaptive", {"solver": diffrax.Dopri5()})):
+        with pytest.raises(ValueError, match=re.escape(name + message if message[0] == ":" else message)):
+            scheme(name, **solver, **options)
+
+
+def test_traced_tolerances_are_refused():
+    """And those that are known are plain numbers, of whatever kind they were given."""
+    with pytest.raises(ValueError, match="rtol of an adaptive scheme is traced"):
+        jax.jit(lambda r: (scheme("RKMK45", rtol=r), r)[1])(1e-6)
+    assert scheme("RKMK45", rtol=jnp.asarray(0.5)) == scheme("RKMK45", rtol=0.5)
+
+
+def test_a_model_without_freedoms():
+    """One body, fixed: nothing moves, and nothing is wrong with that."""
+    builder = rbd.ModelBuilder()
+    builder.add_body("base", "world", rbd.joints.Fixed(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    model = builder.build()
+    for rule in (scheme("RKMK45"), scheme("Adaptive", solver=diffrax.Dopri5())):
+        path = rbd.rollout(model, rbd.State(jnp.zeros(0), jnp.zeros(0)), dt=0.1, steps=2, scheme=rule)
+        assert path.code == Result.SUCCESS and path.q.shape == (3, 0)

@@ -476,8 +476,8 @@ def test_log_of_a_printed_transform():
         (lambda: Power(3, SO3), "first argument must be a group"),
         (lambda: Power(SE3, 0), "positive integer"),
         (lambda: Rn(-1), "positive integer"),
-        (lambda: Product(SO3, Rn(2)).exp(jnp.zeros(6)), "has length 5, not 6"),
-        (lambda: Power(SO3, 2).exp(jnp.zeros(5)), "has length 6, not 5"),
+        (lambda: Product(SO3, Rn(2)).exp(jnp.zeros(6)), r"must be \(..., 5\)"),
+        (lambda: Power(SO3, 2).exp(jnp.zeros(5)), r"must be \(..., 6\)"),
     ],
 )
 def test_refusals(make, message, monkeypatch):
@@ -485,3 +485,99 @@ def test_refusals(make, message, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match=message):
         make()
+
+
+T = SE3.identity()
+
+#: Method, arguments of a wrong shape, and what the error says.
+WRONG = {
+    "short vector": (lambda: SE3.ad(jnp.arange(5.0)), "SE3.ad: x has shape (5,); it must be (..., 6)"),
+    "long vector": (lambda: S3.exp(jnp.arange(4.0)), "S3.exp: x has shape (4,); it must be (..., 3)"),
+    "trivial map": (lambda: Rn(3).exp(jnp.zeros(4)), "Rn(3).exp: x has shape (4,); it must be (..., 3)"),
+    "inherited": (lambda: SO3.dexp_right(jnp.zeros(2)), "SO3.dexp_right: x has shape (2,)"),
+    "batch": (lambda: SE3.exp(jnp.zeros((5, 7))), "SE3.exp: x has shape (5, 7); it must be (..., 6)"),
+    "number": (lambda: SO3.exp(1.0), "SO3.exp: x has shape (); it must be (..., 3)"),
+    "list": (lambda: SO3.exp([1.0, 2.0]), "SO3.exp: x has shape (2,)"),
+    "word": (lambda: SO3.exp("up"), "SO3.exp: x is 'up'; it takes an array of shape (..., 3)"),
+    "by name": (lambda: SO3.bracket(jnp.zeros(3), y=jnp.zeros(2)), "SO3.bracket: y has shape (2,)"),
+    "matrix": (lambda: SO3.log(jnp.zeros(3)), "SO3.log: g has shape (3,); it must be (..., 3, 3)"),
+    "quaternion": (lambda: S3.compose(S3.identity(), jnp.zeros(3)), "S3.compose: b has shape (3,)"),
+    "array for a Transform": (
+        lambda: SE3.log(jnp.eye(4)),
+        "SE3.log: g has shape (4, 4); it must be a Transform of 2 arrays, whose last axes are (3, 3), (3,)",
+    ),
+    "part of a Transform": (
+        lambda: SE3.adjoint(Transform(jnp.eye(3), jnp.zeros(4))),
+        "SE3.adjoint: g.position has shape (4,); it must be (..., 3)",
+    ),
+    "components": (lambda: Product(SO3, S3).log((jnp.eye(3),)), "Product(SO3, S3).log: g is ("),
+    "component": (
+        lambda: Product(SO3, S3).inverse((jnp.eye(3), jnp.eye(3))),
+        "Product(SO3, S3).inverse: a[1] has shape (3, 3); it must be (..., 4)",
+    ),
+    "factors": (
+        lambda: Power(SE3, 2).log(jax.tree.map(lambda x: jnp.stack([x] * 3), T)),
+        "Power(SE3, 2).log: g.rotation has shape (3, 3, 3); it must be (..., 2, 3, 3)",
+    ),
+    "rows": (
+        lambda: Power(SE3, 2).flat(jnp.zeros((3, 6))),
+        "Power(SE3, 2).flat: rows has shape (3, 6); it must be (..., 2, 6)",
+    ),
+    "algebra": (
+        lambda: SO3xR3.vee(jnp.zeros((4, 4))),
+        "SO3xR3.vee: m has shape (4, 4); it must be (..., 7, 7)",
+    ),
+    "while tracing": (
+        lambda: jax.eval_shape(jax.vmap(SE3.cayley), jnp.zeros((6, 5))),
+        "SE3.cayley: x has shape (5,)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_shapes_are_refused(case, monkeypatch):
+    """By the group and the method that was called, before JAX sees them."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    call, message = WRONG[case]
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert str(caught.value).startswith(message)
+
+
+#: What a group has to offer.
+METHODS = sorted(
+    name for name, method in vars(Group).items() if callable(method) and name != "identity" and name[0] != "_"
+)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_method_checks_its_arguments(name, monkeypatch):
+    """None is no vector, no element and no matrix."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    group = ALL[name]
+    for method in METHODS:
+        count = 2 if method in ("compose", "bracket") else 1
+        with pytest.raises(ValueError, match=rf"\.{method}: \w"):
+            getattr(group, method)(*[None] * count)
+
+
+def test_lists_and_integers_are_taken():
+    """As arrays of floats; and the integers of a batch."""
+    same = lambda a, b: jax.tree.map(np.testing.assert_array_equal, a, b)
+    for map in (SO3.exp, SO3.dexp_right):
+        made = jax.eval_shape(lambda map=map: map([1, 2, 3]))
+        assert made.shape == (3, 3) and made.dtype == jnp.float64
+    same(S3.inverse([1, 0, 0, 0]), jnp.array([1.0, 0, 0, 0]))
+    same(SE3.ad(np.arange(12).reshape(2, 6)), SE3.ad(jnp.arange(12.0).reshape(2, 6)))
+    pair, turn = Product(SO3, Rn(2)), np.eye(3, dtype=int).tolist()
+    same(pair.log([turn, [3, 4]]), jnp.array([0, 0, 0, 3.0, 4.0]))
+    assert Rn(2).exp([1, 2]).dtype == jnp.float64
+    assert Rn(2).exp(np.zeros(2, np.float32)).dtype == jnp.float32
+
+
+def test_checks_leave_no_trace_in_compiled_functions():
+    """Where the arguments are arrays of floats already."""
+    power = Power(SO3, 2)
+    operations = str(jax.make_jaxpr(Rn(3).compose)(jnp.zeros((2, 3)), jnp.zeros((2, 3))))
+    assert operations.count("=") == 1
+    assert jax.make_jaxpr(power.inverse)(power.identity()).eqns[0].primitive.name == "transpose"
