@@ -16,7 +16,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from .._array import dot, identity_like, matmul, matvec, outer, transpose, vecmat
-from ..joints import Joint
+from ..joints import Joint, SplineCurve, SplineSurface
 from ..spatial import Transform
 
 
@@ -54,7 +54,8 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
 
     drawn = jax.vmap(joint.random)(jax.random.split(jax.random.key(0), STARTS - 1))
     starts = jnp.concatenate([joint.neutral()[None], drawn]).astype(dtype)
-    starts = jnp.concatenate([starts, jax.vmap(lambda q: _whole_turns(joint, relative, q))(starts)])
+    if _turns(joint):
+        starts = jnp.concatenate([starts, jax.vmap(lambda q: _whole_turns(joint, relative, q))(starts)])
     distance = jax.vmap(lambda q: off(joint, q, relative)[2])(starts)
     start = starts[jnp.argmin(distance)], jnp.asarray(1e-3, dtype)
     near = lax.fori_loop(0, STEPS, improve, start)[0]
@@ -62,7 +63,12 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
     found = lax.fori_loop(
         0, NEWTON_STEPS, lambda _, q: joint.integrate(q, _newton(off, joint, relative, q)), near
     )
-    return _whole_turns(joint, relative, found)
+    return _whole_turns(joint, relative, found) if _turns(joint) else found
+
+
+def _turns(joint: Joint) -> bool:
+    """Whether coordinates may be angles. Those of a spline never are, and it is long to evaluate."""
+    return not isinstance(joint, SplineCurve | SplineSurface)
 
 
 def _whole_turns(joint, relative, q):
