@@ -16,7 +16,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from .._array import dot, identity_like, matmul, matvec, outer, transpose, vecmat
-from ..joints import Joint, SplineCurve, SplineSurface
+from ..joints import Free, Joint, Prismatic, Spherical, SplineCurve, SplineSurface, Translational
 from ..spatial import Transform
 
 
@@ -25,6 +25,9 @@ STARTS = 64
 #: Steps of the search, and those that end it.
 STEPS = 10
 NEWTON_STEPS = 3
+
+#: Joints whose configurations do not count turns. (In general that is found out; but splines are long to evaluate.)
+TURNLESS = (Free, Prismatic, Spherical, SplineCurve, SplineSurface, Translational)
 
 #: How far a joint in a configuration is from a placement, d, and the directions A in which its motion changes that: the
 #: derivative of d along the tangent space, up to the sign and to what vanishes with d. And the square of the distance that a
@@ -54,7 +57,8 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
 
     drawn = jax.vmap(joint.random)(jax.random.split(jax.random.key(0), STARTS - 1))
     starts = jnp.concatenate([joint.neutral()[None], drawn]).astype(dtype)
-    if _turns(joint):
+    turns = not isinstance(joint, TURNLESS)
+    if turns:
         starts = jnp.concatenate([starts, jax.vmap(lambda q: _whole_turns(joint, relative, q))(starts)])
     distance = jax.vmap(lambda q: off(joint, q, relative)[2])(starts)
     start = starts[jnp.argmin(distance)], jnp.asarray(1e-3, dtype)
@@ -63,12 +67,7 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
     found = lax.fori_loop(
         0, NEWTON_STEPS, lambda _, q: joint.integrate(q, _newton(off, joint, relative, q)), near
     )
-    return _whole_turns(joint, relative, found) if _turns(joint) else found
-
-
-def _turns(joint: Joint) -> bool:
-    """Whether coordinates may be angles. Those of a spline never are, and it is long to evaluate."""
-    return not isinstance(joint, SplineCurve | SplineSurface)
+    return _whole_turns(joint, relative, found) if turns else found
 
 
 def _whole_turns(joint, relative, q):
