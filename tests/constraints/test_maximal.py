@@ -1,5 +1,7 @@
 """Maximal coordinates: states there and back beyond half a turn, other frames of the bodies, and what is refused."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import jaxtyping
@@ -11,85 +13,88 @@ import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
 
 
-def screws():
-    """Joints whose displacement tells how often they have turned, and one of which nothing does."""
+def chain(*members):
+    """Bodies on these joints, one on the other, with centres of mass that are nowhere special."""
     rng = np.random.default_rng(1)
-    builder = rbd.ModelBuilder(name="screws")
-    for name, parent, joint in (
-        ("nut", "world", joints.Helical((0.2, 1.0, 0.0), 0.2)),
-        ("fine", "nut", joints.Helical(pitch=1e-3)),
-        ("pinion", "fine", joints.RackAndPinion(0.3)),
-        ("hinge", "pinion", joints.Revolute((1.0, 0.0, 0.3))),
-        ("both", "world", joints.Composite([joints.Helical(pitch=0.2), joints.Revolute((0.0, 1.0, 0.0))])),
-    ):
-        builder.add_body(name, parent, joint, placement(rng), inertia(rng))
+    builder = rbd.ModelBuilder(name="chain")
+    for index, joint in enumerate(members):
+        parent = f"body {index - 1}" if index else "world"
+        builder.add_body(f"body {index}", parent, joint, placement(rng), inertia(rng))
     return builder.build()
+
+
+def there_and_back(model, q, v, frame):
+    """The state by way of free bodies, and the poses before and after."""
+    maximal = rc.maximal_coordinates(model, frame=frame)
+    back, rate = rc.from_maximal(model, maximal, *rc.to_maximal(model, q, v, maximal, frame), frame)
+    return back, rate, rbd.forward_kinematics(model, q), rbd.forward_kinematics(model, back)
 
 
 def test_turns_come_back():
-    """With the displacement where it tells them, else within (-π, π]; derivatives as of the identity."""
-    model = screws()
-    maximal = rc.maximal_coordinates(model)
-    q = np.random.default_rng(3).uniform(-30.0, 30.0, (40, model.nq))
-    q[0] = [7.0, 7.0, 7.0, 7.0, 7.0, 7.0]
-    q[1] = [3.1, -3.1, 3.14, np.pi, 3.1, 0.3]
-    q[2, 3] = 3.1  # nearest to starts on the other side
-    q[:, 5] = np.clip(q[:, 5], -1.5, 1.5)
-    v = np.random.default_rng(4).normal(size=q.shape)
+    """A screw with all its turns, fine or coarse; without a pitch it is a hinge, whose angle is in (-π, π]."""
+    pitches, angles = jnp.array([0.2, 1e-3, -30.0, 0.0]), jnp.array([7.0, 3.1, -29.3, 0.4, 6.3, jnp.pi, -0.5])
 
-    def there_and_back(q, v):
-        return rc.from_maximal(model, maximal, *rc.to_maximal(model, q, v, maximal))
+    @compiled
+    @jax.vmap
+    @functools.partial(jax.vmap, in_axes=(None, 0))
+    def run(pitch, angle):
+        model = chain(joints.Helical((0.2, 1.0, 0.0), pitch))
+        return there_and_back(model, angle[None], jnp.array([0.7]), "com")
 
-    def run(q, v):
-        (back, rate), (moved, _) = jax.jvp(there_and_back, (q, v), (v, 0 * v))
-        return back, rate, moved, rbd.forward_kinematics(model, q), rbd.forward_kinematics(model, back)
-
-    back, rate, moved, pose, again = compiled(jax.vmap(run))(jnp.asarray(q), jnp.asarray(v))
+    back, rate, pose, again = run(pitches, jnp.broadcast_to(angles[None], (4, 7)))
     np.testing.assert_allclose(again.position, pose.position, atol=1e-9)
     np.testing.assert_allclose(again.rotation, pose.rotation, atol=1e-9)
-    np.testing.assert_allclose(back[:, :3], q[:, :3], atol=1e-9)
-    turned = np.asarray(back[:, 3])
+    np.testing.assert_allclose(rate, 0.7, atol=1e-9)
+    np.testing.assert_allclose(back[:3, :, 0], np.broadcast_to(angles, (3, 7)), atol=1e-9)
+    turned = np.asarray(back[3, :, 0])
     assert (turned > -np.pi).all() and (turned <= np.pi + 1e-12).all()
-    np.testing.assert_allclose(np.remainder(q[:, 3] - turned + 1, 2 * np.pi), 1, atol=1e-9)
-    np.testing.assert_allclose(rate[:, :4], v[:, :4], atol=1e-8)
-    np.testing.assert_allclose(moved[:, :4], v[:, :4], atol=1e-6)
 
 
-def jointed():
-    """An arm with two hinges and a ball joint to the ground, with centres of mass that are nowhere special."""
-    rng = np.random.default_rng(5)
-    builder = rbd.ModelBuilder(name="jointed")
-    builder.add_body("arm", "world", joints.Revolute(), placement(rng), inertia(rng))
-    builder.add_body("leg", "arm", joints.Revolute((0.0, 1.0, 0.3)), placement(rng), inertia(rng))
-    builder.add_constraint(rc.Connect("world", (0.1, 0.2, 0.3), "leg", at((0.3, 0.1, 0.0))))
-    return builder.build()
+@pytest.mark.slow
+def test_turns_of_other_joints_come_back():
+    """The number of turns of the first, the placement of all, and the angle of the last in (-π, π]."""
+    model = chain(
+        joints.RackAndPinion(0.3),
+        joints.SphericalEuler("xyz"),
+        joints.Composite([joints.Helical(pitch=0.2), joints.Revolute((0.0, 1.0, 0.0))]),
+        joints.Revolute((1.0, 0.0, 0.3)),
+    )
+    rng = np.random.default_rng(2)
+    q = rng.uniform(-1.0, 1.0, (40, model.nq)) * np.array([30.0, 1.2, 1.2, 1.2, 9.0, 3.0, 9.0])
+    q[0, -1], q[1, -1] = np.pi, 3.1  # 3.1 is near to starts on the other side
+    v = rng.normal(size=q.shape)
+    run = compiled(jax.vmap(lambda q, v: there_and_back(model, q, v, "body")))
+    back, rate, pose, again = run(jnp.asarray(q), jnp.asarray(v))
+    np.testing.assert_allclose(again.position, pose.position, atol=1e-8)
+    np.testing.assert_allclose(again.rotation, pose.rotation, atol=1e-8)
+    np.testing.assert_allclose(back[:, 0], q[:, 0], atol=1e-8)
+    np.testing.assert_allclose(rate[:, [0, -1]], v[:, [0, -1]], atol=1e-7)
+    turned = np.asarray(back[:, -1])
+    assert (turned > -np.pi).all() and (turned <= np.pi + 1e-12).all()
+    np.testing.assert_allclose(np.remainder(q[:, -1] - turned + 1, 2 * np.pi), 1, atol=1e-8)
 
 
-@pytest.mark.parametrize("frame", ["com", pytest.param("body", marks=pytest.mark.slow)])
-def test_other_frames_are_the_same_mechanism(frame):
-    """Free bodies by their centres of mass: where those are, the same energy and residual, and states come back."""
-    model = jointed()
-    maximal = rc.maximal_coordinates(model, {"leg": joints.Free3D()}, frame)
-    q = compiled(rbd.random_configuration)(model, jax.random.key(5))
-    v = jnp.asarray(np.random.default_rng(8).normal(size=model.nv))
+@pytest.mark.parametrize("frame", ["com", "body"])
+def test_frames_of_free_bodies(frame):
+    """By the centre of mass or as in the tree: where it is, the energy, and the residual of joints and of a loop."""
+    model = chain(joints.Revolute(), joints.Revolute((0.0, 1.0, 0.3)))
+    loop = rc.Connect("world", (0.1, 0.2, 0.3), "body 1", at((0.3, 0.1, 0.0)))
+    model = rc.add_constraints(model, loop)
+    maximal = rc.maximal_coordinates(model, {"body 1": joints.Free3D()}, frame)
+    q, v = jnp.array([0.4, -1.1]), jnp.array([0.7, 2.0])
 
     @compiled
     def run(model, maximal, q, v):
         free = rc.to_maximal(model, q, v, maximal, frame)
-        back = rc.from_maximal(model, maximal, *free, frame)
-        apart = rbd.difference(model, q, back[0]), back[1] - v
         energies = [rbd.kinetic_energy(model, q, v), rbd.kinetic_energy(maximal, *free)]
         weights = [rbd.potential_energy(model, q), rbd.potential_energy(maximal, free[0])]
         residuals = [rc.constraint_residual(model, q), rc.constraint_residual(maximal, free[0])]
-        return free, apart, (energies, weights), residuals, rbd.forward_kinematics(model, q)
+        return free, (energies, weights), residuals, rbd.forward_kinematics(model, q)
 
-    free, apart, pairs, (loop, residual), pose = run(model, maximal, q, v)
-    for x in apart:
-        np.testing.assert_allclose(x, 0, atol=1e-9)
+    free, pairs, (loop, residual), pose = run(model, maximal, q, v)
     for own, other in pairs:
         np.testing.assert_allclose(other, own, rtol=1e-10)
-    np.testing.assert_allclose(residual[:-3], 0, atol=1e-10)
-    np.testing.assert_allclose(residual[-3:], loop, atol=1e-10)
+    np.testing.assert_allclose(residual, [0] * 10 + loop.tolist(), atol=1e-10)
     expected = pose.point(model.inertias.com) if frame == "com" else pose.position
     np.testing.assert_allclose(free[0].reshape(-1, 7)[:, :3], expected, atol=1e-10)
     np.testing.assert_allclose(maximal.inertias.com, 0 if frame == "com" else model.inertias.com, atol=1e-12)
