@@ -74,7 +74,7 @@ def test_turns_of_other_joints_come_back():
     np.testing.assert_allclose(np.remainder(q[:, -1] - turned + 1, 2 * np.pi), 1, atol=1e-8)
 
 
-@pytest.mark.parametrize("frame", ["com", "body"])
+@pytest.mark.parametrize("frame", ["com", pytest.param("body", marks=pytest.mark.slow)])
 def test_frames_of_free_bodies(frame):
     """By the centre of mass or as in the tree: where it is, the energy, and the residual of joints and of a loop."""
     model = chain(joints.Revolute(), joints.Revolute((0.0, 1.0, 0.3)))
