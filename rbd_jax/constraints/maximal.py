@@ -47,11 +47,11 @@ def maximal_coordinates(
 
     - `joint`: what hangs the bodies: `rbd.joints.Free` or `rbd.joints.Free3D`; or a mapping from names of bodies to these,
       `Free` for the bodies that it does not name.
-    - `frame`: where the free bodies have their frames, whose positions are coordinates: `"body"`, where the tree has
-      them, which is at the joint; or `"com"`, at the centre of mass, with the axes of the former. With `Free` this
-      changes nothing but the coordinates. With `Free3D` it does: a group step moves the frame's origin along a
-      straight line, so that a joint of the ground in that origin stays shut for no deeper reason. Müller & Terze 2013 have
-      the centre of mass. `to_maximal` and `from_maximal` need the same `frame`.
+    - `frame`: where the free bodies have their frames, and so what their positions are: `"body"`, those of the tree, with
+      the origin at the joint; or `"com"`, those moved to the centre of mass, as Müller & Terze 2013 have them.
+      `to_maximal` and `from_maximal` need the same. With `Free` it decides about nothing else. With `Free3D` the origin
+      of the frame goes straight in a step of a Lie-group integrator, and which joints such a step opens depends on it:
+      never one on the ground, about a frame's origin that rests there.
 
     What acts along joints has no place here: a model with armature, damping, friction, springs, or joints that mimic
     others is refused, and so is one with massless bodies (`rbd.fuse_fixed` removes welded ones).
@@ -123,7 +123,7 @@ def _check(model: Model) -> None:
             )
     for name in ("armature", "damping", "friction", "stiffness"):
         value = getattr(model, name)
-        if is_known(value) and np.any(value):
+        if is_known(value) and np.any(np.asarray(value)):
             raise ModelError(
                 f"maximal_coordinates: the model has {name} at its joints, which has no place here; set it to zero "
                 "first with equinox.tree_at"
