@@ -31,6 +31,23 @@ def check_frame(function: str, name: str, value):
     return array
 
 
+def check_instance(function: str, name: str, value, kind: type, expected: str) -> None:
+    """An object of a kind; a class instead of one, or an object of another room, is refused."""
+    if not isinstance(value, kind):
+        given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        raise ValueError(f"{function}: {name} is {given}; it takes {expected}")
+
+
+def check_step(function: str, value):
+    """A step of time."""
+    array = as_array(function, "dt", value, "a number")
+    if array.shape != ():
+        raise ValueError(f"{function}: dt has shape {array.shape}; it takes a number")
+    if is_known(array) and not (np.isfinite(array) and array != 0):
+        raise ValueError(f"{function}: dt is {float(array)}; it is finite and not zero")
+    return array
+
+
 def accuracy(dtype) -> float:
     """How far from exact an argument may be that must be exact: as far as long computations leave it, not as mistakes do."""
     return float(jnp.finfo(dtype).eps) ** 0.5

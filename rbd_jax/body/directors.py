@@ -15,10 +15,13 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, matmul, matrix, skew, transpose, vecmat
+from .._array import cross, is_known, matmul, matrix, skew, transpose, vecmat
 from .._newton import solve_dense
+from ..model._arguments import as_array
+from ._arguments import check_frame, check_vector
 from .rotating_body import RotatingBody
 
 
@@ -72,10 +75,15 @@ class NonTwisting(DirectorConstraints):
     """The body that cannot turn about its third director, whose directors are a non-twisting frame (eqs. 80-83).
 
     The constraint is `(1 - a) ḋ₁·d₂ - a ḋ₂·d₁ = 0`. As the directors are orthonormal the motion does not depend on
-    `a`, in the discrete equations of this room neither: only the multipliers do.
+    `a`, in the discrete equations of this room neither: only the multipliers do. It is in [0, 1].
     """
 
     a: float | Float[Array, ""] = 0.5
+
+    def __check_init__(self):
+        a = as_array("NonTwisting", "a", self.a, "a number in [0, 1]")
+        if is_known(a) and not np.all((np.asarray(a) >= 0) & (np.asarray(a) <= 1)):
+            raise ValueError(f"NonTwisting: a is {np.asarray(a).tolist()}; it is a number in [0, 1]")
 
     @property
     def size(self) -> int:
@@ -110,6 +118,10 @@ def director_state(
     body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]
 ) -> DirectorState:
     """The state with the angular velocity `w` (eqs. 57, 65, 67)."""
+    frame, velocity = (
+        check_frame("director_state", "frame", frame),
+        check_vector("director_state", "velocity", velocity),
+    )
     rates = director_rates(frame, velocity)
     return DirectorState(frame, rates, director_momenta(body, rates))
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from .._array import cross, dot, matmul, matvec, skew, vecmat
 from ..lie import SO3
+from ._arguments import check_frame, check_vector
 from .rotating_body import RotatingBody
 
 
@@ -28,6 +29,10 @@ def non_twisting_state(
     body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]
 ) -> NonTwistingState:
     """The state with the angular velocity `w` in space, whose part along `d₃` is left out (eqs. 40, 70)."""
+    frame, velocity = (
+        check_frame("non_twisting_state", "frame", frame),
+        check_vector("non_twisting_state", "velocity", velocity),
+    )
     return NonTwistingState(frame, body.momentum(vecmat(velocity, frame))[:2])
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import dot, is_known, matvec
-from .._errors import ModelError
+from .._errors import ModelError, ModelWarning
 from ..model._arguments import as_array
+from ..model.builder import triangle_fault
 from ._arguments import accuracy
 
 
@@ -17,7 +20,8 @@ class RotatingBody(eqx.Module):
     """A rigid body with a fixed point, by its inertia tensor `J` about that point in its own axes.
 
     The third axis is a principal one: `J` splits into `J_⊥` on the plane of the first two and `J_∥` along the third
-    (eq. 32). All formulations of this room describe this body.
+    (eq. 32). All formulations of this room describe this body. An inertia that no real body can have gives a
+    `ModelWarning` and is used as it is.
     """
 
     inertia: Float[Array, "3 3"]
@@ -60,5 +64,12 @@ def _check(inertia: np.ndarray, tolerance: float):
             "RotatingBody: the third axis is not a principal one; choose the body's axes so that inertia[0, 2] and "
             "inertia[1, 2] are zero"
         )
-    if np.min(np.linalg.eigvalsh(inertia)) <= 0:
+    moments = np.linalg.eigvalsh(inertia)
+    if moments[0] <= 0:
         raise ModelError("RotatingBody: inertia is not positive definite")
+    fault = triangle_fault(moments, max(1e-6, tolerance) * scale)
+    if fault is not None:
+        message = f"RotatingBody: inertia is not physical: {fault}. It is used as it is"
+        warnings.warn(
+            message, ModelWarning, stacklevel=5
+        )  # where the body is made: Equinox has two frames between

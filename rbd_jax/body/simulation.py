@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from .._array import is_known
 from .._newton import Code
-from ._arguments import accuracy, check_frame, check_vector
+from ._arguments import accuracy, check_frame, check_instance, check_step, check_vector
 from ._director_scheme import DirectorScheme, Moment
 from .directors import DirectorConstraints, DirectorState, NonTwisting, director_state
 from .energy_momentum import DirectorEnergyMomentum
@@ -46,6 +48,7 @@ def simulate(
 
     **Arguments**
 
+    - `dt`: negative to go back in time.
     - `moment`: a function `(time, frame) -> m` of the moment in space, asked in the middle of each step with the mean
       of the directors at its ends; none by default.
     - `constraints`: `NonTwisting()` by default, for which `velocity` must be perpendicular to `d₃`; or
@@ -59,10 +62,23 @@ def simulate(
         raise ValueError(f"simulate: steps is {steps!r}; it is a positive integer")
     constraints = NonTwisting() if constraints is None else constraints
     scheme = DirectorEnergyMomentum() if scheme is None else scheme
+    check_instance("simulate", "body", body, RotatingBody, "a RotatingBody")
+    check_instance(
+        "simulate", "constraints", constraints, DirectorConstraints, "NonTwisting() or Orthonormal()"
+    )
+    check_instance("simulate", "scheme", scheme, DirectorScheme, "a scheme such as DirectorEnergyMomentum()")
+    if moment is not None and not callable(moment):
+        raise ValueError(
+            f"simulate: moment is {reprlib.repr(moment)}; it is a function (time, frame) -> moment in space, or None"
+        )
     frame, velocity = check_frame("simulate", "frame", frame), check_vector("simulate", "velocity", velocity)
     dtype = jnp.result_type(body.inertia, frame, velocity)
-    body = RotatingBody(body.inertia.astype(dtype))
-    frame, velocity, dt = frame.astype(dtype), velocity.astype(dtype), jnp.asarray(dt, dtype)
+    body = jax.tree.map(lambda x: x.astype(dtype), body)
+    frame, velocity, dt = (
+        frame.astype(dtype),
+        velocity.astype(dtype),
+        check_step("simulate", dt).astype(dtype),
+    )
     if isinstance(constraints, NonTwisting) and is_known((frame, velocity)):
         _check_twist(np.asarray(frame), np.asarray(velocity), accuracy(dtype))
 

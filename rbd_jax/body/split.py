@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from .._array import cross, dot, matmul, matvec, skew, vecmat
 from ..lie import S2
+from ._arguments import check_frame, check_vector
 from .rotating_body import RotatingBody
 
 
@@ -37,6 +38,10 @@ def split_vector(
 
 def split_state(body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> SplitState:
     """The state with the angular velocity `w`: its momentum is `Λ J Λᵀ w`, split (eqs. 34, 37, 40)."""
+    frame, velocity = (
+        check_frame("split_state", "frame", frame),
+        check_vector("split_state", "velocity", velocity),
+    )
     momentum = matvec(frame, body.momentum(vecmat(velocity, frame)))
     return SplitState(frame, *split_vector(frame[:, 2], momentum))
 

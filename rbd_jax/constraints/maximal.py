@@ -7,7 +7,11 @@ joint does not move. The group that a pose belongs to is that of the body's join
 
 from __future__ import annotations
 
+import functools
+import inspect
+import reprlib
 from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,13 +26,20 @@ from ..loops import LoopJoint
 from ..loops._closest import closest
 from ..loops.loop_joint import off_joint
 from ..model import Model, ModelBuilder
-from ..model._arguments import takes_sample
+from ..model._arguments import check_length
+from ..model.constraint import reframed
 from ..spatial import Transform
 from .consistency import _pseudo_inverse
 
 
+#: Where the frames of free bodies are: where the tree has them, or at the centres of mass.
+Frame: TypeAlias = Literal["body", "com"]
+Hanging: TypeAlias = Joint | Callable[[], Joint]
+F = TypeVar("F", bound=Callable)
+
+
 def maximal_coordinates(
-    model: Model, joint: Callable[[], Joint] | Mapping[str, Callable[[], Joint]] = Free
+    model: Model, joint: Hanging | Mapping[str, Hanging] = Free, frame: Frame = "body"
 ) -> Model:
     """The same mechanism with every body on the world, and a `LoopJoint` for each joint of the tree; other constraints stay.
 
@@ -36,27 +47,31 @@ def maximal_coordinates(
 
     - `joint`: what hangs the bodies: `rbd.joints.Free` or `rbd.joints.Free3D`; or a mapping from names of bodies to these,
       `Free` for the bodies that it does not name.
+    - `frame`: where the free bodies have their frames, and so what their positions are: `"body"`, those of the tree, with
+      the origin at the joint; or `"com"`, those moved to the centre of mass, as Müller & Terze 2013 have them.
+      `to_maximal` and `from_maximal` need the same. With `Free` it decides about nothing else. With `Free3D` the origin
+      of the frame goes straight in a step of a Lie-group integrator, and which joints such a step opens depends on it:
+      never one on the ground, about a frame's origin that rests there.
 
     What acts along joints has no place here: a model with armature, damping, friction, springs, or joints that mimic
     others is refused, and so is one with massless bodies (`rbd.fuse_fixed` removes welded ones).
     """
+    if not isinstance(model, Model):
+        raise ModelError(f"maximal_coordinates: model is {reprlib.repr(model)}; it takes a Model")
+    _check_frame("maximal_coordinates", frame)
     _check(model)
-    chosen = dict.fromkeys(model.body_names, joint) if callable(joint) else dict(joint)
+    chosen = joint if isinstance(joint, Mapping) else dict.fromkeys(model.body_names, joint)
     for body in chosen:
         if body not in model.body_names:
             raise UnknownNameError(
                 f"maximal_coordinates: there is no body {body!r}{suggest(body, model.body_names)}"
             )
     builder = ModelBuilder(model.gravity, f"{model.name}, maximal", model.topology.walk)
+    own_frames = _own_frames(model, frame)
     for index, name in enumerate(model.body_names):
-        free = chosen.get(name, Free)()
-        if (free.nq, free.nv) != (7, 6):
-            raise ModelError(
-                f"maximal_coordinates: body {name!r} is hung by a {type(free).__name__} with nq = {free.nq}, nv = "
-                f"{free.nv}; it is Free or Free3D"
-            )
         placement = Transform.identity(model.dtype)
-        builder.add_body(name, "world", free, placement, model.inertias[index])
+        inertia = model.inertias[index].placed(own_frames[index])
+        builder.add_body(name, "world", _free(name, chosen.get(name, Free)), placement, inertia)
     for index, parent in enumerate(model.topology.parents):
         own = model.joint(index)
         above = model.body_names[parent] if parent >= 0 else "world"
@@ -65,7 +80,36 @@ def maximal_coordinates(
                 LoopJoint(above, model.placements[index], model.body_names[index], None, own)
             )
     builder.constraints += list(model.constraints)
+    moved = {name: own_frames[index] for index, name in enumerate(model.body_names)}
+    builder.constraints = [reframed(constraint, moved) for constraint in builder.constraints]
     return builder.lay_out()
+
+
+def _free(body: str, joint) -> Joint:
+    """A joint to hang a body by, given as an instance or as what makes one."""
+    free = joint() if callable(joint) else joint
+    if not isinstance(free, Joint):
+        raise ModelError(
+            f"maximal_coordinates: joint is {reprlib.repr(joint)}; it takes rbd.joints.Free or rbd.joints.Free3D, or a "
+            "mapping from names of bodies to these"
+        )
+    if (free.nq, free.nv) != (7, 6):
+        raise ModelError(
+            f"maximal_coordinates: body {body!r} is hung by a {type(free).__name__} with nq = {free.nq}, nv = "
+            f"{free.nv}; it is Free or Free3D"
+        )
+    return free
+
+
+def _own_frames(model: Model, frame: Frame) -> Transform:
+    """The frames of the tree's bodies, placed in those of the free bodies: (nb,)."""
+    centres = model.inertias.com
+    return Transform.from_position(-centres if frame == "com" else jnp.zeros_like(centres))
+
+
+def _check_frame(function: str, frame) -> None:
+    if frame not in ("body", "com"):
+        raise ValueError(f"{function}: frame is {reprlib.repr(frame)}; it is one of 'body', 'com'")
 
 
 def _check(model: Model) -> None:
@@ -79,7 +123,7 @@ def _check(model: Model) -> None:
             )
     for name in ("armature", "damping", "friction", "stiffness"):
         value = getattr(model, name)
-        if is_known(value) and np.any(value):
+        if is_known(value) and np.any(np.asarray(value)):
             raise ModelError(
                 f"maximal_coordinates: the model has {name} at its joints, which has no place here; set it to zero "
                 "first with equinox.tree_at"
@@ -90,12 +134,72 @@ def _check(model: Model) -> None:
         raise ModelError(f"maximal_coordinates: massless bodies cannot float by themselves: {names}")
 
 
-@takes_sample
+def _check_pair(function: str, model: Model, maximal: Model, frame: Frame) -> None:
+    """Refuse a `maximal` that is not made of the free bodies of `model`, with their frames where `frame` says."""
+    _check_frame(function, frame)
+    own, names = model.body_names, maximal.body_names
+    if own != names:
+        apart = [f"{only!r} is in {where} only" for where, only in _unshared(own, names)]
+        raise ModelError(
+            f"{function}: maximal has other bodies than model {model.name!r}: "
+            + ("; ".join(apart) if apart else f"they are in another order, {names} instead of {own}")
+        )
+    topology = maximal.topology
+    for index, name in enumerate(names):
+        if topology.parents[index] >= 0 or (topology.joint_nq[index], topology.joint_nv[index]) != (7, 6):
+            above = names[topology.parents[index]] if topology.parents[index] >= 0 else "world"
+            raise ModelError(
+                f"{function}: maximal is not made of free bodies: {name!r} hangs on {above!r} by a "
+                f"{type(maximal.joint(index)).__name__}; make it with maximal_coordinates(model)"
+            )
+    if is_known((model.inertias, maximal.inertias)):
+        # In NumPy, since what is known stays known in it while a function is traced.
+        bodies = model.inertias, maximal.inertias
+        here, there = (np.asarray(own.first_moment) / np.asarray(own.mass)[:, None] for own in bodies)
+        centred, same = np.allclose(there, 0, atol=1e-5), np.allclose(there, here, atol=1e-5)
+        if centred != same and (frame == "com") == same:
+            made = "com" if centred else "body"
+            raise ModelError(f"{function}: frame is {frame!r}, but maximal was made with frame={made!r}")
+
+
+def _unshared(own, names):
+    return [("model", one) for one in own if one not in names] + [
+        ("maximal", one) for one in names if one not in own
+    ]
+
+
+def _between(function: F) -> F:
+    """Check the arguments of a function of two models, and make arrays of lists and integers."""
+    signature = inspect.signature(function)
+    order = list(signature.parameters)
+    owner = order[order.index("q") - 1]  # whose state is given
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        given, name = signature.bind(*args, **kwargs), function.__name__
+        values = given.arguments
+        for part in ("model", "maximal"):
+            if not isinstance(values[part], Model):
+                raise ValueError(
+                    f"{name}: {part} is a {type(values[part]).__name__}, not a Model; the arguments are "
+                    f"{name}({', '.join(order)})"
+                )
+        _check_pair(name, values["model"], values["maximal"], values.get("frame", "body"))
+        for part, size in (("q", "nq"), ("v", "nv")):
+            values[part] = check_length(name, values[owner], part, values[part], size)
+        return function(*given.args, **given.kwargs)
+
+    return wrapper  # pyright: ignore[reportReturnType]
+
+
+@_between
 def to_maximal(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], maximal: Model
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], maximal: Model, frame: Frame = "body"
 ) -> tuple[Float[Array, "nq_max"], Float[Array, "nv_max"]]:
-    """The state of `model` as one of `maximal`, its `maximal_coordinates`."""
-    frames, twists = forward_kinematics(model, q), body_velocities(model, q, v, "body")
+    """The state of `model` as one of `maximal`, its `maximal_coordinates` with the same `frame`."""
+    own_frames = _own_frames(model, frame)
+    frames = forward_kinematics(model, q) @ own_frames.inverse()
+    twists = own_frames.motion(body_velocities(model, q, v, "body"))
     configurations, velocities = [], []
     for index in range(model.nb):
         own = frames[index]
@@ -105,14 +209,19 @@ def to_maximal(
     return jnp.concatenate(configurations), jnp.concatenate(velocities)
 
 
+@_between
 def from_maximal(
-    model: Model, maximal: Model, q: Float[Array, "nq_max"], v: Float[Array, "nv_max"]
+    model: Model, maximal: Model, q: Float[Array, "nq_max"], v: Float[Array, "nv_max"], frame: Frame = "body"
 ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-    """The state of `model` nearest to one of its `maximal_coordinates`: joint by joint the configuration that fits best.
+    """The state of `model` nearest to one of its `maximal_coordinates` with the same `frame`: joint by joint the
+    configuration that fits best.
 
-    What a state breaks of the constraints is lost. A joint that turns many times comes back within its own first turn.
+    What a state breaks of the constraints is lost. Where the displacement tells how often a joint has turned, as with
+    `Helical` and `RackAndPinion`, it comes back with all its turns; of others the angle comes back in (-π, π].
     """
-    frames, twists = forward_kinematics(maximal, q), body_velocities(maximal, q, v, "body")
+    own_frames = _own_frames(model, frame)
+    frames = forward_kinematics(maximal, q) @ own_frames
+    twists = own_frames.inverse_motion(body_velocities(maximal, q, v, "body"))
     world = Transform.identity(q.dtype)
     configurations, velocities = [jnp.zeros(0, q.dtype)], [jnp.zeros(0, q.dtype)]
     for index, parent in enumerate(model.topology.parents):

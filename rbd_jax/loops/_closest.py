@@ -16,7 +16,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from .._array import dot, identity_like, matmul, matvec, outer, transpose, vecmat
-from ..joints import Joint
+from ..joints import Free, Joint, Prismatic, Spherical, SplineCurve, SplineSurface, Translational
 from ..spatial import Transform
 
 
@@ -25,6 +25,9 @@ STARTS = 64
 #: Steps of the search, and those that end it.
 STEPS = 10
 NEWTON_STEPS = 3
+
+#: Joints whose configurations do not count turns. (In general that is found out; but splines are long to evaluate.)
+TURNLESS = (Free, Prismatic, Spherical, SplineCurve, SplineSurface, Translational)
 
 #: How far a joint in a configuration is from a placement, d, and the directions A in which its motion changes that: the
 #: derivative of d along the tangent space, up to the sign and to what vanishes with d. And the square of the distance that a
@@ -36,7 +39,10 @@ Off = Callable[
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
-    """The configuration q with `Aᵀ d = 0`; where there are several, the one nearest is looked for."""
+    """The configuration q with `Aᵀ d = 0`; where there are several, the one nearest is looked for.
+
+    Where the displacement tells the number of whole turns, as along a screw, it is found; else turns are in (-π, π].
+    """
     dtype = relative.position.dtype
 
     def improve(_, state):
@@ -51,13 +57,39 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
 
     drawn = jax.vmap(joint.random)(jax.random.split(jax.random.key(0), STARTS - 1))
     starts = jnp.concatenate([joint.neutral()[None], drawn]).astype(dtype)
+    turns = not isinstance(joint, TURNLESS)
+    if turns:
+        starts = jnp.concatenate([starts, jax.vmap(lambda q: _whole_turns(joint, relative, q))(starts)])
     distance = jax.vmap(lambda q: off(joint, q, relative)[2])(starts)
     start = starts[jnp.argmin(distance)], jnp.asarray(1e-3, dtype)
     near = lax.fori_loop(0, STEPS, improve, start)[0]
     # The least d is not quite where `Aᵀ d = 0` if d is not zero, and the derivatives are those of the latter.
-    return lax.fori_loop(
+    found = lax.fori_loop(
         0, NEWTON_STEPS, lambda _, q: joint.integrate(q, _newton(off, joint, relative, q)), near
     )
+    return _whole_turns(joint, relative, found) if turns else found
+
+
+def _whole_turns(joint, relative, q):
+    """q after as many whole turns as lead nearest to the placement, or into (-π, π] where a turn leads back.
+
+    After a whole turn about a freedom the joint has the same rotation; every further one adds the same displacement.
+    """
+    tolerance = 1000 * jnp.finfo(q.dtype).eps
+
+    def along(q, direction):
+        here, there = joint.transform(q), joint.transform(joint.integrate(q, 2 * jnp.pi * direction))
+        shift, left = there.position - here.position, relative.position - here.position
+        same = jnp.max(jnp.abs(there.rotation - here.rotation)) < tolerance
+        square, size = dot(shift, shift), 1 + jnp.max(jnp.abs(here.position))
+        shifted = square > (tolerance * size) ** 2
+        nearest = jnp.round(dot(left, shift) / jnp.where(shifted, square, 1))
+        turned = dot(joint.difference(joint.neutral().astype(q.dtype), q), direction)
+        first = -jnp.ceil(turned / (2 * jnp.pi) - 0.5)
+        turns = jnp.where(same, jnp.where(shifted, nearest, first), 0)
+        return jnp.where(turns == 0, q, joint.integrate(q, 2 * jnp.pi * turns * direction)), None
+
+    return lax.scan(along, q, jnp.eye(joint.nv, dtype=q.dtype))[0]
 
 
 def _equation(off, joint, relative, q, step):

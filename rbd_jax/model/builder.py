@@ -256,8 +256,13 @@ def inertia_fault(inertia: Inertia) -> str | None:
     slack = 1e-6 * np.abs(moments).max() + rounding
     if moments[0] < -slack:
         return f"the rotational inertia has the negative principal moment {moments[0]:.3g}"
-    if moments[2] > moments[0] + moments[1] + slack:
-        a, b, c = moments
+    return triangle_fault(moments, slack)
+
+
+def triangle_fault(moments: np.ndarray, slack: float) -> str | None:
+    """Why no real body can have these principal moments, smallest first, or None."""
+    a, b, c = moments
+    if c > a + b + slack:
         return f"the principal moments {a:.3g}, {b:.3g}, {c:.3g} break the triangle inequality"
     return None
 

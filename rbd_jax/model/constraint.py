@@ -5,7 +5,7 @@ Their families are in the room `loops`, and all that is computed of them in `con
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +64,16 @@ def prefixed(constraint: Constraint, prefix: str, placement: Transform | None) -
         moved = [placement @ own[i] if body == "world" else own[i] for i, body in enumerate(bodies)]
         frames = _stacked(moved, frames)
     return constraint.attached(bodies, frames, [prefix + joint for joint in constraint.joints])
+
+
+def reframed(constraint: Constraint, frames: Mapping[str, Transform]) -> Constraint:
+    """A constraint of a model whose bodies get new frames; `frames` are the old ones there."""
+    own = [constraint.frames[i] for i in range(len(constraint.bodies))]
+    moved = [
+        frames[body] @ given if body in frames else given
+        for body, given in zip(constraint.bodies, own, strict=True)
+    ]
+    return constraint.attached(constraint.bodies, _stacked(moved, constraint.frames), constraint.joints)
 
 
 def fused(constraint: Constraint, topology: Topology, welds: Transform) -> Constraint:

@@ -1,5 +1,7 @@
 """The formulations describe the same body: split, by directors, and reduced, against Euler's equations."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from body_cases import BODY, INERTIA
 
 from rbd_jax import body
-from rbd_jax._errors import ModelError
+from rbd_jax._errors import ModelError, ModelWarning
 from rbd_jax.lie import S2, SO3
 
 
@@ -176,3 +178,15 @@ def test_unfit_inertias_are_refused():
     ):
         with pytest.raises(ModelError, match=message):
             body.RotatingBody(inertia)
+
+
+def test_inertias_of_no_real_body_are_reported_once():
+    """Where the body is made; not again by a simulation, and not where the numbers are traced."""
+    with pytest.warns(ModelWarning, match="moments 1, 1, 5 break the triangle inequality") as caught:
+        subject = body.RotatingBody(np.diag([1.0, 1, 5]))
+        body.simulate(subject, jnp.eye(3), jnp.array([1.0, 0, 0]), dt=0.1, steps=1)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        body.RotatingBody(np.diag([2.0, 3, 5]))
+        jax.eval_shape(body.RotatingBody, jnp.diag(jnp.array([1.0, 1, 5])))

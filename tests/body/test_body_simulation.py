@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from body_cases import BODY, INERTIA, moment
 
+import rbd_jax
 from rbd_jax import body
 
 
@@ -117,9 +118,41 @@ def test_unfit_arguments_are_refused(unchecked):
         ({"velocity": jnp.array([1.0, 0, 0.5])}, "about its third director at 0.5 rad/s"),
         ({"moment": lambda t, frame: t}, r"the result of moment has shape \(\)"),
         ({"scheme": body.DirectorEnergyMomentum(max_steps=0)}, "max_steps is 0"),
+        ({"body": INERTIA}, "body is a ndarray; it takes a RotatingBody"),
+        (
+            {"constraints": body.NonTwisting},
+            r"constraints is the class NonTwisting; it takes NonTwisting\(\) or",
+        ),
+        (
+            {"scheme": body.DirectorEnergyMomentum},
+            "scheme is the class DirectorEnergyMomentum; it takes a scheme",
+        ),
+        (
+            {"scheme": rbd_jax.EnergyMomentum()},
+            "scheme is a EnergyMomentum; it takes a scheme such as Director",
+        ),
+        ({"moment": jnp.ones(3)}, r"moment is .*; it is a function \(time, frame\)"),
+        ({"dt": 0}, r"dt is 0\.0; it is finite and not zero"),
+        ({"dt": jnp.nan}, "dt is nan; it is finite"),
+        ({"dt": "x"}, "dt is 'x'; it takes a number"),
+        ({"dt": jnp.ones(2)}, r"dt has shape \(2,\)"),
     ):
         with pytest.raises(ValueError, match=message):
             body.simulate(**given | wrong)
+    for a, message in (
+        ("x", "a is 'x'; it takes a number"),
+        (jnp.nan, "a is nan"),
+        (1.5, r"a is 1\.5; it is"),
+    ):
+        with pytest.raises(ValueError, match=f"NonTwisting: {message}"):
+            body.NonTwisting(a)
+    for state in (body.split_state, body.non_twisting_state, body.director_state):
+        for known, given in zip(*(jax.tree.leaves(state(BODY, frame, v)) for v in (velocity, [1.0, 0, 0]))):
+            np.testing.assert_array_equal(given, known)
+        with pytest.raises(ValueError, match=rf"{state.__name__}: velocity has shape \(2,\)"):
+            state(BODY, frame, [1.0, 0])
+        with pytest.raises(ValueError, match=f"{state.__name__}: frame is no rotation matrix"):
+            state(BODY, 2 * frame, velocity)
     up = jnp.array([[0.0, 0, 1], [0.6, 0, 0.8]])
     for directors, initial, message in (
         (up[0], frame, r"directors has shape \(3,\)"),

@@ -185,11 +185,13 @@ def test_loop_closure_function():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("joint", [joints.Free, {"arm": joints.Free3D, "leg": joints.Free3D}])
-def test_maximal_coordinates_are_the_same_mechanism(joint):
+@pytest.mark.parametrize(
+    "joint, frame", [(joints.Free, "com"), ({"arm": joints.Free3D, "leg": joints.Free3D}, "body")]
+)
+def test_maximal_coordinates_are_the_same_mechanism(joint, frame):
     """Accelerations of the tree and of the free bodies under the joints' constraints agree, and states go there and back."""
     model = tree()
-    maximal = rc.maximal_coordinates(model, joint)
+    maximal = rc.maximal_coordinates(model, joint, frame)
     rng = np.random.default_rng(8)
     q = compiled(rbd.random_configuration)(model, jax.random.key(5))
     v = jnp.asarray(rng.normal(size=model.nv))
@@ -197,11 +199,11 @@ def test_maximal_coordinates_are_the_same_mechanism(joint):
     @compiled
     def run(model, maximal, q, v):
         a = rbd.forward_dynamics(model, q, v, jnp.zeros_like(v))
-        free_q, free_v = rc.to_maximal(model, q, v, maximal)
+        free_q, free_v = rc.to_maximal(model, q, v, maximal, frame)
         motion = rc.constrained_dynamics(maximal, free_q, free_v, jnp.zeros(maximal.nv))
         there = rbd.body_accelerations(maximal, free_q, free_v, motion.acceleration)
         broken = rc.constraint_residual(maximal, free_q), rc.constraint_velocity(maximal, free_q, free_v)
-        back_q, back_v = rc.from_maximal(model, maximal, free_q, free_v)
+        back_q, back_v = rc.from_maximal(model, maximal, free_q, free_v, frame)
         apart = rbd.difference(model, q, back_q), back_v - v
         return rbd.body_accelerations(model, q, v, a), there, broken, apart, motion.rank
 

@@ -1,0 +1,154 @@
+"""Maximal coordinates: states there and back beyond half a turn, other frames of the bodies, and what is refused."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+from mechanisms import at, compiled, inertia, placement
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, joints
+
+
+def chain(*members):
+    """Bodies on these joints, one on the other, with centres of mass that are nowhere special."""
+    rng = np.random.default_rng(1)
+    builder = rbd.ModelBuilder(name="chain")
+    for index, joint in enumerate(members):
+        parent = f"body {index - 1}" if index else "world"
+        builder.add_body(f"body {index}", parent, joint, placement(rng), inertia(rng))
+    return builder.build()
+
+
+def there_and_back(model, q, v, frame):
+    """The state by way of free bodies, and the poses before and after."""
+    maximal = rc.maximal_coordinates(model, frame=frame)
+    back, rate = rc.from_maximal(model, maximal, *rc.to_maximal(model, q, v, maximal, frame), frame)
+    return back, rate, rbd.forward_kinematics(model, q), rbd.forward_kinematics(model, back)
+
+
+def test_turns_come_back():
+    """A screw with all its turns, fine or coarse; without a pitch it is a hinge, whose angle is in (-π, π]."""
+    pitches, angles = jnp.array([0.2, 1e-3, -30.0, 0.0]), jnp.array([7.0, 3.1, -29.3, 0.4, 6.3, jnp.pi, -0.5])
+
+    @compiled
+    @jax.vmap
+    @functools.partial(jax.vmap, in_axes=(None, 0))
+    def run(pitch, angle):
+        model = chain(joints.Helical((0.2, 1.0, 0.0), pitch))
+        return there_and_back(model, angle[None], jnp.array([0.7]), "com")
+
+    back, rate, pose, again = run(pitches, jnp.broadcast_to(angles[None], (4, 7)))
+    np.testing.assert_allclose(again.position, pose.position, atol=1e-9)
+    np.testing.assert_allclose(again.rotation, pose.rotation, atol=1e-9)
+    np.testing.assert_allclose(rate, 0.7, atol=1e-9)
+    np.testing.assert_allclose(back[:3, :, 0], np.broadcast_to(angles, (3, 7)), atol=1e-9)
+    turned = np.asarray(back[3, :, 0])
+    assert (turned > -np.pi).all() and (turned <= np.pi + 1e-12).all()
+
+
+@pytest.mark.slow
+def test_turns_of_other_joints_come_back():
+    """The number of turns of the first, the placement of all, and the angle of the last in (-π, π]."""
+    model = chain(
+        joints.RackAndPinion(0.3),
+        joints.SphericalEuler("xyz"),
+        joints.Composite([joints.Helical(pitch=0.2), joints.Revolute((0.0, 1.0, 0.0))]),
+        joints.Revolute((1.0, 0.0, 0.3)),
+    )
+    rng = np.random.default_rng(2)
+    q = rng.uniform(-1.0, 1.0, (40, model.nq)) * np.array([30.0, 1.2, 1.2, 1.2, 9.0, 3.0, 9.0])
+    q[0, -1], q[1, -1] = np.pi, 3.1  # 3.1 is near to starts on the other side
+    v = rng.normal(size=q.shape)
+    run = compiled(jax.vmap(lambda q, v: there_and_back(model, q, v, "body")))
+    back, rate, pose, again = run(jnp.asarray(q), jnp.asarray(v))
+    np.testing.assert_allclose(again.position, pose.position, atol=1e-8)
+    np.testing.assert_allclose(again.rotation, pose.rotation, atol=1e-8)
+    np.testing.assert_allclose(back[:, 0], q[:, 0], atol=1e-8)
+    np.testing.assert_allclose(rate[:, [0, -1]], v[:, [0, -1]], atol=1e-7)
+    turned = np.asarray(back[:, -1])
+    assert (turned > -np.pi).all() and (turned <= np.pi + 1e-12).all()
+    np.testing.assert_allclose(np.remainder(q[:, -1] - turned + 1, 2 * np.pi), 1, atol=1e-8)
+
+
+@pytest.mark.parametrize("frame", ["com", pytest.param("body", marks=pytest.mark.slow)])
+def test_frames_of_free_bodies(frame):
+    """By the centre of mass or as in the tree: where it is, the energy, and the residual of joints and of a loop."""
+    model = chain(joints.Revolute(), joints.Revolute((0.0, 1.0, 0.3)))
+    loop = rc.Connect("world", (0.1, 0.2, 0.3), "body 1", at((0.3, 0.1, 0.0)))
+    model = rc.add_constraints(model, loop)
+    maximal = rc.maximal_coordinates(model, {"body 1": joints.Free3D()}, frame)
+    q, v = jnp.array([0.4, -1.1]), jnp.array([0.7, 2.0])
+
+    @compiled
+    def run(model, maximal, q, v):
+        free = rc.to_maximal(model, q, v, maximal, frame)
+        energies = [rbd.kinetic_energy(model, q, v), rbd.kinetic_energy(maximal, *free)]
+        weights = [rbd.potential_energy(model, q), rbd.potential_energy(maximal, free[0])]
+        residuals = [rc.constraint_residual(model, q), rc.constraint_residual(maximal, free[0])]
+        return free, (energies, weights), residuals, rbd.forward_kinematics(model, q)
+
+    free, pairs, (loop, residual), pose = run(model, maximal, q, v)
+    for own, other in pairs:
+        np.testing.assert_allclose(other, own, rtol=1e-10)
+    np.testing.assert_allclose(residual, [0] * 10 + loop.tolist(), atol=1e-10)
+    expected = pose.point(model.inertias.com) if frame == "com" else pose.position
+    np.testing.assert_allclose(free[0].reshape(-1, 7)[:, :3], expected, atol=1e-10)
+    np.testing.assert_allclose(maximal.inertias.com, 0 if frame == "com" else model.inertias.com, atol=1e-12)
+
+
+@pytest.fixture
+def unchecked():
+    """As for users, whose types nobody checks but the function itself."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def pair(*names, joint=joints.Revolute, tip="world"):
+    builder = rbd.ModelBuilder(name="pair")
+    ball = rbd.Inertia.sphere(1.0, 0.1, (0.1, 0.0, 0.0))
+    builder.add_body(names[0], "world", joint(), inertia=ball)
+    builder.add_body(names[1], tip, joint(), inertia=ball)
+    return builder.build()
+
+
+def test_unfit_arguments_are_refused(unchecked):
+    model, joint = pair("a", "b"), joints
+    maximal = rc.maximal_coordinates(model, joint.Free())
+    centred = rc.maximal_coordinates(model, frame="com")
+    q, v, free_q, free_v = jnp.zeros(2), jnp.zeros(2), jnp.zeros(14), jnp.zeros(12)
+    there, back, make = rc.to_maximal, rc.from_maximal, rc.maximal_coordinates
+    turned = rc.maximal_coordinates(pair("b", "a"))
+    hung = pair("a", "b", joint=joints.Free, tip="a")
+    for function, arguments, message in (
+        (make, (3,), "model is 3; it takes a Model"),
+        (make, (model, "Free"), "joint is 'Free'; it takes rbd.joints.Free or"),
+        (make, (model, {"a": None}), "joint is None; it takes rbd.joints.Free or"),
+        (make, (model, joint.Revolute()), "body 'a' is hung by a Revolute with nq = 1"),
+        (make, (model, {"c": joint.Free}), "no body 'c'"),
+        (make, (model, joint.Free, "joint"), "frame is 'joint'; it is one of"),
+        (there, (model, maximal, q, v), r"are to_maximal\(model, q, v, maximal, frame\)"),
+        (back, (model, q, v, maximal), r"are from_maximal\(model, maximal, q, v, frame\)"),
+        (
+            there,
+            (model, q, v, rc.maximal_coordinates(pair("a", "c"))),
+            "'b' is in model only; 'c' is in maximal",
+        ),
+        (back, (model, turned, free_q, free_v), r"in another order, \('b', 'a'\) instead of \('a', 'b'\)"),
+        (there, (model, q, v, model), "not made of free bodies: 'a' hangs on 'world' by a Revolute"),
+        (back, (model, hung, free_q, free_v), "not made of free bodies: 'b' hangs on 'a' by a Free"),
+        (there, (model, free_q, v, maximal), r"q has shape \(14,\), but model 'pair' has nq = 2"),
+        (back, (model, maximal, q, free_v), r"q has shape \(2,\), but model 'pair, maximal' has nq = 14"),
+        (there, (model, q, v, centred), "frame is 'body', but maximal was made with frame='com'"),
+        (
+            back,
+            (model, maximal, free_q, free_v, "com"),
+            "frame is 'com', but maximal was made with frame='body'",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function(*arguments)
