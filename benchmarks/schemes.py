@@ -1,6 +1,7 @@
 """What a step of each scheme costs. Prints Markdown.
 
-    python benchmarks/schemes.py          # the table of benchmarks/README.md
+    python benchmarks/schemes.py                  # the table of benchmarks/README.md
+    python benchmarks/schemes.py Rattle BDF2      # only these rows
 
 Two systems: a free body that carries two others on ball joints (12 freedoms), and a four-bar, a loop of three hinges closed by a
 ball joint. Microseconds for a step of one sample, alone and in a batch of 64 under `vmap`; the least of several rounds.
@@ -105,7 +106,8 @@ def main() -> None:
     systems = {"carrier": carrier(), "four-bar": four_bar()}
     columns = [f"{system}, {what}" for system in systems for what in ("alone", "in a batch", "compile")]
     print("| scheme | " + " | ".join(columns) + " |\n|---" + "|--:" * len(columns) + "|")
-    for scheme in track(SCHEMES, console=Console(stderr=True)):
+    wanted = [scheme for scheme in SCHEMES if type(scheme).__name__ in sys.argv[1:]] or SCHEMES
+    for scheme in track(wanted, console=Console(stderr=True)):
         racers = [Racer(system, scheme) for system in systems.values()]
         rounds = np.array([[racer.seconds() for racer in racers] for _ in range(ROUNDS)])
         cells = []

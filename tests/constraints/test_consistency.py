@@ -84,6 +84,7 @@ def test_what_cannot_be_closed_says_so():
     assert not found[1] and np.isfinite(found[0]).all()
 
 
+@pytest.mark.slow
 def test_loops_that_contradict_each_other_are_told():
     """A strut that does not fit: the state is refused, and no assembly closes. One that fits leaves no freedom: no fault."""
 

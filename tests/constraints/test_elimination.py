@@ -186,6 +186,7 @@ def test_mimics_are_refused():
     assert not Elimination.pays(model)
 
 
+@pytest.mark.slow
 def test_single_precision():
     """Redundant rows are found, and the acceleration is that of double precision to 2e-5."""
     double = four_bar("revolute")

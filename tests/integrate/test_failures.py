@@ -58,6 +58,7 @@ def test_of_an_implicit_scheme(save_every):
             assert np.all(np.isnan(numbers[lost])) and np.all(np.isfinite(numbers[~lost]))
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_failure_are_not_numbers():
     """And those of the samples beside it are."""
     value = lambda k: jnp.sum(fleeing(k, "BDF1", steps=5).final.v)
