@@ -26,7 +26,7 @@ from ._system import State
 #: off by some 1e-11 of the energy at half a radian.
 POINTS = 6
 
-#: Points for the slopes of Newton's method, which only have to be near: half the time of a step.
+#: Points for the slopes of Newton's method, which only have to be near: a step takes 0.6 of the time.
 SLOPE_POINTS = 2
 
 
