@@ -6,7 +6,6 @@ All functions broadcast over leading axes.
 """
 
 import functools
-import reprlib
 from collections.abc import Sequence
 
 import jax
@@ -150,13 +149,3 @@ def floating(x) -> Array:
     """As a floating-point array: integers and lists take JAX's default precision."""
     x = jnp.asarray(x)
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
-
-
-def as_array(function: str, name: str, value, expected: str):
-    """`value` as a floating-point array; what is no array of real numbers is refused."""
-    try:
-        if value is not None and not jnp.iscomplexobj(value):
-            return floating(value)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"{function}: {name} is {reprlib.repr(value)}; it takes {expected}") from None

@@ -19,7 +19,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from .._array import as_array, matvec
+from .._arguments import as_array
+from .._array import matvec
 
 
 def takes_arguments(method: Callable) -> Callable:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import as_array
+from .._arguments import as_array
 from .._errors import UnknownNameError
 
 

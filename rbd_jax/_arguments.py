@@ -1,0 +1,331 @@
+"""What users hand in, checked where it enters: a right value in its normal form, or an error that names it and the remedy.
+
+Two kinds of checks. A *check of an argument* is for functions of a model: `takes` puts one on every parameter, and refuses
+to decorate a function that has a parameter without. Shapes are known while tracing, so it costs nothing in a compiled
+function and speaks before JAX does. A *check of a value* (`number`, `names`, `direction`, ...) is called where an object is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ._array import floating, is_known
+from ._errors import UnknownNameError
+
+
+F = TypeVar("F", bound=Callable)
+
+#: Of the name of the function, its first argument (the model), the name of the argument and its value: the value to use.
+Check: TypeAlias = Callable[[str, Any, str, Any], Any]
+
+
+def takes(**checks: Check) -> Callable[[F], F]:
+    """Check the arguments of `function(model, ...)`: a check for every parameter after the first, `anything` where none is wanted.
+
+    A parameter without a check, or a check without a parameter, is an error when the function is defined.
+    """
+
+    def decorate(function: F) -> F:
+        names = list(inspect.signature(function).parameters)[1:]
+        if set(names) != set(checks):
+            raise TypeError(
+                f"{function.__name__} has the parameters {names}, and checks for {list(checks)}; every parameter "
+                "after the first needs its own"
+            )
+
+        @functools.wraps(function)
+        def wrapper(model, *args, **kwargs):
+            given = dict(zip(names, args, strict=False)) | kwargs
+            for name, check in checks.items():
+                if name in given:
+                    given[name] = check(function.__name__, model, name, given[name])
+            return function(model, *args[len(names) :], **given)
+
+        return wrapper  # pyright: ignore[reportReturnType]
+
+    return decorate
+
+
+# Checks of arguments.
+
+
+def anything(function: str, model, name: str, value):
+    """Whatever it is; the function looks at it itself."""
+    return value
+
+
+def configuration(function: str, model, name: str, value) -> Array:
+    """A configuration of the model: (nq,)."""
+    return _of_length(function, model, name, value, "nq")
+
+
+def velocity(function: str, model, name: str, value) -> Array:
+    """A vector over the degrees of freedom: a velocity, an acceleration, a generalized force: (nv,)."""
+    return _of_length(function, model, name, value, "nv")
+
+
+def _of_length(function: str, model, name: str, value, size: str) -> Array:
+    length = getattr(model, size)
+    array = as_array(function, name, value, f"an array of length {size} = {length}")
+    if array.shape == (length,):
+        return array
+    message = f"{function}: {name} has shape {array.shape}, but model {model.name!r} has {size} = {length}"
+    if array.ndim == 2 and array.shape[-1] == length:
+        message += "; functions take one sample, so batch with jax.vmap or rbd.batch_map"
+    elif size == "nv" and array.shape == (model.nq,):
+        message += (
+            f" (nq = {model.nq}: velocities are shorter than configurations where a joint has a quaternion)"
+        )
+    raise ValueError(message)
+
+
+def columns(function: str, model, name: str, value) -> Array:
+    """A row for each degree of freedom, and any number of columns or none."""
+    expected = f"(nv,) or (nv, k) with nv = {model.nv}"
+    array = as_array(function, name, value, f"an array {expected}")
+    if array.ndim in (1, 2) and array.shape[0] == model.nv:
+        return array
+    raise ValueError(
+        f"{function}: {name} has shape {array.shape}; it must be {expected} for model {model.name!r}"
+    )
+
+
+def external_forces(function: str, model, name: str, value):
+    """A wrench on some bodies, as a dict of arrays, or on each, as one array; or None."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        forces = {}
+        for key, wrench in value.items():
+            body(function, model, name, key)
+            forces[key] = _vector(function, f"{name}[{key!r}]", wrench, "a wrench [n; f] has shape (6,)", 6)
+        return forces
+    return _per_body(function, model, name, value, "a dict {body: wrench} or an array")
+
+
+def body_wrenches(function: str, model, name: str, value) -> Array:
+    """A wrench on each body: (nb, 6)."""
+    return _per_body(function, model, name, value, "an array")
+
+
+def _per_body(function: str, model, name: str, value, what: str) -> Array:
+    expected = f"{what} (nb, 6) with nb = {model.nb}"
+    array = as_array(function, name, value, expected)
+    if array.shape == (model.nb, 6):
+        return array
+    raise ValueError(
+        f"{function}: {name} has shape {array.shape}; it must be {expected} for model {model.name!r}"
+    )
+
+
+def body_matrices(function: str, model, name: str, value) -> Array:
+    """A 6 x 6 matrix for each body: (nb, 6, 6)."""
+    expected = f"an array (nb, 6, 6) with nb = {model.nb}"
+    array = as_array(function, name, value, expected)
+    if array.shape == (model.nb, 6, 6):
+        return array
+    raise ValueError(
+        f"{function}: {name} has shape {array.shape}; it must be {expected} for model {model.name!r}"
+    )
+
+
+def body(function: str, model, name: str, value):
+    """The name or the index of a body."""
+    if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
+        raise ValueError(
+            f"{function}: {name} is {reprlib.repr(value)}; it takes the name of a body or its index"
+        )
+    try:
+        model.body_index(value)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{function}: {name}: {error}") from None
+    return value
+
+
+def bodies(function: str, model, name: str, value):
+    """The name or the index of a body, or a sequence of them."""
+    if isinstance(value, str | int | np.integer):
+        return body(function, model, name, value)
+    if not isinstance(value, Sequence) or not value:
+        raise ValueError(
+            f"{function}: {name} is {reprlib.repr(value)}; it takes a body's name or index, or a sequence of them"
+        )
+    return [body(function, model, f"{name}[{i}]", one) for i, one in enumerate(value)]
+
+
+def dof_flags(function: str, model, name: str, value) -> Array:
+    """Names or indices of joints, or a flag for each degree of freedom: as flags."""
+    expected = f"a sequence of joints, by name or index, or an array of nv = {model.nv} booleans"
+    if hasattr(value, "dtype") and value.dtype == bool:
+        if value.shape == (model.nv,):
+            return jnp.asarray(value)
+        raise ValueError(
+            f"{function}: {name} has shape {value.shape}; for model {model.name!r} it takes {expected}"
+        )
+    joints = value if isinstance(value, Sequence) and not isinstance(value, str) else [None]
+    if not all(isinstance(joint, str | int | np.integer) and not isinstance(joint, bool) for joint in joints):
+        raise ValueError(f"{function}: {name} is {reprlib.repr(value)}; it takes {expected}")
+    flags = np.zeros(model.nv, bool)
+    for joint in joints:
+        flags[_dof(function, model, name, joint)] = True
+    return jnp.asarray(flags)
+
+
+def joint_names(function: str, model, name: str, value):
+    """A sequence of names of joints, or None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        raise ValueError(f"{function}: {name} is {value!r}; it takes a sequence of joints: [{value!r}]")
+    if not isinstance(value, Sequence):
+        raise ValueError(f"{function}: {name} is {reprlib.repr(value)}; it takes a sequence of joints")
+    for joint in value:
+        try:
+            model.topology.joint_index(joint)
+        except UnknownNameError as error:
+            raise UnknownNameError(f"{function}: {name}: {error}") from None
+    return tuple(value)
+
+
+def _dof(function: str, model, name: str, joint) -> slice:
+    try:
+        return model.v_slice(joint)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{function}: {name}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{function}: {name}: {error}") from None
+
+
+def one_of(*choices: str) -> Check:
+    """The check that a value is one of some words."""
+
+    def check(function: str, model, name: str, value):
+        if isinstance(value, str) and value in choices:
+            return value
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(f"{function}: {name} is {reprlib.repr(value)}; it is one of {listed}")
+
+    return check
+
+
+#: What a spatial vector is expressed in.
+frame = one_of("world", "body", "world_aligned")
+
+
+def point(function: str, model, name: str, value):
+    """A point, or None."""
+    return None if value is None else _vector(function, name, value, "a point has shape (3,)", 3)
+
+
+def points(function: str, model, name: str, value):
+    """Points, a row each, or None."""
+    if value is None:
+        return None
+    array = as_array(function, name, value, "an array of points, a row each")
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise ValueError(f"{function}: {name} has shape {array.shape}; k points have shape (k, 3)")
+    return array
+
+
+def _vector(function: str, name: str, value, expected: str, length: int) -> Array:
+    array = as_array(function, name, value, f"an array of {length} numbers")
+    if array.shape != (length,):
+        raise ValueError(f"{function}: {name} has shape {array.shape}; {expected}")
+    return array
+
+
+# Checks of values. `owner` is the function or the class that the value is for.
+
+
+def as_array(owner: str, name: str, value, expected: str) -> Array:
+    """`value` as a floating-point array; what is no array of real numbers is refused."""
+    try:
+        if value is not None and not jnp.iscomplexobj(value):
+            return floating(value)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{owner}: {name} is {reprlib.repr(value)}; it takes {expected}") from None
+
+
+def number(
+    owner: str,
+    name: str,
+    value,
+    shape: tuple[int, ...] = (),
+    *,
+    dtype=None,
+    least: float | int | None = None,
+    above: float | int | None = None,
+    most: float | int | None = None,
+    remedy: str = "",
+) -> Array:
+    """`value` as floats of the given shape: finite, not below `least`, greater than `above`, not beyond `most`.
+
+    Its own precision is kept unless `dtype` is given. What is traced has the right shape, and nothing else is known of it.
+    """
+    expected = f"an array of shape {shape}" if shape else "one number"
+    array = as_array(owner, name, value, expected)
+    # Not of a weak type: what takes it would be compiled anew where a parameter is replaced.
+    array = jnp.asarray(array, array.dtype if dtype is None else dtype)
+    if array.shape != shape:
+        raise ValueError(f"{owner}: {name} has shape {array.shape}; it is {expected}")
+    if not is_known(array):
+        return array
+    seen = np.asarray(array)
+    if not np.isfinite(seen).all():
+        raise ValueError(f"{owner}: {name} is {seen.tolist()}, which is not finite")
+    if least is not None and np.any(seen < least):
+        raise ValueError(f"{owner}: {name} is {seen.tolist()}; it cannot be less than {least:g}{remedy}")
+    if above is not None and np.any(seen <= above):
+        raise ValueError(f"{owner}: {name} is {seen.tolist()}; it must be greater than {above:g}{remedy}")
+    if most is not None and np.any(seen > most):
+        raise ValueError(f"{owner}: {name} is {seen.tolist()}; it cannot be more than {most:g}")
+    return array
+
+
+def direction(owner: str, value, name: str = "axis") -> Array:
+    """A direction in space as a unit vector; a zero or non-finite one is refused where it can be seen."""
+    axis = as_array(owner, name, value, "a vector of three components")
+    if axis.shape != (3,):
+        raise ValueError(f"{owner}: {name} has shape {axis.shape}, but an axis has three components")
+    length = jnp.sqrt(jnp.sum(axis**2))
+    if is_known(length) and not (np.isfinite(length) and length > 0):
+        raise ValueError(f"{owner}: {name} {axis.tolist()} has no direction; give a finite, non-zero vector")
+    return axis / length
+
+
+def names(owner: str, what: str, value, count: int | None = None) -> tuple[str, ...]:
+    """A name or a sequence of names as a tuple, of a given length if `count` says so."""
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given) or not given:
+        raise ValueError(f"{owner}: {what} is {value!r}; it takes names")
+    if count is not None and len(given) != count:
+        raise ValueError(f"{owner}: {what} has {len(given)} names; it takes {count}")
+    return tuple(given)
+
+
+def whole_number(owner: str, name: str, value, wanted: str = "it is a positive integer") -> int:
+    """A positive whole number, of Python or of NumPy."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(value, bool):
+        raise ValueError(f"{owner}: {name} is {value!r}; {wanted}")
+    return count
+
+
+def instance(owner: str, name: str, value, kind: type, expected: str) -> None:
+    """An object of a kind; a class instead of one, or an object of another kind, is refused."""
+    if not isinstance(value, kind):
+        given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        raise ValueError(f"{owner}: {name} is {given}; it takes {expected}")
