@@ -18,6 +18,7 @@ from . import (
     lie as lie,
     parallel as parallel,
     robots as robots,
+    simulate as simulate,
     spatial as spatial,
 )
 from ._checked import checked as checked
@@ -29,7 +30,6 @@ from ._errors import (
 from ._operations import Operations as Operations, count_operations as count_operations
 from .constraints import (
     ReducedModel as ReducedModel,
-    add_constraints as add_constraints,
     assemble as assemble,
     check_consistent as check_consistent,
     constrained_dynamics as constrained_dynamics,
@@ -47,6 +47,7 @@ from .constraints import (
     to_maximal as to_maximal,
 )
 from .dynamics import (
+    Motion as Motion,
     bias_force as bias_force,
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,
@@ -72,6 +73,7 @@ from .dynamics import (
     kinetic_energy_regressor as kinetic_energy_regressor,
     lagrangian_slopes as lagrangian_slopes,
     mass_matrix as mass_matrix,
+    mechanical_energy as mechanical_energy,
     momentum as momentum,
     momentum_regressor as momentum_regressor,
     operational_inertia as operational_inertia,
@@ -81,12 +83,36 @@ from .dynamics import (
     solve_augmented_mass_matrix as solve_augmented_mass_matrix,
     solve_mass_matrix as solve_mass_matrix,
 )
-from .integrate import (
+from .forces import add_forces as add_forces
+from .model import (
+    Body as Body,
+    Mimic as Mimic,
+    Model as Model,
+    ModelBuilder as ModelBuilder,
+    Tree as Tree,
+    add_constraints as add_constraints,
+    astype as astype,
+    at_time as at_time,
+    concatenate as concatenate,
+    configuration_rate as configuration_rate,
+    difference as difference,
+    fuse_fixed as fuse_fixed,
+    integrate as integrate,
+    load_mjcf as load_mjcf,
+    load_urdf as load_urdf,
+    lock_joints as lock_joints,
+    neutral as neutral,
+    random_configuration as random_configuration,
+    rename as rename,
+    with_walk as with_walk,
+)
+from .parallel import batch_map as batch_map
+from .robots import load as load
+from .simulate import (
     BDF1 as BDF1,
     BDF2 as BDF2,
     RKMK2 as RKMK2,
     RKMK3 as RKMK3,
-    RKMK4 as RKMK4,
     RKMK45 as RKMK45,
     Adaptive as Adaptive,
     CommutatorFree2 as CommutatorFree2,
@@ -101,32 +127,12 @@ from .integrate import (
     Rattle as Rattle,
     Result as Result,
     RungeKutta4 as RungeKutta4,
+    Scheme as Scheme,
     SemiImplicitEuler as SemiImplicitEuler,
     State as State,
+    System as System,
     Trajectory as Trajectory,
     VariationalMidpoint as VariationalMidpoint,
     rollout as rollout,
 )
-from .model import (
-    Body as Body,
-    Mimic as Mimic,
-    Model as Model,
-    ModelBuilder as ModelBuilder,
-    Tree as Tree,
-    astype as astype,
-    at_time as at_time,
-    concatenate as concatenate,
-    configuration_rate as configuration_rate,
-    difference as difference,
-    fuse_fixed as fuse_fixed,
-    integrate as integrate,
-    load_mjcf as load_mjcf,
-    load_urdf as load_urdf,
-    lock_joints as lock_joints,
-    neutral as neutral,
-    random_configuration as random_configuration,
-    with_walk as with_walk,
-)
-from .parallel import batch_map as batch_map
-from .robots import load as load
-from .spatial import Inertia as Inertia, Transform as Transform
+from .spatial import Attached as Attached, Inertia as Inertia, Transform as Transform

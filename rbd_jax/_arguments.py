@@ -29,7 +29,8 @@ Check: TypeAlias = Callable[[str, Any, str, Any], Any]
 
 
 def takes(**checks: Check) -> Callable[[F], F]:
-    """Check the arguments of `function(model, ...)`: a check for every parameter after the first, `anything` where none is wanted.
+    """Check the arguments of `function(model, ...)`: one for every parameter after the first,
+    `anything` where none is wanted.
 
     A parameter without a check, or a check without a parameter, is an error when the function is defined.
     """
@@ -88,7 +89,7 @@ def _of_length(function: str, model, name: str, value, size: str) -> Array:
     raise ValueError(message)
 
 
-def columns(function: str, model, name: str, value) -> Array:
+def dof_columns(function: str, model, name: str, value) -> Array:
     """A row for each degree of freedom, and any number of columns or none."""
     expected = f"(nv,) or (nv, k) with nv = {model.nv}"
     array = as_array(function, name, value, f"an array {expected}")
@@ -99,20 +100,20 @@ def columns(function: str, model, name: str, value) -> Array:
     )
 
 
-def external_forces(function: str, model, name: str, value):
+def wrenches(function: str, model, name: str, value):
     """A wrench on some bodies, as a dict of arrays, or on each, as one array; or None."""
     if value is None:
         return None
     if isinstance(value, Mapping):
         forces = {}
         for key, wrench in value.items():
-            body(function, model, name, key)
+            body_name(function, model, name, key)
             forces[key] = _vector(function, f"{name}[{key!r}]", wrench, "a wrench [n; f] has shape (6,)", 6)
         return forces
     return _per_body(function, model, name, value, "a dict {body: wrench} or an array")
 
 
-def body_wrenches(function: str, model, name: str, value) -> Array:
+def wrench_on_each_body(function: str, model, name: str, value) -> Array:
     """A wrench on each body: (nb, 6)."""
     return _per_body(function, model, name, value, "an array")
 
@@ -127,7 +128,7 @@ def _per_body(function: str, model, name: str, value, what: str) -> Array:
     )
 
 
-def body_matrices(function: str, model, name: str, value) -> Array:
+def matrix_of_each_body(function: str, model, name: str, value) -> Array:
     """A 6 x 6 matrix for each body: (nb, 6, 6)."""
     expected = f"an array (nb, 6, 6) with nb = {model.nb}"
     array = as_array(function, name, value, expected)
@@ -138,7 +139,7 @@ def body_matrices(function: str, model, name: str, value) -> Array:
     )
 
 
-def body(function: str, model, name: str, value):
+def body_name(function: str, model, name: str, value):
     """The name or the index of a body."""
     if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
         raise ValueError(
@@ -151,15 +152,15 @@ def body(function: str, model, name: str, value):
     return value
 
 
-def bodies(function: str, model, name: str, value):
+def body_names(function: str, model, name: str, value):
     """The name or the index of a body, or a sequence of them."""
     if isinstance(value, str | int | np.integer):
-        return body(function, model, name, value)
+        return body_name(function, model, name, value)
     if not isinstance(value, Sequence) or not value:
         raise ValueError(
             f"{function}: {name} is {reprlib.repr(value)}; it takes a body's name or index, or a sequence of them"
         )
-    return [body(function, model, f"{name}[{i}]", one) for i, one in enumerate(value)]
+    return [body_name(function, model, f"{name}[{i}]", one) for i, one in enumerate(value)]
 
 
 def dof_flags(function: str, model, name: str, value) -> Array:
@@ -218,15 +219,15 @@ def one_of(*choices: str) -> Check:
 
 
 #: What a spatial vector is expressed in.
-frame = one_of("world", "body", "world_aligned")
+frame_name = one_of("world", "body", "world_aligned")
 
 
-def point(function: str, model, name: str, value):
+def space_point(function: str, model, name: str, value):
     """A point, or None."""
     return None if value is None else _vector(function, name, value, "a point has shape (3,)", 3)
 
 
-def points(function: str, model, name: str, value):
+def space_points(function: str, model, name: str, value):
     """Points, a row each, or None."""
     if value is None:
         return None

@@ -117,6 +117,17 @@ def gather(x: Float[Array, "m ..."], order: Sequence[int] | np.ndarray) -> Float
     return rows(x)
 
 
+def gather_or_zero(x: Float[Array, "m *k"], order: Sequence[int] | np.ndarray) -> Float[Array, "n *k"]:
+    """The rows of `x` in a known order, in which -1 stands for a row of zeros: the world's, among those of bodies."""
+    order = np.asarray(order, int)
+    return gather(with_zero_row(x) if (order < 0).any() else x, order)
+
+
+def with_zero_row(x: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
+    """With a row of zeros at the end."""
+    return jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])
+
+
 def sum_rows(
     x: Float[Array, "m *k"], groups: Sequence[int] | np.ndarray, count: int
 ) -> Float[Array, "count *k"]:
@@ -130,8 +141,7 @@ def sum_rows(
     places = starts[:, None] + np.arange(max(int((ends - starts).max(initial=0)), 1))[None, :]
     held = places < ends[:, None]
     rows = np.append(order, len(groups))[np.where(held, places, len(groups))]
-    padded = jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])
-    return jnp.sum(gather(padded, rows.reshape(-1)).reshape(*rows.shape, *x.shape[1:]), axis=1)
+    return jnp.sum(gather(with_zero_row(x), rows.reshape(-1)).reshape(*rows.shape, *x.shape[1:]), axis=1)
 
 
 def identity_like(a: Float[Array, "*a n n"]) -> Float[Array, "*ones n n"]:

@@ -33,7 +33,7 @@ class Code(enum.IntEnum):
 PROMISED, SMALLEST_SHARE = 1 / 4, 1 / 64
 
 
-def solve(
+def newton(
     residual: Callable[[Float[Array, "n"]], Float[Array, "n"]],
     guess: Float[Array, "n"],
     tolerance: float | Float[Array, ""] | None = None,
@@ -56,7 +56,7 @@ def solve(
     is given: a function with nearly the same slopes as `residual`, cheaper to differentiate.
     """
     if max_steps < 1:
-        raise ValueError(f"solve: max_steps is {max_steps}; it must be at least 1")
+        raise ValueError(f"newton: max_steps is {max_steps}; it must be at least 1")
     if not guess.size:
         return guess, jnp.int32(Code.CONVERGED), jnp.int32(0)
     # What the residual refers to becomes arguments, so that the root can be differentiated by it. It is traced once.

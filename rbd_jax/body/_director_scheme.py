@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._array import matmul, transpose
-from .._newton import solve
+from .._newton import newton
 from .directors import (
     DirectorConstraints,
     DirectorState,
@@ -83,5 +83,5 @@ class DirectorScheme(eqx.Module):
         dtype = state.frame.dtype
         tolerance = float(jnp.finfo(dtype).eps) ** (2 / 3) if self.tolerance is None else self.tolerance
         guess = pack(state.frame + dt * state.rates, jnp.zeros(constraints.size, dtype))
-        x, code, iterations = solve(residual, guess, tolerance, self.max_steps)
+        x, code, iterations = newton(residual, guess, tolerance, self.max_steps)
         return unpack(x)[0], code, iterations

@@ -12,8 +12,10 @@ from ..loops import (
     PointOnPlane as PointOnPlane,
     PointOnSurface as PointOnSurface,
     PrescribedCoordinate as PrescribedCoordinate,
+    RelativeConstraint as RelativeConstraint,
     Weld as Weld,
 )
+from ..model.attachments import add_constraints as add_constraints
 from .closure import (
     Closure as Closure,
     ReducedModel as ReducedModel,
@@ -32,7 +34,6 @@ from .dynamics import (
     constrained_dynamics as constrained_dynamics,
     mobility as mobility,
 )
-from .edit import add_constraints as add_constraints, without_constraints as without_constraints
 from .evaluate import (
     constraint_bias as constraint_bias,
     constraint_force as constraint_force,

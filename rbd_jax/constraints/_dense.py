@@ -12,11 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._array import matmul, matvec, transpose, vecmat
-from ..dynamics import mass_matrix
-from ..dynamics.forward import mass_matrix_solver
-from ..model import Model
+from ..dynamics import Motion
+from ..dynamics.forward import inertia_solver
+from ..dynamics.mass_matrix import composite_rigid_body
 from ._factors import Factors, rank_tolerance
-from .evaluate import constraint_jacobian
+from .evaluate import matrix_of
 
 
 class DenseFactors(Factors):
@@ -42,9 +42,8 @@ class RangeSpace(DenseFactors):
     solve_inertia: Callable
 
     @staticmethod
-    def of(model: Model, q) -> RangeSpace:
-        jacobian = constraint_jacobian(model, q)
-        solve_inertia = mass_matrix_solver(model, q)
+    def of(motion: Motion) -> RangeSpace:
+        jacobian, solve_inertia = matrix_of(motion).matrix, inertia_solver(motion)
         response = solve_inertia(transpose(jacobian))
         answer = matmul(jacobian, response)
         answer = 0.5 * (answer + transpose(answer))
@@ -69,8 +68,8 @@ class Saddle(DenseFactors):
     inverse: Float[Array, "size size"]
 
     @staticmethod
-    def of(model: Model, q) -> Saddle:
-        inertia, jacobian = mass_matrix(model, q), constraint_jacobian(model, q)
+    def of(motion: Motion) -> Saddle:
+        inertia, jacobian = composite_rigid_body(motion), matrix_of(motion).matrix
         column_scale = _scale(jnp.diagonal(inertia))
         row_scale = _scale(jnp.sum((jacobian * column_scale[None, :]) ** 2, axis=1))
         scale = jnp.concatenate([column_scale, row_scale])
@@ -83,9 +82,9 @@ class Saddle(DenseFactors):
             scaled * jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)[None, :], transpose(scaled)
         )
         # What the multipliers alone can do without effect on anything is what was left out.
-        idle = vectors[model.nv :] * row_scale[:, None]
+        idle = vectors[motion.model.nv :] * row_scale[:, None]
         projection = jnp.eye(rows, dtype=inertia.dtype) - _onto(idle, ~kept)
-        return Saddle(projection, jnp.sum(kept) - model.nv, inverse)
+        return Saddle(projection, jnp.sum(kept) - motion.model.nv, inverse)
 
     def motion(self, f, k):
         x = matvec(self.inverse, jnp.concatenate([f, k]))
@@ -103,8 +102,8 @@ class NullSpace(DenseFactors):
     mobile: Float[Array, "nv nv"]
 
     @staticmethod
-    def of(model: Model, q) -> NullSpace:
-        inertia, jacobian = mass_matrix(model, q), constraint_jacobian(model, q)
+    def of(motion: Motion) -> NullSpace:
+        inertia, jacobian = composite_rigid_body(motion), matrix_of(motion).matrix
         column_scale = _scale(jnp.diagonal(inertia))
         scaled = jacobian * column_scale[None, :]
         row_scale = _scale(jnp.sum(scaled**2, axis=1))

@@ -20,27 +20,21 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._array import dot, gather, matvec, outer, sum_rows, vecmat
-from ..dynamics._frame import (
-    at_last_column,
-    column_armature,
-    from_columns,
-    inertia_shift,
-    moment_shift,
-    motion_shift,
-    to_columns,
-)
+from ..dynamics import Motion
+from ..dynamics.columns import at_last_column, column_armature, from_columns, to_columns
 from ..dynamics.forward import BodyFrames
 from ..model import Model
+from ..spatial import inertia_shift, moment_shift, motion_shift
 from ._factors import Factors, rank_tolerance
 from ._order import Order, couplings_of, elimination_order
-from .evaluate import ConstraintMatrix
+from .evaluate import matrix_of
 
 
 #: Up to so many multipliers may be open at once before anything else is considered.
 SMALL_FRONT = 24
 
 
-class Steps(eqx.Module):
+class EliminationSteps(eqx.Module):
     """What every walk over the steps needs.
 
     The *front* of a step has the six directions of the body in question, and a slot for each open multiplier.
@@ -55,14 +49,14 @@ class Steps(eqx.Module):
     stays: Float[Array, "*n front"]
 
     @staticmethod
-    def of(model: Model, frames: BodyFrames, order: Order) -> Steps:
+    def of(model: Model, frames: BodyFrames, order: Order) -> EliminationSteps:
         tree, dtype = model.topology.tree, frames.subspace.dtype
         slots = order.slots[:, None] == np.arange(order.width)
         hung = ~order.rows & (np.append(tree.parents, 0)[order.columns] < 0)
         stays = np.concatenate([np.repeat(~hung[:, None], 6, axis=1), ~slots], axis=1)
         subspace, reach = (_by_step(x, order) for x in (frames.subspace, frames.reach))
         direction = jnp.concatenate([subspace, jnp.asarray(slots, dtype)], axis=1)
-        return Steps(direction, reach, jnp.asarray(stays, dtype))
+        return EliminationSteps(direction, reach, jnp.asarray(stays, dtype))
 
     def handed_on(self, row: Float[Array, "front"]) -> Float[Array, "front"]:
         """A row over the front, forces as far as the body goes, for the step that it is left to."""
@@ -93,7 +87,7 @@ class Square(eqx.Module):
             self.slots - outer(a[6:], b[6:]),
         )
 
-    def handed_on(self, steps: Steps) -> Square:
+    def handed_on(self, steps: EliminationSteps) -> Square:
         """For the step that it is left to."""
         body, slots = steps.stays[0], steps.stays[6:]
         return Square(
@@ -111,7 +105,7 @@ class Elimination(Factors):
     """
 
     model: Model
-    steps: Steps
+    steps: EliminationSteps
     gain: Float[Array, "n front"]
     next_gain: Float[Array, "n front"]
     inverse: Float[Array, "n"]
@@ -119,19 +113,19 @@ class Elimination(Factors):
     order: Order = eqx.field(static=True)
 
     @staticmethod
-    def at(model: Model, q) -> Elimination:
+    def of(motion: Motion) -> Elimination:
         """Eliminate all unknowns."""
+        model = motion.model
         if len(model.topology.followers):
             raise ValueError(
                 f"model {model.name!r} has joints that mimic others, which tie its branches together: elimination along the "
                 "tree does not apply; take method='range_space'"
             )
         order = Elimination.order_of(model)
-        matrix = ConstraintMatrix.at(model, q)
-        wrenches, coefficients = matrix.attachments()
-        frames = BodyFrames.of(model, matrix.common)
-        tolerance = rank_tolerance(order.width, q.dtype)
-        steps = Steps.of(model, frames, order)
+        wrenches, coefficients = matrix_of(motion).attachments()
+        frames = BodyFrames.of(model, motion.common)
+        tolerance = rank_tolerance(order.width, motion.q.dtype)
+        steps = EliminationSteps.of(model, frames, order)
         inertia = _by_step(at_last_column(model, frames.inertias(model).matrix), order)
         armature = _by_step(column_armature(model), order)
         attached, driven = (

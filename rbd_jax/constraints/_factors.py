@@ -6,6 +6,7 @@ import abc
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 
@@ -33,3 +34,10 @@ def rank_tolerance(size: int, dtype) -> float:
     dependent.
     """
     return max(size, 1) * float(jnp.finfo(dtype).eps) ** (2 / 3)
+
+
+def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
+    """The inverse of what has rank; its derivative is that of the same rank, and free of singular vectors."""
+    tolerance = rank_tolerance(max(matrix.shape), matrix.dtype) ** 0.5
+    # A number of numpy: `pinv` keeps it for its derivative, and one of jax would be a leaked tracer in a loop.
+    return jnp.linalg.pinv(matrix, rtol=np.asarray(tolerance, matrix.dtype))

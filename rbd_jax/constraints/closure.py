@@ -17,11 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._array import matmul, transpose, vecmat
-from ..dynamics import bias_force
-from ..dynamics._external import ExternalForces
-from ..dynamics.inverse import inertia_force
+from ..dynamics import ExternalForces, Motion
+from ..dynamics.inverse import inertia_force, recursive_newton_euler
 from ..model import Model, difference
-from .edit import without_constraints
+from ..model.attachments import without
 
 
 class Closure(eqx.Module):
@@ -75,7 +74,7 @@ class ReducedModel(eqx.Module):
                 f"ReducedModel: closure returns an array of shape {shape}; for model {model.name!r} it must be a "
                 f"configuration, of length nq = {model.nq}"
             )
-        self.model = without_constraints(model)
+        self.model = without(model, "constraint")
         # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
         self.closure = jax.tree_util.Partial(closure) if jax.tree_util.all_leaves([closure]) else closure
         self.size = size
@@ -109,6 +108,17 @@ def closure_dynamics(
 ) -> Float[Array, "ny"]:
     """`ÿ` of the independent variables; the model's own constraints, which `closure` satisfies, are left aside."""
     at = close(model, closure, y, y_rate)
-    force = tau - bias_force(model, at.q, at.v, f_ext) - inertia_force(model, at.q, at.bias)
-    inertia = matmul(transpose(at.jacobian), inertia_force(model, at.q, at.jacobian))
-    return jnp.linalg.solve(inertia, vecmat(force, at.jacobian))
+    return reduced_acceleration(Motion(model, at.q, at.v), at, vecmat(tau, at.jacobian), f_ext)
+
+
+def reduced_acceleration(
+    motion: Motion, at: Closure, force: Float[Array, "ny"], f_ext: ExternalForces = None
+) -> Float[Array, "ny"]:
+    """`ÿ` of a model in motion under forces along the independent variables (eq. 8.46)."""
+    missing = force - vecmat(recursive_newton_euler(motion, at.bias, f_ext), at.jacobian)
+    return jnp.linalg.solve(reduced_inertia(motion, at.jacobian), missing)
+
+
+def reduced_inertia(motion: Motion, jacobian: Float[Array, "nv ny"]) -> Float[Array, "ny ny"]:
+    """`Gᵀ M G`, the mass matrix of the independent variables (eq. 8.46; Sueda eq. 2.83)."""
+    return matmul(transpose(jacobian), inertia_force(motion, jacobian))

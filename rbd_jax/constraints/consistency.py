@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -11,22 +12,23 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from .._arguments import anything, configuration, joint_names, takes, velocity
 from .._array import identity_like, is_known, matmul, matvec, transpose, vecmat
-from ..dynamics import solve_mass_matrix
+from ..dynamics import Motion
+from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_force
 from ..model import Model, difference, integrate
-from ..model._arguments import takes_sample
-from ._factors import rank_tolerance
-from ._systems import factorize, solve_system
-from .evaluate import constraint_jacobian, constraint_residual, constraint_rows, constraint_velocity
+from ._factors import pseudo_inverse
+from .evaluate import constraint_rows, matrix_of, rate_of, residual_of
+from .solving import factorize, solve_system
 
 
 #: Newton steps of `project`, and of `assemble` at most.
-PROJECTION_STEPS = 8
+PROJECTION_STEPS = 10
 ASSEMBLY_STEPS = 100
 
 
-@takes_sample
+@takes(q=configuration, v=velocity, tolerance=anything)
 def check_consistent(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], tolerance: float | None = None
 ) -> None:
@@ -40,7 +42,7 @@ def check_consistent(
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.4 if tolerance is None else tolerance
     faults = []
     with jax.ensure_compile_time_eval():  # a state that a function under `jit` closes over can be looked at
-        broken = {"position": _residual(model, q), "velocity": _velocity(model, q, v)}
+        broken = dict(zip(("position", "velocity"), _broken(model, q, v)))
     for constraint, rows in zip(model.constraints, constraint_rows(model), strict=True):
         for what, by in broken.items():
             worst = float(np.max(np.abs(np.asarray(by)[rows]), initial=0))
@@ -55,16 +57,12 @@ def check_consistent(
 
 
 @jax.jit
-def _residual(model, q):
-    return constraint_residual(model, q)
+def _broken(model, q, v):
+    motion = Motion(model, q, v)
+    return residual_of(motion), rate_of(motion)
 
 
-@jax.jit
-def _velocity(model, q, v):
-    return constraint_velocity(model, q, v)
-
-
-@takes_sample
+@takes(q=configuration, v=velocity)
 def project(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
@@ -74,39 +72,77 @@ def project(
     nearby (from afar, `assemble` first). Then `v + M⁻¹ Gᵀ ν` with M and G of the new q: the velocity after the blow that
     makes the constraints hold. Derivatives are those of these equations.
     """
-    return closed(model, q, v, PROJECTION_STEPS)
+    return projected(model, q, v, PROJECTION_STEPS)
 
 
-def closed(model: Model, q, v, steps: int):
-    """The state moved onto the constraints by so many steps of Newton's method, and two that are differentiated."""
-    if not model.constraints:
-        return q, v
-    directions = solve_mass_matrix(model, q, transpose(constraint_jacobian(model, q)))
-
-    def moved(mu):
-        return integrate(model, q, matvec(directions, mu))
-
-    def newton(mu, slope):
-        return mu - matvec(_pseudo_inverse(slope), constraint_residual(model, moved(mu)))
-
-    def improve(_, mu):  # the slope but for what moving on the manifold does to directions
-        return newton(mu, matmul(constraint_jacobian(model, moved(mu)), directions))
-
-    mu = lax.stop_gradient(lax.fori_loop(0, steps, improve, jnp.zeros(directions.shape[1], q.dtype)))
-    for _ in range(2):  # steps that are differentiated: what they start from no longer matters
-        mu = newton(mu, jax.jacfwd(lambda mu: constraint_residual(model, moved(mu)))(mu))
-    q = moved(mu)
-    return q, project_velocity(model, q, v)
+def projected(model: Model, q, v, steps: int):
+    """The state moved onto the constraints by so many steps of Newton's method."""
+    return _projected(steps, model, q, v)[:2] if model.constraints else (q, v)
 
 
-@takes_sample
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _projected(steps: int, model: Model, q, v):
+    """The state on the constraints, and μ. One loop, so that the kinematics is traced once for all steps."""
+
+    def visit(step, carry):
+        here, velocity, mu, directions = carry
+        motion = Motion(model, here).computed("inertias")
+        residual, jacobian = residual_of(motion), matrix_of(motion).matrix
+
+        def first():
+            return solve_inertia(motion, transpose(jacobian))
+
+        def closer():
+            # The slope but for what moving on the manifold does to directions.
+            better = mu - matvec(pseudo_inverse(matmul(jacobian, directions)), residual)
+            return integrate(model, q, matvec(directions, better)), velocity, better
+
+        def last():
+            return here, nearest_velocity(motion, v), mu
+
+        directions = lax.cond(step == 0, first, lambda: directions)
+        here, velocity, mu = lax.cond(step < steps, closer, last)
+        return here, velocity, mu, directions
+
+    rows = sum(constraint.rows for constraint in model.constraints)
+    start = q, v, jnp.zeros(rows, q.dtype), jnp.zeros((model.nv, rows), q.dtype)
+    return lax.fori_loop(0, steps + 1, visit, start)[:3]
+
+
+@_projected.defjvp
+def _projected_rule(steps: int, primals, tangents):
+    end, velocity, mu = _projected(steps, *primals)
+    mu = lax.stop_gradient(mu)
+
+    def again(model, q, v):
+        motion = Motion(model, q)
+        directions = solve_inertia(motion, transpose(matrix_of(motion).matrix))
+
+        def off(mu):
+            return residual_of(Motion(model, integrate(model, q, matvec(directions, mu))))
+
+        found = mu
+        for _ in range(2):  # steps that are differentiated: what they start from no longer matters
+            found = found - matvec(pseudo_inverse(jax.jacfwd(off)(found)), off(found))
+        end = integrate(model, q, matvec(directions, found))
+        return end, nearest_velocity(Motion(model, end), v)
+
+    changes = jax.jvp(again, primals, tangents)[1]
+    return (end, velocity, mu), (*changes, jnp.zeros_like(mu))
+
+
+@takes(q=configuration, v=velocity)
 def project_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """The velocity nearest to `v`, in the metric of the mass matrix, with which the constraints keep holding."""
-    if not model.constraints:
+    return nearest_velocity(Motion(model, q), v)
+
+
+def nearest_velocity(motion: Motion, v: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`project_velocity` of a model in motion, whatever its own velocity."""
+    if not motion.model.constraints:
         return v
-    own = constraint_velocity(model, q, jnp.zeros_like(v))
-    factors = factorize(model, q)
-    return solve_system(inertia_force(model, q, v), -own, None, factors, model, q).a
+    still = motion.with_velocity(jnp.zeros_like(v))
+    return solve_system((inertia_force(still, v), -rate_of(still), None), factorize(still), still).a
 
 
 class Assembly(eqx.Module):
@@ -117,7 +153,7 @@ class Assembly(eqx.Module):
     closed: Bool[Array, "*batch"]
 
 
-@takes_sample
+@takes(q=configuration, hold=joint_names, tolerance=anything)
 def assemble(
     model: Model, q: Float[Array, "nq"], hold: Sequence[str] = (), tolerance: float | None = None
 ) -> Assembly:
@@ -134,8 +170,6 @@ def assemble(
     Derivatives by the numbers of the model, and by those of held joints, are those of the equations (in the directions
     that they leave open, nothing moves); by the rest of the guess they are zero.
     """
-    if isinstance(hold, str):
-        raise ValueError(f"assemble: hold is {hold!r}; it takes a sequence of joints: [{hold!r}]")
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.75 if tolerance is None else tolerance
     free = np.ones(model.nv)
     for joint in hold:
@@ -143,7 +177,11 @@ def assemble(
     free = jnp.asarray(free, q.dtype)
 
     def equations(q):
-        return constraint_residual(model, q), constraint_jacobian(model, q) * free[None, :]
+        motion = Motion(model, q)
+        return residual_of(motion), matrix_of(motion).matrix * free[None, :]
+
+    def off_by(q):
+        return residual_of(Motion(model, q))
 
     def unfinished(state):
         _, _, worst, steps = state
@@ -155,13 +193,13 @@ def assemble(
         normal = matmul(transpose(slope), slope)
         step = -jnp.linalg.solve(normal + damping * identity_like(normal), vecmat(off, slope))
         moved = integrate(model, q, step)
-        new = constraint_residual(model, moved)
+        new = off_by(moved)
         better = jnp.sum(new**2) < jnp.sum(off**2)
         q = jnp.where(better, moved, q)
         damping = jnp.where(better, damping / 10, jnp.minimum(10 * damping, 1e6))
         return q, damping, jnp.max(jnp.abs(jnp.where(better, new, off)), initial=0), steps + 1
 
-    worst = jnp.max(jnp.abs(constraint_residual(model, q)), initial=0)
+    worst = jnp.max(jnp.abs(off_by(q)), initial=0)
     start = q, jnp.asarray(1e-2, q.dtype), worst, jnp.zeros((), int)
     found, _, worst, _ = lax.stop_gradient(lax.while_loop(unfinished, improve, lax.stop_gradient(start)))
     closed = worst <= allowed
@@ -169,13 +207,6 @@ def assemble(
     result = integrate(model, found, (1 - free) * difference(model, found, q))
     for _ in range(2):  # steps that are differentiated: what they start from no longer matters
         off, slope = equations(result)
-        better = integrate(model, result, -matvec(_pseudo_inverse(slope), off))
+        better = integrate(model, result, -matvec(pseudo_inverse(slope), off))
         result = jnp.where(closed, better, result)
-    return Assembly(result, jnp.max(jnp.abs(constraint_residual(model, result)), initial=0), closed)
-
-
-def _pseudo_inverse(matrix):
-    """The inverse of what has rank; its derivative is that of the same rank, and free of singular vectors."""
-    tolerance = rank_tolerance(max(matrix.shape), matrix.dtype) ** 0.5
-    # A number of numpy: `pinv` keeps it for its derivative, and one of jax would be a leaked tracer in a loop.
-    return jnp.linalg.pinv(matrix, rtol=np.asarray(tolerance, matrix.dtype))
+    return Assembly(result, jnp.max(jnp.abs(off_by(result)), initial=0), closed)

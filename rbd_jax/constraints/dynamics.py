@@ -9,12 +9,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from ..dynamics import bias_force, forward_dynamics
-from ..dynamics._external import ExternalForces
+from .._arguments import anything, configuration, takes, velocity, wrenches
+from ..dynamics import ExternalForces, Motion
+from ..dynamics.forward import articulated_body
+from ..dynamics.inverse import recursive_newton_euler
 from ..model import Model
-from ..model._arguments import takes_sample
-from ._systems import Method, factorize, solve_system
-from .evaluate import constraint_bias
+from .evaluate import bias_of
+from .solving import Method, factorize, solve_system
 from .stabilization import Stabilization
 
 
@@ -37,7 +38,7 @@ class ConstrainedMotion(eqx.Module):
         return iter((self.acceleration, self.multipliers))
 
 
-@takes_sample
+@takes(q=configuration, v=velocity, tau=velocity, f_ext=wrenches, method=anything, stabilization=anything)
 def constrained_dynamics(
     model: Model,
     q: Float[Array, "nq"],
@@ -62,22 +63,33 @@ def constrained_dynamics(
     change. Where it does (a linkage that passes through a straight line), they are finite.
     Constraints that contradict each other are met in the sense of least squares, and `unmet` is not zero.
     """
-    if not model.constraints:
-        a = forward_dynamics(model, q, v, tau, f_ext)
+    return motion_under_constraints(Motion(model, q, v), tau, f_ext, method, stabilization)
+
+
+def motion_under_constraints(
+    motion: Motion,
+    tau: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
+    method: Method = "auto",
+    stabilization: Stabilization | None = None,
+) -> ConstrainedMotion:
+    """`constrained_dynamics` of a model in motion."""
+    if not motion.model.constraints:
+        a = articulated_body(motion, tau, f_ext)
         return ConstrainedMotion(a, jnp.zeros(0, a.dtype), jnp.zeros((), int), jnp.zeros(0, a.dtype))
-    factors = factorize(model, q, method)
-    wanted = -constraint_bias(model, q, v)
-    steered = None if stabilization is None else stabilization.second_rate(model, q, v)
+    factors = factorize(motion, method)
+    wanted = -bias_of(motion)
+    steered = None if stabilization is None else stabilization.second_rate(motion)
     wanted = wanted if steered is None else wanted + steered
-    force = tau - bias_force(model, q, v, f_ext)
-    x = solve_system(force, wanted, None, factors, model, q)
+    force = tau - recursive_newton_euler(motion, jnp.zeros_like(tau), f_ext)
+    x = solve_system((force, wanted, None), factors, motion)
     wanted = lax.stop_gradient(wanted)
     return ConstrainedMotion(x.a, x.multipliers, factors.rank, wanted - factors.onto(wanted))
 
 
-@takes_sample
+@takes(q=configuration)
 def mobility(model: Model, q: Float[Array, "nq"]) -> Int[Array, ""]:
     """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52)."""
     if not model.constraints:
         return jnp.asarray(model.nv)
-    return model.nv - factorize(model, q).rank
+    return model.nv - factorize(Motion(model, q)).rank

@@ -12,29 +12,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import dot, gather, products, sum_rows, transpose
-from ..dynamics._frame import CommonFrame, at_last_column, body_frames, from_columns, to_columns
-from ..dynamics.kinematics import column_accelerations, express_by_body
+from .._arguments import anything, configuration, takes, velocity
+from .._array import gather, gather_or_zero, products, sum_rows, transpose, with_zero_row
+from ..dynamics import Motion
+from ..dynamics.columns import from_columns, to_columns
+from ..dynamics.inverse import joint_forces
 from ..loops import Constraint
 from ..model import Model
-from ..model._arguments import takes_sample
-from ..model.constraint import grouped
+from ..model.attachments import grouped
 from ..spatial import Transform
 
 
-@takes_sample
+@takes(q=configuration)
 def constraint_residual(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:
     """How much each equation of the model's constraints is broken, in their order."""
-    return _collect(model, [group.of("residual").reshape(-1) for group in _Group.all(model, q)])
+    return residual_of(Motion(model, q))
 
 
-@takes_sample
+@takes(q=configuration)
 def constraint_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
     """G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` the forces that hold the constraints (book eq. 8.6)."""
-    return ConstraintMatrix.at(model, q).matrix
+    return matrix_of(Motion(model, q)).matrix
 
 
-@takes_sample
+@takes(q=configuration, multipliers=anything)
 def constraint_force(
     model: Model, q: Float[Array, "nq"], multipliers: Float[Array, "m"]
 ) -> Float[Array, "nv"]:
@@ -45,59 +46,70 @@ def constraint_force(
             f"constraint_force: multipliers has shape {jnp.shape(multipliers)}; the constraints of model {model.name!r} have "
             f"{rows} rows, so it must be ({rows},)"
         )
-    return ConstraintMatrix.at(model, q).transposed(multipliers)
+    return matrix_of(Motion(model, q)).transposed(multipliers)
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def constraint_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
     """`G v + g_t`, the rate of the residual; `g_t` is what moves by itself."""
-    common = CommonFrame.at(model, q)
-    motion = _Motion.of(model, common, q, v)
-    rates = [group.of("rate", *group.seen(motion)).reshape(-1) for group in _Group.all(model, q, common)]
-    return _collect(model, rates)
+    return rate_of(Motion(model, q, v))
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def constraint_bias(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
     """What the second rate of the residual is without acceleration: it is `G a + bias` (book's -k, eq. 8.15)."""
-    common = CommonFrame.at(model, q)
-    motion = _Motion.of(model, common, q, v)
-    biases = []
-    for group in _Group.all(model, q, common):
-        twists, speeds = group.seen(motion)
-        biases.append(group.of("bias", twists, speeds, group.twists(motion.accelerations)).reshape(-1))
-    return _collect(model, biases)
+    return bias_of(Motion(model, q, v))
+
+
+# The same of a model in motion, kept with it.
+
+
+def residual_of(motion: Motion) -> Float[Array, "m"]:
+    """`constraint_residual` of a model in motion."""
+
+    def compute():
+        return _collect(motion.model, [group.of("residual").reshape(-1) for group in _groups(motion)])
+
+    return motion.keep("constraint residual", compute)
+
+
+def rate_of(motion: Motion) -> Float[Array, "m"]:
+    """`constraint_velocity` of a model in motion."""
+
+    def compute():
+        rates = [group.of("rate", *group.seen(motion)).reshape(-1) for group in _groups(motion)]
+        return _collect(motion.model, rates)
+
+    return motion.keep("constraint rate", compute, velocity=True)
+
+
+def bias_of(motion: Motion) -> Float[Array, "m"]:
+    """`constraint_bias` of a model in motion."""
+
+    def compute():
+        biases = []
+        for group in _groups(motion):
+            twists, speeds = group.seen(motion)
+            accelerations = group.twists(with_zero_row(motion.bias_accelerations))
+            biases.append(group.of("bias", twists, speeds, accelerations).reshape(-1))
+        return _collect(motion.model, biases)
+
+    return motion.keep("constraint bias", compute, velocity=True)
+
+
+def matrix_of(motion: Motion) -> ConstraintMatrix:
+    """G of a model in motion."""
+
+    def compute():
+        return [_Gradients(group, *group.of("jacobian")) for group in _groups(motion)]
+
+    return ConstraintMatrix(motion, motion.keep("constraint gradients", compute))
 
 
 def constraint_rows(model: Model) -> tuple[slice, ...]:
     """The entries of residuals and multipliers that belong to each constraint."""
     ends = np.cumsum([0, *(constraint.rows for constraint in model.constraints)])
     return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:]))
-
-
-class _Motion(eqx.Module):
-    """Velocities and bias accelerations of all bodies in their own axes, the world last; and the rates of coordinates."""
-
-    velocities: Float[Array, "bodies 6"]
-    accelerations: Float[Array, "bodies 6"]
-    speeds: Float[Array, "joint_nv"]
-
-    @staticmethod
-    def of(model: Model, common: CommonFrame, q, v) -> _Motion:
-        velocities = common.column_velocities(model, to_columns(model, v))
-        still = jnp.zeros(6, v.dtype)
-        accelerations = column_accelerations(model, common, q, v, jnp.zeros_like(v), velocities, still)
-
-        own, own_rates = (_of_bodies(model, common, x) for x in (velocities, accelerations))
-        return _Motion(own, own_rates, model.joint_velocities(v))
-
-
-def _of_bodies(model: Model, common: CommonFrame, columns: Float[Array, "n 6"]) -> Float[Array, "bodies 6"]:
-    """Motions of columns as those of all bodies in their own axes, and of the world."""
-    movers = gather(columns, model.topology.last_column)
-    return jnp.concatenate(
-        [express_by_body(model, common, movers, "body"), jnp.zeros_like(columns, shape=(1, 6))]
-    )
 
 
 class _Group(eqx.Module):
@@ -117,48 +129,6 @@ class _Group(eqx.Module):
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     q_entries: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     v_entries: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-
-    @staticmethod
-    def all(model: Model, q, common: CommonFrame | None = None) -> list[_Group]:
-        if not model.constraints:
-            return []
-        common = CommonFrame.at(model, q) if common is None else common
-        topology, coordinates = model.topology, model.joint_configurations(q)
-        here = Transform.identity(q.dtype)
-        frames = body_frames(model, common.placements, here)
-        frames = jax.tree.map(lambda all, one: jnp.concatenate([all, one[None]]), frames, here)
-        world = jnp.zeros((1, 3), q.dtype)
-        carriers = np.append(topology.carriers, -1)
-        origins = gather(jnp.concatenate([common.origins, world]), carriers)
-        roots = np.append(topology.mover_tree.roots, -1)[carriers]
-        groups = []
-        for members, constraint in grouped(model.constraints):
-            own = [model.constraints[index] for index in members]
-            bodies = [tuple(_body(model, body) for body in one.bodies) for one in own]
-            joints = [[topology.joint_index(joint) for joint in one.joints] for one in own]
-            q_entries = [tuple(int(topology.joint_q(joint)[0]) for joint in row) for row in joints]
-            v_entries = [tuple(int(topology.joint_v(joint)[0]) for joint in row) for row in joints]
-            table = np.array(bodies, int)
-            apart = (
-                (roots[table] != roots[table[:, :1]]).any(axis=1) if table.size else np.zeros(len(own), bool)
-            )
-            shifts = gather(origins, table.reshape(-1)).reshape(*table.shape, 3)
-            shifts = jnp.where(apart[:, None, None], shifts, 0)
-            at = frames.gather(table.reshape(-1))
-            at = jax.tree.map(lambda x, shape=table.shape: x.reshape(*shape, *x.shape[1:]), at)
-            groups.append(
-                _Group(
-                    constraint,
-                    at @ constraint.frames,
-                    shifts,
-                    _entries(coordinates, q_entries),
-                    tuple(members),
-                    tuple(bodies),
-                    tuple(q_entries),
-                    tuple(v_entries),
-                )
-            )
-        return groups
 
     def of(self, method: str, *arguments):
         """A method of all the constraints: (g, ...)."""
@@ -180,12 +150,55 @@ class _Group(eqx.Module):
         rows = constraint_rows(model)
         return [np.arange(rows[index].start, rows[index].stop) for index in self.members]
 
-    def seen(self, motion: _Motion):
+    def seen(self, motion: Motion):
         """The twists of the frames and the rates of the coordinates."""
-        return self.twists(motion.velocities), _entries(motion.speeds, self.v_entries)
+        speeds = motion.model.joint_velocities(motion.v)
+        return self.twists(with_zero_row(motion.twists)), _entries(speeds, self.v_entries)
 
 
-class _Slopes(eqx.Module):
+def _groups(motion: Motion) -> list[_Group]:
+    """The constraints of a model in motion, equal ones together."""
+    return motion.keep("constraint groups", lambda: _placed(motion)) if motion.model.constraints else []
+
+
+def _placed(motion: Motion) -> list[_Group]:
+    model, topology = motion.model, motion.model.topology
+    coordinates, here = model.joint_configurations(motion.q), Transform.identity(motion.q.dtype)
+    frames = jax.tree.map(lambda all, one: jnp.concatenate([all, one[None]]), motion.frames, here)
+    carriers = np.append(topology.carriers, -1)
+    origins = gather_or_zero(motion.common.origins, carriers)
+    roots = np.append(topology.mover_tree.roots, -1)[carriers]
+    groups = []
+    for members, constraint in grouped(model.constraints):
+        own = [model.constraints[index] for index in members]
+        bodies = [tuple(_body(model, body) for body in one.bodies) for one in own]
+        joints = [[topology.joint_index(joint) for joint in one.joints] for one in own]
+        q_entries = [tuple(int(topology.joint_q(joint)[0]) for joint in row) for row in joints]
+        v_entries = [tuple(int(topology.joint_v(joint)[0]) for joint in row) for row in joints]
+        table = np.array(bodies, int)
+        apart = np.zeros(len(own), bool)
+        if table.size:
+            apart = (roots[table] != roots[table[:, :1]]).any(axis=1)
+        shifts = gather(origins, table.reshape(-1)).reshape(*table.shape, 3)
+        shifts = jnp.where(apart[:, None, None], shifts, 0)
+        at = frames.gather(table.reshape(-1))
+        at = jax.tree.map(lambda x, shape=table.shape: x.reshape(*shape, *x.shape[1:]), at)
+        groups.append(
+            _Group(
+                constraint,
+                at @ constraint.frames,
+                shifts,
+                _entries(coordinates, q_entries),
+                tuple(members),
+                tuple(bodies),
+                tuple(q_entries),
+                tuple(v_entries),
+            )
+        )
+    return groups
+
+
+class _Gradients(eqx.Module):
     """The derivatives of the rates of a group by the twists of its frames, and by the rates of its coordinates."""
 
     group: _Group
@@ -193,26 +206,20 @@ class _Slopes(eqx.Module):
     by_speeds: Float[Array, "g rows j"]
 
 
-class ConstraintMatrix(eqx.Module):
-    """G in a configuration, group by group."""
+class ConstraintMatrix:
+    """G of a model in motion, group by group."""
 
-    model: Model
-    common: CommonFrame
-    slopes: list[_Slopes]
-
-    @staticmethod
-    def at(model: Model, q) -> ConstraintMatrix:
-        common = CommonFrame.at(model, q)
-        slopes = [_Slopes(group, *group.of("jacobian")) for group in _Group.all(model, q, common)]
-        return ConstraintMatrix(model, common, slopes)
+    def __init__(self, motion: Motion, gradients: list[_Gradients]):
+        self.motion, self.model, self.gradients = motion, motion.model, gradients
 
     def times(self, v: Float[Array, "nv"]) -> Float[Array, "m"]:
         """`G v`."""
         model, tree = self.model, self.model.topology.tree
-        velocities = tree.path_sum(self.common.subspace * to_columns(model, v)[:, None])
-        bodies, coordinates = _of_bodies(model, self.common, velocities), model.joint_velocities(v)
+        columns = tree.path_sum(self.motion.common.subspace * to_columns(model, v)[:, None])
+        bodies = with_zero_row(self.motion.in_bodies(gather(columns, model.topology.last_column)))
+        coordinates = model.joint_velocities(v)
         rates = []
-        for own in self.slopes:
+        for own in self.gradients:
             twists, speeds = own.group.twists(bodies), _entries(coordinates, own.group.v_entries)
             rate = jnp.sum(own.by_twists * twists[:, None], axis=(2, 3)) + jnp.sum(
                 own.by_speeds * speeds[:, None], axis=2
@@ -225,7 +232,7 @@ class ConstraintMatrix(eqx.Module):
         topology, dtype = self.model.topology, multipliers.dtype
         wrenches, movers = [jnp.zeros((0, 6), dtype)], [np.zeros(0, int)]
         efforts, columns = [jnp.zeros(0, dtype)], [np.zeros(0, int)]
-        for own in self.slopes:
+        for own in self.gradients:
             rows = np.concatenate(own.group.rows(self.model))
             forces = gather(multipliers, rows).reshape(own.by_twists.shape[:2])
             wrenches.append(
@@ -237,21 +244,20 @@ class ConstraintMatrix(eqx.Module):
             efforts.append(jnp.sum(own.by_speeds * forces[:, :, None], axis=1).reshape(-1))
             columns.append(topology.v_column[np.array(own.group.v_entries, int).reshape(-1)])
         forces = sum_rows(jnp.concatenate(wrenches), np.concatenate(movers), len(topology.movers))
-        total = topology.tree.subtree_sum(at_last_column(self.model, forces))
         direct = sum_rows(jnp.concatenate(efforts), np.concatenate(columns), topology.tree.size)
-        return from_columns(self.model, dot(total, self.common.subspace) + direct)
+        return joint_forces(self.motion, forces) + from_columns(self.model, direct)
 
     @property
     def matrix(self) -> Float[Array, "m nv"]:
         """G, dense."""
-        if not self.slopes:
+        if not self.gradients:
             return jnp.zeros((0, self.model.nv), self.model.dtype)
-        columns = [transpose(self._columns(own)) for own in self.slopes]
+        columns = [transpose(self._columns(own)) for own in self.gradients]
         return transpose(from_columns(self.model, transpose(_collect(self.model, columns))))
 
-    def _columns(self, own: _Slopes) -> Float[Array, "n rows"]:
+    def _columns(self, own: _Gradients) -> Float[Array, "n rows"]:
         """`Gᵀ` of a group: the power of the forces that multipliers are, with the motion that each column stands for."""
-        topology, common = self.model.topology, self.common
+        topology, common = self.model.topology, self.motion.common
         rows = own.by_twists.shape[1]
         total = jnp.zeros((topology.tree.size, own.by_twists.shape[0] * rows), common.subspace.dtype)
         carriers = np.append(topology.carriers, -1)
@@ -277,11 +283,12 @@ class ConstraintMatrix(eqx.Module):
 
         Constraint after constraint; of each, body after body or coordinate after coordinate, and of these row after row.
         """
-        topology, dtype = self.model.topology, self.common.subspace.dtype
-        origins = jnp.concatenate([self.common.placements.position, jnp.zeros((1, 3), dtype)])
+        topology, common = self.model.topology, self.motion.common
+        dtype = common.subspace.dtype
+        origins = with_zero_row(common.placements.position)
         wrenches, efforts = [jnp.zeros((0, 6), dtype)], [jnp.zeros(0, dtype)]
         counts = np.zeros((2, len(self.model.constraints)), int)
-        for own in self.slopes:
+        for own in self.gradients:
             table = np.array(own.group.bodies, int)
             origin = gather(origins, np.append(topology.carriers, -1)[table.reshape(-1)]).reshape(
                 *table.shape, 3
@@ -291,7 +298,7 @@ class ConstraintMatrix(eqx.Module):
             wrenches.append(spread.force(jnp.swapaxes(own.by_twists, 1, 2)).reshape(-1, 6))
             efforts.append(jnp.swapaxes(own.by_speeds, 1, 2).reshape(-1))
             counts[:, list(own.group.members)] = [[own.by_twists[0, :, :, 0].size], [own.by_speeds[0].size]]
-        members = [member for own in self.slopes for member in own.group.members]
+        members = [member for own in self.gradients for member in own.group.members]
         of_bodies, of_coordinates = (_laid_out(members, count) for count in counts)
         return gather(jnp.concatenate(wrenches), of_bodies), gather(jnp.concatenate(efforts), of_coordinates)
 

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import configuration, joint_names, takes, velocity, wrenches
 from .._array import matmul, matvec, vecmat
-from ..dynamics import inverse_dynamics
-from ..dynamics._external import ExternalForces
+from ..dynamics import ExternalForces, Motion
+from ..dynamics.inverse import recursive_newton_euler
 from ..model import Model
-from ..model._arguments import takes_sample
-from .consistency import _pseudo_inverse
-from .evaluate import constraint_jacobian
+from ._factors import pseudo_inverse
+from .evaluate import matrix_of
 
 
 class ConstrainedEfforts(eqx.Module):
@@ -34,7 +34,7 @@ class ConstrainedEfforts(eqx.Module):
         return iter((self.tau, self.multipliers))
 
 
-@takes_sample
+@takes(q=configuration, v=velocity, a=velocity, f_ext=wrenches, actuators=joint_names)
 def constrained_inverse_dynamics(
     model: Model,
     q: Float[Array, "nq"],
@@ -53,13 +53,10 @@ def constrained_inverse_dynamics(
 
     - `actuators`: names of the joints that have a motor; all by default.
     """
-    if isinstance(actuators, str):
-        raise ValueError(
-            f"constrained_inverse_dynamics: actuators is {actuators!r}; it takes a sequence of joints: [{actuators!r}]"
-        )
-    needed = inverse_dynamics(model, q, v, a, f_ext)
-    jacobian = constraint_jacobian(model, q)
-    backwards = _pseudo_inverse(jacobian)
+    motion = Motion(model, q, v)
+    needed = recursive_newton_euler(motion, a, f_ext)
+    jacobian = matrix_of(motion).matrix
+    backwards = pseudo_inverse(jacobian)
     possible = jnp.eye(model.nv, dtype=q.dtype) - matmul(backwards, jacobian)
     chosen = list(model.joint_names if actuators is None else actuators)
     entries = np.concatenate(
@@ -67,7 +64,7 @@ def constrained_inverse_dynamics(
     )
     selection = jnp.asarray(np.arange(model.nv)[:, None] == entries[None, :], q.dtype)
     wanted = matvec(possible, needed)
-    efforts = matvec(_pseudo_inverse(matmul(possible, selection)), wanted)
+    efforts = matvec(pseudo_inverse(matmul(possible, selection)), wanted)
     tau = matvec(selection, efforts)
     return ConstrainedEfforts(tau, vecmat(needed - tau, backwards), wanted - matvec(possible, tau))
 

@@ -27,9 +27,9 @@ from ..loops._closest import closest
 from ..loops.loop_joint import off_joint
 from ..model import Model, ModelBuilder
 from ..model._arguments import check_length
-from ..model.constraint import reframed
+from ..model.attachments import reframed
 from ..spatial import Transform
-from .consistency import _pseudo_inverse
+from ._factors import pseudo_inverse
 
 
 #: Where the frames of free bodies are: where the tree has them, or at the centres of mass.
@@ -41,7 +41,9 @@ F = TypeVar("F", bound=Callable)
 def maximal_coordinates(
     model: Model, joint: Hanging | Mapping[str, Hanging] = Free, frame: Frame = "body"
 ) -> Model:
-    """The same mechanism with every body on the world, and a `LoopJoint` for each joint of the tree; other constraints stay.
+    """The same mechanism with every body on the world, and a `LoopJoint` for each joint of the tree.
+
+    Constraints and forces between bodies stay.
 
     **Arguments**
 
@@ -79,9 +81,9 @@ def maximal_coordinates(
             builder.add_constraint(
                 LoopJoint(above, model.placements[index], model.body_names[index], None, own)
             )
-    builder.constraints += list(model.constraints)
+    builder.attached += list(model.attached)
     moved = {name: own_frames[index] for index, name in enumerate(model.body_names)}
-    builder.constraints = [reframed(constraint, moved) for constraint in builder.constraints]
+    builder.attached = [reframed(thing, moved) for thing in builder.attached]
     return builder.lay_out()
 
 
@@ -116,10 +118,10 @@ def _check(model: Model) -> None:
     if len(model.topology.followers):
         names = [model.joint_names[body] for body in model.topology.followers]
         raise ModelError(f"maximal_coordinates: joints that mimic others have no place here: {names}")
-    for constraint in model.constraints:
-        if constraint.joints:
+    for thing in model.attached:
+        if thing.joints:
             raise ModelError(
-                f"maximal_coordinates: {constraint.label} is on coordinates of joints, which are no coordinates here"
+                f"maximal_coordinates: {thing.label} is on coordinates of joints, which are no coordinates here"
             )
     for name in ("armature", "damping", "friction", "stiffness"):
         value = getattr(model, name)
@@ -233,5 +235,5 @@ def from_maximal(
         arrived = model.placements[index] @ joint.transform(own)
         motion = twists[index] - arrived.inverse_motion(carried) - joint.drift(own)
         configurations.append(own)
-        velocities.append(matvec(_pseudo_inverse(joint.motion_subspace(own)), motion))
+        velocities.append(matvec(pseudo_inverse(joint.motion_subspace(own)), motion))
     return jnp.concatenate(configurations), jnp.concatenate(velocities)

@@ -6,18 +6,17 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..joints._joint import parameter
+from .._arguments import number
+from ..dynamics import Motion
 from ..model import Model
-from .consistency import closed
-from .evaluate import constraint_residual, constraint_velocity
+from .consistency import projected
+from .evaluate import rate_of, residual_of
 
 
 class Stabilization(eqx.Module):
     """A way to do so. What is not overridden changes nothing."""
 
-    def second_rate(
-        self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
-    ) -> Float[Array, "m"] | None:
+    def second_rate(self, motion: Motion) -> Float[Array, "m"] | None:
         """The second rate that the residual is given instead of zero; None for zero."""
         return None
 
@@ -35,17 +34,17 @@ class Baumgarte(Stabilization):
     beta: Float[Array, ""]
 
     def __init__(self, alpha, beta):
-        self.alpha = parameter(alpha, (), "Baumgarte", "alpha")
-        self.beta = parameter(beta, (), "Baumgarte", "beta")
+        self.alpha = number("Baumgarte", "alpha", alpha)
+        self.beta = number("Baumgarte", "beta", beta)
 
     @staticmethod
     def within(time) -> Baumgarte:
         """Critically damped, with this time constant: `α = β = 1 / time`. A tenth of a second suits a large robot."""
         return Baumgarte(1 / jnp.asarray(time), 1 / jnp.asarray(time))
 
-    def second_rate(self, model, q, v):
-        alpha, beta = (x.astype(q.dtype) for x in (self.alpha, self.beta))
-        return -2 * alpha * constraint_velocity(model, q, v) - beta**2 * constraint_residual(model, q)
+    def second_rate(self, motion):
+        alpha, beta = (x.astype(motion.q.dtype) for x in (self.alpha, self.beta))
+        return -2 * alpha * rate_of(motion) - beta**2 * residual_of(motion)
 
 
 class Projection(Stabilization):
@@ -55,4 +54,4 @@ class Projection(Stabilization):
     """
 
     def settled(self, model, q, v):
-        return closed(model, q, v, steps=0)
+        return projected(model, q, v, steps=2)

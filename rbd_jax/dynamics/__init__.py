@@ -1,5 +1,6 @@
 """The algorithms on trees: kinematics, inverse and forward dynamics, and what follows from them (book ch. 4 to 7, 9)."""
 
+from .bodies import Bodies as Bodies
 from .centroidal import (
     center_of_mass as center_of_mass,
     center_of_mass_jacobian as center_of_mass_jacobian,
@@ -11,7 +12,12 @@ from .derivatives import (
     forward_dynamics_derivatives as forward_dynamics_derivatives,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
 )
-from .energy import kinetic_energy as kinetic_energy, potential_energy as potential_energy
+from .energy import (
+    kinetic_energy as kinetic_energy,
+    mechanical_energy as mechanical_energy,
+    potential_energy as potential_energy,
+)
+from .external import ExternalForces as ExternalForces
 from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
 from .hybrid import HybridMotion as HybridMotion, hybrid_dynamics as hybrid_dynamics
 from .inverse import (
@@ -27,6 +33,7 @@ from .kinematics import (
 )
 from .lagrangian import lagrangian_slopes as lagrangian_slopes
 from .mass_matrix import mass_matrix as mass_matrix
+from .motion import Motion as Motion
 from .operational_space import (
     inverse_operational_inertia as inverse_operational_inertia,
     operational_inertia as operational_inertia,

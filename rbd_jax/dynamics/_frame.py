@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import blocks, cross, gather, matmul, matvec, skew, transpose
+from .._array import gather, gather_or_zero, matmul, matvec
 from ..joints import ConstantSubspaceJoint, Fixed
 from ..model import Model
-from ..model.lumping import mover_inertias, mover_placements, weld_frames
-from ..spatial import Inertia, Transform, cross_motion
+from ..model.lumping import mover_placements, weld_frames
+from ..spatial import Transform, motion_shift
+from .columns import at_last_column
 
 
 class CommonFrame(eqx.Module):
@@ -61,103 +62,23 @@ class CommonFrame(eqx.Module):
             drift = at_last_column(model, placements.motion(own))
         return CommonFrame(placements, origins, directions, subspace, drift)
 
-    def inertias(self, model: Model) -> Inertia:
-        """The inertia of each mover in the common frame."""
-        return mover_inertias(model).placed(self.placements)
-
-    def relative_velocity(self, velocity: Float[Array, "n"]) -> Float[Array, "n 6"]:
-        """What each column adds to the velocity of its parent: `S q̇ + σ`."""
-        own = self.subspace * velocity[:, None]
-        return own if self.drift is None else own + self.drift
-
-    def column_velocities(self, model: Model, velocity: Float[Array, "n"]) -> Float[Array, "n 6"]:
-        """The velocity of what each column moves (eq. 5.14)."""
-        return model.topology.tree.path_sum(self.relative_velocity(velocity))
-
-    def velocity_products(self, model: Model, q, v, velocities: Float[Array, "n 6"]) -> Float[Array, "n 6"]:
-        """The acceleration of each joint that is there without `q̈`: `c_J + v × v_J`, at its last column (eq. 3.40)."""
-        topology = model.topology
-        q, v = model.joint_configurations(q), model.joint_velocities(v)
-        mover = gather(velocities, topology.last_column)
-        parents = topology.column_parent
-        above = gather(jnp.concatenate([velocities, jnp.zeros((1, 6), velocities.dtype)]), parents)
-        product = cross_motion(above, mover - above)
-        if not has_constant_subspaces(model):
-            own = evaluate_joints(model, lambda joint, q, v: joint.velocity_product(q, v), q, v)
-            product = product + self.placements.motion(own)
-        return at_last_column(model, product)
-
-    def subspace_rates(self, model: Model, q, v, velocities: Float[Array, "n 6"]) -> Float[Array, "n 6"]:
-        """`Ṡ`, the rate of each column in the common frame: `v × S + S̊`, with v of the column's own body."""
-        topology = model.topology
-        q, v = model.joint_configurations(q), model.joint_velocities(v)
-        mover = gather(velocities, topology.last_column)
-        rates = cross_motion(gather(mover, topology.column_mover), self.subspace)
-        if not has_constant_subspaces(model):
-            own = evaluate_joints(
-                model, lambda joint, q, v: _rows(joint, joint.subspace_rate(q, v)), q, v, per_column=True
-            )
-            rates = rates + self.placements.gather(topology.column_mover).motion(own)
-        return rates
-
 
 def base_acceleration(model: Model) -> Float[Array, "6"]:
     """The fictitious acceleration of the world that stands for gravity: `-a_g` (book §5.3)."""
     return jnp.concatenate([jnp.zeros_like(model.gravity), -model.gravity])
 
 
-def to_columns(model: Model, v: Float[Array, "nv"]) -> Float[Array, "n"]:
-    """A vector over freedoms as one over columns: followers get their leader's, scaled; idle columns zero."""
-    topology = model.topology
-    if topology.columns_are_v:
-        return v
-    joints = jnp.concatenate([model.joint_velocities(v), jnp.zeros(1, v.dtype)])
-    return gather(joints, topology.column_v)
-
-
-def from_columns(model: Model, x: Float[Array, "n *k"]) -> Float[Array, "nv *k"]:
-    """The transpose of `to_columns`, along the first axis: what acts along a follower acts on its leader, scaled."""
-    topology = model.topology
-    if topology.columns_are_v:
-        return x
-    joints = gather(x, topology.v_column)
-    if not len(topology.followers):
-        return joints
-    own, followers = joints[: topology.nv], joints[topology.nv :]
-    leads = jnp.asarray(topology.leader_v[None, :] == np.arange(topology.nv)[:, None], x.dtype)
-    return own + jnp.tensordot(leads * model.mimic_multiplier[None, :], followers, 1, precision="highest")
-
-
-def at_last_column(model: Model, x: Float[Array, "m ..."]) -> Float[Array, "n ..."]:
-    """Rows over movers as rows over columns: at each mover's last column, zero at the others."""
-    topology = model.topology
-    if len(topology.column_mover) == len(topology.movers):
-        return x
-    rows = np.full(len(topology.column_mover), len(topology.movers))
-    rows[topology.last_column] = np.arange(len(topology.movers))
-    return gather(jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)]), rows)
-
-
-def column_armature(model: Model) -> Float[Array, "n"]:
-    """The armature of each column. An idle one has some too, so that dividing by its inertia means nothing."""
-    topology = model.topology
-    if topology.columns_are_v:
-        return model.armature
-    followers = jnp.zeros(len(topology.followers), model.armature.dtype)
-    one = jnp.ones(1, model.armature.dtype)
-    return gather(jnp.concatenate([model.armature, followers, one]), topology.column_v)
-
-
-def body_frames(model: Model, placements: Transform, world: Transform) -> Transform:
-    """The frame of every body, from those of the movers and that of the world they are expressed in."""
+def body_frames(model: Model, placements: Transform) -> Transform:
+    """The frame of every body, from those of the movers; what is welded to the world is where the welds have it."""
     topology = model.topology
     if not topology.fixed.any():
         return placements
+    world = jnp.eye(3, dtype=placements.rotation.dtype)[None]
+    rotations = jnp.concatenate([placements.rotation, world])
     frames = Transform(
-        jnp.concatenate([placements.rotation, world.rotation[None]]),
-        jnp.concatenate([placements.position, world.position[None]]),
+        gather(rotations, topology.carriers), gather_or_zero(placements.position, topology.carriers)
     )
-    return frames.gather(topology.carriers) @ weld_frames(model)
+    return frames @ weld_frames(model)
 
 
 def _chain(parent, local):
@@ -166,10 +87,10 @@ def _chain(parent, local):
 
 
 def _columns(joint, q):
-    return _rows(joint, joint.motion_subspace(q))
+    return subspace_rows(joint, joint.motion_subspace(q))
 
 
-def _rows(joint, subspace):
+def subspace_rows(joint, subspace):
     """A joint's 6 x nv matrix as rows; one idle row for a joint without freedoms."""
     return subspace.T if joint.nv else jnp.zeros((1, 6), subspace.dtype)
 
@@ -213,24 +134,3 @@ def _coordinates(x, entries):
     """The entries of `x` for each joint of a group, a row each."""
     table = np.array([np.asarray(row, int) for row in entries], int).reshape(len(entries), -1)
     return gather(x, table.reshape(-1)).reshape(table.shape)
-
-
-def moment_shift(force: Float[Array, "*a 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*c 6"]:
-    """A force vector given for the origin, for the point at `by` instead: `n - by × f`."""
-    moment, linear = force[..., :3], force[..., 3:]
-    return jnp.concatenate([moment - cross(by, linear), linear], axis=-1)
-
-
-def motion_shift(motion: Float[Array, "*a 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*c 6"]:
-    """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`."""
-    angular, linear = motion[..., :3], motion[..., 3:]
-    return jnp.concatenate([angular, linear - cross(by, angular)], axis=-1)
-
-
-def inertia_shift(inertia: Float[Array, "6 6"], by: Float[Array, "3"]) -> Float[Array, "6 6"]:
-    """An articulated-body inertia about the point at `by`, about the origin instead: table A.4, without a turn."""
-    arm = skew(by)
-    coupling, linear = inertia[:3, 3:], inertia[3:, 3:]
-    shifted = coupling + matmul(arm, linear)
-    moved = inertia[:3, :3] + matmul(arm, transpose(coupling)) - matmul(shifted, arm)
-    return blocks(moved, shifted, transpose(shifted), linear)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import gather, matmul, matvec, transpose
+from .._arguments import configuration, takes, velocity
+from .._array import matmul, matvec, transpose
 from ..model import Model
-from ..model._arguments import takes_sample
 from ..spatial import cross_force_matrix, cross_force_operand_matrix, cross_motion_matrix
-from ._frame import CommonFrame, at_last_column, from_columns, to_columns
+from .columns import at_last_column, from_columns
 from .mass_matrix import composite_inertias
+from .motion import Motion
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv nv"]:
     """C with `C v = bias_force - gravity_force` and `Ṁ = C + Cᵀ` (Echeandia & Wensing 2021).
 
@@ -23,19 +24,15 @@ def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
     `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)` where both are those of the deeper of the two columns. Joints that move by themselves
     add velocity-product forces that are no multiple of v; they are in `bias_force` alone.
     """
-    topology, tree = model.topology, model.topology.tree
-    common = CommonFrame.at(model, q)
-    velocities = common.column_velocities(model, to_columns(model, v))
-    rates = common.subspace_rates(model, q, v, velocities)
-    mover = gather(velocities, topology.last_column)
-    inertias = common.inertias(model)
+    motion, tree = Motion(model, q, v), model.topology.tree
+    rates, mover, inertias = motion.subspace_rates, motion.velocities, motion.inertias
     inertia = inertias.matrix
     turning = matmul(cross_force_matrix(mover), inertia) - matmul(inertia, cross_motion_matrix(mover))
     factor = 0.5 * (turning + cross_force_operand_matrix(inertias.momentum(mover)))
     factor = tree.subtree_sum(at_last_column(model, factor))
-    composite = composite_inertias(model, common)
+    composite = composite_inertias(motion)
 
-    subspace = common.subspace
+    subspace = motion.common.subspace
     # Column j the deeper one: C_ij = S_i · (I^c_j Ṡ_j + B^c_j S_j).
     deeper = composite.momentum(rates) + matvec(factor, subspace)
     above = matmul(subspace, transpose(deeper))

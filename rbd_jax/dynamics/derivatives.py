@@ -18,24 +18,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, dot, gather, identity_like, matvec, outer, products, transpose, vecmat
-from ..model import Model
-from ..model._arguments import takes_sample
-from ..spatial import Inertia, cross_force, cross_motion
-from ._external import ExternalForces, external_forces
-from ._frame import (
-    CommonFrame,
-    at_last_column,
-    evaluate_joints,
-    from_columns,
-    has_constant_subspaces,
-    to_columns,
+from .._arguments import configuration, takes, velocity, wrenches
+from .._array import (
+    cross,
+    dot,
+    gather,
+    gather_or_zero,
+    identity_like,
+    matvec,
+    outer,
+    products,
+    transpose,
+    vecmat,
 )
+from ..model import Model
+from ..spatial import Inertia, cross_force, cross_motion
+from ._frame import base_acceleration, evaluate_joints, has_constant_subspaces
+from .columns import at_last_column, from_columns
+from .external import ExternalForces, external_forces
 from .forward import forward_with_inverse
-from .kinematics import biased_accelerations
+from .motion import Motion
 
 
-@takes_sample
+@takes(q=configuration, v=velocity, a=velocity, f_ext=wrenches)
 def inverse_dynamics_derivatives(
     model: Model,
     q: Float[Array, "nq"],
@@ -44,31 +49,49 @@ def inverse_dynamics_derivatives(
     f_ext: ExternalForces = None,
 ) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
     """`(dtau/dq, dtau/dv, dtau/da)` of `inverse_dynamics`; the derivative by q is along `integrate(model, q, dq)`."""
-    topology, tree = model.topology, model.topology.tree
-    common = CommonFrame.at(model, q)
-    velocities = common.column_velocities(model, to_columns(model, v))
-    accelerations = biased_accelerations(model, common, q, v, a, velocities)
-    own = _JointDerivatives.at(model, common, q, v, a)
+    return newton_euler_derivatives(Motion(model, q, v), a, f_ext)
+
+
+@takes(q=configuration, v=velocity, tau=velocity, f_ext=wrenches)
+def forward_dynamics_derivatives(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
+) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
+    """`(da/dq, da/dv, da/dtau)` of `forward_dynamics`: `-M⁻¹` times those of inverse dynamics at the same motion, and `M⁻¹`."""
+    motion = Motion(model, q, v)
+    a, solve = forward_with_inverse(tau, motion, f_ext)
+    by_q, by_v, _ = newton_euler_derivatives(motion, a, f_ext)
+    inverse = solve(jnp.eye(model.nv, dtype=a.dtype))
+    return -products(inverse, transpose(by_q)), -products(inverse, transpose(by_v)), inverse
+
+
+def newton_euler_derivatives(motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces = None):
+    """`inverse_dynamics_derivatives` of a model in motion."""
+    model, topology, tree = motion.model, motion.model.topology, motion.model.topology.tree
+    accelerations = motion.biased_accelerations(a)
+    own = _JointDerivatives.of(motion, a)
     last, column_mover = topology.last_column, topology.column_mover
-    mover_velocity = gather(velocities, last)
-    velocity = gather(mover_velocity, column_mover)
+    velocity = gather(motion.velocities, column_mover)
     above = topology.column_parent[column_mover]
-    velocity_above = _above(velocities, above, jnp.zeros(6, velocities.dtype))
-    base = jnp.concatenate([jnp.zeros_like(model.gravity), -model.gravity])
-    acceleration_above = _above(accelerations, above, base)
+    velocity_above = gather_or_zero(motion.column_velocities, above)
+    base = base_acceleration(model)
+    acceleration_above = gather(jnp.concatenate([accelerations, base[None]]), above)
 
     # Of each body, then of each subtree: inertia, what turns with the velocity, net force and external force.
-    inertias = common.inertias(model)
-    momentum = inertias.momentum(mover_velocity)
-    turning = _Turning.of(inertias, mover_velocity, momentum)
-    force = inertias.momentum(gather(accelerations, last)) + cross_force(mover_velocity, momentum)
-    external = external_forces(model, common, f_ext)
+    inertias = motion.inertias
+    momentum = inertias.momentum(motion.velocities)
+    turning = _Turning.of(inertias, motion.velocities, momentum)
+    force = inertias.momentum(gather(accelerations, last)) + cross_force(motion.velocities, momentum)
+    external = external_forces(motion, f_ext)
     bodies = (inertias.parameters, turning, force, external)
     columns = jax.tree.map(lambda x: at_last_column(model, x), bodies)
     parameters, turning, force, external = tree.subtree_sum(columns)
     inertia = Inertia.from_parameters(parameters)
 
-    subspace = common.subspace
+    subspace = motion.common.subspace
     psi = cross_motion(velocity_above, subspace)
     psi_dot = psi + own.velocity
     psi_ddot = cross_motion(acceleration_above, subspace) + cross_motion(velocity_above, psi_dot)
@@ -94,21 +117,6 @@ def inverse_dynamics_derivatives(
     by_a = jnp.where(carried, products(subspace, momenta), jnp.where(carries, products(momenta, subspace), 0))
     by_q, by_v, by_a = (_reduced(model, x) for x in (by_q, by_v, by_a))
     return by_q, by_v, by_a + jnp.where(np.eye(model.nv, dtype=bool), model.armature, 0)
-
-
-@takes_sample
-def forward_dynamics_derivatives(
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    tau: Float[Array, "nv"],
-    f_ext: ExternalForces = None,
-) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
-    """`(da/dq, da/dv, da/dtau)` of `forward_dynamics`: `-M⁻¹` times those of inverse dynamics at the same motion, and `M⁻¹`."""
-    a, solve = forward_with_inverse(tau, model, q, v, f_ext)
-    by_q, by_v, _ = inverse_dynamics_derivatives(model, q, v, a, f_ext)
-    inverse = solve(jnp.eye(model.nv, dtype=a.dtype))
-    return -products(inverse, transpose(by_q)), -products(inverse, transpose(by_v)), inverse
 
 
 class _Turning(eqx.Module):
@@ -156,12 +164,13 @@ class _JointDerivatives(eqx.Module):
     subspace: Float[Array, "n widest 6"] | None
 
     @staticmethod
-    def at(model: Model, common: CommonFrame, q, v, a) -> _JointDerivatives:
-        nothing = jnp.zeros_like(common.subspace)
+    def of(motion: Motion, a) -> _JointDerivatives:
+        model, nothing = motion.model, jnp.zeros_like(motion.common.subspace)
         if has_constant_subspaces(model):
             return _JointDerivatives(nothing, nothing, nothing, None)
         widest = int(model.topology.mover_columns.max())
-        q, v, a = model.joint_configurations(q), model.joint_velocities(v), model.joint_velocities(a)
+        q = model.joint_configurations(motion.q)
+        v, a = (model.joint_velocities(x) for x in (motion.v, a))
 
         def of_joint(joint, q, v, a):
             if joint.nv == 0:
@@ -180,7 +189,7 @@ class _JointDerivatives(eqx.Module):
             return velocity.T, acceleration.T, product.T, subspace
 
         own = evaluate_joints(model, of_joint, q, v, a, per_column=True)
-        frames = common.placements.gather(model.topology.column_mover)
+        frames = motion.common.placements.gather(model.topology.column_mover)
         velocity, acceleration, product = (frames.motion(x) for x in own[:3])
         return _JointDerivatives(
             velocity, acceleration, product, jax.vmap(lambda f, x: f.motion(x))(frames, own[3])
@@ -198,10 +207,6 @@ class _JointDerivatives(eqx.Module):
         together = topology.column_mover[:, None] == topology.column_mover[None, :]
         entries = own[np.arange(topology.tree.size)[None, :], np.where(together, place, 0)]
         return jnp.where(together, entries, 0)
-
-
-def _above(rows: Float[Array, "n 6"], parents: np.ndarray, base: Float[Array, "6"]) -> Float[Array, "n 6"]:
-    return gather(jnp.concatenate([rows, base[None]]), parents)
 
 
 def _reduced(model: Model, x: Float[Array, "n n"]) -> Float[Array, "nv nv"]:

@@ -5,28 +5,34 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot, gather
-from ..model import Model
-from ..model._arguments import takes_sample
+from .._arguments import configuration, takes, velocity
+from .._array import dot
+from ..model import Model, difference
 from ..model.lumping import weld_frames
-from ._frame import CommonFrame, to_columns
+from .motion import Motion
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def kinetic_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
     """`½ Σ v · I v`, the armature's share included: `½ vᵀ M v` where no joint moves by itself."""
-    common = CommonFrame.at(model, q)
-    velocities = gather(common.column_velocities(model, to_columns(model, v)), model.topology.last_column)
-    return jnp.sum(common.inertias(model).kinetic_energy(velocities)) + 0.5 * dot(model.armature * v, v)
+    motion = Motion(model, q, v)
+    return jnp.sum(motion.inertias.kinetic_energy(motion.velocities)) + 0.5 * dot(model.armature * v, v)
 
 
-@takes_sample
+@takes(q=configuration)
 def potential_energy(model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
     """`-Σ m g · c`: of the bodies in gravity, zero at the world's origin. Springs have their own."""
-    common = CommonFrame.at(model, q)
-    inertias = common.inertias(model)
-    first_moment = inertias.first_moment + inertias.mass[:, None] * common.origins
+    motion = Motion(model, q)
+    first_moment = motion.inertias.first_moment + motion.inertias.mass[:, None] * motion.common.origins
     return -jnp.sum(dot(first_moment, model.gravity)) - dot(_grounded(model), model.gravity)
+
+
+@takes(q=configuration, v=velocity)
+def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "2"]:
+    """Kinetic and potential energy, the springs at the joints included in the latter."""
+    stretch = difference(model, model.spring_reference, q)
+    springs = 0.5 * jnp.sum(model.stiffness * stretch**2)
+    return jnp.stack([kinetic_energy(model, q, v), potential_energy(model, q) + springs])
 
 
 def _grounded(model: Model) -> Float[Array, "3"]:

@@ -7,29 +7,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot, gather, matvec, outer
+from .._arguments import configuration, dof_columns, takes, velocity, wrenches
+from .._array import dot, gather, gather_or_zero, matvec, outer
+from .._implicit import implicit
 from ..model import Model
-from ..model._arguments import takes_sample
 from ..model.lumping import mover_inertias
-from ..spatial import Inertia, Transform, cross_force
-from ._external import ExternalForces, external_forces
-from ._frame import (
-    CommonFrame,
-    at_last_column,
-    base_acceleration,
-    column_armature,
-    from_columns,
-    inertia_shift,
-    moment_shift,
-    motion_shift,
-    to_columns,
-)
-from ._implicit import implicit
-from .inverse import bias_force, inertia_force, inverse_dynamics
-from .mass_matrix import mass_matrix
+from ..spatial import Inertia, Transform, cross_force, inertia_shift, moment_shift, motion_shift
+from ._frame import CommonFrame, base_acceleration
+from .columns import at_last_column, column_armature, from_columns, to_columns
+from .external import ExternalForces, external_forces
+from .inverse import inertia_force, recursive_newton_euler
+from .mass_matrix import composite_rigid_body
+from .motion import Motion
 
 
-@takes_sample
+@takes(q=configuration, v=velocity, tau=velocity, f_ext=wrenches)
 def forward_dynamics(
     model: Model,
     q: Float[Array, "nq"],
@@ -45,15 +37,27 @@ def forward_dynamics(
 
     Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` with the factors of M that the algorithm has made.
     """
-    return _forward_dynamics(tau, model, q, v, f_ext)
+    return articulated_body(Motion(model, q, v), tau, f_ext)
 
 
-@takes_sample
+@takes(q=configuration, rhs=dof_columns)
 def solve_mass_matrix(
     model: Model, q: Float[Array, "nq"], rhs: Float[Array, "nv *k"]
 ) -> Float[Array, "nv *k"]:
     """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`."""
-    return _solve(rhs, model, q)
+    return solve_inertia(Motion(model, q), rhs)
+
+
+def articulated_body(
+    motion: Motion, tau: Float[Array, "nv"], f_ext: ExternalForces = None
+) -> Float[Array, "nv"]:
+    """`forward_dynamics` of a model in motion."""
+    return _accelerations(tau, motion.computed("velocities", "velocity_products"), f_ext)
+
+
+def solve_inertia(motion: Motion, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
+    """`solve_mass_matrix` of a model in motion."""
+    return _solve(rhs, motion.computed("common"))
 
 
 class BodyFrames(eqx.Module):
@@ -76,16 +80,15 @@ class BodyFrames(eqx.Module):
     @staticmethod
     def of(model: Model, common: CommonFrame) -> BodyFrames:
         topology, origins = model.topology, common.placements.position
-        roots = jnp.zeros((1, 3), origins.dtype)
-        columns = jnp.concatenate([gather(origins, topology.column_mover), roots])
-        reach = columns[:-1] - gather(columns, topology.tree.parents)
+        columns = gather(origins, topology.column_mover)
+        reach = columns - gather_or_zero(columns, topology.tree.parents)
         return BodyFrames(common.placements.rotation, origins, reach, common.directions)
 
     def inertias(self, model: Model) -> Inertia:
         return mover_inertias(model).placed(Transform(self.rotations, jnp.zeros_like(self.origins)))
 
 
-class Factors(eqx.Module):
+class TreeFactors(eqx.Module):
     """M factored along the tree: what the articulated-body algorithm knows of each column once it has been up the tree.
 
     `gain` `I^A S / D` and `pivot` `D = Sᵀ I^A S`, armature included. `M = L D Lᵀ` in the book's terms (§6.5).
@@ -113,16 +116,16 @@ class Factors(eqx.Module):
         return from_columns(model, x)
 
 
-def articulated_body(
-    model: Model, frames: BodyFrames, inertia, bias, products, tau, base
-) -> tuple[Float[Array, "n"], Factors]:
+def articulated_body_recursions(
+    model: Model, frames: BodyFrames, inertia, bias, products, tau, base, armature
+) -> tuple[Float[Array, "n"], TreeFactors]:
     """The two recursions of the articulated-body algorithm, one column at a time (eqs. 7.43 to 7.50).
 
     Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia
     `I^a = I^A - U D⁻¹ Uᵀ` and the bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
 
-    **Arguments**, each with a leading axis of columns: `inertia` (n, 6, 6), `bias` p, `products` c, `tau`; and
-    `base`, the acceleration of the world. **Returns** `q̈` and the factors of M.
+    **Arguments**, each with a leading axis of columns: `inertia` (n, 6, 6), `bias` p, `products` c, `tau`,
+    `armature`; and `base`, the acceleration of the world. **Returns** `q̈` and the factors of M.
     """
 
     def assemble(children, own):
@@ -137,11 +140,11 @@ def articulated_body(
 
     tree = model.topology.tree
     nothing = (jnp.zeros((6, 6), inertia.dtype), jnp.zeros(6, bias.dtype))
-    columns = (frames.subspace, frames.reach, inertia, bias, products, tau, column_armature(model))
+    columns = (frames.subspace, frames.reach, inertia, bias, products, tau, armature)
     _, (gain, pivot, effort) = tree.up(assemble, nothing, columns)
     columns = (frames.subspace, frames.reach, gain, effort / pivot, products)
     _, accelerations = tree.down(_accelerate, base, columns)
-    return accelerations, Factors(frames, gain, pivot)
+    return accelerations, TreeFactors(frames, gain, pivot)
 
 
 def _accelerate(above, own):
@@ -153,27 +156,28 @@ def _accelerate(above, own):
     return free + subspace * acceleration, acceleration
 
 
-def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces, driven=None):
+def forward_with_inverse(tau, motion: Motion, f_ext: ExternalForces, armature=None, driven=None):
     """Forward dynamics, and how to apply `M⁻¹` afterwards.
 
-    `driven` are accelerations that freedoms of infinite armature have in any case; the result does not contain them.
+    **Arguments**
+
+    - `armature`: another one than the model's.
+    - `driven`: accelerations that freedoms of infinite armature have in any case; the result does not contain them.
     """
+    model, common = motion.model, motion.common
     if len(model.topology.followers):
-        solve = _dense_inverse(model, q)
-        return solve(tau - bias_force(model, q, v, f_ext)), solve
-    common = CommonFrame.at(model, q)
+        solve = _dense_inverse(motion)
+        return solve(tau - recursive_newton_euler(motion, jnp.zeros_like(tau), f_ext)), solve
     frames = BodyFrames.of(model, common)
-    velocities = common.column_velocities(model, to_columns(model, v))
-    products = common.velocity_products(model, q, v, velocities)
-    products = motion_shift(products, gather(frames.origins, model.topology.column_mover))
+    products = motion_shift(motion.velocity_products, gather(frames.origins, model.topology.column_mover))
     if driven is not None:
         products = products + frames.subspace * to_columns(model, driven)[:, None]
     inertias = frames.inertias(model)
-    mover = motion_shift(gather(velocities, model.topology.last_column), frames.origins)
+    mover = motion_shift(motion.velocities, frames.origins)
     bias = cross_force(mover, inertias.momentum(mover))
-    external = external_forces(model, common, f_ext)
+    external = external_forces(motion, f_ext)
     bias = bias if external is None else bias - moment_shift(external, frames.origins)
-    acceleration, factors = articulated_body(
+    acceleration, factors = articulated_body_recursions(
         model,
         frames,
         at_last_column(model, inertias.matrix),
@@ -181,41 +185,36 @@ def forward_with_inverse(tau, model: Model, q, v, f_ext: ExternalForces, driven=
         products,
         to_columns(model, tau),
         base_acceleration(model),
+        column_armature(model, armature),
     )
     return from_columns(model, acceleration), lambda rhs: factors.solve(model, rhs)
 
 
-def _run_solve(rhs, model: Model, q):
-    """`M⁻¹ rhs`, and how to apply `M⁻¹` again."""
-    solve = mass_matrix_solver(model, q)
-    return solve(rhs), solve
-
-
-def mass_matrix_solver(model: Model, q) -> jax.tree_util.Partial:
+def inertia_solver(motion: Motion) -> jax.tree_util.Partial:
     """What applies `M⁻¹` to columns, with M factored already: a PyTree of the factors."""
-    return _dense_inverse(model, q) if len(model.topology.followers) else _tree_inverse(model, q)
+    if len(motion.model.topology.followers):
+        return _dense_inverse(motion)
+    frames = BodyFrames.of(motion.model, motion.common)
+    return inverse_of_articulated(motion.model, frames, frames.inertias(motion.model).matrix)
 
 
-def _tree_inverse(model: Model, q):
-    frames = BodyFrames.of(model, CommonFrame.at(model, q))
-    return inverse_of_articulated(model, frames, frames.inertias(model).matrix)
-
-
-def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"]):
-    """`M⁻¹` of movers with these inertias, each about its own origin and in the world's axes, and the model's armature."""
+def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"], armature=None):
+    """`M⁻¹` of movers with these inertias, each about its own origin and in the world's axes, and of the armature."""
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
-    inertia = at_last_column(model, inertias)
-    _, factors = articulated_body(model, frames, inertia, nothing, nothing, idle, nothing.sum(0))
-    return jax.tree_util.Partial(Factors.solve, factors, model)
+    inertia, armature = at_last_column(model, inertias), column_armature(model, armature)
+    base = jnp.zeros(6, nothing.dtype)
+    _, factors = articulated_body_recursions(model, frames, inertia, nothing, nothing, idle, base, armature)
+    return jax.tree_util.Partial(TreeFactors.solve, factors, model)
 
 
-def _dense_inverse(model: Model, q):
+def _dense_inverse(motion: Motion):
     """`M⁻¹` by a dense factorization: joints that mimic others tie branches together, and M is no tree's."""
-    return inverse_of_dense(mass_matrix(model, q))
+    return inverse_of_dense(composite_rigid_body(motion))
 
 
 def inverse_of_dense(matrix: Float[Array, "nv nv"]):
+    """What applies the inverse of a positive definite matrix."""
     factor, _ = jax.scipy.linalg.cho_factor(matrix, lower=True)
     return jax.tree_util.Partial(_cho_solve, factor)
 
@@ -224,7 +223,13 @@ def _cho_solve(factor, rhs):
     return jax.scipy.linalg.cho_solve((factor, True), rhs)
 
 
-_forward_dynamics = implicit(
-    forward_with_inverse, lambda a, model, q, v, f_ext: inverse_dynamics(model, q, v, a, f_ext)
+def _run_solve(rhs, motion: Motion):
+    """`M⁻¹ rhs`, and how to apply `M⁻¹` again."""
+    solve = inertia_solver(motion)
+    return solve(rhs), solve
+
+
+_accelerations = implicit(
+    forward_with_inverse, lambda a, motion, f_ext: recursive_newton_euler(motion, a, f_ext)
 )
-_solve = implicit(_run_solve, lambda x, model, q: inertia_force(model, q, x))
+_solve = implicit(_run_solve, lambda x, motion: inertia_force(motion, x))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import body_name, configuration, frame_name, space_point, takes, velocity
 from .._array import cross, transpose
 from ..model import Model
-from ..model._arguments import takes_sample
-from ..spatial import Transform, cross_motion
-from ._frame import CommonFrame, body_frames, from_columns, motion_shift, to_columns
+from ..spatial import Transform, cross_motion, motion_shift
+from .columns import from_columns
 from .kinematics import Frame
+from .motion import Motion
 
 
-@takes_sample
+@takes(q=configuration, body=body_name, point=space_point, frame=frame_name)
 def jacobian(
     model: Model,
     q: Float[Array, "nq"],
@@ -30,14 +31,10 @@ def jacobian(
       origin; for `"world"`, the body's point that passes the world's origin.
     - `frame`: `"world"` and `"world_aligned"` for the world's axes, `"body"` for the body's.
     """
-    common = CommonFrame.at(model, q)
-    columns = jnp.where(_supports(model, body)[:, None], common.subspace, 0)
-    reference = _reference(model, common, body, point, frame)
-    columns = reference.inverse_motion(columns)
-    return transpose(from_columns(model, columns))
+    return body_jacobian(Motion(model, q), body, point, frame)
 
 
-@takes_sample
+@takes(q=configuration, v=velocity, body=body_name, point=space_point, frame=frame_name)
 def jacobian_derivative(
     model: Model,
     q: Float[Array, "nq"],
@@ -47,14 +44,29 @@ def jacobian_derivative(
     frame: Frame = "world",
 ) -> Float[Array, "6 nv"]:
     """The rate of `jacobian(model, q, body, point, frame)` while the model moves at `v`."""
-    common = CommonFrame.at(model, q)
-    velocities = common.column_velocities(model, to_columns(model, v))
+    return body_jacobian_derivative(Motion(model, q, v), body, point, frame)
+
+
+def body_jacobian(
+    motion: Motion, body: str | int, point=None, frame: Frame = "world"
+) -> Float[Array, "6 nv"]:
+    """`jacobian` of a model in motion."""
+    columns = jnp.where(_supports(motion.model, body)[:, None], motion.common.subspace, 0)
+    reference = _reference(motion, body, point, frame)
+    return transpose(from_columns(motion.model, reference.inverse_motion(columns)))
+
+
+def body_jacobian_derivative(
+    motion: Motion, body: str | int, point=None, frame: Frame = "world"
+) -> Float[Array, "6 nv"]:
+    """`jacobian_derivative` of a model in motion."""
+    model = motion.model
     supports = _supports(model, body)[:, None]
-    columns = jnp.where(supports, common.subspace, 0)
-    rates = jnp.where(supports, common.subspace_rates(model, q, v, velocities), 0)
+    columns = jnp.where(supports, motion.common.subspace, 0)
+    rates = jnp.where(supports, motion.subspace_rates, 0)
     carrier = model.topology.carriers[model.body_index(body)]
-    velocity = velocities[model.topology.last_column[carrier]] if carrier >= 0 else jnp.zeros(6, q.dtype)
-    reference = _reference(model, common, body, point, frame)
+    velocity = motion.velocities[carrier] if carrier >= 0 else jnp.zeros(6, motion.q.dtype)
+    reference = _reference(motion, body, point, frame)
     if frame == "body":
         rates = rates - cross_motion(velocity, columns)
     elif not (frame == "world" and point is None):
@@ -73,15 +85,15 @@ def _supports(model: Model, body) -> jnp.ndarray:
     return jnp.asarray(topology.tree.supports[topology.last_column[carrier]])
 
 
-def _reference(model: Model, common: CommonFrame, body, point, frame: Frame) -> Transform:
+def _reference(motion: Motion, body, point, frame: Frame) -> Transform:
     """The axes and the point that the Jacobian is for, in the common frame of the body's tree."""
-    index = model.body_index(body)
-    placement = body_frames(model, common.placements, Transform.identity(common.subspace.dtype))[index]
+    index = motion.model.body_index(body)
+    placement = motion.frames[index]
     axes = placement.rotation if frame == "body" else jnp.eye(3, dtype=placement.rotation.dtype)
     if point is not None:
         return Transform(axes, placement.point(point))
     if frame == "world":
-        carrier = model.topology.carriers[index]
-        origin = common.origins[carrier] if carrier >= 0 else jnp.zeros(3, axes.dtype)
+        carrier = motion.model.topology.carriers[index]
+        origin = motion.common.origins[carrier] if carrier >= 0 else jnp.zeros(3, axes.dtype)
         return Transform(axes, -origin)
     return Transform(axes, placement.position)

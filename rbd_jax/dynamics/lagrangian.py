@@ -11,22 +11,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot, gather, matvec
+from .._arguments import configuration, takes, velocity
+from .._array import dot, gather_or_zero, matvec
 from ..model import Model
-from ..model._arguments import takes_sample
 from ..spatial import cross_motion
-from ._frame import (
-    CommonFrame,
-    at_last_column,
-    base_acceleration,
-    evaluate_joints,
-    from_columns,
-    has_constant_subspaces,
-    to_columns,
-)
+from ._frame import base_acceleration, evaluate_joints, has_constant_subspaces
+from .columns import at_last_column, from_columns
+from .motion import Motion
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def lagrangian_slopes(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
@@ -34,26 +28,27 @@ def lagrangian_slopes(
 
     The second is `M v`, and what joints that move by themselves add.
     """
-    topology = model.topology
-    common = CommonFrame.at(model, q)
-    velocities = common.column_velocities(model, to_columns(model, v))
-    inertias = common.inertias(model)
-    momenta = inertias.momentum(gather(velocities, topology.last_column))
-    weights = inertias.momentum(-base_acceleration(model)[None])
+    return slopes_of_lagrangian(Motion(model, q, v))
+
+
+def slopes_of_lagrangian(motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+    """`lagrangian_slopes` of a model in motion."""
+    model, topology, subspace = motion.model, motion.model.topology, motion.common.subspace
+    momenta = motion.inertias.momentum(motion.velocities)
+    weights = motion.inertias.momentum(-base_acceleration(model)[None])
     sums = topology.tree.subtree_sum(at_last_column(model, jnp.concatenate([momenta, weights], axis=-1)))
     momentum, weight = sums[:, :6], sums[:, 6:]
 
     above = topology.column_parent[topology.column_mover]
-    velocity_above = gather(jnp.concatenate([velocities, jnp.zeros((1, 6), velocities.dtype)]), above)
-    left_behind = cross_motion(velocity_above, common.subspace)
+    left_behind = cross_motion(gather_or_zero(motion.column_velocities, above), subspace)
     if not has_constant_subspaces(model):
-        left_behind = left_behind + _turns_of_velocity(model, common, q, v)
-    by_q = dot(momentum, left_behind) + dot(common.subspace, weight)
-    by_v = dot(common.subspace, momentum)
-    return from_columns(model, by_q), from_columns(model, by_v) + model.armature * v
+        left_behind = left_behind + _turns_of_velocity(motion)
+    by_q = dot(momentum, left_behind) + dot(subspace, weight)
+    by_v = dot(subspace, momentum)
+    return from_columns(model, by_q), from_columns(model, by_v) + model.armature * motion.v
 
 
-def _turns_of_velocity(model: Model, common: CommonFrame, q, v) -> Float[Array, "n 6"]:
+def _turns_of_velocity(motion: Motion) -> Float[Array, "n 6"]:
     """`e_j = ∂(S v + σ)/∂q_j` of each joint, seen from its own successor frame, in the common frame."""
 
     def of_joint(joint, q, v):
@@ -66,7 +61,7 @@ def _turns_of_velocity(model: Model, common: CommonFrame, q, v) -> Float[Array, 
 
         return jax.jacfwd(velocity)(jnp.zeros_like(v)).T
 
-    own = evaluate_joints(
-        model, of_joint, model.joint_configurations(q), model.joint_velocities(v), per_column=True
-    )
-    return common.placements.gather(model.topology.column_mover).motion(own)
+    model = motion.model
+    q, v = model.joint_configurations(motion.q), model.joint_velocities(motion.v)
+    own = evaluate_joints(model, of_joint, q, v, per_column=True)
+    return motion.common.placements.gather(model.topology.column_mover).motion(own)

@@ -8,15 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import body_names, configuration, frame_name, space_points, takes
 from .._array import matmul, transpose
 from ..model import Model
-from ..model._arguments import takes_sample
-from .forward import solve_mass_matrix
-from .jacobians import jacobian
+from .forward import solve_inertia
+from .jacobians import body_jacobian
 from .kinematics import Frame
+from .motion import Motion
 
 
-@takes_sample
+@takes(q=configuration, bodies=body_names, points=space_points, frame=frame_name)
 def inverse_operational_inertia(
     model: Model,
     q: Float[Array, "nq"],
@@ -39,13 +40,15 @@ def inverse_operational_inertia(
     if points is not None and len(points) != len(chosen):
         raise ValueError(f"inverse_operational_inertia: {len(points)} points for {len(chosen)} bodies")
     at = [None] * len(chosen) if points is None else list(points)
-    stacked = [jacobian(model, q, body, point, frame) for body, point in zip(chosen, at, strict=True)]
-    rows = jnp.concatenate(stacked)
-    inverse = matmul(rows, solve_mass_matrix(model, q, transpose(rows)))
+    motion = Motion(model, q)
+    rows = jnp.concatenate(
+        [body_jacobian(motion, body, point, frame) for body, point in zip(chosen, at, strict=True)]
+    )
+    inverse = matmul(rows, solve_inertia(motion, transpose(rows)))
     return 0.5 * (inverse + transpose(inverse))
 
 
-@takes_sample
+@takes(q=configuration, bodies=body_names, points=space_points, frame=frame_name)
 def operational_inertia(
     model: Model,
     q: Float[Array, "nq"],

@@ -5,15 +5,15 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import configuration, takes, velocity
 from ..model import Model, difference
-from ..model._arguments import takes_sample
 
 
 #: The speed at which Coulomb friction reaches 71 % of its full size: rad/s or m/s.
 FRICTION_VELOCITY = 1e-2
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def passive_force(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`-d v - f v/√(v² + ε²) - k (q ⊖ q_rest)`: damping, Coulomb friction, springs.
 

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import dot, gather, matmul, matrix, skew, transpose, vecmat
+from .._arguments import configuration, takes, velocity
+from .._array import dot, gather, gather_or_zero, matmul, matrix, skew, transpose, vecmat
 from ..model import Model
-from ..model._arguments import takes_sample
-from ..spatial import Transform, cross_force_matrix
-from ._frame import CommonFrame, body_frames, from_columns, moment_shift, to_columns
-from .kinematics import biased_accelerations
+from ..spatial import Transform, cross_force_matrix, moment_shift
+from .columns import from_columns
+from .motion import Motion
 
 
-@takes_sample
+@takes(q=configuration, v=velocity, a=velocity)
 def inverse_dynamics_regressor(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"]
 ) -> Float[Array, "nv parameters"]:
@@ -26,43 +26,38 @@ def inverse_dynamics_regressor(
 
     Of each body, `f = I a + v ×* I v` is linear in its parameters; what the freedoms that carry it feel is `Sᵀ f`.
     """
-    common = CommonFrame.at(model, q)
-    velocities = common.column_velocities(model, to_columns(model, v))
-    accelerations = biased_accelerations(model, common, q, v, a, velocities)
-    bodies = _Bodies(model, common)
-    velocity, acceleration = bodies.own(velocities), bodies.own(accelerations)
+    motion = Motion(model, q, v)
+    accelerations = gather(motion.biased_accelerations(a), model.topology.last_column)
+    velocity, acceleration = motion.twists, motion.in_bodies(accelerations)
     forces = momentum_matrix(acceleration) + matmul(cross_force_matrix(velocity), momentum_matrix(velocity))
-    return _flat(from_columns(model, _felt(model, common, bodies.common(forces))))
+    return _flat(from_columns(model, _felt(motion, _in_common(motion, forces))))
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def momentum_regressor(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Float[Array, "6 parameters"]:
     """Y with `Y θ = momentum(model, q, v)`: (6, 10 nb)."""
-    common = CommonFrame.at(model, q)
-    bodies = _Bodies(model, common)
-    velocity = bodies.own(common.column_velocities(model, to_columns(model, v)))
-    momenta = bodies.common(momentum_matrix(velocity))
-    return _flat(jnp.moveaxis(moment_shift(momenta, -bodies.origins[:, None]), -1, 0))
+    motion = Motion(model, q, v)
+    momenta = _in_common(motion, momentum_matrix(motion.twists))
+    return _flat(jnp.moveaxis(moment_shift(momenta, -_origins(motion)[:, None]), -1, 0))
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def kinetic_energy_regressor(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Float[Array, "parameters"]:
     """y with `y · θ = kinetic_energy(model, q, v)`, up to what the armature adds: (10 nb,)."""
-    common = CommonFrame.at(model, q)
-    velocity = _Bodies(model, common).own(common.column_velocities(model, to_columns(model, v)))
+    velocity = Motion(model, q, v).twists
     return (0.5 * vecmat(velocity, momentum_matrix(velocity))).reshape(-1)
 
 
-@takes_sample
+@takes(q=configuration)
 def potential_energy_regressor(model: Model, q: Float[Array, "nq"]) -> Float[Array, "parameters"]:
     """y with `y · θ = potential_energy(model, q)`: `-g · (m p + R m c)` of each body: (10 nb,)."""
-    bodies = _Bodies(model, CommonFrame.at(model, q))
-    mass = -dot(bodies.frames.position + bodies.origins, model.gravity)
-    first_moment = -vecmat(model.gravity, bodies.frames.rotation)
+    motion = Motion(model, q)
+    mass = -dot(motion.frames.position + _origins(motion), model.gravity)
+    first_moment = -vecmat(model.gravity, motion.frames.rotation)
     return jnp.concatenate(
         [mass[:, None], first_moment, jnp.zeros((model.nb, 6), mass.dtype)], axis=1
     ).reshape(-1)
@@ -79,34 +74,23 @@ def momentum_matrix(velocity: Float[Array, "*b 6"]) -> Float[Array, "*b 6 10"]:
     return jnp.concatenate([angular, linear], axis=-2)
 
 
-class _Bodies:
-    """Motions and forces between the common frame and the bodies' own; the world's are zero."""
-
-    def __init__(self, model: Model, common: CommonFrame):
-        self.topology = model.topology
-        frames = body_frames(model, common.placements, Transform.identity(common.subspace.dtype))
-        world = jnp.zeros((1, 3), frames.position.dtype)
-        self.frames = frames
-        self.origins = gather(jnp.concatenate([common.origins, world]), self.topology.carriers)
-
-    def own(self, columns: Float[Array, "n 6"]) -> Float[Array, "nb 6"]:
-        """The motion of each body, in its own frame, from those of the columns."""
-        movers = gather(columns, self.topology.last_column)
-        world = jnp.zeros((1, 6), columns.dtype)
-        return self.frames.inverse_motion(gather(jnp.concatenate([movers, world]), self.topology.carriers))
-
-    def common(self, forces: Float[Array, "nb 6 10"]) -> Float[Array, "nb 10 6"]:
-        """Force vectors given in the frame of each body, one in each column, in the common frame, one in each row."""
-        frames = Transform(self.frames.rotation[:, None], self.frames.position[:, None])
-        return frames.force(transpose(forces))
+def _origins(motion: Motion) -> Float[Array, "nb 3"]:
+    """The origin of the common frame of each body's tree, in the world."""
+    return gather_or_zero(motion.common.origins, motion.model.topology.carriers)
 
 
-def _felt(model: Model, common: CommonFrame, forces: Float[Array, "nb 10 6"]) -> Float[Array, "n nb 10"]:
+def _in_common(motion: Motion, forces: Float[Array, "nb 6 10"]) -> Float[Array, "nb 10 6"]:
+    """Force vectors given in the frame of each body, one in each column, in the common frame, one in each row."""
+    frames = Transform(motion.frames.rotation[:, None], motion.frames.position[:, None])
+    return frames.force(transpose(forces))
+
+
+def _felt(motion: Motion, forces: Float[Array, "nb 10 6"]) -> Float[Array, "n nb 10"]:
     """`Sᵀ f` for the columns that carry each body, zero for the others."""
-    topology = model.topology
+    topology = motion.model.topology
     carrying = topology.tree.supports[topology.last_column]
     carrying = np.concatenate([carrying, np.zeros((1, topology.tree.size), bool)])[topology.carriers]
-    power = jnp.einsum("ni,bpi->nbp", common.subspace, forces, precision="highest")
+    power = jnp.einsum("ni,bpi->nbp", motion.common.subspace, forces, precision="highest")
     return jnp.where(carrying.T[:, :, None], power, 0)
 
 

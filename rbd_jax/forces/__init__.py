@@ -1,9 +1,10 @@
 """What acts on a model besides its joints: springs, dampers, muscles, cables, gears, limits, fields. One family a file."""
 
+from ..dynamics import Bodies as Bodies, Motion as Motion
 from ._body import BodyForce as BodyForce
-from ._force import Force as Force, Together as Together
-from ._motion import Bodies as Bodies, Motion as Motion
+from ._force import Force as Force, Together as Together, add_forces as add_forces
 from ._point import PathForce as PathForce, PointForce as PointForce
+from .bristle_friction import BristleFriction as BristleFriction
 from .cable import Cable as Cable
 from .deformable import add_deformable as add_deformable
 from .directional_force import DirectionalForce as DirectionalForce
@@ -19,6 +20,7 @@ from .muscle import (
     ACTIVE_LENGTH as ACTIVE_LENGTH,
     FORCE_VELOCITY as FORCE_VELOCITY,
     PASSIVE_LENGTH as PASSIVE_LENGTH,
+    ActivatedMuscle as ActivatedMuscle,
     Muscle as Muscle,
 )
 from .point_to_point import PointToPoint as PointToPoint

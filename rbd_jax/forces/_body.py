@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather
+from .._array import gather_or_zero
+from ..dynamics import Bodies
 from ..model import Model
 from ._force import Force
-from ._motion import Bodies
 
 
 class BodyForce(Force):
@@ -38,11 +38,16 @@ class BodyForce(Force):
 
     def generalized_force(self, motion):
         indices = self.acts_on(motion.model)
+        if not indices:  # an edit has welded all its bodies to the world
+            return jnp.zeros_like(motion.v)
         wrenches = self.body_wrenches(motion.model, motion.bodies(indices))
         return motion.generalized_force(indices, wrenches)
 
     def stored_energy(self, motion):
-        return self.body_energy(motion.model, motion.bodies(self.acts_on(motion.model)))
+        indices = self.acts_on(motion.model)
+        if not indices:
+            return jnp.zeros((), motion.q.dtype)
+        return self.body_energy(motion.model, motion.bodies(indices))
 
     def wrenches(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
         """The wrench `[n; f]` on every body, in the world frame at the world's origin: as `f_ext` takes them."""
@@ -50,7 +55,7 @@ class BodyForce(Force):
         acting = bodies.world_frames.force(force.body_wrenches(model, bodies))
         row = np.full(model.nb, -1)
         row[indices] = np.arange(len(indices))
-        return gather(jnp.concatenate([acting, jnp.zeros((1, 6), acting.dtype)]), row)
+        return gather_or_zero(acting, row)
 
     def body_stiffness(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
@@ -80,6 +85,6 @@ class BodyForce(Force):
         return -jax.jacfwd(turned)(bodies.twists.reshape(-1))
 
     def _bodies(self, model: Model, q, v=None):
-        force, motion = self._in_motion(model, q, v)
+        force, motion = self.in_motion(model, q, v)
         indices = force.acts_on(model)
         return force, motion.bodies(indices), indices

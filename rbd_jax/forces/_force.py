@@ -3,27 +3,70 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import configuration, number, velocity
 from .._array import dot
+from .._errors import ModelError
+from ..dynamics import Motion
 from ..model import Model, integrate
-from ..model._arguments import check_length
-from ._motion import Motion
+from ..model.attachments import after_locking, attach
+from ..spatial import Attached, Transform
+from ..spatial.attached import no_frames
+from .own_state import holding, own_rates, own_states
 
 
-class Force(eqx.Module):
-    """Something that acts on a model, as a function of its configuration and velocity.
+class Force(Attached):
+    """Something that acts on a model, as a function of its motion and of time.
 
-    An instance is called as `force(model, q, v)`, so that `rollout(forces=(force, ...))` takes it. Parameters are leaves:
-    differentiate with respect to them, batch over them, replace them with `equinox.tree_at`. They are cast to the
-    precision of the state. To compile one by itself, `equinox.filter_jit(force)`.
+    A model carries it (`rbd.add_forces`), or `rollout(forces=(force, ...))` is given it. Called as `force(model, q, v)` it
+    gives its generalized force. Parameters are leaves: differentiate with respect to them, batch over them, replace them with
+    `equinox.tree_at`. They are cast to the precision of the state. To compile one by itself, `equinox.filter_jit(force)`.
 
-    A family of your own implements `generalized_force` and `stored_energy`.
+    A family of your own implements `generalized_force` and `stored_energy`; `motion` has the model, q, v, the time, and
+    whatever follows from them.
+
+    A force may have a *state of its own*: an activation, the deflection of a bristle. It is kept in leaves of the force,
+    which say where it starts. `own` reads it, `holding` replaces it, `own_rate` says how it changes. Schemes integrate it
+    beside q and v.
     """
+
+    role = "force"
+
+    if TYPE_CHECKING:  # fields of some families, properties of others
+        bodies: tuple[str, ...]
+        frames: Transform
+        joints: tuple[str, ...]
+    else:
+
+        @property
+        def bodies(self) -> tuple[str, ...]:
+            """The names of the bodies that it is on; none by default."""
+            return ()
+
+        @property
+        def frames(self) -> Transform:
+            """A frame on each of them: (k,)."""
+            size = len(self.bodies)
+            return Transform(jnp.broadcast_to(jnp.eye(3), (size, 3, 3)), jnp.zeros((size, 3)))
+
+        @property
+        def joints(self) -> tuple[str, ...]:
+            """The names of the joints that it acts along; none by default."""
+            return ()
+
+    def attached(self, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> Force:
+        if tuple(bodies) == self.bodies and tuple(joints) == self.joints:
+            return self
+        raise ModelError(
+            f"{type(self).__name__} does not say how it goes to other bodies or joints: it implements `attached` for that"
+        )
 
     @abc.abstractmethod
     def generalized_force(self, motion: Motion) -> Float[Array, "nv"]:
@@ -31,61 +74,98 @@ class Force(eqx.Module):
 
     @abc.abstractmethod
     def stored_energy(self, motion: Motion) -> Float[Array, ""]:
-        """The energy that the force keeps and gives back, from the configuration alone; zero where it keeps none."""
+        """The energy that the force keeps and gives back, from the configuration and its own state; zero where it keeps none."""
 
-    def __call__(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    # A state of its own.
+
+    @property
+    def own(self) -> Float[Array, "own"]:
+        """The state that the force has itself; of length zero by default."""
+        return jnp.zeros(0)
+
+    def holding(self, own: Float[Array, "own"]) -> Force:
+        """The force in another state of its own."""
+        return self
+
+    def own_rate(self, motion: Motion) -> Float[Array, "own"]:
+        """The rate at which its own state changes."""
+        return jnp.zeros(0, motion.q.dtype)
+
+    # What follows.
+
+    def __call__(
+        self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
+    ) -> Float[Array, "nv"]:
         """`tau`, the generalized force."""
-        force, motion = self._in_motion(model, q, v)
+        force, motion = self.in_motion(model, q, v, time)
         return force.generalized_force(motion)
 
-    def energy(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
+    def energy(self, model: Model, q: Float[Array, "nq"], time=None) -> Float[Array, ""]:
         """V, the energy that the force keeps and gives back: `tau = -∂V/∂q` where nothing else is in it."""
-        force, motion = self._in_motion(model, q)
+        force, motion = self.in_motion(model, q, None, time)
         return force.stored_energy(motion)
 
-    def power(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
+    def power(
+        self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
+    ) -> Float[Array, ""]:
         """`tau · v`: the rate at which the force works on the freedoms of the model."""
-        force, motion = self._in_motion(model, q, v)
+        force, motion = self.in_motion(model, q, v, time)
         return dot(force.generalized_force(motion), motion.v)
 
-    def dissipation(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
+    def dissipation(
+        self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
+    ) -> Float[Array, ""]:
         """`-tau · v - dV/dt`: the rate at which energy is lost in the force; negative where it brings energy in."""
-        _, motion = self._in_motion(model, q, v)
+        force, motion = self.in_motion(model, q, v, time)
 
         def stored(step):
-            return self.energy(model, integrate(model, motion.q, step * motion.v))
+            moved = Motion(motion.model, integrate(model, motion.q, step * motion.v))
+            return force.holding(force.own + step * force.own_rate(motion)).stored_energy(moved)
 
         zero, one = jnp.zeros((), motion.v.dtype), jnp.ones((), motion.v.dtype)
-        return -self.power(model, q, v) - jax.jvp(stored, (zero,), (one,))[1]
+        return -self.power(model, q, v, time) - jax.jvp(stored, (zero,), (one,))[1]
 
-    def stiffness(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv nv"]:
+    def stiffness(
+        self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
+    ) -> Float[Array, "nv nv"]:
         """`K = ∂tau/∂q`, in the tangent space: the change of `tau` for a step `q ⊕ δ`. A spring's is negative."""
-        _, motion = self._in_motion(model, q, v)
+        _, motion = self.in_motion(model, q, v, time)
 
         def stepped(step):
-            return self(model, integrate(model, motion.q, step), motion.v)
+            return self(model, integrate(model, motion.q, step), motion.v, time)
 
         return jax.jacfwd(stepped)(jnp.zeros_like(motion.v))
 
-    def damping(self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv nv"]:
+    def damping(
+        self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
+    ) -> Float[Array, "nv nv"]:
         """`D = -∂tau/∂v`. A damper's is positive."""
-        _, motion = self._in_motion(model, q, v)
-        return -jax.jacfwd(lambda v: self(model, motion.q, v))(motion.v)
+        _, motion = self.in_motion(model, q, v, time)
+        return -jax.jacfwd(lambda v: self(model, motion.q, v, time))(motion.v)
 
-    def _in_motion(self, model: Model, q, v=None):
+    def in_motion(self, model: Model, q, v=None, time=None) -> tuple[Force, Motion]:
         """The force in the precision of the state, and the model in that state; at rest by default."""
         name = type(self).__name__
-        q = check_length(name, model, "q", q, "nq")
-        v = jnp.zeros(model.nv, q.dtype) if v is None else check_length(name, model, "v", v, "nv")
+        q = configuration(name, model, "q", q)
+        v = None if v is None else velocity(name, model, "v", v)
+        time = None if time is None else number(name, "time", time)
+        return self.astype(q.dtype), Motion(model, q, v, time)
 
-        def cast(leaf):
-            return leaf.astype(q.dtype) if eqx.is_inexact_array(leaf) else leaf
+    def astype(self, dtype) -> Force:
+        """The force with its numbers in this precision."""
+        return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, self)
 
-        return jax.tree.map(cast, self), Motion(model, q, v)
+
+def add_forces(model: Model, *forces: Force) -> Model:
+    """The model with force elements after those that it has. They act in every rollout, and stay through every edit."""
+    for force in forces:
+        if not isinstance(force, Force):
+            raise ModelError(f"{force!r} is a {type(force).__name__}, not a force; see rbd_jax.forces")
+    return attach(model, forces)
 
 
 class Together(Force):
-    """Several forces as one, which work out where the bodies are and how they move only once."""
+    """Several forces as one."""
 
     forces: tuple[Force, ...]
 
@@ -100,3 +180,47 @@ class Together(Force):
 
     def stored_energy(self, motion):
         return sum((force.stored_energy(motion) for force in self.forces), jnp.zeros((), motion.q.dtype))
+
+    @property
+    def own(self):
+        return own_states(self.forces)
+
+    def holding(self, own):
+        return self.changed(forces=holding(self.forces, own))
+
+    def own_rate(self, motion):
+        return own_rates(self.forces, motion)
+
+    @property
+    def bodies(self):
+        return tuple(body for force in self.forces for body in force.bodies)
+
+    @property
+    def frames(self):
+        parts = [force.frames for force in self.forces if force.bodies]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *parts) if parts else no_frames()
+
+    @property
+    def joints(self):
+        return tuple(joint for force in self.forces for joint in force.joints)
+
+    @property
+    def scalar_joints(self):
+        return all(force.scalar_joints for force in self.forces if force.joints)
+
+    def bound(self, bodies, joints):
+        return self.changed(forces=tuple(force.bound(bodies, joints) for force in self.forces))
+
+    def attached(self, bodies, frames, joints):
+        moved, body, joint = [], 0, 0
+        for force in self.forces:
+            own = (
+                slice(body, body := body + len(force.bodies)),
+                slice(joint, joint := joint + len(force.joints)),
+            )
+            moved.append(force.attached(bodies[own[0]], frames[own[0]], joints[own[1]]))
+        return self.changed(forces=tuple(moved))
+
+    def locked(self, joints):
+        left = tuple(after_locking(self.forces, joints))
+        return self.changed(forces=left) if left else None

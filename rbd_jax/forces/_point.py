@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import body_name, names, number
 from .._array import cross, dot, gather, matvec, sum_rows, vecmat
+from ..dynamics import Bodies
 from ..model import Model
-from ..model._arguments import check_body
 from ..spatial import Transform
 from ._body import BodyForce
-from ._motion import Bodies
-from ._numbers import names, number
 
 
 #: The name of what is no body: a point of it stays where it is.
@@ -41,6 +40,13 @@ class PointForce(BodyForce):
                 f"{force}: all its points are in the world, where they pull at nothing; name a body"
             )
 
+    @property
+    def frames(self):
+        return Transform.from_position(self.points)
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(bodies=tuple(bodies), points=frames.position)
+
     @abc.abstractmethod
     def pulls(self, positions: Float[Array, "k 3"], velocities: Float[Array, "k 3"]) -> Float[Array, "k 3"]:
         """The force at each point, in the world's axes; positions are about some point of the world."""
@@ -58,7 +64,7 @@ class PointForce(BodyForce):
         return np.array([places.get(name, -1) for name in self.bodies])
 
     def acts_on(self, model):
-        known = [check_body(type(self).__name__, model, "bodies", name) for name in self._names()]
+        known = [body_name(type(self).__name__, model, "bodies", name) for name in self._names()]
         return [model.body_index(name) for name in known]
 
     def body_wrenches(self, model, bodies):

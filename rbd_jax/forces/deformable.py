@@ -15,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import as_array, body_name, number
 from .._array import is_known
 from ..dynamics import forward_kinematics
 from ..joints import Translational
 from ..model import ModelBuilder, neutral
-from ..model._arguments import as_array, check_body
 from ..spatial import Inertia, Transform
-from ._numbers import number
 from ._point import WORLD, lengths_and_directions
 from .spring_network import SpringNetwork, pairs, spread
 
@@ -96,7 +95,7 @@ def _attached(
         model = builder.lay_out()
         frames = forward_kinematics(model, neutral(model) if q is None else q)
         for node, body in on_bodies.items():
-            frame = frames[model.body_index(check_body("add_deformable", model, "attach", body))]
+            frame = frames[model.body_index(body_name("add_deformable", model, "attach", body))]
             held[node] = (body, frame.inverse().point(places[node]))
     return held
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jaxtyping import Array, Float
 
+from .._arguments import number
 from .._array import dot
-from ._numbers import number
 from ._point import PointForce
 
 

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import names, number
 from .._array import dot
 from .._errors import ModelError
 from ..joints import Revolute
 from ..model import Mimic, Model, ModelBuilder
 from ..spatial import Inertia, Transform
 from ._force import Force
-from ._numbers import names, number
 
 
 class Gear(Force):
@@ -47,6 +47,13 @@ class Gear(Force):
         self.spring_constant = number("Gear", "spring_constant", spring_constant, least=0)
         self.damping_constant = number("Gear", "damping_constant", damping_constant, least=0)
         self.offset = number("Gear", "offset", offset)
+
+    @property
+    def joints(self):
+        return (self.driver, self.driven)
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(driver=joints[0], driven=joints[1])
 
     def generalized_force(self, motion):
         direction = self._direction(motion.model, motion.v.dtype)

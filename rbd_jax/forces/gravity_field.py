@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import names, number
 from .._array import dot, matmul, transpose
 from ..lie import SE3
 from ..spatial import Inertia, Transform
 from ._body import BodyForce
-from ._numbers import number
 
 
 class CentralPotential(eqx.Module):
@@ -40,20 +41,30 @@ class GravityField(BodyForce):
     the second term comes the gravity gradient: in a central field the moment `3 μ/r³ n × I n`.
 
     `potential` maps a point of the world to J/kg and must be twice differentiable: a `CentralPotential`, or a function
-    or `equinox.Module` of your own. Bodies without mass feel nothing.
+    or `equinox.Module` of your own. `bodies` are those that feel it, all by default; those without mass feel nothing.
     """
 
     potential: Callable[[Float[Array, "3"]], Float[Array, ""]]
+    bodies: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, potential):
+    def __init__(self, potential, bodies: str | Sequence[str] = ()):
         if not callable(potential):
             raise ValueError(f"GravityField: potential is {potential!r}; it takes a function of a point")
         # A function as such is a leaf that JAX cannot handle.
         bare = jax.tree_util.treedef_is_leaf(jax.tree.structure(potential))
         self.potential = jax.tree_util.Partial(potential) if bare else potential  # pyright: ignore
+        self.bodies = names("GravityField", "bodies", bodies) if bodies else ()
+
+    def bound(self, bodies, joints):
+        return self if self.bodies else self.changed(bodies=tuple(bodies))
+
+    def attached(self, bodies, frames, joints):
+        # Where on a body does not matter: the field pulls at all of it.
+        felt = tuple(body for body in dict.fromkeys(bodies) if body != "world")
+        return self.changed(bodies=felt or ("world",))
 
     def acts_on(self, model):
-        return list(range(model.nb))
+        return [model.body_index(body) for body in self.bodies or model.body_names if body != "world"]
 
     def body_wrenches(self, model, bodies):
         still = jnp.zeros(6, bodies.origin.dtype)
@@ -61,10 +72,12 @@ class GravityField(BodyForce):
         def wrench(frame, inertia):
             return -jax.grad(lambda step: self._energy(frame @ SE3.exp(step), inertia))(still)
 
-        return jax.vmap(wrench)(bodies.world_frames, model.inertias)
+        return jax.vmap(wrench)(bodies.world_frames, model.inertias[np.array(self.acts_on(model), int)])
 
     def body_energy(self, model, bodies):
-        return jnp.sum(jax.vmap(self._energy)(bodies.world_frames, model.inertias))
+        return jnp.sum(
+            jax.vmap(self._energy)(bodies.world_frames, model.inertias[np.array(self.acts_on(model), int)])
+        )
 
     def _energy(self, frame: Transform, inertia: Inertia) -> Float[Array, ""]:
         rotational = inertia.rotational_com

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import names, number
 from ..model import configuration_rate
 from ._force import Force
-from ._numbers import names, number
 from ._one_sided import compression, engagement, work
 
 
@@ -33,7 +33,9 @@ class JointLimit(Force):
     spring_constant: Float[Array, ""]
     damping_constant: Float[Array, ""]
     transition: Float[Array, ""]
-    joints: tuple[str, ...] | None = eqx.field(static=True)
+    joints: tuple[str, ...] = eqx.field(static=True)
+
+    scalar_joints = False
 
     def __init__(
         self,
@@ -45,7 +47,17 @@ class JointLimit(Force):
         self.spring_constant = number("JointLimit", "spring_constant", spring_constant, least=0)
         self.damping_constant = number("JointLimit", "damping_constant", damping_constant, least=0)
         self.transition = number("JointLimit", "transition", transition, above=0)
-        self.joints = None if joints is None else names("JointLimit", "joints", joints)
+        self.joints = () if joints is None else names("JointLimit", "joints", joints)
+
+    def bound(self, bodies, joints):
+        return self if self.joints else self.changed(joints=tuple(joints))
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(joints=tuple(joints))
+
+    def locked(self, joints):
+        left = tuple(joint for joint in self.joints if joint not in joints)
+        return self.changed(joints=left) if left else None
 
     def generalized_force(self, motion):
         model, depths = motion.model, list(self._depths(motion))
@@ -65,8 +77,8 @@ class JointLimit(Force):
     def _depths(self, motion):
         """How far each coordinate is beyond its limit, above and below; less than nothing where it has none."""
         model = motion.model
-        chosen = np.full(model.nq, self.joints is None)
-        for joint in self.joints or ():
+        chosen = np.full(model.nq, not self.joints)
+        for joint in self.joints:
             chosen[model.q_slice(joint)] = True
         for side, limit in ((1, model.upper), (-1, model.lower)):
             stops = chosen & jnp.isfinite(limit)

@@ -2,15 +2,19 @@
 
 The three curves are those of the notes, which simplify Millard et al. (2013). They are kept as values and slopes at their
 knots, from which the printed coefficients follow; row 3 of (1.41) is for the knot 1.7, not the printed 1.8. The tendon does
-not stretch, the fibres run along it, and activation is given: its own dynamics are left to the caller.
+not stretch, and the fibres run along it. Activation is given, or follows an excitation with a delay of first order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import number
 from ._curve import Curve
-from ._numbers import number
 from ._point import PathForce
 
 
@@ -85,3 +89,59 @@ class Muscle(PathForce):
 
     def _normalized(self, length):
         return (length - self.tendon_length) / self.optimal_length
+
+
+class ActivatedMuscle(Muscle):
+    """A `Muscle` whose activation is a state of its own: it follows the excitation u of its nerve, `ȧ = (u - a)/τ`.
+
+    The time constant τ is that of activation where u > a, and that of deactivation where u < a: calcium is released faster
+    than it is taken up again. While u is constant, `a = u + (a₀ - u) exp(-t/τ)`.
+
+    - `excitation` u, from 0 to 1: a number, or a function of time that gives one; it may be an `equinox.Module`, whose
+      arrays are parameters like any other.
+    - `activation_time`, `deactivation_time`: in seconds.
+    - `activation`: where it starts.
+    """
+
+    excitation: Callable | Float[Array, ""]
+    activation_time: Float[Array, ""]
+    deactivation_time: Float[Array, ""]
+
+    def __init__(
+        self,
+        bodies,
+        points,
+        peak_force,
+        optimal_length,
+        tendon_length=0.0,
+        maximum_velocity=10.0,
+        activation=0.0,
+        *,
+        excitation,
+        activation_time=0.01,
+        deactivation_time=0.04,
+    ):
+        super().__init__(
+            bodies, points, peak_force, optimal_length, tendon_length, maximum_velocity, activation
+        )
+        if callable(excitation):
+            # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
+            bare = jax.tree_util.all_leaves([excitation])
+            self.excitation = jax.tree_util.Partial(excitation) if bare else excitation
+        else:
+            self.excitation = number("ActivatedMuscle", "excitation", excitation, least=0, most=1)
+        self.activation_time = number("ActivatedMuscle", "activation_time", activation_time, above=0)
+        self.deactivation_time = number("ActivatedMuscle", "deactivation_time", deactivation_time, above=0)
+
+    @property
+    def own(self):
+        return self.activation[None]
+
+    def holding(self, own):
+        return self.changed(activation=own[0])
+
+    def own_rate(self, motion):
+        wanted = self.excitation(motion.time) if callable(self.excitation) else self.excitation
+        missing = jnp.asarray(wanted, motion.q.dtype) - self.activation
+        time = jnp.where(missing > 0, self.activation_time, self.deactivation_time)
+        return (missing / time)[None]

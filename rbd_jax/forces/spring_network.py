@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import number
 from .._array import dot, gather, sum_rows
 from ..model import Model
-from ._numbers import number
 from ._point import PointForce, lengths_and_directions
 
 

@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..model._arguments import check_body
+from .._arguments import body_name, names, number
+from .._errors import ModelError
+from ..spatial import Transform
+from ..spatial.transform import rigid_fault
 from ._body import BodyForce
-from ._numbers import names, number
 
 
 class ViscousDamping(BodyForce):
-    """`-d φ`: against the twist of a body `[ω; v]`, in the body's frame and about its origin.
+    """`-d φ`: against the twist `[ω; v]` of a frame on a body, in that frame.
 
-    `coefficients` is one number for turning and moving alike, or six, one for each component: N m s, then N s/m.
+    - `coefficients`: one number for turning and moving alike, or six, one for each component: N m s, then N s/m.
+    - `frame`: on the body, its own by default.
     """
 
     body: str = eqx.field(static=True)
     coefficients: Float[Array, "6"]
+    frame: Transform
 
-    def __init__(self, body, coefficients):
+    def __init__(self, body, coefficients, frame: Transform | None = None):
         (self.body,) = names("ViscousDamping", "body", body, 1)
         shape = () if np.shape(coefficients) == () else (6,)
         given = number("ViscousDamping", "coefficients", coefficients, shape, least=0)
         self.coefficients = jnp.broadcast_to(given, (6,))
+        self.frame = Transform.identity(given.dtype) if frame is None else frame
+        fault = rigid_fault(self.frame)
+        if fault is not None:
+            raise ModelError(f"ViscousDamping: frame: {fault}")
+
+    @property
+    def bodies(self):
+        return (self.body,)
+
+    @property
+    def frames(self):
+        return jax.tree.map(lambda x: x[None], self.frame)
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(body=bodies[0], frame=frames[0])
 
     def acts_on(self, model):
-        return [model.body_index(check_body("ViscousDamping", model, "body", self.body))]
+        if self.body == "world":  # after an edit that welded its body there
+            return []
+        return [model.body_index(body_name("ViscousDamping", model, "body", self.body))]
 
     def body_wrenches(self, model, bodies):
-        return -self.coefficients[None] * bodies.twists
+        frame = self.frames
+        return frame.force(-self.coefficients[None] * frame.inverse_motion(bodies.twists))
 
     def body_energy(self, model, bodies):
         return jnp.zeros((), bodies.twists.dtype)

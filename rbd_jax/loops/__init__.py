@@ -3,6 +3,7 @@
 Each is a few equations between frames, and knows nothing of a model. What follows of them is in the room `constraints`.
 """
 
+from ._relative import RelativeConstraint as RelativeConstraint
 from .connect import Connect as Connect
 from .constraint import Constraint as Constraint
 from .coordinate_coupling import CoordinateCoupling as CoordinateCoupling

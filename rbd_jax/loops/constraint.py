@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import abc
-import copy
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
@@ -13,10 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._array import matmul, matvec, skew
-from ..spatial import Transform
+from ..spatial import Attached, Transform
 
 
-class Constraint(eqx.Module):
+class Constraint(Attached):
     """`rows` equations `residual = 0` between frames on some bodies and the coordinates of some joints.
 
     A new family sets `bodies`, `frames` and `joints`, and implements `rows` and `residual`. The rates of the residual come by
@@ -25,14 +24,15 @@ class Constraint(eqx.Module):
     - `bodies`: the names of the bodies, or "world".
     - `frames`: a frame on each of them, (k,).
     - `joints`: the names of joints with one freedom.
+
+    One that is `rheonomic` has a `time`.
     """
 
     bodies: tuple[str, ...] = eqx.field(static=True)
     frames: Transform
     joints: tuple[str, ...] = eqx.field(static=True)
 
-    #: Whether the constraint changes by itself as time passes. Such a constraint has a `time`.
-    rheonomic: ClassVar[bool] = False
+    role = "constraint"
 
     if TYPE_CHECKING:  # a family may give a plain number, which is no error
         rows: ClassVar[int]
@@ -52,10 +52,6 @@ class Constraint(eqx.Module):
         - `placements`: of the frames, in the world's axes, from an origin that must not matter.
         - `coordinates`: of the joints.
         """
-
-    def at_time(self, time: Float[Array, ""]) -> Constraint:
-        """The constraint as it is at that time; itself unless it is `rheonomic`."""
-        return self
 
     def rate(
         self, placements: Transform, coordinates, twists: Float[Array, "k 6"], speeds: Float[Array, "j"]
@@ -90,21 +86,12 @@ class Constraint(eqx.Module):
         time = self.time  # pyright: ignore[reportAttributeAccessIssue]
         return jax.jvp(at, (time, *motion), (jnp.ones_like(time), *change))[1]
 
-    @property
-    def label(self) -> str:
-        """The family and what it is attached to."""
-        return f"{type(self).__name__}({', '.join(map(repr, (*self.bodies, *self.joints)))})"
-
-    def attached(self, bodies: Iterable[str], frames: Transform, joints: Iterable[str]) -> Constraint:
-        """The same constraint on other bodies and joints, or other frames of them."""
-        return self.changed(bodies=tuple(bodies), frames=frames, joints=tuple(joints))
-
-    def changed(self, **fields) -> Constraint:
-        """The same constraint with other values in some fields."""
-        other = copy.copy(self)
-        for name, value in fields.items():
-            object.__setattr__(other, name, value)  # a family's own __init__ asks for other things
-        return other
+    def fault(self, carriers: Sequence[int]) -> str | None:
+        if len(set(self.bodies)) < len(self.bodies):
+            return "a body cannot be constrained against itself; name two bodies"
+        if len(self.bodies) > 1 and len(set(carriers)) == 1:
+            return "the bodies cannot move against each other, since they are welded together; there is nothing to constrain"
+        return None
 
 
 def moving_frames(placements: Transform, twists) -> Transform:

@@ -1,5 +1,6 @@
 """The model, its topology and tree, and the ways to make one."""
 
+from .attachments import add_constraints as add_constraints
 from .builder import Body as Body, Mimic as Mimic, ModelBuilder as ModelBuilder
 from .configuration import (
     chart_rate as chart_rate,
@@ -16,6 +17,7 @@ from .edit import (
     concatenate as concatenate,
     fuse_fixed as fuse_fixed,
     lock_joints as lock_joints,
+    rename as rename,
     with_walk as with_walk,
 )
 from .mjcf import load_mjcf as load_mjcf

@@ -18,10 +18,9 @@ import numpy as np
 from .._array import floating, is_known
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
-from ..loops import Constraint
-from ..spatial import Inertia, Transform
+from ..spatial import Attached, Inertia, Transform
 from ..spatial.transform import rigid_fault
-from .constraint import check_constraints
+from .attachments import attach
 from .model import Model
 from .topology import JointKind, Topology
 from .tree import Walk
@@ -68,7 +67,7 @@ ALONG_JOINT = (*PER_FREEDOM, *PER_COORDINATE)
 
 
 class ModelBuilder:
-    """Collects bodies, parents first, and the constraints between them, and builds a `Model`."""
+    """Collects bodies, parents first, and what is attached to them, and builds a `Model`."""
 
     def __init__(self, gravity=(0.0, 0.0, -9.81), name: str = "model", walk: Walk = "auto"):
         self.gravity = floating(gravity)
@@ -77,7 +76,7 @@ class ModelBuilder:
         self.name = name
         self.walk: Walk = walk
         self.bodies: list[Body] = []
-        self.constraints: list[Constraint] = []
+        self.attached: list[Attached] = []
 
     def add_body(
         self,
@@ -139,9 +138,17 @@ class ModelBuilder:
         _check_numbers(body)
         self.bodies.append(body)
 
-    def add_constraint(self, constraint: Constraint) -> None:
+    def attach(self, thing: Attached) -> None:
+        """Attach something to bodies or joints that are there when the model is built: a constraint, a force element."""
+        self.attached.append(thing)
+
+    def add_constraint(self, constraint: Attached) -> None:
         """Tie bodies or joints that are there when the model is built (see `rbd_jax.constraints`)."""
-        self.constraints.append(constraint)
+        self.attach(constraint)
+
+    def add_force(self, force: Attached) -> None:
+        """Let a force element act in every rollout of the model (see `rbd_jax.forces`)."""
+        self.attach(force)
 
     def build(self, strict: bool = False) -> Model:
         """The model. Inertias that no real body has give one warning that names the bodies, or an error if `strict`."""
@@ -167,11 +174,10 @@ class ModelBuilder:
             leaders=tuple(joint_names[body.mimic.leader] if body.mimic else -1 for body in bodies),
             walk=self.walk,
         )
-        check_constraints(topology, self.constraints)
         own = [body for body in bodies if body.mimic is None]
         followers = [body.mimic for body in bodies if body.mimic is not None]
         stacked = {name: _concatenate([_spread(body, name) for body in own], dtype) for name in ALONG_JOINT}
-        return Model(
+        model = Model(
             gravity=self.gravity,
             placements=_stack([body.placement for body in bodies], Transform.identity(), dtype),
             inertias=_stack([body.inertia for body in bodies], Inertia.zero(), dtype),
@@ -181,15 +187,15 @@ class ModelBuilder:
             mimic_multiplier=_concatenate([m.multiplier[None] for m in followers], dtype),
             mimic_offset=_concatenate([m.offset[None] for m in followers], dtype),
             topology=topology,
-            constraints=tuple(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), self.constraints)),
             **stacked,
         )
+        return attach(model, self.attached)
 
     @staticmethod
     def from_model(model: Model) -> ModelBuilder:
         """The descriptions that `model` was built of."""
         builder = ModelBuilder(model.gravity, model.name, model.topology.walk)
-        builder.bodies, builder.constraints = describe(model), list(model.constraints)
+        builder.bodies, builder.attached = describe(model), list(model.attached)
         return builder
 
 

@@ -18,8 +18,8 @@ from .._array import floating, is_known
 from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Transform
+from .attachments import after_locking, fused, reframed, renamed
 from .builder import Body, ModelBuilder, describe
-from .constraint import fused, prefixed
 from .lumping import mover_inertias, mover_placements, weld_frames
 from .model import Model
 from .topology import JointKind, Topology
@@ -40,11 +40,14 @@ def lock_joints(model: Model, joints: Locks) -> Model:
 
     A locked joint becomes a `Fixed` joint of the same name, its body placed where `q` places it; its limits, damping
     and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked
-    where they follow it. One that mimics cannot be locked by itself: lock its leader. Constraints stay; one on the
-    coordinate of a locked joint is refused.
+    where they follow it. One that mimics cannot be locked by itself: lock its leader. What is attached stays: a force that
+    acts along several joints leaves out the locked ones, and a constraint on the coordinate of one is refused.
     """
     builder = ModelBuilder.from_model(model)
-    builder.bodies = locked(builder.bodies, joints)
+    before = builder.bodies
+    builder.bodies = locked(before, joints)
+    gone = {new.joint_name for old, new in zip(before, builder.bodies, strict=True) if new is not old}
+    builder.attached = after_locking(builder.attached, gone)
     return builder.lay_out()
 
 
@@ -157,7 +160,7 @@ def fuse_fixed(model: Model) -> Model:
         inertias=inertias,
         joints=tuple(model.joints[index] for index in kept),
         topology=topology,
-        constraints=tuple(fused(constraint, old, welds) for constraint in model.constraints),
+        attached=tuple(fused(thing, old, welds) for thing in model.attached),
     )
 
 
@@ -178,7 +181,8 @@ def concatenate(
     - `models`: of the same precision and gravity.
     - `names`: for each model a prefix of its bodies and joints, which are then called `prefix/name`, or None. Needed
       where the models share names.
-    - `placements`: for each model where to put its world, or None; all in the same place by default.
+    - `placements`: for each model where to put its world, or None; all in the same place by default. What is fixed to the
+      world moves along; what is given in the world's axes (gravity, a `DirectionalForce`, a `GravityField`) does not.
     """
     if not models:
         raise ModelError("concatenate: there is no model to put together; give at least one")
@@ -206,7 +210,11 @@ def concatenate(
     builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), walk)
     for model, prefix, placement in zip(models, prefixes, placements or [None] * len(models), strict=True):
         builder.bodies += [_moved(body, prefix, placement) for body in describe(model)]
-        builder.constraints += [prefixed(one, prefix, placement) for one in model.constraints]
+        named = lambda name, prefix=prefix: prefix + name
+        things = [renamed(thing, named, named) for thing in model.attached]
+        builder.attached += (
+            things if placement is None else [reframed(one, {"world": placement}) for one in things]
+        )
     return builder.lay_out()
 
 
@@ -236,6 +244,36 @@ def _moved(body: Body, prefix: str, placement: Transform | None) -> Body:
     )
 
 
+def rename(
+    model: Model, bodies: Mapping[str, str] | None = None, joints: Mapping[str, str] | None = None
+) -> Model:
+    """The model with other names for some of its bodies and joints; what is attached to them stays attached.
+
+    **Arguments**
+
+    - `bodies`, `joints`: `{name: new name}`.
+    """
+    new = {"body": dict(bodies or {}), "joint": dict(joints or {})}
+    for what, names in (("body", model.body_names), ("joint", model.joint_names)):
+        for name in new[what]:
+            if name not in names:
+                raise UnknownNameError(f"rename: there is no {what} {name!r}{suggest(name, names)}")
+        given = [new[what].get(name, name) for name in names]
+        twice = sorted({name for name in given if given.count(name) > 1})
+        if twice or (what == "body" and "world" in given):
+            raise ModelError(
+                f"rename: the {what} name {(twice or ['world'])[0]!r} is taken; every {what} needs its own"
+            )
+    body, joint = (lambda name, own=own: own.get(name, name) for own in (new["body"], new["joint"]))
+    topology = replace(
+        model.topology,
+        body_names=tuple(map(body, model.body_names)),
+        joint_names=tuple(map(joint, model.joint_names)),
+    )
+    attached = tuple(renamed(thing, body, joint) for thing in model.attached)
+    return replace(model, topology=topology, attached=attached)
+
+
 def with_walk(model: Model, walk: Walk) -> Model:
     """The same model with its tree walked another way: `"scan"`, `"levels"` or `"auto"` (see `Tree`)."""
     Tree((), walk)  # refuses what is no walk
@@ -262,8 +300,8 @@ def astype(model: Model, dtype) -> Model:
 
 
 def at_time(model: Model, time) -> Model:
-    """The model as it is at a time: its joints and constraints that move by themselves (`rheonomic`) where it puts them."""
-    if not (model.topology.rheonomic or any(constraint.rheonomic for constraint in model.constraints)):
+    """The model as it is at a time: joints and what is attached that move by themselves (`rheonomic`) where it puts them."""
+    if not (model.topology.rheonomic or any(thing.rheonomic for thing in model.attached)):
         return model
     now = floating(time).astype(model.dtype)
     if now.shape != ():
@@ -272,7 +310,5 @@ def at_time(model: Model, time) -> Model:
     def moved(kind: JointKind, joints):
         return jax.vmap(lambda joint: joint.at_time(now))(joints) if kind.rheonomic else joints
 
-    constraints = tuple(constraint.at_time(now) for constraint in model.constraints)
-    return replace(
-        model, joints=tuple(map(moved, model.topology.kinds, model.joints)), constraints=constraints
-    )
+    joints = tuple(map(moved, model.topology.kinds, model.joints))
+    return replace(model, joints=joints, attached=tuple(thing.at_time(now) for thing in model.attached))

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from ..joints import Joint
 from ..loops import Constraint
-from ..spatial import Inertia, Transform
+from ..spatial import Attached, Inertia, Transform
 from .topology import Topology
 
 
@@ -29,7 +29,7 @@ class Model(eqx.Module):
     - `lower`, `upper`: position limits, for each entry of q; infinite where there is none.
     - `velocity_limit`, `effort_limit`: for each freedom.
     - `mimic_multiplier`, `mimic_offset`: `q_follower = multiplier q_leader + offset`, for each joint that mimics another.
-    - `constraints`: what the tree does not say: loops, couplings, prescribed motions. See `add_constraints`.
+    - `attached`: what the tree does not say: constraints, force elements. See `add_constraints` and `add_forces`.
     """
 
     gravity: Float[Array, "3"]
@@ -48,7 +48,7 @@ class Model(eqx.Module):
     mimic_multiplier: Float[Array, "followers"]
     mimic_offset: Float[Array, "followers"]
     topology: Topology = eqx.field(static=True)
-    constraints: tuple[Constraint, ...] = ()
+    attached: tuple[Attached, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,6 +77,20 @@ class Model(eqx.Module):
     def joint_names(self) -> tuple[str, ...]:
         """The name of the joint that hangs each body."""
         return self.topology.joint_names
+
+    def attached_as(self, role: str) -> tuple[Attached, ...]:
+        """What the model carries in this role, in its order: constraints, forces."""
+        return tuple(thing for thing in self.attached if thing.role == role)
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Loops, couplings, prescribed motions; see `add_constraints`."""
+        return self.attached_as("constraint")  # pyright: ignore[reportReturnType]
+
+    @property
+    def forces(self) -> tuple[Attached, ...]:
+        """The force elements that act on it in every rollout; see `add_forces`."""
+        return self.attached_as("force")
 
     @property
     def dtype(self):

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import blocks, cross, dot, skew
+from .._array import blocks, cross, dot, matmul, skew, transpose
 
 
 def cross_motion(v: Float[Array, "*a 6"], m: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
@@ -97,3 +97,27 @@ class Screw(eqx.Module):
     def of_force(force: Float[Array, "*batch 6"]) -> "Screw":
         """The screw of a force vector: its line of action, and the couple for each newton as the pitch."""
         return Screw.of_motion(jnp.concatenate([force[..., 3:], force[..., :3]], axis=-1))
+
+
+# Vectors and inertias about another point, the axes unchanged.
+
+
+def moment_shift(force: Float[Array, "*a 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*c 6"]:
+    """A force vector given for the origin, for the point at `by` instead: `n - by × f`."""
+    moment, linear = force[..., :3], force[..., 3:]
+    return jnp.concatenate([moment - cross(by, linear), linear], axis=-1)
+
+
+def motion_shift(motion: Float[Array, "*a 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*c 6"]:
+    """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`."""
+    angular, linear = motion[..., :3], motion[..., 3:]
+    return jnp.concatenate([angular, linear - cross(by, angular)], axis=-1)
+
+
+def inertia_shift(inertia: Float[Array, "6 6"], by: Float[Array, "3"]) -> Float[Array, "6 6"]:
+    """An articulated-body inertia about the point at `by`, about the origin instead: table A.4, without a turn."""
+    arm = skew(by)
+    coupling, linear = inertia[:3, 3:], inertia[3:, 3:]
+    shifted = coupling + matmul(arm, linear)
+    moved = inertia[:3, :3] + matmul(arm, transpose(coupling)) - matmul(shifted, arm)
+    return blocks(moved, shifted, transpose(shifted), linear)

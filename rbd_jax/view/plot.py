@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..dynamics import forward_kinematics, kinetic_energy, potential_energy
-from ..integrate import Trajectory
-from ..model import Model, at_time, difference
+from ..dynamics import forward_kinematics, mechanical_energy
+from ..model import Model, at_time
+from ..simulate import Trajectory
 
 
 #: How many poses the filmstrip shows, how many joints are plotted, and how many samples the energy is worked out for.
@@ -71,13 +71,6 @@ def plot_trajectory(model: Model, traj: Trajectory, path: str | Path, sample: in
     _coordinates(left, middle, model, t, q[sample], v[sample])
     _energies(right, model, t, q, v, sample)
     figure.savefig(path, dpi=110)
-
-
-def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "2"]:
-    """Kinetic and potential energy, the springs at the joints included in the latter."""
-    stretch = difference(model, model.spring_reference, q)
-    springs = 0.5 * jnp.sum(model.stiffness * stretch**2)
-    return jnp.stack([kinetic_energy(model, q, v), potential_energy(model, q) + springs])
 
 
 # The filmstrip.

@@ -1,0 +1,78 @@
+"""Derivatives of functions that solve an equation, from the equation instead of the solution's steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+
+
+def implicit(solve: Callable[..., tuple[Any, Callable]], residual: Callable[..., Any]) -> Callable[..., Any]:
+    """The x with `residual(x, *args) = rhs`, where the residual is affine in x; as a function of `(rhs, *args)`.
+
+    Its derivative is `A⁻¹ (d rhs - d residual)`, A the derivative of the residual by x and the latter at fixed x, for the
+    arguments that do change. Nothing of the solution's own steps is differentiated or remembered. All may be PyTrees; a
+    part of `rhs` that is None is a zero.
+
+    **Arguments**
+
+    - `solve`: of `(rhs, *args)`, the solution and a function that applies `A⁻¹` with what is factored already.
+    - `residual`: of `(x, *args)`.
+    """
+
+    @jax.custom_jvp
+    def solution(rhs, *args):
+        return solve(rhs, *args)[0]
+
+    def rule(primals, tangents):
+        rhs, *args = primals
+        x, apply_inverse = solve(rhs, *args)
+        given = tangents[0]
+        moving = moving_arguments(args, tangents[1:])
+        if moving is None:
+            return x, apply_inverse(jax.tree.map(_instantiated, rhs, given))
+        function, at, by = moving
+        of = jax.jvp(lambda *values: residual(x, *function(*values)), at, by)[1]
+        return x, apply_inverse(jax.tree.map(_less, given, of, is_leaf=_is_nothing))
+
+    solution.defjvp(rule, symbolic_zeros=True)
+    return solution
+
+
+def moving_arguments(args, changes) -> tuple[Callable, list, list] | None:
+    """Of arguments of a rule with symbolic zeros those numbers that change; None if nothing does.
+
+    **Returns** a function that makes all arguments of these, their values, and their changes.
+    """
+    leaves, structure = jax.tree.flatten(args)
+    changes = jax.tree.leaves(changes, is_leaf=_is_zero)
+    moving = [i for i, change in enumerate(changes) if not _is_zero(change)]
+    if not moving:
+        return None
+
+    def rebuilt(*values):
+        replaced = list(leaves)
+        for i, value in zip(moving, values, strict=True):
+            replaced[i] = value
+        return jax.tree.unflatten(structure, replaced)
+
+    return rebuilt, [leaves[i] for i in moving], [changes[i] for i in moving]
+
+
+def _is_zero(x) -> bool:
+    return isinstance(x, SymbolicZero)
+
+
+def _is_nothing(x) -> bool:
+    return x is None or _is_zero(x)
+
+
+def _instantiated(x, change):
+    return jnp.zeros_like(x) if _is_zero(change) else change
+
+
+def _less(change, own):
+    return -own if _is_nothing(change) else change - own

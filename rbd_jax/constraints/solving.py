@@ -1,0 +1,90 @@
+"""The linear system of constrained motion, and ways to solve it (book §8.5).
+
+    M a - Gᵀ λ = f
+    G a        = k
+    λ - G y    = e
+
+The first two rows are the equation of motion (8.36). Where constraints are redundant, G has less rank than rows: `a` is unique
+and λ is not. The third row, with e = 0, picks the λ of least norm, since that is the one in the range of G; y is whatever
+makes it so. Written as one linear system in (a, λ, y), the solution has the derivative `K⁻¹ (d rhs - dK x)`, which is one more
+solution of the same system: it needs no derivative of a singular value or a pivot, is finite where rows
+become dependent, and is right wherever the rank does not change. A k that contradicts itself is replaced by the nearest that
+does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._implicit import implicit
+from ..dynamics import Motion
+from ..dynamics.inverse import inertia_force
+from ._dense import NullSpace, RangeSpace, Saddle
+from ._elimination import Elimination
+from ._factors import Factors
+from .evaluate import matrix_of
+
+
+#: How the equations are solved; methods differ in cost and not in result.
+Method = Literal["auto", "elimination", "range_space", "null_space", "kkt"]
+
+METHODS: dict[str, Callable[[Motion], Factors]] = {
+    "elimination": Elimination.of,
+    "range_space": RangeSpace.of,
+    "null_space": NullSpace.of,
+    "kkt": Saddle.of,
+}
+
+
+class Solution(eqx.Module):
+    """The unknowns of the system."""
+
+    a: Float[Array, "nv"]
+    multipliers: Float[Array, "m"]
+    y: Float[Array, "nv"]
+
+
+def factorize(motion: Motion, method: str = "auto") -> Factors:
+    """The factors of the system of a model in motion; constant to differentiation, see `solve_system`."""
+    if method == "auto":
+        method = "elimination" if Elimination.pays(motion.model) else "range_space"
+    if method not in METHODS:
+        raise ValueError(f"method is {method!r}; it is 'auto' or one of {', '.join(map(repr, METHODS))}")
+    return METHODS[method](jax.lax.stop_gradient(_prepared(motion)))
+
+
+def solve_system(rhs: tuple, factors: Factors, motion: Motion) -> Solution:
+    """The solution of the system of a model in motion, whose `factors` are given, for `rhs` = (f, k, e).
+
+    An e of None is zero.
+    """
+    return _solution(rhs, factors, _prepared(motion))
+
+
+def _prepared(motion: Motion) -> Motion:
+    """With what the solution, its derivative and the factors have in common worked out."""
+    matrix_of(motion)
+    return motion.computed("inertias")
+
+
+def _solve(rhs, factors: Factors, motion: Motion):
+    f, k, e = rhs
+    a, multipliers = factors.motion(f, factors.onto(k))
+    y, _ = factors.motion(jnp.zeros_like(f), multipliers)
+    x = Solution(a, multipliers if e is None else multipliers + e - factors.onto(e), y)
+    return x, lambda rhs: _solution(rhs, factors, motion)
+
+
+def _left_side(x: Solution, factors: Factors, motion: Motion):
+    g = matrix_of(motion)
+    force = inertia_force(motion, x.a) - g.transposed(x.multipliers)
+    return force, g.times(x.a), x.multipliers - g.times(x.y)
+
+
+_solution = implicit(_solve, _left_side)

@@ -1,0 +1,49 @@
+"""Between vectors over degrees of freedom and rows over the columns of the expanded tree, which the recursions run along."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._array import gather, gather_or_zero, with_zero_row
+from ..model import Model
+
+
+def to_columns(model: Model, v: Float[Array, "nv"]) -> Float[Array, "n"]:
+    """A vector over freedoms as one over columns: followers get their leader's, scaled; idle columns zero."""
+    topology = model.topology
+    if topology.columns_are_v:
+        return v
+    return gather(with_zero_row(model.joint_velocities(v)), topology.column_v)
+
+
+def from_columns(model: Model, x: Float[Array, "n *k"]) -> Float[Array, "nv *k"]:
+    """The transpose of `to_columns`, along the first axis: what acts along a follower acts on its leader, scaled."""
+    topology = model.topology
+    if topology.columns_are_v:
+        return x
+    joints = gather(x, topology.v_column)
+    if not len(topology.followers):
+        return joints
+    own, followers = joints[: topology.nv], joints[topology.nv :]
+    leads = jnp.asarray(topology.leader_v[None, :] == np.arange(topology.nv)[:, None], x.dtype)
+    return own + jnp.tensordot(leads * model.mimic_multiplier[None, :], followers, 1, precision="highest")
+
+
+def at_last_column(model: Model, x: Float[Array, "m ..."]) -> Float[Array, "n ..."]:
+    """Rows over movers as rows over columns: at each mover's last column, zero at the others."""
+    topology = model.topology
+    rows = np.full(len(topology.column_mover), -1)
+    rows[topology.last_column] = np.arange(len(topology.movers))
+    return gather_or_zero(x, rows)
+
+
+def column_armature(model: Model, armature: Float[Array, "nv"] | None = None) -> Float[Array, "n"]:
+    """The armature of each column, the model's by default. An idle one has some too: dividing by its inertia means nothing."""
+    topology = model.topology
+    armature = model.armature if armature is None else armature
+    if topology.columns_are_v:
+        return armature
+    followers, one = jnp.zeros(len(topology.followers), armature.dtype), jnp.ones(1, armature.dtype)
+    return gather(jnp.concatenate([armature, followers, one]), topology.column_v)

@@ -1,0 +1,258 @@
+"""A model in motion: what follows from a state, worked out once for all who ask.
+
+The algorithms of this room, constraints, forces and schemes are handed a `Motion` and never build frames themselves. What is
+asked for is computed then and kept, so the kinematics is traced once however much acts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import get_opaque_trace_state
+from jaxtyping import Array, Float
+
+from .._array import dot, gather, gather_or_zero, sum_rows
+from ..model import Model, at_time
+from ..model.lumping import mover_inertias
+from ..spatial import Inertia, Transform, cross_motion
+from ._frame import (
+    CommonFrame,
+    base_acceleration,
+    body_frames,
+    evaluate_joints,
+    has_constant_subspaces,
+    subspace_rows,
+)
+from .bodies import Bodies
+from .columns import at_last_column, from_columns, to_columns
+
+
+#: Wrenches are handed to the degrees of freedom through a mask of up to so many entries, and by a traversal of the tree beyond.
+MASKED = 2048
+
+
+class _Kept:
+    """Values by name, each usable where it was computed.
+
+    A value computed inside a loop, a branch or another function that JAX traces by itself has no meaning outside of it. One
+    made in the trace that the store belongs to is good everywhere, another one in its own trace only.
+    """
+
+    def __init__(self, values: dict[str, Any] | None = None):
+        self.home = get_opaque_trace_state()
+        self.values = {} if values is None else values
+        self.elsewhere: dict[str, tuple[Any, Any]] = {}
+
+    def get(self, name: str, compute: Callable[[], Any]) -> Any:
+        if name in self.values:
+            return self.values[name]
+        here = get_opaque_trace_state()
+        if name in self.elsewhere and self.elsewhere[name][0] == here:
+            return self.elsewhere[name][1]
+        value = compute()
+        if here == self.home:
+            self.values[name] = value
+        else:
+            self.elsewhere[name] = here, value
+        return value
+
+
+def _kept_in(store: str):
+    """A property of a `Motion` that is computed when it is first asked for and kept in one of its stores."""
+
+    def decorate(compute: Callable) -> property:
+        @functools.wraps(compute)
+        def get(motion):
+            return getattr(motion, store).get(compute.__name__, lambda: compute(motion))
+
+        return property(get)
+
+    return decorate
+
+
+#: What depends on the configuration alone is shared by motions that differ in velocity; the rest is a motion's own.
+_of_configuration, _of_velocity = _kept_in("_of_q"), _kept_in("_of_v")
+
+
+@jax.tree_util.register_pytree_node_class
+class Motion:
+    """A model in a state at a time. What follows from that is computed when it is first asked for, and kept.
+
+    A PyTree, together with what it has computed so far: it can be handed to `jit`, `vmap` and the rest of JAX's
+    transformations. It may be asked inside a loop or a function that is differentiated, too.
+
+    **Arguments**
+
+    - `v`: at rest by default.
+    - `time`: by default the joints and constraints that move by themselves are where the model has them, and forces that depend
+      on time are at time zero.
+
+    Quantities in the *common frame* are in the world's axes about the root body of each tree. A *column* is a single degree
+    of freedom in the book's expanded tree.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"] | None = None,
+        time: Float[Array, ""] | float | None = None,
+    ):
+        self.model = model if time is None else at_time(model, time)
+        self.q = q
+        self.v = jnp.zeros(model.nv, q.dtype) if v is None else v
+        self.time = jnp.asarray(0 if time is None else time, q.dtype)
+        self._of_q, self._of_v = _Kept(), _Kept()
+
+    def tree_flatten(self):
+        return (self.model, self.q, self.v, self.time, self._of_q.values, self._of_v.values), None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        motion = object.__new__(cls)
+        motion.model, motion.q, motion.v, motion.time, of_q, of_v = children
+        motion._of_q, motion._of_v = _Kept(dict(of_q)), _Kept(dict(of_v))
+        return motion
+
+    def with_velocity(self, v: Float[Array, "nv"], time: Float[Array, ""] | None = None) -> Motion:
+        """The same configuration at another velocity; what depends on the configuration alone is shared.
+
+        At another `time` only if nothing in the model moves by itself.
+        """
+        other = object.__new__(Motion)
+        other.model, other.q, other.v, other.time = self.model, self.q, v, self.time if time is None else time
+        other._of_q, other._of_v = self._of_q, _Kept()
+        return other
+
+    def keep(self, name: str, compute: Callable[[], Any], *, velocity: bool = False) -> Any:
+        """What another room computes of this motion, kept with it under a name; with `velocity` if it depends on that too."""
+        return (self._of_v if velocity else self._of_q).get(name, compute)
+
+    def computed(self, *names: str) -> Motion:
+        """Itself, with these properties worked out here: a function that JAX traces by itself then has them from outside."""
+        for name in names:
+            getattr(self, name)
+        return self
+
+    def __repr__(self) -> str:
+        return f"Motion of {self.model.name!r}: nq = {self.model.nq}, nv = {self.model.nv}"
+
+    # Of the configuration.
+
+    @_of_configuration
+    def common(self) -> CommonFrame:
+        """The tree in one common frame."""
+        return CommonFrame.at(self.model, self.q)
+
+    @_of_configuration
+    def inertias(self) -> Inertia:
+        """The inertia of every mover in the common frame: (m,)."""
+        return mover_inertias(self.model).placed(self.common.placements)
+
+    @_of_configuration
+    def frames(self) -> Transform:
+        """The frame of every body in the common frame of its tree: (nb,)."""
+        return body_frames(self.model, self.common.placements)
+
+    @_of_configuration
+    def world_frames(self) -> Transform:
+        """The frame of every body in the world: (nb,)."""
+        placements = self.common.placements
+        return body_frames(
+            self.model, Transform(placements.rotation, placements.position + self.common.origins)
+        )
+
+    # Of the velocity.
+
+    @_of_velocity
+    def column_velocities(self) -> Float[Array, "n 6"]:
+        """The velocity of what each column moves, in the common frame: `v_λ + S q̇ + σ` (eq. 5.14)."""
+        own = self.common.subspace * to_columns(self.model, self.v)[:, None]
+        own = own if self.common.drift is None else own + self.common.drift
+        return self.model.topology.tree.path_sum(own)
+
+    @_of_velocity
+    def velocities(self) -> Float[Array, "m 6"]:
+        """The velocity of every mover, in the common frame."""
+        return gather(self.column_velocities, self.model.topology.last_column)
+
+    @_of_velocity
+    def twists(self) -> Float[Array, "nb 6"]:
+        """The velocity `[ω; v]` of every body, in its own frame."""
+        return self.in_bodies(self.velocities)
+
+    @_of_velocity
+    def velocity_products(self) -> Float[Array, "n 6"]:
+        """The acceleration of each joint that is there without `q̈`: `c_J + v × v_J`, at its last column (eq. 3.40)."""
+        model, topology = self.model, self.model.topology
+        above = gather_or_zero(self.column_velocities, topology.column_parent)
+        product = cross_motion(above, self.velocities - above)
+        if not has_constant_subspaces(model):
+            q, v = model.joint_configurations(self.q), model.joint_velocities(self.v)
+            own = evaluate_joints(model, lambda joint, q, v: joint.velocity_product(q, v), q, v)
+            product = product + self.common.placements.motion(own)
+        return at_last_column(model, product)
+
+    @_of_velocity
+    def subspace_rates(self) -> Float[Array, "n 6"]:
+        """`Ṡ`, the rate of each column in the common frame: `v × S + S̊`, with v of the column's own body."""
+        model, topology = self.model, self.model.topology
+        rates = cross_motion(gather(self.velocities, topology.column_mover), self.common.subspace)
+        if not has_constant_subspaces(model):
+            q, v = model.joint_configurations(self.q), model.joint_velocities(self.v)
+            own = evaluate_joints(
+                model,
+                lambda joint, q, v: subspace_rows(joint, joint.subspace_rate(q, v)),
+                q,
+                v,
+                per_column=True,
+            )
+            rates = rates + self.common.placements.gather(topology.column_mover).motion(own)
+        return rates
+
+    @_of_velocity
+    def bias_accelerations(self) -> Float[Array, "nb 6"]:
+        """The acceleration `J̇ v` that every body has without `q̈`, in its own frame; gravity is not mixed in."""
+        columns = self.model.topology.tree.path_sum(self.velocity_products)
+        return self.in_bodies(gather(columns, self.model.topology.last_column))
+
+    # What more there is to ask.
+
+    def accelerations(self, a: Float[Array, "nv"], base: Float[Array, "6"]) -> Float[Array, "n 6"]:
+        """The acceleration of what each column moves: `a_λ + S q̈ + c_J + v × v_J` (eq. 5.15), from that of the world on."""
+        own = self.common.subspace * to_columns(self.model, a)[:, None]
+        return base[None] + self.model.topology.tree.path_sum(own + self.velocity_products)
+
+    def biased_accelerations(self, a: Float[Array, "nv"]) -> Float[Array, "n 6"]:
+        """`accelerations` with gravity mixed in as an acceleration of the world (book §5.3)."""
+        return self.accelerations(a, base_acceleration(self.model))
+
+    def in_bodies(self, motions: Float[Array, "m 6"]) -> Float[Array, "nb 6"]:
+        """Motions of the movers in the common frame as those of all bodies, each in its own frame. The world has none."""
+        return self.frames.inverse_motion(gather_or_zero(motions, self.model.topology.carriers))
+
+    def bodies(self, indices: Sequence[int]) -> Bodies:
+        """Some of the bodies in maximal coordinates, about the origin of the first one's tree."""
+        order = np.asarray(indices, int)
+        frames, carriers = self.frames.gather(order), self.model.topology.carriers[order]
+        origins = gather_or_zero(self.common.origins, carriers)
+        position = frames.position + (origins - origins[:1])
+        return Bodies(Transform(frames.rotation, position), gather(self.twists, order), origins[0])
+
+    def generalized_force(self, indices: Sequence[int], wrenches: Float[Array, "n 6"]) -> Float[Array, "nv"]:
+        """`Σ Jᵀ f` of wrenches on some of the bodies, each in its body's own frame."""
+        topology, order = self.model.topology, np.asarray(indices, int)
+        forces = self.frames.gather(order).force(wrenches)
+        carriers = topology.carriers[order]
+        tree, columns = topology.tree, np.where(carriers >= 0, topology.last_column[carriers], -1)
+        if tree.size * len(columns) > MASKED:
+            transmitted = tree.subtree_sum(sum_rows(forces, columns, tree.size))
+        else:
+            moves = (tree.supports[columns] & (columns >= 0)[:, None]).T
+            transmitted = jnp.sum(jnp.where(moves[:, :, None], forces[None], 0), axis=1)
+        return from_columns(self.model, dot(self.common.subspace, transmitted))

@@ -1,0 +1,105 @@
+"""Dry friction at joints that sticks, as the bending of bristles (Canudas de Wit, Olsson, Åström & Lischinsky 1995: LuGre)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import names, number
+from .._array import dot
+from ._force import Force
+
+
+class BristleFriction(Force):
+    """Friction at joints with one freedom each, with the mean deflection z of the bristles between as a state of its own.
+
+        tau = -(σ₀ z + σ₁ ż + σ₂ v),    ż = v - σ₀ |v| z / g(v),    g(v) = F_c + (F_s - F_c) exp(-(v/v_s)²)
+
+    At rest it is a spring of stiffness σ₀ that gives way at the static force F_s; sliding at a steady speed it is
+    `g(v) sign(v) + σ₂ v`.
+
+    - `joints`: their names. Each of the following is a number for each of them, or one for all.
+    - `coulomb` F_c, `static` F_s (as `coulomb` by default) and `stribeck_velocity` v_s.
+    - `stiffness` σ₀ and `damping` σ₁ of the bristles, `viscous` σ₂.
+    - `deflection`: where z starts.
+
+    The energy is that of the bristles, `σ₀ z²/2`.
+    """
+
+    joints: tuple[str, ...] = eqx.field(static=True)
+    coulomb: Float[Array, "k"]
+    static: Float[Array, "k"]
+    stribeck_velocity: Float[Array, "k"]
+    bristle_stiffness: Float[Array, "k"]
+    bristle_damping: Float[Array, "k"]
+    viscous: Float[Array, "k"]
+    deflection: Float[Array, "k"]
+
+    def __init__(
+        self,
+        joints: str | Sequence[str],
+        coulomb,
+        static=None,
+        stribeck_velocity: Any = 0.01,
+        stiffness: Any = 1e4,
+        damping: Any = 0.0,
+        viscous: Any = 0.0,
+        deflection: Any = 0.0,
+    ):
+        self.joints = names("BristleFriction", "joints", joints)
+        self.coulomb = self._for_each("coulomb", coulomb, above=0)
+        self.static = self._for_each("static", self.coulomb if static is None else static, above=0)
+        self.stribeck_velocity = self._for_each("stribeck_velocity", stribeck_velocity, above=0)
+        self.bristle_stiffness = self._for_each("stiffness", stiffness, above=0)
+        self.bristle_damping = self._for_each("damping", damping, least=0)
+        self.viscous = self._for_each("viscous", viscous, least=0)
+        self.deflection = self._for_each("deflection", deflection)
+
+    def _for_each(self, name, value, **bounds):
+        count = len(self.joints)
+        shape = () if np.shape(value) == () else (count,)
+        return jnp.broadcast_to(number("BristleFriction", name, value, shape, **bounds), (count,))
+
+    @property
+    def own(self):
+        return self.deflection
+
+    def holding(self, own):
+        return self.changed(deflection=own)
+
+    def own_rate(self, motion):
+        v = self._speeds(motion)
+        falling = jnp.exp(-((v / self.stribeck_velocity) ** 2))
+        level = self.coulomb + (self.static - self.coulomb) * falling
+        return v - self.bristle_stiffness * jnp.abs(v) / level * self.deflection
+
+    def generalized_force(self, motion):
+        v, rate = self._speeds(motion), self.own_rate(motion)
+        force = self.bristle_stiffness * self.deflection + self.bristle_damping * rate + self.viscous * v
+        rows = self._entries(motion)[:, None] == np.arange(motion.model.nv)
+        return -jnp.sum(jnp.where(rows, force[:, None], 0), axis=0)
+
+    def stored_energy(self, motion):
+        return 0.5 * dot(self.bristle_stiffness * self.deflection, self.deflection)
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(joints=tuple(joints))
+
+    def locked(self, joints):
+        kept = np.array([joint not in joints for joint in self.joints])
+        if not kept.any():
+            return None
+        fields = ("coulomb", "static", "stribeck_velocity", "bristle_stiffness", "bristle_damping", "viscous")
+        left = {name: getattr(self, name)[kept] for name in (*fields, "deflection")}
+        return self.changed(joints=tuple(np.array(self.joints)[kept].tolist()), **left)
+
+    def _entries(self, motion) -> np.ndarray:
+        return np.array([motion.model.v_slice(joint).start for joint in self.joints])
+
+    def _speeds(self, motion) -> Float[Array, "k"]:
+        return motion.v[self._entries(motion)]

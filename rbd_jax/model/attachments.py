@@ -1,0 +1,145 @@
+"""What a model carries along: whether it fits, and what edits of the model do to it.
+
+Everything that hangs on bodies or joints is an `Attached`, whatever it is for. The same functions move all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import ModelError, UnknownNameError, suggest
+from ..loops import Constraint
+from ..spatial import Attached, Transform
+from .model import Model
+from .topology import Topology
+
+
+A = TypeVar("A", bound=Attached)
+
+
+def attach(model: Model, things: Iterable[Attached]) -> Model:
+    """The model with these things after those that it carries, in its precision."""
+    coordinates = [name for name, size in zip(model.joint_names, model.topology.joint_nv) if size]
+    bound = [thing.bound(model.body_names, coordinates) for thing in things]
+    check_attached(model.topology, bound)
+    added = jax.tree.map(lambda leaf: jnp.asarray(leaf, model.dtype), tuple(bound))
+    return replace(model, attached=(*model.attached, *added))
+
+
+def without(model: Model, role: str) -> Model:
+    """The model without what it carries in this role."""
+    return replace(model, attached=tuple(thing for thing in model.attached if thing.role != role))
+
+
+def add_constraints(model: Model, *constraints: Constraint) -> Model:
+    """The model with constraints after those that it has."""
+    return attach(model, _all(Constraint, "a constraint; see rbd_jax.constraints", constraints))
+
+
+def _all(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:
+    """The things, each of which must be of a kind."""
+    things = tuple(things)
+    for thing in things:
+        if not isinstance(thing, kind):
+            raise ModelError(f"{thing!r} is a {type(thing).__name__}, not {wanted}")
+    return things
+
+
+def check_attached(topology: Topology, things: Iterable[Attached]) -> None:
+    """Refuse what has no meaning in a model of this topology."""
+    for thing in _all(Attached, "something that can be attached to a model", things):
+        label = thing.label
+        for body in thing.bodies:
+            if body != "world" and body not in topology.body_names:
+                raise UnknownNameError(
+                    f"{label}: there is no body {body!r}{suggest(body, [*topology.body_names, 'world'])}"
+                )
+        for joint in thing.joints:
+            if joint not in topology.joint_names:
+                raise UnknownNameError(
+                    f"{label}: there is no joint {joint!r}{suggest(joint, topology.joint_names)}"
+                )
+            body = topology.joint_index(joint)
+            if thing.scalar_joints and (topology.joint_nq[body], topology.joint_nv[body]) != (1, 1):
+                raise ModelError(
+                    f"{label}: joint {joint!r} has {topology.joint_nv[body]} freedoms; its coordinate can be "
+                    "taken only where there is one. Attach to the bodies instead, as a LoopJoint is"
+                )
+        fault = thing.fault([_carrier(topology, body) for body in thing.bodies])
+        if fault is not None:
+            raise ModelError(f"{label}: {fault}")
+
+
+def _carrier(topology: Topology, body: str) -> int:
+    return -1 if body == "world" else int(topology.carriers[topology.body_index(body)])
+
+
+# What edits do.
+
+
+def renamed(thing: A, bodies: Callable[[str], str], joints: Callable[[str], str]) -> A:
+    """A thing of a model whose bodies and joints get other names."""
+    own = [body if body == "world" else bodies(body) for body in thing.bodies]
+    return thing.attached(own, thing.frames, [joints(joint) for joint in thing.joints])
+
+
+def reframed(thing: A, frames: Mapping[str, Transform]) -> A:
+    """A thing of a model whose bodies (or whose world) get new frames; `frames` are the old ones there."""
+    own = [thing.frames[i] for i in range(len(thing.bodies))]
+    moved = [
+        frames[body] @ given if body in frames else given
+        for body, given in zip(thing.bodies, own, strict=True)
+    ]
+    return thing.attached(thing.bodies, _stacked(moved, thing.frames), thing.joints)
+
+
+def fused(thing: A, topology: Topology, welds: Transform) -> A:
+    """A thing of a model whose welded bodies become parts of their carriers; `welds` are their frames there."""
+    bodies, frames = [], []
+    for i, body in enumerate(thing.bodies):
+        own = thing.frames[i]
+        if body == "world":
+            bodies.append(body)
+            frames.append(own)
+            continue
+        index = topology.body_index(body)
+        carrier = topology.carriers[index]
+        bodies.append("world" if carrier < 0 else topology.body_names[topology.movers[carrier]])
+        frames.append(welds[index] @ own)
+    return thing.attached(bodies, _stacked(frames, thing.frames), thing.joints)
+
+
+def after_locking(things: Iterable[Attached], joints: Collection[str]) -> list[Attached]:
+    """The things of a model of which some joints are locked."""
+    left = []
+    for thing in things:
+        own = [joint for joint in thing.joints if joint in joints]
+        kept = thing.locked(own) if own else thing
+        left += [] if kept is None else [kept]
+    return left
+
+
+def _stacked(frames: list[Transform], empty: Transform) -> Transform:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *frames) if frames else empty
+
+
+def grouped(constraints: tuple[Constraint, ...]) -> list[tuple[list[int], Constraint]]:
+    """Constraints that differ in numbers and names alone, as one with stacked leaves, and which ones they are."""
+    groups: dict[object, list[int]] = {}
+    nameless = [
+        one.attached(("",) * len(one.bodies), one.frames, ("",) * len(one.joints)) for one in constraints
+    ]
+    for index, one in enumerate(nameless):
+        leaves, structure = jax.tree.flatten(one)
+        key = structure, tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        groups.setdefault(key, []).append(index)
+    stack = lambda *leaves: jnp.stack(leaves)
+    return [
+        (members, jax.tree.map(stack, *(nameless[index] for index in members))) for members in groups.values()
+    ]

@@ -1,0 +1,64 @@
+"""Schemes from a discrete Lagrangian (Marsden & West 2001): what they share.
+
+`L_d(q0, q1)` approximates the action over a step. The discrete Euler–Lagrange equations in momentum form, with the impulses
+of non-conservative forces and of the loops' multipliers at both ends, are
+
+    p0 + F0 + G0ᵀ λ = -D1 L_d(q0, q1),    g(q1) = 0,        p1 = D2 L_d(q0, q1) + F1.
+
+Derivatives are on the tangent space, `q ⊕ ε`. With `q1 = q0 ⊕ ξ` they are `dexp⁻¹` transposed, once for each end:
+`δξ = dexp_ξ⁻¹ δq1 - dexp_{-ξ}⁻¹ δq0`. The first equation is solved times `dexp_{-ξ}ᵀ`, which leaves no inverse in it. Such a
+scheme is symplectic, keeps the momenta that belong to symmetries of L_d to round-off, and its energy stays in a band.
+"""
+
+from __future__ import annotations
+
+import abc
+
+from jaxtyping import Array, Float
+
+from ._implicit import solve_motion
+from .scheme import Scheme
+from .state import State
+from .system import System
+
+
+class Variational(Scheme):
+    """A scheme given by the gradients of its discrete Lagrangian, for `q1 = q0 ⊕ h v`.
+
+    States at the `start` and the `end` of a step have this mean velocity v.
+    """
+
+    fallible = True
+
+    @abc.abstractmethod
+    def missing(self, system: System, time, start: State, end: State, dt, momentum) -> Float[Array, "nv"]:
+        """`dexp_{-ξ}ᵀ (-D1 L_d - F0 - momentum)`: zero where the step starts with the momentum."""
+
+    @abc.abstractmethod
+    def end_momentum(self, system: System, time, start: State, end: State, dt) -> Float[Array, "nv"]:
+        """`D2 L_d + F1`."""
+
+    @abc.abstractmethod
+    def own_rate(self, system: System, time, start: State, end: State, dt) -> Float[Array, "own"]:
+        """The mean rate of the states that forces have themselves."""
+
+    def step(self, system, time, state, memory, dt):
+        before = system.momentum(time, state.q, state.v)
+
+        def ends(v, own):
+            return State(state.q, v, state.own), State(system.move(state.q, dt * v), v, own)
+
+        def equations(v, own, multipliers):
+            start, end = ends(v, own)
+            momentum = before + dt * system.constraint_force(time, state.q, multipliers)
+            return (
+                self.missing(system, time, start, end, dt, momentum) / dt,
+                own - state.own - dt * self.own_rate(system, time, start, end, dt),
+                system.constraint_residual(time + dt, end.q) / dt,
+            )
+
+        (mean, own, _), code = solve_motion(equations, (state.v, state.own), system.constraint_rows)
+        start, end = ends(mean, own)
+        after = self.end_momentum(system, time, start, end, dt)
+        v = system.admissible(time + dt, end.q, system.velocity(time + dt, end.q, after))
+        return State(end.q, v, own), memory, code

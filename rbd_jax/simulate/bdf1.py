@@ -1,0 +1,17 @@
+"""The implicit Euler scheme, the backward-differentiation formula of first order."""
+
+import jax.numpy as jnp
+
+from ._implicit import implicit_stage
+from .scheme import Scheme
+
+
+class BDF1(Scheme):
+    """`q⁺ = q ⊕ h v⁺`, `v⁺ = v + h v̇(t⁺, q⁺, v⁺)`: first order; it damps whatever it does not resolve."""
+
+    fallible = True
+
+    def step(self, system, time, state, memory, dt):
+        still = jnp.zeros_like(state.v)
+        end, _, code = implicit_stage(system, time + dt, state, still, state.v, state.own, dt)
+        return end, memory, code

@@ -1,0 +1,40 @@
+"""The backward-differentiation formula of second order, in the chart at the current configuration."""
+
+import math
+
+import jax.numpy as jnp
+
+from ._implicit import implicit_stage
+from .result import first_failure
+from .scheme import Scheme
+
+
+#: Of the diagonally implicit Runge–Kutta scheme that makes the first step: stages at `a h` and at `h`, L-stable.
+FIRST = (2 - math.sqrt(2)) / 2
+
+
+class BDF2(Scheme):
+    """`3/2 ξ⁺ + 1/2 ξ⁻ = h ξ̇⁺` with `q⁺ = q ⊕ ξ⁺` and the previous `q⁻ = q ⊕ ξ⁻`, and alike for v: second order, stiff.
+
+    The first step is one of the two-stage singly diagonally implicit Runge–Kutta scheme. Its second stage and a step
+    of the formula are the same equations with other constants, which are the memory.
+    """
+
+    fallible = True
+
+    def init(self, system, time, state, dt):
+        """The first stage of the Runge–Kutta step."""
+        span = FIRST * dt
+        still = jnp.zeros_like(state.v)
+        stage, step, code = implicit_stage(system, time + span, state, still, state.v, state.own, span)
+        share = (1 - FIRST) / FIRST
+        v, own = (a + share * (b - a) for a, b in ((state.v, stage.v), (state.own, stage.own)))
+        return share * step, v, own, span, code
+
+    def step(self, system, time, state, memory, dt):
+        *constants, earlier = memory
+        end, _, code = implicit_stage(system, time + dt, state, *constants)
+        back = system.difference(end.q, state.q)
+        v, own = ((4 * b - a) / 3 for a, b in ((state.v, end.v), (state.own, end.own)))
+        memory = -back / 3, v, own, 2 * dt / 3, jnp.zeros_like(earlier)
+        return end, memory, first_failure(earlier, code)

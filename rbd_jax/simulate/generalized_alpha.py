@@ -1,0 +1,79 @@
+"""The generalized-α scheme on the manifold (Brüls, Cardona & Arnold 2012)."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ._implicit import solve_motion
+from .scheme import Scheme
+from .state import State
+
+
+class GeneralizedAlpha(Scheme):
+    """Newmark's formulas with an acceleration a of the scheme's own: second order, with damping of high frequencies by choice.
+
+        q⁺ = q ⊕ h (v + (1/2 - β) h a + β h a⁺),    v⁺ = v + h ((1 - γ) a + γ a⁺),
+        (1 - α_m) a⁺ + α_m a = (1 - α_f) v̇⁺ + α_f v̇,
+
+    where v̇ obeys the equations of motion; the states that forces have themselves are treated as v is. `rho_infinity`, from 0
+    to 1, is what remains of an infinite frequency after a step; it gives
+    `α_m = (2ρ - 1)/(ρ + 1)`, `α_f = ρ/(ρ + 1)`, `γ = 1/2 + α_f - α_m` and `β = (γ + 1/2)²/4`.
+
+    Constraints are closed in positions (index 3). With `stabilized` they are in velocities too (index 2, after Gear, Gupta &
+    Leimkuhler 1985 and Arnold & Brüls 2007): `h M⁻¹ Gᵀ η`, with multipliers η of its own, is added to what moves q.
+    """
+
+    rho_infinity: float = eqx.field(static=True, default=0.9)
+    stabilized: bool = eqx.field(static=True, default=False)
+
+    fallible = True
+
+    def __check_init__(self):
+        if not 0 <= self.rho_infinity <= 1:
+            raise ValueError(
+                f"GeneralizedAlpha: rho_infinity is {self.rho_infinity}; it is from 0 (most damping) to 1 (none)"
+            )
+
+    def init(self, system, time, state, dt):
+        rates = system.acceleration(time, state), system.own_rate(time, state)
+        return rates, rates
+
+    def step(self, system, time, state, memory, dt):
+        true, own = memory
+        rho = self.rho_infinity
+        alpha_m, alpha_f = (2 * rho - 1) / (rho + 1), rho / (rho + 1)
+        gamma = 0.5 + alpha_f - alpha_m
+        beta = (gamma + 0.5) ** 2 / 4
+
+        def rates(x, end, true, own):
+            """The two rates of what is x at the start and `end` at the end, from those at the start."""
+            next_own = ((end - x) / dt - (1 - gamma) * own) / gamma
+            return ((1 - alpha_m) * next_own + alpha_m * own - alpha_f * true) / (1 - alpha_f), next_own
+
+        def advanced(v, z, shift):
+            """The configuration and the rates that go with the velocity v and the forces' own states z at the end."""
+            next_true, next_own = rates(state.v, v, true[0], own[0])
+            rate_true, rate_own = rates(state.own, z, true[1], own[1])
+            step = dt * state.v + dt**2 * ((0.5 - beta) * own[0] + beta * next_own)
+            if shift.size:
+                push = system.constraint_force(time, state.q, shift)
+                step = step + dt * system.solve_mass_matrix(time, state.q, push)
+            return system.move(state.q, step), (next_true, rate_true), (next_own, rate_own)
+
+        end, rows = time + dt, system.constraint_rows
+
+        def equations(v, z, multipliers):
+            forces, shift = multipliers[:rows], multipliers[rows:]
+            q, (acceleration, rate), _ = advanced(v, z, shift)
+            there = State(q, v, z)
+            missing = system.residual(end, there, acceleration) - system.constraint_force(end, q, forces)
+            open_by = system.constraint_residual(end, q) / dt
+            if self.stabilized:
+                open_by = jnp.concatenate([open_by, system.constraint_velocity(end, q, v)])
+            return missing, dt * (rate - system.own_rate(end, there)), open_by
+
+        unknowns = rows * (1 + self.stabilized)
+        (v, z, multipliers), code = solve_motion(equations, (state.v, state.own), unknowns)
+        q, *memory = advanced(v, z, multipliers[rows:])
+        return State(q, v, z), tuple(memory), code

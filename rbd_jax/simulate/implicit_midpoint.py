@@ -1,0 +1,32 @@
+"""The implicit midpoint rule on the manifold."""
+
+from ._implicit import solve_motion
+from .scheme import Scheme
+from .state import State
+
+
+class ImplicitMidpoint(Scheme):
+    """The equations of motion at `q ⊕ ξ/2` with the velocity `ξ/h = (v + v⁺)/2`, and `q⁺ = q ⊕ ξ`: second order.
+
+    Symmetric in time. Symplectic where the mass matrix is constant; for the symplectic rule of any model see
+    `VariationalMidpoint`.
+    """
+
+    fallible = True
+
+    def step(self, system, time, state, memory, dt):
+        middle = time + dt / 2
+
+        def equations(v, own, multipliers):
+            here = State(system.move(state.q, dt / 2 * v), v, (state.own + own) / 2)
+            missing = system.residual(middle, here, 2 * (v - state.v) / dt)
+            end = system.move(state.q, dt * v)
+            return (
+                missing - system.constraint_force(middle, here.q, multipliers),
+                own - state.own - dt * system.own_rate(middle, here),
+                system.constraint_residual(time + dt, end) / dt,
+            )
+
+        (v, own, _), code = solve_motion(equations, (state.v, state.own), system.constraint_rows)
+        end = system.move(state.q, dt * v)
+        return State(end, system.admissible(time + dt, end, 2 * v - state.v), own), memory, code

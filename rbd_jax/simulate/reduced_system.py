@@ -1,0 +1,125 @@
+"""The system of a model that moves with a few independent variables, `q = γ(y)` (Sueda's notes, §2.6).
+
+With `v = G ẏ` and `a = G ÿ + g`, everything that acts is multiplied by `Gᵀ`, and the mass matrix is `Gᵀ M G` (2.83). Schemes
+do not see the difference: y is a vector space, and there are no constraints.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import matvec, vecmat
+from ..constraints import Closure, ReducedModel
+from ..constraints.closure import reduced_acceleration, reduced_inertia
+from ..dynamics import Motion, kinetic_energy
+from ..dynamics.inverse import recursive_newton_euler, weight
+from .state import State
+from .system import System
+from .tree_system import Acting, TreeSystem
+
+
+class ReducedSystem(System):
+    """A `ReducedModel` with the control `tau` of the present step: q and v are its variables y and their rates."""
+
+    reduced: ReducedModel
+    tau: Float[Array, "ny"]
+    forces: tuple[Acting, ...] = ()
+
+    @property
+    def whole(self) -> TreeSystem:
+        """The tree that moves along, without a control."""
+        return TreeSystem(self.reduced.model, jnp.zeros(self.reduced.model.nv, self.tau.dtype), self.forces)
+
+    def moving(self, time, y, y_rate) -> tuple[Closure, Motion]:
+        """How the tree depends on the variables, and the tree in motion."""
+        at = self.reduced.at(y, y_rate)
+        return at, Motion(self.reduced.model, at.q, at.v, time)
+
+    @property
+    def name(self):
+        return self.reduced.name
+
+    @property
+    def rheonomic(self):
+        return self.whole.rheonomic
+
+    @property
+    def own(self):
+        return self.whole.own
+
+    def dof(self, joints):
+        raise ValueError(
+            f"joints {joints} of model {self.name!r} have no freedoms of their own: they move with the variables of a "
+            "ReducedModel"
+        )
+
+    def _force(self, at: Closure, motion: Motion, state: State):
+        return self.tau + vecmat(self.whole.applied(motion, state), at.jacobian)
+
+    def force(self, time, state):
+        return self._force(*self.moving(time, state.q, state.v), state)
+
+    def own_rate(self, time, state):
+        return self.whole.own_rates(self.moving(time, state.q, state.v)[1], state)
+
+    def acceleration(self, time, state):
+        at, motion = self.moving(time, state.q, state.v)
+        return reduced_acceleration(motion, at, self._force(at, motion, state))
+
+    def residual(self, time, state, a):
+        at, motion = self.moving(time, state.q, state.v)
+        needed = recursive_newton_euler(motion, matvec(at.jacobian, a) + at.bias)
+        return vecmat(needed, at.jacobian) - self._force(at, motion, state)
+
+    def lagrangian_gradients(self, time, q, v):
+        at, motion = self.moving(time, q, v)
+
+        def energy(q, v):
+            at = self.reduced.at(q, v)
+            return kinetic_energy(motion.model, at.q, at.v)
+
+        by_q, by_v = jax.grad(energy, argnums=(0, 1))(q, v)
+        return by_q - vecmat(weight(motion), at.jacobian), by_v
+
+    def mass_matrix(self, time, q):
+        at, motion = self.moving(time, q, jnp.zeros_like(q))
+        return reduced_inertia(motion, at.jacobian)
+
+    def solve_mass_matrix(self, time, q, momentum):
+        return jnp.linalg.solve(self.mass_matrix(time, q), momentum)
+
+    def move(self, q, step):
+        return q + step
+
+    def difference(self, q0, q1):
+        return q1 - q0
+
+    def chart_rate(self, q, step, v):
+        return v
+
+    def chart_velocity(self, q, step, rate):
+        return rate
+
+    @property
+    def constraint_rows(self):
+        return 0
+
+    def constraint_residual(self, time, q):
+        return jnp.zeros(0, q.dtype)
+
+    def constraint_velocity(self, time, q, v):
+        return jnp.zeros(0, q.dtype)
+
+    def constraint_jacobian(self, time, q):
+        return jnp.zeros((0, q.size), q.dtype)
+
+    def constraint_force(self, time, q, multipliers):
+        return jnp.zeros_like(q)
+
+    def admissible(self, time, q, v):
+        return v
+
+    def settled(self, time, state):
+        return state

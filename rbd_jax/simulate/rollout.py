@@ -1,0 +1,298 @@
+"""Simulation: a state carried over many steps, with controls, and its trajectory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import SupportsIndex, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._arguments import configuration, number, velocity, whole_number
+from .._array import floating
+from ..constraints import Stabilization, check_consistent
+from ..model import Model, at_time
+from ._event import Crossing, EventFunction, choose
+from ._failures import Failure, constraints_open, not_finite, seen_in, without_failed
+from ._progress import progress_bar
+from .result import Result, first_failure
+from .scheme import Memory, Scheme
+from .semi_implicit_euler import SemiImplicitEuler
+from .state import State
+from .system import System
+from .systems import Simulated, system_of
+from .trajectory import Trajectory
+from .tree_system import Acting
+
+
+#: Generalized forces for every step, or a function of time and state that is asked at the start of every step, or none.
+Controls: TypeAlias = (
+    Float[Array, "steps nv"] | Callable[[Float[Array, ""], State], Float[Array, "nv"]] | None
+)
+
+
+def rollout(
+    model: Simulated,
+    state: State,
+    controls: Controls = None,
+    *,
+    dt: float | Float[Array, ""],
+    scheme: Scheme | None = None,
+    steps: SupportsIndex | None = None,
+    forces: Sequence[Acting] = (),
+    save_every: SupportsIndex = 1,
+    checkpoint: SupportsIndex | None = None,
+    t0: float | Float[Array, ""] = 0.0,
+    event: EventFunction | None = None,
+    stabilization: Stabilization | None = None,
+    constraint_tolerance: float = 0.1,
+    progress: bool = False,
+) -> Trajectory:
+    """Simulate `steps` steps of length `dt` from `state`.
+
+    A model with constraints moves under them; its initial state must satisfy them (see `rbd.project`). A
+    `rbd.constraints.ReducedModel` moves in its independent variables.
+
+    What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; the forces that the model
+    carries (`rbd.add_forces`); and `forces`.
+
+    A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
+    `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either,
+    unless they count for nothing: a loss masked by `code == 0` has the gradient of the other samples.
+
+    **Arguments**
+
+    - `controls`: an array (steps, nv), a policy `(t, state) -> tau`, or None for none.
+    - `scheme`: `SemiImplicitEuler()` by default.
+    - `steps`: the number of steps; not needed where `controls` is an array.
+    - `forces`: force elements (`rbd.forces`) or functions `(model, q, v) -> tau`, asked wherever the scheme asks what acts.
+    - `save_every`: keep every so manieth state.
+    - `checkpoint`: what reverse-mode differentiation remembers. By default every state, and nothing of what happens within
+      a step; with True about √steps states, and with an integer every so manieth saved one, at the price of running
+      the steps between once more.
+    - `t0`: the time of the initial state.
+    - `event`: a function `(t, state) -> number`; the motion stops where it first changes its sign, and the rows from there on
+      repeat the state in which it did (see `Trajectory`). It is looked at after every step `dt`, so it should not change its
+      sign twice within one; zero at the start is no event.
+    - `stabilization`: how constraints are held, which schemes that ask for accelerations do not do by themselves: a
+      `rbd.constraints.Baumgarte` or `rbd.constraints.Projection`. By default they drift as the scheme errs. Implicit schemes
+      close them in positions anyway.
+    - `constraint_tolerance`: by how much (m or rad) constraints may be open, at the start or after a step, before
+      that counts as a failure.
+    - `progress`: show a progress bar.
+    """
+    scheme = SemiImplicitEuler() if scheme is None else scheme
+    if not isinstance(scheme, Scheme):
+        raise TypeError(
+            f"rollout: scheme is {scheme!r}; it must be one of the library's, made: rbd.RungeKutta4(), or, of a solver of "
+            "diffrax, rbd.Adaptive(solver)"
+        )
+    steps = _count_steps(model, controls, steps)
+    divisor = f"it must divide the number of steps, {steps}"
+    save_every = whole_number("rollout", "save_every", save_every, divisor)
+    if steps % save_every:
+        raise ValueError(f"rollout: save_every is {save_every}; {divisor}")
+    saves = steps // save_every
+    q = configuration("rollout", model, "q", state.q)
+    v = velocity("rollout", model, "v", state.v)
+    dtype = jnp.result_type(q, v)
+    dt, t0 = _number("dt", dt, dtype), _number("t0", t0, dtype)
+    if isinstance(model, Model):
+        check_consistent(at_time(model, t0), q, v)
+    system = system_of(model, jnp.zeros(model.nv, dtype), tuple(forces), stabilization)
+    state = State(q.astype(dtype), v.astype(dtype), _own_state(system, state.own).astype(dtype))
+    control, inputs = _control(model, controls, dtype)
+    constrained = system.constraint_rows > 0
+    run = _Run(
+        system,
+        scheme,
+        control,
+        t0,
+        dt,
+        event,
+        save_every,
+        constraint_tolerance if constrained else None,
+        # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
+        watched=scheme.fallible or constrained or save_every > 1,
+        bar=progress_bar(steps) if progress else None,
+    )
+
+    numbers = jnp.arange(steps, dtype=jnp.int32).reshape(saves, save_every)
+    blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), inputs))
+    carry = run.start(state, jax.tree.map(lambda x: x[0], inputs))
+    carry, (states, tau) = _scan(run.save, carry, blocks, _segment(checkpoint, saves))
+    return run.finish(state, carry, states, tau, steps)
+
+
+class Carry(eqx.Module):
+    """What a rollout hands from step to step: the state, the scheme's memory, the first failure, and the event's crossing."""
+
+    state: State
+    memory: Memory
+    failure: Failure
+    crossing: Crossing | None
+
+
+class _Run:
+    """A rollout with all arguments known: what happens in a step, what is kept of it, and what becomes of that."""
+
+    def __init__(
+        self,
+        system: System,
+        scheme: Scheme,
+        control: Callable,
+        t0: Float[Array, ""],
+        dt: Float[Array, ""],
+        event: EventFunction | None,
+        save_every: int,
+        tolerance: float | None,
+        watched: bool,
+        bar: Callable | None,
+    ):
+        self.system, self.scheme, self.control = system, scheme, control
+        self.t0, self.dt, self.event, self.save_every = t0, dt, event, save_every
+        self.tolerance, self.watched, self.bar = tolerance, watched, bar
+        # Differentiation remembers the state at each step, not what was computed on the way.
+        self.step = jax.checkpoint(self.advance)
+
+    def start(self, state: State, given) -> Carry:
+        """Before the first step."""
+        system = self.system.with_control(self.control(self.t0, state, given))
+        crossing = None if self.event is None else Crossing.none(system.tau, state)
+        return Carry(state, self.scheme.init(system, self.t0, state, self.dt), Failure.none(), crossing)
+
+    def advance(self, carry: Carry, number, given) -> tuple[Carry, Float[Array, "nv"]]:
+        """One step, and the control that it had."""
+        state = carry.state
+        if carry.crossing is not None:
+            number = jnp.where(carry.crossing.happened(), carry.crossing.step, number)
+        time = self.t0 + number.astype(self.dt.dtype) * self.dt
+        system = self.system.with_control(self.control(time, state, given))
+        failure = self.watch_constraints(system, time, carry, number)
+        new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
+        new = system.settled(time + self.dt, new)
+        if self.watched:
+            failure = self.watch_step(failure, carry, code, new, number)
+            # The loop goes on from the last good state: what it computes there counts for nothing, but is finite.
+            new, memory = choose(failure.happened, (state, carry.memory), (new, memory))
+        crossing = carry.crossing
+        if self.event is not None and crossing is not None:
+            new, crossing = crossing.watch(self.event, time, system.tau, state, new, self.dt, number)
+        return Carry(new, memory, failure, crossing), system.tau
+
+    def watch_constraints(self, system: System, time, carry: Carry, number) -> Failure:
+        """Whether the step before has left constraints open: looked at here, where the kinematics is needed anyway."""
+        if self.tolerance is None:
+            return carry.failure
+        code = constraints_open(system, time, carry.state, self.tolerance)
+        return carry.failure.noted(code, jnp.maximum(number - 1, 0))
+
+    def watch_step(self, failure: Failure, carry: Carry, code, new: State, number) -> Failure:
+        """Whether this step has failed."""
+        code = first_failure(code, not_finite(new))
+        if carry.crossing is not None:  # nothing that happens after it counts
+            code = jnp.where(carry.crossing.happened(), Result.SUCCESS, code)
+        return failure.noted(code, number)
+
+    def save(self, carry: Carry, block):
+        """As many steps as lie between two rows; the state after them, and the control of the first."""
+        numbers, given = block
+        if self.save_every == 1:
+            carry, tau = self.step(carry, numbers[0], jax.tree.map(lambda x: x[0], given))
+        else:
+            carry, taus = lax.scan(lambda carry, step: self.step(carry, *step), carry, (numbers, given))
+            tau = taus[0]
+        if self.bar is not None:
+            self.bar(numbers[-1] + 1)
+        return carry, (carry.state, tau)
+
+    def finish(self, state: State, carry: Carry, states: State, tau, steps: int) -> Trajectory:
+        """The trajectory, from its first state and those that were saved."""
+        end = self.t0 + self.dt * steps
+        failure = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
+        rows = without_failed(states, failure, self.save_every) if self.watched else states
+        rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
+        failure = failure if self.watched else seen_in(rows)
+        t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
+        path = Trajectory(t, rows.q, rows.v, tau, rows.own, failure.code, failure.step)
+        if self.event is None or carry.crossing is None:
+            return path
+        system = self.system.with_control(carry.crossing.tau)
+        return carry.crossing.cut(self.scheme, system, self.event, path, self.t0, self.dt, self.save_every)
+
+
+def _own_state(system: System, given) -> Float[Array, "own"]:
+    """Where the states that forces have themselves start: as given, or as the forces say."""
+    if given is None:
+        return system.own
+    return number("rollout", "own", given, system.own.shape)
+
+
+def _scan(body, carry, inputs, segment: int | None):
+    """`lax.scan`, remembering only every `segment`-th carry for differentiation."""
+    length = jax.tree.leaves(inputs)[0].shape[0]
+    if segment is None or segment >= length:
+        return lax.scan(body, carry, inputs)
+    whole = length // segment * segment
+
+    @jax.checkpoint
+    def run(carry, rows):
+        return lax.scan(body, carry, rows)
+
+    segments = jax.tree.map(lambda x: x[:whole].reshape(whole // segment, segment, *x.shape[1:]), inputs)
+    carry, outputs = lax.scan(run, carry, segments)
+    outputs = jax.tree.map(lambda y: y.reshape(whole, *y.shape[2:]), outputs)
+    if whole < length:
+        carry, tail = run(carry, jax.tree.map(lambda x: x[whole:], inputs))
+        outputs = jax.tree.map(lambda y, z: jnp.concatenate([y, z]), outputs, tail)
+    return carry, outputs
+
+
+def _segment(checkpoint: SupportsIndex | None, saves: int) -> int | None:
+    if checkpoint is None or checkpoint is False:
+        return None
+    if checkpoint is True:
+        return max(1, math.isqrt(saves))
+    return whole_number(
+        "rollout", "checkpoint", checkpoint, "it is None, True or a positive number of saved states"
+    )
+
+
+def _number(name: str, value, dtype) -> Float[Array, ""]:
+    value = jnp.asarray(value, dtype)
+    if value.shape != ():
+        raise ValueError(f"rollout: {name} has shape {value.shape}; it is one number, the same for all steps")
+    return value
+
+
+def _count_steps(model: Simulated, controls: Controls, steps: SupportsIndex | None) -> int:
+    steps = None if steps is None else whole_number("rollout", "steps", steps)
+    if controls is None or callable(controls):
+        if steps is None:
+            raise ValueError("rollout: steps is missing; it is needed where controls is not an array")
+        return steps
+    shape = jnp.shape(controls)
+    if len(shape) != 2 or shape[1] != model.nv or shape[0] == 0 or (steps is not None and shape[0] != steps):
+        expected = f"({'steps' if steps is None else steps}, nv) with nv = {model.nv}"
+        raise ValueError(
+            f"rollout: controls has shape {shape}; for model {model.name!r} it must be {expected}"
+        )
+    return shape[0]
+
+
+def _control(model: Simulated, controls: Controls, dtype):
+    """How to get the control of a step, and what of it comes with the step."""
+    if controls is None:
+        return lambda time, state, given: jnp.zeros(model.nv, dtype), ()
+    if callable(controls):
+
+        def ask(time, state, given):
+            tau = velocity("rollout", model, "the result of controls", controls(time, state))
+            return tau.astype(dtype)
+
+        return ask, ()
+    return lambda time, state, given: given, floating(controls).astype(dtype)

@@ -1,0 +1,50 @@
+"""What a time-stepping scheme is: a rule from one state on the model's manifold to the next, with a memory of its own."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, TypeAlias
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .result import Result
+from .state import State
+from .system import System
+from .trajectory import between
+
+
+#: What a scheme hands to its next step: a PyTree of arrays, always of the same structure.
+Memory: TypeAlias = Any
+
+#: The code of a step that has nothing to report.
+SUCCESS = np.int32(Result.SUCCESS)
+
+
+class Scheme(eqx.Module):
+    """A rule that carries a state over one step of time."""
+
+    #: Whether a step can fail in another way than by numbers that are not finite. If so, every step's code is looked at.
+    fallible: ClassVar[bool] = False
+
+    def init(self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]) -> Memory:
+        """What the first step needs to know beside the state; nothing, for most schemes."""
+        return ()
+
+    @abc.abstractmethod
+    def step(
+        self,
+        system: System,
+        time: Float[Array, ""],
+        state: State,
+        memory: Memory,
+        dt: Float[Array, ""],
+    ) -> tuple[State, Memory, Int[Array, ""] | np.int32]:
+        """The state at `time + dt` from the state at `time`, what to remember, and a code (see `Result`)."""
+
+    def within(
+        self, system: System, time: Float[Array, ""], state: State, new: State, dt, share: Float[Array, ""]
+    ) -> State:
+        """The state at a share of the step from `state` to `new`: a cubic between the two, unless a scheme knows better."""
+        return between(system, state, new, dt, share)

@@ -1,0 +1,173 @@
+"""What a scheme steps: a state on a manifold, what acts on it, and its constraints, asked for at a time.
+
+Schemes know nothing else. What they need to know of Lie groups is here and is generic: within a step `q0 ⊕ ξ` is a chart, and
+the derivative of that chart takes rates of ξ to velocities and back (dexp and its inverse in Müller & Terze 2013, eqs. 35 to
+37). Constraints enter in `acceleration` for the explicit schemes, and in the `constraint_...` methods for the implicit ones.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .state import State
+
+
+class System(eqx.Module):
+    """Something that moves, with the control `tau` of the present step.
+
+    Every method without a body is one that a system has to have; those with one are the same for all.
+    """
+
+    if TYPE_CHECKING:  # a field of every system, in a place of its own choice among its fields
+        tau: Float[Array, "nv"]
+
+    def with_control(self, tau: Float[Array, "nv"]) -> System:
+        """The system under another control."""
+        return replace(self, tau=tau)
+
+    # What it is.
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    @abc.abstractmethod
+    def rheonomic(self) -> bool:
+        """Whether joints move by themselves as time passes, so that there is momentum without velocity."""
+
+    @property
+    @abc.abstractmethod
+    def own(self) -> Float[Array, "own"]:
+        """Where the states start that the forces have themselves."""
+
+    @abc.abstractmethod
+    def dof(self, joints: Sequence[str]) -> np.ndarray:
+        """The entries of v that are those joints'."""
+
+    # What acts.
+
+    @abc.abstractmethod
+    def force(self, time: Float[Array, ""], state: State) -> Float[Array, "nv"]:
+        """All generalized forces but gravity and velocity products: controls, the joints' own, force elements."""
+
+    @abc.abstractmethod
+    def own_rate(self, time: Float[Array, ""], state: State) -> Float[Array, "own"]:
+        """The rate of the states that the forces have themselves."""
+
+    @abc.abstractmethod
+    def acceleration(self, time: Float[Array, ""], state: State) -> Float[Array, "nv"]:
+        """The acceleration that all that acts produces."""
+
+    @abc.abstractmethod
+    def residual(self, time: Float[Array, ""], state: State, a: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """What is missing in the equations of motion: `inverse_dynamics - force`, zero at the true acceleration."""
+
+    # Momenta.
+
+    @abc.abstractmethod
+    def lagrangian_gradients(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]
+    ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+        """`∂L/∂q` and `∂L/∂v` of the Lagrangian `L = T - V`, with V of gravity; the first along `move(q, step)`."""
+
+    @abc.abstractmethod
+    def mass_matrix(self, time: Float[Array, ""], q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
+        """M."""
+
+    @abc.abstractmethod
+    def solve_mass_matrix(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], momentum: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
+        """`M⁻¹ p`."""
+
+    def momentum(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
+        """The generalized momentum `∂L/∂v`: `M v`, and what joints that move by themselves add."""
+        return self.lagrangian_gradients(time, q, v)[1]
+
+    def velocity(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], momentum: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
+        """The velocity with that generalized momentum."""
+        if self.rheonomic:
+            momentum = momentum - self.momentum(time, q, jnp.zeros_like(momentum))
+        return self.solve_mass_matrix(time, q, momentum)
+
+    # The manifold.
+
+    @abc.abstractmethod
+    def move(self, q: Float[Array, "nq"], step: Float[Array, "nv"]) -> Float[Array, "nq"]:
+        """`q ⊕ step`."""
+
+    @abc.abstractmethod
+    def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        """`q1 ⊖ q0`."""
+
+    @abc.abstractmethod
+    def chart_rate(
+        self, q: Float[Array, "nq"], step: Float[Array, "nv"], v: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
+        """The rate of ξ at which `q ⊕ ξ` moves with the velocity `v`, at ξ = `step`: dexp⁻¹."""
+
+    @abc.abstractmethod
+    def chart_velocity(
+        self, q: Float[Array, "nq"], step: Float[Array, "nv"], rate: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
+        """The velocity of `q ⊕ ξ` where ξ = `step` changes at `rate`: dexp, the inverse of `chart_rate`."""
+
+    def chart_rate_transposed(self, q, step, momentum: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """The momentum that belongs to v, from the one that belongs to the rate of ξ."""
+        return jax.linear_transpose(lambda v: self.chart_rate(q, step, v), step)(momentum)[0]
+
+    def chart_velocity_transposed(self, q, step, momentum: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """The momentum that belongs to the rate of ξ, from the one that belongs to v."""
+        return jax.linear_transpose(lambda rate: self.chart_velocity(q, step, rate), step)(momentum)[0]
+
+    # Constraints g(t, q) = 0.
+
+    @property
+    @abc.abstractmethod
+    def constraint_rows(self) -> int:
+        """The number of equations that the constraints put."""
+
+    @abc.abstractmethod
+    def constraint_residual(self, time: Float[Array, ""], q: Float[Array, "nq"]) -> Float[Array, "rows"]:
+        """g: how far the loops are from closed."""
+
+    @abc.abstractmethod
+    def constraint_velocity(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]
+    ) -> Float[Array, "rows"]:
+        """`ġ = G v + ∂g/∂t`."""
+
+    @abc.abstractmethod
+    def constraint_jacobian(self, time: Float[Array, ""], q: Float[Array, "nq"]) -> Float[Array, "rows nv"]:
+        """G."""
+
+    @abc.abstractmethod
+    def constraint_force(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], multipliers: Float[Array, "rows"]
+    ) -> Float[Array, "nv"]:
+        """`Gᵀ λ`."""
+
+    @abc.abstractmethod
+    def admissible(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]
+    ) -> Float[Array, "nv"]:
+        """The velocity nearest to v, in the metric of M, with which the loops stay closed."""
+
+    @abc.abstractmethod
+    def settled(self, time: Float[Array, ""], state: State) -> State:
+        """The state to go on with after a step."""

@@ -1,0 +1,28 @@
+"""Which system belongs to what is simulated."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from ..constraints import ReducedModel, Stabilization
+from ..model import Model
+from .reduced_system import ReducedSystem
+from .system import System
+from .tree_system import Acting, TreeSystem
+
+
+#: What can be simulated.
+Simulated: TypeAlias = Model | ReducedModel
+
+
+def system_of(
+    model: Simulated, tau, forces: tuple[Acting, ...] = (), stabilization: Stabilization | None = None
+) -> System:
+    """The system of a model with the control `tau`."""
+    if isinstance(model, Model):
+        return TreeSystem(model, tau, forces, stabilization)
+    if stabilization is not None:
+        raise ValueError(
+            f"rollout: the closure of the reduced model {model.name!r} leaves nothing to stabilize; leave stabilization out"
+        )
+    return ReducedSystem(model, tau, forces)

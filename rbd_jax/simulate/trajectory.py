@@ -1,0 +1,88 @@
+"""What a rollout returns: states over time, and the motion between them."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from .._array import is_known
+from .state import State
+from .system import System
+from .systems import Simulated, system_of
+
+
+def _constant(value: int):
+    return eqx.field(default_factory=lambda: jnp.full((), value, jnp.int32))
+
+
+class Trajectory(eqx.Module):
+    """States over time, the initial one first.
+
+    - `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`. `own` are the
+      states that forces have themselves.
+    - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
+      went well. From that step on the states are NaN.
+    - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
+      did) and when (the end of the trajectory if never). The rows from there on hold the state at the event.
+    """
+
+    t: Float[Array, "*batch saved"]
+    q: Float[Array, "*batch saved nq"]
+    v: Float[Array, "*batch saved nv"]
+    tau: Float[Array, "*batch saves nv"]
+    own: Float[Array, "*batch saved own"] | None = None
+    code: Int[Array, "*batch"] = _constant(0)
+    failed_step: Int[Array, "*batch"] = _constant(-1)
+    event_step: Int[Array, "*batch"] | None = None
+    event_time: Float[Array, "*batch"] | None = None
+
+    @property
+    def final(self) -> State:
+        """The last state."""
+        return State(
+            self.q[..., -1, :], self.v[..., -1, :], None if self.own is None else self.own[..., -1, :]
+        )
+
+    def at(self, model: Simulated, t: float | Float[Array, ""]) -> State:
+        """The state at any time within the trajectory, for one sample; after an event, the state at the event.
+
+        Between two saved states it is a cubic in the chart at the first that has their configurations and
+        velocities: right to `O(dt⁴)` in q and `O(dt³)` in v, dt being the time between the two, whatever the scheme. What forces
+        remember themselves is on the chord, right to `O(dt²)`. A time outside is refused, and under `jit` gives NaN.
+        """
+        t = jnp.asarray(t, self.t.dtype)
+        ahead = jnp.where(self.t[-1] < self.t[0], -1, 1).astype(t.dtype)  # time may run backwards
+        rows, t = ahead * self.t, ahead * t
+        slack = 4 * jnp.finfo(t.dtype).eps * jnp.maximum(jnp.abs(rows[0]), jnp.abs(rows[-1]))
+        outside = (t < rows[0] - slack) | (t > rows[-1] + slack)
+        if is_known(outside) and outside.any():
+            raise ValueError(
+                f"at: t = {float(ahead * t):g} is not within the trajectory, from {float(self.t[0]):g} to {float(self.t[-1]):g}"
+            )
+        last = rows[-1] if self.event_time is None else ahead * self.event_time
+        t = jnp.where(t > last, last, jnp.where(t < rows[0], rows[0], t))
+        row = jnp.clip(jnp.searchsorted(rows, t, side="right") - 1, 0, len(rows) - 2)
+        own = jnp.zeros((len(self.q), 0), t.dtype) if self.own is None else self.own
+        start, end = (State(self.q[i], self.v[i], own[i]) for i in (row, row + 1))
+        # The row after an event holds the state at the event.
+        span = jnp.minimum(rows[row + 1], last) - rows[row]
+        span, since = jnp.where(span > 0, span, 1), t - rows[row]
+        state = between(system_of(model, self.tau[0]), start, end, ahead * span, since / span)
+        return jax.tree.map(lambda x: jnp.where(outside, jnp.nan, x), state)
+
+
+def between(
+    system: System, start: State, end: State, span: Float[Array, ""], share: Float[Array, ""]
+) -> State:
+    """The state at a share of the time between two: Hermite's cubic in the chart at the first; of the forces' own the chord."""
+    step = system.difference(start.q, end.q)
+    first, last = span * start.v, span * system.chart_rate(start.q, step, end.v)
+
+    def chart(s):
+        return s * (1 - s) ** 2 * first + s**2 * (3 - 2 * s) * step + s**2 * (s - 1) * last
+
+    here, rate = jax.jvp(chart, (share,), (jnp.ones_like(share),))
+    own = start.own + share * (end.own - start.own)
+    return State(system.move(start.q, here), system.chart_velocity(start.q, here, rate) / span, own)

@@ -1,0 +1,176 @@
+"""A model, with its constraints and what acts on it, as a system that schemes step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import velocity
+from ..constraints import Stabilization
+from ..constraints.consistency import nearest_velocity
+from ..constraints.dynamics import motion_under_constraints
+from ..constraints.evaluate import matrix_of, rate_of, residual_of
+from ..dynamics import Motion, passive_force
+from ..dynamics.forward import solve_inertia
+from ..dynamics.inverse import recursive_newton_euler
+from ..dynamics.lagrangian import slopes_of_lagrangian
+from ..dynamics.mass_matrix import composite_rigid_body
+from ..forces import Force
+from ..forces.own_state import holding, own_rates, own_states
+from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
+from .state import State
+from .system import System
+
+
+#: What acts in a rollout beside what the model carries: a force element, or a function of the model, its configuration and its
+#: velocity that gives a generalized force.
+Acting: TypeAlias = Force | Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Float[Array, "nv"]]
+
+#: So many motions are remembered, for the next who asks about the same state.
+REMEMBERED = 4
+
+
+class TreeSystem(System):
+    """A model with the control `tau` of the present step.
+
+    - `forces`: what acts beside what the model carries.
+    - `stabilization`: what holds its constraints.
+    """
+
+    model: Model
+    tau: Float[Array, "nv"]
+    forces: tuple[Acting, ...] = ()
+    stabilization: Stabilization | None = None
+
+    def motion(self, time, q, v=None) -> Motion:
+        """The model in motion. Asked again about the same arrays, it has what was computed before."""
+        recent = self.__dict__.setdefault("_recent", [])
+        for known in recent:
+            if known.q is q and (known.asked is time or not self._timed):
+                if v is None or (known.motion.v is v and known.asked is time):
+                    return known.motion
+                return self._remembered(recent, q, time, known.motion.with_velocity(v, time))
+        return self._remembered(recent, q, time, Motion(self.model, q, v, time))
+
+    def _remembered(self, recent: list, q, time, motion: Motion) -> Motion:
+        recent.insert(0, _Asked(q, time, motion))
+        del recent[REMEMBERED:]
+        return motion
+
+    @property
+    def name(self):
+        return self.model.name
+
+    @property
+    def rheonomic(self):
+        return self.model.topology.rheonomic
+
+    @property
+    def _timed(self) -> bool:
+        """Whether the model at one time is not the model at another."""
+        return self.rheonomic or any(thing.rheonomic for thing in self.model.attached)
+
+    @property
+    def elements(self) -> tuple[Force, ...]:
+        """The force elements: those that the model carries, and those given to the rollout."""
+        return (*self.model.forces, *(force for force in self.forces if isinstance(force, Force)))
+
+    @property
+    def own(self):
+        return own_states(self.elements).astype(self.model.dtype)
+
+    def dof(self, joints):
+        entries = [np.arange(self.model.nv)[self.model.v_slice(joint)] for joint in joints]
+        return np.concatenate([np.zeros(0, int), *entries])
+
+    def force(self, time, state):
+        return self.applied(self.motion(time, state.q, state.v), state) + self.tau
+
+    def applied(self, motion: Motion, state: State) -> Float[Array, "nv"]:
+        """What acts without the control."""
+        acting = passive_force(motion.model, motion.q, motion.v)
+        for force in self._holding(motion, state):
+            acting = acting + force.generalized_force(motion)
+        for index, function in enumerate(self.forces):
+            if not isinstance(function, Force):
+                name = f"the result of forces[{index}]"
+                acting = acting + velocity(
+                    "rollout", self.model, name, function(motion.model, motion.q, motion.v)
+                )
+        return acting
+
+    def own_rate(self, time, state):
+        return self.own_rates(self.motion(time, state.q, state.v), state)
+
+    def own_rates(self, motion: Motion, state: State) -> Float[Array, "own"]:
+        """`own_rate` of the model in motion."""
+        return own_rates(self._holding(motion, state), motion)
+
+    def _holding(self, motion: Motion, state: State) -> tuple[Force, ...]:
+        """The force elements in their states, in the precision of the state."""
+        elements = tuple(force.astype(motion.q.dtype) for force in self.elements)
+        return elements if state.own is None else holding(elements, state.own)
+
+    def acceleration(self, time, state):
+        motion, acting = self.motion(time, state.q, state.v), self.force(time, state)
+        return motion_under_constraints(motion, acting, stabilization=self.stabilization).acceleration
+
+    def residual(self, time, state, a):
+        motion = self.motion(time, state.q, state.v)
+        return recursive_newton_euler(motion, a) - self.force(time, state)
+
+    def lagrangian_gradients(self, time, q, v):
+        return slopes_of_lagrangian(self.motion(time, q, v))
+
+    def mass_matrix(self, time, q):
+        return composite_rigid_body(self.motion(time, q))
+
+    def solve_mass_matrix(self, time, q, momentum):
+        return solve_inertia(self.motion(time, q), momentum)
+
+    def move(self, q, step):
+        return integrate(self.model, q, step)
+
+    def difference(self, q0, q1):
+        return difference(self.model, q0, q1)
+
+    def chart_rate(self, q, step, v):
+        return chart_rate(self.model, q, step, v)
+
+    def chart_velocity(self, q, step, rate):
+        return chart_velocity(self.model, q, step, rate)
+
+    @property
+    def constraint_rows(self):
+        return sum(constraint.rows for constraint in self.model.constraints)
+
+    def constraint_residual(self, time, q):
+        return residual_of(self.motion(time, q))
+
+    def constraint_velocity(self, time, q, v):
+        return rate_of(self.motion(time, q, v))
+
+    def constraint_jacobian(self, time, q):
+        return matrix_of(self.motion(time, q)).matrix
+
+    def constraint_force(self, time, q, multipliers):
+        return matrix_of(self.motion(time, q)).transposed(multipliers)
+
+    def admissible(self, time, q, v):
+        return nearest_velocity(self.motion(time, q), v)
+
+    def settled(self, time, state):
+        if self.stabilization is None:
+            return state
+        now = at_time(self.model, time)
+        return State(*self.stabilization.settled(now, state.q, state.v), state.own)
+
+
+class _Asked:
+    """A motion, with the arrays that it was asked for by."""
+
+    def __init__(self, q, asked, motion: Motion):
+        self.q, self.asked, self.motion = q, asked, motion

@@ -1,0 +1,84 @@
+"""What is attached to a model: constraints, force elements, and whatever else has frames on bodies or acts at joints.
+
+An attached thing names bodies (each with a frame on it) and joints, and has numbers that are leaves. It knows no model: that
+carries it along, and every edit of a model (names, frames of bodies, welds, locked joints, precision) moves it by the methods
+below and by nothing else.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._errors import ModelError
+from .transform import Transform
+
+
+class Attached(eqx.Module):
+    """Something fixed to bodies of a model by frames, or acting along the coordinates of its joints.
+
+    - `bodies`: the names of the bodies, or "world".
+    - `frames`: a frame on each of them, in the frame of the body: (k,).
+    - `joints`: the names of the joints.
+    """
+
+    if TYPE_CHECKING:  # fields of some, properties of others
+        bodies: tuple[str, ...]
+        frames: Transform
+        joints: tuple[str, ...]
+
+    #: What a model lists it under: `model.attached_as(role)`.
+    role: ClassVar[str]
+
+    #: Whether each of the joints must have one degree of freedom.
+    scalar_joints: ClassVar[bool] = True
+
+    #: Whether it changes by itself as time passes.
+    rheonomic: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """The family and what it is attached to."""
+        return f"{type(self).__name__}({', '.join(map(repr, (*self.bodies, *self.joints)))})"
+
+    def at_time(self, time: Float[Array, ""]) -> Attached:
+        """As it is at that time; itself unless it is `rheonomic`."""
+        return self
+
+    def bound(self, bodies: Sequence[str], joints: Sequence[str]) -> Attached:
+        """With whatever stood for "all" spelled out: the bodies of a model, and its joints that have coordinates."""
+        return self
+
+    def fault(self, carriers: Sequence[int]) -> str | None:
+        """Why it makes no sense on these bodies, or None; `carriers` are the moving bodies they are part of, -1 the world."""
+        return None
+
+    def attached(self, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> Attached:
+        """The same thing on other bodies and joints, or with other frames on them."""
+        return self.changed(bodies=tuple(bodies), frames=frames, joints=tuple(joints))
+
+    def locked(self, joints: Sequence[str]) -> Attached | None:
+        """The same thing when these of its joints are locked; None where nothing of it is left.
+
+        By default that is refused: what is on a coordinate means nothing without it.
+        """
+        raise ModelError(
+            f"{self.label}: joint {joints[0]!r} has no coordinate any more when it is locked; take this off the model first"
+        )
+
+    def changed(self, **fields) -> Attached:
+        """The same thing with other values in some fields."""
+        other = copy.copy(self)
+        for name, value in fields.items():
+            object.__setattr__(other, name, value)  # a family's own __init__ asks for other things
+        return other
+
+
+def no_frames() -> Transform:
+    """The frames of what is on no body: (0,)."""
+    return Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
