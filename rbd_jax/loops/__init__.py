@@ -13,4 +13,5 @@ from .point_on_line import PointOnLine as PointOnLine
 from .point_on_plane import PointOnPlane as PointOnPlane
 from .point_on_spline import PointOnCurve as PointOnCurve, PointOnSurface as PointOnSurface
 from .prescribed_coordinate import PrescribedCoordinate as PrescribedCoordinate
+from .relative import RelativeConstraint as RelativeConstraint
 from .weld import Weld as Weld
