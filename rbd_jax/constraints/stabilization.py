@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..joints._joint import parameter
+from .._arguments import number
 from ..model import Model
 from .consistency import closed
 from .evaluate import constraint_residual, constraint_velocity
@@ -35,8 +35,8 @@ class Baumgarte(Stabilization):
     beta: Float[Array, ""]
 
     def __init__(self, alpha, beta):
-        self.alpha = parameter(alpha, (), "Baumgarte", "alpha")
-        self.beta = parameter(beta, (), "Baumgarte", "beta")
+        self.alpha = number("Baumgarte", "alpha", alpha)
+        self.beta = number("Baumgarte", "beta", beta)
 
     @staticmethod
     def within(time) -> Baumgarte:
