@@ -15,13 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._group import Group, check_array, matrix_size
+from .group import Group, anything, element, matrix_size, vector, with_last_axes
 
 
 class DirectProduct(Group):
     """A product of a few groups. Which PyTree holds the components of an element is the subclass's choice."""
 
     groups: eqx.AbstractVar[tuple[Group, ...]]
+
+    own_signatures = {"join": (anything,), "components": (element,), "parts": (vector,)}
 
     @abstractmethod
     def join(self, components: Iterable[Any]) -> Any:
@@ -119,11 +121,18 @@ class Product(DirectProduct):
         return g
 
 
+def _component_vectors(power, function: str, name: str, value: Any) -> Array:
+    """The vectors of the components of a `Power`, a row each."""
+    return with_last_axes(function, name, value, (power.n, power.group.dim))
+
+
 class Power(Group):
     """The product of `n` times the same group. Elements are its elements with an axis of length `n` in front."""
 
     group: Group
     n: int = eqx.field(static=True)
+
+    own_signatures = {"rows": (vector,), "flat": (_component_vectors,)}
 
     def __check_init__(self):
         if not isinstance(self.group, Group):
@@ -146,7 +155,6 @@ class Power(Group):
 
     def flat(self, rows: Float[Array, "*batch n k"]) -> Float[Array, "*batch m"]:
         """The vector with these components; the inverse of `rows`."""
-        rows = check_array(f"{self}.flat", "rows", rows, (self.n, self.group.dim))
         return rows.reshape(*rows.shape[:-2], self.dim)
 
     def identity(self, dtype=None) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._array import identity_like
-from ._group import Group
+from .group import Group
 
 
 class Rn(Group):
