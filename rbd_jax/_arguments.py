@@ -239,8 +239,9 @@ def points(function: str, model, name: str, value):
 def as_array(owner: str, name: str, value, expected: str) -> Array:
     """`value` as a floating-point array; what is no array of real numbers is refused."""
     try:
-        if value is not None and not jnp.iscomplexobj(value):
-            return floating(value)
+        array = jnp.asarray(value)  # once: of a list, it takes as long as all the rest
+        if not jnp.issubdtype(array.dtype, jnp.complexfloating):
+            return floating(array)
     except (TypeError, ValueError):
         pass
     raise ValueError(f"{owner}: {name} is {reprlib.repr(value)}; it takes {expected}") from None
