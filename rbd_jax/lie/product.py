@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import instance, whole_number
 from .group import Group, anything, element, matrix_size, vector, with_last_axes
 
 
@@ -108,8 +109,10 @@ class Product(DirectProduct):
         self.groups = groups
 
     def __check_init__(self):
-        if not self.groups or not all(isinstance(group, Group) for group in self.groups):
-            raise ValueError(f"Product: give it groups, as in Product(SO3, Rn(3)), not {self.groups!r}")
+        if not self.groups:
+            raise ValueError("Product: no groups; give it some, as in Product(SO3, Rn(3))")
+        for i, group in enumerate(self.groups):
+            instance("Product", f"groups[{i}]", group, Group, "groups, as in Product(SO3, Rn(3))")
 
     def __repr__(self) -> str:
         return f"Product({', '.join(map(repr, self.groups))})"
@@ -135,12 +138,8 @@ class Power(Group):
     own_signatures = {"rows": (vector,), "flat": (_component_vectors,)}
 
     def __check_init__(self):
-        if not isinstance(self.group, Group):
-            raise ValueError(
-                f"Power: the first argument must be a group, as in Power(SE3, 5), not {self.group!r}"
-            )
-        if not isinstance(self.n, int) or self.n < 1:
-            raise ValueError(f"Power: the number of factors must be a positive integer, not {self.n!r}")
+        instance("Power", "group", self.group, Group, "a group, as in Power(SE3, 5)")
+        whole_number("Power", "n", self.n)
 
     def __repr__(self) -> str:
         return f"Power({self.group!r}, {self.n})"

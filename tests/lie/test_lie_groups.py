@@ -472,11 +472,11 @@ def test_log_of_a_printed_transform():
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: Product(), "give it groups"),
-        (lambda: Product(SO3, 3), "give it groups"),
-        (lambda: Power(3, SO3), "first argument must be a group"),
-        (lambda: Power(SE3, 0), "positive integer"),
-        (lambda: Rn(-1), "positive integer"),
+        (lambda: Product(), "Product: no groups; give it some"),
+        (lambda: Product(SO3, 3), r"Product: groups\[1\] is a int; it takes groups, as in"),
+        (lambda: Power(3, SO3), r"Power: group is a int; it takes a group, as in Power\(SE3, 5\)"),
+        (lambda: Power(SE3, 0), "Power: n is 0; it is a positive integer"),
+        (lambda: Rn(-1), "Rn: n is -1; it is a positive integer"),
         (lambda: Product(SO3, Rn(2)).exp(jnp.zeros(6)), r"must be \(..., 5\)"),
         (lambda: Power(SO3, 2).exp(jnp.zeros(5)), r"must be \(..., 6\)"),
     ],
