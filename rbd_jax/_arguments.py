@@ -330,7 +330,7 @@ def direction(owner: str, value, name: str = "axis") -> Array:
     if axis.shape != (3,):
         raise ValueError(f"{owner}: {name} has shape {axis.shape}, but a direction has three components")
     length = jnp.sqrt(jnp.sum(axis**2))
-    if is_known(length) and not (np.isfinite(length) and length > 0):
+    if is_known(length) and not 0 < float(length) < np.inf:
         raise ValueError(f"{owner}: {name} {axis.tolist()} has no direction; give a finite, non-zero vector")
     return axis / length
 
