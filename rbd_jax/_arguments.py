@@ -29,8 +29,7 @@ Check: TypeAlias = Callable[[str, Any, str, Any], Any]
 
 
 def takes(**checks: Check) -> Callable[[F], F]:
-    """Check the arguments of `function(model, ...)`: one for every parameter after the first,
-    `anything` where none is wanted.
+    """Check the arguments of `function(model, ...)`: a check for every parameter after the first, `anything` where none is due.
 
     A parameter without a check, or a check without a parameter, is an error when the function is defined.
     """
@@ -108,7 +107,7 @@ def wrenches(function: str, model, name: str, value):
         forces = {}
         for key, wrench in value.items():
             body_name(function, model, name, key)
-            forces[key] = _vector(function, f"{name}[{key!r}]", wrench, "a wrench [n; f] has shape (6,)", 6)
+            forces[key] = vector(function, f"{name}[{key!r}]", wrench, 6, "a wrench [n; f] has shape (6,)")
         return forces
     return _per_body(function, model, name, value, "a dict {body: wrench} or an array")
 
@@ -210,10 +209,7 @@ def one_of(*choices: str) -> Check:
     """The check that a value is one of some words."""
 
     def check(function: str, model, name: str, value):
-        if isinstance(value, str) and value in choices:
-            return value
-        listed = ", ".join(map(repr, choices))
-        raise ValueError(f"{function}: {name} is {reprlib.repr(value)}; it is one of {listed}")
+        return choice(function, name, value, choices)
 
     return check
 
@@ -224,7 +220,7 @@ frame_name = one_of("world", "body", "world_aligned")
 
 def space_point(function: str, model, name: str, value):
     """A point, or None."""
-    return None if value is None else _vector(function, name, value, "a point has shape (3,)", 3)
+    return None if value is None else vector(function, name, value, 3, "a point has shape (3,)")
 
 
 def space_points(function: str, model, name: str, value):
@@ -237,21 +233,15 @@ def space_points(function: str, model, name: str, value):
     return array
 
 
-def _vector(function: str, name: str, value, expected: str, length: int) -> Array:
-    array = as_array(function, name, value, f"an array of {length} numbers")
-    if array.shape != (length,):
-        raise ValueError(f"{function}: {name} has shape {array.shape}; {expected}")
-    return array
-
-
 # Checks of values. `owner` is the function or the class that the value is for.
 
 
 def as_array(owner: str, name: str, value, expected: str) -> Array:
     """`value` as a floating-point array; what is no array of real numbers is refused."""
     try:
-        if value is not None and not jnp.iscomplexobj(value):
-            return floating(value)
+        array = jnp.asarray(value)  # once: of a list, it takes as long as all the rest
+        if not jnp.issubdtype(array.dtype, jnp.complexfloating):
+            return floating(array)
     except (TypeError, ValueError):
         pass
     raise ValueError(f"{owner}: {name} is {reprlib.repr(value)}; it takes {expected}") from None
@@ -293,15 +283,64 @@ def number(
     return array
 
 
+def vector(
+    owner: str, name: str, value, length: int = 3, expected: str = "a vector of space has shape (3,)"
+) -> Array:
+    """A vector of a length; `expected` says whose length that is. Its numbers are not looked at."""
+    array = as_array(owner, name, value, f"an array of {length} numbers")
+    if array.shape != (length,):
+        raise ValueError(f"{owner}: {name} has shape {array.shape}; {expected}")
+    return array
+
+
+def rotation(owner: str, name: str, value) -> Array:
+    """A rotation matrix, as exact as `accuracy` asks where that can be seen."""
+    array = as_array(owner, name, value, "a rotation matrix, of shape (3, 3)")
+    if array.shape != (3, 3):
+        raise ValueError(f"{owner}: {name} has shape {array.shape}; a rotation matrix has shape (3, 3)")
+    fault = rotation_fault(array, accuracy(array.dtype)) if is_known(array) else None
+    if fault is not None:
+        raise ValueError(
+            f"{owner}: {name} {fault}; its columns must be right-handed, perpendicular and of length one"
+        )
+    return array
+
+
+def rotation_fault(matrix, tolerance: float) -> str | None:
+    """Why a known 3 x 3 matrix is no rotation, in words, or None if it is one to the tolerance."""
+    axes = np.asarray(matrix, np.float64)
+    if not np.isfinite(axes).all():
+        return "is not finite"
+    off = float(np.max(np.abs(axes.T @ axes - np.eye(3))))
+    if off > tolerance:
+        return f"is no rotation matrix: R'R differs from 1 by {off:.3g}"
+    if np.linalg.det(axes) < 0:
+        return "is a reflection: det R = -1"
+    return None
+
+
+def accuracy(dtype) -> float:
+    """How far from exact an argument may be that must be exact: as far as long computations leave it, not as mistakes do."""
+    return float(jnp.finfo(dtype).eps) ** 0.5
+
+
 def direction(owner: str, value, name: str = "axis") -> Array:
     """A direction in space as a unit vector; a zero or non-finite one is refused where it can be seen."""
     axis = as_array(owner, name, value, "a vector of three components")
     if axis.shape != (3,):
-        raise ValueError(f"{owner}: {name} has shape {axis.shape}, but an axis has three components")
+        raise ValueError(f"{owner}: {name} has shape {axis.shape}, but a direction has three components")
     length = jnp.sqrt(jnp.sum(axis**2))
-    if is_known(length) and not (np.isfinite(length) and length > 0):
+    if is_known(length) and not 0 < float(length) < np.inf:
         raise ValueError(f"{owner}: {name} {axis.tolist()} has no direction; give a finite, non-zero vector")
     return axis / length
+
+
+def choice(owner: str, name: str, value, choices: Sequence[str]) -> str:
+    """One of some words."""
+    if isinstance(value, str) and value in choices:
+        return value
+    listed = ", ".join(map(repr, choices))
+    raise ValueError(f"{owner}: {name} is {reprlib.repr(value)}; it is one of {listed}")
 
 
 def names(owner: str, what: str, value, count: int | None = None) -> tuple[str, ...]:

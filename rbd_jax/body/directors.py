@@ -18,10 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, is_known, matmul, matrix, skew, transpose, vecmat
+from .._arguments import number, rotation, vector
+from .._array import cross, matmul, matrix, skew, transpose, vecmat
 from .._newton import solve_dense
-from ..model._arguments import as_array
-from ._arguments import check_frame, check_vector
 from .rotating_body import RotatingBody
 
 
@@ -81,9 +80,7 @@ class NonTwisting(DirectorConstraints):
     a: float | Float[Array, ""] = 0.5
 
     def __check_init__(self):
-        a = as_array("NonTwisting", "a", self.a, "a number in [0, 1]")
-        if is_known(a) and not np.all((np.asarray(a) >= 0) & (np.asarray(a) <= 1)):
-            raise ValueError(f"NonTwisting: a is {np.asarray(a).tolist()}; it is a number in [0, 1]")
+        number("NonTwisting", "a", self.a, np.shape(self.a), least=0, most=1)
 
     @property
     def size(self) -> int:
@@ -119,8 +116,8 @@ def director_state(
 ) -> DirectorState:
     """The state with the angular velocity `w` (eqs. 57, 65, 67)."""
     frame, velocity = (
-        check_frame("director_state", "frame", frame),
-        check_vector("director_state", "velocity", velocity),
+        rotation("director_state", "frame", frame),
+        vector("director_state", "velocity", velocity),
     )
     rates = director_rates(frame, velocity)
     return DirectorState(frame, rates, director_momenta(body, rates))

@@ -10,10 +10,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from .._arguments import accuracy, as_array, rotation
 from .._array import cross, dot, is_known
 from ..lie import S2
-from ..model._arguments import as_array
-from ._arguments import accuracy, check_frame
 
 
 def non_twisting_frames(
@@ -36,7 +35,7 @@ def non_twisting_frames(
         raise ValueError(
             f"non_twisting_frames: directors has shape {directors.shape}; n samples have shape (n, 3)"
         )
-    initial = check_frame("non_twisting_frames", "initial", initial)
+    initial = rotation("non_twisting_frames", "initial", initial)
     if is_known((directors, initial)):
         _check_curve(np.asarray(directors, np.float64), np.asarray(initial), accuracy(directors.dtype))
 

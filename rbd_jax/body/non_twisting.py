@@ -12,9 +12,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import rotation, vector
 from .._array import cross, dot, matmul, matvec, skew, vecmat
 from ..lie import SO3
-from ._arguments import check_frame, check_vector
 from .rotating_body import RotatingBody
 
 
@@ -30,8 +30,8 @@ def non_twisting_state(
 ) -> NonTwistingState:
     """The state with the angular velocity `w` in space, whose part along `d₃` is left out (eqs. 40, 70)."""
     frame, velocity = (
-        check_frame("non_twisting_state", "frame", frame),
-        check_vector("non_twisting_state", "velocity", velocity),
+        rotation("non_twisting_state", "frame", frame),
+        vector("non_twisting_state", "velocity", velocity),
     )
     return NonTwistingState(frame, body.momentum(vecmat(velocity, frame))[:2])
 

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import accuracy, as_array
 from .._array import dot, is_known, matvec
 from .._errors import ModelError, ModelWarning
-from ..model._arguments import as_array
 from ..model.builder import triangle_fault
-from ._arguments import accuracy
 
 
 class RotatingBody(eqx.Module):

@@ -11,9 +11,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from .._arguments import accuracy, instance, number, rotation, vector, whole_number
 from .._array import is_known
 from .._newton import Code
-from ._arguments import accuracy, check_frame, check_instance, check_step, check_vector
 from ._director_scheme import DirectorScheme, Moment
 from .directors import DirectorConstraints, DirectorState, NonTwisting, director_state
 from .energy_momentum import DirectorEnergyMomentum
@@ -58,34 +58,30 @@ def simulate(
     To differentiate by what `moment` depends on let it close over that. What is remembered for reverse-mode
     differentiation is one linear system a step, none of Newton's iterations.
     """
-    if not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"simulate: steps is {steps!r}; it is a positive integer")
+    steps = whole_number("simulate", "steps", steps)
     constraints = NonTwisting() if constraints is None else constraints
     scheme = DirectorEnergyMomentum() if scheme is None else scheme
-    check_instance("simulate", "body", body, RotatingBody, "a RotatingBody")
-    check_instance(
-        "simulate", "constraints", constraints, DirectorConstraints, "NonTwisting() or Orthonormal()"
-    )
-    check_instance("simulate", "scheme", scheme, DirectorScheme, "a scheme such as DirectorEnergyMomentum()")
+    instance("simulate", "body", body, RotatingBody, "a RotatingBody")
+    instance("simulate", "constraints", constraints, DirectorConstraints, "NonTwisting() or Orthonormal()")
+    instance("simulate", "scheme", scheme, DirectorScheme, "a scheme such as DirectorEnergyMomentum()")
     if moment is not None and not callable(moment):
         raise ValueError(
             f"simulate: moment is {reprlib.repr(moment)}; it is a function (time, frame) -> moment in space, or None"
         )
-    frame, velocity = check_frame("simulate", "frame", frame), check_vector("simulate", "velocity", velocity)
+    frame, velocity = rotation("simulate", "frame", frame), vector("simulate", "velocity", velocity)
+    dt = number("simulate", "dt", dt)
+    if is_known(dt) and dt == 0:
+        raise ValueError("simulate: dt is 0; a step of time is not zero")
     dtype = jnp.result_type(body.inertia, frame, velocity)
     body = jax.tree.map(lambda x: x.astype(dtype), body)
-    frame, velocity, dt = (
-        frame.astype(dtype),
-        velocity.astype(dtype),
-        check_step("simulate", dt).astype(dtype),
-    )
+    frame, velocity, dt = frame.astype(dtype), velocity.astype(dtype), dt.astype(dtype)
     if isinstance(constraints, NonTwisting) and is_known((frame, velocity)):
         _check_twist(np.asarray(frame), np.asarray(velocity), accuracy(dtype))
 
     def asked(time, frame):
         if moment is None:
             return jnp.zeros(3, dtype)
-        return check_vector("simulate", "the result of moment", moment(time, frame)).astype(dtype)
+        return vector("simulate", "the result of moment", moment(time, frame)).astype(dtype)
 
     def advance(carry, number):
         state, failure = carry

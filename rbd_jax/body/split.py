@@ -15,9 +15,9 @@ from __future__ import annotations
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from .._arguments import rotation, vector
 from .._array import cross, dot, matmul, matvec, skew, vecmat
 from ..lie import S2
-from ._arguments import check_frame, check_vector
 from .rotating_body import RotatingBody
 
 
@@ -38,10 +38,7 @@ def split_vector(
 
 def split_state(body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> SplitState:
     """The state with the angular velocity `w`: its momentum is `Λ J Λᵀ w`, split (eqs. 34, 37, 40)."""
-    frame, velocity = (
-        check_frame("split_state", "frame", frame),
-        check_vector("split_state", "velocity", velocity),
-    )
+    frame, velocity = rotation("split_state", "frame", frame), vector("split_state", "velocity", velocity)
     momentum = matvec(frame, body.momentum(vecmat(velocity, frame)))
     return SplitState(frame, *split_vector(frame[:, 2], momentum))
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ..loops import Constraint
-from ..loops._relative import RelativeConstraint
+from ..loops.relative import RelativeConstraint
 from ..model import Tree
 from ..model.topology import Topology
 

@@ -7,26 +7,24 @@ joint does not move. The group that a pose belongs to is that of the body's join
 
 from __future__ import annotations
 
-import functools
-import inspect
 import reprlib
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, get_args
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import choice, configuration, instance, velocity
 from .._array import is_known, matvec
 from .._errors import ModelError, UnknownNameError, suggest
 from ..dynamics import body_velocities, forward_kinematics
 from ..joints import Free, Joint
 from ..lie import quaternion
 from ..loops import LoopJoint
-from ..loops._closest import closest
+from ..loops.closest import closest
 from ..loops.loop_joint import off_joint
 from ..model import Model, ModelBuilder
-from ..model._arguments import check_length
 from ..model.attachments import reframed
 from ..spatial import Transform
 from ._factors import pseudo_inverse
@@ -34,8 +32,8 @@ from ._factors import pseudo_inverse
 
 #: Where the frames of free bodies are: where the tree has them, or at the centres of mass.
 Frame: TypeAlias = Literal["body", "com"]
+FRAMES = get_args(Frame)
 Hanging: TypeAlias = Joint | Callable[[], Joint]
-F = TypeVar("F", bound=Callable)
 
 
 def maximal_coordinates(
@@ -58,9 +56,8 @@ def maximal_coordinates(
     What acts along joints has no place here: a model with armature, damping, friction, springs, or joints that mimic
     others is refused, and so is one with massless bodies (`rbd.fuse_fixed` removes welded ones).
     """
-    if not isinstance(model, Model):
-        raise ModelError(f"maximal_coordinates: model is {reprlib.repr(model)}; it takes a Model")
-    _check_frame("maximal_coordinates", frame)
+    instance("maximal_coordinates", "model", model, Model, "a Model")
+    choice("maximal_coordinates", "frame", frame, FRAMES)
     _check(model)
     chosen = joint if isinstance(joint, Mapping) else dict.fromkeys(model.body_names, joint)
     for body in chosen:
@@ -109,11 +106,6 @@ def _own_frames(model: Model, frame: Frame) -> Transform:
     return Transform.from_position(-centres if frame == "com" else jnp.zeros_like(centres))
 
 
-def _check_frame(function: str, frame) -> None:
-    if frame not in ("body", "com"):
-        raise ValueError(f"{function}: frame is {reprlib.repr(frame)}; it is one of 'body', 'com'")
-
-
 def _check(model: Model) -> None:
     if len(model.topology.followers):
         names = [model.joint_names[body] for body in model.topology.followers]
@@ -136,9 +128,15 @@ def _check(model: Model) -> None:
         raise ModelError(f"maximal_coordinates: massless bodies cannot float by themselves: {names}")
 
 
-def _check_pair(function: str, model: Model, maximal: Model, frame: Frame) -> None:
-    """Refuse a `maximal` that is not made of the free bodies of `model`, with their frames where `frame` says."""
-    _check_frame(function, frame)
+def _check_pair(call: str, model: Model, maximal: Model, frame: Frame) -> str:
+    """Refuse a `maximal` that is not made of the free bodies of `model`, with their frames where `frame` says.
+
+    The function's name and parameters are given, since its two models are easily put in the wrong places. Returns its name.
+    """
+    function = call.partition("(")[0]
+    for name, value in (("model", model), ("maximal", maximal)):
+        instance(function, name, value, Model, f"a Model; the arguments are {call}")
+    choice(function, "frame", frame, FRAMES)
     own, names = model.body_names, maximal.body_names
     if own != names:
         apart = [f"{only!r} is in {where} only" for where, only in _unshared(own, names)]
@@ -162,6 +160,7 @@ def _check_pair(function: str, model: Model, maximal: Model, frame: Frame) -> No
         if centred != same and (frame == "com") == same:
             made = "com" if centred else "body"
             raise ModelError(f"{function}: frame is {frame!r}, but maximal was made with frame={made!r}")
+    return function
 
 
 def _unshared(own, names):
@@ -170,35 +169,12 @@ def _unshared(own, names):
     ]
 
 
-def _between(function: F) -> F:
-    """Check the arguments of a function of two models, and make arrays of lists and integers."""
-    signature = inspect.signature(function)
-    order = list(signature.parameters)
-    owner = order[order.index("q") - 1]  # whose state is given
-
-    @functools.wraps(function)
-    def wrapper(*args, **kwargs):
-        given, name = signature.bind(*args, **kwargs), function.__name__
-        values = given.arguments
-        for part in ("model", "maximal"):
-            if not isinstance(values[part], Model):
-                raise ValueError(
-                    f"{name}: {part} is a {type(values[part]).__name__}, not a Model; the arguments are "
-                    f"{name}({', '.join(order)})"
-                )
-        _check_pair(name, values["model"], values["maximal"], values.get("frame", "body"))
-        for part, size in (("q", "nq"), ("v", "nv")):
-            values[part] = check_length(name, values[owner], part, values[part], size)
-        return function(*given.args, **given.kwargs)
-
-    return wrapper  # pyright: ignore[reportReturnType]
-
-
-@_between
 def to_maximal(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], maximal: Model, frame: Frame = "body"
 ) -> tuple[Float[Array, "nq_max"], Float[Array, "nv_max"]]:
     """The state of `model` as one of `maximal`, its `maximal_coordinates` with the same `frame`."""
+    function = _check_pair("to_maximal(model, q, v, maximal, frame)", model, maximal, frame)
+    q, v = configuration(function, model, "q", q), velocity(function, model, "v", v)
     own_frames = _own_frames(model, frame)
     frames = forward_kinematics(model, q) @ own_frames.inverse()
     twists = own_frames.motion(body_velocities(model, q, v, "body"))
@@ -211,7 +187,6 @@ def to_maximal(
     return jnp.concatenate(configurations), jnp.concatenate(velocities)
 
 
-@_between
 def from_maximal(
     model: Model, maximal: Model, q: Float[Array, "nq_max"], v: Float[Array, "nv_max"], frame: Frame = "body"
 ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
@@ -221,6 +196,8 @@ def from_maximal(
     What a state breaks of the constraints is lost. Where the displacement tells how often a joint has turned, as with
     `Helical` and `RackAndPinion`, it comes back with all its turns; of others the angle comes back in (-π, π].
     """
+    function = _check_pair("from_maximal(model, maximal, q, v, frame)", model, maximal, frame)
+    q, v = configuration(function, maximal, "q", q), velocity(function, maximal, "v", v)
     own_frames = _own_frames(model, frame)
     frames = forward_kinematics(maximal, q) @ own_frames
     twists = own_frames.inverse_motion(body_velocities(maximal, q, v, "body"))

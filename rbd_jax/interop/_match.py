@@ -7,8 +7,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from .._array import floating
+from .._arguments import vector
 from .._errors import ModelError, suggest
 from ..model import Model
 
@@ -53,12 +54,9 @@ def mismatch(model: Model, body: int, library: str, other: str) -> ModelError:
     return ModelError(f"joint {model.joint_names[body]!r} is a {ours} here, but in {library} {other}")
 
 
-def vector(method: str, x, size: int):
-    """`x` as a float array of the length it must have."""
-    x = floating(x)
-    if x.shape != (size,):
-        raise ValueError(f"{method}: got an array of shape {x.shape}; it takes one sample, of length {size}")
-    return x
+def sample(method: str, name: str, value, size: int) -> Array:
+    """The argument of a method as a float array of the length it must have."""
+    return vector(method, name, value, size, f"it takes one sample, of length {size}")
 
 
 def table(rows: Sequence[Any], width: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from .._errors import ModelError
 from ..lie import quaternion
 from ..model import Model
 from ..model.mjcf import joint_names
-from ._match import inverse, mismatch, pairs, put, table, vector
+from ._match import inverse, mismatch, pairs, put, sample, table
 
 
 #: Our joint types for MuJoCo's `jnt_type`: free, ball, slide, hinge.
@@ -65,47 +65,51 @@ class MujocoMap:
 
     def configuration(self, q) -> Float[Array, "nq"]:
         """MuJoCo's `qpos`. Quaternions keep their length: MuJoCo normalizes them too."""
-        return vector("configuration", q, self.nq)[self._order_q]
+        return sample("MujocoMap.configuration", "q", q, self.nq)[self._order_q]
 
     def configuration_from(self, qpos) -> Float[Array, "nq"]:
         """Our configuration."""
-        return vector("configuration_from", qpos, self.nq)[self._back_q]
+        return sample("MujocoMap.configuration_from", "qpos", qpos, self.nq)[self._back_q]
 
     def velocity(self, q, v) -> Float[Array, "nv"]:
         """MuJoCo's `qvel`, at our configuration q."""
-        return self._turned(self._rotations(q), vector("velocity", v, self.nv)[self._order_v])
+        return self._turned(self._rotations(q), sample("MujocoMap.velocity", "v", v, self.nv)[self._order_v])
 
     def velocity_from(self, q, qvel) -> Float[Array, "nv"]:
         """Our velocity, at our configuration q."""
-        return self._turned(transpose(self._rotations(q)), vector("velocity_from", qvel, self.nv))[
-            self._back_v
-        ]
+        return self._turned(
+            transpose(self._rotations(q)), sample("MujocoMap.velocity_from", "qvel", qvel, self.nv)
+        )[self._back_v]
 
     def acceleration(self, q, v, a) -> Float[Array, "nv"]:
         """MuJoCo's `qacc`, at our configuration q and velocity v."""
-        a = vector("acceleration", a, self.nv)[self._order_v]
+        a = sample("MujocoMap.acceleration", "a", a, self.nv)[self._order_v]
         return self._turned(self._rotations(q), a + self._carried(v))
 
     def acceleration_from(self, q, v, qacc) -> Float[Array, "nv"]:
         """Our acceleration, at our configuration q and velocity v."""
-        turned = self._turned(transpose(self._rotations(q)), vector("acceleration_from", qacc, self.nv))
+        turned = self._turned(
+            transpose(self._rotations(q)), sample("MujocoMap.acceleration_from", "qacc", qacc, self.nv)
+        )
         return (turned - self._carried(v))[self._back_v]
 
     def force(self, q, tau) -> Float[Array, "nv"]:
         """MuJoCo's generalized force (`qfrc_...`), of the same power, at our configuration q."""
-        return self._turned(self._rotations(q), vector("force", tau, self.nv)[self._order_v])
+        return self._turned(self._rotations(q), sample("MujocoMap.force", "tau", tau, self.nv)[self._order_v])
 
     def force_from(self, q, qfrc) -> Float[Array, "nv"]:
         """Our generalized force, at our configuration q."""
-        return self._turned(transpose(self._rotations(q)), vector("force_from", qfrc, self.nv))[self._back_v]
+        return self._turned(
+            transpose(self._rotations(q)), sample("MujocoMap.force_from", "qfrc", qfrc, self.nv)
+        )[self._back_v]
 
     def velocity_matrix(self, q) -> Float[Array, "nv nv"]:
         """T with `qvel = T v`: MuJoCo's Jacobians are ours as `J T`, its mass matrix as `Tᵀ M T`."""
-        q = vector("velocity_matrix", q, self.nq)
+        q = sample("MujocoMap.velocity_matrix", "q", q, self.nq)
         return jax.vmap(lambda column: self.velocity(q, column), out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
 
     def _rotations(self, q):
-        return quaternion.to_matrix(vector("q", q, self.nq)[self._quaternions])
+        return quaternion.to_matrix(sample("MujocoMap", "q", q, self.nq)[self._quaternions])
 
     def _turned(self, rotations, x):
         """`x`, in MuJoCo's order, with the linear parts at free joints turned."""
@@ -113,7 +117,7 @@ class MujocoMap:
 
     def _carried(self, v):
         """`ω × v` at the linear entries of free joints, in MuJoCo's order; zero elsewhere."""
-        v = vector("v", v, self.nv)[self._order_v]
+        v = sample("MujocoMap", "v", v, self.nv)[self._order_v]
         return put(jnp.zeros_like(v), self._linear, cross(v[self._angular], v[self._linear]))
 
 

@@ -27,7 +27,7 @@ from .._array import floating, is_known
 from .._errors import ModelError
 from ..lie import quaternion
 from ..model import Model
-from ._match import inverse, mismatch, pairs, table, vector
+from ._match import inverse, mismatch, pairs, sample, table
 
 
 #: The joint types with one or more coordinates that both libraries store alike: ours, and the beginning of
@@ -110,39 +110,39 @@ class PinocchioMap:
 
     def configuration(self, q) -> Float[Array, "pin_nq"]:
         """Pinocchio's configuration, with quaternions of unit length."""
-        q = vector("configuration", q, self.nq)
+        q = sample("PinocchioMap.configuration", "q", q, self.nq)
         angles, turns = q[self._angles], quaternion.normalize(q[self._quaternions])
         return jnp.concatenate([q, jnp.cos(angles), jnp.sin(angles), turns.reshape(-1)])[self._take]
 
     def configuration_from(self, q_pin) -> Float[Array, "nq"]:
         """Our configuration; continuous and planar angles in (-π, π]."""
-        q_pin = vector("configuration_from", q_pin, self.pin_nq)
+        q_pin = sample("PinocchioMap.configuration_from", "q_pin", q_pin, self.pin_nq)
         turns = q_pin[self._turns]
         return jnp.concatenate([q_pin, jnp.arctan2(turns[:, 1], turns[:, 0])])[self._take_from]
 
     def velocity(self, v) -> Float[Array, "nv"]:
         """Pinocchio's velocity."""
-        return vector("velocity", v, self.nv)[self._order]
+        return sample("PinocchioMap.velocity", "v", v, self.nv)[self._order]
 
     def velocity_from(self, v_pin) -> Float[Array, "nv"]:
         """Our velocity."""
-        return vector("velocity_from", v_pin, self.nv)[self._back]
+        return sample("PinocchioMap.velocity_from", "v_pin", v_pin, self.nv)[self._back]
 
     def acceleration(self, a) -> Float[Array, "nv"]:
         """Pinocchio's acceleration."""
-        return vector("acceleration", a, self.nv)[self._order]
+        return sample("PinocchioMap.acceleration", "a", a, self.nv)[self._order]
 
     def acceleration_from(self, a_pin) -> Float[Array, "nv"]:
         """Our acceleration."""
-        return vector("acceleration_from", a_pin, self.nv)[self._back]
+        return sample("PinocchioMap.acceleration_from", "a_pin", a_pin, self.nv)[self._back]
 
     def force(self, tau) -> Float[Array, "nv"]:
         """Pinocchio's generalized force: of the same power."""
-        return vector("force", tau, self.nv)[self._order]
+        return sample("PinocchioMap.force", "tau", tau, self.nv)[self._order]
 
     def force_from(self, tau_pin) -> Float[Array, "nv"]:
         """Our generalized force."""
-        return vector("force_from", tau_pin, self.nv)[self._back]
+        return sample("PinocchioMap.force_from", "tau_pin", tau_pin, self.nv)[self._back]
 
     def matrix(self, m) -> Float[Array, "nv nv"]:
         """A matrix over freedoms (mass, Coriolis, derivatives) with Pinocchio's rows and columns."""

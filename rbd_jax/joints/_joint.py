@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._array import is_known, matvec, transpose, unskew, vecmat
+from .._array import matvec
 from ..spatial import Transform
+from ..spatial.transform import body_twist
 
 
 class Joint(eqx.Module):
@@ -141,32 +141,3 @@ class ConstantSubspaceJoint(Joint):
 def _slope(function, dtype):
     """The derivative at zero of a function of one number."""
     return jax.jvp(function, (jnp.zeros((), dtype),), (jnp.ones((), dtype),))[1]
-
-
-def body_twist(frame: Transform, rate: Transform) -> Float[Array, "6"]:
-    """`[ω; v]` in the moving frame's own coordinates, from its placement and the rate of its placement."""
-    angular = unskew(jnp.matmul(transpose(frame.rotation), rate.rotation, precision="highest"))
-    return jnp.concatenate([angular, vecmat(rate.position, frame.rotation)])
-
-
-def unit_axis(axis, joint: str) -> Float[Array, "3"]:
-    """A direction as a unit vector; a zero or non-finite one is refused where it can be seen."""
-    axis = jnp.asarray(axis, jnp.result_type(float)) if not eqx.is_inexact_array(axis) else axis
-    if axis.shape != (3,):
-        raise ValueError(f"{joint}: axis has shape {axis.shape}, but an axis has three components")
-    length = jnp.sqrt(jnp.sum(axis**2))
-    if is_known(length) and not (jnp.isfinite(length) and length > 0):
-        raise ValueError(f"{joint}: axis {axis.tolist()} has no direction; give a finite, non-zero vector")
-    return axis / length
-
-
-def parameter(value, shape: tuple[int, ...], joint: str, name: str, dtype=None) -> Array:
-    """A number or an array as floats; one of another shape, or non-finite where it can be seen, is refused."""
-    if dtype is None:
-        dtype = value.dtype if eqx.is_inexact_array(value) else jnp.result_type(float)
-    value = jnp.asarray(value, dtype)
-    if value.shape != shape:
-        raise ValueError(f"{joint}: {name} has shape {value.shape}; expected {shape}")
-    if is_known(value) and not np.isfinite(np.asarray(value)).all():
-        raise ValueError(f"{joint}: {name} {value.tolist()} is not finite")
-    return value

@@ -12,6 +12,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from .._arguments import instance
 from .._array import matvec, transpose
 from ..spatial import Transform, cross_motion
 from ._joint import Joint
@@ -30,9 +31,8 @@ class Composite(Joint):
         joints = (joints,) if isinstance(joints, Joint) else tuple(joints)
         if not joints:
             raise ValueError("Composite: no joints; give at least one (or use Fixed)")
-        for joint in joints:
-            if not isinstance(joint, Joint):
-                raise ValueError(f"Composite: {joint!r} is not a joint; give instances of Joint")
+        for i, joint in enumerate(joints):
+            instance("Composite", f"joints[{i}]", joint, Joint, "an instance of rbd.joints.Joint")
         self.joints = joints
 
     @property

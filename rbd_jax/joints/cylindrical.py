@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import direction
 from .._array import blocks
 from ..spatial import Transform
-from ._joint import ConstantSubspaceJoint, unit_axis
+from ._joint import ConstantSubspaceJoint
 from .revolute import turn
 
 
@@ -18,7 +19,7 @@ class Cylindrical(ConstantSubspaceJoint):
     nv = 2
 
     def __init__(self, axis=(0.0, 0.0, 1.0)):
-        self.axis = unit_axis(axis, "Cylindrical")
+        self.axis = direction("Cylindrical", axis)
 
     def transform(self, q):
         return Transform(turn(self.axis, q[0]), q[1] * self.axis)

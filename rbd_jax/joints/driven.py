@@ -15,8 +15,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import instance, number
 from .._array import matvec
-from ._joint import Joint, body_twist, parameter
+from ..spatial.transform import body_twist
+from ._joint import Joint
 
 
 class Rheonomic(Joint):
@@ -53,6 +55,7 @@ class Driven(Rheonomic):
     time: Float[Array, ""]
 
     def __init__(self, joint: Joint, motion: Callable, time=0.0):
+        instance("Driven", "joint", joint, Joint, "an instance of rbd.joints.Joint")
         # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
         motion = jax.tree_util.Partial(motion) if jax.tree_util.all_leaves([motion]) else motion
         for leaf in jax.tree.leaves(motion):
@@ -60,7 +63,7 @@ class Driven(Rheonomic):
                 raise ValueError(f"Driven: motion holds {leaf!r}, which is no float; make it a static field")
         self.joint = joint
         self.motion = motion
-        self.time = parameter(time, (), "Driven", "time")
+        self.time = number("Driven", "time", time)
         shape = jnp.shape(jax.eval_shape(lambda: motion(self.time)))
         if shape != (joint.nq,):
             raise ValueError(
@@ -91,12 +94,13 @@ class ConstantVelocity(Rheonomic):
     time: Float[Array, ""]
 
     def __init__(self, joint: Joint, velocity, start=None, time=0.0):
+        instance("ConstantVelocity", "joint", joint, Joint, "an instance of rbd.joints.Joint")
         self.joint = joint
-        self.velocity = parameter(velocity, (joint.nv,), "ConstantVelocity", "velocity")
+        self.velocity = number("ConstantVelocity", "velocity", velocity, (joint.nv,))
         dtype = self.velocity.dtype
         start = joint.neutral() if start is None else start
-        self.start = parameter(start, (joint.nq,), "ConstantVelocity", "start", dtype)
-        self.time = parameter(time, (), "ConstantVelocity", "time", dtype)
+        self.start = number("ConstantVelocity", "start", start, (joint.nq,), dtype=dtype)
+        self.time = number("ConstantVelocity", "time", time, dtype=dtype)
 
     def configuration(self):
         return self.joint.integrate(self.start, self.time * self.velocity)

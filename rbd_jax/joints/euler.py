@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._arguments import choice
 from ..spatial import Transform
 from ._joint import Joint
 from ._turns import turns, turns_rate
@@ -29,9 +30,7 @@ class SphericalEuler(Joint):
     nv = 3
 
     def __init__(self, order: str = "zyx"):
-        if order not in ORDERS:
-            raise ValueError(f"SphericalEuler: no order {order!r}; it is one of {', '.join(ORDERS)}")
-        self.order = order
+        self.order = choice("SphericalEuler", "order", order, ORDERS)
 
     def _turns(self, q):
         return turns(tuple(jnp.eye(3, dtype=q.dtype)["xyz".index(letter)] for letter in self.order), q)

@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import direction, number
 from ..spatial import Transform
-from ._joint import ConstantSubspaceJoint, parameter, unit_axis
+from ._joint import ConstantSubspaceJoint
 from .revolute import turn
 
 
@@ -18,8 +19,8 @@ class Helical(ConstantSubspaceJoint):
     nv = 1
 
     def __init__(self, axis=(0.0, 0.0, 1.0), pitch=1.0):
-        self.axis = unit_axis(axis, "Helical")
-        self.pitch = parameter(pitch, (), "Helical", "pitch", self.axis.dtype)
+        self.axis = direction("Helical", axis)
+        self.pitch = number("Helical", "pitch", pitch, dtype=self.axis.dtype)
 
     def transform(self, q):
         return Transform(turn(self.axis, q[0]), self.pitch * q[0] * self.axis)

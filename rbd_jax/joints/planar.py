@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import direction
 from .._array import blocks, matrix, matvec, vecmat
 from ..lie import SE3, SO3
 from ..spatial import Transform
-from ._joint import ConstantSubspaceJoint, unit_axis
+from ._joint import ConstantSubspaceJoint
 from .revolute import turn
 
 
@@ -29,7 +30,7 @@ class Planar(ConstantSubspaceJoint):
     nv = 3
 
     def __init__(self, normal=(0.0, 0.0, 1.0)):
-        self.normal = unit_axis(normal, "Planar")
+        self.normal = direction("Planar", normal, "normal")
 
     def transform(self, q):
         return Transform(turn(self.normal, q[0]), matvec(plane(self.normal), q[1:]))

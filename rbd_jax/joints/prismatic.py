@@ -3,8 +3,9 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import direction
 from ..spatial import Transform
-from ._joint import ConstantSubspaceJoint, unit_axis
+from ._joint import ConstantSubspaceJoint
 
 
 class Prismatic(ConstantSubspaceJoint):
@@ -15,7 +16,7 @@ class Prismatic(ConstantSubspaceJoint):
     nv = 1
 
     def __init__(self, axis=(0.0, 0.0, 1.0)):
-        self.axis = unit_axis(axis, "Prismatic")
+        self.axis = direction("Prismatic", axis)
 
     def transform(self, q):
         return Transform(jnp.eye(3, dtype=q.dtype), self.axis * q[0])

@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import number
 from ..spatial import Transform
-from ._joint import Joint, parameter
+from ._joint import Joint
 from .revolute import turn
 
 
@@ -20,7 +21,7 @@ class RackAndPinion(Joint):
     nv = 1
 
     def __init__(self, radius):
-        self.radius = parameter(radius, (), "RackAndPinion", "radius")
+        self.radius = number("RackAndPinion", "radius", radius)
 
     def transform(self, q):
         o = jnp.zeros_like(q[0])

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import direction
 from .._array import matmul, skew
 from ..spatial import Transform
-from ._joint import ConstantSubspaceJoint, unit_axis
+from ._joint import ConstantSubspaceJoint
 
 
 class Revolute(ConstantSubspaceJoint):
@@ -17,7 +18,7 @@ class Revolute(ConstantSubspaceJoint):
     nv = 1
 
     def __init__(self, axis=(0.0, 0.0, 1.0)):
-        self.axis = unit_axis(axis, "Revolute")
+        self.axis = direction("Revolute", axis)
 
     def transform(self, q):
         return Transform(turn(self.axis, q[0]), jnp.zeros(3, q.dtype))

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import instance, number
 from .._array import matvec, vecmat
 from ..lie import SE3
 from ..spatial import Transform, cross_motion
 from ._basis import cumulative_weights, segment, weights
-from ._joint import Joint, parameter
+from ._joint import Joint
 from ._turns import turns
 
 
@@ -31,6 +32,7 @@ class SplineCurve(Joint):
     nv = 1
 
     def __init__(self, frames: Transform, cyclic: bool = True):
+        instance("SplineCurve", "frames", frames, Transform, "a Transform with a leading axis of n frames")
         count = frames.position.shape[0] if frames.position.ndim else 0
         if frames.position.shape != (count, 3) or frames.rotation.shape != (count, 3, 3):
             raise ValueError(
@@ -39,8 +41,8 @@ class SplineCurve(Joint):
             )
         if count < 4:
             raise ValueError(f"SplineCurve: {count} control frames; a cubic spline needs at least 4")
-        rotation = parameter(frames.rotation, (count, 3, 3), "SplineCurve", "frames.rotation")
-        position = parameter(frames.position, (count, 3), "SplineCurve", "frames.position", rotation.dtype)
+        rotation = number("SplineCurve", "frames.rotation", frames.rotation, (count, 3, 3))
+        position = number("SplineCurve", "frames.position", frames.position, (count, 3), dtype=rotation.dtype)
         self.frames = Transform(rotation, position)
         self.cyclic = cyclic
 
@@ -102,7 +104,7 @@ class SplineSurface(Joint):
             raise ValueError(
                 f"SplineSurface: a grid of {shape[0]} x {shape[1]} controls; it needs at least 4 x 4"
             )
-        self.controls = parameter(controls, shape, "SplineSurface", "controls")
+        self.controls = number("SplineSurface", "controls", controls, shape)
 
     def _values(self, q, derivative):
         """`f` of eq. 2.68 for the six coordinates, or a derivative of it (eq. 2.69): its order along each parameter."""

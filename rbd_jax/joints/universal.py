@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import direction
 from .._array import cross, is_known
 from ..spatial import Transform
-from ._joint import Joint, unit_axis
+from ._joint import Joint
 from ._turns import turns, turns_rate
 
 
@@ -22,8 +23,8 @@ class Universal(Joint):
     nv = 2
 
     def __init__(self, axis1=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0)):
-        self.axis1 = unit_axis(axis1, "Universal")
-        self.axis2 = unit_axis(axis2, "Universal")
+        self.axis1 = direction("Universal", axis1, "axis1")
+        self.axis2 = direction("Universal", axis2, "axis2")
         sine = jnp.max(jnp.abs(cross(self.axis1, self.axis2)))
         if is_known(sine) and sine < 1e-6:
             raise ValueError(

@@ -1,7 +1,7 @@
 """Lie groups: rotations, rigid motions, vectors and their products; quaternions as coordinates of rotations."""
 
 from . import quaternion as quaternion
-from ._group import Group as Group
+from .group import Group as Group
 from .product import Power as Power, Product as Product
 from .rn import Rn as Rn
 from .s2 import S2 as S2

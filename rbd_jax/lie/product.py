@@ -15,13 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._group import Group, check_array, matrix_size
+from .._arguments import instance, whole_number
+from .group import Group, anything, element, matrix_size, vector, with_last_axes
 
 
 class DirectProduct(Group):
     """A product of a few groups. Which PyTree holds the components of an element is the subclass's choice."""
 
     groups: eqx.AbstractVar[tuple[Group, ...]]
+
+    own_signatures = {"join": (anything,), "components": (element,), "parts": (vector,)}
 
     @abstractmethod
     def join(self, components: Iterable[Any]) -> Any:
@@ -106,8 +109,10 @@ class Product(DirectProduct):
         self.groups = groups
 
     def __check_init__(self):
-        if not self.groups or not all(isinstance(group, Group) for group in self.groups):
-            raise ValueError(f"Product: give it groups, as in Product(SO3, Rn(3)), not {self.groups!r}")
+        if not self.groups:
+            raise ValueError("Product: no groups; give it some, as in Product(SO3, Rn(3))")
+        for i, group in enumerate(self.groups):
+            instance("Product", f"groups[{i}]", group, Group, "groups, as in Product(SO3, Rn(3))")
 
     def __repr__(self) -> str:
         return f"Product({', '.join(map(repr, self.groups))})"
@@ -119,19 +124,22 @@ class Product(DirectProduct):
         return g
 
 
+def _component_vectors(power, function: str, name: str, value: Any) -> Array:
+    """The vectors of the components of a `Power`, a row each."""
+    return with_last_axes(function, name, value, (power.n, power.group.dim))
+
+
 class Power(Group):
     """The product of `n` times the same group. Elements are its elements with an axis of length `n` in front."""
 
     group: Group
     n: int = eqx.field(static=True)
 
+    own_signatures = {"rows": (vector,), "flat": (_component_vectors,)}
+
     def __check_init__(self):
-        if not isinstance(self.group, Group):
-            raise ValueError(
-                f"Power: the first argument must be a group, as in Power(SE3, 5), not {self.group!r}"
-            )
-        if not isinstance(self.n, int) or self.n < 1:
-            raise ValueError(f"Power: the number of factors must be a positive integer, not {self.n!r}")
+        instance("Power", "group", self.group, Group, "a group, as in Power(SE3, 5)")
+        whole_number("Power", "n", self.n)
 
     def __repr__(self) -> str:
         return f"Power({self.group!r}, {self.n})"
@@ -146,7 +154,6 @@ class Power(Group):
 
     def flat(self, rows: Float[Array, "*batch n k"]) -> Float[Array, "*batch m"]:
         """The vector with these components; the inverse of `rows`."""
-        rows = check_array(f"{self}.flat", "rows", rows, (self.n, self.group.dim))
         return rows.reshape(*rows.shape[:-2], self.dim)
 
     def identity(self, dtype=None) -> Any:

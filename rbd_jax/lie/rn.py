@@ -8,8 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import whole_number
 from .._array import identity_like
-from ._group import Group
+from .group import Group
 
 
 class Rn(Group):
@@ -18,8 +19,7 @@ class Rn(Group):
     n: int = eqx.field(static=True)
 
     def __check_init__(self):
-        if not isinstance(self.n, int) or self.n < 1:
-            raise ValueError(f"Rn: the number of entries must be a positive integer, not {self.n!r}")
+        whole_number("Rn", "n", self.n)
 
     def __repr__(self) -> str:
         return f"Rn({self.n})"

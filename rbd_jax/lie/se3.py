@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from .._array import blocks, cross, identity_like, matmul, matvec, skew
 from ..spatial import Transform, cross_motion, cross_motion_matrix
-from ._group import Group
+from .group import Group
 from .so3 import SO3
 
 

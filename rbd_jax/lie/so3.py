@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from .._array import cross, dot, identity_like, matmul, outer, skew, transpose, unskew
 from . import quaternion
-from ._group import Group
 from ._series import stumpff
+from .group import Group
 
 
 class RotationVectors(Group):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from jaxtyping import Array, Float
 
 from ..spatial import Transform
-from ._group import Group
+from .group import Group
 from .product import DirectProduct
 from .rn import Rn
 from .so3 import SO3

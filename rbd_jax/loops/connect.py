@@ -1,6 +1,6 @@
 """A point of one body on a point of another: a ball joint without a tree."""
 
-from ._relative import RelativeConstraint
+from .relative import RelativeConstraint
 
 
 class Connect(RelativeConstraint):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import floating, is_known
+from .._arguments import as_array, number
 from ..spatial import Transform
 from .constraint import Constraint
 
@@ -27,13 +26,7 @@ class CoordinateCoupling(Constraint):
     def __init__(self, polynomials: Mapping[str, object]):
         if not polynomials:
             raise ValueError("CoordinateCoupling: no joint is named; give {joint: coefficients}")
-        rows = {name: floating(given) for name, given in polynomials.items()}
-        for name, row in rows.items():
-            if row.ndim != 1 or not row.size or (is_known(row) and not np.isfinite(row).all()):
-                raise ValueError(
-                    f"CoordinateCoupling: joint {name!r} has the coefficients {polynomials[name]!r}; give finite "
-                    "numbers, the constant one first"
-                )
+        rows = {name: _coefficients(name, given) for name, given in polynomials.items()}
         width = max(row.size for row in rows.values())
         self.bodies = ()
         self.frames = Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
@@ -45,3 +38,11 @@ class CoordinateCoupling(Constraint):
         for column in range(self.coefficients.shape[1])[::-1]:
             total = self.coefficients[:, column] + coordinates * total
         return jnp.sum(total)[None]
+
+
+def _coefficients(joint: str, given) -> Array:
+    name, expected = f"polynomials[{joint!r}]", "coefficients, the constant one first"
+    row = as_array("CoordinateCoupling", name, given, expected)
+    if row.ndim != 1 or not row.size:
+        raise ValueError(f"CoordinateCoupling: {name} has shape {row.shape}; it takes {expected}")
+    return number("CoordinateCoupling", name, row, row.shape)

@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot, is_known
-from ..joints._joint import parameter
-from ._relative import RelativeConstraint
+from .._arguments import number
+from .._array import dot
+from .relative import RelativeConstraint
 
 
 class Distance(RelativeConstraint):
@@ -20,9 +20,7 @@ class Distance(RelativeConstraint):
 
     def __init__(self, body_a: str, point_a, body_b: str, point_b, length):
         self.attach(body_a, point_a, body_b, point_b)
-        self.length = parameter(length, (), "Distance", "length")
-        if is_known(self.length) and not float(self.length) > 0:
-            raise ValueError(f"Distance: length {self.length} is not positive; for no distance use Connect")
+        self.length = number("Distance", "length", length, above=0, remedy="; for no distance use Connect")
 
     def deviation(self, relative):
         excess = dot(relative.position, relative.position) - self.length**2

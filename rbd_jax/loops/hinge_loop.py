@@ -6,8 +6,8 @@ those that are left, so that the constraints are independent.
 
 from jaxtyping import Array, Float
 
-from ..joints._joint import unit_axis
-from ._relative import RelativeConstraint, across
+from .._arguments import direction
+from .relative import RelativeConstraint, across
 
 
 class HingeLoop(RelativeConstraint):
@@ -19,7 +19,7 @@ class HingeLoop(RelativeConstraint):
 
     def __init__(self, body_a: str, frame_a, body_b: str, frame_b, axis=(0.0, 0.0, 1.0)):
         self.attach(body_a, frame_a, body_b, frame_b)
-        self.axis = unit_axis(axis, "HingeLoop")
+        self.axis = direction("HingeLoop", axis)
 
     def deviation(self, relative):
         return across(relative.position, self.axis)

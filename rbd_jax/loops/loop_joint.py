@@ -14,13 +14,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import joints
+from .._arguments import instance, number
 from .._array import dot, matvec, unskew, vecmat
 from ..joints import Joint
-from ..joints._joint import parameter
 from ..lie import SO3
 from ..spatial import Transform
-from ._closest import closest, complement
-from ._relative import RelativeConstraint, across, along_turn, misplaced, tilt
+from .closest import closest, complement
+from .relative import RelativeConstraint, across, along_turn, misplaced, tilt
 
 
 class LoopJoint(RelativeConstraint):
@@ -33,13 +33,10 @@ class LoopJoint(RelativeConstraint):
     time: Float[Array, ""]
 
     def __init__(self, body_a: str, frame_a, body_b: str, frame_b, joint: Joint):
-        if not isinstance(joint, Joint):
-            raise ValueError(
-                f"LoopJoint: joint is a {type(joint).__name__}, not an instance of rbd.joints.Joint"
-            )
+        instance("LoopJoint", "joint", joint, Joint, "an instance of rbd.joints.Joint")
         self.attach(body_a, frame_a, body_b, frame_b)
         self.joint = joint
-        self.time = parameter(0.0, (), "LoopJoint", "time", self.frames.position.dtype)
+        self.time = number("LoopJoint", "time", 0.0, dtype=self.frames.position.dtype)
 
     @property
     def rows(self):

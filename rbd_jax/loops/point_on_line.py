@@ -2,8 +2,8 @@
 
 from jaxtyping import Array, Float
 
-from ..joints._joint import unit_axis
-from ._relative import RelativeConstraint, across
+from .. import _arguments
+from .relative import RelativeConstraint, across
 
 
 class PointOnLine(RelativeConstraint):
@@ -15,7 +15,7 @@ class PointOnLine(RelativeConstraint):
 
     def __init__(self, body_a: str, point_a, direction, body_b: str, point_b):
         self.attach(body_a, point_a, body_b, point_b)
-        self.direction = unit_axis(direction, "PointOnLine")
+        self.direction = _arguments.direction("PointOnLine", direction, "direction")
 
     def deviation(self, relative):
         return across(relative.position, self.direction)

@@ -2,9 +2,9 @@
 
 from jaxtyping import Array, Float
 
+from .._arguments import direction
 from .._array import dot
-from ..joints._joint import unit_axis
-from ._relative import RelativeConstraint
+from .relative import RelativeConstraint
 
 
 class PointOnPlane(RelativeConstraint):
@@ -16,7 +16,7 @@ class PointOnPlane(RelativeConstraint):
 
     def __init__(self, body_a: str, point_a, normal, body_b: str, point_b):
         self.attach(body_a, point_a, body_b, point_b)
-        self.normal = unit_axis(normal, "PointOnPlane")
+        self.normal = direction("PointOnPlane", normal, "normal")
 
     def deviation(self, relative):
         return dot(relative.position, self.normal)[None]

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from .._array import matmul, vecmat
 from ..joints import Joint
-from ._closest import closest, complement
-from ._relative import RelativeConstraint
+from .closest import closest, complement
+from .relative import RelativeConstraint
 
 
 class _PointOn(RelativeConstraint):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..joints._joint import parameter
+from .._arguments import number
 from ..spatial import Transform
 from .constraint import Constraint
 
@@ -28,7 +28,7 @@ class PrescribedCoordinate(Constraint):
     def __init__(self, joint: str, motion: Callable, time=0.0):
         # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
         self.motion = jax.tree_util.Partial(motion) if jax.tree_util.all_leaves([motion]) else motion
-        self.time = parameter(time, (), "PrescribedCoordinate", "time")
+        self.time = number("PrescribedCoordinate", "time", time)
         shape = jnp.shape(jax.eval_shape(lambda: motion(self.time)))
         if shape != ():
             raise ValueError(

@@ -1,6 +1,6 @@
 """Two frames that stay together: the universal loop joint of no freedom (book §8.3)."""
 
-from ._relative import RelativeConstraint, misplaced
+from .relative import RelativeConstraint, misplaced
 
 
 class Weld(RelativeConstraint):

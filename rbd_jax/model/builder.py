@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import as_array
 from .._array import floating, is_known
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
@@ -70,7 +71,7 @@ class ModelBuilder:
     """Collects bodies, parents first, and what is attached to them, and builds a `Model`."""
 
     def __init__(self, gravity=(0.0, 0.0, -9.81), name: str = "model", walk: Walk = "auto"):
-        self.gravity = floating(gravity)
+        self.gravity = as_array("ModelBuilder", "gravity", gravity, "a vector of three components")
         if self.gravity.shape != (3,):
             raise ModelError(f"gravity has shape {self.gravity.shape}; it is a vector of three components")
         self.name = name

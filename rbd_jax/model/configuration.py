@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._arguments import configuration, takes, velocity
 from .._array import gather
-from ._arguments import takes_sample
 from .model import Model
 
 
@@ -27,14 +27,14 @@ def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
     return jnp.where(limited, within, drawn)
 
 
-@takes_sample
+@takes(q=configuration, dv=velocity)
 def integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
     """`q ⊕ dv`: where the constant velocity `dv`, held for unit time, leads from `q`."""
     arguments = _by_kind(model, q, "q"), _by_kind(model, dv, "v")
     return _assemble(model, lambda joint, q, dv: joint.integrate(q, dv), "q", *arguments)
 
 
-@takes_sample
+@takes(q0=configuration, q1=configuration)
 def difference(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
     """`q1 ⊖ q0`: the velocity that, held for unit time, leads from `q0` to `q1`; the inverse of `integrate`."""
     arguments = _by_kind(model, q0, "q"), _by_kind(model, q1, "q")
@@ -57,7 +57,7 @@ def chart_rate(
     return _assemble(model, lambda joint, *x: joint.chart_rate(*x), "v", *arguments)
 
 
-@takes_sample
+@takes(q=configuration, v=velocity)
 def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nq"]:
     """`q̇`, the rate of the stored numbers of q at the velocity `v` (book's qdfn, eq. 3.7)."""
 

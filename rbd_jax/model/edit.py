@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import floating, is_known
+from .._arguments import as_array
+from .._array import is_known
 from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Transform
@@ -303,7 +304,7 @@ def at_time(model: Model, time) -> Model:
     """The model as it is at a time: joints and what is attached that move by themselves (`rheonomic`) where it puts them."""
     if not (model.topology.rheonomic or any(thing.rheonomic for thing in model.attached)):
         return model
-    now = floating(time).astype(model.dtype)
+    now = as_array("at_time", "time", time, "one number").astype(model.dtype)
     if now.shape != ():
         raise ValueError(f"at_time: time has shape {now.shape}; it is one number, so batch with jax.vmap")
 

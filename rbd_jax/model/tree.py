@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._arguments import choice
 from .._array import sum_rows
 
 
@@ -34,14 +35,13 @@ class Tree:
 
     def __init__(self, parents: Sequence[int], walk: Walk = "auto"):
         self.parents = tuple(int(parent) for parent in parents)
-        self.walk: Walk = walk
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
                 raise ValueError(
                     f"node {node} has the parent {parent}: a parent must come before its children"
                 )
-        if walk not in ("auto", "scan", "levels"):
-            raise ValueError(f"walk is {walk!r}; it is one of 'auto', 'scan', 'levels'")
+        choice("Tree", "walk", walk, ("auto", "scan", "levels"))
+        self.walk: Walk = walk
 
     def __eq__(self, other) -> bool:
         return self is other or (

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import rotation_fault
 from .._array import (
     blocks,
     cross,
@@ -22,6 +23,7 @@ from .._array import (
     matvec,
     skew,
     transpose,
+    unskew,
     vecmat,
 )
 
@@ -138,6 +140,12 @@ class Transform(eqx.Module):
         return jnp.concatenate([vecmat(moment, self.rotation), vecmat(linear, self.rotation)], axis=-1)
 
 
+def body_twist(frame: Transform, rate: Transform) -> Float[Array, "6"]:
+    """`[ω; v]` in the moving frame's own coordinates, from its placement and the rate of its placement."""
+    angular = unskew(jnp.matmul(transpose(frame.rotation), rate.rotation, precision="highest"))
+    return jnp.concatenate([angular, vecmat(rate.position, frame.rotation)])
+
+
 #: How far from orthonormal a rotation may be: numbers written with four digits pass.
 ORTHONORMAL = 1e-3
 
@@ -150,12 +158,5 @@ def rigid_fault(placement: Transform) -> str | None:
             return f"its {name} has shape {np.shape(value)}; expected {shape}"
     if not is_known(rotation):
         return None
-    axes = np.asarray(rotation, float)
-    if not np.isfinite(axes).all():
-        return "its rotation is not finite"
-    off = float(np.max(np.abs(axes.T @ axes - np.eye(3))))
-    if off > ORTHONORMAL:
-        return f"its rotation is no rotation matrix: R'R differs from 1 by {off:.3g}"
-    if np.linalg.det(axes) < 0:
-        return "its rotation is a reflection: det R = -1"
-    return None
+    fault = rotation_fault(rotation, ORTHONORMAL)
+    return None if fault is None else f"its rotation {fault}"

@@ -132,17 +132,17 @@ def test_unfit_arguments_are_refused(unchecked):
             "scheme is a EnergyMomentum; it takes a scheme such as Director",
         ),
         ({"moment": jnp.ones(3)}, r"moment is .*; it is a function \(time, frame\)"),
-        ({"dt": 0}, r"dt is 0\.0; it is finite and not zero"),
-        ({"dt": jnp.nan}, "dt is nan; it is finite"),
-        ({"dt": "x"}, "dt is 'x'; it takes a number"),
+        ({"dt": 0}, "dt is 0; a step of time is not zero"),
+        ({"dt": jnp.nan}, "dt is nan, which is not finite"),
+        ({"dt": "x"}, "dt is 'x'; it takes one number"),
         ({"dt": jnp.ones(2)}, r"dt has shape \(2,\)"),
     ):
         with pytest.raises(ValueError, match=message):
             body.simulate(**given | wrong)
     for a, message in (
-        ("x", "a is 'x'; it takes a number"),
+        ("x", "a is 'x'; it takes one number"),
         (jnp.nan, "a is nan"),
-        (1.5, r"a is 1\.5; it is"),
+        (1.5, r"a is 1\.5; it cannot be more than 1"),
     ):
         with pytest.raises(ValueError, match=f"NonTwisting: {message}"):
             body.NonTwisting(a)
@@ -159,7 +159,11 @@ def test_unfit_arguments_are_refused(unchecked):
         (2 * up, frame, r"directors\[0\] has length 2"),
         (up[::-1], frame, r"third column of initial is not directors\[0\]"),
         (jnp.stack([up[0], -up[0]]), frame, r"directors\[0\] and directors\[1\] are antipodes"),
-        (up, jnp.diag(jnp.array([1.0, -1, 1])), "initial is no rotation matrix"),
+        (
+            up,
+            jnp.diag(jnp.array([1.0, -1, 1])),
+            "initial is a reflection: det R = -1; its columns must be right-handed",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             body.non_twisting_frames(directors, initial)

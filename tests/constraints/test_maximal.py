@@ -125,7 +125,7 @@ def test_unfit_arguments_are_refused(unchecked):
     turned = rc.maximal_coordinates(pair("b", "a"))
     hung = pair("a", "b", joint=joints.Free, tip="a")
     for function, arguments, message in (
-        (make, (3,), "model is 3; it takes a Model"),
+        (make, (3,), "maximal_coordinates: model is a int; it takes a Model"),
         (make, (model, "Free"), "joint is 'Free'; it takes rbd.joints.Free or"),
         (make, (model, {"a": None}), "joint is None; it takes rbd.joints.Free or"),
         (make, (model, joint.Revolute()), "body 'a' is hung by a Revolute with nq = 1"),

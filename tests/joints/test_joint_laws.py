@@ -14,7 +14,7 @@ from families import FAMILIES, compiled
 
 from rbd_jax._array import dot, matvec
 from rbd_jax.joints import ConstantSubspaceJoint, Joint
-from rbd_jax.joints._joint import body_twist
+from rbd_jax.spatial.transform import body_twist
 
 
 SAMPLES = 8

@@ -16,6 +16,7 @@ import pytest
 import scipy.linalg
 
 from rbd_jax.lie import S3, SE3, SO3, Group, Power, Product, Rn, SO3xR3
+from rbd_jax.lie.group import anything, vector
 from rbd_jax.spatial import Transform
 
 
@@ -471,11 +472,11 @@ def test_log_of_a_printed_transform():
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: Product(), "give it groups"),
-        (lambda: Product(SO3, 3), "give it groups"),
-        (lambda: Power(3, SO3), "first argument must be a group"),
-        (lambda: Power(SE3, 0), "positive integer"),
-        (lambda: Rn(-1), "positive integer"),
+        (lambda: Product(), "Product: no groups; give it some"),
+        (lambda: Product(SO3, 3), r"Product: groups\[1\] is a int; it takes groups, as in"),
+        (lambda: Power(3, SO3), r"Power: group is a int; it takes a group, as in Power\(SE3, 5\)"),
+        (lambda: Power(SE3, 0), "Power: n is 0; it is a positive integer"),
+        (lambda: Rn(-1), "Rn: n is -1; it is a positive integer"),
         (lambda: Product(SO3, Rn(2)).exp(jnp.zeros(6)), r"must be \(..., 5\)"),
         (lambda: Power(SO3, 2).exp(jnp.zeros(5)), r"must be \(..., 6\)"),
     ],
@@ -559,6 +560,60 @@ def test_every_method_checks_its_arguments(name, monkeypatch):
         count = 2 if method in ("compose", "bracket") else 1
         with pytest.raises(ValueError, match=rf"\.{method}: \w"):
             getattr(group, method)(*[None] * count)
+
+
+class Renamed(Rn):
+    """The group of vectors, with other names of arguments and methods of its own."""
+
+    own_signatures = {"twice": (vector,), "as_given": (anything,)}
+
+    def exp(self, speed):
+        return speed
+
+    def twice(self, speed):
+        return 2 * speed
+
+    def as_given(self, thing):
+        return thing
+
+
+def test_checks_go_by_method_and_place(monkeypatch):
+    """What a group calls its arguments decides about nothing."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    group = Renamed(3)
+    for call in (group.exp, group.twice):
+        assert call([1, 2, 3]).dtype == call(speed=[1, 2, 3]).dtype == jnp.float64
+        for wrong in (lambda call=call: call([1, 2]), lambda call=call: call(speed=[1, 2])):
+            with pytest.raises(
+                ValueError, match=r"\.(exp|twice): speed has shape \(2,\); it must be \(..., 3\)"
+            ):
+                wrong()
+    assert group.as_given("thing") == "thing"
+
+
+def test_no_method_goes_unchecked_unseen():
+    """One with other parameters than the protocol's, or in no table, is an error where the group is defined."""
+    with pytest.raises(
+        TypeError, match=r"Odd\.exp has the parameters \['x', 'scale'\] .* takes 1, .*: vector"
+    ):
+
+        class Odd(Group):
+            def exp(self, x, scale=1.0):
+                return x
+
+    with pytest.raises(TypeError, match=r"Loose\.log has the parameters \['args'\]"):
+
+        class Loose(Group):
+            def log(self, *args):
+                return args
+
+    with pytest.raises(
+        TypeError, match=r"Extra\.double is no method of a Group; list what it takes in Extra\.own"
+    ):
+
+        class Extra(Group):
+            def double(self, x):
+                return 2 * x
 
 
 def test_lists_and_integers_are_taken():

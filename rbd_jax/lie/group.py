@@ -4,16 +4,16 @@ Elements are whatever represents them best (a matrix, a quaternion, a `Transform
 of the Lie algebra are flat arrays of length `dim`. A group is an object without arrays, so that products and
 groups with a dimension can be groups too. All methods take leading axes, the same on all arguments.
 
-Arguments are checked here, for all groups, by their names: lists and integers become arrays of floats, and what has not
-the shape of a vector, an element or a matrix of the group is refused.
+Arguments are checked here, for all groups, by a table of the methods (`SIGNATURES`): lists and integers become arrays of
+floats, and what has not the shape of a vector, an element or a matrix of the group is refused.
 """
 
 import functools
 import inspect
 import reprlib
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -23,37 +23,21 @@ from .._arguments import as_array
 from .._array import matvec
 
 
-def takes_arguments(method: Callable) -> Callable:
-    """The method of a group, after a check of those of its arguments whose names are in `CHECKS`."""
-    names = list(inspect.signature(method).parameters)[1:]
-    checks = {name: CHECKS[name] for name in names if name in CHECKS}
-
-    @functools.wraps(method)
-    def checked(group, *args, **kwargs):
-        given = dict(zip(names, args, strict=False)) | kwargs
-        for name, check in checks.items():
-            if name in given:
-                given[name] = check(group, f"{group}.{method.__name__}", name, given[name])
-        return method(group, *args[len(names) :], **given)
-
-    return checked if checks else method
+#: Of the group, the name of its method, the name of the argument and its value: the value to use.
+Check: TypeAlias = Callable[[Any, str, str, Any], Any]
 
 
-def check_array(function: str, name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """`value` as an array whose last axes are these."""
-    expected = f"({', '.join(map(str, ('...', *shape)))})"
-    array = as_array(function, name, value, f"an array of shape {expected}")
-    if array.shape[max(array.ndim - len(shape), 0) :] != shape:
-        raise ValueError(f"{function}: {name} has shape {array.shape}; it must be {expected}")
-    return array
+def anything(group, function: str, name: str, value: Any) -> Any:
+    """Whatever it is; the method looks at it itself."""
+    return value
 
 
-def check_vector(group, function: str, name: str, value: Any) -> Array:
+def vector(group, function: str, name: str, value: Any) -> Array:
     """A vector of the algebra."""
-    return check_array(function, name, value, (group.dim,))
+    return with_last_axes(function, name, value, (group.dim,))
 
 
-def check_element(group, function: str, name: str, value: Any) -> Any:
+def element(group, function: str, name: str, value: Any) -> Any:
     """An element: made up of arrays as the identity is, whose last axes are its."""
     kind, structure, parts = _identity(jax.tree.structure(group))
     value = tuple(value) if kind is tuple and isinstance(value, list) else value
@@ -67,16 +51,78 @@ def check_element(group, function: str, name: str, value: Any) -> Any:
         ) from None
     return structure.unflatten(
         [
-            check_array(function, name + part, array, shape)
+            with_last_axes(function, name + part, array, shape)
             for (part, shape), array in zip(parts, given, strict=True)
         ]
     )
 
 
-def check_matrix(group, function: str, name: str, value: Any) -> Array:
+def algebra_matrix(group, function: str, name: str, value: Any) -> Array:
     """A matrix of the algebra."""
     size = matrix_size(group)
-    return check_array(function, name, value, (size, size))
+    return with_last_axes(function, name, value, (size, size))
+
+
+def with_last_axes(function: str, name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """`value` as an array whose last axes are these."""
+    expected = f"({', '.join(map(str, ('...', *shape)))})"
+    array = as_array(function, name, value, f"an array of shape {expected}")
+    if array.shape[max(array.ndim - len(shape), 0) :] != shape:
+        raise ValueError(f"{function}: {name} has shape {array.shape}; it must be {expected}")
+    return array
+
+
+#: What each method of a group takes, argument by argument. By place: what a group calls its arguments changes nothing.
+SIGNATURES: dict[str, tuple[Check, ...]] = {
+    "identity": (anything,),
+    "compose": (element, element),
+    "inverse": (element,),
+    "exp": (vector,),
+    "log": (element,),
+    "matrix": (element,),
+    "hat": (vector,),
+    "vee": (algebra_matrix,),
+    "adjoint": (element,),
+    "ad": (vector,),
+    "bracket": (vector, vector),
+    "dexp_left": (vector,),
+    "dexp_left_inverse": (vector,),
+    "dexp_right": (vector,),
+    "dexp_right_inverse": (vector,),
+    "cayley": (vector,),
+    "cayley_inverse": (element,),
+    "dcay_left": (vector,),
+    "dcay_left_inverse": (vector,),
+    "dcay_right": (vector,),
+    "dcay_right_inverse": (vector,),
+}
+
+
+def checked(method: Callable, checks: tuple[Check, ...]) -> Callable:
+    """The method of a group after a check of each of its arguments; refused if it has another number of them."""
+    _, *parameters = inspect.signature(method).parameters.values()
+    names = [parameter.name for parameter in parameters]
+    plain = all(parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    if len(names) != len(checks) or not plain:
+        raise TypeError(
+            f"{method.__qualname__} has the parameters {names} after the group; it takes {len(checks)}, each by place "
+            f"or by name: {', '.join(check.__name__ for check in checks) or 'none'}"
+        )
+
+    @functools.wraps(method)
+    def wrapper(group, *args, **kwargs):
+        given = dict(zip(names, args, strict=False)) | kwargs
+        for name, check in zip(names, checks, strict=True):
+            if name in given:
+                given[name] = check(group, f"{group}.{method.__name__}", name, given[name])
+        return method(group, *args[len(names) :], **given)
+
+    return method if set(checks) <= {anything} else wrapper
+
+
+def _as_listed(method: Callable) -> Callable:
+    """A method that all groups share, checked as the table says."""
+    return checked(method, SIGNATURES[method.__name__])
 
 
 def matrix_size(group) -> int:
@@ -101,17 +147,6 @@ def _matrix_size(structure):
     return jax.eval_shape(lambda: group.matrix(group.identity())).shape[-1]
 
 
-#: What the arguments of a group's methods are, by their names.
-CHECKS = {
-    "x": check_vector,
-    "y": check_vector,
-    "g": check_element,
-    "a": check_element,
-    "b": check_element,
-    "m": check_matrix,
-}
-
-
 class Group(eqx.Module):
     """A Lie group, with two maps from its algebra and the derivatives of those (Müller & Terze 2013).
 
@@ -123,14 +158,28 @@ class Group(eqx.Module):
 
     so `dexp_left` gives velocities in the fixed frame and `dexp_right` in the moving one. `dcay_left` and
     `dcay_right` are the same of `cayley`.
+
+    A new group implements these methods, with as many parameters; their arguments are checked before. Public methods
+    of its own it lists in `own_signatures`, with a check for each argument (`anything` where none is due).
     """
 
+    own_signatures: ClassVar[Mapping[str, tuple[Check, ...]]] = {}
+
     def __init_subclass__(cls, **kwargs):
-        """The methods of a group check their arguments; see `takes_arguments`."""
+        """The methods of a group check their arguments. One that no table lists is an error: none goes unchecked unseen."""
         super().__init_subclass__(**kwargs)
+        known = dict(SIGNATURES)
+        for base in reversed(cls.__mro__):
+            known |= vars(base).get("own_signatures", {})
         for name, method in list(vars(cls).items()):
-            if inspect.isfunction(method) and not name.startswith("_"):
-                setattr(cls, name, takes_arguments(method))
+            if not inspect.isfunction(method) or name.startswith("_"):
+                continue
+            if name not in known:
+                raise TypeError(
+                    f"{cls.__name__}.{name} is no method of a Group; list what it takes in {cls.__name__}.own_signatures, "
+                    "or begin its name with an underscore"
+                )
+            setattr(cls, name, checked(method, known[name]))
 
     @property
     @abstractmethod
@@ -177,7 +226,7 @@ class Group(eqx.Module):
     def ad(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The matrix `ad(x)`: `ad(x) y = bracket(x, y)`."""
 
-    @takes_arguments
+    @_as_listed
     def bracket(self, x: Float[Array, "*batch n"], y: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
         """The Lie bracket: `hat(bracket(x, y)) = hat(x) hat(y) - hat(y) hat(x)`.
 
@@ -214,22 +263,22 @@ class Group(eqx.Module):
     # The right derivatives follow from `exp(-x) = exp(x)⁻¹`. That is as fast and as accurate as the left ones; the other
     # way, by the adjoint of the element, takes an exponential and a product more.
 
-    @takes_arguments
+    @_as_listed
     def dexp_right(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The right Jacobian: `d/dt exp(x) = exp(x) hat(dexp_right(x) ẋ)`."""
         return self.dexp_left(-x)
 
-    @takes_arguments
+    @_as_listed
     def dexp_right_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The inverse of `dexp_right(x)`."""
         return self.dexp_left_inverse(-x)
 
-    @takes_arguments
+    @_as_listed
     def dcay_right(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The right derivative of the Cayley map: `d/dt cayley(x) = cayley(x) hat(dcay_right(x) ẋ)`."""
         return self.dcay_left(-x)
 
-    @takes_arguments
+    @_as_listed
     def dcay_right_inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """The inverse of `dcay_right(x)`."""
         return self.dcay_left_inverse(-x)

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import as_array, number
 from .._array import cross, matvec, vecmat
 from .._errors import ModelError
-from ..joints._joint import parameter
 from ..joints.planar import plane
 from ..lie import SO3
 from ..spatial import Transform
@@ -61,20 +61,15 @@ def _frame(kind: str, end: str, given) -> Transform:
         fault = rigid_fault(given)
         if fault is not None:
             raise ModelError(f"{kind}: frame_{end}: {fault}")
-        rotation = parameter(given.rotation, (3, 3), kind, f"frame_{end}: its rotation")
+        rotation = number(kind, f"frame_{end}: its rotation", given.rotation, (3, 3))
         return Transform(
-            rotation, parameter(given.position, (3,), kind, f"frame_{end}: its position", rotation.dtype)
+            rotation, number(kind, f"frame_{end}: its position", given.position, (3,), dtype=rotation.dtype)
         )
-    if isinstance(given, str):
-        raise _no_frame(kind, end, given)
     try:
-        return Transform.from_position(parameter(given, (3,), kind, f"point_{end}"))
-    except TypeError:
-        raise _no_frame(kind, end, given) from None
-
-
-def _no_frame(kind: str, end: str, given) -> ModelError:
-    return ModelError(f"{kind}: the frame on body {end} is {given!r}; it is a Transform, a point or None")
+        given = as_array(kind, f"the frame on body {end}", given, "a Transform, a point or None")
+    except ValueError as error:
+        raise ModelError(str(error)) from None
+    return Transform.from_position(number(kind, f"point_{end}", given, (3,)))
 
 
 def misplaced(relative: Transform) -> Float[Array, "6"]:
