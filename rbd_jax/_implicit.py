@@ -29,9 +29,9 @@ def implicit(solve: Callable[..., tuple[Any, Callable]], residual: Callable[...,
 
     def rule(primals, tangents):
         rhs, *args = primals
-        x, apply_inverse = solve(rhs, *args)
         given = tangents[0]
-        moving = moving_arguments(args, tangents[1:])
+        moving = moving_arguments(args, tangents[1:])  # first: solving may add to what a `Motion` knows
+        x, apply_inverse = solve(rhs, *args)
         if moving is None:
             return x, apply_inverse(jax.tree.map(_instantiated, rhs, given))
         function, at, by = moving

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rbd_jax._newton import Code, solve
+from rbd_jax._newton import Code, newton
 
 
 def root(p, guess=1.5, max_steps=12):
@@ -14,7 +14,7 @@ def root(p, guess=1.5, max_steps=12):
     def residual(x):
         return jnp.stack([1e6 * (x[0] * x[0] - p), 1e-6 * (x[1] - x[0] * x[0] * x[0])])
 
-    return solve(residual, jnp.stack([guess * jnp.ones_like(p), jnp.zeros_like(p)]), 1e-10, max_steps)
+    return newton(residual, jnp.stack([guess * jnp.ones_like(p), jnp.zeros_like(p)]), 1e-10, max_steps)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -24,7 +24,7 @@ def test_solution(dtype):
     def residual(x):
         return jnp.stack([x[0] * x[0] - 2, jnp.exp(x[1]) - x[0]])
 
-    x, code, steps = jax.jit(lambda g: solve(residual, g, tolerance, 20))(jnp.asarray([1.5, 0.0], dtype))
+    x, code, steps = jax.jit(lambda g: newton(residual, g, tolerance, 20))(jnp.asarray([1.5, 0.0], dtype))
     assert x.dtype == dtype and code.dtype == steps.dtype == np.int32
     assert code == Code.CONVERGED and 3 <= steps <= 5
     np.testing.assert_allclose(x, [np.sqrt(2), np.log(2) / 2], rtol=4 * np.finfo(dtype).eps)
@@ -71,7 +71,7 @@ def test_slopes_that_are_only_near():
     def found(p, near):
         residual = lambda x, p=p: jnp.stack([jnp.exp(x[0]) + 0.1 * x[1] - p, x[1] - x[0] * x[0]])
         like = (lambda x: residual(x, p) + 0.02 * jnp.stack([x[0] * x[1], x[0]])) if near else None
-        return solve(residual, jnp.ones(2), 1e-14, near=like)
+        return newton(residual, jnp.ones(2), 1e-14, near=like)
 
     p = jnp.array(2.0)
     (x, code, steps), (y, exact, fewer) = (
@@ -91,12 +91,12 @@ def test_the_guess_has_no_derivative():
 
 def test_no_steps_are_refused():
     with pytest.raises(ValueError, match="max_steps is 0"):
-        solve(lambda x: x, jnp.ones(2), 1e-10, 0)
+        newton(lambda x: x, jnp.ones(2), 1e-10, 0)
 
 
 def test_without_a_tolerance_roundoff_is_the_limit():
     for dtype in (jnp.float64, jnp.float32):
-        x, code, _ = solve(lambda x: 1e3 * (jnp.exp(x) - 3), jnp.zeros(1, dtype))
+        x, code, _ = newton(lambda x: 1e3 * (jnp.exp(x) - 3), jnp.zeros(1, dtype))
         assert code == Code.CONVERGED and abs(float(x[0]) - np.log(3)) < 4 * jnp.finfo(dtype).eps
 
 
@@ -114,7 +114,7 @@ def test_steep_friction():
         return jnp.sum(inertia * (v - before)[None], axis=1) + limit * v / jnp.sqrt(v**2 + 1e-4)
 
     def sliding(*given):
-        v, code, steps = solve(lambda v: missing(*given, v), given[1])
+        v, code, steps = newton(lambda v: missing(*given, v), given[1])
         return missing(*given, v), code, steps
 
     left, code, steps = jax.jit(jax.vmap(sliding))(inertias, velocities, limits)

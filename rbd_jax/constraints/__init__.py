@@ -15,7 +15,10 @@ from ..loops import (
     RelativeConstraint as RelativeConstraint,
     Weld as Weld,
 )
-from ..model.attachments import add_constraints as add_constraints
+from ..model.attachments import (
+    add_constraints as add_constraints,
+    without_constraints as without_constraints,
+)
 from .closure import (
     Closure as Closure,
     ReducedModel as ReducedModel,

@@ -20,7 +20,7 @@ from .._array import matmul, transpose, vecmat
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.inverse import inertia_force, recursive_newton_euler
 from ..model import Model, difference
-from ..model.attachments import without
+from ..model.attachments import without_constraints
 
 
 class Closure(eqx.Module):
@@ -74,7 +74,7 @@ class ReducedModel(eqx.Module):
                 f"ReducedModel: closure returns an array of shape {shape}; for model {model.name!r} it must be a "
                 f"configuration, of length nq = {model.nq}"
             )
-        self.model = without(model, "constraint")
+        self.model = without_constraints(model)
         # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
         self.closure = jax.tree_util.Partial(closure) if jax.tree_util.all_leaves([closure]) else closure
         self.size = size

@@ -44,22 +44,14 @@ class Force(Attached):
         frames: Transform
         joints: tuple[str, ...]
     else:
-
-        @property
-        def bodies(self) -> tuple[str, ...]:
-            """The names of the bodies that it is on; none by default."""
-            return ()
+        #: The names of the bodies that it is on, and of the joints that it acts along.
+        bodies = joints = ()
 
         @property
         def frames(self) -> Transform:
-            """A frame on each of them: (k,)."""
+            """A frame on each of its bodies, where what it does is given: (k,)."""
             size = len(self.bodies)
             return Transform(jnp.broadcast_to(jnp.eye(3), (size, 3, 3)), jnp.zeros((size, 3)))
-
-        @property
-        def joints(self) -> tuple[str, ...]:
-            """The names of the joints that it acts along; none by default."""
-            return ()
 
     def attached(self, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> Force:
         if tuple(bodies) == self.bodies and tuple(joints) == self.joints:

@@ -42,6 +42,11 @@ def add_constraints(model: Model, *constraints: Constraint) -> Model:
     return attach(model, _all(Constraint, "a constraint; see rbd_jax.constraints", constraints))
 
 
+def without_constraints(model: Model) -> Model:
+    """The bare tree, with the forces that act on it."""
+    return without(model, "constraint")
+
+
 def _all(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:
     """The things, each of which must be of a kind."""
     things = tuple(things)

@@ -227,9 +227,7 @@ class _Run:
 
 def _own_state(system: System, given) -> Float[Array, "own"]:
     """Where the states that forces have themselves start: as given, or as the forces say."""
-    if given is None:
-        return system.own
-    return number("rollout", "own", given, system.own.shape)
+    return number("rollout", "own", given, system.own.shape) if given.size else system.own
 
 
 def _scan(body, carry, inputs, segment: int | None):

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 
 class State(eqx.Module):
     """Configuration q and velocity v of a model, and what its force elements remember themselves.
 
-    `own` holds the states of the forces that have one, those that the model carries first and then those that a rollout is given.
-    Left out, they start where the forces say.
+    `own` holds the states of the forces that have one, those that the model carries first and then those that a rollout is
+    given. Left out it is empty, and they start where the forces say.
     """
 
     q: Float[Array, "*batch nq"]
     v: Float[Array, "*batch nv"]
-    own: Float[Array, "*batch own"] | None = None
+    own: Float[Array, "*batch own"] | None
+
+    def __init__(self, q, v, own=None):
+        self.q, self.v, self.own = q, v, own
+        if own is None and np.ndim(q):  # else it is no array: the axes of a batch, say
+            dtype = jnp.result_type(q)
+            dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.result_type(float)
+            self.own = jnp.zeros((*np.shape(q)[:-1], 0), dtype)

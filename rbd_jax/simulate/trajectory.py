@@ -41,9 +41,8 @@ class Trajectory(eqx.Module):
     @property
     def final(self) -> State:
         """The last state."""
-        return State(
-            self.q[..., -1, :], self.v[..., -1, :], None if self.own is None else self.own[..., -1, :]
-        )
+        own = None if self.own is None else self.own[..., -1, :]
+        return State(self.q[..., -1, :], self.v[..., -1, :], own)
 
     def at(self, model: Simulated, t: float | Float[Array, ""]) -> State:
         """The state at any time within the trajectory, for one sample; after an event, the state at the event.
@@ -64,8 +63,8 @@ class Trajectory(eqx.Module):
         last = rows[-1] if self.event_time is None else ahead * self.event_time
         t = jnp.where(t > last, last, jnp.where(t < rows[0], rows[0], t))
         row = jnp.clip(jnp.searchsorted(rows, t, side="right") - 1, 0, len(rows) - 2)
-        own = jnp.zeros((len(self.q), 0), t.dtype) if self.own is None else self.own
-        start, end = (State(self.q[i], self.v[i], own[i]) for i in (row, row + 1))
+        rows_of = lambda i: State(self.q[i], self.v[i], None if self.own is None else self.own[i])
+        start, end = rows_of(row), rows_of(row + 1)
         # The row after an event holds the state at the event.
         span = jnp.minimum(rows[row + 1], last) - rows[row]
         span, since = jnp.where(span > 0, span, 1), t - rows[row]

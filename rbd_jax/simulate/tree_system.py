@@ -112,7 +112,7 @@ class TreeSystem(System):
     def _holding(self, motion: Motion, state: State) -> tuple[Force, ...]:
         """The force elements in their states, in the precision of the state."""
         elements = tuple(force.astype(motion.q.dtype) for force in self.elements)
-        return elements if state.own is None else holding(elements, state.own)
+        return holding(elements, state.own) if state.own.size else elements
 
     def acceleration(self, time, state):
         motion, acting = self.motion(time, state.q, state.v), self.force(time, state)

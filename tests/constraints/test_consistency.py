@@ -9,8 +9,8 @@ from mechanisms import TIP, at, compiled, four_bar, four_bars, four_bars_state, 
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
-from rbd_jax.constraints._systems import factorize
-from rbd_jax.constraints.consistency import _pseudo_inverse
+from rbd_jax.constraints._factors import pseudo_inverse
+from rbd_jax.constraints.solving import factorize
 
 
 def test_projection_is_the_nearest_in_the_mass_metric():
@@ -73,7 +73,7 @@ def test_least_squares_in_a_loop_can_be_differentiated(derivative):
     """What assembling, projecting and inverse dynamics rest on, in the body of a scan: of `1/(x s)` by x."""
 
     def total(x):
-        body = lambda carry, scale: (carry + _pseudo_inverse(x * scale * jnp.ones((1, 1)))[0, 0], None)
+        body = lambda carry, scale: (carry + pseudo_inverse(x * scale * jnp.ones((1, 1)))[0, 0], None)
         return jax.lax.scan(body, jnp.zeros(()), jnp.array([1.0, 2.0]))[0]
 
     np.testing.assert_allclose(compiled(derivative(total))(jnp.array(2.0)), -0.375, rtol=1e-14)
@@ -166,7 +166,7 @@ def test_more_bad_input():
     with pytest.raises(ValueError, match="one number"):
         rc.PrescribedCoordinate("a", lambda t: jnp.zeros(2))
     with pytest.raises(ValueError, match="method is 'qr'"):
-        factorize(four_bar(), jnp.zeros(3), "qr")
+        factorize(rbd.Motion(four_bar(), jnp.zeros(3)), "qr")
     builder = rbd.ModelBuilder()
     builder.add_body("a", "world", joints.Fixed())
     builder.add_constraint(rc.Weld("world", None, "a", None))

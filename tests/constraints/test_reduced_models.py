@@ -9,7 +9,7 @@ from mechanisms import at, compiled, inertia, placement
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, forces, joints
-from rbd_jax.integrate._reduced import system_of
+from rbd_jax.simulate import system_of
 
 
 RATIOS = (1.0, 0.7, -0.4)

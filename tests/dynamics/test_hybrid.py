@@ -37,7 +37,7 @@ def both_ways(model, q, v, tau, a, f_ext, prescribed):
     return {
         "acceleration": motion.acceleration,
         "tau": motion.tau,
-        "by mass matrix": hybrid.by_mass_matrix(known, model, q, v, f_ext, prescribed)[0],
+        "by mass matrix": hybrid.by_mass_matrix(known, rbd.Motion(model, q, v), f_ext, prescribed)[0],
         "needed": rbd.inverse_dynamics(model, q, v, motion.acceleration, f_ext),
     }
 

@@ -1,16 +1,14 @@
 """Every scheme of fixed steps, with its order."""
 
-from importlib import import_module
+from rbd_jax import simulate as _room
 
-
-_room = import_module("rbd_jax.integrate")  # rbd_jax.integrate is the function of that name
 
 EXPLICIT = {
     "LieEuler": 1,
     "SemiImplicitEuler": 1,
     "RKMK2": 2,
     "RKMK3": 3,
-    "RKMK4": 4,
+    "RungeKutta4": 4,
     "CrouchGrossman3": 3,
     "CommutatorFree2": 2,
     "CommutatorFree3": 3,

@@ -8,7 +8,7 @@ from scipy.special import ellipe, ellipk
 from simulated import compiled, moving, pendulum, same, tumbler
 
 import rbd_jax as rbd
-from rbd_jax.integrate.bdf1 import BDF1
+from rbd_jax.simulate.bdf1 import BDF1
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from simulated import compiled
 
 import rbd_jax as rbd
 from rbd_jax.constraints import ReducedModel
-from rbd_jax.integrate import System
+from rbd_jax.simulate import TreeSystem
 
 
 def energy(model, q, v):
@@ -77,7 +77,7 @@ def test_exponential_coordinates_are_changed_on_the_way():
     @compiled
     def run(model, start):
         joint = model.joint(0)
-        system = System(model, jnp.zeros(model.nv))
+        system = TreeSystem(model, jnp.zeros(model.nv))
 
         def fresh(q, v):
             q, v = q.reshape(2, 3), v.reshape(2, 3)
