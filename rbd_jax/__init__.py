@@ -106,7 +106,7 @@ from .model import (
     rename as rename,
     with_walk as with_walk,
 )
-from .parallel import batch_map as batch_map
+from .parallel import batch_map as batch_map, simulate_batch as simulate_batch
 from .robots import load as load
 from .simulate import (
     BDF1 as BDF1,

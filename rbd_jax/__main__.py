@@ -12,7 +12,6 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 
 #: At most so many states of a sample are kept, and at most so many numbers of all samples together.
@@ -182,12 +181,10 @@ def _simulate(arguments) -> int:
     if arguments.seconds < arguments.dt:
         raise Refused(f"--seconds {arguments.seconds:g} is less than one time step, --dt {arguments.dt:g}")
     import jax
-    import jax.numpy as jnp
     import numpy as np
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from .integrate import Trajectory
-    from .parallel import xla_note
+    from .parallel import random_states, simulate_batch, xla_note
     from .view import plot_trajectory
 
     console = _console()
@@ -198,45 +195,53 @@ def _simulate(arguments) -> int:
         console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
     steps = max(1, round(arguments.seconds / arguments.dt))
     _check_step(steps, arguments.dt)
+    batch, seconds, begin = arguments.batch, {}, time.perf_counter()
+    frames = min(FRAMES, max(1, NUMBERS // (batch * (model.nq + model.nv + 1)) - 1))
+    columns = TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     try:
-        run = _Run(model, scheme, arguments.batch, steps, arguments.dt)
-        columns = (
-            TextColumn("{task.description:12}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
         with Progress(*columns, console=console) as progress:
-            phase = progress.add_task("compiling", total=None)
-            compile_seconds = run.compile(arguments.seed)
-            progress.update(phase, total=1, completed=1)
-            phase = progress.add_task("simulating", total=steps)
-            for done in run.go():
-                progress.update(phase, completed=done)
-            phase = progress.add_task("saving", total=2)
-            results = run.results()
+            phases = {"now": progress.add_task("compiling", total=None)}
+
+            def advanced(done: int) -> None:
+                if done == 0:
+                    seconds["compiling"] = time.perf_counter() - begin
+                    progress.update(phases["now"], total=1, completed=1)
+                    phases["now"] = progress.add_task("simulating", total=steps)
+                progress.update(phases["now"], completed=done)
+
+            states = random_states(model, batch, jax.random.key(arguments.seed), SPREAD, SPEED)
+            path = simulate_batch(
+                model,
+                states,
+                dt=arguments.dt,
+                steps=steps,
+                scheme=scheme,
+                frames=frames,
+                on_progress=advanced,
+            )
+            seconds["simulating"] = time.perf_counter() - begin - seconds["compiling"]
+            saving = progress.add_task("saving", total=2)
+            with np.errstate(over="ignore"):  # of samples that diverge
+                saved = {name: np.asarray(getattr(path, name), np.float32) for name in "tqv"}
             np.savez_compressed(
                 folder / "trajectory.npz",
-                **results,
+                **saved,
                 robot=np.array(model.name),
                 dt=np.float32(arguments.dt),
                 body_names=np.array(model.body_names),
                 joint_names=np.array(model.joint_names),
             )
-            progress.advance(phase)
-            shown = int(np.argmax(np.isfinite(results["q"]).all(axis=(1, 2))))
-            t, q, v = (jnp.asarray(results[name], model.dtype) for name in "tqv")
-            empty = jnp.zeros((0, model.nv), model.dtype)
-            trajectories = jax.vmap(lambda q, v: Trajectory(t, q, v, empty))(q, v)
-            plot_trajectory(model, trajectories, folder / "trajectory.png", shown)
-            progress.advance(phase)
+            progress.advance(saving)
+            shown = int(np.argmax(np.isfinite(saved["q"]).all(axis=(1, 2))))
+            plot_trajectory(model, path, folder / "trajectory.png", shown)
+            progress.advance(saving)
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
             raise Refused(f"out of memory with --batch {arguments.batch}; try a smaller one") from error
         raise
     except OSError as error:
         raise Refused(f"cannot write to {folder}: {error.strerror or error}") from error
-    console.print(_report(run, arguments, compile_seconds))
+    console.print(_report(model, path, scheme, steps, arguments.dt, seconds))
     for name in ("trajectory.npz", "trajectory.png"):
         size = (folder / name).stat().st_size / 1e6
         console.print(f"wrote {folder / name} ({size:.2g} MB)", highlight=False, markup=False, soft_wrap=True)
@@ -253,21 +258,19 @@ def _check_step(steps: int, dt: float) -> None:
 
 
 def _scheme(name: str):
-    """The scheme of that name: any of `rbd_jax.integrate` that needs no parameters."""
+    """The scheme of that name: any of `rbd_jax.simulate` that needs no parameters."""
     import inspect
     import re
-    from importlib import import_module
 
+    from . import simulate
     from ._errors import suggest
-
-    integrate = import_module(".integrate", __package__)  # rbd_jax.integrate is the function of that name
 
     def dashed(words: str) -> str:
         return re.sub("(?<=[a-z])(?=[A-Z0-9])", "-", words).lower()
 
     found = {}
-    for name_of_kind, kind in vars(integrate).items():
-        if inspect.isclass(kind) and issubclass(kind, integrate.Scheme) and not inspect.isabstract(kind):
+    for name_of_kind, kind in vars(simulate).items():
+        if inspect.isclass(kind) and issubclass(kind, simulate.Scheme) and not inspect.isabstract(kind):
             needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
             if not needed:
                 found[dashed(name_of_kind)] = kind
@@ -298,125 +301,28 @@ def _folder(arguments, model) -> Path:
     return folder
 
 
-def random_states(model, batch: int, seed: int):
-    """Where the samples start: configurations (batch, nq) and velocities (batch, nv). See `SPREAD` and `SPEED`."""
-    import jax
-    import jax.numpy as jnp
+def _energies(model, path):
+    """The change of every sample's energy, relative to the most that its motion had or exchanged at eleven times.
 
-    from . import integrate, neutral
+    Also the number of samples that diverged, which are left out.
+    """
+    import numpy as np
 
-    @jax.jit
-    @jax.vmap
-    def draw(key):
-        offset, v = jax.random.normal(key, (2, model.nv), model.dtype)
-        q = integrate(model, neutral(model), SPREAD * offset)
-        return jnp.clip(q, model.lower, model.upper), SPEED * v
+    from .parallel import energies_along
 
-    return draw(jax.random.split(jax.random.key(seed), batch))
-
-
-class _Run:
-    """A batch simulated in stretches of so many steps that one state of each sample is kept after each."""
-
-    def __init__(self, model, scheme, batch: int, steps: int, dt: float):
-        self.model, self.scheme, self.batch, self.steps, self.dt = model, scheme, batch, steps, dt
-        frames = min(FRAMES, max(1, NUMBERS // (batch * (model.nq + model.nv + 1)) - 1))
-        stretch = -(-steps // frames)
-        # The last stretch may be shorter: the simulated time is what was asked for.
-        self.stretches = [stretch] * (steps // stretch) + [steps % stretch] * (steps % stretch > 0)
-        self.seconds = 0.0
-
-    def compile(self, seed: int) -> float:
-        """Compile, and draw the initial states."""
-        import jax
-        import jax.numpy as jnp
-
-        from . import State, rollout
-        from .model import at_time
-        from .parallel import batch_map
-        from .view import mechanical_energy
-
-        model, dtype = self.model, self.model.dtype
-
-        def advance(count):
-            def one(model, first, q, v):
-                time = first.astype(dtype) * self.dt
-                end = rollout(
-                    model, State(q, v), dt=self.dt, scheme=self.scheme, steps=count, save_every=count, t0=time
-                )
-                return end.final.q, end.final.v
-
-            return batch_map(one, in_axes=(None, None, 0, 0))
-
-        begin = time.perf_counter()
-        self._energy = jax.jit(
-            batch_map(lambda time, q, v: mechanical_energy(at_time(model, time), q, v), in_axes=(None, 0, 0))
-        )
-        first = jnp.zeros((), jnp.int32)
-        self.q, self.v = random_states(model, self.batch, seed)
-        jax.block_until_ready(self._energy(jnp.zeros((), dtype), self.q, self.v))
-        self._advance = {
-            count: jax.jit(advance(count)).lower(model, first, self.q, self.v).compile()
-            for count in set(self.stretches)
-        }
-        return time.perf_counter() - begin
-
-    def go(self):
-        """Simulate; yields the number of steps done."""
-        import jax
-        import jax.numpy as jnp
-        import numpy as np
-
-        def keep(steps: int, *arrays):
-            with np.errstate(over="ignore"):  # of samples that diverge
-                return steps, *(np.asarray(array, np.float32) for array in arrays)
-
-        q, v, done = self.q, self.v, 0
-        saved = [keep(0, q, v)]
-        for count in self.stretches:
-            begin = time.perf_counter()
-            q, v = jax.block_until_ready(self._advance[count](self.model, jnp.asarray(done, jnp.int32), q, v))
-            self.seconds += time.perf_counter() - begin
-            done += count
-            saved.append(keep(done, q, v))
-            yield done
-        self.final, self.saved = (q, v), saved
-
-    def results(self) -> dict[str, Any]:
-        """The saved states, samples first: t (frames,), q (batch, frames, nq), v (batch, frames, nv)."""
-        import numpy as np
-
-        steps, q, v = zip(*self.saved)
-        t = (np.array(steps) * self.dt).astype(np.float32)
-        return {"t": t, "q": np.stack(q, axis=1), "v": np.stack(v, axis=1)}
-
-    def energies(self):
-        """The change of every sample's energy, relative to the most that its motion had or exchanged at eleven times.
-
-        Also the number of samples that diverged, which are left out.
-        """
-        import jax.numpy as jnp
-        import numpy as np
-
-        picked = [self.saved[i] for i in np.unique(np.linspace(0, len(self.saved) - 1, 11).astype(int))]
-        picked = [(0, self.q, self.v), *picked[1:-1], (self.steps, *self.final)]
-        energies = [
-            self._energy(*(jnp.asarray(x, self.model.dtype) for x in (steps * self.dt, q, v)))
-            for steps, q, v in picked
-        ]
-        kinetic, potential = np.moveaxis(np.asarray(energies, float), -1, 0)
-        change = kinetic[-1] - kinetic[0] + potential[-1] - potential[0]
-        scale = np.maximum(kinetic.max(axis=0), np.ptp(potential, axis=0))
-        finite = np.isfinite(change) & np.isfinite(scale)
-        return change[finite] / np.maximum(scale[finite], np.finfo(np.float32).tiny), int(np.sum(~finite))
+    frames = np.unique(np.linspace(0, len(path.t) - 1, 11).astype(int)).tolist()
+    kinetic, potential = np.moveaxis(energies_along(model, path, frames), -1, 0)
+    change = kinetic[-1] - kinetic[0] + potential[-1] - potential[0]
+    scale = np.maximum(kinetic.max(axis=0), np.ptp(potential, axis=0))
+    finite = np.isfinite(change) & np.isfinite(scale)
+    return change[finite] / np.maximum(scale[finite], np.finfo(np.float32).tiny), int(np.sum(~finite))
 
 
-def _report(run: _Run, arguments, compile_seconds: float):
+def _report(model, path, scheme, steps: int, dt: float, seconds: dict[str, float]):
     import jax
     import numpy as np
 
-    model, simulated = run.model, run.steps * run.dt
-    change, lost = run.energies()
+    batch, (change, lost) = len(path.q), _energies(model, path)
     table = _table(header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
@@ -427,15 +333,19 @@ def _report(run: _Run, arguments, compile_seconds: float):
 
     device = jax.devices()[0]
     place = device.platform if device.platform == "cpu" else device.device_kind
-    rate = run.batch * run.steps / run.seconds
+    rate = batch * steps / seconds["simulating"]
     row("robot", model.name, f"{model.nb} bodies, nq = {model.nq}, nv = {model.nv}")
-    row("samples x steps", f"{run.batch} x {run.steps}", f"dt = {run.dt:g} s, {type(run.scheme).__name__}")
-    row("simulated time", f"{simulated:.6g} s", "each sample")
-    row("compiling", f"{compile_seconds:.2f} s", "once")
-    row("simulating", f"{run.seconds:.3g} s", f"{place}, {jax.device_count()} device(s), {model.dtype}")
+    row("samples x steps", f"{batch} x {steps}", f"dt = {dt:g} s, {type(scheme).__name__}")
+    row("simulated time", f"{steps * dt:.6g} s", "each sample")
+    row("compiling", f"{seconds['compiling']:.2f} s", "once")
+    row(
+        "simulating",
+        f"{seconds['simulating']:.3g} s",
+        f"{place}, {jax.device_count()} device(s), {model.dtype}",
+    )
     row("steps per second", f"{rate:,.0f}", f"all samples; {1e6 / rate:.3g} µs a step")
-    row("real-time factor", f"{rate * run.dt:,.4g}", "all samples together")
-    row("", f"{rate * run.dt / run.batch:,.4g}", "each sample")
+    row("real-time factor", f"{rate * dt:,.4g}", "all samples together")
+    row("", f"{rate * dt / batch:,.4g}", "each sample")
     driven, losing = model.topology.rheonomic, _loses(model)
     what = "energy change" if driven else "energy dissipated" if losing else "energy drift"
     if change.size:

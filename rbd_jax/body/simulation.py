@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from .._arguments import accuracy, instance, number, rotation, vector, whole_number
 from .._array import is_known
+from .._failures import Failure, lost
 from .._newton import Code
 from ._director_scheme import DirectorScheme, Moment
 from .directors import DirectorConstraints, DirectorState, NonTwisting, director_state
@@ -85,19 +86,15 @@ def simulate(
 
     def advance(carry, number):
         state, failure = carry
-        time = number.astype(dtype) * dt
-        after, code, iterations = scheme.step(body, constraints, asked, time, state, dt)
-        code = jnp.where(failure == Code.CONVERGED, code, failure)
-        good = code == Code.CONVERGED
-        # A failed simulation stays where it was, and only what is handed out is NaN: gradients of the samples before
-        # remain finite.
-        state = jax.tree.map(lambda a, b: jnp.where(good, a, b), after, state)
-        shown = jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), state)
-        return (state, code), (shown, code, iterations)
+        after, code, iterations = scheme.step(body, constraints, asked, number.astype(dtype) * dt, state, dt)
+        failure = failure.noted(code, number)
+        # A failed simulation stays where it was: what is computed from there counts for nothing, but is finite.
+        state = jax.tree.map(lambda a, b: jnp.where(failure.happened, b, a), after, state)
+        return (state, failure), (state, failure.code, iterations)
 
     start = director_state(body, frame, velocity)
-    carry = start, jnp.asarray(Code.CONVERGED, jnp.int32)
-    _, (states, code, iterations) = lax.scan(advance, carry, jnp.arange(steps))
+    _, (states, code, iterations) = lax.scan(advance, (start, Failure.none()), jnp.arange(steps))
+    states = lost(states, code != Code.CONVERGED)
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, states)
     return DirectorTrajectory(dt * jnp.arange(steps + 1).astype(dtype), states, code, iterations)
 

@@ -1,5 +1,6 @@
 """Simulation: what is stepped (`System`), the schemes that step it, one a file, and rollouts."""
 
+from .._failures import first_failure as first_failure
 from .._newton import Code as Code, newton as newton, solve_redundant as solve_redundant
 from ._implicit import implicit_stage as implicit_stage, solve_motion as solve_motion
 from .adaptive import Adaptive as Adaptive
@@ -16,7 +17,7 @@ from .lie_euler import LieEuler as LieEuler
 from .linearly_implicit_euler import LinearlyImplicitEuler as LinearlyImplicitEuler
 from .rattle import Rattle as Rattle
 from .reduced_system import ReducedSystem as ReducedSystem
-from .result import Result as Result, first_failure as first_failure
+from .result import Result as Result
 from .rkmk2 import RKMK2 as RKMK2
 from .rkmk3 import RKMK3 as RKMK3
 from .rkmk45 import RKMK45 as RKMK45

@@ -1,37 +1,16 @@
-"""Failures of a rollout: noticed on the way, the first one kept, and what it leaves of the trajectory."""
+"""Failures of a rollout: how they are noticed, and what they leave of the trajectory."""
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
-from .result import Result, first_failure
+from .._failures import Failure, lost
+from .result import Result
 from .state import State
 from .system import System
-
-
-class Failure(eqx.Module):
-    """The first failure's code and the number of its step; 0 and -1 while there is none."""
-
-    code: Int[Array, ""]
-    step: Int[Array, ""]
-
-    @staticmethod
-    def none() -> Failure:
-        return Failure(jnp.int32(Result.SUCCESS), jnp.int32(-1))
-
-    @property
-    def happened(self) -> Bool[Array, ""]:
-        return self.code != Result.SUCCESS
-
-    def noted(self, code, step) -> Failure:
-        """After one more step, which ended with this code."""
-        first = ~self.happened & (code != Result.SUCCESS)
-        code = first_failure(self.code, code).astype(self.code.dtype)
-        return Failure(code, jnp.where(first, step.astype(self.step.dtype), self.step))
 
 
 def not_finite(state: State) -> Int[Array, ""]:
@@ -56,22 +35,7 @@ def seen_in(states: State) -> Failure:
 def without_failed(states: State, failure: Failure, save_every: int) -> State:
     """The states saved after each so many steps, those from the failed step on turned into NaN."""
     steps = jnp.arange(len(states.q), dtype=jnp.int32) * save_every + (save_every - 1)
-    lost = failure.happened & (steps >= failure.step)
-    return jax.tree.map(lambda rows: _spoiled(lost[:, None], rows), states)
-
-
-@jax.custom_jvp
-def _spoiled(lost: Bool[Array, "rows 1"], x: Float[Array, "rows n"]):
-    """NaN in the lost rows. Their derivatives are infinite, but for what counts zero times."""
-    return jnp.where(lost, jnp.nan, x)
-
-
-@_spoiled.defjvp
-def _spoiled_rule(primals, tangents):
-    lost, x = primals
-    # Times infinity would make NaN of zero; times the largest number, twice, leaves it zero.
-    large = jnp.where(lost, jnp.finfo(x.dtype).max, 1).astype(x.dtype)
-    return _spoiled(lost, x), tangents[1] * large * large
+    return lost(states, failure.happened & (steps >= failure.step))
 
 
 def _is_finite(state: State) -> Bool[Array, ""]:

@@ -4,8 +4,8 @@ import math
 
 import jax.numpy as jnp
 
+from .._failures import first_failure
 from ._implicit import implicit_stage
-from .result import first_failure
 from .scheme import Scheme
 
 

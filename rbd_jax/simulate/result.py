@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import enum
 
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Int
-
 
 class Result(enum.IntEnum):
     """How a step ended; a trajectory keeps the first that is not `SUCCESS`. The first three are Newton's (`_newton.Code`)."""
@@ -38,11 +34,3 @@ _MESSAGES = {
     Result.CONSTRAINTS_OPEN: "constraints are open by more than constraint_tolerance: broken at the start, drifting (see "
     "stabilization), or contradicting each other",
 }
-
-
-def first_failure(*codes: Int[Array, ""] | np.int32) -> Int[Array, ""]:
-    """The first code that is not zero."""
-    first = jnp.asarray(codes[0])
-    for code in codes[1:]:
-        first = jnp.where(first == 0, code, first)
-    return first

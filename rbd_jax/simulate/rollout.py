@@ -14,12 +14,13 @@ from jaxtyping import Array, Float
 
 from .._arguments import configuration, number, velocity, whole_number
 from .._array import floating
+from .._failures import Failure, first_failure
 from ..constraints import Stabilization, check_consistent
 from ..model import Model, at_time
 from ._event import Crossing, EventFunction, choose
-from ._failures import Failure, constraints_open, not_finite, seen_in, without_failed
+from ._failures import constraints_open, not_finite, seen_in, without_failed
 from ._progress import progress_bar
-from .result import Result, first_failure
+from .result import Result
 from .scheme import Memory, Scheme
 from .semi_implicit_euler import SemiImplicitEuler
 from .state import State

@@ -1,0 +1,128 @@
+"""Many samples simulated at once, and how their energy went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from .._arguments import instance, whole_number
+from ..constraints import Stabilization
+from ..dynamics import mechanical_energy
+from ..model import Model, at_time, integrate, neutral
+from ..simulate import (
+    Acting,
+    Scheme,
+    Simulated,
+    State,
+    Trajectory,
+    first_failure,
+    rollout,
+    system_of,
+)
+from .batch import batch_map
+
+
+def simulate_batch(
+    model: Simulated,
+    states: State,
+    *,
+    dt: float,
+    steps: int,
+    scheme: Scheme | None = None,
+    frames: int = 100,
+    forces: Sequence[Acting] = (),
+    stabilization: Stabilization | None = None,
+    on_progress: Callable[[int], Any] | None = None,
+) -> Trajectory:
+    """Simulate a batch of states without controls, keeping some of the rows only: in memory that of those rows.
+
+    The rows are gathered in NumPy arrays, so that a batch may be larger than the device has room for over all of its time.
+
+    **Arguments**
+
+    - `states`: with a leading axis of samples.
+    - `steps`: in all.
+    - `frames`: how many states of each sample are kept beside the first, at most. They are equally far apart, but for the last,
+      which is that after all steps.
+    - `scheme`, `forces`, `stabilization`: as for `rollout`.
+    - `on_progress`: called with the number of steps done: with 0 when all is compiled, and after each stretch.
+
+    **Returns** a trajectory of all samples: `t` has the frames, and q and v have samples and frames as leading axes.
+    """
+    instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
+    steps = whole_number("simulate_batch", "steps", steps)
+    frames = whole_number("simulate_batch", "frames", frames)
+    stretch = -(-steps // frames)
+    # The last stretch may be shorter: the simulated time is what was asked for.
+    stretches = [stretch] * (steps // stretch) + [steps % stretch] * (steps % stretch > 0)
+    dtype = jnp.result_type(states.q)
+
+    def advance(count: int):
+        def one(model, first, state):
+            time = first.astype(dtype) * dt
+            options = {"forces": forces, "stabilization": stabilization, "t0": time}
+            path = rollout(model, state, dt=dt, scheme=scheme, steps=count, save_every=count, **options)
+            return path.final, path.code, path.failed_step
+
+        return jax.jit(batch_map(one, in_axes=(None, None, 0)))
+
+    if states.own is None or not states.own.size:  # what forces remember is carried from stretch to stretch
+        own = system_of(model, jnp.zeros(model.nv, dtype), tuple(forces)).own.astype(dtype)
+        states = State(states.q, states.v, jnp.broadcast_to(own, (len(states.q), *own.shape)))
+    compiled = {
+        count: advance(count).lower(model, jnp.int32(0), states).compile() for count in set(stretches)
+    }
+    report = on_progress if on_progress is not None else lambda done: None
+    report(0)
+    rows, times, done = [jax.tree.map(np.asarray, states)], [0], 0
+    code = failed = None
+    for count in stretches:
+        states, new_code, new_step = jax.block_until_ready(compiled[count](model, jnp.int32(done), states))
+        new_step = np.where(np.asarray(new_code) != 0, np.asarray(new_step) + done, -1)
+        if code is None:
+            code, failed = np.asarray(new_code), new_step
+        else:
+            failed = np.where(code == 0, new_step, failed)
+            code = np.asarray(first_failure(code, np.asarray(new_code)))
+        done += count
+        rows.append(jax.tree.map(np.asarray, states))
+        times.append(done)
+        report(done)
+    q, v, own = (np.stack([getattr(row, name) for row in rows], axis=1) for name in ("q", "v", "own"))
+    t = (np.array(times) * dt).astype(dtype)
+    tau = np.zeros((len(q), len(t) - 1, model.nv), dtype)
+    return Trajectory(t, q, v, tau, own, code, failed)
+
+
+def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:
+    """States near the neutral one, with a leading axis of samples.
+
+    Configurations are moved by normal deviates of the size `spread` in every degree of freedom, and back into the joint limits;
+    velocities are normal deviates of the size `speed`.
+    """
+
+    @eqx.filter_jit
+    @jax.vmap
+    def draw(key):
+        offset, v = jax.random.normal(key, (2, model.nv), model.dtype)
+        q = integrate(model, neutral(model), spread * offset)
+        return State(jnp.clip(q, model.lower, model.upper), speed * v)
+
+    return draw(jax.random.split(key, batch))
+
+
+def energies_along(
+    model: Model, path: Trajectory, frames: Sequence[int]
+) -> Float[np.ndarray, "frames batch 2"]:
+    """Kinetic and potential energy of every sample in some of the frames of a batch's trajectory."""
+    energy = jax.jit(
+        batch_map(lambda time, q, v: mechanical_energy(at_time(model, time), q, v), in_axes=(None, 0, 0))
+    )
+    rows = ((path.t[i], path.q[:, i], path.v[:, i]) for i in frames)
+    return np.stack([np.asarray(energy(*(jnp.asarray(x, model.dtype) for x in row)), float) for row in rows])
