@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import ROD, TIP, at, compiled, four_bar, four_bars, four_bars_state, inertia, placement
+from mechanisms import ROD, TIP, at, four_bar, four_bars, four_bars_state, inertia, placement
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -135,7 +136,7 @@ def bent(count):
         (carried_four_bars(5), bent(5)),
         pytest.param(carried_four_bars(3), jnp.zeros(9), marks=pytest.mark.slow),
         pytest.param(four_bars(6), four_bars_state(6, 1.1, -1.0).q, marks=pytest.mark.slow),
-        (four_bars(3), four_bars_state(3, 0.0, -1.0).q),
+        pytest.param(four_bars(3), four_bars_state(3, 0.0, -1.0).q, marks=pytest.mark.slow),
         pytest.param(ladder(4), jnp.full(8, 0.1), marks=pytest.mark.slow),
     ],
     ids=["carried", "carried, in a line", "side by side", "side by side, in a line", "ladder"],
