@@ -1,11 +1,14 @@
 """The families one by one: printed formulas (with their errata), other joints that move alike, and refused inputs."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families import FAMILIES, Wobble, compiled, control_frames, control_grid
+from families import FAMILIES, Wobble, control_frames, control_grid
 from scipy.spatial.transform import Rotation
+from support import assert_each_close, compiled
 
 from rbd_jax import joints
 from rbd_jax.joints import Joint
@@ -19,8 +22,7 @@ ANGLES = np.array([0.7, -0.4, 1.3])
 RATES = np.array([0.3, 1.1, -0.8])
 
 
-def close(a, b, tolerance=1e-14):
-    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+close = functools.partial(assert_each_close, tolerance=1e-14)
 
 
 def stored_rate(joint, q, v):
@@ -226,7 +228,7 @@ def test_exponential_coordinates_move_as_the_jacobian_says():
         close(SO3.vee(slope), joints.SphericalExponential().motion_subspace(q)[:3, i])
 
 
-@pytest.mark.parametrize("family", ["spherical", "free"])
+@pytest.mark.parametrize("family", ["spherical", pytest.param("free", marks=pytest.mark.slow)])
 def test_quaternions_of_any_length(family):
     joint = FAMILIES[family]
     q = joint.random(jax.random.key(3))
@@ -279,6 +281,7 @@ def test_stacked_joints_take_one_time():
     )
 
 
+@pytest.mark.slow
 def test_spline_through_a_screw():
     """Frames at equal steps of one screw: the curve is that screw, at any parameter of an open spline."""
     step = jnp.array([0.3, -0.2, 0.5, 1.0, 0.4, -0.6])
@@ -305,6 +308,7 @@ def test_spline_of_points_and_of_equal_frames():
     close(joints.SplineCurve(same).motion_subspace(jnp.array([2.4])), np.zeros((6, 1)))
 
 
+@pytest.mark.slow
 def test_spline_closes_and_is_smooth():
     """A cyclic curve returns after n segments; transform, S and dS/dq are continuous at the knots."""
     joint = FAMILIES["spline curve"]
