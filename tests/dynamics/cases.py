@@ -1,4 +1,4 @@
-"""A few models that have everything, with states to test them in. What is computed of a model is compiled once.
+"""A few models that have everything, with states to test them in. What is asked of a model is compiled when it is first asked for.
 
 - `mixed`: a floating base and a branched tree with joints of every other kind, welds between, armature.
 - `chain`: six revolute joints in a row.
@@ -26,7 +26,7 @@ from rbd_jax import joints
 
 SAMPLES = 3
 MODELS = ("chain", "forest", "coupled", "driven", "floating", "mixed")
-#: Those whose joints are also in the others or have tests of their own: they take longer to compile than the rest together.
+#: Those for the long sweeps: every day `forest`, and the tests with a model of their own, stand for them.
 LONG = ("chain", "coupled", "driven", "floating", "mixed")
 #: Those in which Jacobians are looked at in all ways. The ways are the same for all joints, and take long to compile.
 POINTED = ("chain", "forest", "coupled")
