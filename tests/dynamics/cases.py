@@ -1,4 +1,4 @@
-"""A few models that have everything, with states to test them in. What is asked of a model is compiled when it is first asked for.
+"""A few models that have everything, with states to test them in. What is asked of one is compiled when it is first asked for.
 
 - `mixed`: a floating base and a branched tree with joints of every other kind, welds between, armature.
 - `chain`: six revolute joints in a row.
