@@ -147,7 +147,7 @@ def test_info(urdf, capsys):
 
 def test_info_of_a_file_whose_base_floats(urdf, capsys):
     assert main(["info", urdf, "--floating-base"]) == 0
-    assert "small: 5 bodies, nq = 8, nv = 7" in capsys.readouterr().out
+    assert "small: 4 bodies, nq = 8, nv = 7" in capsys.readouterr().out
 
 
 def test_info_of_a_bundled_robot(capsys):
