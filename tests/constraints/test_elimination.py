@@ -93,8 +93,10 @@ def compare(model, q, v, tau):
 
 
 @pytest.mark.parametrize(
-    "seed", [s if s == 6 else pytest.param(s, marks=pytest.mark.slow) for s in range(60)]
+    "seed",
+    range(60),
 )
+@pytest.mark.slow
 def test_random_mechanisms(seed):
     model, q = random_mechanism(seed)
     rng = np.random.default_rng(seed)

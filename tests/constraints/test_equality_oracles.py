@@ -265,6 +265,7 @@ class Legs:
         return np.asarray(self.there.acceleration_from(a)), np.concatenate(multipliers), turned
 
 
+@pytest.mark.slow
 def test_pinocchio():
     """Legs with as many freedoms as their loops need, and with one loop in a plane that is redundant.
 

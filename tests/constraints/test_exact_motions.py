@@ -111,7 +111,7 @@ def heavy_top(group):
 @pytest.mark.parametrize(
     "group, largest",
     [
-        ("SE3", (0, 1e-12)),
+        pytest.param("SE3", (0, 1e-12), marks=pytest.mark.slow),
         pytest.param("SO3xR3", (9.0e-7, 9.6e-7), marks=pytest.mark.slow),
     ],
 )

@@ -161,7 +161,8 @@ def serial(kind):
     return builder.build()
 
 
-@pytest.mark.parametrize("kind", ["universal", pytest.param("composite", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["universal", "composite"])
 def test_a_joint_of_two_turns_is_two_joints(kind):
     """Two hinges with a massless body between them are a universal joint, and a composite one."""
     hinges = serial("revolutes")

@@ -173,6 +173,7 @@ def found():
     return ask(*state())
 
 
+@pytest.mark.slow
 def test_the_equation_of_motion(found):
     """`Jᵀ M J q̈ = Jᵀ (f - M J̇ q̇)` with the nodes' own masses (2.92) is that of bodies to which masses were added."""
     positions, tau, M, acceleration, *_ = by_definition(*state())
@@ -183,6 +184,7 @@ def test_the_equation_of_motion(found):
     assert_close(found[3], lengths, 1e-13)
 
 
+@pytest.mark.slow
 def test_attached_nodes_move_with_their_bodies(found):
     """`J_am` and `J̇_am q̇`: by (2.87) and (2.88), by the library, and the rate by autodiff along the motion."""
     *_, jacobians, products = by_definition(*state())
@@ -371,6 +373,7 @@ def test_programs_do_not_grow_with_the_number_of_springs():
 STIFF = {"count": 4, "mass": 0.01, "constant": 1e5, "damping": 1.0}
 
 
+@pytest.mark.slow
 def test_stiff_springs_want_an_implicit_scheme():
     model, springs = rope(**STIFF)
     q = jnp.zeros(model.nq)

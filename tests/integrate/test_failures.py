@@ -67,6 +67,7 @@ def test_derivatives_of_a_failure_are_not_numbers():
     assert np.isfinite(gradients[0]) and not np.isfinite(gradients[1])
 
 
+@pytest.mark.slow
 def test_a_failure_that_is_masked_does_not_spoil_the_others():
     """What all samples share has the derivative of those that count, forward and in reverse."""
     strengths = jnp.array([0.1, 0.2, 30.0])

@@ -19,8 +19,8 @@ from rbd_jax.joints._joint import body_twist
 
 
 SAMPLES = 8
-#: Of those whose subspace is constant, depends on angles, on a vector or on time; and one made of others.
-EVERY_DAY = ("revolute", "planar", "universal", "exponential", "driven", "composite")
+#: Of those whose subspace is constant, depends on angles, on a vector or on time.
+EVERY_DAY = ("revolute", "universal", "exponential", "driven")
 
 
 def families(wanted, every_day=EVERY_DAY):
