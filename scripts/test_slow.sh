@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up what is missing, then runs the slow tests: long sweeps over many models, an hour or two on two cores.
+# Sets up what is missing, then runs the slow tests: long sweeps over many models, hours on two cores.
 #
 #     scripts/test_slow.sh [--third K] [--fresh] [--record] [-- ARGUMENTS OF PYTEST]
 #
