@@ -62,3 +62,21 @@ use_environment() {
     "$python" -m pip install --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" </dev/null
     cp "$root/pyproject.toml" "$stamp"
 }
+
+# keep_compiled: tests that run again load what they compiled before. In CI they compile all they test, and a folder that
+# JAX_COMPILATION_CACHE_DIR already names is taken as it is.
+#
+# JAX adds to the folder and removes nothing: when it has grown beyond 4 GB it starts anew. A home that several machines share
+# has a folder for each, as the code is for the processor that compiled it.
+keep_compiled() {
+    if [[ -n ${CI:-} || -n ${JAX_COMPILATION_CACHE_DIR:-} ]]; then
+        return
+    fi
+    local folder=${XDG_CACHE_HOME:-${HOME:?}/.cache}/rbd_jax/compiled-tests/$(uname -n)
+    if [[ -d $folder ]] && (($(du -sm "$folder" | cut -f1) > 4096)); then
+        echo "Emptying $folder" >&2
+        rm -rf "$folder"
+    fi
+    mkdir -p "$folder"
+    export JAX_COMPILATION_CACHE_DIR=$folder
+}

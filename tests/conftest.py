@@ -26,15 +26,18 @@ _CACHE = "JAX_COMPILATION_CACHE_DIR"
 
 
 def pytest_configure(config):
-    """A compilation cache for this run: what one worker compiled, the others and their subprocesses load.
+    """The cache of what XLA compiled: what one worker compiled, the others and their subprocesses load.
 
-    It is not kept for the next run: a run should compile what it tests at least once.
+    It is the folder that JAX_COMPILATION_CACHE_DIR names, which outlives the run (`scripts/test.sh` names one, but not
+    in CI), or else a fresh one. Either way it is asked with all that the compiler is given, its version included: what
+    comes from it is what would have been compiled.
     """
     # The controller, or the only process, makes it; the workers inherit the controller's environment.
     if not hasattr(config, "workerinput"):
-        folder = tempfile.mkdtemp(prefix="rbd_jax_compiled_")
-        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-        os.environ[_CACHE] = folder
+        if not os.environ.get(_CACHE):
+            folder = tempfile.mkdtemp(prefix="rbd_jax_compiled_")
+            config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+            os.environ[_CACHE] = folder
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])

@@ -98,6 +98,7 @@ def test_the_seed_decides_and_the_limits_hold():
     assert np.abs(random_states(narrow.build(), 1000, 1)[0][:, 0]).max() <= 0.1
 
 
+@pytest.mark.slow
 def test_simulate_a_file_whose_base_floats(tmp_path, urdf, capsys):
     arguments = [
         "--batch",
@@ -115,6 +116,7 @@ def test_simulate_a_file_whose_base_floats(tmp_path, urdf, capsys):
     assert np.load(tmp_path / "out" / "trajectory.npz")["q"].shape == (2, 3, 8)
 
 
+@pytest.mark.slow
 def test_diverged_samples_are_counted(tmp_path, capsys):
     (tmp_path / "stiff.urdf").write_text(URDF.replace('damping="0.375"', 'damping="1e9"'))
     arguments = ["--batch", "3", "--seconds", "1", "--dt", "0.02", "--out", str(tmp_path)]
@@ -141,6 +143,11 @@ def test_info(urdf, capsys):
         "- 'rod': the principal moments 0.1, 0.1, 1",
     ):
         assert expected in out, expected
+
+
+def test_info_of_a_file_whose_base_floats(urdf, capsys):
+    assert main(["info", urdf, "--floating-base"]) == 0
+    assert "small: 4 bodies, nq = 8, nv = 7" in capsys.readouterr().out
 
 
 def test_info_of_a_bundled_robot(capsys):

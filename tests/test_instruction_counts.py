@@ -35,7 +35,10 @@ def functions(model):
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="counted on a CPU")
-@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=pytest.mark.slow if "derivative" in x or "gradient" in x else ()) for x in BOUNDS],
+)
 def test_instructions(name):
     model = rbd.load("quadruped")
     state = rbd.neutral(model), jnp.zeros(model.nv), jnp.zeros(model.nv)

@@ -15,7 +15,9 @@ from rbd_jax.lie import SO3
 
 
 EM, DLA = body.DirectorEnergyMomentum(), body.DirectorLagrangeDAlembert()
-SCHEMES = pytest.mark.parametrize("scheme", [EM, DLA], ids=["energy-momentum", "Lagrange-d'Alembert"])
+SCHEMES = pytest.mark.parametrize(
+    "scheme", [EM, pytest.param(DLA, marks=pytest.mark.slow)], ids=["energy-momentum", "Lagrange-d'Alembert"]
+)
 
 VELOCITY = np.array([6.0, -18, 0])
 MOMENTUM = np.array([144 / 7, -510 / 7, 0])
@@ -86,6 +88,7 @@ def test_rotation_of_a_step(scheme):
     np.testing.assert_allclose(exact, [-0.55164308, -0.18388103, 0.81355865], atol=6e-9)
 
 
+@pytest.mark.slow
 def test_energy_of_the_chords():
     """Of the Lagrange-d'Alembert scheme, half a step off the samples: `2 K/(1 + cos φ)` with the angle φ of a step."""
     for part, printed in ((1, 719.0500907975), (2, 717.83258)):
@@ -128,6 +131,7 @@ def test_numbers_under_a_load():
     np.testing.assert_allclose(body.non_twisting_energy(BODY, last), 29.925175, atol=6e-7)
 
 
+@pytest.mark.slow
 def test_the_printed_load_is_out_of_reach_of_the_printed_step():
     """Case 2 as printed ends at 445 rad/s, or 2.2 rad a step, where the paper reports a quotient of four and equal invariants.
 

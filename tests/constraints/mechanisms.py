@@ -1,19 +1,11 @@
 """Mechanisms with loops, small ones, and how the tests compile."""
 
-import functools
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
 
-
-# Most of these run once or twice.
-compiled = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-)
 
 at = rbd.Transform.from_xyz_rpy
 TIP = at((1.0, 0.0, 0.0))

@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import at, compiled
+from mechanisms import at
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, forces, joints
@@ -59,6 +60,7 @@ MULTIPLIERS = (199.1753333731910, -29.75531228015052, 23.06654119098399)
 MULTIPLIERS = (*MULTIPLIERS, 31.45271365475927, 22.64249232082739, 11.61740700019673)
 
 
+@pytest.mark.slow
 def test_squeezer():
     model = squeezer()
     order = np.array([model.v_slice(name).start for name in SQUEEZER])
@@ -206,6 +208,7 @@ def slider_crank_energies(angle):
     return twice / 2, 9.81 * (0.12 * (PIVOT[2] + z) / 2 + 0.5 * z / 2)
 
 
+@pytest.mark.slow
 def test_spatial_slider_crank():
     """The published rates at the start; and the time of each angle, by quadrature of the equation of energy."""
     model, q = slider_crank()

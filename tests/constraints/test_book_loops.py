@@ -3,7 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import compiled, four_bar, slider_closure, slider_loop
+from mechanisms import four_bar, slider_closure, slider_loop
+from support import compiled
 
 from rbd_jax import constraints as rc
 
@@ -11,6 +12,7 @@ from rbd_jax import constraints as rc
 METHODS = "range_space", "null_space", "kkt"
 
 
+@pytest.mark.slow
 def test_the_mechanism_of_figure_8_3_by_every_method():
     """n = 4, five rows of rank two, mobility two (8.52); G and g in closed form; all methods and (8.46) give one motion."""
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])

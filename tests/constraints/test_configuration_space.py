@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import compiled
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -160,6 +160,7 @@ def weightless():
     return bench, simulate(bench, {1e-2: 5.0, 2e-3: 1.0, 1e-3: 1.0})
 
 
+@pytest.mark.slow
 def test_top_stays_on_its_pivot_on_se3_only(weightless):
     bench, runs = weightless
     for dt, printed in ((2e-3, 1.485e-5), (1e-3, 9.27e-7)):
@@ -173,6 +174,7 @@ def test_top_stays_on_its_pivot_on_se3_only(weightless):
         np.testing.assert_allclose(np.abs(energy - energy[0]).max(), drift, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_product_group_depends_on_where_the_frame_is(weightless):
     """With its frame at the pivot the position does not change at all, and SO(3) × R³ keeps the joint as well."""
     _, runs = weightless
@@ -222,6 +224,7 @@ def test_pendulum():
         np.testing.assert_allclose(found[1][2][-1], (7.633924, -30.412803, -1.656480), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_pair_afloat(weightless):
     """Neither group is better where no body is tied to the ground."""
     bench, runs = weightless

@@ -1,11 +1,14 @@
 """Consistent states: projected, assembled, told from others; models with constraints edited; bad input refused."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import TIP, at, compiled, four_bar, four_bars, four_bars_state, loose
+from mechanisms import TIP, at, four_bar, four_bars, four_bars_state, loose
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -13,25 +16,27 @@ from rbd_jax.constraints._factors import pseudo_inverse
 from rbd_jax.constraints.solving import factorize
 
 
-def test_projection_is_the_nearest_in_the_mass_metric():
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_projection_is_the_nearest_in_the_mass_metric(count):
     """The result satisfies the constraints, what was consistent stays, and the velocity lost is across in the metric of M."""
-    model = four_bars(2)
-    state = four_bars_state(2, jnp.array(1.1), jnp.array(0.7))
-    rng = np.random.default_rng(0)
+    model = four_bars(count)
+    state = four_bars_state(count, jnp.array(1.1), jnp.array(0.7))
+    rng, project = np.random.default_rng(0), compiled(rc.project)
     q = state.q + 0.02 * rng.normal(size=model.nv)
     v = state.v + 0.1 * rng.normal(size=model.nv)
 
+    near_q, near_v = project(model, q, v)
+    same_q, same_v = project(model, near_q, near_v)
+
     @compiled
-    def run(model, q, v):
-        near_q, near_v = rc.project(model, q, v)
-        same_q, same_v = rc.project(model, near_q, near_v)
+    def run(model, v, near_q, near_v):
         broken = rc.constraint_residual(model, near_q), rc.constraint_velocity(model, near_q, near_v)
         blow = rbd.mass_matrix(model, near_q) @ (near_v - v)
         slope = rc.constraint_jacobian(model, near_q)
-        return broken, same_q - near_q, same_v - near_v, blow, slope
+        return broken, blow, slope
 
-    broken, moved_q, moved_v, blow, slope = run(model, q, v)
-    for x in (*broken, moved_q, moved_v):
+    broken, blow, slope = run(model, v, near_q, near_v)
+    for x in (*broken, same_q - near_q, same_v - near_v):
         np.testing.assert_allclose(x, 0, atol=1e-12)
     multipliers = np.linalg.lstsq(np.asarray(slope).T, blow)[0]
     np.testing.assert_allclose(multipliers @ slope, blow, atol=1e-10)
@@ -51,12 +56,19 @@ def crank(angle, length):
     return found.q, found.closed
 
 
+STEP = 1e-6
+
+
+@functools.cache
+def cranks():
+    """At an angle of 1.1 and a length of 1.2, and a step from there either way in both."""
+    at, steps = jnp.array([[1.1, 1.2]]), STEP * jnp.eye(2)
+    return compiled(jax.vmap(lambda x: crank(x[0], x[1])))(jnp.concatenate([at, at + steps, at - steps]))
+
+
 def test_assembly_follows_from_held_joints():
-    """From a rough guess; and its derivatives are those of the equations, by what is held and by the geometry."""
-    at_, step = jnp.array([1.1, 1.2]), 1e-6
-    several = compiled(jax.vmap(lambda x: crank(x[0], x[1])))
-    moved = jnp.concatenate([at_[None], at_[None] + step * jnp.eye(2), at_[None] - step * jnp.eye(2)])
-    q, closed = several(moved)
+    """From a rough guess."""
+    q, closed = cranks()
     assert closed.all()
     angle, length = 1.1, 1.2
     tip = np.array([np.cos(angle), np.sin(angle)])
@@ -64,8 +76,14 @@ def test_assembly_follows_from_held_joints():
     end = tip + length * np.array([np.cos(coupler), np.sin(coupler)])
     np.testing.assert_allclose(end, [1 + np.cos(q[0, 2]), np.sin(q[0, 2])], atol=1e-12)
     assert q[0, 0] == angle
-    slope = compiled(jax.jacrev(lambda x: crank(x[0], x[1])[0]))(at_)
-    np.testing.assert_allclose(slope, ((q[1:3] - q[3:]) / (2 * step)).T, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_derivatives_of_assembly():
+    """They are those of the equations, by what is held and by the geometry."""
+    q, _ = cranks()
+    slope = compiled(jax.jacrev(lambda x: crank(x[0], x[1])[0]))(jnp.array([1.1, 1.2]))
+    np.testing.assert_allclose(slope, ((q[1:3] - q[3:]) / (2 * STEP)).T, atol=1e-8)
 
 
 @pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev])
@@ -80,8 +98,8 @@ def test_least_squares_in_a_loop_can_be_differentiated(derivative):
 
 
 def test_what_cannot_be_closed_says_so():
-    found = compiled(crank)(jnp.array(0.4), jnp.array(5.0))
-    assert not found[1] and np.isfinite(found[0]).all()
+    found = compiled(jax.vmap(lambda x: crank(x[0], x[1])))(jnp.tile(jnp.array([0.4, 5.0]), (5, 1)))
+    assert not found[1].any() and np.isfinite(found[0]).all()
 
 
 @pytest.mark.slow
@@ -190,8 +208,35 @@ def test_more_bad_input():
         rc.assemble(model, zero, hold=["crnk"])
 
 
-def test_edits_carry_constraints():
+@pytest.mark.parametrize(
+    "edits",
+    [("fuse",), pytest.param(("lock", "join", "cast"), marks=pytest.mark.slow)],
+    ids=lambda edits: ", ".join(edits),
+)
+def test_edits_carry_constraints(edits):
     """The same residual after locking, fusing, joining and casting; and the drawing lists the constraints."""
+    model = arm_with_loops()
+    assert "LoopJoint('post', 'c', Revolute), 5 rows" in repr(model)
+    q = rbd.random_configuration(model, jax.random.key(0))
+    residual = compiled(rc.constraint_residual)
+    expected = residual(model, q)
+    for what in edits:
+        if what == "fuse":
+            np.testing.assert_allclose(residual(rbd.fuse_fixed(model), q), expected, atol=1e-14)
+        elif what == "lock":
+            locked = rbd.lock_joints(model, {"a": q[0]})
+            np.testing.assert_allclose(residual(locked, q[1:]), expected, atol=1e-14)
+        elif what == "join":
+            away = at((30.0, 1.0, 2.0))
+            both = rbd.concatenate(model, model, names=("l", "r"), placements=(None, away))
+            twice = jnp.concatenate([q, q])
+            np.testing.assert_allclose(residual(both, twice), jnp.tile(expected, 2), atol=1e-13)
+        else:
+            single = rbd.astype(model, jnp.float32)
+            np.testing.assert_allclose(residual(single, q.astype(jnp.float32)), expected, atol=1e-6)
+
+
+def arm_with_loops():
     builder = rbd.ModelBuilder(name="arm")
     block = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4))
     builder.add_body("post", "world", joints.Fixed(), at((0.3, 0.1, 0.0), (0.2, 0.1, 0.4)), block)
@@ -202,19 +247,11 @@ def test_edits_carry_constraints():
     builder.add_constraint(rc.LoopJoint("post", TIP, "c", TIP, joints.Revolute()))
     builder.add_constraint(rc.Connect("plate", (0.1, 0.2, 0.3), "c", None))
     builder.add_constraint(rc.Connect("world", (0.1, 0.2, 0.3), "b", None))
-    model = builder.build()
-    assert "LoopJoint('post', 'c', Revolute), 5 rows" in repr(model)
-    q = rbd.random_configuration(model, jax.random.key(0))
-    residual = compiled(rc.constraint_residual)
-    expected = residual(model, q)
-    np.testing.assert_allclose(residual(rbd.fuse_fixed(model), q), expected, atol=1e-14)
-    locked = rbd.lock_joints(model, {"a": q[0]})
-    np.testing.assert_allclose(residual(locked, q[1:]), expected, atol=1e-14)
-    away = at((30.0, 1.0, 2.0))
-    both = rbd.concatenate(model, model, names=("l", "r"), placements=(None, away))
-    np.testing.assert_allclose(residual(both, jnp.concatenate([q, q])), jnp.tile(expected, 2), atol=1e-13)
-    single = rbd.astype(model, jnp.float32)
-    np.testing.assert_allclose(residual(single, q.astype(jnp.float32)), expected, atol=1e-6)
+    return builder.build()
+
+
+def test_edits_that_constraints_forbid():
+    model = arm_with_loops()
     coupled = rc.add_constraints(model, rc.CoordinateCoupling({"a": (0.0, 1.0), "c": (0.0, 2.0)}))
     with pytest.raises(rbd.ModelError, match=r"CoordinateCoupling\('a', 'c'\).*joint 'a' has 0 freedoms"):
         rbd.lock_joints(coupled, "a")

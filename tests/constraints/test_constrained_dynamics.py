@@ -1,5 +1,7 @@
 """Dynamics under constraints: the equations hold, three methods agree, redundancy changes nothing, derivatives are right."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,14 +12,15 @@ from mechanisms import (
     L2,
     ROD,
     TIP,
-    compiled,
     four_bar,
+    inertia,
     loose,
     placement,
     slider_closure,
     slider_loop,
     tree,
 )
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -39,10 +42,21 @@ def tied():
     )
 
 
-@pytest.fixture(scope="module")
-def solved():
-    """`tied` in a state, and what each method makes of it."""
-    model = tied()
+def tied_hinges():
+    """Two arms in a plane whose tips are tied in space, and that twice; one arm has another link."""
+    rng = np.random.default_rng(4)
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="hinges")
+    builder.add_body("left", "world", joints.Revolute(), inertia=inertia(rng))
+    builder.add_body("link", "left", joints.Revolute(), TIP, inertia(rng))
+    builder.add_body("leg", "world", joints.Revolute(), TIP, inertia(rng))
+    ball = rc.Connect("left", (0.5, 0.2, 0.0), "leg", (0.3, 0.4, 0.0))
+    return rc.add_constraints(builder.build(), ball, ball)
+
+
+@functools.cache
+def solved(make, methods):
+    """A model in a state, and what the methods make of it."""
+    model = make()
     rng = np.random.default_rng(6)
     q = compiled(rbd.random_configuration)(model, jax.random.key(2))
     v, tau = jnp.asarray(rng.normal(size=(2, model.nv)))
@@ -52,25 +66,45 @@ def solved():
     def run(model, q, v, tau):
         jacobian, bias = rc.constraint_jacobian(model, q), rc.constraint_bias(model, q, v)
         needed = lambda a: rbd.inverse_dynamics(model, q, v, a, wrench)
-        motions = [rc.constrained_dynamics(model, q, v, tau, wrench, method) for method in METHODS]
+        motions = [rc.constrained_dynamics(model, q, v, tau, wrench, method) for method in methods]
         return jacobian, bias, motions, [needed(motion.acceleration) for motion in motions]
 
     return model, tau, run(model, q, v, tau)
 
 
-def test_the_equations_hold_and_the_methods_agree(solved):
-    model, tau, (jacobian, bias, motions, needed) = solved
+@pytest.mark.parametrize(
+    "make, methods, rows, rank",
+    [
+        (tied_hinges, METHODS[:1], 6, 2),
+        pytest.param(tied, METHODS, 11, 8, marks=pytest.mark.slow),  # three rows are there twice
+    ],
+)
+def test_the_equations_hold_and_the_methods_agree(make, methods, rows, rank):
+    model, tau, (jacobian, bias, motions, needed) = solved(make, methods)
     least = np.linalg.pinv(np.asarray(jacobian).T) @ (np.asarray(needed[0]) - np.asarray(tau))
-    assert jacobian.shape == (11, model.nv)
+    assert jacobian.shape == (rows, model.nv)
     for motion, force in zip(motions, needed):
         np.testing.assert_allclose(force, tau + motion.multipliers @ jacobian, atol=1e-9)
         np.testing.assert_allclose(jacobian @ motion.acceleration, -bias, atol=1e-9)
         np.testing.assert_allclose(motion.acceleration, motions[0].acceleration, atol=1e-9)
         np.testing.assert_allclose(motion.multipliers, least, atol=1e-9)
-        assert motion.rank == 8  # three rows are there twice
+        assert motion.rank == rank
 
 
 RHOMBUS = jnp.array([1.0, -1.0, 1.0])
+
+
+@functools.cache
+def two_models():
+    """A model with constraints that fit, and with one that contradicts them."""
+    builder = rbd.ModelBuilder(name="pair")
+    builder.add_body("a", "world", joints.Revolute(), inertia=ROD)
+    builder.add_body("b", "world", joints.Revolute(), TIP, ROD)
+    builder.add_constraint(rc.CoordinateCoupling({"a": (0.0, 1.0), "b": (0.0, -1.0)}))
+    builder.add_constraint(rc.PrescribedCoordinate("a", lambda t: 3.0 * t**2))
+    fine = builder.build()
+    builder.add_constraint(rc.PrescribedCoordinate("b", lambda t: 0.0 * t))
+    return fine, builder.build()
 
 
 @compiled
@@ -100,12 +134,13 @@ def turned(x, loop_mass):
     """A number that depends on all that a redundant four-bar's motion is."""
     angle, rate, *tau = x
     model = four_bar("revolute")
-    inertia = rbd.Inertia.from_parameters(model.inertias.parameters * loop_mass)
-    model = eqx.tree_at(lambda it: it.inertias, model, inertia)
+    heavier = rbd.Inertia.from_parameters(model.inertias.parameters * loop_mass)
+    model = eqx.tree_at(lambda it: it.inertias, model, heavier)
     motion = rc.constrained_dynamics(model, angle * RHOMBUS, rate * RHOMBUS, jnp.stack(tau))
     return motion.acceleration @ jnp.array([1.0, 0.4, 0.2]) + motion.multipliers @ jnp.arange(1.0, 6.0)
 
 
+@pytest.mark.slow
 def test_derivatives_with_redundant_constraints():
     """Of accelerations and of least multipliers, by state, load and inertia; finite where the rank drops."""
     x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
@@ -121,6 +156,22 @@ def test_derivatives_with_redundant_constraints():
     for angle in (0.0, jnp.pi):  # in a line
         by_x, by_mass = gradient(x.at[0].set(angle), mass)
         assert np.isfinite(by_x).all() and np.isfinite(by_mass)
+
+
+def test_a_derivative_with_redundant_constraints():
+    """Along a direction, in forward mode: finite where the rank drops."""
+    x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
+    direction = jnp.array([0.3, -0.2, 0.1, 0.4, 0.5])
+
+    @compiled
+    @jax.vmap
+    def run(x):
+        return jax.jvp(lambda x: turned(x, mass), (x,), (direction,))
+
+    points = x[None] + jnp.array([0.0, 1e-5, -1e-5])[:, None] * direction[None]
+    values, slopes = run(jnp.concatenate([points, x.at[0].set(0.0)[None], x.at[0].set(jnp.pi)[None]]))
+    np.testing.assert_allclose(slopes[0], (values[1] - values[2]) / 2e-5, rtol=1e-7)
+    assert np.isfinite(slopes).all()
 
 
 @pytest.mark.slow
@@ -214,28 +265,28 @@ def test_maximal_coordinates_are_the_same_mechanism(joint, frame):
         np.testing.assert_allclose(x, 0, atol=1e-9)
 
 
-def test_contradictions_are_told():
-    """Two prescribed motions of coupled joints: every method meets them as well as can be, and says what is left."""
-    builder = rbd.ModelBuilder(name="pair")
-    builder.add_body("a", "world", joints.Revolute(), inertia=ROD)
-    builder.add_body("b", "world", joints.Revolute(), TIP, ROD)
-    builder.add_constraint(rc.CoordinateCoupling({"a": (0.0, 1.0), "b": (0.0, -1.0)}))
-    builder.add_constraint(rc.PrescribedCoordinate("a", lambda t: 3.0 * t**2))
-    fine = builder.build()
-    builder.add_constraint(rc.PrescribedCoordinate("b", lambda t: 0.0 * t))
-    bad = builder.build()
-    still = jnp.zeros(2)
+EITHER = pytest.mark.parametrize(
+    "method", ["elimination", pytest.param("null_space", marks=pytest.mark.slow)]
+)
 
-    @compiled
-    def run(model):
-        methods = ("elimination", "null_space")
-        return [rc.constrained_dynamics(model, still, still, still, method=method) for method in methods]
 
-    for motion in run(fine):
-        assert int(motion.rank) == 2
-        np.testing.assert_allclose(motion.acceleration, 6.0, atol=1e-12)
-        np.testing.assert_allclose(motion.unmet, 0, atol=1e-12)
-    for motion in run(bad):  # rows (1, -1), (1, 0), (0, 1): the range misses (1, -1, 1)
-        assert int(motion.rank) == 2
-        np.testing.assert_allclose(motion.unmet, [-2.0, 2.0, -2.0], atol=1e-12)
-        np.testing.assert_allclose(motion.acceleration, [4.0, 2.0], atol=1e-12)
+@EITHER
+@pytest.mark.slow
+def test_what_fits_leaves_nothing(method):
+    """Two prescribed motions of coupled joints."""
+    model, still = two_models()[0], jnp.zeros(2)
+    motion = compiled(lambda: rc.constrained_dynamics(model, still, still, still, method=method))()
+    assert int(motion.rank) == 2
+    np.testing.assert_allclose(motion.acceleration, 6.0, atol=1e-12)
+    np.testing.assert_allclose(motion.unmet, 0, atol=1e-12)
+
+
+@EITHER
+def test_contradictions_are_told(method):
+    """A third: every method meets them as well as can be, and says what is left."""
+    model, still = two_models()[1], jnp.zeros(2)
+    motion = compiled(lambda: rc.constrained_dynamics(model, still, still, still, method=method))()
+    # Rows (1, -1), (1, 0), (0, 1): the range misses (1, -1, 1).
+    assert int(motion.rank) == 2
+    np.testing.assert_allclose(motion.unmet, [-2.0, 2.0, -2.0], atol=1e-12)
+    np.testing.assert_allclose(motion.acceleration, [4.0, 2.0], atol=1e-12)

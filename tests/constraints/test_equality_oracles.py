@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import compiled
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc
@@ -110,6 +110,7 @@ def accelerations(mujoco, mj_model, qpos, qvel, qfrc):
     return np.stack(found)
 
 
+@pytest.mark.slow
 def test_mujoco_in_the_limit_of_stiff_constraints():
     """Errors are as large as `(1 - d) / d`, d the impedance, and vanish where that is extrapolated to zero.
 
@@ -264,6 +265,7 @@ class Legs:
         return np.asarray(self.there.acceleration_from(a)), np.concatenate(multipliers), turned
 
 
+@pytest.mark.slow
 def test_pinocchio():
     """Legs with as many freedoms as their loops need, and with one loop in a plane that is redundant.
 

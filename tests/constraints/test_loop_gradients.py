@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import compiled
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints

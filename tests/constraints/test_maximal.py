@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
-from mechanisms import at, compiled, inertia, placement
+from mechanisms import at, inertia, placement
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints

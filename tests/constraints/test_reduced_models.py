@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import at, compiled, inertia, placement
+from mechanisms import at, inertia, placement
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, forces, joints

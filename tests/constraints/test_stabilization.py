@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import ROD, TIP, at, compiled, four_bar
+from mechanisms import ROD, TIP, at, four_bar
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints

@@ -1,21 +1,16 @@
-"""Small models around all joint families, as functions of one flat vector of all numbers, and their finite differences."""
+"""Small models around all joint families, as functions of one flat vector of all numbers."""
 
 import functools
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from joints.families import FAMILIES
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax.model import Mimic
-
-
-sys.path.append(str(Path(__file__).parents[1] / "joints"))
-
-from families import FAMILIES  # noqa: E402
 
 
 #: The families, some to a model: what a compiled derivative costs is mostly the same for every model.
@@ -34,11 +29,6 @@ SPECIAL = {
     "exponential": [2 * np.pi, 0.0, 0.0],
     "planar": [2 * np.pi, 0.1, 0.2],
 }
-
-# These run a few times each: a compiler that optimizes would take three times as long for nothing.
-compiled = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-)
 
 
 def body_inertia(rng):
@@ -198,32 +188,3 @@ def dynamics_scalar(unravel):
         return weights(model.nv) @ acceleration + weights(model.nv, 1) @ force
 
     return scalar
-
-
-def differences(batched, x, step=3e-6):
-    """The derivatives at each row of `x`, by central differences: (rows, ..., entries).
-
-    `batched` maps rows to numbers or arrays; one call of it takes all steps in all directions. The step is small beside
-    the speeds over which friction turns, and leaves eight digits to rounding. Infinite entries count as constant.
-    """
-    x = np.asarray(x)
-    finite = np.isfinite(x).all(axis=0)
-    steps = step * np.eye(x.shape[1])[finite]
-    moved = x[:, None, None] + np.array([1, -1])[:, None, None] * steps
-    values = np.asarray(batched(jnp.asarray(moved.reshape(-1, x.shape[1]))))
-    values = values.reshape(len(x), 2, len(steps), *values.shape[1:])
-    slopes = np.zeros((len(x), *values.shape[3:], x.shape[1]))
-    slopes[..., finite] = np.moveaxis((values[:, 0] - values[:, 1]) / (2 * step), 1, -1)
-    return slopes
-
-
-def assert_close(found, expected, tolerance, names=None):
-    """Finite, and equal to `tolerance` of the largest entry along the last axis (or of 1, if that is more)."""
-    found, expected = np.asarray(found), np.asarray(expected)
-    if not found.size:
-        return
-    assert np.isfinite(found).all() and np.isfinite(expected).all()
-    error = np.abs(found - expected) / np.maximum(np.abs(expected).max(axis=-1, keepdims=True, initial=0), 1)
-    worst = np.unravel_index(np.argmax(error), error.shape)
-    where = (*worst[:-1], names[worst[-1]]) if names else worst
-    assert error[worst] < tolerance, f"{found[worst]} is not {expected[worst]}, at {where}"

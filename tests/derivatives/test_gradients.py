@@ -11,16 +11,14 @@ from differences import (
     FAMILIES,
     GROUPS,
     MODELS,
-    assert_close,
     branched_model,
-    compiled,
-    differences,
     dynamics_scalar,
     entry_names,
     points,
     straight_arm,
     weights,
 )
+from support import assert_close, compiled, differences
 
 import rbd_jax as rbd
 
@@ -56,7 +54,7 @@ def test_gradients_are_finite_differences(name):
     x, unravel, gradient, scalar = observed(name)
     names = entry_names(unravel(x[0]))
     found = gradient(x)
-    assert_close(found, differences(scalar, x), 1e-6, names)
+    assert_close(found, differences(scalar, x), 1e-6, names=names, axis=-1)
     limits = [any(limit in path for limit in ("lower", "upper", "_limit")) for path in names]
     assert not np.asarray(found)[:, limits].any()
     # And what is no limit matters.
@@ -84,7 +82,7 @@ def test_forward_and_reverse_mode_agree(name):
     steps = directions(x)
     slope = compiled(jax.vmap(lambda x, step: jax.jvp(scalar, (x,), (step,))[1]))(x, steps)
     size = np.abs(np.asarray(gradient(x)) * steps).sum(axis=1)
-    assert_close((slope - jnp.sum(gradient(x) * steps, axis=1)) / size, np.zeros(len(x)), 1e-13)
+    assert_close((slope - jnp.sum(gradient(x) * steps, axis=1)) / size, np.zeros(len(x)), 1e-13, axis=-1)
 
 
 @pytest.mark.slow
@@ -97,7 +95,7 @@ def test_curvatures_are_finite_differences(name):
     curvature = compiled(jax.vmap(lambda x, step: jax.jvp(jax.grad(scalar), (x,), (step,))[1]))(x, steps)
     h = 1e-5
     moved = [gradient(x + i * h * steps) for i in (-2, -1, 1, 2)]
-    assert_close(curvature, (moved[0] - 8 * moved[1] + 8 * moved[2] - moved[3]) / (12 * h), 1e-5)
+    assert_close(curvature, (moved[0] - 8 * moved[1] + 8 * moved[2] - moved[3]) / (12 * h), 1e-5, axis=-1)
 
 
 @pytest.mark.slow
@@ -105,8 +103,8 @@ def test_hessian_of_a_straight_arm():
     """All second derivatives by all numbers, at coincident axes and at rest: finite, symmetric, those of differences."""
     x, unravel, gradient, _ = observed("straight arm")
     hessian = np.asarray(compiled(jax.vmap(jax.hessian(dynamics_scalar(unravel))))(x[1:3]))
-    assert_close(hessian, np.swapaxes(hessian, 1, 2), 1e-12)
-    assert_close(hessian, np.swapaxes(differences(gradient, x[1:3]), 1, 2), 1e-5)
+    assert_close(hessian, np.swapaxes(hessian, 1, 2), 1e-12, axis=-1)
+    assert_close(hessian, np.swapaxes(differences(gradient, x[1:3]), 1, 2), 1e-5, axis=-1)
 
 
 def test_massless_bodies_between():
@@ -126,7 +124,7 @@ def test_knot_of_a_spline():
     at = names.index("['q']") + model.q_slice("spline curve").start
     x = jnp.stack([x[0].at[at].set(place) for place in (0.0, 1e-9, 1.0, 1 + 1e-9, 6.0, 6 + 1e-9)])
     found = gradient(x)
-    assert_close(found[::2], found[1::2], 1e-7, names)
+    assert_close(found[::2], found[1::2], 1e-7, names=names, axis=-1)
 
 
 @pytest.mark.slow
@@ -141,7 +139,7 @@ def test_walks_have_the_same_gradients():
 
         return compiled(jax.vmap(jax.grad(dynamics_scalar(scalar))))(x)
 
-    assert_close(walked("levels"), walked("scan"), 1e-12)
+    assert_close(walked("levels"), walked("scan"), 1e-12, axis=-1)
 
 
 @pytest.mark.slow
@@ -180,11 +178,11 @@ def test_batched_models_are_a_loop():
     for i, factor in enumerate(factors):
         expected = jax.tree.leaves(alone(heavier(factor), q))
         for found, one in zip(jax.tree.leaves(together), expected, strict=True):
-            assert_close(found[i].reshape(-1), one.reshape(-1), 1e-12)
+            assert_close(found[i].reshape(-1), one.reshape(-1), 1e-12, axis=-1)
     # Equinox's own way, every array of the model batched.
     accelerate = compiled(jax.vmap(lambda m: rbd.forward_dynamics(m, q, v, v)))
     filtered = eqx.filter_vmap(lambda m: rbd.forward_dynamics(m, q, v, v))(batched)
-    assert_close(filtered, accelerate(batched), 1e-12)
+    assert_close(filtered, accelerate(batched), 1e-12, axis=-1)
 
 
 def _none(leaf):

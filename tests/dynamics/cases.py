@@ -1,4 +1,4 @@
-"""A few models that have everything, with states to test them in. What is computed of a model is compiled once.
+"""A few models that have everything, with states to test them in. What is asked of one is compiled when it is first asked for.
 
 - `mixed`: a floating base and a branched tree with joints of every other kind, welds between, armature.
 - `chain`: six revolute joints in a row.
@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import support
+from support import QUICKLY
 
 import rbd_jax as rbd
 from rbd_jax import joints
@@ -24,15 +26,13 @@ from rbd_jax import joints
 
 SAMPLES = 3
 MODELS = ("chain", "forest", "coupled", "driven", "floating", "mixed")
-#: Those whose joints are also in the others or have tests of their own: they take as long to compile as the rest together.
-LONG = ("coupled", "driven", "mixed")
+#: Those for the long sweeps: every day `forest`, and the tests with a model of their own, stand for them.
+LONG = ("chain", "coupled", "driven", "floating", "mixed")
 #: Those in which Jacobians are looked at in all ways. The ways are the same for all joints, and take long to compile.
 POINTED = ("chain", "forest", "coupled")
 #: The point of a body whose Jacobian is looked at, in the body's frame.
 POINT = jnp.array([0.3, -0.2, 0.5])
 FRAMES = ("world", "body", "world_aligned")
-#: Half of the time of these tests is compilation, for a handful of states: so without the costly optimizations.
-COMPILE_QUICKLY = {"xla_backend_optimization_level": 0}
 #: When the tests look at the joints that move by themselves.
 TIME = 0.4
 
@@ -102,6 +102,15 @@ def mixed():
     # gyroscopic moment of its own.
     armature = {"arm": 0.3, "wheel": 0.1, "screw": 0.2, "ball": 0.05, "slide": 0.4}
     return build("mixed", bodies, **{body: {"armature": x} for body, x in armature.items()})
+
+
+def pair():
+    """Two hinges: the least to which the algorithms can be put."""
+    bodies = [
+        ("upper", "world", joints.Revolute((1.0, -2.0, 0.5))),
+        ("lower", "upper", joints.Revolute((0.3, 1.0, -0.2))),
+    ]
+    return build("pair", bodies, seed=7, lower={"armature": 0.3})
 
 
 def floating():
@@ -219,35 +228,63 @@ def some_states(model, seed=0, samples=SAMPLES):
 def compiled(function):
     """`function(model, ...)` over a batch of states, compiled. The numbers of the model are arguments too."""
     batched = lambda model, *states: jax.vmap(partial(function, model))(*states)
-    fast = jax.jit(batched, compiler_options=COMPILE_QUICKLY)
+    fast = jax.jit(batched, compiler_options=QUICKLY)
     return lambda model, *states: jax.tree.map(np.asarray, fast(model, *states))
 
 
-def ways(model):
-    """The frames in which to look at the velocities of a model."""
-    return FRAMES if model.name in POINTED else FRAMES[:2]
+def last(model):
+    return model.nb - 1
 
 
-def kinematics(model, body, q, v):
-    """What the kinematics say of a model in motion, at one time."""
-
-    placed = rbd.forward_kinematics(model, q)
-    seen = {
-        "frames": placed.matrix,
-        "mass matrix": rbd.mass_matrix(model, q),
-        "kinetic energy": rbd.kinetic_energy(model, q, v),
-        "potential energy": rbd.potential_energy(model, q),
-        "momentum": rbd.momentum(model, q, v),
-        "center": rbd.center_of_mass(model, q),
-        "centroidal matrix": rbd.centroidal_momentum_matrix(model, q),
-        "center jacobian": rbd.center_of_mass_jacobian(model, q),
+#: What the kinematics say of a model in motion, at one time: `(model, q, v)`.
+KINEMATICS = {
+    "frames": lambda m, q, v: rbd.forward_kinematics(m, q).matrix,
+    "mass matrix": lambda m, q, v: rbd.mass_matrix(m, q),
+    "kinetic energy": rbd.kinetic_energy,
+    "potential energy": lambda m, q, v: rbd.potential_energy(m, q),
+    "momentum": rbd.momentum,
+    "center": lambda m, q, v: rbd.center_of_mass(m, q),
+    "centroidal matrix": lambda m, q, v: rbd.centroidal_momentum_matrix(m, q),
+    "center jacobian": lambda m, q, v: rbd.center_of_mass_jacobian(m, q),
+}
+#: What else the algorithms say: `(model, q, v, a, f_ext)`.
+ALGORITHMS = {
+    "tau": rbd.inverse_dynamics,
+    "mass matrix": lambda m, q, v, a, f: rbd.mass_matrix(m, q),
+    "bias": lambda m, q, v, a, f: rbd.bias_force(m, q, v),
+    "bias, external": lambda m, q, v, a, f: rbd.bias_force(m, q, v, f),
+    "gravity": lambda m, q, v, a, f: rbd.gravity_force(m, q),
+    "coriolis": lambda m, q, v, a, f: rbd.coriolis_matrix(m, q, v),
+}
+for frame in FRAMES:
+    KINEMATICS |= {
+        f"velocities, {frame}": lambda m, q, v, frame=frame: rbd.body_velocities(m, q, v, frame),
+        f"jacobian, {frame}": lambda m, q, v, frame=frame: rbd.jacobian(m, q, last(m), None, frame),
+        f"jacobian, {frame}, point": lambda m, q, v, frame=frame: rbd.jacobian(m, q, last(m), POINT, frame),
     }
-    for frame in ways(model):
-        seen[f"velocities, {frame}"] = rbd.body_velocities(model, q, v, frame)
-        seen[f"jacobian, {frame}"] = rbd.jacobian(model, q, body, None, frame)
-        if model.name in POINTED:
-            seen[f"jacobian, {frame}, point"] = rbd.jacobian(model, q, body, POINT, frame)
-    return seen
+    ALGORITHMS |= {
+        f"accelerations, {frame}": lambda m, q, v, a, f, frame=frame: rbd.body_accelerations(
+            m, q, v, a, frame
+        ),
+        f"jacobian rate, {frame}": lambda m, q, v, a, f, frame=frame: rbd.jacobian_derivative(
+            m, q, v, last(m), None, frame
+        ),
+        f"jacobian rate, {frame}, point": lambda m, q, v, a, f, frame=frame: rbd.jacobian_derivative(
+            m, q, v, last(m), POINT, frame
+        ),
+    }
+
+
+class Seen(dict):
+    """Values by name, each computed, and compiled, when it is first asked for."""
+
+    def __init__(self, compute):
+        super().__init__()
+        self.compute = compute
+
+    def __missing__(self, name):
+        self[name] = self.compute(name)
+        return self[name]
 
 
 #: For a first derivative by differences of fourth order: `(f(-2h) - 8 f(-h) + 8 f(h) - f(2h)) / 12h`.
@@ -263,41 +300,19 @@ def rate_of(values):
     return jax.tree.map(lambda x: jnp.tensordot(jnp.asarray(WEIGHTS), x, 1), values)
 
 
-def motion(model, q, v, a):
-    """`kinematics` and its rate, by differences along the motion through a state."""
-    body = model.nb - 1
+@cache
+def motion(name):
+    """One of the `KINEMATICS` and its rate, by differences along the motion through a state."""
 
-    def at(step):
-        now = rbd.at_time(model, TIME + step) if model.topology.rheonomic else model
-        return kinematics(now, body, rbd.integrate(model, q, step * v), v + step * a)
+    def now_and_rate(model, q, v, a):
+        def at(step):
+            now = rbd.at_time(model, TIME + step) if model.topology.rheonomic else model
+            return KINEMATICS[name](now, rbd.integrate(model, q, step * v), v + step * a)
 
-    values = jax.vmap(at)(TIMES)
-    return {"now": jax.tree.map(lambda x: x[0], values), "rate": rate_of(values)}
+        values = jax.vmap(at)(TIMES)
+        return jax.tree.map(lambda x: x[0], values), rate_of(values)
 
-
-def recursions(model, q, v, a, f_ext):
-    """What the algorithms say, each of which the tests put together with the others."""
-    body = model.nb - 1
-    tau = rbd.inverse_dynamics(model, q, v, a, f_ext)
-    mass = rbd.mass_matrix(model, q)
-    seen = {
-        "tau": tau,
-        "acceleration": rbd.forward_dynamics(model, q, v, tau, f_ext),
-        "back and forth": rbd.inverse_dynamics(model, q, v, rbd.forward_dynamics(model, q, v, a)),
-        "mass matrix": mass,
-        "bias": rbd.bias_force(model, q, v),
-        "bias, external": rbd.bias_force(model, q, v, f_ext),
-        "gravity": rbd.gravity_force(model, q),
-        "coriolis": rbd.coriolis_matrix(model, q, v),
-        "solved": rbd.solve_mass_matrix(model, q, mass),
-        "solved, one": rbd.solve_mass_matrix(model, q, mass[0]),
-    }
-    for frame in ways(model):
-        seen[f"accelerations, {frame}"] = rbd.body_accelerations(model, q, v, a, frame)
-        seen[f"jacobian rate, {frame}"] = rbd.jacobian_derivative(model, q, v, body, None, frame)
-        if model.name in POINTED:
-            seen[f"jacobian rate, {frame}, point"] = rbd.jacobian_derivative(model, q, v, body, POINT, frame)
-    return seen
+    return compiled(now_and_rate)
 
 
 def outline(model, q, v, a, f_ext):
@@ -334,14 +349,34 @@ class Case:
     def still(self):
         """The same configurations without velocity: what remains is what the joints do by themselves."""
         none = jnp.zeros_like(self.states.v)
-        return compiled(motion)(self.model, self.states.q, none, none)["now"]
+        return Seen(lambda name: motion(name)(self.model, self.states.q, none, none)[0])
 
     def moving(self, model, a):
-        return compiled(motion)(model, self.states.q, self.states.v, a)
+        """What the kinematics say now, and its rate."""
+        both = Seen(lambda name: motion(name)(model, self.states.q, self.states.v, a))
+        return {"now": Seen(lambda name: both[name][0]), "rate": Seen(lambda name: both[name][1])}
 
     def algorithms(self, model, **changed):
+        """What the algorithms say, some of it of what others said."""
         s = replace(self.states, **changed)
-        return compiled(recursions)(model, s.q, s.v, s.a, s.f_ext)
+        ask = lambda function, *given: compiled(function)(model, s.q, *map(jnp.asarray, given))
+
+        def compute(name):
+            match name:
+                case "acceleration":
+                    return ask(rbd.forward_dynamics, s.v, seen["tau"], s.f_ext)
+                case "back and forth":
+                    none = jnp.zeros_like(s.f_ext)
+                    there = ask(rbd.forward_dynamics, s.v, s.a, none)
+                    return ask(rbd.inverse_dynamics, s.v, there, none)
+                case "solved":
+                    return ask(rbd.solve_mass_matrix, seen["mass matrix"])
+                case "solved, one":
+                    return ask(rbd.solve_mass_matrix, seen["mass matrix"][:, 0])
+            return ask(ALGORITHMS[name], s.v, s.a, s.f_ext)
+
+        seen = Seen(compute)
+        return seen
 
 
 @cache
@@ -365,8 +400,7 @@ EXACT = 1e-10
 
 def assert_close(a, b, tolerance=EXACT):
     """Equal to a tolerance, relative to the largest entry."""
-    scale = max(1.0, np.abs(b).max(initial=0.0))
-    np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale)
+    support.assert_close(a, b, tolerance)
 
 
 def apply(matrix, vector):

@@ -62,20 +62,21 @@ def twin():
 
 def test_kinematics_are_those_of_the_twin():
     case, free = twin()
-    seen = case.motion["now"] | case.seen
-    for key in ("frames", "velocities, world", "accelerations, world"):
-        assert_close(seen[key], free[key])
+    for key in ("frames", "velocities, world"):
+        assert_close(case.motion["now"][key], free[key])
+    seen = case.seen
+    assert_close(seen["accelerations, world"], free["accelerations, world"])
     assert_close(seen["jacobian rate, world"], free["jacobian rate, world"][..., OWN])
 
 
 def test_forces_are_those_of_the_twin():
     case, free = twin()
-    seen = case.motion["now"] | case.seen
+    seen = case.seen
     assert_close(seen["tau"], free["tau"][:, OWN])
     for key in ("mass matrix", "coriolis"):
         assert_close(seen[key], free[key][:, OWN][:, :, OWN])
     for key in ("kinetic energy", "potential energy", "momentum"):
-        assert_close(seen[key], free[key])
+        assert_close(case.motion["now"][key], free[key])
 
 
 def test_forward_dynamics_is_the_twins_with_the_led_accelerations_eliminated():

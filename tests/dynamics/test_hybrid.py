@@ -1,13 +1,12 @@
 """Hybrid dynamics: every choice of what is given, and its two ends, forward and inverse dynamics (book §9.1, §9.2)."""
 
-from functools import partial
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import COMPILE_QUICKLY, assert_close, build, coupled, driven, some_states
+from cases import assert_close, build, coupled, driven, pair, some_states
+from support import compiled, quotient
 
 import rbd_jax as rbd
 from rbd_jax import joints
@@ -42,10 +41,10 @@ def both_ways(model, q, v, tau, a, f_ext, prescribed):
     }
 
 
-LONG = [pytest.param(make, marks=pytest.mark.slow) for make in (coupled, driven)]
+LONG = [pytest.param(make, marks=pytest.mark.slow) for make in (tree, coupled, driven)]
 
 
-@pytest.mark.parametrize("make", [tree, *LONG])
+@pytest.mark.parametrize("make", [pair, *LONG])
 def test_every_subset(make):
     """Both algorithms agree, keep what is given, and solve the equation of motion.
 
@@ -56,7 +55,7 @@ def test_every_subset(make):
     tau, flags = states.v[::-1], subsets(model.nv if model.nv < 9 else 4)
     flags = jnp.pad(flags, ((0, 0), (0, model.nv - flags.shape[1])))
 
-    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    @compiled
     def run(model, *given):
         one = lambda *state: jax.vmap(lambda flags: both_ways(model, *state, flags))(flags)
         return jax.vmap(one)(*given)
@@ -90,13 +89,12 @@ def test_derivatives(make):
     def moved(given, step):
         return jax.tree.map(lambda x, d: jnp.where(jnp.isfinite(x), x + step * d, x), given, along)
 
-    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    @compiled
     def derivatives(given):
         gradient, change = jax.jvp(jax.grad(value), (given,), (along,))
         slope = lambda g: sum(jnp.sum(x * d) for x, d in zip(jax.tree.leaves(g), jax.tree.leaves(along)))
-        by_differences = lambda f, h: (f(h) - f(-h)) / (2 * h)
-        first = by_differences(lambda h: value(moved(given, h)), 1e-5)
-        second = by_differences(lambda h: slope(jax.grad(value)(moved(given, h))), 1e-5)
+        first = quotient(lambda h: value(moved(given, h)))
+        second = quotient(lambda h: slope(jax.grad(value)(moved(given, h))))
         return (slope(gradient), first), (slope(change), second), gradient
 
     first, second, _ = derivatives((numbers, state))
@@ -110,7 +108,9 @@ def test_derivatives(make):
 def test_arguments():
     model = coupled()
     q, zero = rbd.neutral(model), jnp.zeros(model.nv)
-    given = lambda prescribed: hybrid.hybrid_dynamics(model, q, zero, zero, zero, prescribed)
+    given = lambda prescribed: compiled(
+        lambda: hybrid.hybrid_dynamics(model, q, zero, zero, zero, prescribed)
+    )()
     by_name, by_flag = given(["b", "f"]), given(jnp.array([False, True, False, True, True, True]))
     np.testing.assert_array_equal(by_name.tau, by_flag.tau)
     with pytest.raises(rbd.UnknownNameError, match="hybrid_dynamics: prescribed: .* no joint 'z'"):

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import (
-    COMPILE_QUICKLY,
     FRAMES,
     assert_close,
     build,
@@ -16,9 +15,11 @@ from cases import (
     floating,
     forest,
     mixed,
+    pair,
     some_states,
     track,
 )
+from support import compiled, quotient
 
 import rbd_jax as rbd
 from rbd_jax import joints
@@ -55,7 +56,7 @@ def test_products_of_jacobians():
     model = forest()
     states = some_states(model, 3, 2)
 
-    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    @compiled
     def run(model, *given):
         both = lambda frame: [
             jax.vmap(partial(way, frame=frame), in_axes=(None, 0, 0, 0, 0))(model, *given)
@@ -140,11 +141,11 @@ def random_tree(seed):
     return build("random", list(zip(names, parents, [families[i] for i in order])), seed=seed)
 
 
-MANY = [coupled, mixed, track, driven, *(partial(random_tree, seed) for seed in (0, 1))]
+MANY = [floating, coupled, mixed, track, driven, *(partial(random_tree, seed) for seed in (0, 1))]
 LONG = [pytest.param(make, marks=pytest.mark.slow) for make in MANY]
 
 
-@pytest.mark.parametrize("make", [floating, *LONG])
+@pytest.mark.parametrize("make", [pair, *LONG])
 def test_reduced_dynamics(make):
     """`Jᵀ M J q̈ = tau + Jᵀ (f - M J̇ q̇)` (eq. 2.19) is the recursions' answer, for joints of every family.
 
@@ -154,7 +155,7 @@ def test_reduced_dynamics(make):
     states = some_states(model, 4, 2)
     terms = random_terms(model)
 
-    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    @compiled
     def run(model, *given):
         return jax.vmap(lambda q, v, tau: reduced(model, q, v, tau, *terms))(*given)
 
@@ -162,16 +163,17 @@ def test_reduced_dynamics(make):
         assert_close(found, expected, 1e-11)
 
 
-def test_derivatives_of_the_augmented_solve():
+@pytest.mark.parametrize("make", [pair, pytest.param(forest, marks=pytest.mark.slow)])
+def test_derivatives_of_the_augmented_solve(make):
     """By configuration, terms and right-hand side, against differences."""
-    model = forest()
+    model = make()
     states, terms = some_states(model, 5, 1), random_terms(model)
     given = (states.v[0], states.q[0], *terms)
     rng = np.random.default_rng(1)
     along = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), given)
     along = (*along[:3], along[3] + jnp.swapaxes(along[3], 1, 2))
 
-    @partial(jax.jit, compiler_options=COMPILE_QUICKLY)
+    @compiled
     def slopes(given, along):
         def value(given):
             rhs, q, *terms = given
@@ -179,6 +181,6 @@ def test_derivatives_of_the_augmented_solve():
 
         moved = lambda h: value(jax.tree.map(lambda x, d: x + h * d, given, along))
         products_ = jax.tree.map(lambda g, d: jnp.sum(g * d), jax.grad(value)(given), along)
-        return sum(jax.tree.leaves(products_)), (moved(1e-5) - moved(-1e-5)) / 2e-5
+        return sum(jax.tree.leaves(products_)), quotient(moved)
 
     np.testing.assert_allclose(*slopes(given, along), rtol=1e-7)

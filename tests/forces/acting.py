@@ -1,19 +1,11 @@
 """A model on which every family of forces can act, one of each family, and finite differences."""
 
-import functools
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 import rbd_jax as rbd
 from rbd_jax import forces
 
-
-# These run a few times each.
-compiled = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-)
 
 BOX = rbd.Inertia.box(2.0, (0.4, 0.6, 0.9), (0.1, 0.0, 0.1))
 ROD = rbd.Inertia.box(1.0, (0.1, 0.1, 1.0), (0.0, 0.05, -0.5))
@@ -77,11 +69,3 @@ def state(model, seed=0):
     rng = np.random.default_rng(seed)
     q = np.asarray(rbd.neutral(model)) + rng.uniform(-0.5, 0.5, model.nq)
     return jnp.asarray(q), jnp.asarray(rng.normal(size=model.nv))
-
-
-def close(found, expected, tolerance, what=""):
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert found.shape == expected.shape, what
-    assert np.isfinite(found).all(), what
-    error = np.abs(found - expected).max() / max(np.abs(expected).max(), 1)
-    assert error < tolerance, f"{what}: off by {error:.1e} of the largest"

@@ -1,5 +1,6 @@
 """Masses and springs, free and attached to rigid bodies: the equations of §2.7 of Sueda's notes, and what follows from them."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -7,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from acting import BOX, ROD, close, compiled
+from acting import BOX, ROD
+from support import assert_close, compiled
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -49,16 +51,33 @@ def net(damping: Any = DAMPING):
     return builder.build(), springs
 
 
-BARE = arm().build()
-MODEL, SPRINGS = net()
+@functools.cache
+def bare():
+    """The arm alone."""
+    return arm().build()
+
+
+@functools.cache
+def both():
+    """What `net` makes, made at its first use: also by a function that is being traced."""
+    with jax.ensure_compile_time_eval():
+        return net()
+
+
+def netted():
+    return both()[0]
+
+
+def net_springs():
+    return both()[1]
 
 
 def state(seed=1):
     """The arm somewhere else, the nodes near their places."""
     rng = np.random.default_rng(seed)
     nodes = rng.uniform(-0.1, 0.1, 3 * len(FREE))
-    q = np.concatenate([np.asarray(POSE) + rng.uniform(-0.3, 0.3, BARE.nq), nodes])
-    return jnp.asarray(q), jnp.asarray(rng.normal(size=MODEL.nv))
+    q = np.concatenate([np.asarray(POSE) + rng.uniform(-0.3, 0.3, bare().nq), nodes])
+    return jnp.asarray(q), jnp.asarray(rng.normal(size=netted().nv))
 
 
 def skew(x):
@@ -67,20 +86,20 @@ def skew(x):
 
 def by_definition(q, v):
     """Attached Jacobians with their rates (2.87, 2.88), and the acceleration of (2.92), put together by hand."""
-    q0, v0, nr = q[: BARE.nq], v[: BARE.nv], BARE.nv
+    q0, v0, nr = q[: bare().nq], v[: bare().nv], bare().nv
 
     @compiled
     def known(q, v):
         ask = lambda function, *state: {
-            body: function(BARE, *state, body, None, "body") for body in ("upper", "plate")
+            body: function(bare(), *state, body, None, "body") for body in ("upper", "plate")
         }
         return (
-            rbd.forward_kinematics(BARE, q),
+            rbd.forward_kinematics(bare(), q),
             ask(rbd.jacobian, q),
             ask(rbd.jacobian_derivative, q, v),
-            rbd.forward_kinematics(BARE, POSE),
-            rbd.mass_matrix(BARE, q),
-            rbd.bias_force(BARE, q, v),
+            rbd.forward_kinematics(bare(), POSE),
+            rbd.mass_matrix(bare(), q),
+            rbd.bias_force(bare(), q, v),
         )
 
     frames, columns, rates, first, mass, bias = jax.tree.map(np.asarray, known(q0, v0))
@@ -93,9 +112,9 @@ def by_definition(q, v):
         elif body is None:
             own = 3 * FREE.index(node)
             jacobians[node][:, nr + own : nr + own + 3] = np.eye(3)
-            positions[node] = PLACES[node] + np.asarray(q)[BARE.nq + own : BARE.nq + own + 3]
+            positions[node] = PLACES[node] + np.asarray(q)[bare().nq + own : bare().nq + own + 3]
         else:
-            index = BARE.body_index(body)
+            index = bare().body_index(body)
             x = first.rotation[index].T @ (PLACES[node] - first.position[index])
             R, gamma = frames.rotation[index], np.hstack([skew(x).T, np.eye(3)])
             omega = (columns[body] @ v0)[:3]
@@ -128,54 +147,64 @@ def found():
     def ask(q, v):
         points = [(node, body) for node, body in HELD.items() if body != "world"]
         columns = [
-            rbd.jacobian(MODEL, q, body, SPRINGS.points[node], "world_aligned")[3:] for node, body in points
+            rbd.jacobian(netted(), q, body, net_springs().points[node], "world_aligned")[3:]
+            for node, body in points
         ]
 
         def turned(step):
-            there = rbd.integrate(MODEL, q, step * v)
+            there = rbd.integrate(netted(), q, step * v)
             return [
-                rbd.jacobian(MODEL, there, body, SPRINGS.points[node], "world_aligned")[3:] @ v
+                rbd.jacobian(netted(), there, body, net_springs().points[node], "world_aligned")[3:] @ v
                 for node, body in points
             ]
 
         rates = jax.jvp(turned, (jnp.zeros(()),), (jnp.ones(()),))[1]
-        tau = SPRINGS(MODEL, q, v)
-        lengths = SPRINGS.lengths(MODEL, q)
-        return tau, rbd.mass_matrix(MODEL, q), rbd.forward_dynamics(MODEL, q, v, tau), lengths, columns, rates
+        tau = net_springs()(netted(), q, v)
+        lengths = net_springs().lengths(netted(), q)
+        return (
+            tau,
+            rbd.mass_matrix(netted(), q),
+            rbd.forward_dynamics(netted(), q, v, tau),
+            lengths,
+            columns,
+            rates,
+        )
 
     return ask(*state())
 
 
+@pytest.mark.slow
 def test_the_equation_of_motion(found):
     """`Jᵀ M J q̈ = Jᵀ (f - M J̇ q̇)` with the nodes' own masses (2.92) is that of bodies to which masses were added."""
     positions, tau, M, acceleration, *_ = by_definition(*state())
-    close(found[0], tau, 1e-12)
-    close(found[1], M, 1e-12)
-    close(found[2], acceleration, 1e-11)
+    assert_close(found[0], tau, 1e-12)
+    assert_close(found[1], M, 1e-12)
+    assert_close(found[2], acceleration, 1e-11)
     lengths = [np.linalg.norm(positions[j] - positions[i]) for i, j in EDGES]
-    close(found[3], lengths, 1e-13)
+    assert_close(found[3], lengths, 1e-13)
 
 
+@pytest.mark.slow
 def test_attached_nodes_move_with_their_bodies(found):
     """`J_am` and `J̇_am q̇`: by (2.87) and (2.88), by the library, and the rate by autodiff along the motion."""
     *_, jacobians, products = by_definition(*state())
     for node, column, rate in zip([0, 2, 5], found[4], found[5], strict=True):
-        close(column, jacobians[node], 1e-13)
-        close(rate, products[node], 1e-12)
+        assert_close(column, jacobians[node], 1e-13)
+        assert_close(rate, products[node], 1e-12)
 
 
 def test_attached_masses_are_the_bodies():
     """Seen by its inertia, a body with attached nodes is the sum."""
     for body in ("upper", "plate"):
-        index = BARE.body_index(body)
+        index = bare().body_index(body)
         nodes = [node for node, other in HELD.items() if other == body]
-        x = np.asarray(SPRINGS.points)[nodes]
-        matrix = np.asarray(BARE.inertias.matrix[index])
+        x = np.asarray(net_springs().points)[nodes]
+        matrix = np.asarray(bare().inertias.matrix[index])
         for place, mass in zip(x, MASSES[nodes], strict=True):
             gamma = np.hstack([skew(place).T, np.eye(3)])
             matrix = matrix + mass * gamma.T @ gamma
-        close(MODEL.inertias.matrix[index], matrix, 1e-14)
-    assert MODEL.body_names[3:] == tuple(f"net {node}" for node in FREE)
+        assert_close(netted().inertias.matrix[index], matrix, 1e-14)
+    assert netted().body_names[3:] == tuple(f"net {node}" for node in FREE)
 
 
 @pytest.mark.slow
@@ -188,38 +217,38 @@ def test_one_network_is_many_springs():
         8,
         10,
     ]  # of a free node and either body, of two nodes on one body, of a free node and the world
-    ends = [(SPRINGS.bodies[i], SPRINGS.bodies[j]) for i, j in np.array(EDGES)[some]]
+    ends = [(net_springs().bodies[i], net_springs().bodies[j]) for i, j in np.array(EDGES)[some]]
     few = forces.SpringNetwork(
-        SPRINGS.bodies, SPRINGS.points, np.array(EDGES)[some], 0.2, 30.0, STIFFNESS[some]
+        net_springs().bodies, net_springs().points, np.array(EDGES)[some], 0.2, 30.0, STIFFNESS[some]
     )
     each = forces.Together(
         *[
-            forces.SpringDamper(pair, SPRINGS.points[np.array(EDGES[edge])], 0.2, 30.0, STIFFNESS[edge])
+            forces.SpringDamper(pair, net_springs().points[np.array(EDGES[edge])], 0.2, 30.0, STIFFNESS[edge])
             for pair, edge in zip(ends, some, strict=True)
         ]
     )
-    size = MODEL.nv
+    size = netted().nv
     steps = 1e-5 * jnp.concatenate([jnp.zeros((1, 2 * size)), jnp.eye(2 * size), -jnp.eye(2 * size)])
 
     @compiled
     def ask(q, v):
         def moved(step):
-            return SPRINGS(MODEL, rbd.integrate(MODEL, q, step[:size]), v + step[size:])
+            return net_springs()(netted(), rbd.integrate(netted(), q, step[:size]), v + step[size:])
 
-        two = [(f(MODEL, q, v), f.energy(MODEL, q), f.dissipation(MODEL, q, v)) for f in (few, each)]
-        matrices = SPRINGS.stiffness(MODEL, q, v), SPRINGS.damping(MODEL, q, v)
+        two = [(f(netted(), q, v), f.energy(netted(), q), f.dissipation(netted(), q, v)) for f in (few, each)]
+        matrices = net_springs().stiffness(netted(), q, v), net_springs().damping(netted(), q, v)
         start = jnp.concatenate([POSE, jnp.zeros(3 * len(FREE))])
-        return two, matrices, jax.vmap(moved)(steps), SPRINGS(MODEL, start, jnp.zeros(size))
+        return two, matrices, jax.vmap(moved)(steps), net_springs()(netted(), start, jnp.zeros(size))
 
     (network, single), (stiffness, damping), stepped, at_rest = ask(q, v)
     for a, b in zip(network, single, strict=True):
-        close(a, b, 1e-12)
+        assert_close(a, b, 1e-12)
     assert network[2] > 0.1
     forth, back = np.split(np.asarray(stepped[1:]), 2)
     by_q, by_v = np.split((forth - back).T / 2e-5, 2, axis=1)
-    close(stiffness, by_q, 1e-8)
-    close(damping, -by_v, 1e-8)
-    close(at_rest, np.zeros(size), 1e-12)
+    assert_close(stiffness, by_q, 1e-8)
+    assert_close(damping, -by_v, 1e-8)
+    assert_close(at_rest, np.zeros(size), 1e-12)
 
 
 @pytest.mark.slow
@@ -228,7 +257,7 @@ def test_the_tree_preconditions_implicit_steps():
 
     It is the inverse where every spring leads from a body to the world.
     """
-    q, v, h = jnp.concatenate([POSE, jnp.zeros(3 * len(FREE))]), jnp.zeros(MODEL.nv), 0.1
+    q, v, h = jnp.concatenate([POSE, jnp.zeros(3 * len(FREE))]), jnp.zeros(netted().nv), 0.1
     points = np.random.default_rng(3).uniform(-0.5, 0.5, (4, 3))
     moored = forces.SpringNetwork(
         ("upper", "plate", "net 4", "world"), points, [(0, 3), (1, 3), (2, 3)], 1.0, 300.0, 2.0
@@ -237,20 +266,20 @@ def test_the_tree_preconditions_implicit_steps():
     @compiled
     def ask(q, v):
         def matrices(springs):
-            own = h * springs.body_damping(MODEL, q, v) - h**2 * springs.body_stiffness(MODEL, q, v)
-            acted = springs.acts_on(MODEL)
+            own = h * springs.body_damping(netted(), q, v) - h**2 * springs.body_stiffness(netted(), q, v)
+            acted = springs.acts_on(netted())
             blocks = own.reshape(len(acted), 6, len(acted), 6)
             blocks = jnp.stack([0.5 * (blocks[i, :, i] + blocks[i, :, i].T) for i in range(len(acted))])
-            terms = jnp.zeros((MODEL.nb, 6, 6)).at[jnp.array(acted)].set(blocks)
-            added = h * springs.damping(MODEL, q, v) - h**2 * springs.stiffness(MODEL, q, v)
-            matrix, none = rbd.mass_matrix(MODEL, q) + added, jnp.zeros(MODEL.nv)
-            return matrix, rbd.solve_augmented_mass_matrix(MODEL, q, matrix, none, terms)
+            terms = jnp.zeros((netted().nb, 6, 6)).at[jnp.array(acted)].set(blocks)
+            added = h * springs.damping(netted(), q, v) - h**2 * springs.stiffness(netted(), q, v)
+            matrix, none = rbd.mass_matrix(netted(), q) + added, jnp.zeros(netted().nv)
+            return matrix, rbd.solve_augmented_mass_matrix(netted(), q, matrix, none, terms)
 
-        at_rest = eqx.tree_at(lambda s: s.rest_lengths, moored, moored.lengths(MODEL, q))
-        return matrices(at_rest)[1], *matrices(SPRINGS), rbd.mass_matrix(MODEL, q)
+        at_rest = eqx.tree_at(lambda s: s.rest_lengths, moored, moored.lengths(netted(), q))
+        return matrices(at_rest)[1], *matrices(net_springs()), rbd.mass_matrix(netted(), q)
 
     one, matrix, near_one, inertia = ask(q, v)
-    close(one, np.eye(MODEL.nv), 1e-10)
+    assert_close(one, np.eye(netted().nv), 1e-10)
 
     def spread(product):
         values = np.linalg.eigvals(np.asarray(product)).real
@@ -260,6 +289,7 @@ def test_the_tree_preconditions_implicit_steps():
     assert 1 < spread(near_one) < 0.5 * spread(np.linalg.solve(inertia, matrix))
 
 
+@pytest.mark.slow
 def test_energy_is_kept():
     """Of a net without dampers on an arm that falls, by a scheme of fourth order; it goes to and fro."""
     model, springs = net(0.0)
@@ -343,6 +373,7 @@ def test_programs_do_not_grow_with_the_number_of_springs():
 STIFF = {"count": 4, "mass": 0.01, "constant": 1e5, "damping": 1.0}
 
 
+@pytest.mark.slow
 def test_stiff_springs_want_an_implicit_scheme():
     model, springs = rope(**STIFF)
     q = jnp.zeros(model.nq)
@@ -363,9 +394,10 @@ def test_stiff_springs_want_an_implicit_scheme():
 
 @pytest.mark.parametrize(
     "scheme",
-    [rbd.SemiImplicitEuler(), pytest.param(rbd.LinearlyImplicitEuler(), marks=pytest.mark.slow)],
+    [rbd.SemiImplicitEuler(), rbd.LinearlyImplicitEuler()],
     ids=["explicit", "implicit"],
 )
+@pytest.mark.slow
 def test_gradient_by_stiffness(scheme):
     """Through a rollout, by every spring, against differences."""
     model, springs = rope(3, damping=0.5, constant=300.0)

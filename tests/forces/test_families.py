@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from acting import BOX, ROD, close, compiled, mechanism, state
+from acting import BOX, ROD, mechanism, state
+from support import assert_close, compiled
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -14,7 +15,7 @@ from rbd_jax.forces._one_sided import compression, engagement, work
 TWO = (("a", "b"), np.zeros((2, 3)))
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("dtype", [jnp.float32, pytest.param(jnp.float64, marks=pytest.mark.slow)])
 def test_zero_length_is_finite(dtype):
     """Force, first and second derivatives, forward and reverse, where the points meet and just beside it."""
     families = [
@@ -130,8 +131,8 @@ def test_uniform_field_is_the_gravity_of_the_model():
         )
 
     tau, weight, energy, expected = ask(q)
-    close(tau, weight, 1e-12)
-    close(energy, expected, 1e-12)
+    assert_close(tau, weight, 1e-12)
+    assert_close(energy, expected, 1e-12)
 
 
 def test_central_field():

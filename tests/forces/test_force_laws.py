@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from acting import ALL, ON_BODIES, close, compiled, mechanism, state
+from acting import ALL, ON_BODIES, mechanism, state
 from jax.flatten_util import ravel_pytree
+from support import assert_close, compiled
 
 import rbd_jax as rbd
 from rbd_jax.forces import Bodies, Motion, SpringDamper, Together
@@ -96,25 +97,25 @@ def test_conservative_forces_are_the_slope_of_their_energy(slopes):
     """All are, at rest, but the muscle, which is active."""
     for name, ((tau, *_), (_, _, by_q, by_v)) in slopes[1].items():
         if name != "muscle":
-            close(tau, -by_q, 1e-7, name)
-            close(by_v, np.zeros(MODEL.nv), 1e-14, name)
+            assert_close(tau, -by_q, 1e-7, name)
+            assert_close(by_v, np.zeros(MODEL.nv), 1e-14, name)
 
 
 def test_together_is_the_sum(slopes, together, chosen):
-    close(together["tau"], sum(slopes[0][name][0][0] for name in chosen), 1e-12)
+    assert_close(together["tau"], sum(slopes[0][name][0][0] for name in chosen), 1e-12)
 
 
 def test_stiffness_and_damping_are_the_changes_of_the_force(slopes, together, chosen):
-    close(together["stiffness"], sum(slopes[0][name][0][2] for name in chosen), 1e-7)
-    close(together["damping"], -sum(slopes[0][name][0][3] for name in chosen), 1e-7)
+    assert_close(together["stiffness"], sum(slopes[0][name][0][2] for name in chosen), 1e-7)
+    assert_close(together["damping"], -sum(slopes[0][name][0][3] for name in chosen), 1e-7)
 
 
 def test_power_and_dissipation_account_for_the_energy(slopes, together, chosen):
     """`tau · v + dV/dt + dissipation = 0`."""
     _, v = state(MODEL)
-    close(together["power"], together["tau"] @ v, 1e-12)
+    assert_close(together["power"], together["tau"] @ v, 1e-12)
     stored = sum(slopes[0][name][1][2] for name in chosen) @ v
-    close(together["power"] + stored + together["dissipation"], 0.0, 1e-7)
+    assert_close(together["power"] + stored + together["dissipation"], 0.0, 1e-7)
 
 
 def test_dampers_take_energy_out(slopes):
@@ -125,7 +126,7 @@ def test_dampers_take_energy_out(slopes):
         if name in ("viscous damping", "spring", "network", "cable", "gear", "joint limits"):
             assert lost > 1e-4, name
         elif name != "muscle":
-            close(lost, 0.0, 1e-7, name)
+            assert_close(lost, 0.0, 1e-7, name)
 
 
 def test_gradients_by_parameters(slopes, chosen):
@@ -142,7 +143,7 @@ def test_gradients_by_parameters(slopes, chosen):
 
     parts = [slopes[0][name] for name in chosen]
     expected = sum(np.asarray(weights) @ tau[1] + 0.3 * energy[1] for tau, energy in parts)
-    close(gradient(FLAT), expected, 1e-6)
+    assert_close(gradient(FLAT), expected, 1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -160,13 +161,13 @@ def test_generalized_force_is_that_of_the_wrenches(slopes, wrenches):
     q, v = state(MODEL)
     through = compiled(jax.vmap(lambda f: rbd.bias_force(MODEL, q, v) - rbd.bias_force(MODEL, q, v, f)))
     for name, tau in zip(wrenches, through(jnp.stack(list(wrenches.values())))):
-        close(slopes[0][name][0][0], tau, 1e-12, name)
+        assert_close(slopes[0][name][0][0], tau, 1e-12, name)
 
 
 def test_action_is_reaction(wrenches):
     for name in ("point to point", "spring", "muscle"):
         assert np.abs(wrenches[name]).max() > 1e-2, name
-        close(wrenches[name].sum(axis=0), np.zeros(6), 1e-12, name)
+        assert_close(wrenches[name].sum(axis=0), np.zeros(6), 1e-12, name)
 
 
 def test_body_matrices_are_the_changes_of_the_wrenches():
@@ -199,8 +200,8 @@ def test_body_matrices_are_the_changes_of_the_wrenches():
         forth, back = np.split(np.asarray(values).reshape(4 * size, -1), 2)
         by_frame, by_twist = np.split((forth - back).T / (2 * STEP), 2, axis=-1)
         own = np.concatenate([np.arange(6 * body, 6 * body + 6) for body in ALL[name].acts_on(MODEL)])
-        close(found[name][0], by_frame[:, own], 1e-7, name)
-        close(found[name][1], -by_twist[:, own], 1e-7, name)
+        assert_close(found[name][0], by_frame[:, own], 1e-7, name)
+        assert_close(found[name][1], -by_twist[:, own], 1e-7, name)
 
 
 def test_far_away_digits_are_kept():
@@ -211,4 +212,4 @@ def test_far_away_digits_are_kept():
     compute = compiled(lambda model, q, v: spring(model, q, v))
     found = compute(model, far.astype(jnp.float32), v.astype(jnp.float32))
     assert found.dtype == jnp.float32
-    close(found, compute(MODEL, q, v), 1e-6)
+    assert_close(found, compute(MODEL, q, v), 1e-6)

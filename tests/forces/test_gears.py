@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from acting import compiled
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import forces

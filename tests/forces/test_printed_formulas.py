@@ -3,7 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from acting import BOX, ROD, close, compiled, points, state
+from acting import BOX, ROD, points, state
+from support import assert_close, compiled
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -105,14 +106,14 @@ def test_directional_force(found):
     matrices, _, R, _, _ = found
     turned = skew(R[0].T @ np.array([1.0, 2.0, -3.0]))
     K = np.block([[skew(POINTS[0]) @ turned, np.zeros((3, 3))], [turned, np.zeros((3, 3))]])
-    close(matrices["directional"][0], K, 1e-12)
+    assert_close(matrices["directional"][0], K, 1e-12)
 
 
 def test_point_to_point(found):
     """(1.37) is minus the stiffness."""
     ((_, _, K2),) = segments(found, 2)
-    close(found[0]["point to point"][0], -7.0 * K2, 1e-12)
-    close(found[0]["point to point"][1], np.zeros((12, 12)), 1e-14)
+    assert_close(found[0]["point to point"][0], -7.0 * K2, 1e-12)
+    assert_close(found[0]["point to point"][1], np.zeros((12, 12)), 1e-14)
 
 
 def test_spring_damper(found):
@@ -121,14 +122,14 @@ def test_spring_damper(found):
     ((l, n, _),) = segments(found, 2)
     rate = -(n / l) @ twists[:2].reshape(-1)
     tension = 40.0 * (l - 0.8) + 3.0 * rate
-    close(along["spring"][0], l, 1e-14)
-    close(along["spring"][1], tension, 1e-13)
+    assert_close(along["spring"][0], l, 1e-14)
+    assert_close(along["spring"][1], tension, 1e-13)
     K, D = path_matrices(found, 2, tension, 40.0, 3.0)
     # The rate of the length changes with the bodies too: `l̇ = -(n/l) · φ`, of which the notes leave the derivative out.
     unit_K, _ = path_matrices(found, 2, 1.0, 0.0, 0.0)
     K += np.outer(n / l, -3.0 * twists[:2].reshape(-1) @ unit_K)
-    close(matrices["spring"][0], K, 1e-12)
-    close(matrices["spring"][1], D, 1e-12)
+    assert_close(matrices["spring"][0], K, 1e-12)
+    assert_close(matrices["spring"][1], D, 1e-12)
     assert np.linalg.eigvalsh(D).min() > -1e-12 and np.linalg.eigvalsh(D).max() > 1
 
 
@@ -152,12 +153,12 @@ def test_muscle_over_three_points(found):
     )
     assert fL > 0.05 and abs(velocity) < 1
     tension = 30.0 * (0.6 * fL * fV + fP)
-    close(along["muscle"][0], length, 1e-14)
-    close(along["muscle"][1], tension, 1e-12)
+    assert_close(along["muscle"][0], length, 1e-14)
+    assert_close(along["muscle"][1], tension, 1e-12)
     by_length, by_rate = 30.0 * (0.6 * fL1 * fV + fP1) / OPTIMAL, 30.0 * 0.6 * fL * fV1 / (OPTIMAL * 4.0)
     K, D = path_matrices(found, 3, tension, by_length, by_rate)
     unit_K, _ = path_matrices(found, 3, 1.0, 0.0, 0.0)
     pull = sum(n / l for l, n, _ in parts)
     K += np.outer(pull, -by_rate * twists.reshape(-1) @ unit_K)
-    close(matrices["muscle"][0], K, 1e-9)
-    close(matrices["muscle"][1], D, 1e-9)
+    assert_close(matrices["muscle"][0], K, 1e-9)
+    assert_close(matrices["muscle"][1], D, 1e-9)

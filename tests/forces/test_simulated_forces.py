@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from acting import BOX, ROD, compiled
+from acting import BOX, ROD
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import forces

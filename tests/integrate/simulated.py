@@ -1,18 +1,11 @@
 """Small models to simulate."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import rbd_jax as rbd
 
-
-# These run once or twice each.
-compiled = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-)
 
 ROD = rbd.Inertia.box(1.0, (0.05, 0.05, 1.0), (0.0, 0.0, -0.5))
 HINGE = rbd.joints.Revolute((0.0, 1.0, 0.0))
@@ -74,8 +67,3 @@ def moving(model, seed=0):
 
 def energy(model, state):
     return rbd.kinetic_energy(model, state.q, state.v) + rbd.potential_energy(model, state.q)
-
-
-def same(found, expected, tolerance=1e-12):
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)

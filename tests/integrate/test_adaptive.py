@@ -11,7 +11,8 @@ import jaxtyping
 import numpy as np
 import pytest
 from schemes import result, scheme
-from simulated import SPIN, compiled, heavy_top, moving, pendulum, same
+from simulated import SPIN, heavy_top, moving, pendulum
+from support import assert_each_close, compiled, differences
 from test_schemes import TOP_AT, center
 
 import rbd_jax as rbd
@@ -36,7 +37,9 @@ def test_own_pair_is_that_of_diffrax():
     """But for the error estimate, for which diffrax has another scheme of fourth order."""
     own, other = scheme("RKMK45").pair, scheme("Adaptive", solver=diffrax.Dopri5()).pair
     assert own.order == other.order == 5
-    same((own.stages, own.end[0]), (other.stages, other.end[0][:6]), 1e-15)  # the seventh is zero
+    assert_each_close(
+        (own.stages, own.end[0]), (other.stages, other.end[0][:6]), 1e-15
+    )  # the seventh is zero
     assert abs(sum(own.error[0])) < 1e-16
 
 
@@ -72,21 +75,14 @@ def swing(x):
 def test_derivatives(order):
     """Forward and reverse, and forward of reverse, under vmap; against finite differences."""
     x = jnp.array([[-9.81, 0.5, 0.3, 0.2, 0.4], [-5.0, 2.0, -1.0, 0.1, 0.3]])
-    step = 1e-3 * np.eye(5)
-    value = compiled(jax.vmap(swing))
-
-    def differences(function):
-        at = [function((x[:, None] + k * step[None]).reshape(-1, 5)) for k in (-2, -1, 1, 2)]
-        weights = np.array([1, -8, 8, -1]) / 12e-3
-        return sum(w * np.asarray(f).reshape(2, 5, *f.shape[1:]) for w, f in zip(weights, at))
-
     reverse = compiled(jax.vmap(jax.grad(swing)))
     if order == 1:
-        expected = differences(value)
+        expected = differences(compiled(jax.vmap(swing)), x, 1e-3, order=4)
         np.testing.assert_allclose(reverse(x), expected, atol=1e-7)
         np.testing.assert_allclose(compiled(jax.vmap(jax.jacfwd(swing)))(x), expected, atol=1e-7)
     else:
-        np.testing.assert_allclose(compiled(jax.vmap(jax.hessian(swing)))(x), differences(reverse), atol=1e-5)
+        hessian = compiled(jax.vmap(jax.hessian(swing)))(x)
+        np.testing.assert_allclose(hessian, differences(reverse, x, 1e-3, order=4), atol=1e-5)
 
 
 def test_codes():

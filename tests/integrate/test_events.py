@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import ellipe, ellipk
-from simulated import compiled, moving, pendulum, same, tumbler
+from simulated import moving, pendulum, tumbler
+from support import assert_each_close, compiled
 
 import rbd_jax as rbd
 from rbd_jax.simulate.bdf1 import BDF1
@@ -58,7 +59,7 @@ def falling(height, save_every=1, target=0.0):
     )
 
 
-@pytest.mark.parametrize("save_every", [1, 3])
+@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_stops_at_the_event(save_every):
     """Free fall is a parabola, which the interpolation has exactly: `t = √(2 h/g)`, `v = -g t`."""
     heights = jnp.array([1.0, 0.37, 100.0])
@@ -90,21 +91,27 @@ def test_between_saved_states_and_an_event():
     assert np.isnan(compiled(lambda t: path.at(model, t))(0.61).q).all()
 
 
+def hit(q, dt):
+    """When a pendulum from rest passes its lowest point, and how fast, by an adaptive scheme."""
+    model, state = pendulum_of_unit_length(), rbd.State(q[None], jnp.zeros(1))
+    options = {"scheme": rbd.RKMK45(1e-12, 1e-12), "event": lambda t, s: s.q[0]}
+    path = rbd.rollout(model, state, dt=dt, steps=round(1 / dt), **options)
+    return path.event_time, path.final.v[0]
+
+
 @pytest.mark.parametrize("dt", [pytest.param(0.1, marks=pytest.mark.slow), 0.5])
 def test_an_adaptive_scheme_finds_events_to_its_tolerance(dt):
-    """However far apart the rows are: a pendulum from rest passes its lowest point after a quarter of a period."""
-    model = pendulum_of_unit_length()
-
-    def hit(q):
-        state = rbd.State(q[None], jnp.zeros(1))
-        options = {"scheme": rbd.RKMK45(1e-12, 1e-12), "event": lambda t, s: s.q[0]}
-        path = rbd.rollout(model, state, dt=dt, steps=round(1 / dt), **options)
-        return path.event_time, path.final.v[0]
-
-    (time, speed), slope = compiled(lambda q: (hit(q), jax.grad(lambda q: hit(q)[0])(q)))(2.0)
+    """However far apart the rows are: after a quarter of a period."""
+    time, speed = compiled(lambda q: hit(q, dt))(2.0)
     quarter = ellipk(np.sin(1.0) ** 2) / np.sqrt(9.81)
     np.testing.assert_allclose(time, quarter, rtol=1e-10)
     np.testing.assert_allclose(speed, -np.sqrt(2 * 9.81 * (1 - np.cos(2.0))), rtol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [0.1, 0.5])
+def test_derivative_of_an_event_by_an_adaptive_scheme(dt):
+    slope = compiled(jax.grad(lambda q: hit(q, dt)[0]))(2.0)
     m = np.sin(1.0) ** 2
     by_m = (ellipe(m) - (1 - m) * ellipk(m)) / (2 * m * (1 - m))
     np.testing.assert_allclose(slope, by_m * np.sin(1.0) * np.cos(1.0) / np.sqrt(9.81), rtol=1e-8)
@@ -117,7 +124,7 @@ def test_time_may_run_backwards():
     np.testing.assert_allclose(path.at(model, -0.23).v[2], 2 + 9.81 * 0.23, rtol=1e-12)
 
 
-@pytest.mark.parametrize("dt", [0.05, 0.125])
+@pytest.mark.parametrize("dt", [0.05, pytest.param(0.125, marks=pytest.mark.slow)])
 def test_zero_at_the_start_is_no_event(dt):
     """Thrown up from the ground it comes back; the event may fall on a row."""
     state = rbd.State(jnp.zeros(3), jnp.array([0.0, 0.0, 9.81 / 4]))
@@ -185,4 +192,4 @@ def test_what_fails_after_the_event_does_not_count():
 def test_without_an_event_nothing_is_said_of_one():
     path = rbd.rollout(pendulum(), moving(pendulum()), dt=0.01, steps=2)
     assert path.event_time is None and path.event_step is None
-    same(path.failed_step, -1)
+    assert_each_close(path.failed_step, -1)

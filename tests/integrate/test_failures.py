@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from schemes import result, scheme
-from simulated import compiled, pendulum
+from simulated import pendulum
+from support import compiled
 
 import rbd_jax as rbd
 
@@ -44,7 +45,7 @@ def implicit_failure(strength, steps=20):
     return -1
 
 
-@pytest.mark.parametrize("save_every", [1, 4])
+@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_of_an_implicit_scheme(save_every):
     strengths = jnp.array([0.0, 0.6, 0.9, 3.0])
     path = compiled(jax.vmap(lambda k: fleeing(k, "BDF1", save_every=save_every)))(strengths)
@@ -66,6 +67,7 @@ def test_derivatives_of_a_failure_are_not_numbers():
     assert np.isfinite(gradients[0]) and not np.isfinite(gradients[1])
 
 
+@pytest.mark.slow
 def test_a_failure_that_is_masked_does_not_spoil_the_others():
     """What all samples share has the derivative of those that count, forward and in reverse."""
     strengths = jnp.array([0.1, 0.2, 30.0])
@@ -80,7 +82,7 @@ def test_a_failure_that_is_masked_does_not_spoil_the_others():
     np.testing.assert_allclose(forward, reverse, rtol=1e-12)
 
 
-@pytest.mark.parametrize("save_every", [1, 20])
+@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_of_an_explicit_scheme(save_every):
     """Numbers that grow beyond all bounds."""
     run = compiled(jax.vmap(lambda k: fleeing(k, "LieEuler", steps=40, save_every=save_every)))

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simulated import compiled
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints, joints
@@ -64,6 +64,7 @@ def test_a_step_is_hybrid_dynamics():
     np.testing.assert_allclose(slope, expected_slope, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_led_crank_in_a_loop():
     """With implicit springs and dampers, under a loop: the crank moves as told, and the loop follows."""
     model, h = four_bar(stiffness=50.0, damping=2.0), 0.01

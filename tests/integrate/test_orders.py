@@ -5,8 +5,9 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from schemes import EXPLICIT, IMPLICIT, ORDERS, VARIATIONAL, scheme
-from simulated import SPIN, compiled, floating_pair, heavy_top, moving
+from schemes import EVERY_DAY, EXPLICIT, IMPLICIT, ORDERS, VARIATIONAL, scheme
+from simulated import SPIN, floating_pair, heavy_top, moving
+from support import compiled
 
 import rbd_jax as rbd
 
@@ -62,7 +63,8 @@ def test_there_is_nothing_else():
 
 
 @pytest.mark.parametrize(
-    "name", [*EXPLICIT, *(pytest.param(name, marks=pytest.mark.slow) for name in IMPLICIT)]
+    "name",
+    [pytest.param(x, marks=() if x in EVERY_DAY else pytest.mark.slow) for x in (*EXPLICIT, *IMPLICIT)],
 )
 def test_of_a_top_whose_pivot_is_shaken(name):
     """The fast heavy top; stages must also be at the right times."""

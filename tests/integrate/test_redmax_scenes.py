@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import redmax_scenes as scenes
-from simulated import compiled
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax.constraints import ReducedModel

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simulated import HINGE, ROD, compiled, energy, moving, pendulum, same, tumbler
+from simulated import HINGE, ROD, energy, moving, pendulum, tumbler
+from support import assert_each_close, compiled
 
 import rbd_jax as rbd
 
@@ -31,10 +32,10 @@ def test_first_state_and_shapes():
     path = simulated(model, some_controls(model, 4))
     assert path.t.shape == (5,) and path.q.shape == (5, model.nq)
     assert path.v.shape == (5, model.nv) and path.tau.shape == (4, model.nv)
-    same(path.t, DT * np.arange(5))
-    same(rbd.State(path.q[0], path.v[0]), moving(model), 0)
-    same(path.tau, some_controls(model, 4), 0)
-    same(path.final, rbd.State(path.q[4], path.v[4]), 0)
+    assert_each_close(path.t, DT * np.arange(5))
+    assert_each_close(rbd.State(path.q[0], path.v[0]), moving(model), 0)
+    assert_each_close(path.tau, some_controls(model, 4), 0)
+    assert_each_close(path.final, rbd.State(path.q[4], path.v[4]), 0)
 
 
 def test_steps_are_those_of_the_scheme():
@@ -46,32 +47,44 @@ def test_steps_are_those_of_the_scheme():
         acting = tau + rbd.passive_force(model, state.q, state.v)
         v = state.v + DT * rbd.forward_dynamics(model, state.q, state.v, acting)
         state = rbd.State(rbd.integrate(model, state.q, DT * v), v)
-    same(path.final, state)
+    assert_each_close(path.final, state)
 
 
-@pytest.mark.parametrize("every", [1, 2, 3, 6])
+@pytest.mark.parametrize(
+    "every",
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        pytest.param(2, marks=pytest.mark.slow),
+        3,
+        pytest.param(6, marks=pytest.mark.slow),
+    ],
+)
 def test_save_every_keeps_every_so_manieth_state(every):
     model = pendulum()
     full, thin = (simulated(model, some_controls(model, 6), save_every=n) for n in (1, every))
-    same(thin, rbd.Trajectory(full.t[::every], full.q[::every], full.v[::every], full.tau[::every]))
+    assert_each_close(
+        thin, rbd.Trajectory(full.t[::every], full.q[::every], full.v[::every], full.tau[::every])
+    )
 
 
-@pytest.mark.parametrize("scheme", [rbd.SemiImplicitEuler(), rbd.RungeKutta4()])
+@pytest.mark.parametrize(
+    "scheme", [rbd.SemiImplicitEuler(), pytest.param(rbd.RungeKutta4(), marks=pytest.mark.slow)]
+)
 def test_policy_is_asked_at_the_start_of_each_step(scheme):
     """A policy that returns the same as the array gives the same, of time and of state."""
     model = pendulum()
     table = some_controls(model, 6)
     array = simulated(model, table, scheme=scheme)
     policy = simulated(model, lambda t, state: table[jnp.round(t / DT).astype(int)], steps=6, scheme=scheme)
-    same(policy, array)
+    assert_each_close(policy, array)
     feedback = simulated(model, lambda t, state: -2 * state.v, steps=6, scheme=scheme)
-    same(feedback.tau, -2 * feedback.v[:-1], 0)
-    same(simulated(model, feedback.tau, scheme=scheme), feedback)
+    assert_each_close(feedback.tau, -2 * feedback.v[:-1], 0)
+    assert_each_close(simulated(model, feedback.tau, scheme=scheme), feedback)
 
 
 def test_no_controls_are_zeros():
     model = pendulum()
-    same(simulated(model, steps=5), simulated(model, jnp.zeros((5, model.nv))), 0)
+    assert_each_close(simulated(model, steps=5), simulated(model, jnp.zeros((5, model.nv))), 0)
 
 
 def test_forces_act_within_the_step():
@@ -79,7 +92,9 @@ def test_forces_act_within_the_step():
     damped, free = pendulum(damping=0.3), pendulum()
     forces = (lambda model, q, v: -0.2 * v, lambda model, q, v: -0.1 * v)
     scheme = rbd.RungeKutta4()
-    same(simulated(free, steps=5, forces=forces, scheme=scheme), simulated(damped, steps=5, scheme=scheme))
+    assert_each_close(
+        simulated(free, steps=5, forces=forces, scheme=scheme), simulated(damped, steps=5, scheme=scheme)
+    )
 
 
 def test_passive_forces_dissipate():
@@ -109,8 +124,8 @@ def test_time_moves_the_driven_joints():
     whole = simulated(model, steps=6, scheme=scheme, t0=0.3)
     first = simulated(model, steps=3, scheme=scheme, t0=0.3)
     then = rbd.rollout(model, first.final, dt=DT, steps=3, scheme=scheme, t0=0.3 + 3 * DT)
-    same(whole.t, 0.3 + DT * np.arange(7))
-    same(then.final, whole.final)
+    assert_each_close(whole.t, 0.3 + DT * np.arange(7))
+    assert_each_close(then.final, whole.final)
     late = rbd.rollout(model, first.final, dt=DT, steps=3, scheme=scheme)
     assert np.abs(late.final.v - whole.final.v).max() > 1e-4
 
@@ -127,7 +142,7 @@ def test_progress_is_shown_and_changes_nothing(within_jit, capfd):
     jax.effects_barrier()
     shown = capfd.readouterr().out
     assert "simulating" in shown and "120/120" in shown
-    same(path, rbd.rollout(model, state, dt=DT, steps=120, save_every=2), 0)
+    assert_each_close(path, rbd.rollout(model, state, dt=DT, steps=120, save_every=2), 0)
 
 
 def test_batches_of_states_and_of_models():
@@ -145,7 +160,7 @@ def test_batches_of_states_and_of_models():
     alone = compiled(run)
     for i in range(3):
         row = functools.partial(jax.tree.map, operator.itemgetter(i))
-        same(row(together), alone(*row((models, state))))
+        assert_each_close(row(together), alone(*row((models, state))))
 
 
 def test_single_precision_stays_single():

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 from schemes import ORDERS, scheme
-from simulated import compiled, floating_pair, moving, pendulum
+from simulated import floating_pair, moving, pendulum
+from support import compiled
 
 import rbd_jax as rbd
 

@@ -166,8 +166,8 @@ def test_jit_vmap_grad(both, state):
     np.testing.assert_allclose(
         jax.vmap(there.configuration)(batch)[1], there.configuration(2 * q), atol=1e-15
     )
-    check_grads(there.configuration, (q,), 1, rtol=1e-6)
-    check_grads(there.configuration_from, (there.configuration(q),), 1, rtol=1e-6)
+    check_grads(jax.jit(there.configuration), (q,), 1, rtol=1e-6)
+    check_grads(jax.jit(there.configuration_from), (there.configuration(q),), 1, rtol=1e-6)
 
 
 def test_coupled_joints():

@@ -1,19 +1,12 @@
 """One joint of every family, with parameters that are not special. Other tests may use them too."""
 
-import functools
-
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from rbd_jax import joints
 from rbd_jax.lie import SE3
-
-
-#: For tests, where much is compiled and little is run.
-compiled = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 class Wobble(eqx.Module):

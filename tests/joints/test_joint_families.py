@@ -1,12 +1,15 @@
 """The families one by one: printed formulas (with their errata), other joints that move alike, and refused inputs."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
-from families import FAMILIES, Wobble, compiled, control_frames, control_grid
+from families import FAMILIES, Wobble, control_frames, control_grid
 from scipy.spatial.transform import Rotation
+from support import assert_each_close, compiled
 
 from rbd_jax import joints
 from rbd_jax.joints import Joint
@@ -20,8 +23,7 @@ ANGLES = np.array([0.7, -0.4, 1.3])
 RATES = np.array([0.3, 1.1, -0.8])
 
 
-def close(a, b, tolerance=1e-14):
-    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+close = functools.partial(assert_each_close, tolerance=1e-14)
 
 
 def stored_rate(joint, q, v):
@@ -227,7 +229,7 @@ def test_exponential_coordinates_move_as_the_jacobian_says():
         close(SO3.vee(slope), joints.SphericalExponential().motion_subspace(q)[:3, i])
 
 
-@pytest.mark.parametrize("family", ["spherical", "free"])
+@pytest.mark.parametrize("family", ["spherical", pytest.param("free", marks=pytest.mark.slow)])
 def test_quaternions_of_any_length(family):
     joint = FAMILIES[family]
     q = joint.random(jax.random.key(3))
@@ -280,6 +282,7 @@ def test_stacked_joints_take_one_time():
     )
 
 
+@pytest.mark.slow
 def test_spline_through_a_screw():
     """Frames at equal steps of one screw: the curve is that screw, at any parameter of an open spline."""
     step = jnp.array([0.3, -0.2, 0.5, 1.0, 0.4, -0.6])
@@ -306,6 +309,7 @@ def test_spline_of_points_and_of_equal_frames():
     close(joints.SplineCurve(same).motion_subspace(jnp.array([2.4])), np.zeros((6, 1)))
 
 
+@pytest.mark.slow
 def test_spline_closes_and_is_smooth():
     """A cyclic curve returns after n segments; transform, S and dS/dq are continuous at the knots."""
     joint = FAMILIES["spline curve"]

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families import FAMILIES, compiled
+from families import FAMILIES
+from support import assert_each_close, compiled
 
 from rbd_jax._array import dot, matvec
 from rbd_jax.joints import ConstantSubspaceJoint, Joint
@@ -18,25 +19,31 @@ from rbd_jax.spatial.transform import body_twist
 
 
 SAMPLES = 8
-EVERY = pytest.mark.parametrize("family", FAMILIES)
+#: Of those whose subspace is constant, depends on angles, on a vector or on time.
+EVERY_DAY = ("revolute", "universal", "exponential", "driven")
+
+
+def families(wanted, every_day=EVERY_DAY):
+    """The families for which `wanted` holds as test parameters, most of them for the long sweeps."""
+    return pytest.mark.parametrize(
+        "family",
+        [
+            pytest.param(name, marks=() if name in every_day else pytest.mark.slow)
+            for name, joint in FAMILIES.items()
+            if wanted(name, joint)
+        ],
+    )
+
+
+EVERY = families(lambda name, joint: True)
 # The default of the protocol for S̊ knows no time.
-SCLERONOMIC = pytest.mark.parametrize(
-    "family", [name for name, joint in FAMILIES.items() if not joint.rheonomic]
+SCLERONOMIC = families(lambda name, joint: not joint.rheonomic)
+# Derivatives compile slowly.
+BUILDING = families(
+    lambda name, joint: name not in ("free 2d", "free 3d", "spline curve"), ("revolute", "universal")
 )
-# Derivatives compile slowly. Those of these families are those of their parts, which are families too.
-BUILDING = pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(name, marks=pytest.mark.slow if "spline" in name or "composite" in name else ())
-        for name in FAMILIES
-        if name not in ("free 2d", "free 3d", "spline curve")
-    ],
-)
-MOVING = pytest.mark.parametrize("family", [name for name, joint in FAMILIES.items() if joint.nv])
-UNIFORM = pytest.mark.parametrize(
-    "family",
-    [name for name, joint in FAMILIES.items() if joint.nv and isinstance(joint, ConstantSubspaceJoint)],
-)
+MOVING = families(lambda name, joint: joint.nv)
+UNIFORM = families(lambda name, joint: joint.nv and isinstance(joint, ConstantSubspaceJoint))
 
 
 STEP = 1e-3
@@ -98,35 +105,33 @@ def observed(family):
     return jax.tree.map(np.asarray, result)
 
 
-def assert_close(a, b, tolerance):
-    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-
-
 @EVERY
 def test_transform_is_rigid(family):
     rotation = observed(family)["transform"][:, :3, :3]
-    assert_close(np.swapaxes(rotation, 1, 2) @ rotation, np.broadcast_to(np.eye(3), rotation.shape), 1e-14)
-    assert_close(np.linalg.det(rotation), np.ones(SAMPLES), 1e-14)
+    assert_each_close(
+        np.swapaxes(rotation, 1, 2) @ rotation, np.broadcast_to(np.eye(3), rotation.shape), 1e-14
+    )
+    assert_each_close(np.linalg.det(rotation), np.ones(SAMPLES), 1e-14)
 
 
 @EVERY
 def test_velocity_is_the_rate_of_transform(family):
     seen = observed(family)
-    assert_close(seen["velocity"], seen["velocity, differences"], 1e-9)
+    assert_each_close(seen["velocity"], seen["velocity, differences"], 1e-9)
 
 
 @EVERY
 def test_velocity_product_is_the_rate_of_velocity(family):
     seen = observed(family)
-    assert_close(seen["product"], seen["product, differences"], 1e-9)
+    assert_each_close(seen["product"], seen["product, differences"], 1e-9)
 
 
 @MOVING
 def test_overrides_agree_with_the_defaults(family):
     seen = observed(family)
-    assert_close(seen["subspace"], seen["subspace, default"], 1e-13)
+    assert_each_close(seen["subspace"], seen["subspace, default"], 1e-13)
     if not FAMILIES[family].rheonomic:
-        assert_close(seen["rate"], seen["rate, default"], 1e-12)
+        assert_each_close(seen["rate"], seen["rate, default"], 1e-12)
 
 
 @MOVING
@@ -134,30 +139,30 @@ def test_charts_are_the_derivatives_of_integrate(family):
     """dexp and its inverse: as automatic differentiation has them, and inverse to each other."""
     seen = observed(family)
     for name in ("chart velocity", "chart rate"):
-        assert_close(seen[name], seen[f"{name}, default"], 1e-11)
-    assert_close(seen["chart, there and back"], np.zeros_like(seen["chart, there and back"]), 1e-11)
+        assert_each_close(seen[name], seen[f"{name}, default"], 1e-11)
+    assert_each_close(seen["chart, there and back"], np.zeros_like(seen["chart, there and back"]), 1e-11)
 
 
 @SCLERONOMIC
 def test_velocity_product_is_rate_times_velocity(family):
     seen, (_, v, _) = observed(family), samples(family)
-    assert_close(seen["product"], np.einsum("sij,sj->si", seen["rate"], v), 1e-13)
+    assert_each_close(seen["product"], np.einsum("sij,sj->si", seen["rate"], v), 1e-13)
 
 
 @EVERY
 def test_integrate_and_difference_are_inverse(family):
     seen = observed(family)
-    assert_close(seen["there and back"], np.zeros_like(seen["there and back"]), 1e-13)
+    assert_each_close(seen["there and back"], np.zeros_like(seen["there and back"]), 1e-13)
     # The planar joint at nearly two turns divides by a small number.
-    assert_close(seen["other and back"][:, 0], seen["other and back"][:, 1], 1e-11)
-    assert_close(seen["nowhere"], np.zeros_like(seen["nowhere"]), 1e-15)
+    assert_each_close(seen["other and back"][:, 0], seen["other and back"][:, 1], 1e-11)
+    assert_each_close(seen["nowhere"], np.zeros_like(seen["nowhere"]), 1e-15)
 
 
 @UNIFORM
 def test_constant_velocity_is_a_constant_twist(family):
     """For the joints with constant S, which are groups: along `t -> q ⊕ t v` the twist never changes."""
     seen = observed(family)
-    assert_close(seen["velocity"], seen["later velocity, differences"], 1e-9)
+    assert_each_close(seen["velocity"], seen["later velocity, differences"], 1e-9)
 
 
 @EVERY
@@ -169,14 +174,14 @@ def test_sizes(family):
     assert np.ptp(q, axis=0).min(initial=1.0) > 0
 
 
-@EVERY
+@pytest.mark.parametrize("family", FAMILIES)
 def test_neutral_is_the_identity(family):
     joint = FAMILIES[family]
     if "spline" not in family and not joint.rheonomic:
-        assert_close(joint.transform(joint.neutral()).matrix, np.eye(4), 0)
+        assert_each_close(joint.transform(joint.neutral()).matrix, np.eye(4), 0)
 
 
-@EVERY
+@pytest.mark.parametrize("family", FAMILIES)
 def test_parameters_stack(family):
     """Equal joints are stacked: all leaves are floats, and the structure is hashable and equal for equal joints."""
     leaves, structure = jax.tree.flatten(FAMILIES[family])
@@ -241,7 +246,7 @@ def test_single_precision(family):
     single = jax.tree.map(lambda x: x.astype(jnp.float32), (FAMILIES[family], *points))
     rounded = compiled(jax.vmap(everything, in_axes=(None, 0, 0, 0)))(*single)
     assert rounded.dtype == jnp.float32
-    assert_close(rounded, exact, 1e-5)
+    assert_each_close(rounded, exact, 1e-5)
 
 
 @BUILDING
@@ -251,5 +256,5 @@ def test_two_derivatives(family):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
     # The neutral configuration of a spline is a knot, where differences mix two polynomials.
     regular = slice(2, None) if "spline" in family else slice(None)
-    assert_close(first[regular], (nearby @ SLOPE)[regular], 1e-8)
-    assert_close(second[regular], (nearby @ BEND)[regular], 1e-5)
+    assert_each_close(first[regular], (nearby @ SLOPE)[regular], 1e-8)
+    assert_each_close(second[regular], (nearby @ BEND)[regular], 1e-5)

@@ -11,6 +11,13 @@ from rbd_jax.lie import S2, SO3
 PRECISIONS = pytest.mark.parametrize(
     "dtype, tolerance", [(np.float64, 2e-15), (np.float32, 1e-6)], ids=["float64", "float32"]
 )
+DOUBLE_EVERY_DAY = pytest.mark.parametrize(
+    "dtype, tolerance",
+    [
+        pytest.param(np.float64, 2e-15, id="float64"),
+        pytest.param(np.float32, 1e-6, id="float32", marks=pytest.mark.slow),
+    ],
+)
 # Lengths of tangent vectors: each twice, in a random direction and along an axis.
 LENGTHS = np.repeat(
     [0, 1e-300, 1e-30, 1e-8, 1e-4, 1e-2, 0.3, 1, np.pi / 2, 2, 3, np.pi - 1e-3, np.pi - 1e-6], 2
@@ -30,7 +37,7 @@ def samples(dtype=np.float64, lengths=LENGTHS):
     return [jnp.asarray(x, dtype) for x in (d, lengths[:, None] * v, w)]
 
 
-@PRECISIONS
+@DOUBLE_EVERY_DAY
 def test_exp_and_transport_are_the_rotation_about_the_normal(dtype, tolerance):
     """The rotation `exp(d × v)` carries `d` along the geodesic and tangent vectors in parallel (eqs. 6, 10, 20)."""
     d, v, w = samples(dtype)
@@ -80,7 +87,7 @@ def test_log_at_the_antipode():
     np.testing.assert_allclose(S2.log(d[-1], jnp.array([1e-200, 0, 1.0])), [np.pi, 0, 0], rtol=1e-15)
 
 
-@PRECISIONS
+@DOUBLE_EVERY_DAY
 def test_derivatives_are_finite(dtype, tolerance):
     """First and second, forward and in reverse: at equal points, at the antipode, and beside both."""
     small = np.finfo(dtype).eps

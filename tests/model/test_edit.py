@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import compiled
 
 import rbd_jax as rbd
 
@@ -48,13 +49,13 @@ def state(machine):
     return rbd.random_configuration(machine, keys[0]), jax.random.normal(keys[1], (machine.nv,))
 
 
-@jax.jit
+@compiled
 def motion(model, q, v):
     """All that the equations of motion say in one state."""
     return rbd.mass_matrix(model, q), rbd.bias_force(model, q, v)
 
 
-@jax.jit
+@compiled
 def frames(model, q):
     return rbd.forward_kinematics(model, q)
 
@@ -201,6 +202,7 @@ def test_all_welded_is_nothing_left():
 # Putting together.
 
 
+@pytest.mark.slow
 def test_two_in_one_world(machine, state):
     q, v = state
     place = at(0.5, -1.0, 2.0, 0.3, 0.2, 0.1)
@@ -222,6 +224,7 @@ def test_two_in_one_world(machine, state):
         np.testing.assert_array_equal(getattr(model, name), np.tile(getattr(machine, name), 2))
 
 
+@pytest.mark.slow
 def test_putting_together_is_differentiable(machine):
     @jax.jit
     @jax.grad
@@ -253,6 +256,7 @@ def test_bad_concatenations(machine):
 # The rest.
 
 
+@pytest.mark.slow
 def test_another_walk_is_the_same_model(machine, state):
     for walk in ("scan", "levels"):
         model = rbd.with_walk(machine, walk)

@@ -25,7 +25,15 @@ TREES = {
     "forest": random_parents(1, 12, roots=3),
 }
 
-each_tree = pytest.mark.parametrize("parents", TREES.values(), ids=TREES)
+#: The others of these come down to them.
+EVERY_DAY = ("empty", "numbered across the levels", "forest")
+each_tree = pytest.mark.parametrize(
+    "parents",
+    [
+        pytest.param(parents, id=name, marks=() if name in EVERY_DAY else pytest.mark.slow)
+        for name, parents in TREES.items()
+    ],
+)
 each_walk = pytest.mark.parametrize("walk", ["scan", "levels"])
 
 
@@ -125,7 +133,10 @@ def test_supports_is_every_node_on_the_way_to_the_root(parents):
     np.testing.assert_array_equal(tree.roots, [row.argmax() for row in expected])
 
 
-@pytest.mark.parametrize("name", ["chain", "numbered across the levels", "forest"])
+@pytest.mark.parametrize(
+    "name",
+    ["forest", *(pytest.param(x, marks=pytest.mark.slow) for x in ("chain", "numbered across the levels"))],
+)
 def test_both_walks_have_the_same_gradients(name):
     parents = TREES[name]
 

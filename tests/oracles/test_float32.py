@@ -17,8 +17,8 @@ import rbd_jax as rbd
 FILES = urdf_files()
 BOUND = 2e-5
 
-#: The robots of every day, among them the worst of all.
-FAST = {"panda": False, "solo12": True}
+#: The robot of every day.
+FAST = {"panda": False}
 
 #: Robots whose median misses the bound, with the bound that they keep, and why.
 EXCEPTIONS = {

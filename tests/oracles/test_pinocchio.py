@@ -23,10 +23,15 @@ TOLERANCE = 1e-9
 FILES = urdf_files()
 FRAMES = {"world": pin.WORLD, "body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
 
-#: What takes little time, for every day.
-FAST = {
-    "solo12": True,
-}
+#: What takes little time, for every day: a robot, whether its base is free, and what of it is compared.
+FAST = [
+    (
+        "solo12",
+        True,
+        ("placements", "inverse dynamics, pushed", "forward dynamics, pushed", "mass matrix", "coriolis")
+        + ("centroidal momentum matrix", "accelerations, body", "jacobian rate, world_aligned"),
+    )
+]
 
 #: Files that Pinocchio does not read, and why.
 REFUSED = {"ur3": "it is the empty leaf of a xacro that failed: a robot without name or links"}
@@ -48,40 +53,46 @@ EXCEPTIONS = {
 }
 
 
-def compute(model, bodies):
-    """Ours: everything that is compared, of one state."""
+def compute(model, bodies, wanted):
+    """Ours: everything wanted of what is compared, of one state."""
 
     def of(q, v, a, tau, wrenches):
-        result = {
-            "placements": rbd.forward_kinematics(model, q),
-            "inverse dynamics": rbd.inverse_dynamics(model, q, v, a),
-            "inverse dynamics, pushed": rbd.inverse_dynamics(model, q, v, a, wrenches),
-            "forward dynamics": rbd.forward_dynamics(model, q, v, tau),
-            "forward dynamics, pushed": rbd.forward_dynamics(model, q, v, tau, wrenches),
-            "mass matrix": rbd.mass_matrix(model, q),
-            "bias": rbd.bias_force(model, q, v),
-            "gravity": rbd.gravity_force(model, q),
-            "coriolis": rbd.coriolis_matrix(model, q, v),
-            "inverse mass matrix": rbd.solve_mass_matrix(model, q, jnp.eye(model.nv)),
-            "center of mass": rbd.center_of_mass(model, q),
-            "center of mass jacobian": rbd.center_of_mass_jacobian(model, q),
-            "centroidal momentum matrix": rbd.centroidal_momentum_matrix(model, q),
-            "momentum": rbd.momentum(model, q, v),
-            "kinetic energy": rbd.kinetic_energy(model, q, v),
-            "potential energy": rbd.potential_energy(model, q),
+        numbers = {
+            "placements": lambda: rbd.forward_kinematics(model, q),
+            "inverse dynamics": lambda: rbd.inverse_dynamics(model, q, v, a),
+            "inverse dynamics, pushed": lambda: rbd.inverse_dynamics(model, q, v, a, wrenches),
+            "forward dynamics": lambda: rbd.forward_dynamics(model, q, v, tau),
+            "forward dynamics, pushed": lambda: rbd.forward_dynamics(model, q, v, tau, wrenches),
+            "mass matrix": lambda: rbd.mass_matrix(model, q),
+            "bias": lambda: rbd.bias_force(model, q, v),
+            "gravity": lambda: rbd.gravity_force(model, q),
+            "coriolis": lambda: rbd.coriolis_matrix(model, q, v),
+            "inverse mass matrix": lambda: rbd.solve_mass_matrix(model, q, jnp.eye(model.nv)),
+            "center of mass": lambda: rbd.center_of_mass(model, q),
+            "center of mass jacobian": lambda: rbd.center_of_mass_jacobian(model, q),
+            "centroidal momentum matrix": lambda: rbd.centroidal_momentum_matrix(model, q),
+            "momentum": lambda: rbd.momentum(model, q, v),
+            "kinetic energy": lambda: rbd.kinetic_energy(model, q, v),
+            "potential energy": lambda: rbd.potential_energy(model, q),
         }
-        for name, rates in (
-            ("torque", rbd.inverse_dynamics_derivatives(model, q, v, a)),
-            ("acceleration", rbd.forward_dynamics_derivatives(model, q, v, tau)),
-        ):
-            last = "a" if name == "torque" else "tau"
-            result |= {f"{name} by {by}": rate for by, rate in zip(("q", "v", last), rates)}
         for frame in FRAMES:
-            result[f"velocities, {frame}"] = rbd.body_velocities(model, q, v, frame)
-            result[f"accelerations, {frame}"] = rbd.body_accelerations(model, q, v, a, frame)
-            jacobian, rate = rbd.jacobian, rbd.jacobian_derivative
-            result[f"jacobian, {frame}"] = [jacobian(model, q, body, frame=frame) for body in bodies]
-            result[f"jacobian rate, {frame}"] = [rate(model, q, v, body, frame=frame) for body in bodies]
+            each = lambda function, *state, frame=frame: [
+                function(model, *state, b, frame=frame) for b in bodies
+            ]
+            numbers |= {
+                f"velocities, {frame}": lambda frame=frame: rbd.body_velocities(model, q, v, frame),
+                f"accelerations, {frame}": lambda frame=frame: rbd.body_accelerations(model, q, v, a, frame),
+                f"jacobian, {frame}": lambda each=each: each(rbd.jacobian, q),
+                f"jacobian rate, {frame}": lambda each=each: each(rbd.jacobian_derivative, q, v),
+            }
+        result = {name: number() for name, number in numbers.items() if name in wanted or not wanted}
+        for name, function, last, x in (
+            ("torque", rbd.inverse_dynamics_derivatives, "a", a),
+            ("acceleration", rbd.forward_dynamics_derivatives, "tau", tau),
+        ):
+            if name in wanted or not wanted:
+                rates = function(model, q, v, x)
+                result |= {f"{name} by {by}": rate for by, rate in zip(("q", "v", last), rates)}
         return result
 
     return of
@@ -102,14 +113,16 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     frames = [pin_model.getFrameId(name, pin.FrameType.BODY) for name in names]
     back, matrix, six = conversion.force_from, conversion.matrix_from, spatial_vector
 
-    def check(name, theirs):
-        worst.compare(name, ours[name], theirs)
+    def check(name, theirs, of=None, part=lambda x: x):
+        """`name` against Pinocchio's, where it was asked for: all of ours of that name (or of `of`), or a part."""
+        if (of or name) in ours:
+            worst.compare(name, part(ours[of or name]), theirs)
 
     pin.forwardKinematics(pin_model, data, q_pin, v_pin, a_pin)
     pin.updateFramePlacements(pin_model, data)
     placed = [data.oMf[frame] for frame in frames]
-    worst.compare("rotations", ours["placements"].rotation, np.stack([p.rotation for p in placed]))
-    worst.compare("positions", ours["placements"].position, np.stack([p.translation for p in placed]))
+    check("rotations", np.stack([p.rotation for p in placed]), "placements", lambda x: x.rotation)
+    check("positions", np.stack([p.translation for p in placed]), "placements", lambda x: x.position)
     for name, frame in FRAMES.items():
         velocities = [pin.getFrameVelocity(pin_model, data, f, frame).vector for f in frames]
         accelerations = [pin.getFrameAcceleration(pin_model, data, f, frame).vector for f in frames]
@@ -122,12 +135,9 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
             f = frames[model.body_index(body)]
             jacobian = pin.getFrameJacobian(pin_model, data, f, frame)
             rate = pin.getFrameJacobianTimeVariation(pin_model, data, f, frame)
-            worst.compare(
-                f"jacobian, {name}", ours[f"jacobian, {name}"][i], conversion.jacobian_from(jacobian)
-            )
-            worst.compare(
-                f"jacobian rate, {name}", ours[f"jacobian rate, {name}"][i], conversion.jacobian_from(rate)
-            )
+            one = lambda x, i=i: x[i]
+            check(f"jacobian, {name}", conversion.jacobian_from(jacobian), part=one)
+            check(f"jacobian rate, {name}", conversion.jacobian_from(rate), part=one)
 
     pushes = [pin.Force.Zero() for _ in range(pin_model.njoints)]
     for wrench, frame in zip(np.asarray(wrenches), frames, strict=True):
@@ -142,7 +152,7 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     check("mass matrix", matrix(symmetric(pin.crba(pin_model, data, q_pin))))
     coriolis = matrix(pin.computeCoriolisMatrix(pin_model, data, q_pin, v_pin))
     check("coriolis", coriolis)
-    worst.compare("coriolis times velocity", ours["coriolis"] @ v, back(bias - gravity))
+    check("coriolis times velocity", back(bias - gravity), "coriolis", lambda x: x @ v)
 
     check("forward dynamics", back(pin.aba(pin_model, data, q_pin, v_pin, tau_pin)))
     check("forward dynamics, pushed", back(pin.aba(pin_model, data, q_pin, v_pin, tau_pin, pushes)))
@@ -160,7 +170,7 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     center = pin.centerOfMass(pin_model, data, q_pin, v_pin).copy()
     check("center of mass", center)
     jacobian = pin.jacobianCenterOfMass(pin_model, data, q_pin)
-    worst.compare("center of mass jacobian", ours["center of mass jacobian"], jacobian[:, conversion._back])
+    check("center of mass jacobian", jacobian[:, conversion._back])
     check("centroidal momentum matrix", conversion.jacobian_from(pin.ccrba(pin_model, data, q_pin, v_pin)))
     momentum = data.hg.angular + np.cross(center, data.hg.linear)
     check("momentum", np.concatenate([momentum, data.hg.linear]))
@@ -170,8 +180,8 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     check("potential energy", pin.computePotentialEnergy(pin_model, data, q_pin) - grounded)
 
 
-def errors(name: str, floating: bool) -> Worst:
-    """The largest relative error of each quantity over the states."""
+def errors(name: str, floating: bool, wanted=()) -> Worst:
+    """The largest relative error of each quantity over the states; of those wanted, or of all."""
     path = str(FILES[name])
     arguments = (path, pin.JointModelFreeFlyer()) if floating else (path,)
     pin_model = pin.buildModelFromUrdf(*arguments)
@@ -182,7 +192,7 @@ def errors(name: str, floating: bool) -> Worst:
     bodies = spread(model.body_names, 3)
     wrenches = np.random.default_rng(1).normal(size=(STATES, model.nb, 6))
     state = (*random_states(model), wrenches)
-    ours = jax.tree.map(np.asarray, compiled(jax.vmap(compute(model, bodies)), *state)(*state))
+    ours = jax.tree.map(np.asarray, compiled(jax.vmap(compute(model, bodies, wanted)), *state)(*state))
     worst, data = Worst(), pin_model.createData()
     for i in range(STATES):
         one = jax.tree.map(lambda x, i=i: x[i], (ours, state))
@@ -190,12 +200,12 @@ def errors(name: str, floating: bool) -> Worst:
     return worst
 
 
-def check(name: str, floating: bool):
+def check(name: str, floating: bool, wanted=()):
     if name in REFUSED:
         with pytest.raises(ValueError):
             pin.buildModelFromUrdf(str(FILES[name]))
         pytest.skip(f"Pinocchio: {REFUSED[name]}")
-    worst = errors(name, floating)
+    worst = errors(name, floating, wanted)
     print(f"{name}, {'free' if floating else 'fixed'} base: {worst}")
     wrong = {}
     for what, error in worst.items():
@@ -205,11 +215,11 @@ def check(name: str, floating: bool):
     assert not wrong
 
 
-@pytest.mark.parametrize("name, floating", FAST.items())
-def test_robots(name, floating):
+@pytest.mark.parametrize("name, floating, wanted", FAST, ids=[name for name, *_ in FAST])
+def test_robots(name, floating, wanted):
     if name not in FILES:
         pytest.skip("example-robot-data is not installed")
-    check(name, floating)
+    check(name, floating, wanted)
 
 
 @pytest.mark.slow

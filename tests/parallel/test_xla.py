@@ -41,7 +41,7 @@ def imported(flags=None, before="", after="", **extra):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("flags", [None, ""])
+@pytest.mark.parametrize("flags", [None, pytest.param("", marks=pytest.mark.slow)])
 def test_set_when_nothing_is(flags):
     """And JAX takes it: a compiler started with an option it does not know would say so."""
     found, note, warned, _ = imported(flags, after="import jax; assert jax.numpy.ones(3).sum() == 3")
@@ -68,7 +68,9 @@ def test_threshold_of_the_user_is_kept():
     assert found == flags and "left as XLA_FLAGS has it" in note and not warned
 
 
-@pytest.mark.parametrize("before", ["", "import jax; jax.numpy.ones(3)"])
+@pytest.mark.parametrize(
+    "before", [pytest.param("", marks=pytest.mark.slow), "import jax; jax.numpy.ones(3)"]
+)
 def test_opting_out(before):
     found, note, warned, _ = imported(before=before, RBD_JAX_XLA_FLAGS="0")
     assert found is None and "RBD_JAX_XLA_FLAGS=0" in note and not warned
@@ -83,6 +85,7 @@ def test_too_late():
     assert places == ["<string>"]
 
 
+@pytest.mark.slow
 def test_jax_imported_but_not_used_is_early_enough():
     found, _, warned, _ = imported(before="import jax, jax.numpy")
     assert SETTING in found and not warned

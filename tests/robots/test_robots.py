@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import ModelError, joints, robots
@@ -81,7 +82,7 @@ def test_sizes_and_mass(model_of, name):
     scope="module",
     params=[
         # The one with every family takes a minute to compile.
-        pytest.param(name, marks=pytest.mark.slow if name == "all_joints" else ())
+        pytest.param(name, marks=() if name in ("cartpole", "arm7") else pytest.mark.slow)
         for name in robots.NAMES
     ],
 )
@@ -89,7 +90,7 @@ def at_random(request, model_of):
     """A robot in a random state, and what the dynamics say of it; compiled once for all of the laws below."""
     model = model_of(request.param)
 
-    @jax.jit
+    @compiled
     def evaluate(q, v, a):
         def along(step):
             return rbd.potential_energy(model, rbd.integrate(model, q, step * v))

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from support import assert_each_close
 
 from rbd_jax import spatial
 from rbd_jax.spatial import planar
@@ -54,7 +55,7 @@ def cut(matrix):
 
 
 def assert_close(a, b, tolerance=1e-13):
-    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance)
+    assert_each_close(a, b, tolerance)
 
 
 def test_transforms_are_the_spatial_ones():

@@ -1,0 +1,67 @@
+"""What tests of all folders share: how they compile, compare and differentiate by differences.
+
+from support import assert_close, compiled, differences
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+#: For what is compiled to be run a few times: a compiler that optimizes would take three times as long for nothing.
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+#: `jax.jit`, of which a test uses the result a few times.
+compiled = functools.partial(jax.jit, compiler_options=QUICKLY)
+
+
+def assert_close(found, expected, tolerance, what="", *, axis=None, names=None):
+    """Finite, and equal to `tolerance` of the largest expected entry (or of 1, if that is more).
+
+    With `axis` the largest is that along this axis. `what` is said where the two differ, and the entry of the last axis
+    by its name if `names` has them.
+    """
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape, (what, found.shape, expected.shape)
+    assert np.isfinite(found).all() and np.isfinite(expected).all(), f"{what}: not finite"
+    if not found.size:
+        return
+    error = np.abs(found - expected) / np.maximum(np.abs(expected).max(axis, keepdims=True), 1)
+    worst = np.unravel_index(np.argmax(error), error.shape)
+    where = (*(int(i) for i in worst[:-1]), names[worst[-1]]) if names else tuple(int(i) for i in worst)
+    message = f"{what}: {found[worst]} is not {expected[worst]}, at {where}: off by {error[worst]:.1e}"
+    assert error[worst] <= tolerance, message
+
+
+def assert_each_close(found, expected, tolerance=1e-12):
+    """Every entry for itself, relative to it and to 1; of arrays or of trees of them."""
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def quotient(function, step=1e-5):
+    """The derivative at zero of a function of one number, by central differences."""
+    return jax.tree.map(lambda a, b: (a - b) / (2 * step), function(step), function(-step))
+
+
+def differences(batched, x, step=3e-6, order=2):
+    """The derivatives at each row of `x`, by central differences: (rows, ..., entries).
+
+    `batched` maps rows to numbers or arrays; one call of it takes all steps in all directions. The step is small beside
+    the speeds over which friction turns, and leaves eight digits to rounding. A longer one goes with order four, whose
+    error is its fourth power. Infinite entries count as constant.
+    """
+    at, weights = {2: ([1, -1], [1 / 2, -1 / 2]), 4: ([-2, -1, 1, 2], [1 / 12, -8 / 12, 8 / 12, -1 / 12])}[
+        order
+    ]
+    x = np.asarray(x)
+    finite = np.isfinite(x).all(axis=0)
+    steps = step * np.eye(x.shape[1])[finite]
+    moved = x[:, None, None] + np.array(at)[:, None, None] * steps
+    values = np.asarray(batched(jnp.asarray(moved.reshape(-1, x.shape[1]))))
+    values = values.reshape(len(x), len(at), len(steps), *values.shape[1:])
+    slopes = np.zeros((len(x), *values.shape[3:], x.shape[1]))
+    slopes[..., finite] = np.moveaxis(np.tensordot(weights, values, (0, 1)) / step, 1, -1)
+    return slopes

@@ -1,0 +1,109 @@
+"""The Python in the README and in docs/ runs as it stands, in a process like a reader's: JAX as installed, in single precision.
+
+The blocks of a document share their names, in order. A block below a comment `<!-- not run: reason -->` is left out.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+FENCE = re.compile(r"^(?P<indent> *)```python *$")
+NOT_RUN = re.compile(r"^<!-- *not run: *\S.*-->$")
+
+#: Runs `(line, code)` pairs from its input; what fails does so with the line of the document.
+RUNNER = """
+import json, sys
+path, blocks = json.load(sys.stdin)
+names = {"__name__": "__main__"}
+for line, code in blocks:
+    try:
+        exec(compile("\\n" * line + code, path, "exec"), names)
+    except BaseException as error:
+        print(f"{path}:{line}: the block that starts here fails", file=sys.stderr)
+        raise
+"""
+
+
+def python_blocks(text):
+    """`(line, code)` of each ```python block that is to run: the line of its fence, counted from one, and what is in it."""
+    blocks, lines, last = [], text.splitlines(), ""
+    number = 0
+    while number < len(lines):
+        start, fence = number, FENCE.match(lines[number])
+        number += 1
+        if fence is None:
+            last = lines[start].strip() or last
+            continue
+        end = f"{fence['indent']}```"
+        while number < len(lines) and lines[number].rstrip() != end:
+            number += 1
+        assert number < len(lines), f"the block of line {start + 1} has no end"
+        if not NOT_RUN.match(last):
+            code = [line.removeprefix(fence["indent"]) for line in lines[start + 1 : number]]
+            blocks.append((start + 1, "\n".join(code)))
+        number, last = number + 1, ""
+    return blocks
+
+
+def run(path, blocks):
+    """The blocks in a fresh process, with none of the settings of these tests but their compilation cache."""
+    settings = ("JAX_ENABLE_X64", "JAX_NUMPY_DTYPE_PROMOTION", "JAX_NUMPY_RANK_PROMOTION", "XLA_FLAGS")
+    environment = {name: value for name, value in os.environ.items() if name not in settings}
+    environment |= {"PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
+    given = json.dumps((str(path), blocks))
+    command = [sys.executable, "-c", RUNNER]
+    return subprocess.run(command, input=given, env=environment, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+def test_document(path):
+    blocks = python_blocks(path.read_text())
+    if blocks:
+        done = run(path.relative_to(ROOT), blocks)
+        assert done.returncode == 0, done.stderr
+
+
+EXAMPLE = """
+Text.
+
+```python
+x = 1
+```
+
+<!-- not run: needs a robot -->
+
+```python
+import no_such_package
+```
+
+```bash
+exit 1
+```
+
+1. In a list:
+
+   ```python
+   assert x == 1
+   x / 0
+   ```
+"""
+
+
+def test_blocks_are_found():
+    assert python_blocks(EXAMPLE) == [(4, "x = 1"), (20, "assert x == 1\nx / 0")]
+
+
+def test_the_line_of_what_fails_is_said():
+    done = run(Path("example.md"), python_blocks(EXAMPLE))
+    assert done.returncode != 0
+    assert "example.md:20: the block" in done.stderr and 'example.md", line 22' in done.stderr
+    assert "ZeroDivisionError" in done.stderr
