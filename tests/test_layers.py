@@ -1,4 +1,7 @@
-"""The rooms of the library are ordered, and imports point down: what is below can be read without the rest."""
+"""The rooms of the library are ordered, and imports point down: what is below can be read without the rest.
+
+And a name with an underscore is used in its own room only, so that a room can be changed inside without the others.
+"""
 
 import ast
 from pathlib import Path
@@ -12,13 +15,13 @@ ORDER = (
     ("_",),
     ("spatial",),
     ("lie",),
-    ("joints",),
+    ("joints", "shapes"),
     ("loops",),
     ("model",),
     ("robots",),
     ("dynamics",),
-    ("constraints", "contact", "forces", "body"),
-    ("integrate",),
+    ("constraints", "contact", "forces", "sensors", "body"),
+    ("simulate",),
     ("identify", "control"),
     ("view", "parallel", "interop"),
     ("__init__",),
@@ -34,6 +37,32 @@ def room_of(name: str) -> str:
     """The room of the module or folder `name` directly under the package."""
     underscore = name.startswith("_") and name not in ("__init__", "__main__")
     return "_" if underscore else name
+
+
+def private_imports(package: Path) -> list[str]:
+    """One line for each import from another room that has an underscore in it.
+
+    The underscore modules directly under the package are everybody's; their underscore names are not.
+    """
+    found = []
+    for file in sorted(package.rglob("*.py")):
+        path = file.relative_to(package).with_suffix("").parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not (
+                node.level or (node.module or "").startswith(package.name)
+            ):
+                continue
+            parts = node.module.split(".") if node.module else []
+            parts = [*path[: len(path) - node.level], *parts] if node.level else parts[1:]
+            own = len(path) > 1 and parts[:1] == [path[0]]
+            inside = parts[1:] if parts and (package / f"{parts[0]}.py").is_file() else parts
+            names = [*inside, *(alias.name for alias in node.names if parts)]
+            if not own and any(name.startswith("_") and not name.endswith("__") for name in names):
+                where = file.relative_to(package.parent)
+                found.append(
+                    f"{where}:{node.lineno}: takes {'.'.join([*parts, node.names[0].name])} from another room"
+                )
+    return found
 
 
 def imports_of(source: str, path: tuple[str, ...], package: Path):
@@ -95,6 +124,43 @@ def test_imports_point_down():
     assert not found, "\n" + "\n".join(found)
 
 
+def test_what_is_private_is_used_in_its_own_room():
+    found = private_imports(PACKAGE)
+    assert not found, "\n" + "\n".join(found)
+
+
+PRIVATE = {
+    "a module": ("model/edit.py", "from ..lie._group import Group"),
+    "a name": ("model/edit.py", "from ..lie.so3 import _half"),
+    "a module of a room": ("model/edit.py", "from ..lie import _group"),
+    "a name of a common module": ("model/edit.py", "from .._array import _rows"),
+    "absolute": ("model/edit.py", "from rbd_jax.lie._group import Group"),
+    "in a function": ("model/edit.py", "def f():\n    from ..lie._group import Group\n    return Group"),
+    "from the root": ("__init__.py", "from .lie._group import Group"),
+}
+
+NOT_PRIVATE = {
+    "the room's own": (
+        "lie/groups.py",
+        "from ._group import Group\nfrom . import _group\nfrom .so3 import _half",
+    ),
+    "a common module": ("lie/groups.py", "from .._array import dot\nfrom .. import _array"),
+    "a public module": ("model/edit.py", "from ..lie.so3 import SO3"),
+    "of other packages": ("lie/groups.py", "from jax._src import core"),
+}
+
+
+@pytest.mark.parametrize("where, source", PRIVATE.values(), ids=PRIVATE)
+def test_a_planted_private_import_is_found(tmp_path, where, source):
+    found = private_imports(plant(tmp_path, where, source))
+    assert len(found) == 1 and where in found[0], found
+
+
+@pytest.mark.parametrize("where, source", NOT_PRIVATE.values(), ids=NOT_PRIVATE)
+def test_a_planted_public_import_passes(tmp_path, where, source):
+    assert private_imports(plant(tmp_path, where, source)) == []
+
+
 def plant(folder: Path, where: str, source: str) -> Path:
     """A small package of the same name with one file of the given source, and empty files around it."""
     package = folder / "rbd_jax"
@@ -123,7 +189,7 @@ UPWARD = {
     "of a name of the package": ("lie/groups.py", "from .. import Transform"),
     "of everything": ("lie/groups.py", "from .. import *"),
     "from the lowest": ("_array.py", "from .spatial import Transform"),
-    "to a room not written yet": ("dynamics/crba.py", "from ..integrate import step"),
+    "to a room not written yet": ("dynamics/crba.py", "from ..simulate import step"),
     "to a neighbour": ("contact/planes.py", "from ..constraints import loop"),
     "from a room that is one file": ("spatial.py", "from .lie import exp"),
     "to the command line": ("__init__.py", "from .__main__ import main"),

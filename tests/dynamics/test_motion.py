@@ -1,0 +1,153 @@
+"""A model in motion: what is asked twice is worked out once, wherever it is asked for first."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import compiled
+
+import rbd_jax as rbd
+from rbd_jax import constraints, forces, joints
+
+
+def four_bar():
+    builder = rbd.ModelBuilder(name="four-bar")
+    inertia = rbd.Inertia.box(1.0, (1.0, 0.05, 0.05))
+    for name, parent in (("a", "world"), ("b", "a"), ("c", "b")):
+        place = rbd.Transform.from_position(jnp.array([0.0 if parent == "world" else 1.0, 0.0, 0.0]))
+        builder.add_body(name, parent, joints.Revolute((0.0, 1.0, 0.0)), place, inertia)
+    hinge = joints.Revolute((0.0, 1.0, 0.0))
+    builder.add_constraint(constraints.LoopJoint("world", (1.0, 0.0, 0.3), "c", (1.0, 0.0, 0.0), hinge))
+    return builder.build()
+
+
+def sines(function, *arguments) -> int:
+    """How often a traced function evaluates the hinges of a model, which are one group: their sines."""
+
+    def count(jaxpr):
+        inner = [x for equation in jaxpr.eqns for value in equation.params.values() for x in jaxprs(value)]
+        return sum(equation.primitive.name == "sin" for equation in jaxpr.eqns) + sum(map(count, inner))
+
+    def jaxprs(value):
+        for x in value if isinstance(value, tuple | list) else [value]:
+            x = getattr(x, "jaxpr", x)
+            if hasattr(x, "eqns"):
+                yield x
+
+    return count(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def five_forces():
+    spring = forces.SpringDamper(("world", "c"), [(0.0, 0.0, 1.0), (0.1, 0.0, 0.0)], 0.5, 10.0, 1.0)
+    cable = forces.Cable(("a", "c"), [(0.1, 0.0, 0.0), (0.5, 0.0, 0.0)], 0.2, 10.0)
+    wind = forces.DirectionalForce("b", (0.5, 0.0, 0.0), (1.0, 0.0, 0.0))
+    return spring, cable, wind, forces.ViscousDamping("c", 0.1), forces.BristleFriction("a", 0.3)
+
+
+def step_of(model, *given, scheme=None, **options):
+    """One step of a rollout, as its scheme and its stabilization make it."""
+    scheme = rbd.SemiImplicitEuler() if scheme is None else scheme
+
+    def step(q, v):
+        system = rbd.simulate.TreeSystem(model, jnp.zeros(model.nv), given, **options)
+        state, time = rbd.State(q, v, system.own), jnp.zeros(())
+        opened = system.constraint_residual(time, q)  # what a rollout looks at
+        end, *_ = scheme.step(system, time, state, (), jnp.asarray(0.01))
+        return opened, system.settled(time + 0.01, end)
+
+    return step
+
+
+def test_kinematics_is_traced_once():
+    """In constrained dynamics and in steps with five forces and with Baumgarte's term; twice where the state moves between."""
+    model, at = four_bar(), (jnp.array([0.3, 0.5, 0.7]), jnp.ones(3))
+    assert sines(lambda q, v: rbd.forward_kinematics(model, q), *at) == 1
+    assert sines(lambda q, v: rbd.constrained_dynamics(model, q, v, v), *at) == 1
+    baumgarte = constraints.Baumgarte(5.0, 5.0)
+    pulled = lambda q, v: rbd.constrained_dynamics(model, q, v, v, stabilization=baumgarte)
+    assert sines(pulled, *at) == 1
+    assert sines(step_of(model, *five_forces()), *at) == 1
+    assert sines(step_of(rbd.add_forces(model, *five_forces())), *at) == 1
+    assert sines(step_of(model, stabilization=baumgarte), *at) == 1
+    assert sines(step_of(model, stabilization=constraints.Projection()), *at) == 2
+    assert sines(lambda q, v: rbd.project(model, q, v), *at) == 1
+
+
+def test_kinematics_of_a_rollout():
+    """In each step once, and once more after the last, to see whether loops are open."""
+    model, at = four_bar(), (jnp.array([0.3, 0.5, 0.7]), jnp.ones(3))
+
+    def run(q, v):
+        return rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=3, forces=five_forces()).q
+
+    assert sines(run, *at) == 2
+
+
+@pytest.fixture
+def motion():
+    model = four_bar()
+    return rbd.Motion(model, jnp.array([0.3, 0.5, 0.7]), jnp.array([1.0, -2.0, 0.5]))
+
+
+def asked_in_a_loop(motion):
+    return (
+        jax.lax.scan(lambda total, x: (total + x * motion.twists, None), jnp.zeros((3, 6)), jnp.ones(2))[0]
+        / 2
+    )
+
+
+def asked_in_a_branch(motion):
+    return jax.lax.cond(motion.q[0] > 0, lambda: motion.twists, lambda: 0 * motion.twists)
+
+
+def asked_in_a_batch(motion):
+    return jax.vmap(lambda x: x * motion.twists)(jnp.ones(2))[0]
+
+
+def asked_in_a_derivative(motion):
+    return jax.jacfwd(lambda x: x * motion.twists)(1.0)
+
+
+def asked_under_jit(motion):
+    return jax.jit(lambda x: x * motion.twists)(1.0)
+
+
+@pytest.mark.parametrize(
+    "ask", [asked_in_a_loop, asked_in_a_branch, asked_in_a_batch, asked_in_a_derivative, asked_under_jit]
+)
+@pytest.mark.parametrize("traced", [False, True])
+def test_asked_first_inside(motion, ask, traced):
+    """What was first asked for where JAX traces by itself is right there, and right outside afterwards."""
+    expected = np.asarray(rbd.body_velocities(motion.model, motion.q, motion.v, "body"))
+
+    def both(motion):
+        return ask(motion), motion.twists, motion.velocities
+
+    inside, outside, _ = compiled(both)(motion) if traced else both(motion)
+    np.testing.assert_allclose(inside, expected, atol=1e-14)
+    np.testing.assert_allclose(outside, expected, atol=1e-14)
+
+
+def test_a_tree_of_arrays(motion):
+    """What has been computed goes along, batches and derivatives included."""
+    motion.twists  # noqa: B018
+    twists = lambda motion: motion.twists
+    np.testing.assert_array_equal(jax.jit(twists)(motion), motion.twists)
+    batch = jax.vmap(lambda q: rbd.Motion(motion.model, q, motion.v).computed("twists"))(
+        jnp.stack([motion.q] * 2)
+    )
+    np.testing.assert_allclose(batch.twists[1], motion.twists, atol=1e-14)
+
+    def energy(q):
+        here = rbd.Motion(motion.model, q, motion.v).computed("velocities", "inertias")
+        return jax.jit(lambda here: jnp.sum(here.inertias.kinetic_energy(here.velocities)))(here)
+
+    expected = jax.grad(lambda q: rbd.kinetic_energy(motion.model, q, motion.v))(motion.q)
+    np.testing.assert_allclose(jax.grad(energy)(motion.q), expected, atol=1e-13)
+
+
+def test_another_velocity_shares_the_configuration(motion):
+    common = motion.common
+    other = motion.with_velocity(2 * motion.v)
+    assert other.common is common
+    np.testing.assert_allclose(other.twists, 2 * motion.twists, atol=1e-14)
