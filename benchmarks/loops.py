@@ -51,10 +51,10 @@ def carried(count):
         bodies += [
             (f"crank {i}", base, HERE),
             (f"coupler {i}", f"crank {i}", TIP),
-            (f"follower {i}", base, TIP),
+            (f"mimic joint {i}", base, TIP),
         ]
         base = f"coupler {i}"
-        loops.append((base, f"follower {i}"))
+        loops.append((base, f"mimic joint {i}"))
     return bodies, loops, [0.7, -0.7, 0.7] * count
 
 
@@ -68,7 +68,7 @@ def ours(bodies, loops):
 
 
 def depth_first(bodies, base):
-    """Pinocchio takes the freedoms of a subtree for neighbours, and gives wrong results where they are not."""
+    """Pinocchio takes the degrees of freedom of a subtree for neighbours, and gives wrong results where they are not."""
     for body in bodies:
         if body[1] == base:
             yield body
@@ -154,7 +154,11 @@ class Theirs:
 
 def main() -> None:
     runners = {**{method: Ours for method in METHODS}, "pinocchio": Theirs}
-    print("| mechanism | loops | freedoms | " + " | ".join(runners) + " | elimination, a loop | compile |")
+    print(
+        "| mechanism | loops | degrees of freedom | "
+        + " | ".join(runners)
+        + " | elimination, a loop | compile |"
+    )
     print("|---|--:|--:|" + "--:|" * (len(runners) + 2))
     jobs = [(make, count) for make in (side_by_side, carried) for count in COUNTS]
     for make, count in track(jobs, console=Console(stderr=True)):

@@ -21,7 +21,7 @@ class Robot:
 
 
 def _limbs(*lengths, onto=-1):
-    """Chains that hang on one link, one after the other."""
+    """Chains that attach to one link, one after the other."""
     parents = []
     for length in lengths:
         parents += [onto, *range(len(parents), len(parents) + length - 1)]
@@ -37,7 +37,7 @@ def _humanoid():
 
 
 def _random(size, seed=0):
-    """Every link hangs on one of the five before it."""
+    """Every link is attached to one of the five before it."""
     rng = np.random.default_rng(seed)
     return tuple(int(rng.integers(max(-1, i - 5), i)) for i in range(size))
 

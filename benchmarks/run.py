@@ -192,7 +192,9 @@ def draw(rows, names, path: Path) -> None:
             right.loglog(*zip(*sorted(costs)), "o-", label=name)
     left.set(title=f"Forward dynamics, {shown} dof", xlabel="batch", ylabel="samples a second")
     right.set(
-        title=f"Forward dynamics, batch of {largest}", xlabel="degrees of freedom", ylabel="µs a sample"
+        title=f"Forward dynamics, batch of {largest}",
+        xlabel="degrees of freedom",
+        ylabel="µs a sample",
     )
     left.legend()
     for axes in (left, right):

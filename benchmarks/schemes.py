@@ -3,7 +3,8 @@
     python benchmarks/schemes.py                  # the table of benchmarks/README.md
     python benchmarks/schemes.py Rattle BDF2      # only these rows
 
-Two systems: a free body that carries two others on ball joints (12 freedoms), and a four-bar, a loop of three hinges closed by a
+Two systems: a free body that carries two others on ball joints (12 degrees of freedom), and a four-bar, a loop of three
+hinges closed by a
 ball joint. Microseconds for a step of one sample, alone and in a batch of 64 under `vmap`; the least of several rounds.
 """
 
@@ -53,7 +54,7 @@ STEPS, DT, BATCH, ROUNDS = 100, 0.005, 64, 7
 
 
 def carrier():
-    """A free body, and two that hang on one another by ball joints."""
+    """A free body, and two that attach to one another by ball joints."""
     builder = rbd.ModelBuilder()
     body = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4), (0.1, 0.2, -0.1))
     place = rbd.Transform.from_xyz_rpy((0.3, 0.0, 0.1))
@@ -70,8 +71,8 @@ def four_bar():
     tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
     builder.add_body("crank", "world", joints.Revolute(), inertia=rod)
     builder.add_body("coupler", "crank", joints.Revolute(), tip, rod)
-    builder.add_body("follower", "world", joints.Revolute(), tip, rod)
-    builder.add_constraint(rc.Connect("coupler", tip.position, "follower", tip.position))
+    builder.add_body("mimic_joint", "world", joints.Revolute(), tip, rod)
+    builder.add_constraint(rc.Connect("coupler", tip.position, "mimic_joint", tip.position))
     return builder.build(), jnp.array([1.1, -1.1, 1.1]), jnp.array([1.0, -1.0, 1.0])
 
 

@@ -71,7 +71,7 @@ from .dynamics import (
     jacobian_transposed_product as jacobian_transposed_product,
     kinetic_energy as kinetic_energy,
     kinetic_energy_regressor as kinetic_energy_regressor,
-    lagrangian_slopes as lagrangian_slopes,
+    lagrangian_gradients as lagrangian_gradients,
     mass_matrix as mass_matrix,
     mechanical_energy as mechanical_energy,
     momentum as momentum,
@@ -104,7 +104,7 @@ from .model import (
     neutral as neutral,
     random_configuration as random_configuration,
     rename as rename,
-    with_walk as with_walk,
+    with_traversal as with_traversal,
 )
 from .parallel import batch_map as batch_map, simulate_batch as simulate_batch
 from .robots import load as load

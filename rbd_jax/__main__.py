@@ -17,7 +17,7 @@ from pathlib import Path
 #: At most so many states of a sample are kept, and at most so many numbers of all samples together.
 FRAMES, NUMBERS = 100, 64_000_000
 
-#: How the samples start: the neutral configuration moved by normal deviates of this size in every freedom (and back
+#: How the samples start: the neutral configuration moved by normal deviates of this size in every degree of freedom (and back
 #: into the joint limits), and velocities that are normal deviates of that size (rad or m, rad/s or m/s).
 SPREAD, SPEED = 0.2, 0.5
 
@@ -398,12 +398,12 @@ def _info(arguments) -> int:
 
     if model.nv:
         console.print(_limits(model))
-    if len(topology.followers):
+    if len(topology.mimic_joints):
         table = _table("Joints that mimic others")
-        for column in ("joint", "follows", "as"):
+        for column in ("joint", "is_mimic", "as"):
             table.add_column(column)
         multipliers, offsets = np.asarray(model.mimic_multiplier), np.asarray(model.mimic_offset)
-        for body, multiplier, offset in zip(topology.followers, multipliers, offsets):
+        for body, multiplier, offset in zip(topology.mimic_joints, multipliers, offsets):
             leader = model.joint_names[topology.leaders[body]]
             shift = f" {offset:+.6g}" if offset else ""
             table.add_row(model.joint_names[body], leader, f"{multiplier:.6g} q{shift}")
@@ -416,11 +416,11 @@ def _listed(names: list[str], most: int = 12) -> str:
 
 
 def _limits(model):
-    """A row for each freedom of each joint; columns that say nothing are left out."""
+    """A row for each degree of freedom of each joint; columns that say nothing are left out."""
     import numpy as np
 
     per_coordinate = {"lower": "lower", "upper": "upper"}
-    per_freedom = {
+    per_dof = {
         "velocity": "velocity_limit", "effort": "effort_limit", "damping": "damping", "friction": "friction",
         "armature": "armature", "stiffness": "stiffness",
     }  # fmt: skip
@@ -429,7 +429,7 @@ def _limits(model):
         values = np.asarray(getattr(model, name))
         return bool((np.isfinite(values) & (values != 0)).any())
 
-    columns = {title: name for title, name in (per_coordinate | per_freedom).items() if says(name)}
+    columns = {title: name for title, name in (per_coordinate | per_dof).items() if says(name)}
     table = _table("Limits and what acts along the joints")
     table.add_column("joint")
     table.add_column("family", style="dim")
@@ -438,14 +438,14 @@ def _limits(model):
     topology = model.topology
     for body in range(model.nb):
         size = topology.joint_nv[body]
-        if topology.follows[body] or not size:
+        if topology.is_mimic[body] or not size:
             continue
         family = type(model.joints[topology.kind_of[body][0]]).__name__
-        flat = topology.joint_nq[body] == size  # else coordinates and freedoms have no common rows
+        flat = topology.joint_nq[body] == size  # else coordinates and degrees of freedom have no common rows
         cells = {}
         for title, name in columns.items():
             values = np.asarray(getattr(model, name))
-            if title in per_freedom:
+            if title in per_dof:
                 cells[title] = [f"{x:.4g}" for x in values[model.v_slice(body)]]
             else:
                 cells[title] = [f"{x:.4g}" for x in values[model.q_slice(body)]] if flat else [""] * size

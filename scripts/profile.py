@@ -83,7 +83,9 @@ def main() -> None:
         name: profile(function, (q, v, tau))
         for name, function in track(jobs, "compiling and running", transient=True, console=console)
     }
-    table = Table(title=f"{model.name}, {model.nv} freedoms, batch of {options.batch}, {model.dtype}")
+    table = Table(
+        title=f"{model.name}, {model.nv} degrees of freedom, batch of {options.batch}, {model.dtype}"
+    )
     table.add_column("algorithm")
     for column in next(iter(found.values())):
         table.add_column(column, justify="right")

@@ -47,7 +47,7 @@ FUNCTIONS = {
     "center_of_mass_jacobian": {"q": Q},
     "centroidal_momentum_matrix": {"q": Q},
     "passive_force": {"q": Q, "v": V},
-    "lagrangian_slopes": {"q": Q, "v": V},
+    "lagrangian_gradients": {"q": Q, "v": V},
     "constraint_residual": {"q": Q},
     "constraint_jacobian": {"q": Q},
     "constraint_velocity": {"q": Q, "v": V},

@@ -49,7 +49,7 @@ def test_instructions(name):
 
 
 def test_instructions_do_not_grow_with_the_robot():
-    """The code of a walk is the same for any length: what is compiled is a loop."""
+    """The code of a traversal is the same for any length: what is compiled is a loop."""
 
     def count(links):
         builder = rbd.ModelBuilder()

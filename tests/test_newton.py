@@ -101,7 +101,7 @@ def test_without_a_tolerance_roundoff_is_the_limit():
 
 
 def test_steep_friction():
-    """Four coupled freedoms with friction smoothed over a hundredth of their speed: full steps jump over where it is steep."""
+    """Four coupled coordinates with friction smoothed over a hundredth of their speed: full steps jump over where it is steep."""
     rng = np.random.default_rng(0)
     spread = rng.normal(size=(1000, 4, 4))
     inertias = jnp.asarray(spread @ spread.swapaxes(1, 2) + 0.3 * np.eye(4))

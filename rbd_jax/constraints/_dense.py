@@ -108,7 +108,8 @@ class NullSpace(DenseFactors):
         scaled = jacobian * column_scale[None, :]
         row_scale = _scale(jnp.sum(scaled**2, axis=1))
         rows, columns = jacobian.shape
-        # Rows of zeros, where there are fewer rows than freedoms, let the thin decomposition have all directions of motion.
+        # Rows of zeros, where there are fewer rows than degrees of freedom, let the thin decomposition have all directions
+        # of motion.
         padded = jnp.pad(scaled * row_scale[:, None], ((0, max(columns - rows, 0)), (0, 0)))
         left, values, right = jnp.linalg.svd(padded, full_matrices=False)
         kept = values > rank_tolerance(len(padded), scaled.dtype) ** 0.5 * values[0]

@@ -3,10 +3,12 @@
     M a + Gᵀ y = f
     G a - μ y  = k        μ → 0,   λ = -y
 
-The articulated-body algorithm eliminates freedoms from the leaves on, and each step leaves an inertia behind for the body above.
-Here multipliers are unknowns like freedoms. One enters at the bodies that its constraint is attached to, travels down the tree
-beside their inertias as one more row and column, and is eliminated where its loop ends. So a loop costs what its own freedoms
-cost and those that it shares with others, wherever it is.
+The articulated-body algorithm eliminates degrees of freedom from the leaves on, and each step leaves an inertia behind for
+the body above.
+Here multipliers are unknowns like degrees of freedom. One enters at the bodies that its constraint is attached to, travels
+down the tree
+beside their inertias as one more row and column, and is eliminated where its loop ends. So a loop costs what its own degrees
+of freedom cost and those that it shares with others, wherever it is.
 
 Redundant equations are those whose pivot is zero. Eliminated as series in μ, of which two terms are kept, they need no
 exception: a pivot of zero is one of order μ, and the limit has the multipliers of least norm.
@@ -35,7 +37,7 @@ SMALL_FRONT = 24
 
 
 class EliminationSteps(eqx.Module):
-    """What every walk over the steps needs.
+    """What every traversal over the steps needs.
 
     The *front* of a step has the six directions of the body in question, and a slot for each open multiplier.
 
@@ -52,8 +54,8 @@ class EliminationSteps(eqx.Module):
     def of(model: Model, frames: BodyFrames, order: Order) -> EliminationSteps:
         tree, dtype = model.topology.tree, frames.subspace.dtype
         slots = order.slots[:, None] == np.arange(order.width)
-        hung = ~order.rows & (np.append(tree.parents, 0)[order.columns] < 0)
-        stays = np.concatenate([np.repeat(~hung[:, None], 6, axis=1), ~slots], axis=1)
+        attached_to_world = ~order.rows & (np.append(tree.parents, 0)[order.columns] < 0)
+        stays = np.concatenate([np.repeat(~attached_to_world[:, None], 6, axis=1), ~slots], axis=1)
         subspace, reach = (_by_step(x, order) for x in (frames.subspace, frames.reach))
         direction = jnp.concatenate([subspace, jnp.asarray(slots, dtype)], axis=1)
         return EliminationSteps(direction, reach, jnp.asarray(stays, dtype))
@@ -116,7 +118,7 @@ class Elimination(Factors):
     def of(motion: Motion) -> Elimination:
         """Eliminate all unknowns."""
         model = motion.model
-        if len(model.topology.followers):
+        if len(model.topology.mimic_joints):
             raise ValueError(
                 f"model {model.name!r} has joints that mimic others, which tie its branches together: elimination along the "
                 "tree does not apply; take method='range_space'"
@@ -143,7 +145,7 @@ class Elimination(Factors):
             next_row = next_matrix @ steps.direction
             pivot, next_pivot = dot(steps.direction, row) + armature, dot(steps.direction, next_row)
 
-            # What the rows' pivots gain with each freedom, if forces and motions were as parallel as can be.
+            # What the rows' pivots gain with each degree of freedom, if forces and motions were as parallel as can be.
             wrench, motion = matrix.mixed**2, steps.direction[:6] ** 2
             size = (
                 wrench[:, :3].sum(1) * motion[:3].sum() + wrench[:, 3:].sum(1) * motion[3:].sum() + driven**2
@@ -170,7 +172,7 @@ class Elimination(Factors):
     @staticmethod
     def pays(model: Model) -> bool:
         """Whether this is likely the cheapest way: not where most constraints are open at once, as between two long chains."""
-        if len(model.topology.followers):
+        if len(model.topology.mimic_joints):
             return False
         order = Elimination.order_of(model)
         return order.width <= max(SMALL_FRONT, int(order.rows.sum()) // 2)

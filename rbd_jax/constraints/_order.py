@@ -1,6 +1,7 @@
-"""The order in which freedoms and multipliers are eliminated: numbers that depend on the topology alone.
+"""The order in which degrees of freedom and multipliers are eliminated: numbers that depend on the topology alone.
 
-Freedoms come from the leaves on, as in every recursion up the tree. A constraint follows when all freedoms that its equations
+Degrees of freedom come from the leaves on, as in every recursion up the tree. A constraint follows when all degrees of
+freedom that its equations
 depend on are gone: below the last body that its loop has in common, the column that it *closes under*. Among constraints
 that close under the same column, the one goes first that is entangled with the fewest others (minimum degree).
 """
@@ -33,7 +34,7 @@ class Coupling:
     relative: bool
 
     def closes_under(self, tree: Tree) -> int:
-        """The lowest column above all freedoms that the rows depend on; -1 is the world."""
+        """The lowest column above all degrees of freedom that the rows depend on; -1 is the world."""
         if self.bodies and not self.relative:
             return -1
         paths = [_path(tree, column) for column in self.bodies]
@@ -99,7 +100,7 @@ class _Planner:
         entering = [set() for _ in range(self.columns.size)]
         closing: dict[int, set[int]] = {}
         for index, coupling in enumerate(self.couplings):
-            if not coupling.rows:  # a loop joint with all freedoms
+            if not coupling.rows:  # a loop joint with all degrees of freedom
                 continue
             closing.setdefault(self.above[index], set()).add(index)
             for column in (*coupling.bodies, *coupling.coordinates):
@@ -153,7 +154,7 @@ class _Planner:
         number = np.argsort(unknowns)
         rows = [slots.get(int(unknown) - self.columns.size, -1) for unknown in unknowns]
         places = self._entries(number, slots, width)
-        return Order(Tree(parents, self.columns.walk), unknowns, np.array(rows, int), width, *places)
+        return Order(Tree(parents, self.columns.traversal), unknowns, np.array(rows, int), width, *places)
 
     def _receiver(self, step, left, position):
         """The step that what this one leaves behind goes to: the next one that it concerns."""

@@ -159,7 +159,7 @@ def assemble(
 ) -> Assembly:
     """A configuration that satisfies the constraints, from a guess that may be rough.
 
-    Damped Gauss–Newton steps (Levenberg and Marquardt), all freedoms counting alike. A mechanism that cannot be
+    Damped Gauss–Newton steps (Levenberg and Marquardt), all degrees of freedom counting alike. A mechanism that cannot be
     closed from here comes back as near as it got, with `closed` false.
 
     **Arguments**

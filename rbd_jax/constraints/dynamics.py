@@ -56,7 +56,7 @@ def constrained_dynamics(
 
     - `method`: all give the same, and cost: `"elimination"`, O(n) and for each constraint the square of what is open with it,
       so a chain of loops is linear; `"range_space"`, O(n) for each row and cubic in the rows; `"null_space"`, cubic in the
-      freedoms; `"kkt"`, in the sum of both. `"auto"` takes elimination, unless long chains are tied together all along.
+      degrees of freedom; `"kkt"`, in the sum of both. `"auto"` takes elimination, unless long chains are tied together all along.
     - `stabilization`: by default none: constraints hold for accelerations, and what a state breaks of them stays or grows.
 
     Redundant constraints are no error: the acceleration is unique, and derivatives are right where the rank does not

@@ -167,7 +167,7 @@ def _placed(motion: Motion) -> list[_Group]:
     frames = jax.tree.map(lambda all, one: jnp.concatenate([all, one[None]]), motion.frames, here)
     carriers = np.append(topology.carriers, -1)
     origins = gather_or_zero(motion.common.origins, carriers)
-    roots = np.append(topology.mover_tree.roots, -1)[carriers]
+    roots = np.append(topology.moving_tree.roots, -1)[carriers]
     groups = []
     for members, constraint in grouped(model.constraints):
         own = [model.constraints[index] for index in members]
@@ -230,7 +230,7 @@ class ConstraintMatrix:
     def transposed(self, multipliers: Float[Array, "m"]) -> Float[Array, "nv"]:
         """`Gᵀ λ`: the wrenches that the multipliers are, added up by body and then down the tree."""
         topology, dtype = self.model.topology, multipliers.dtype
-        wrenches, movers = [jnp.zeros((0, 6), dtype)], [np.zeros(0, int)]
+        wrenches, moving_bodies = [jnp.zeros((0, 6), dtype)], [np.zeros(0, int)]
         efforts, columns = [jnp.zeros(0, dtype)], [np.zeros(0, int)]
         for own in self.gradients:
             rows = np.concatenate(own.group.rows(self.model))
@@ -240,10 +240,14 @@ class ConstraintMatrix:
                     -1, 6
                 )
             )
-            movers.append(np.append(topology.carriers, -1)[np.array(own.group.bodies, int).reshape(-1)])
+            moving_bodies.append(
+                np.append(topology.carriers, -1)[np.array(own.group.bodies, int).reshape(-1)]
+            )
             efforts.append(jnp.sum(own.by_speeds * forces[:, :, None], axis=1).reshape(-1))
             columns.append(topology.v_column[np.array(own.group.v_entries, int).reshape(-1)])
-        forces = sum_rows(jnp.concatenate(wrenches), np.concatenate(movers), len(topology.movers))
+        forces = sum_rows(
+            jnp.concatenate(wrenches), np.concatenate(moving_bodies), len(topology.moving_bodies)
+        )
         direct = sum_rows(jnp.concatenate(efforts), np.concatenate(columns), topology.tree.size)
         return joint_forces(self.motion, forces) + from_columns(self.model, direct)
 
@@ -279,7 +283,7 @@ class ConstraintMatrix:
         return total
 
     def attachments(self) -> tuple[Float[Array, "w 6"], Float[Array, "c"]]:
-        """The forces that each multiplier is, on bodies (about the mover's origin, in the world's axes) and on coordinates.
+        """The forces that each multiplier is, on bodies (about the moving body's origin, in the world's axes) and on coordinates.
 
         Constraint after constraint; of each, body after body or coordinate after coordinate, and of these row after row.
         """

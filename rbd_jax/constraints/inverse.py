@@ -46,7 +46,7 @@ def constrained_inverse_dynamics(
     """The efforts that produce the acceleration `a`, which must be one that the constraints allow.
 
     Only what acts along possible motions matters: `Zᵀ tau = Zᵀ inverse_dynamics` (eqs. 8.62, 8.63), Z a basis of those. Where
-    more actuators than freedoms leave a choice, it is the `tau` of least norm; where they are too few, `tau` comes as
+    more actuators than degrees of freedom leave a choice, it is the `tau` of least norm; where they are too few, `tau` comes as
     near as it can, and `unmet` is the rest.
 
     **Arguments**
@@ -71,4 +71,4 @@ def constrained_inverse_dynamics(
 
 def _own(model: Model, joint: str) -> slice:
     """The entries of v that are a joint's; none for one that follows another."""
-    return slice(0) if model.topology.follows[model.topology.joint_index(joint)] else model.v_slice(joint)
+    return slice(0) if model.topology.is_mimic[model.topology.joint_index(joint)] else model.v_slice(joint)

@@ -1,6 +1,6 @@
 """Maximal coordinates: every body free, and the joints of the tree as constraints (Müller & Terze 2013; Sueda §1.10).
 
-The same mechanism and the same accelerations: six freedoms a body and a multiplier for every direction in which a
+The same mechanism and the same accelerations: six degrees of freedom a body and a multiplier for every direction in which a
 joint does not move. The group that a pose belongs to is that of the body's joint to the world: SE(3) for `Free`, SO(3) × R³ for
 `Free3D`. It decides which constraints a Lie-group integrator preserves.
 """
@@ -33,11 +33,11 @@ from ._factors import pseudo_inverse
 #: Where the frames of free bodies are: where the tree has them, or at the centres of mass.
 Frame: TypeAlias = Literal["body", "com"]
 FRAMES = get_args(Frame)
-Hanging: TypeAlias = Joint | Callable[[], Joint]
+Free6: TypeAlias = Joint | Callable[[], Joint]
 
 
 def maximal_coordinates(
-    model: Model, joint: Hanging | Mapping[str, Hanging] = Free, frame: Frame = "body"
+    model: Model, joint: Free6 | Mapping[str, Free6] = Free, frame: Frame = "body"
 ) -> Model:
     """The same mechanism with every body on the world, and a `LoopJoint` for each joint of the tree.
 
@@ -45,7 +45,7 @@ def maximal_coordinates(
 
     **Arguments**
 
-    - `joint`: what hangs the bodies: `rbd.joints.Free` or `rbd.joints.Free3D`; or a mapping from names of bodies to these,
+    - `joint`: what attaches the bodies: `rbd.joints.Free` or `rbd.joints.Free3D`; or a mapping from names of bodies to these,
       `Free` for the bodies that it does not name.
     - `frame`: where the free bodies have their frames, and so what their positions are: `"body"`, those of the tree, with
       the origin at the joint; or `"com"`, those moved to the centre of mass, as Müller & Terze 2013 have them.
@@ -65,7 +65,7 @@ def maximal_coordinates(
             raise UnknownNameError(
                 f"maximal_coordinates: there is no body {body!r}{suggest(body, model.body_names)}"
             )
-    builder = ModelBuilder(model.gravity, f"{model.name}, maximal", model.topology.walk)
+    builder = ModelBuilder(model.gravity, f"{model.name}, maximal", model.topology.traversal)
     own_frames = _own_frames(model, frame)
     for index, name in enumerate(model.body_names):
         placement = Transform.identity(model.dtype)
@@ -85,7 +85,7 @@ def maximal_coordinates(
 
 
 def _free(body: str, joint) -> Joint:
-    """A joint to hang a body by, given as an instance or as what makes one."""
+    """A joint to attach a body by, given as an instance or as what makes one."""
     free = joint() if callable(joint) else joint
     if not isinstance(free, Joint):
         raise ModelError(
@@ -94,7 +94,7 @@ def _free(body: str, joint) -> Joint:
         )
     if (free.nq, free.nv) != (7, 6):
         raise ModelError(
-            f"maximal_coordinates: body {body!r} is hung by a {type(free).__name__} with nq = {free.nq}, nv = "
+            f"maximal_coordinates: body {body!r} is attached by a {type(free).__name__} with nq = {free.nq}, nv = "
             f"{free.nv}; it is Free or Free3D"
         )
     return free
@@ -107,8 +107,8 @@ def _own_frames(model: Model, frame: Frame) -> Transform:
 
 
 def _check(model: Model) -> None:
-    if len(model.topology.followers):
-        names = [model.joint_names[body] for body in model.topology.followers]
+    if len(model.topology.mimic_joints):
+        names = [model.joint_names[body] for body in model.topology.mimic_joints]
         raise ModelError(f"maximal_coordinates: joints that mimic others have no place here: {names}")
     for thing in model.attached:
         if thing.joints:
@@ -149,7 +149,7 @@ def _check_pair(call: str, model: Model, maximal: Model, frame: Frame) -> str:
         if topology.parents[index] >= 0 or (topology.joint_nq[index], topology.joint_nv[index]) != (7, 6):
             above = names[topology.parents[index]] if topology.parents[index] >= 0 else "world"
             raise ModelError(
-                f"{function}: maximal is not made of free bodies: {name!r} hangs on {above!r} by a "
+                f"{function}: maximal is not made of free bodies: {name!r} is attached to {above!r} by a "
                 f"{type(maximal.joint(index)).__name__}; make it with maximal_coordinates(model)"
             )
     if is_known((model.inertias, maximal.inertias)):

@@ -31,7 +31,7 @@ from .kinematics import (
     body_velocities as body_velocities,
     forward_kinematics as forward_kinematics,
 )
-from .lagrangian import lagrangian_slopes as lagrangian_slopes
+from .lagrangian import lagrangian_gradients as lagrangian_gradients
 from .mass_matrix import mass_matrix as mass_matrix
 from .motion import Motion as Motion
 from .operational_space import (

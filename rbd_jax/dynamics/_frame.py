@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from .._array import gather, gather_or_zero, matmul, matvec
 from ..joints import ConstantSubspaceJoint, Fixed
 from ..model import Model
-from ..model.lumping import mover_placements, weld_frames
+from ..model.lumping import moving_placements, weld_frames
 from ..spatial import Transform, motion_shift
 from .columns import at_last_column
 
@@ -25,8 +25,8 @@ from .columns import at_last_column
 class CommonFrame(eqx.Module):
     """A model in a configuration.
 
-    - `placements`: of each mover, relative to its tree's root: (m,).
-    - `origins`: the position of each mover's root in the world: (m, 3).
+    - `placements`: of each moving body, relative to its tree's root: (m,).
+    - `origins`: the position of each moving body's root in the world: (m, 3).
     - `directions`: the motion that each column stands for, about the origin of its own body: (n, 6).
     - `subspace`: the same about the common origin: the book's S with its columns as rows.
     - `drift`: the velocity that each joint has of itself, at its last column: (n, 6), or None where no joint has any.
@@ -44,8 +44,8 @@ class CommonFrame(eqx.Module):
         topology = model.topology
         q = model.joint_configurations(q)
         transforms = evaluate_joints(model, lambda joint, q: joint.transform(q), q)
-        local = mover_placements(model) @ transforms
-        tree = topology.mover_tree
+        local = moving_placements(model) @ transforms
+        tree = topology.moving_tree
         roots = np.asarray(tree.parents, int) < 0
         origins = gather(local.position, tree.roots)
         local = Transform(local.rotation, jnp.where(roots[:, None], 0, local.position))
@@ -53,9 +53,9 @@ class CommonFrame(eqx.Module):
         (rotation, position), _ = tree.down(_chain, world, (local.rotation, local.position))
         placements = Transform(rotation, position)
         columns = evaluate_joints(model, lambda joint, q: _columns(joint, q), q, per_column=True)
-        rotations = gather(rotation, topology.column_mover)
+        rotations = gather(rotation, topology.column_owner)
         directions = jnp.concatenate([matvec(rotations, x) for x in jnp.split(columns, 2, axis=-1)], axis=-1)
-        subspace = motion_shift(directions, -gather(position, topology.column_mover))
+        subspace = motion_shift(directions, -gather(position, topology.column_owner))
         drift = None
         if topology.rheonomic:
             own = evaluate_joints(model, lambda joint, q: joint.drift(q), q)
@@ -69,7 +69,7 @@ def base_acceleration(model: Model) -> Float[Array, "6"]:
 
 
 def body_frames(model: Model, placements: Transform) -> Transform:
-    """The frame of every body, from those of the movers; what is welded to the world is where the welds have it."""
+    """The frame of every body, from those of the moving bodies; what is welded to the world is where the welds have it."""
     topology = model.topology
     if not topology.fixed.any():
         return placements
@@ -91,12 +91,12 @@ def _columns(joint, q):
 
 
 def subspace_rows(joint, subspace):
-    """A joint's 6 x nv matrix as rows; one idle row for a joint without freedoms."""
+    """A joint's 6 x nv matrix as rows; one idle row for a joint without degrees of freedom."""
     return subspace.T if joint.nv else jnp.zeros((1, 6), subspace.dtype)
 
 
 def evaluate_joints(model: Model, method, q, *velocities, per_column: bool = False):
-    """Apply a method of joints to all movers, equal joints together; results in the order of the movers.
+    """Apply a method of joints to all moving bodies, equal joints together; results in the order of the moving bodies.
 
     **Arguments**
 
@@ -111,13 +111,15 @@ def evaluate_joints(model: Model, method, q, *velocities, per_column: bool = Fal
         rows = [_coordinates(q, [topology.joint_q(body) for body in kind.bodies])]
         rows += [_coordinates(x, [topology.joint_v(body) for body in kind.bodies]) for x in velocities]
         result = jax.vmap(method, axis_size=len(kind.bodies))(joints, *rows)
-        movers = np.searchsorted(topology.movers, kind.bodies)
+        moving_bodies = np.searchsorted(topology.moving_bodies, kind.bodies)
         if per_column:
             result = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), result)
-            last, width = topology.last_column[movers], topology.mover_columns[movers]
-            movers = np.concatenate([np.arange(e - w + 1, e + 1) for e, w in zip(last, width, strict=True)])
+            last, width = topology.last_column[moving_bodies], topology.column_counts[moving_bodies]
+            moving_bodies = np.concatenate(
+                [np.arange(e - w + 1, e + 1) for e, w in zip(last, width, strict=True)]
+            )
         parts.append(result)
-        order.append(movers)
+        order.append(moving_bodies)
     if not parts:  # nothing moves
         one = jax.eval_shape(method, Fixed(), q[:0], *(x[:0] for x in velocities))
         return jax.tree.map(lambda s: jnp.zeros((0, *s.shape[1 if per_column else 0 :]), s.dtype), one)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from .._arguments import configuration, takes, velocity
 from .._array import gather, transpose
 from ..model import Model
-from ..model.lumping import mover_inertias
+from ..model.lumping import moving_inertias
 from ..spatial import moment_shift
 from .columns import from_columns
 from .mass_matrix import composite_momenta
@@ -33,10 +33,10 @@ def momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Floa
 def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
     """A with `A v` the momentum `[k; p]` about the centre of mass, in the world's axes.
 
-    A column is the momentum of the composite body that the freedom moves: `I^c S`.
+    A column is the momentum of the composite body that the degree of freedom moves: `I^c S`.
     """
     motion = Motion(model, q)
-    origins = gather(motion.common.origins, model.topology.column_mover)
+    origins = gather(motion.common.origins, model.topology.column_owner)
     about_center = moment_shift(composite_momenta(motion), _center(motion)[None] - origins)
     return transpose(from_columns(model, about_center))
 
@@ -44,7 +44,7 @@ def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Arr
 @takes(q=configuration)
 def center_of_mass_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "3 nv"]:
     """J with `J v` the velocity of the centre of mass: the linear momentum over the mass."""
-    return centroidal_momentum_matrix(model, q)[3:] / jnp.sum(mover_inertias(model).mass)
+    return centroidal_momentum_matrix(model, q)[3:] / jnp.sum(moving_inertias(model).mass)
 
 
 def _center(motion: Motion):

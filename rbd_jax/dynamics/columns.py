@@ -11,7 +11,7 @@ from ..model import Model
 
 
 def to_columns(model: Model, v: Float[Array, "nv"]) -> Float[Array, "n"]:
-    """A vector over freedoms as one over columns: followers get their leader's, scaled; idle columns zero."""
+    """A vector over degrees of freedom as one over columns: mimic joints get their leader's, scaled; idle columns zero."""
     topology = model.topology
     if topology.columns_are_v:
         return v
@@ -19,23 +19,23 @@ def to_columns(model: Model, v: Float[Array, "nv"]) -> Float[Array, "n"]:
 
 
 def from_columns(model: Model, x: Float[Array, "n *k"]) -> Float[Array, "nv *k"]:
-    """The transpose of `to_columns`, along the first axis: what acts along a follower acts on its leader, scaled."""
+    """The transpose of `to_columns`, along the first axis: what acts along a mimic joint acts on its leader, scaled."""
     topology = model.topology
     if topology.columns_are_v:
         return x
     joints = gather(x, topology.v_column)
-    if not len(topology.followers):
+    if not len(topology.mimic_joints):
         return joints
-    own, followers = joints[: topology.nv], joints[topology.nv :]
+    own, mimic_joints = joints[: topology.nv], joints[topology.nv :]
     leads = jnp.asarray(topology.leader_v[None, :] == np.arange(topology.nv)[:, None], x.dtype)
-    return own + jnp.tensordot(leads * model.mimic_multiplier[None, :], followers, 1, precision="highest")
+    return own + jnp.tensordot(leads * model.mimic_multiplier[None, :], mimic_joints, 1, precision="highest")
 
 
 def at_last_column(model: Model, x: Float[Array, "m ..."]) -> Float[Array, "n ..."]:
-    """Rows over movers as rows over columns: at each mover's last column, zero at the others."""
+    """Rows over moving bodies as rows over columns: at each moving body's last column, zero at the others."""
     topology = model.topology
-    rows = np.full(len(topology.column_mover), -1)
-    rows[topology.last_column] = np.arange(len(topology.movers))
+    rows = np.full(len(topology.column_owner), -1)
+    rows[topology.last_column] = np.arange(len(topology.moving_bodies))
     return gather_or_zero(x, rows)
 
 
@@ -45,5 +45,5 @@ def column_armature(model: Model, armature: Float[Array, "nv"] | None = None) ->
     armature = model.armature if armature is None else armature
     if topology.columns_are_v:
         return armature
-    followers, one = jnp.zeros(len(topology.followers), armature.dtype), jnp.ones(1, armature.dtype)
-    return gather(jnp.concatenate([armature, followers, one]), topology.column_v)
+    mimic_joints, one = jnp.zeros(len(topology.mimic_joints), armature.dtype), jnp.ones(1, armature.dtype)
+    return gather(jnp.concatenate([armature, mimic_joints, one]), topology.column_v)

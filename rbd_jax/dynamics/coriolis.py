@@ -18,17 +18,19 @@ from .motion import Motion
 def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv nv"]:
     """C with `C v = bias_force - gravity_force` and `Ṁ = C + Cᵀ` (Echeandia & Wensing 2021).
 
-    Where every joint has one freedom it is the matrix of the Christoffel symbols.
+    Where every joint has one degree of freedom it is the matrix of the Christoffel symbols.
 
     `C = Σ Jᵀ (I J̇ + B J)` over the bodies, `B = ½ (v×* I - I v× + (I v)×̄*)`. With `I^c` and `B^c` summed over subtrees,
     `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)` where both are those of the deeper of the two columns. Joints that move by themselves
     add velocity-product forces that are no multiple of v; they are in `bias_force` alone.
     """
     motion, tree = Motion(model, q, v), model.topology.tree
-    rates, mover, inertias = motion.subspace_rates, motion.velocities, motion.inertias
+    rates, moving_body, inertias = motion.subspace_rates, motion.velocities, motion.inertias
     inertia = inertias.matrix
-    turning = matmul(cross_force_matrix(mover), inertia) - matmul(inertia, cross_motion_matrix(mover))
-    factor = 0.5 * (turning + cross_force_operand_matrix(inertias.momentum(mover)))
+    turning = matmul(cross_force_matrix(moving_body), inertia) - matmul(
+        inertia, cross_motion_matrix(moving_body)
+    )
+    factor = 0.5 * (turning + cross_force_operand_matrix(inertias.momentum(moving_body)))
     factor = tree.subtree_sum(at_last_column(model, factor))
     composite = composite_inertias(motion)
 

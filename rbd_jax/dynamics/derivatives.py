@@ -6,8 +6,8 @@ column j by a little: all that it carries turns with it, and what does not cance
     Ψ̇_j = v_λ × S_j + e_j        of the velocities,
     Ψ̈_j = a_λ × S_j + v_λ × Ψ̇_j + v_J × e_j + d_j    of the accelerations,
 
-with v_λ, a_λ those of the body that the joint hangs on and v_J that of the one it hangs. `e_j` and `d_j` are what the joint
-itself does, seen from its own successor frame, when q changes: zero for a constant motion subspace.
+with v_λ, a_λ those of the body that the joint is attached to and v_J that of the one it attaches. `e_j` and `d_j` are what
+the joint itself does, seen from its own successor frame, when q changes: zero for a constant motion subspace.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def newton_euler_derivatives(motion: Motion, a: Float[Array, "nv"], f_ext: Exter
     model, topology, tree = motion.model, motion.model.topology, motion.model.topology.tree
     accelerations = motion.biased_accelerations(a)
     own = _JointDerivatives.of(motion, a)
-    last, column_mover = topology.last_column, topology.column_mover
-    velocity = gather(motion.velocities, column_mover)
-    above = topology.column_parent[column_mover]
+    last, column_owner = topology.last_column, topology.column_owner
+    velocity = gather(motion.velocities, column_owner)
+    above = topology.column_parent[column_owner]
     velocity_above = gather_or_zero(motion.column_velocities, above)
     base = base_acceleration(model)
     acceleration_above = gather(jnp.concatenate([accelerations, base[None]]), above)
@@ -99,7 +99,7 @@ def newton_euler_derivatives(motion: Motion, a: Float[Array, "nv"], f_ext: Exter
     rate = psi + cross_motion(velocity, subspace) + own.product
 
     # Entry (k, j): column j's joint carries column k's, and then the other way round.
-    carries = topology.mover_tree.supports[column_mover[:, None], column_mover[None, :]]
+    carries = topology.moving_tree.supports[column_owner[:, None], column_owner[None, :]]
     carried = carries.T & ~carries
     momenta, turned = inertia.momentum(subspace), turning.transposed(subspace)
     by_q_below = products(momenta, psi_ddot) + products(turned, psi_dot[:, :3])
@@ -168,7 +168,7 @@ class _JointDerivatives(eqx.Module):
         model, nothing = motion.model, jnp.zeros_like(motion.common.subspace)
         if has_constant_subspaces(model):
             return _JointDerivatives(nothing, nothing, nothing, None)
-        widest = int(model.topology.mover_columns.max())
+        widest = int(model.topology.column_counts.max())
         q = model.joint_configurations(motion.q)
         v, a = (model.joint_velocities(x) for x in (motion.v, a))
 
@@ -189,7 +189,7 @@ class _JointDerivatives(eqx.Module):
             return velocity.T, acceleration.T, product.T, subspace
 
         own = evaluate_joints(model, of_joint, q, v, a, per_column=True)
-        frames = motion.common.placements.gather(model.topology.column_mover)
+        frames = motion.common.placements.gather(model.topology.column_owner)
         velocity, acceleration, product = (frames.motion(x) for x in own[:3])
         return _JointDerivatives(
             velocity, acceleration, product, jax.vmap(lambda f, x: f.motion(x))(frames, own[3])
@@ -199,12 +199,12 @@ class _JointDerivatives(eqx.Module):
         """`∂S_k/∂q_j · f_k` for the columns of one joint: (n, n), zero elsewhere."""
         if self.subspace is None:
             return jnp.zeros((), force.dtype)
-        first = topology.last_column - topology.mover_columns + 1
+        first = topology.last_column - topology.column_counts + 1
         own = dot(
             self.subspace, force[:, None, :]
         )  # entry (j, k - first): the force is the same on all columns of a joint
-        place = np.arange(topology.tree.size)[:, None] - first[topology.column_mover][None, :]
-        together = topology.column_mover[:, None] == topology.column_mover[None, :]
+        place = np.arange(topology.tree.size)[:, None] - first[topology.column_owner][None, :]
+        together = topology.column_owner[:, None] == topology.column_owner[None, :]
         entries = own[np.arange(topology.tree.size)[None, :], np.where(together, place, 0)]
         return jnp.where(together, entries, 0)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import matmul
-from ..model.lumping import sum_by_mover
+from ..model.lumping import sum_by_moving_body
 from ..spatial import moment_shift
 from .motion import Motion
 
@@ -20,7 +20,7 @@ ExternalForces: TypeAlias = Mapping[str, Float[Array, "6"]] | Float[Array, "nb 6
 
 
 def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m 6"] | None:
-    """The force on each mover in the common frame, or None where there is none.
+    """The force on each moving body in the common frame, or None where there is none.
 
     A force on a body welded to the world does nothing.
     """
@@ -31,9 +31,9 @@ def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m 6"
         if not f_ext:
             return None
         bodies = [model.body_index(body) for body in f_ext]
-        carried = model.topology.carriers[bodies] == np.arange(len(model.topology.movers))[:, None]
+        carried = model.topology.carriers[bodies] == np.arange(len(model.topology.moving_bodies))[:, None]
         stacked = jnp.stack(list(f_ext.values()))
         forces = matmul(jnp.asarray(carried, stacked.dtype), stacked)
     else:
-        forces = sum_by_mover(model, f_ext)
+        forces = sum_by_moving_body(model, f_ext)
     return moment_shift(forces, motion.common.origins)

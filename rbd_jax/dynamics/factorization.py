@@ -1,10 +1,11 @@
 """Branch-induced sparsity: matrices factored along the tree, without fill-in (book §6.5).
 
-Entry (i, j) of the mass matrix is zero unless one of the two freedoms carries the other, and so is that of its factor. A
+Entry (i, j) of the mass matrix is zero unless one of the two degrees of freedom carries the other, and so is that of its
+factor. A
 row of either therefore needs room for the ancestors of its node only, one entry for each depth: they are kept packed, as
 `(n, depth)`. Rows are eliminated from the leaves to the roots. What the elimination of a subtree leaves behind
-is a square over the ancestors that it hangs from, and the squares of sibling subtrees add up; so the factorization is a
-walk up the tree like any other.
+is a square over the ancestors that it is attached to, and the squares of sibling subtrees add up; so the factorization is a
+traversal up the tree like any other.
 """
 
 from __future__ import annotations

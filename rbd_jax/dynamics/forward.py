@@ -11,7 +11,7 @@ from .._arguments import configuration, dof_columns, takes, velocity, wrenches
 from .._array import dot, gather, gather_or_zero, matvec, outer
 from .._implicit import implicit
 from ..model import Model
-from ..model.lumping import mover_inertias
+from ..model.lumping import moving_inertias
 from ..spatial import Inertia, Transform, cross_force, inertia_shift, moment_shift, motion_shift
 from ._frame import CommonFrame, base_acceleration
 from .columns import at_last_column, column_armature, from_columns, to_columns
@@ -32,7 +32,7 @@ def forward_dynamics(
     """The acceleration that the generalized forces `tau` produce: `M⁻¹ (tau - C v - g + Jᵀ f_ext)` (book table 7.1).
 
     Damping, friction and springs of the joints are not part of it: add `passive_force` to `tau`, as `rollout` does.
-    A freedom that moves no inertia (a massless end of a chain, without armature) has no acceleration: the result
+    A degree of freedom that moves no inertia (a massless end of a chain, without armature) has no acceleration: the result
     is not finite.
 
     Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` with the factors of M that the algorithm has made.
@@ -67,7 +67,7 @@ class BodyFrames(eqx.Module):
     of its own. So the articulated-body algorithm, which takes inertias apart, does not use one common origin; handing
     something on to the parent means moving it by `reach`.
 
-    - `rotations`, `origins`: of the movers, in the common frame.
+    - `rotations`, `origins`: of the moving bodies, in the common frame.
     - `reach`: from the origin of the parent of each column to its own; zero within a joint.
     - `subspace`: the motion of each column.
     """
@@ -80,12 +80,12 @@ class BodyFrames(eqx.Module):
     @staticmethod
     def of(model: Model, common: CommonFrame) -> BodyFrames:
         topology, origins = model.topology, common.placements.position
-        columns = gather(origins, topology.column_mover)
+        columns = gather(origins, topology.column_owner)
         reach = columns - gather_or_zero(columns, topology.tree.parents)
         return BodyFrames(common.placements.rotation, origins, reach, common.directions)
 
     def inertias(self, model: Model) -> Inertia:
-        return mover_inertias(model).placed(Transform(self.rotations, jnp.zeros_like(self.origins)))
+        return moving_inertias(model).placed(Transform(self.rotations, jnp.zeros_like(self.origins)))
 
 
 class TreeFactors(eqx.Module):
@@ -162,19 +162,19 @@ def forward_with_inverse(tau, motion: Motion, f_ext: ExternalForces, armature=No
     **Arguments**
 
     - `armature`: another one than the model's.
-    - `driven`: accelerations that freedoms of infinite armature have in any case; the result does not contain them.
+    - `driven`: accelerations that degrees of freedom of infinite armature have in any case; the result does not contain them.
     """
     model, common = motion.model, motion.common
-    if len(model.topology.followers):
+    if len(model.topology.mimic_joints):
         solve = _dense_inverse(motion)
         return solve(tau - recursive_newton_euler(motion, jnp.zeros_like(tau), f_ext)), solve
     frames = BodyFrames.of(model, common)
-    products = motion_shift(motion.velocity_products, gather(frames.origins, model.topology.column_mover))
+    products = motion_shift(motion.velocity_products, gather(frames.origins, model.topology.column_owner))
     if driven is not None:
         products = products + frames.subspace * to_columns(model, driven)[:, None]
     inertias = frames.inertias(model)
-    mover = motion_shift(motion.velocities, frames.origins)
-    bias = cross_force(mover, inertias.momentum(mover))
+    moving_body = motion_shift(motion.velocities, frames.origins)
+    bias = cross_force(moving_body, inertias.momentum(moving_body))
     external = external_forces(motion, f_ext)
     bias = bias if external is None else bias - moment_shift(external, frames.origins)
     acceleration, factors = articulated_body_recursions(
@@ -192,14 +192,14 @@ def forward_with_inverse(tau, motion: Motion, f_ext: ExternalForces, armature=No
 
 def inertia_solver(motion: Motion) -> jax.tree_util.Partial:
     """What applies `M⁻¹` to columns, with M factored already: a PyTree of the factors."""
-    if len(motion.model.topology.followers):
+    if len(motion.model.topology.mimic_joints):
         return _dense_inverse(motion)
     frames = BodyFrames.of(motion.model, motion.common)
     return inverse_of_articulated(motion.model, frames, frames.inertias(motion.model).matrix)
 
 
 def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"], armature=None):
-    """`M⁻¹` of movers with these inertias, each about its own origin and in the world's axes, and of the armature."""
+    """`M⁻¹` of moving bodies with these inertias, each about its own origin and in the world's axes, and of the armature."""
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
     inertia, armature = at_last_column(model, inertias), column_armature(model, armature)

@@ -1,4 +1,5 @@
-"""Hybrid dynamics: at some freedoms the acceleration is given and the force wanted, at the others the reverse (book §9.1, §9.2).
+"""Hybrid dynamics: at some degrees of freedom the acceleration is given and the force wanted, at the others the reverse
+(book §9.1, §9.2).
 
 Forward and inverse dynamics are its two ends. Both algorithms of the book are here: with articulated bodies, O(n), and
 with the mass matrix taken apart, for models in which joints mimic others.
@@ -42,15 +43,17 @@ def hybrid_dynamics(
     prescribed: Sequence[str | int] | Bool[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> HybridMotion:
-    """The motion with the accelerations `a` at the prescribed freedoms and the forces `tau` at the others (book table 9.3).
+    """The motion with the accelerations `a` at the prescribed degrees of freedom and the forces `tau` at the others (book
+    table 9.3).
 
     As for `forward_dynamics`, damping, friction and springs of the joints are not part of it. Derivatives are those of the
     equation that it solves.
 
     **Arguments**
 
-    - `tau`, `a`: of all freedoms; those entries of `tau` that are prescribed are not looked at, nor those of `a` that are not.
-    - `prescribed`: the joints, by name or by the index of their body; or a flag for each freedom, which may be traced.
+    - `tau`, `a`: of all degrees of freedom; those entries of `tau` that are prescribed are not looked at, nor those of `a`
+      that are not.
+    - `prescribed`: the joints, by name or by the index of their body; or a flag for each degree of freedom, which may be traced.
     """
     flags = jnp.asarray(prescribed)  # the names have become flags where the arguments were checked
     motion = Motion(model, q, v).computed("velocities", "velocity_products")
@@ -61,13 +64,13 @@ def hybrid_dynamics(
 
 def _solve(known, motion: Motion, f_ext, prescribed):
     """All accelerations, and the inverse of what leads from them to `known`."""
-    if len(motion.model.topology.followers):
+    if len(motion.model.topology.mimic_joints):
         return by_mass_matrix(known, motion, f_ext, prescribed)
     return by_articulated_bodies(known, motion, f_ext, prescribed)
 
 
 def by_articulated_bodies(known, motion: Motion, f_ext, prescribed):
-    """The articulated-body algorithm. A freedom with an infinite armature accelerates by itself only.
+    """The articulated-body algorithm. A degree of freedom with an infinite armature accelerates by itself only.
 
     Then `U D⁻¹ = 0`, so that `I^a = I^A` and `p^a = p^A + I^A c`, with the given `S q̈` a part of c: table 9.2.
     """

@@ -78,6 +78,6 @@ def inertia_force(motion: Motion, a: Float[Array, "nv *k"]) -> Float[Array, "nv 
 
 
 def joint_forces(motion: Motion, forces: Float[Array, "m 6"]) -> Float[Array, "nv"]:
-    """`Sᵀ Σ f` over what each degree of freedom carries, of forces on the movers in the common frame."""
+    """`Sᵀ Σ f` over what each degree of freedom carries, of forces on the moving bodies in the common frame."""
     transmitted = motion.model.topology.tree.subtree_sum(at_last_column(motion.model, forces))
     return from_columns(motion.model, dot(motion.common.subspace, transmitted))

@@ -48,7 +48,7 @@ def body_accelerations(
 
 
 def express_by_body(motion: Motion, motions: Float[Array, "m 6"], frame: Frame) -> Float[Array, "nb 6"]:
-    """Motions of the movers in the common frame as those of all bodies, in the frame asked for. The world has none."""
+    """Motions of the moving bodies in the common frame as those of all bodies, in the frame asked for. The world has none."""
     if frame == "body":
         return motion.in_bodies(motions)
     carriers = motion.model.topology.carriers

@@ -21,25 +21,25 @@ from .motion import Motion
 
 
 @takes(q=configuration, v=velocity)
-def lagrangian_slopes(
+def lagrangian_gradients(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
     """`(∂L/∂q, ∂L/∂v)`, with V of gravity alone; the first is along `integrate(model, q, dq)`.
 
     The second is `M v`, and what joints that move by themselves add.
     """
-    return slopes_of_lagrangian(Motion(model, q, v))
+    return gradients_of_lagrangian(Motion(model, q, v))
 
 
-def slopes_of_lagrangian(motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-    """`lagrangian_slopes` of a model in motion."""
+def gradients_of_lagrangian(motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+    """`lagrangian_gradients` of a model in motion."""
     model, topology, subspace = motion.model, motion.model.topology, motion.common.subspace
     momenta = motion.inertias.momentum(motion.velocities)
     weights = motion.inertias.momentum(-base_acceleration(model)[None])
     sums = topology.tree.subtree_sum(at_last_column(model, jnp.concatenate([momenta, weights], axis=-1)))
     momentum, weight = sums[:, :6], sums[:, 6:]
 
-    above = topology.column_parent[topology.column_mover]
+    above = topology.column_parent[topology.column_owner]
     left_behind = cross_motion(gather_or_zero(motion.column_velocities, above), subspace)
     if not has_constant_subspaces(model):
         left_behind = left_behind + _turns_of_velocity(motion)
@@ -64,4 +64,4 @@ def _turns_of_velocity(motion: Motion) -> Float[Array, "n 6"]:
     model = motion.model
     q, v = model.joint_configurations(motion.q), model.joint_velocities(motion.v)
     own = evaluate_joints(model, of_joint, q, v, per_column=True)
-    return motion.common.placements.gather(model.topology.column_mover).motion(own)
+    return motion.common.placements.gather(model.topology.column_owner).motion(own)

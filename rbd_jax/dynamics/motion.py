@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from .._array import dot, gather, gather_or_zero, sum_rows
 from ..model import Model, at_time
-from ..model.lumping import mover_inertias
+from ..model.lumping import moving_inertias
 from ..spatial import Inertia, Transform, cross_motion
 from ._frame import (
     CommonFrame,
@@ -93,7 +93,7 @@ class Motion:
       on time are at time zero.
 
     Quantities in the *common frame* are in the world's axes about the root body of each tree. A *column* is a single degree
-    of freedom in the book's expanded tree.
+    of degree of freedom in the book's expanded tree.
     """
 
     def __init__(
@@ -151,8 +151,8 @@ class Motion:
 
     @_of_configuration
     def inertias(self) -> Inertia:
-        """The inertia of every mover in the common frame: (m,)."""
-        return mover_inertias(self.model).placed(self.common.placements)
+        """The inertia of every moving body in the common frame: (m,)."""
+        return moving_inertias(self.model).placed(self.common.placements)
 
     @_of_configuration
     def frames(self) -> Transform:
@@ -178,7 +178,7 @@ class Motion:
 
     @_of_velocity
     def velocities(self) -> Float[Array, "m 6"]:
-        """The velocity of every mover, in the common frame."""
+        """The velocity of every moving body, in the common frame."""
         return gather(self.column_velocities, self.model.topology.last_column)
 
     @_of_velocity
@@ -202,7 +202,7 @@ class Motion:
     def subspace_rates(self) -> Float[Array, "n 6"]:
         """`Ṡ`, the rate of each column in the common frame: `v × S + S̊`, with v of the column's own body."""
         model, topology = self.model, self.model.topology
-        rates = cross_motion(gather(self.velocities, topology.column_mover), self.common.subspace)
+        rates = cross_motion(gather(self.velocities, topology.column_owner), self.common.subspace)
         if not has_constant_subspaces(model):
             q, v = model.joint_configurations(self.q), model.joint_velocities(self.v)
             own = evaluate_joints(
@@ -212,7 +212,7 @@ class Motion:
                 v,
                 per_column=True,
             )
-            rates = rates + self.common.placements.gather(topology.column_mover).motion(own)
+            rates = rates + self.common.placements.gather(topology.column_owner).motion(own)
         return rates
 
     @_of_velocity
@@ -233,7 +233,7 @@ class Motion:
         return self.accelerations(a, base_acceleration(self.model))
 
     def in_bodies(self, motions: Float[Array, "m 6"]) -> Float[Array, "nb 6"]:
-        """Motions of the movers in the common frame as those of all bodies, each in its own frame. The world has none."""
+        """Motions of the moving bodies in the common frame as those of all bodies, each in its own frame. The world has none."""
         return self.frames.inverse_motion(gather_or_zero(motions, self.model.topology.carriers))
 
     def bodies(self, indices: Sequence[int]) -> Bodies:

@@ -58,7 +58,7 @@ def operational_inertia(
 ) -> Float[Array, "rows rows"]:
     """Λ, the inverse of `inverse_operational_inertia`: the inertia that the bodies seem to have at these points.
 
-    Not finite where that is singular: in a straight arm, or for a body that has fewer than six freedoms. For such a
+    Not finite where that is singular: in a straight arm, or for a body that has fewer than six degrees of freedom. For such a
     body take the rows of the Jacobian that matter, and invert `J M⁻¹ Jᵀ` of those.
     """
     return jnp.linalg.inv(inverse_operational_inertia(model, q, bodies, points, frame))

@@ -21,7 +21,7 @@ from .._arguments import (
 from .._array import cross, gather, gather_or_zero, matmul, matvec, transpose
 from .._implicit import implicit
 from ..model import Model
-from ..model.lumping import sum_by_mover
+from ..model.lumping import sum_by_moving_body
 from ..spatial import Transform, cross_motion, moment_shift
 from .columns import to_columns
 from .forward import BodyFrames, inverse_of_articulated, inverse_of_dense
@@ -83,7 +83,7 @@ def bodies_pushed(motion: Motion, wrenches: Float[Array, "nb 6"], frame: Frame) 
         wrenches = motion.frames.force(wrenches)
     elif frame == "world_aligned":
         wrenches = moment_shift(wrenches, -motion.frames.position)
-    acting = sum_by_mover(motion.model, wrenches)
+    acting = sum_by_moving_body(motion.model, wrenches)
     if frame == "world":
         acting = moment_shift(acting, motion.common.origins)
     return joint_forces(motion, acting)
@@ -104,7 +104,7 @@ def solve_augmented_mass_matrix(
 
     **Arguments**
 
-    - `joint_terms`: for each freedom.
+    - `joint_terms`: for each degree of freedom.
     - `body_terms`: symmetric, for each body in its own frame; those of bodies welded to the world do nothing.
     """
     return _solve(rhs, Motion(model, q).computed("common"), joint_terms, body_terms)
@@ -113,7 +113,7 @@ def solve_augmented_mass_matrix(
 def _run(rhs, motion: Motion, joint_terms, body_terms):
     """The solution, and how to solve again."""
     model, stiffer = motion.model, motion.model.armature + joint_terms
-    if len(model.topology.followers):
+    if len(model.topology.mimic_joints):
         motion.computed("common", "frames")
         units = jnp.eye(model.nv, dtype=motion.q.dtype)
         columns = jnp.swapaxes(jax.vmap(lambda dv: bodies_moved(motion, dv, "body"))(units), 0, 1)
@@ -121,18 +121,18 @@ def _run(rhs, motion: Motion, joint_terms, body_terms):
         solve = inverse_of_dense(composite_rigid_body(motion, stiffer) + added)
     else:
         frames = BodyFrames.of(model, motion.common)
-        inertias = frames.inertias(model).matrix + _about_movers(motion, body_terms)
+        inertias = frames.inertias(model).matrix + _about_moving_bodies(motion, body_terms)
         solve = inverse_of_articulated(model, frames, inertias, stiffer)
     return solve(rhs), solve
 
 
-def _about_movers(motion: Motion, body_terms):
-    """Matrices of the bodies as those of the movers, about the movers' origins and in the world's axes."""
+def _about_moving_bodies(motion: Motion, body_terms):
+    """Matrices of the bodies as those of the moving bodies, about the moving bodies' origins and in the world's axes."""
     carriers = motion.model.topology.carriers
     arms = motion.frames.position - gather_or_zero(motion.common.placements.position, carriers)
     seen = Transform(motion.frames.rotation, arms).inverse().motion_matrix
     terms = matmul(transpose(seen), matmul(body_terms, seen))
-    return sum_by_mover(motion.model, terms.reshape(-1, 36)).reshape(-1, 6, 6)
+    return sum_by_moving_body(motion.model, terms.reshape(-1, 36)).reshape(-1, 6, 6)
 
 
 def _augmented_force(x, motion: Motion, joint_terms, body_terms):

@@ -24,7 +24,7 @@ def inverse_dynamics_regressor(
 ) -> Float[Array, "nv parameters"]:
     """Y with `Y θ = inverse_dynamics(model, q, v, a)`, up to what the armature adds: (nv, 10 nb).
 
-    Of each body, `f = I a + v ×* I v` is linear in its parameters; what the freedoms that carry it feel is `Sᵀ f`.
+    Of each body, `f = I a + v ×* I v` is linear in its parameters; what the degrees of freedom that carry it feel is `Sᵀ f`.
     """
     motion = Motion(model, q, v)
     accelerations = gather(motion.biased_accelerations(a), model.topology.last_column)

@@ -100,7 +100,7 @@ class Force(Attached):
     def power(
         self, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], time=None
     ) -> Float[Array, ""]:
-        """`tau · v`: the rate at which the force works on the freedoms of the model."""
+        """`tau · v`: the rate at which the force works on the degrees of freedom of the model."""
         force, motion = self.in_motion(model, q, v, time)
         return dot(force.generalized_force(motion), motion.v)
 

@@ -16,7 +16,8 @@ from ._force import Force
 
 
 class BristleFriction(Force):
-    """Friction at joints with one freedom each, with the mean deflection z of the bristles between as a state of its own.
+    """Friction at joints with one degree of freedom each, with the mean deflection z of the bristles between as a state of
+    its own.
 
         tau = -(σ₀ z + σ₁ ż + σ₂ v),    ż = v - σ₀ |v| z / g(v),    g(v) = F_c + (F_s - F_c) exp(-(v/v_s)²)
 

@@ -40,7 +40,7 @@ def add_deformable(
 ) -> SpringNetwork:
     """Add point masses joined by springs to what is being built; returns the springs, for `rollout(forces=(..., springs))`.
 
-    Free nodes become bodies with three freedoms each, called by the name and their number, as `"rope 3"`. Their
+    Free nodes become bodies with three degrees of freedom each, called by the name and their number, as `"rope 3"`. Their
     coordinates are displacements from the given positions. Gravity is the model's.
 
     **Arguments**

@@ -3,7 +3,7 @@
 A rigid gear is no force but a constraint, `q_driven = ρ q_driver`, and what it couples shows up in the mass matrix as
 `Gᵀ H G` (eqs. 9.26 and 9.27). The joints of a model that mimic others are eliminated in just this way, so a rigid gear
 is a model with one more mimicking joint. A rotor behind a gear is a body of its own on such a joint, or, short and good where
-ratios are large, ρ² times its inertia on the driven freedom (eq. 9.28).
+ratios are large, ρ² times its inertia on the driven degree of freedom (eq. 9.28).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Gear(Force):
 
     The slip `e = q_driven - ratio q_driver - offset` makes the force `-(k e + d ė)` at the driven joint and
     `ratio (k e + d ė)` at the driver. Both joints keep their
-    freedom; for teeth that do not give, see `mesh_gears`.
+    degree of freedom; for teeth that do not give, see `mesh_gears`.
     """
 
     driver: str = eqx.field(static=True)
@@ -69,16 +69,16 @@ class Gear(Force):
 
     def _direction(self, model: Model, dtype):
         """`∂e/∂q`."""
-        freedoms = np.arange(model.nv)
-        driver, driven = (model.v_slice(name).start == freedoms for name in (self.driver, self.driven))
+        dofs = np.arange(model.nv)
+        driver, driven = (model.v_slice(name).start == dofs for name in (self.driver, self.driven))
         return jnp.asarray(driven, dtype) - self.ratio * jnp.asarray(driver, dtype)
 
 
 def _coordinate(model: Model, joint: str) -> int:
-    entries, freedoms = model.q_slice(joint), model.v_slice(joint)
-    if (entries.stop - entries.start, freedoms.stop - freedoms.start) != (1, 1):
+    entries, dofs = model.q_slice(joint), model.v_slice(joint)
+    if (entries.stop - entries.start, dofs.stop - dofs.start) != (1, 1):
         raise ValueError(
-            f"Gear: joint {joint!r} does not have one freedom; only joints with one can be meshed"
+            f"Gear: joint {joint!r} does not have one degree of freedom; only joints with one can be meshed"
         )
     return entries.start
 
@@ -86,7 +86,8 @@ def _coordinate(model: Model, joint: str) -> int:
 def mesh_gears(model: Model, driver: str, driven: str, ratio, offset=0.0) -> Model:
     """The model with two of its joints in a rigid gear: `q_driven = ratio q_driver + offset` (eq. 9.26).
 
-    The driven joint has no coordinates of its own any more. Both joints have one freedom. Ratio and offset may be traced.
+    The driven joint has no coordinates of its own any more. Both joints have one degree of freedom. Ratio and offset may be
+    traced.
     """
     builder = ModelBuilder.from_model(model)
     body = model.topology.joint_index(driven)
@@ -119,7 +120,7 @@ def add_rotor(
     - `ratio`: turns of the rotor for one of the joint; negative where it turns the other way.
     - `inertia`: of the rotor, in its own frame.
     - `axis`: about which it turns, in its frame.
-    - `stator`: the body, or `"world"`, that holds the motor; by default the one that the joint hangs on.
+    - `stator`: the body, or `"world"`, that holds the motor; by default the one that the joint is attached to.
     - `placement`: of the rotor's frame in the stator; by default that of the joint.
     - `name`: of the new body and its joint; by default that of the joint and `rotor`.
     """
@@ -151,9 +152,11 @@ def reflect_rotor(model: Model, joint: str, ratio, inertia) -> Model:
         number("reflect_rotor", "ratio", ratio),
         number("reflect_rotor", "inertia", inertia, least=0),
     )
-    freedoms = model.v_slice(joint)
-    if freedoms.stop - freedoms.start != 1:
-        raise ModelError(f"reflect_rotor: joint {joint!r} does not have one freedom, and a motor drives one")
-    driven = np.arange(model.nv) == freedoms.start
+    dofs = model.v_slice(joint)
+    if dofs.stop - dofs.start != 1:
+        raise ModelError(
+            f"reflect_rotor: joint {joint!r} does not have one degree of freedom, and a motor drives one"
+        )
+    driven = np.arange(model.nv) == dofs.start
     added = jnp.where(driven, (ratio**2 * inertia).astype(model.dtype), 0)
     return replace(model, armature=model.armature + added)

@@ -17,7 +17,7 @@ from ..model import Model
 def pairs(
     model: Model, theirs: Sequence[str], names: Mapping[str, str] | None, library: str
 ) -> list[tuple[int, str]]:
-    """For each joint of ours that has coordinates: the body it hangs, and the name of the joint there that it
+    """For each joint of ours that has coordinates: the body it attaches, and the name of the joint there that it
     is.
 
     `theirs` are the names of all joints there that have coordinates; every one of them must be met.
@@ -28,7 +28,7 @@ def pairs(
     found = []
     for body, joint in enumerate(model.joint_names):
         topology = model.topology
-        if not topology.joint_nv[body] or topology.follows[body]:
+        if not topology.joint_nv[body] or topology.is_mimic[body]:
             continue
         other = names.get(joint, joint)
         if other not in theirs:

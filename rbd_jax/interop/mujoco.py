@@ -32,7 +32,7 @@ TYPES = (joints.Free, joints.Spherical, joints.Prismatic, joints.Revolute)
 class MujocoMap:
     """The states of `model` as those of a `mujoco.MjModel` of the same robot, and back.
 
-    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Free joints must hang on
+    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Free joints must attach to
     the world with no placement of their own, as those that `load_mjcf` and `load_urdf` make.
     """
 
@@ -128,6 +128,6 @@ def _check_placement(model: Model, body: int) -> None:
     placed = np.allclose(placement.rotation, np.eye(3)) and np.allclose(placement.position, 0)
     if model.topology.parents[body] >= 0 or not placed:
         raise ModelError(
-            f"joint {model.joint_names[body]!r} is free but does not hang on the world itself with the "
+            f"joint {model.joint_names[body]!r} is free but does not attach to the world itself with the "
             "identity as its placement; MuJoCo's free joints do"
         )

@@ -145,11 +145,11 @@ class PinocchioMap:
         return sample("PinocchioMap.force_from", "tau_pin", tau_pin, self.nv)[self._back]
 
     def matrix(self, m) -> Float[Array, "nv nv"]:
-        """A matrix over freedoms (mass, Coriolis, derivatives) with Pinocchio's rows and columns."""
+        """A matrix over degrees of freedom (mass, Coriolis, derivatives) with Pinocchio's rows and columns."""
         return floating(m)[np.ix_(self._order, self._order)]
 
     def matrix_from(self, m_pin) -> Float[Array, "nv nv"]:
-        """A matrix over freedoms with our rows and columns."""
+        """A matrix over degrees of freedom with our rows and columns."""
         return floating(m_pin)[np.ix_(self._back, self._back)]
 
     def jacobian(self, jacobian) -> Float[Array, "6 nv"]:

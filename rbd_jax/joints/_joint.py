@@ -22,7 +22,7 @@ from ..spatial.transform import body_twist
 
 
 class Joint(eqx.Module):
-    """A joint of `nv` freedoms whose configuration is a point `q` of a manifold stored in `nq` numbers.
+    """A joint of `nv` degrees of freedom whose configuration is a point `q` of a manifold stored in `nq` numbers.
 
     Parameters (an axis, a pitch, control frames) are array fields and so differentiable leaves of the model. Methods
     take one joint and one configuration; the library batches them.
@@ -39,7 +39,7 @@ class Joint(eqx.Module):
         @property
         @abc.abstractmethod
         def nv(self) -> int:
-            """The number of freedoms."""
+            """The number of degrees of freedom."""
 
         @property
         def nq(self) -> int:

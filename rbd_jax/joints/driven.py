@@ -1,6 +1,6 @@
 """Joints that move by themselves: a prescribed motion in time (the rheonomic constraints of book §3.5).
 
-They have no freedom. Their velocity is the drift `σ`, the twist of `∂/∂t transform`, and their velocity product is
+They have no degree of freedom. Their velocity is the drift `σ`, the twist of `∂/∂t transform`, and their velocity product is
 `σ̊`, its rate seen from the successor frame (eqs. 3.32 to 3.43).
 """
 
@@ -22,7 +22,7 @@ from ._joint import Joint
 
 
 class Rheonomic(Joint):
-    """A joint without freedom that is led through the configurations of another as time passes."""
+    """A joint without degree of freedom that is led through the configurations of another as time passes."""
 
     joint: eqx.AbstractVar[Joint]
     time: eqx.AbstractVar[Float[Array, ""]]

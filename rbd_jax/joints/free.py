@@ -14,7 +14,7 @@ from ._joint import ConstantSubspaceJoint
 
 
 class Free(ConstantSubspaceJoint):
-    """Six freedoms. `q = [x y z, w x y z]` places the body, `v = [ω; v]` is its spatial velocity in its own frame.
+    """Six degrees of freedom. `q = [x y z, w x y z]` places the body, `v = [ω; v]` is its spatial velocity in its own frame.
 
     A constant velocity is a screw motion, and `integrate` follows it exactly: `X ⊕ v = X exp(v)` on SE(3).
     """

@@ -73,7 +73,7 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
 def _whole_turns(joint, relative, q):
     """q after as many whole turns as lead nearest to the placement, or into (-π, π] where a turn leads back.
 
-    After a whole turn about a freedom the joint has the same rotation; every further one adds the same displacement.
+    After a whole turn about a degree of freedom the joint has the same rotation; every further one adds the same displacement.
     """
     tolerance = 1000 * jnp.finfo(q.dtype).eps
 

@@ -23,7 +23,7 @@ class Constraint(Attached):
 
     - `bodies`: the names of the bodies, or "world".
     - `frames`: a frame on each of them, (k,).
-    - `joints`: the names of joints with one freedom.
+    - `joints`: the names of joints with one degree of freedom.
 
     One that is `rheonomic` has a `time`.
     """

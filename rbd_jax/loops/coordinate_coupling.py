@@ -16,7 +16,7 @@ class CoordinateCoupling(Constraint):
     """`Σ_j p_j(q_j) = 0`, with a polynomial for each joint.
 
     `polynomials` maps the name of a joint to its coefficients, the constant one first: `{"b": (0, 1), "a": (-0.1, -2)}` lets
-    joint b follow joint a as `q_b = 0.1 + 2 q_a`. The joints have one freedom each.
+    joint b follow joint a as `q_b = 0.1 + 2 q_a`. The joints have one degree of freedom each.
     """
 
     coefficients: Float[Array, "j degree"]

@@ -34,7 +34,7 @@ def _off(joint: Joint, q, relative):
 
 
 class PointOnCurve(_PointOn):
-    """`point_b` of `body_b` stays on a `curve`, a joint with one freedom such as `SplineCurve`, in `frame_a` of `body_a`."""
+    """`point_b` of `body_b` stays on a `curve` in `frame_a` of `body_a`: a joint with one degree of freedom, as `SplineCurve`."""
 
     curve: Joint
 
@@ -50,7 +50,7 @@ class PointOnCurve(_PointOn):
 
 
 class PointOnSurface(_PointOn):
-    """`point_b` of `body_b` stays on a `surface`, a joint with two freedoms such as `SplineSurface`, in `frame_a` of `body_a`."""
+    """`point_b` of `body_b` stays on a `surface` in `frame_a` of `body_a`: a joint with two degrees of freedom, as `SplineSurface`."""
 
     surface: Joint
 
@@ -65,9 +65,9 @@ class PointOnSurface(_PointOn):
         return self.surface
 
 
-def _locus(joint, freedoms: int, kind: str, name: str) -> Joint:
-    if not isinstance(joint, Joint) or joint.nv != freedoms or joint.rheonomic:
+def _locus(joint, dofs: int, kind: str, name: str) -> Joint:
+    if not isinstance(joint, Joint) or joint.nv != dofs or joint.rheonomic:
         raise ValueError(
-            f"{kind}: {name} is {joint!r}; it is a joint with {freedoms} freedom(s), led by nobody"
+            f"{kind}: {name} is {joint!r}; it is a joint with {dofs} degree(s) of degree of freedom, led by nobody"
         )
     return joint

@@ -1,4 +1,4 @@
-"""Two frames that stay together: the universal loop joint of no freedom (book §8.3)."""
+"""Two frames that stay together: the universal loop joint of no degree of freedom (book §8.3)."""
 
 from .relative import RelativeConstraint, misplaced
 

@@ -18,7 +18,7 @@ from .edit import (
     fuse_fixed as fuse_fixed,
     lock_joints as lock_joints,
     rename as rename,
-    with_walk as with_walk,
+    with_traversal as with_traversal,
 )
 from .mjcf import load_mjcf as load_mjcf
 from .model import Model as Model

@@ -1,6 +1,6 @@
 """What a model carries along: whether it fits, and what edits of the model do to it.
 
-Everything that hangs on bodies or joints is an `Attached`, whatever it is for. The same functions move all of them.
+Everything that is attached to bodies or joints is an `Attached`, whatever it is for. The same functions move all of them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def check_attached(topology: Topology, things: Iterable[Attached]) -> None:
             body = topology.joint_index(joint)
             if thing.scalar_joints and (topology.joint_nq[body], topology.joint_nv[body]) != (1, 1):
                 raise ModelError(
-                    f"{label}: joint {joint!r} has {topology.joint_nv[body]} freedoms; its coordinate can be "
+                    f"{label}: joint {joint!r} has {topology.joint_nv[body]} degrees of freedom; its coordinate can be "
                     "taken only where there is one. Attach to the bodies instead, as a LoopJoint is"
                 )
         fault = thing.fault([_carrier(topology, body) for body in thing.bodies])
@@ -115,7 +115,7 @@ def fused(thing: A, topology: Topology, welds: Transform) -> A:
             continue
         index = topology.body_index(body)
         carrier = topology.carriers[index]
-        bodies.append("world" if carrier < 0 else topology.body_names[topology.movers[carrier]])
+        bodies.append("world" if carrier < 0 else topology.body_names[topology.moving_bodies[carrier]])
         frames.append(welds[index] @ own)
     return thing.attached(bodies, _stacked(frames, thing.frames), thing.joints)
 

@@ -1,6 +1,6 @@
 """Building a model body by body, and taking one apart again.
 
-A `Body` is the description of one body and of the joint that hangs it; a `ModelBuilder` gathers them and `build` checks
+A `Body` is the description of one body and of the joint that attaches it; a `ModelBuilder` gathers them and `build` checks
 and lays them out as a `Model`. The loaders, and every function that edits a model, go through here.
 """
 
@@ -24,7 +24,7 @@ from ..spatial.transform import rigid_fault
 from .attachments import attach
 from .model import Model
 from .topology import JointKind, Topology
-from .tree import Walk
+from .tree import Traversal
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Mimic:
 
 @dataclass(frozen=True)
 class Body:
-    """One body, the joint that hangs it on its parent, and what acts along that joint.
+    """One body, the joint that attaches it to its parent, and what acts along that joint.
 
-    The per-freedom numbers are scalars or arrays of the joint's `nv` (`spring_reference`, `lower` and `upper`: `nq`).
+    The per-dof numbers are scalars or arrays of the joint's `nv` (`spring_reference`, `lower` and `upper`: `nq`).
     """
 
     name: str
@@ -61,21 +61,21 @@ class Body:
     mimic: Mimic | None = None
 
 
-#: The fields of a `Body` with one number for each freedom, and those with one for each coordinate.
-PER_FREEDOM = ("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit")
+#: The fields of a `Body` with one number for each degree of freedom, and those with one for each coordinate.
+PER_DOF = ("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit")
 PER_COORDINATE = ("spring_reference", "lower", "upper")
-ALONG_JOINT = (*PER_FREEDOM, *PER_COORDINATE)
+ALONG_JOINT = (*PER_DOF, *PER_COORDINATE)
 
 
 class ModelBuilder:
     """Collects bodies, parents first, and what is attached to them, and builds a `Model`."""
 
-    def __init__(self, gravity=(0.0, 0.0, -9.81), name: str = "model", walk: Walk = "auto"):
+    def __init__(self, gravity=(0.0, 0.0, -9.81), name: str = "model", traversal: Traversal = "auto"):
         self.gravity = as_array("ModelBuilder", "gravity", gravity, "a vector of three components")
         if self.gravity.shape != (3,):
             raise ModelError(f"gravity has shape {self.gravity.shape}; it is a vector of three components")
         self.name = name
-        self.walk: Walk = walk
+        self.traversal: Traversal = traversal
         self.bodies: list[Body] = []
         self.attached: list[Attached] = []
 
@@ -90,16 +90,16 @@ class ModelBuilder:
         joint_name: str | None = None,
         **along_joint,
     ) -> str:
-        """Hang a body on a parent that is already there, or on the world; returns its name.
+        """Attach a body to a parent that is already there, or to the world; returns its name.
 
         **Arguments**
 
-        - `joint`: how it hangs; welded by default.
+        - `joint`: how it is attached; welded by default.
         - `placement`: the joint frame in the parent's frame; the same frame by default.
         - `inertia`: in the body's frame; none by default.
         - `joint_name`: the body's name by default.
         - `along_joint`: `armature`, `damping`, `friction`, `stiffness`, `spring_reference`, `lower`, `upper`,
-          `velocity_limit`, `effort_limit`, each a number or one for each freedom, and `mimic`, a `Mimic`.
+          `velocity_limit`, `effort_limit`, each a number or one for each degree of freedom, and `mimic`, a `Mimic`.
         """
         unknown = set(along_joint) - {*ALONG_JOINT, "mimic"}
         if unknown:
@@ -123,7 +123,7 @@ class ModelBuilder:
         return name
 
     def add(self, body: Body) -> None:
-        """Hang a described body."""
+        """Attach a described body."""
         known = {other.name for other in self.bodies}
         if body.name == "world" or body.name in known:
             raise ModelError(f"body {body.name!r}: the name is taken; every body needs a name of its own")
@@ -133,8 +133,8 @@ class ModelBuilder:
             )
         if body.parent != "world" and body.parent not in known:
             raise ModelError(
-                f"body {body.name!r}: no body {body.parent!r} to hang it on{suggest(body.parent, known)} "
-                "(a parent must be added before its children, and the root hangs on 'world')"
+                f"body {body.name!r}: no body {body.parent!r} to attach it to{suggest(body.parent, known)} "
+                "(a parent must be added before its children, and the root is attached to 'world')"
             )
         _check_numbers(body)
         self.bodies.append(body)
@@ -173,10 +173,10 @@ class ModelBuilder:
             parents=tuple(names.get(body.parent, -1) for body in bodies),
             kinds=tuple(_kind(bodies[members[0]].joint, members) for members in groups.values()),
             leaders=tuple(joint_names[body.mimic.leader] if body.mimic else -1 for body in bodies),
-            walk=self.walk,
+            traversal=self.traversal,
         )
         own = [body for body in bodies if body.mimic is None]
-        followers = [body.mimic for body in bodies if body.mimic is not None]
+        mimic_joints = [body.mimic for body in bodies if body.mimic is not None]
         stacked = {name: _concatenate([_spread(body, name) for body in own], dtype) for name in ALONG_JOINT}
         model = Model(
             gravity=self.gravity,
@@ -185,8 +185,8 @@ class ModelBuilder:
             joints=tuple(
                 _stack([bodies[index].joint for index in members], None, dtype) for members in groups.values()
             ),
-            mimic_multiplier=_concatenate([m.multiplier[None] for m in followers], dtype),
-            mimic_offset=_concatenate([m.offset[None] for m in followers], dtype),
+            mimic_multiplier=_concatenate([m.multiplier[None] for m in mimic_joints], dtype),
+            mimic_offset=_concatenate([m.offset[None] for m in mimic_joints], dtype),
             topology=topology,
             **stacked,
         )
@@ -195,7 +195,7 @@ class ModelBuilder:
     @staticmethod
     def from_model(model: Model) -> ModelBuilder:
         """The descriptions that `model` was built of."""
-        builder = ModelBuilder(model.gravity, model.name, model.topology.walk)
+        builder = ModelBuilder(model.gravity, model.name, model.topology.traversal)
         builder.bodies, builder.attached = describe(model), list(model.attached)
         return builder
 
@@ -203,21 +203,21 @@ class ModelBuilder:
 def describe(model: Model) -> list[Body]:
     """The bodies of a model, one by one: the inverse of `ModelBuilder.build`."""
     topology, bodies = model.topology, []
-    followers = topology.followers.tolist()
+    mimic_joints = topology.mimic_joints.tolist()
     # As NumPy arrays where they are known: JAX would compile every one of the slices.
     along_joints = {name: getattr(model, name) for name in ALONG_JOINT}
     along_joints = {name: np.asarray(x) if is_known(x) else x for name, x in along_joints.items()}
     for index in range(model.nb):
         along: dict[str, Any] = {}
-        if topology.follows[index]:
-            place = followers.index(index)
+        if topology.is_mimic[index]:
+            place = mimic_joints.index(index)
             along["mimic"] = Mimic(
                 model.joint_names[topology.leaders[index]],
                 model.mimic_multiplier[place],
                 model.mimic_offset[place],
             )
         else:
-            along |= {name: along_joints[name][model.v_slice(index)] for name in PER_FREEDOM}
+            along |= {name: along_joints[name][model.v_slice(index)] for name in PER_DOF}
             along |= {name: along_joints[name][model.q_slice(index)] for name in PER_COORDINATE}
         parent = topology.parents[index]
         bodies.append(
@@ -276,7 +276,7 @@ def triangle_fault(moments: np.ndarray, slack: float) -> str | None:
 
 def _check_numbers(body: Body) -> None:
     numbers: dict[str, Any] = {"placement": body.placement, "inertia": body.inertia, "joint": body.joint}
-    numbers |= {name: getattr(body, name) for name in PER_FREEDOM if "limit" not in name}
+    numbers |= {name: getattr(body, name) for name in PER_DOF if "limit" not in name}
     for name, value in numbers.items():
         leaves = [leaf for leaf in jax.tree.leaves(value) if is_known(leaf)]
         if not all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves):
@@ -295,8 +295,8 @@ def _check_numbers(body: Body) -> None:
 
 
 def _spread(body: Body, name: str):
-    """A per-freedom or per-coordinate field of a body as an array of the joint's size, in NumPy where it is known."""
-    size = body.joint.nv if name in PER_FREEDOM else body.joint.nq
+    """A per-dof or per-coordinate field of a body as an array of the joint's size, in NumPy where it is known."""
+    size = body.joint.nv if name in PER_DOF else body.joint.nq
     value = getattr(body, name)
     value = _numbers(f"joint {body.joint_name!r}: {name}", body.joint.neutral() if value is None else value)
     if value.ndim == 0:
@@ -304,7 +304,7 @@ def _spread(body: Body, name: str):
     if value.shape != (size,):
         raise ModelError(
             f"joint {body.joint_name!r}: {name} has shape {value.shape}, but the joint has "
-            f"{'nv' if name in PER_FREEDOM else 'nq'} = {size}"
+            f"{'nv' if name in PER_DOF else 'nq'} = {size}"
         )
     return value
 
@@ -320,10 +320,10 @@ def _numbers(what: str, value):
 
 
 def _resolve_mimics(bodies: list[Body], dtype) -> list[Body]:
-    """Let every follower follow a joint that leads, and hand what acts along it over to its leader.
+    """Let every mimic joint follow a joint that leads, and hand what acts along it over to its leader.
 
     Damping, armature and stiffness act on the leader through the multiplier squared, Coulomb friction through its size.
-    The leader's limits shrink to what the follower's allow.
+    The leader's limits shrink to what the mimic joint's allow.
     """
     by_joint = {body.joint_name: index for index, body in enumerate(bodies)}
     resolved = list(bodies)
@@ -348,7 +348,7 @@ def _resolve_mimics(bodies: list[Body], dtype) -> list[Body]:
             if (end.joint.nq, end.joint.nv) != (1, 1):
                 raise ModelError(
                     f"joint {body.joint_name!r} mimics {leader!r}, but joint {end.joint_name!r} has "
-                    f"{end.joint.nv} freedoms; only joints with one can be coupled"
+                    f"{end.joint.nv} degrees of freedom; only joints with one can be coupled"
                 )
         resolved[index] = replace(body, mimic=Mimic(leader, factor, offset))
         resolved[by_joint[leader]] = _absorb(resolved[by_joint[leader]], body, factor, offset)
@@ -356,7 +356,7 @@ def _resolve_mimics(bodies: list[Body], dtype) -> list[Body]:
 
 
 def _ratio(body: Body, dtype):
-    """The leader that a follower names, multiplier and offset."""
+    """The leader that a mimic joint names, multiplier and offset."""
     assert body.mimic is not None
     numbers = []
     for name in ("multiplier", "offset"):
@@ -369,34 +369,35 @@ def _ratio(body: Body, dtype):
     return body.mimic.leader, numbers[0], numbers[1]
 
 
-def _absorb(leader: Body, follower: Body, factor, offset) -> Body:
+def _absorb(leader: Body, mimic_joint: Body, factor, offset) -> Body:
     xp = _module(
-        [factor, offset, *[getattr(end, name) for end in (leader, follower) for name in ALONG_JOINT]]
+        [factor, offset, *[getattr(end, name) for end in (leader, mimic_joint) for name in ALONG_JOINT]]
     )
 
     def first(body, name):
         return xp.asarray(_spread(body, name)[0], factor.dtype)
 
     square = factor * factor
-    limits = xp.stack([first(follower, "lower"), first(follower, "upper")])
+    limits = xp.stack([first(mimic_joint, "lower"), first(mimic_joint, "upper")])
     # Infinite limits are kept out of the division, which would differentiate to 0 * inf.
     finite = xp.isfinite(limits) & (factor != 0)
     ends = (xp.where(finite, limits, 0) - offset) / xp.where(factor == 0, 1, factor)
     free = xp.asarray([-np.inf, np.inf], factor.dtype)
     ends = xp.where(finite, ends, xp.where(factor < 0, free[::-1], free))
-    stiffness = first(leader, "stiffness") + square * first(follower, "stiffness")
-    rest = (first(follower, "spring_reference") - offset) * factor
+    stiffness = first(leader, "stiffness") + square * first(mimic_joint, "stiffness")
+    rest = (first(mimic_joint, "spring_reference") - offset) * factor
     pull = (
-        first(leader, "stiffness") * first(leader, "spring_reference") + first(follower, "stiffness") * rest
+        first(leader, "stiffness") * first(leader, "spring_reference")
+        + first(mimic_joint, "stiffness") * rest
     )
     reference = xp.where(
         stiffness > 0, pull / xp.where(stiffness > 0, stiffness, 1), first(leader, "spring_reference")
     )
     return replace(
         leader,
-        armature=first(leader, "armature") + square * first(follower, "armature"),
-        damping=first(leader, "damping") + square * first(follower, "damping"),
-        friction=first(leader, "friction") + xp.abs(factor) * first(follower, "friction"),
+        armature=first(leader, "armature") + square * first(mimic_joint, "armature"),
+        damping=first(leader, "damping") + square * first(mimic_joint, "damping"),
+        friction=first(leader, "friction") + xp.abs(factor) * first(mimic_joint, "friction"),
         stiffness=stiffness,
         spring_reference=reference,
         lower=xp.maximum(first(leader, "lower"), xp.min(ends)),

@@ -71,7 +71,7 @@ def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"
 def _owners(model: Model, kind: int) -> list[int]:
     """The bodies of a group of joints that have coordinates of their own."""
     topology = model.topology
-    return [body for body in topology.kinds[kind].bodies if not topology.follows[body]]
+    return [body for body in topology.kinds[kind].bodies if not topology.is_mimic[body]]
 
 
 def _by_kind(model: Model, x, space: str):

@@ -7,7 +7,7 @@ from .model import Model
 
 
 def draw(model: Model) -> str:
-    """The model's name and sizes, a line for each body: its joint, freedoms and mass, indented by the tree; constraints."""
+    """The model's name and sizes; of each body its joint, degrees of freedom and mass, indented by the tree; constraints."""
     topology = model.topology
     lines = [f"{model.name}: {model.nb} bodies, nq = {model.nq}, nv = {model.nv}"]
     children: dict[int, list[int]] = {}
@@ -33,7 +33,7 @@ def _describe(model: Model, body: int) -> str:
     joint = model.joint_names[body]
     text = name if joint == name else f"{name} ({joint})"
     text += f"  {family}"
-    if topology.follows[body]:
+    if topology.is_mimic[body]:
         text += f", mimics {model.joint_names[topology.leaders[body]]}"
     elif topology.joint_nv[body]:
         text += f" v[{topology.v_offsets[body]}:{topology.v_offsets[body + 1]}]"

@@ -21,10 +21,10 @@ from ..joints import Fixed
 from ..spatial import Transform
 from .attachments import after_locking, fused, reframed, renamed
 from .builder import Body, ModelBuilder, describe
-from .lumping import mover_inertias, mover_placements, weld_frames
+from .lumping import moving_inertias, moving_placements, weld_frames
 from .model import Model
 from .topology import JointKind, Topology
-from .tree import Tree, Walk
+from .tree import Traversal, Tree
 
 
 #: Which joints to lock: one name, several, or `{name: configuration}`, where None stands for the joint's own zero.
@@ -37,7 +37,7 @@ def lock_joints(model: Model, joints: Locks) -> Model:
     **Arguments**
 
     - `joints`: names of joints, which are locked at their zero, or `{name: q}` with the joint's own configuration: a
-      number for a joint with one freedom, else an array of its nq.
+      number for a joint with one degree of freedom, else an array of its nq.
 
     A locked joint becomes a `Fixed` joint of the same name, its body placed where `q` places it; its limits, damping
     and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked
@@ -73,7 +73,7 @@ def locked(bodies: list[Body], joints: Locks | None) -> list[Body]:
                 "locked with it"
             )
         at[name] = _configuration(body, value)
-    # Followers of followers too: as often as one more is found.
+    # Mimic joints of mimic joints too: as often as one more is found.
     found = True
     while found:
         found = False
@@ -132,27 +132,27 @@ def _welded(body: Body, q) -> Body:
 def fuse_fixed(model: Model) -> Model:
     """The model without its welds: each welded body made a part of the body that carries it.
 
-    The inertia of a welded body is added to its carrier's, and what hung on it hangs on the carrier; what is welded to
-    the world goes, and what hung on it hangs on the world. The joints that move keep their names, order and
+    The inertia of a welded body is added to its carrier's, and what attached to it is attached to the carrier; what is welded to
+    the world goes, and what attached to it is attached to the world. The joints that move keep their names, order and
     coordinates, so the dynamics are the same. The names of the welded bodies are gone, and so is the constant that
     those welded to the world add to the potential energy.
     """
     old = model.topology
     if not old.fixed.any():
         return model
-    place = {int(body): mover for mover, body in enumerate(old.movers)}
+    place = {int(body): moving_body for moving_body, body in enumerate(old.moving_bodies)}
     kept = [index for index, kind in enumerate(old.kinds) if not kind.fixed]
     topology = Topology(
         name=old.name,
-        body_names=tuple(old.body_names[body] for body in old.movers),
-        joint_names=tuple(old.joint_names[body] for body in old.movers),
-        parents=old.mover_tree.parents,
+        body_names=tuple(old.body_names[body] for body in old.moving_bodies),
+        joint_names=tuple(old.joint_names[body] for body in old.moving_bodies),
+        parents=old.moving_tree.parents,
         kinds=tuple(
             replace(old.kinds[index], bodies=tuple(place[body] for body in old.kinds[index].bodies))
             for index in kept
         ),
-        leaders=tuple(place.get(old.leaders[body], -1) for body in old.movers),
-        walk=old.walk,
+        leaders=tuple(place.get(old.leaders[body], -1) for body in old.moving_bodies),
+        traversal=old.traversal,
     )
     placements, inertias, welds = _lumped(model)
     return replace(
@@ -167,7 +167,7 @@ def fuse_fixed(model: Model) -> Model:
 
 @jax.jit  # as one program, which takes a tenth of the time that its operations take one by one
 def _lumped(model: Model):
-    return mover_placements(model), mover_inertias(model), weld_frames(model)
+    return moving_placements(model), moving_inertias(model), weld_frames(model)
 
 
 def concatenate(
@@ -207,8 +207,10 @@ def concatenate(
             )
     prefixes = [f"{name}/" if name else "" for name in names or [None] * len(models)]
     _check_clashes(models, prefixes)
-    walk = first.topology.walk if len({model.topology.walk for model in models}) == 1 else "auto"
-    builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), walk)
+    traversal = (
+        first.topology.traversal if len({model.topology.traversal for model in models}) == 1 else "auto"
+    )
+    builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), traversal)
     for model, prefix, placement in zip(models, prefixes, placements or [None] * len(models), strict=True):
         builder.bodies += [_moved(body, prefix, placement) for body in describe(model)]
         named = lambda name, prefix=prefix: prefix + name
@@ -275,10 +277,10 @@ def rename(
     return replace(model, topology=topology, attached=attached)
 
 
-def with_walk(model: Model, walk: Walk) -> Model:
-    """The same model with its tree walked another way: `"scan"`, `"levels"` or `"auto"` (see `Tree`)."""
-    Tree((), walk)  # refuses what is no walk
-    return replace(model, topology=replace(model.topology, walk=walk))
+def with_traversal(model: Model, traversal: Traversal) -> Model:
+    """The same model with its tree traversed another way: `"scan"`, `"levels"` or `"auto"` (see `Tree`)."""
+    Tree((), traversal)  # refuses what is no traversal
+    return replace(model, topology=replace(model.topology, traversal=traversal))
 
 
 def astype(model: Model, dtype) -> Model:

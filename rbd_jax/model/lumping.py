@@ -1,4 +1,4 @@
-"""A model seen without its welds: each mover with all that is welded to it, as one body.
+"""A model seen without its welds: each moving body with all that is welded to it, as one body.
 
 A welded body never moves against its carrier, so the recursions need not visit it. What is computed here depends on the
 model alone and not on its state; inside a loop over samples the compiler does it once.
@@ -13,7 +13,10 @@ from .model import Model
 
 
 def weld_frames(model: Model) -> Transform:
-    """Each body's frame in the frame of the mover that carries it (or of the world): (nb,). A mover's is the identity."""
+    """Each body's frame in the frame of the moving body that carries it (or of the world): (nb,).
+
+    A moving body's is the identity.
+    """
     topology = model.topology
     rows, row_of = [_identity(model)], np.zeros(model.nb + 1, int)  # entry nb, also index -1, is the world
     pending = np.flatnonzero(topology.fixed)
@@ -30,32 +33,32 @@ def weld_frames(model: Model) -> Transform:
     return _join(rows).gather(row_of[:-1])
 
 
-def mover_placements(model: Model) -> Transform:
-    """The joint frame of each mover, in the frame of the mover above it."""
+def moving_placements(model: Model) -> Transform:
+    """The joint frame of each moving body, in the frame of the moving body above it."""
     topology = model.topology
-    own = model.placements.gather(topology.movers)
+    own = model.placements.gather(topology.moving_bodies)
     if not topology.fixed.any():
         return own
-    parents = np.array(topology.parents)[topology.movers]
+    parents = np.array(topology.parents)[topology.moving_bodies]
     above = _join([weld_frames(model), _identity(model)]).gather(parents)
     return above @ own
 
 
-def mover_inertias(model: Model) -> Inertia:
-    """The inertia of each mover and all that is welded to it, in the mover's frame."""
+def moving_inertias(model: Model) -> Inertia:
+    """The inertia of each moving body and all that is welded to it, in the moving body's frame."""
     topology = model.topology
     if not topology.fixed.any():
         return model.inertias
     parameters = model.inertias.placed(weld_frames(model)).parameters
-    return Inertia.from_parameters(sum_by_mover(model, parameters))
+    return Inertia.from_parameters(sum_by_moving_body(model, parameters))
 
 
-def sum_by_mover(model: Model, x):
-    """Sum the rows of `x`, one for each body, over what each mover carries; what is welded to the world drops out."""
+def sum_by_moving_body(model: Model, x):
+    """Sum the rows of `x`, one for each body, over what each moving body carries; what is welded to the world drops out."""
     topology = model.topology
     if not topology.fixed.any():
         return x
-    carried = topology.carriers[None, :] == np.arange(len(topology.movers))[:, None]
+    carried = topology.carriers[None, :] == np.arange(len(topology.moving_bodies))[:, None]
     return matmul(jnp.asarray(carried, x.dtype), x)
 
 

@@ -49,7 +49,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
 
     - Several joints on one body make as many bodies in a row. All but the last are massless, and called
       `body:joint`.
-    - A joint acts about its own `pos`. Where that is not the body's origin, its mover is a massless body
+    - A joint acts about its own `pos`. Where that is not the body's origin, its moving body is a massless body
       `body:joint` at that point, and the body itself is welded to it. Welds cost nothing in the dynamics.
     - Bodies without joints are welded, by a joint called like the body.
 
@@ -174,7 +174,7 @@ def _bodies(compiled, disabled) -> list[Body]:
         placement = Transform(jnp.asarray(rotation), jnp.asarray(position))
         bodies.append(Body(name, parent, joint, placement, inertia, joint_name, **along))
 
-    def mover(name):
+    def moving_body(name):
         name = _unused(name, taken)
         taken.add(name)
         return name
@@ -189,7 +189,7 @@ def _bodies(compiled, disabled) -> list[Body]:
         rotation, position = _rotation(compiled.body_quat[body]), np.array(compiled.body_pos[body])
         inertia, count = _inertia(compiled, body), int(compiled.body_jntnum[body])
         first = int(compiled.body_jntadr[body])
-        # Each joint's mover sits where the joint acts. A slide acts anywhere, and leaves it where it is.
+        # Each joint's moving body sits where the joint acts. A slide acts anywhere, and leaves it where it is.
         anchor = zero
         for joint in range(first, first + count):
             kind = compiled.jnt_type[joint]
@@ -202,7 +202,7 @@ def _bodies(compiled, disabled) -> list[Body]:
                 rotation, position = rotation @ _unturned(compiled, joint), position + rotation @ moved
                 position = position + rotation @ _unslid(compiled, joint)
             last = joint == first + count - 1 and not anchor.any()
-            above, parent = parent, name if last else mover(f"{name}:{hinges[joint]}")
+            above, parent = parent, name if last else moving_body(f"{name}:{hinges[joint]}")
             add(
                 parent,
                 above,

@@ -14,7 +14,7 @@ from .topology import Topology
 
 
 class Model(eqx.Module):
-    """A mechanism of rigid bodies in a tree, each hung on its parent by a joint.
+    """A mechanism of rigid bodies in a tree, each attached to its parent by a joint.
 
     Every field but the topology is an array and a leaf: differentiate with respect to it, batch over it with `vmap`,
     replace it with `equinox.tree_at`. Made by `rbd.load`, `rbd.load_urdf`, `rbd.load_mjcf` or a `ModelBuilder`.
@@ -23,11 +23,11 @@ class Model(eqx.Module):
     - `placements`: the joint frame of each body, in its parent's frame.
     - `inertias`: of each body, in its own frame.
     - `joints`: the joints, equal ones stacked in a group.
-    - `armature`: inertia added to each freedom (rotors seen through their gears).
-    - `damping`, `friction`: viscous coefficient and Coulomb force of each freedom.
-    - `stiffness`, `spring_reference`: of the spring at each freedom, and the configuration in which it rests.
+    - `armature`: inertia added to each degree of freedom (rotors seen through their gears).
+    - `damping`, `friction`: viscous coefficient and Coulomb force of each degree of freedom.
+    - `stiffness`, `spring_reference`: of the spring at each degree of freedom, and the configuration in which it rests.
     - `lower`, `upper`: position limits, for each entry of q; infinite where there is none.
-    - `velocity_limit`, `effort_limit`: for each freedom.
+    - `velocity_limit`, `effort_limit`: for each degree of freedom.
     - `mimic_multiplier`, `mimic_offset`: `q_follower = multiplier q_leader + offset`, for each joint that mimics another.
     - `attached`: what the tree does not say: constraints, force elements. See `add_constraints` and `add_forces`.
     """
@@ -45,8 +45,8 @@ class Model(eqx.Module):
     upper: Float[Array, "nq"]
     velocity_limit: Float[Array, "nv"]
     effort_limit: Float[Array, "nv"]
-    mimic_multiplier: Float[Array, "followers"]
-    mimic_offset: Float[Array, "followers"]
+    mimic_multiplier: Float[Array, "mimic_joints"]
+    mimic_offset: Float[Array, "mimic_joints"]
     topology: Topology = eqx.field(static=True)
     attached: tuple[Attached, ...] = ()
 
@@ -61,7 +61,7 @@ class Model(eqx.Module):
 
     @property
     def nv(self) -> int:
-        """The number of freedoms."""
+        """The number of degrees of freedom."""
         return self.topology.nv
 
     @property
@@ -75,7 +75,7 @@ class Model(eqx.Module):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """The name of the joint that hangs each body."""
+        """The name of the joint that attaches each body."""
         return self.topology.joint_names
 
     def attached_as(self, role: str) -> tuple[Attached, ...]:
@@ -111,7 +111,7 @@ class Model(eqx.Module):
 
     def _own_slice(self, joint, offsets):
         body = self.topology.joint_index(joint)
-        if self.topology.follows[body]:
+        if self.topology.is_mimic[body]:
             leader = self.joint_names[self.topology.leaders[body]]
             raise ValueError(
                 f"joint {self.joint_names[body]!r} has no coordinates of its own: it mimics {leader!r}"
@@ -125,13 +125,13 @@ class Model(eqx.Module):
 
     def joint_configurations(self, q: Float[Array, "nq"]) -> Float[Array, "joint_nq"]:
         """q with the coordinates of the joints that mimic others appended."""
-        if not len(self.topology.followers):
+        if not len(self.topology.mimic_joints):
             return q
         return jnp.concatenate([q, self.mimic_multiplier * q[self.topology.leader_q] + self.mimic_offset])
 
     def joint_velocities(self, v: Float[Array, "nv"]) -> Float[Array, "joint_nv"]:
         """v (or an acceleration) with the entries of the joints that mimic others appended."""
-        if not len(self.topology.followers):
+        if not len(self.topology.mimic_joints):
             return v
         return jnp.concatenate([v, self.mimic_multiplier * v[self.topology.leader_v]])
 

@@ -1,12 +1,12 @@
-"""What of a model never changes: names, who hangs on whom, which coordinates belong to which joint.
+"""What of a model never changes: names, who is attached to whom, which coordinates belong to which joint.
 
 A `Topology` is static under `jit`. It is numbers and names only, with the index tables that the algorithms need worked
 out once. Three countings meet here:
 
-- *bodies*, each with the joint that hangs it on its parent, in the order of the model;
-- *movers*, the bodies whose joint can move: a welded body is a part of the mover that carries it;
-- *columns*, the single freedoms of the movers in tree order (the book's expanded parent array). A joint that moves by
-  itself but has no freedom owns one column that moves nothing.
+- *bodies*, each with the joint that attaches it to its parent, in the order of the model;
+- *moving bodies*, the bodies whose joint can move: a welded body is a part of the moving body that carries it;
+- *columns*, the single degrees of freedom of the moving bodies in tree order (the book's expanded parent array). A joint
+  that moves by itself but has no degree of freedom owns one column that moves nothing.
 
 A joint that mimics another has columns but no coordinates: its q and v are its leader's, scaled.
 """
@@ -19,12 +19,12 @@ from functools import cached_property
 import numpy as np
 
 from .._errors import UnknownNameError, suggest
-from .tree import Tree, Walk
+from .tree import Traversal, Tree
 
 
 @dataclass(frozen=True)
 class JointKind:
-    """One group of equal joints: the sizes they share, and the bodies they hang, in order."""
+    """One group of equal joints: the sizes they share, and the bodies they attach, in order."""
 
     nq: int
     nv: int
@@ -43,7 +43,7 @@ class Topology:
     parents: tuple[int, ...]
     kinds: tuple[JointKind, ...]
     leaders: tuple[int, ...]
-    walk: Walk = "auto"
+    traversal: Traversal = "auto"
 
     @cached_property
     def _content(self) -> tuple:
@@ -54,7 +54,7 @@ class Topology:
             self.parents,
             self.kinds,
             self.leaders,
-            self.walk,
+            self.traversal,
         )
         return hash(fields), fields
 
@@ -87,19 +87,19 @@ class Topology:
         return np.array([self.kinds[kind].nv for kind, _ in self.kind_of], int)
 
     @cached_property
-    def follows(self) -> np.ndarray:
+    def is_mimic(self) -> np.ndarray:
         """Which bodies' joints mimic another."""
         return np.array(self.leaders, int) >= 0
 
     @cached_property
     def q_offsets(self) -> np.ndarray:
         """Where each joint's coordinates begin in q, and their end: (nb + 1,)."""
-        return np.concatenate([[0], np.cumsum(np.where(self.follows, 0, self.joint_nq))]).astype(int)
+        return np.concatenate([[0], np.cumsum(np.where(self.is_mimic, 0, self.joint_nq))]).astype(int)
 
     @cached_property
     def v_offsets(self) -> np.ndarray:
         """Where each joint's coordinates begin in v, and their end: (nb + 1,)."""
-        return np.concatenate([[0], np.cumsum(np.where(self.follows, 0, self.joint_nv))]).astype(int)
+        return np.concatenate([[0], np.cumsum(np.where(self.is_mimic, 0, self.joint_nv))]).astype(int)
 
     @property
     def nq(self) -> int:
@@ -109,36 +109,36 @@ class Topology:
     def nv(self) -> int:
         return int(self.v_offsets[-1])
 
-    # Followers: their coordinates come after all others, in the order of their bodies.
+    # Mimic joints: their coordinates come after all others, in the order of their bodies.
 
     @cached_property
-    def followers(self) -> np.ndarray:
+    def mimic_joints(self) -> np.ndarray:
         """The bodies whose joints mimic another."""
-        return np.flatnonzero(self.follows)
+        return np.flatnonzero(self.is_mimic)
 
     @cached_property
     def leader_q(self) -> np.ndarray:
-        """For each follower, the entry of q that it follows."""
-        return self.q_offsets[np.array(self.leaders, int)[self.followers]]
+        """For each mimic joint, the entry of q that it follows."""
+        return self.q_offsets[np.array(self.leaders, int)[self.mimic_joints]]
 
     @cached_property
     def leader_v(self) -> np.ndarray:
-        """For each follower, the entry of v that it follows."""
-        return self.v_offsets[np.array(self.leaders, int)[self.followers]]
+        """For each mimic joint, the entry of v that it follows."""
+        return self.v_offsets[np.array(self.leaders, int)[self.mimic_joints]]
 
     def joint_q(self, body: int) -> np.ndarray:
-        """The entries of `[q, coordinates of the followers]` that are those of a body's joint."""
+        """The entries of `[q, coordinates of the mimic joints]` that are those of a body's joint."""
         return self._entries(body, self.q_offsets, self.joint_nq, self.nq)
 
     def joint_v(self, body: int) -> np.ndarray:
-        """The entries of `[v, velocities of the followers]` that are those of a body's joint."""
+        """The entries of `[v, velocities of the mimic joints]` that are those of a body's joint."""
         return self._entries(body, self.v_offsets, self.joint_nv, self.nv)
 
     def _entries(self, body, offsets, sizes, own):
-        start = own + int(np.searchsorted(self.followers, body)) if self.follows[body] else offsets[body]
+        start = own + int(np.searchsorted(self.mimic_joints, body)) if self.is_mimic[body] else offsets[body]
         return start + np.arange(sizes[body])
 
-    # Movers: what the recursions over bodies walk.
+    # Moving bodies: what the recursions over bodies traverse.
 
     @cached_property
     def fixed(self) -> np.ndarray:
@@ -146,66 +146,66 @@ class Topology:
         return np.array([self.kinds[kind].fixed for kind, _ in self.kind_of], bool)
 
     @cached_property
-    def movers(self) -> np.ndarray:
+    def moving_bodies(self) -> np.ndarray:
         """The bodies whose joint can move."""
         return np.flatnonzero(~self.fixed)
 
     @cached_property
     def carriers(self) -> np.ndarray:
-        """For each body the mover that carries it, as an index into `movers`; -1 where the world does."""
+        """For each body the moving body that carries it, as an index into `moving_bodies`; -1 where the world does."""
         carriers = np.full(self.nb, -1)
         for body, parent in enumerate(self.parents):
             if not self.fixed[body]:
-                carriers[body] = np.searchsorted(self.movers, body)
+                carriers[body] = np.searchsorted(self.moving_bodies, body)
             elif parent >= 0:
                 carriers[body] = carriers[parent]
         return carriers
 
     @cached_property
-    def mover_tree(self) -> Tree:
-        """The tree of the movers."""
-        parents = [self.parents[body] for body in self.movers]
-        return Tree([int(self.carriers[parent]) if parent >= 0 else -1 for parent in parents], self.walk)
+    def moving_tree(self) -> Tree:
+        """The tree of the moving bodies."""
+        parents = [self.parents[body] for body in self.moving_bodies]
+        return Tree([int(self.carriers[parent]) if parent >= 0 else -1 for parent in parents], self.traversal)
 
-    # Columns: what the recursions over freedoms walk.
+    # Columns: what the recursions over degrees of freedom traverse.
 
     @cached_property
-    def mover_columns(self) -> np.ndarray:
-        """The number of columns of each mover: its freedoms, and one for a mover without any."""
-        return np.maximum(self.joint_nv[self.movers], 1)
+    def column_counts(self) -> np.ndarray:
+        """The number of columns of each moving body: its degrees of freedom, and one for a moving body without any."""
+        return np.maximum(self.joint_nv[self.moving_bodies], 1)
 
     @cached_property
     def tree(self) -> Tree:
         """The tree of the columns."""
-        return self.mover_tree.expanded(self.mover_columns.tolist())
+        return self.moving_tree.expanded(self.column_counts.tolist())
 
     @cached_property
-    def column_mover(self) -> np.ndarray:
-        """The mover that each column belongs to."""
-        return np.repeat(np.arange(len(self.movers)), self.mover_columns)
+    def column_owner(self) -> np.ndarray:
+        """The moving body that each column belongs to."""
+        return np.repeat(np.arange(len(self.moving_bodies)), self.column_counts)
 
     @cached_property
     def last_column(self) -> np.ndarray:
-        """The column of each mover at which its body sits: its last."""
-        return np.cumsum(self.mover_columns) - 1
+        """The column of each moving body at which its body sits: its last."""
+        return np.cumsum(self.column_counts) - 1
 
     @cached_property
     def column_parent(self) -> np.ndarray:
-        """The column above the first one of each mover, -1 for a root."""
-        parents = np.asarray(self.mover_tree.parents, int)
+        """The column above the first one of each moving body, -1 for a root."""
+        parents = np.asarray(self.moving_tree.parents, int)
         return np.where(parents >= 0, self.last_column[parents], -1) if len(parents) else parents
 
     @cached_property
     def column_v(self) -> np.ndarray:
-        """For each column its entry of `[v, velocities of the followers, 0]`."""
-        idle = self.nv + len(self.followers)
-        entries = [self.joint_v(int(body)) if self.joint_nv[body] else [idle] for body in self.movers]
+        """For each column its entry of `[v, velocities of the mimic joints, 0]`."""
+        idle = self.nv + len(self.mimic_joints)
+        entries = [self.joint_v(int(body)) if self.joint_nv[body] else [idle] for body in self.moving_bodies]
         return np.concatenate([*entries, np.zeros(0, int)]).astype(int)
 
     @cached_property
     def v_column(self) -> np.ndarray:
-        """For each entry of `[v, velocities of the followers]` its column."""
-        real = np.flatnonzero(self.column_v < self.nv + len(self.followers))
+        """For each entry of `[v, velocities of the mimic joints]` its column."""
+        real = np.flatnonzero(self.column_v < self.nv + len(self.mimic_joints))
         return real[np.argsort(self.column_v[real])]
 
     @cached_property
@@ -216,7 +216,7 @@ class Topology:
     @cached_property
     def idle(self) -> np.ndarray:
         """The columns that move nothing."""
-        return self.column_v == self.nv + len(self.followers)
+        return self.column_v == self.nv + len(self.mimic_joints)
 
     @property
     def rheonomic(self) -> bool:
@@ -240,7 +240,7 @@ class Topology:
         return int(body)
 
     def joint_index(self, joint: str | int) -> int:
-        """The index of the body that a joint hangs, by the joint's name or already an index."""
+        """The index of the body that a joint attaches, by the joint's name or already an index."""
         if isinstance(joint, str):
             if joint not in self._joint_numbers:
                 raise UnknownNameError(

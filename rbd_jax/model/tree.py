@@ -1,7 +1,7 @@
-"""The kinematic tree and the two ways to walk it: `down`, root to leaves, and `up`, leaves to root.
+"""The kinematic tree and the two ways to traverse it: `down`, root to leaves, and `up`, leaves to root.
 
 Every recursion of the library is one of the two. They alone know about parents, order, loops and levels, and they
-alone choose how to walk: one node after the other (`"scan"`, one small compiled loop, the fastest on a CPU) or one
+alone choose how to traverse: one node after the other (`"scan"`, one small compiled loop, the fastest on a CPU) or one
 depth after the other (`"levels"`, all nodes of a depth at once, the fewest kernels on a GPU). Values may be any PyTree.
 """
 
@@ -20,11 +20,11 @@ from .._arguments import choice
 from .._array import sum_rows
 
 
-#: How a tree is walked; `"auto"` picks by backend and depth.
-Walk = Literal["auto", "scan", "levels"]
+#: How a tree is traversed; `"auto"` picks by backend and depth.
+Traversal = Literal["auto", "scan", "levels"]
 
-#: Trees deeper than this are scanned on every backend: the code of a walk by levels grows with the depth.
-DEEPEST_LEVEL_WALK = 64
+#: Trees deeper than this are scanned on every backend: the code of a traversal by levels grows with the depth.
+DEEPEST_LEVEL_TRAVERSAL = 64
 
 
 class Tree:
@@ -33,23 +33,23 @@ class Tree:
     Immutable and hashable: it is a static part of a model.
     """
 
-    def __init__(self, parents: Sequence[int], walk: Walk = "auto"):
+    def __init__(self, parents: Sequence[int], traversal: Traversal = "auto"):
         self.parents = tuple(int(parent) for parent in parents)
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
                 raise ValueError(
                     f"node {node} has the parent {parent}: a parent must come before its children"
                 )
-        choice("Tree", "walk", walk, ("auto", "scan", "levels"))
-        self.walk: Walk = walk
+        choice("Tree", "traversal", traversal, ("auto", "scan", "levels"))
+        self.traversal: Traversal = traversal
 
     def __eq__(self, other) -> bool:
         return self is other or (
-            isinstance(other, Tree) and self.parents == other.parents and self.walk == other.walk
+            isinstance(other, Tree) and self.parents == other.parents and self.traversal == other.traversal
         )
 
     def __hash__(self) -> int:
-        return hash((self.parents, self.walk))
+        return hash((self.parents, self.traversal))
 
     def __repr__(self) -> str:
         return f"Tree({list(self.parents)})"
@@ -103,16 +103,16 @@ class Tree:
         """Whether each node is the parent of the next."""
         return self.parents == tuple(range(-1, self.size - 1))
 
-    def expanded(self, freedoms: Sequence[int]) -> Tree:
-        """The tree of single freedoms: a node with k of them becomes a row of k nodes (book table 6.4, λ')."""
+    def expanded(self, dofs: Sequence[int]) -> Tree:
+        """The tree of single degrees of freedom: a node with k of them becomes a row of k nodes (book table 6.4, λ')."""
         parents, last = [], []
-        for parent, count in zip(self.parents, freedoms, strict=True):
+        for parent, count in zip(self.parents, dofs, strict=True):
             above = last[parent] if parent >= 0 else -1
             for _ in range(count):
                 parents.append(above)
                 above = len(parents) - 1
             last.append(above)
-        return Tree(parents, self.walk)
+        return Tree(parents, self.traversal)
 
     def down(self, step: Callable[[Any, Any], tuple[Any, Any]], root: Any, inputs: Any) -> tuple[Any, Any]:
         """Root to leaves: `value, output = step(value of the parent, inputs of the node)` at every node.
@@ -152,9 +152,9 @@ class Tree:
 
     @property
     def _by_levels(self) -> bool:
-        if self.walk == "auto":
-            return jax.default_backend() != "cpu" and len(self.levels) <= DEEPEST_LEVEL_WALK
-        return self.walk == "levels"
+        if self.traversal == "auto":
+            return jax.default_backend() != "cpu" and len(self.levels) <= DEEPEST_LEVEL_TRAVERSAL
+        return self.traversal == "levels"
 
     def _down_scan(self, step, root, inputs):
         if self.is_chain:
@@ -263,7 +263,7 @@ class Tree:
 
 
 def _empty(step, carry, inputs):
-    """What a walk over no nodes returns: arrays without rows."""
+    """What a traversal over no nodes returns: arrays without rows."""
     one = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), inputs)
     return jax.tree.map(lambda s: jnp.zeros((0, *s.shape), s.dtype), jax.eval_shape(step, carry, one))
 

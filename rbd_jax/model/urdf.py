@@ -45,7 +45,7 @@ def load_urdf(
     - `path_or_xml`: a file, or the text of one.
     - `floating_base`: whether the root link is free (`joints.Free`) or welded to the world.
     - `lock`: joints to weld: names of joints, which are locked at their zero, or `{name: q}`.
-    - `mimic`: `"couple"` makes joints that mimic others follow them, without freedoms of their own; `"free"` makes them
+    - `mimic`: `"couple"` makes joints that mimic others follow them, without degrees of freedom of their own; `"free"` makes them
       ordinary joints, which a `rbd_jax.constraints.CoordinateCoupling` may tie afterwards.
     - `strict`: whether inertias that no real body can have are an error or one warning.
     - `gravity`: in the world.
@@ -53,10 +53,10 @@ def load_urdf(
     **Returns**
 
     A model with a body for each link and a joint for each joint, of the same names. Bodies are in depth-first order,
-    children in the order of their joints in the file. The root link hangs on the world by a joint called `root_joint`
+    children in the order of their joints in the file. The root link is attached to the world by a joint called `root_joint`
     (underscores are added where the name is taken). Links without `<inertial>` are massless.
 
-    A root link called `world` is the world itself if it is massless and the base does not float: its children hang on
+    A root link called `world` is the world itself if it is massless and the base does not float: its children attach to
     the world, and no body and no `root_joint` stand for it. Otherwise it is a body called `world_link`.
 
     As URDF prescribes: inertias are about the centre of mass, in the axes of the inertial origin; the axis of a joint
@@ -288,7 +288,7 @@ def _bodies(robot: _Element, floating_base: bool, couple: bool) -> list[Body]:
         parent, child = _ends(joint, links)
         if child == "world":
             raise ModelError(
-                f"{links[child]} hangs on {joint}, but the name stands for the fixed world; rename the link"
+                f"{links[child]} is attached to {joint}, but the name stands for the fixed world; rename the link"
             )
         bodies.append(
             Body(
@@ -341,7 +341,7 @@ def _root(links: dict[str, _Element], hung_by: dict[str, _Element]) -> str:
         while name not in sound:
             if name in way:
                 loop = " -> ".join(map(repr, [*way[way.index(name) :], name][::-1]))
-                what = "no root" if not roots else "a part that does not hang on its root"
+                what = "no root" if not roots else "a part that does not attach to its root"
                 raise ModelError(
                     f"the robot has {what}, since its joints run in a circle: {loop}; remove one of the joints"
                 )

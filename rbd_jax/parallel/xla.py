@@ -1,7 +1,7 @@
 """The one option of the XLA compiler that the library's speed on a CPU depends on.
 
 XLA can emit a whole loop as a single native function, but does so only for loops that touch less than a kilobyte. The
-walks over a kinematic tree touch some tens, those of their gradients some hundreds: compiled that way they run up to ten
+traversals over a kinematic tree touch some tens, those of their gradients some hundreds: compiled that way they run up to ten
 times faster. The option is read when
 JAX first uses the CPU, so it is set when the library is imported, if nothing has used the CPU yet.
 

@@ -26,7 +26,7 @@ class Swing(eqx.Module):
 def all_joints() -> Model:
     """A body that floats and, on it, five branches with one joint of every family of `rbd_jax.joints`.
 
-    Bodies and joints are called by the family: `spherical_euler` hangs on a `SphericalEuler`. Every freedom moves
+    Bodies and joints are called by the family: `spherical_euler` is attached to a `SphericalEuler`. Every degree of freedom moves
     inertia. Two joints move by themselves (`driven`, `constant_velocity`); the slides and splines have springs, which
     keep them near the middle of their ranges.
     """

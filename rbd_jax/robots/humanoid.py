@@ -15,7 +15,7 @@ UPPER_ARM = FOREARM = 0.27
 
 
 def humanoid() -> Model:
-    """A humanoid that floats: 35 freedoms, 60 kg, 1.7 m. x is forward, y to its left, z up.
+    """A humanoid that floats: 35 degrees of freedom, 60 kg, 1.7 m. x is forward, y to its left, z up.
 
     Hips, shoulders and waist are balls in their sockets; neck, wrists and ankles bend two ways; knees and elbows are
     hinges. At q = 0 it stands, knees and elbows a little bent, the pelvis in the world's origin.

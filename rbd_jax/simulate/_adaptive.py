@@ -179,7 +179,7 @@ class AdaptiveScheme(Scheme):
             jnp.maximum(jnp.abs(a), jnp.abs(b)) for a, b in ((before.v, after.v), (before.own, after.own))
         ]
         allowed = self.atol + self.rtol * jnp.concatenate([jnp.ones_like(before.v), *sizes])
-        # A model without freedoms has no error: the mean of none is zero here.
+        # A model without degrees of freedom has no error: the mean of none is zero here.
         error = jnp.sqrt(jnp.sum((estimate / allowed) ** 2) / max(estimate.size, 1))
         return jnp.where(jnp.isfinite(error), error, jnp.inf)
 

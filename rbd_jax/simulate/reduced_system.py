@@ -51,7 +51,7 @@ class ReducedSystem(System):
 
     def dof(self, joints):
         raise ValueError(
-            f"joints {joints} of model {self.name!r} have no freedoms of their own: they move with the variables of a "
+            f"joints {joints} of model {self.name!r} have no degrees of freedom of their own: they move with the variables of a "
             "ReducedModel"
         )
 

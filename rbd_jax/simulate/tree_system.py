@@ -16,7 +16,7 @@ from ..constraints.evaluate import matrix_of, rate_of, residual_of
 from ..dynamics import Motion, passive_force
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import recursive_newton_euler
-from ..dynamics.lagrangian import slopes_of_lagrangian
+from ..dynamics.lagrangian import gradients_of_lagrangian
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..forces import Force
 from ..forces.own_state import holding, own_rates, own_states
@@ -123,7 +123,7 @@ class TreeSystem(System):
         return recursive_newton_euler(motion, a) - self.force(time, state)
 
     def lagrangian_gradients(self, time, q, v):
-        return slopes_of_lagrangian(self.motion(time, q, v))
+        return gradients_of_lagrangian(self.motion(time, q, v))
 
     def mass_matrix(self, time, q):
         return composite_rigid_body(self.motion(time, q))

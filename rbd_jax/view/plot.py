@@ -39,7 +39,7 @@ def plot_model(model: Model, q: Float[Array, "nq"], path: str | Path) -> None:
     pose = stick.pose(_poses(model, jnp.zeros(1), jnp.asarray(q)[None])[0])
     stick.draw(axes, pose, np.zeros(2), anchored=True)
     _frame(axes, [stick.corners(pose)])
-    axes.set_title(f"{model.name}: {model.nb} bodies, {model.nv} freedoms", loc="left", fontsize=11)
+    axes.set_title(f"{model.name}: {model.nb} bodies, {model.nv} degrees of freedom", loc="left", fontsize=11)
     figure.savefig(path, dpi=130)
 
 
@@ -122,7 +122,7 @@ class _Stick:
         return np.where((self.mass[self.leaves] > 0)[:, None], pose[1][self.leaves], pose[0][self.leaves])
 
     def draw(self, axes, pose, shift, size=1.0, anchored: bool = False) -> None:
-        """Draw a pose; `anchored` with the places in the world where the roots hang."""
+        """Draw a pose; `anchored` with the places in the world where the roots attach."""
         origins, centers = pose[0] + shift, pose[1] + shift
         lines = [(origins[p], origins[b], self.branch[b]) for b, p in enumerate(self.parents) if p >= 0]
         lines += [(origins[b], centers[b], self.branch[b]) for b in self.leaves if self.mass[b] > 0]
@@ -237,7 +237,7 @@ def _frame(axes, corners, below=0.04) -> None:
 
 
 def _coordinates(left, right, model: Model, t, q, v) -> None:
-    """Coordinates and velocities of the freedoms that move most, each with its name."""
+    """Coordinates and velocities of the degrees of freedom that move most, each with its name."""
     chosen = _lively(model, q)
     for number, (label, iq, iv) in enumerate(chosen):
         color = _COLORS[number % len(_COLORS)]
@@ -250,19 +250,19 @@ def _coordinates(left, right, model: Model, t, q, v) -> None:
 
 
 def _lively(model: Model, q) -> list[tuple[str, int, int]]:
-    """Label and places in q and v of the freedoms with the largest range, of joints whose q and v correspond."""
+    """Label and places in q and v of the degrees of freedom with the largest range, of joints whose q and v correspond."""
     candidates: list[tuple[str, int, int]] = []
     topology = model.topology
     for body in range(model.nb):
-        if topology.follows[body] or not topology.joint_nv[body]:
+        if topology.is_mimic[body] or not topology.joint_nv[body]:
             continue
         places, name = model.q_slice(body), model.joint_names[body]
-        freedoms = model.v_slice(body)
+        dofs = model.v_slice(body)
         if topology.joint_nq[body] != topology.joint_nv[body]:
             continue
         for i in range(topology.joint_nv[body]):
             label = name if topology.joint_nv[body] == 1 else f"{name}[{i}]"
-            candidates.append((label, places.start + i, freedoms.start + i))
+            candidates.append((label, places.start + i, dofs.start + i))
     if not candidates and model.nq:
         return [(f"q[{i}]", i, min(i, model.nv - 1)) for i in range(min(3, model.nq))]
     ranges = [np.ptp(q[np.isfinite(q[:, iq]), iq]) for _, iq, _ in candidates]

@@ -168,7 +168,7 @@ def from_book(parents):
 
 
 def test_expanded_parent_array():
-    """Table 6.4: λ = (0, 1, 1, 2, 2, 3) and a joint 2 with three freedoms give λ' = (0, 1, 2, 3, 1, 4, 4, 5)."""
+    """Table 6.4: λ = (0, 1, 1, 2, 2, 3) and a joint 2 with three degrees of freedom give λ' = (0, 1, 2, 3, 1, 4, 4, 5)."""
     expanded = from_book((0, 1, 1, 2, 2, 3)).expanded([1, 3, 1, 1, 1, 1])
     assert tuple(parent + 1 for parent in expanded.parents) == (0, 1, 2, 3, 1, 4, 4, 5)
 

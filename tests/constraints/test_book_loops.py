@@ -25,13 +25,13 @@ def test_the_mechanism_of_figure_8_3_by_every_method():
             rc.constrained_dynamics(model, closed.q, closed.v, tau, None, method) for method in METHODS
         ]
         reduced = rc.closure_dynamics(model, slider_closure, y, rate, tau)
-        freedoms = rc.mobility(model, closed.q)
-        return closed, motions, reduced, freedoms, rc.constraint_jacobian(model, closed.q)
+        dofs = rc.mobility(model, closed.q)
+        return closed, motions, reduced, dofs, rc.constraint_jacobian(model, closed.q)
 
-    closed, motions, reduced, freedoms, jacobian = run()
+    closed, motions, reduced, dofs, jacobian = run()
     u = [closed.jacobian[1, 0], closed.jacobian[2, 0], closed.bias[1], closed.bias[2]]
     np.testing.assert_allclose(u, [1.3851004219, 0.6240732742, -1.0868354496, 0.3557292905], atol=1e-10)
-    assert (model.nv, jacobian.shape[0], freedoms) == (4, 5, 2)
+    assert (model.nv, jacobian.shape[0], dofs) == (4, 5, 2)
     assert np.linalg.matrix_rank(jacobian) == 2
     np.testing.assert_allclose(jacobian @ closed.jacobian, 0, atol=1e-14)
     first = motions[0]
@@ -46,7 +46,7 @@ def test_the_mechanism_of_figure_8_3_by_every_method():
 def test_the_planar_loop_and_its_cure():
     """§8.10: a hinge that closes a planar four-bar has three rows too many. A ball in a cylinder has two, and the same motion."""
     hinged = four_bar("revolute")
-    lengthwise = rc.PointOnLine("coupler", (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), "follower", (1.0, 0.0, 0.0))
+    lengthwise = rc.PointOnLine("coupler", (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), "mimic_joint", (1.0, 0.0, 0.0))
     cured = rc.add_constraints(rc.without_constraints(hinged), lengthwise)
     q, v = 0.8 * jnp.array([1.0, -1.0, 1.0]), 1.3 * jnp.array([1.0, -1.0, 1.0])
     tau = jnp.array([0.5, -0.7, 0.2])
@@ -57,7 +57,7 @@ def test_the_planar_loop_and_its_cure():
             (rc.constrained_dynamics(model, q, v, tau), rc.mobility(model, q)) for model in (hinged, cured)
         ]
 
-    (five, freedoms), (two, others) = run()
+    (five, dofs), (two, others) = run()
     np.testing.assert_allclose(five.acceleration, two.acceleration, atol=1e-10)
-    assert (five.multipliers.size, five.rank, freedoms) == (5, 2, 1)
+    assert (five.multipliers.size, five.rank, dofs) == (5, 2, 1)
     assert (two.multipliers.size, two.rank, others) == (2, 2, 1)

@@ -18,7 +18,7 @@ from rbd_jax.lie import SE3, quaternion
 
 
 SPATIAL, PRODUCT = joints.Free, joints.Free3D
-#: For the two boxes of a mechanism; the last hangs the first box, which is tied to the ground, on SE(3), the other not.
+#: For the two boxes of a mechanism; the last attaches the first box, which is tied to the ground, on SE(3), the other not.
 CHOICES = {"SE3": (SPATIAL, SPATIAL), "SO3xR3": (PRODUCT, PRODUCT), "tailored": (SPATIAL, PRODUCT)}
 SIDES, MASS = (0.2, 0.1, 0.05), 2.7
 HALF = np.array([0.1, 0.0, 0.0])
@@ -30,12 +30,12 @@ class Bench:
     def __init__(self, gravity=0.0):
         self.builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -gravity), name="bench")
         self.gravity = gravity
-        self.hung, self.q, self.v = {}, [], []
+        self.attached_to_world, self.q, self.v = {}, [], []
 
     def add(self, name, free, inertia, pose, twist):
         """A body placed by `pose` that moves at `twist`, angular before linear, both in the body's axes."""
         self.builder.add_body(name, "world", free(), inertia=inertia)
-        self.hung[name] = len(self.hung), free, inertia
+        self.attached_to_world[name] = len(self.attached_to_world), free, inertia
         self.q.append(np.concatenate([pose.position, quaternion.from_matrix(pose.rotation)]))
         slide = np.asarray(pose.rotation) @ twist[3:]
         self.v.append(twist if free is SPATIAL else np.concatenate([slide, twist[:3]]))
@@ -50,7 +50,7 @@ class Bench:
 
     def motion(self, path, name):
         """Position, and velocities as the joint has them: (times, 3) each; the linear before the angular."""
-        index, free, _ = self.hung[name]
+        index, free, _ = self.attached_to_world[name]
         first, second = np.split(np.asarray(path.v)[:, 6 * index : 6 * index + 6], 2, axis=1)
         slide, turn = (second, first) if free is SPATIAL else (first, second)
         return np.asarray(path.q)[:, 7 * index : 7 * index + 3], slide, turn
@@ -58,7 +58,7 @@ class Bench:
     def energy(self, path, *names):
         total = 0
         for name in names:
-            inertia = self.hung[name][2]
+            inertia = self.attached_to_world[name][2]
             position, slide, turn = self.motion(path, name)
             total = total + 0.5 * np.sum(turn @ np.asarray(inertia.rotational_com) * turn, axis=1)
             total = total + inertia.mass * (0.5 * np.sum(slide**2, axis=1) + self.gravity * position[:, 2])
@@ -269,7 +269,7 @@ def test_pendulum_in_small_steps():
 
 @pytest.mark.slow
 def test_linkage():
-    """Here both boxes are on the ground, so tailoring brings nothing: what hangs on SO(3) × R³ leaves its pivot."""
+    """Here both boxes are on the ground, so tailoring brings nothing: what is attached to SO(3) × R³ leaves its pivot."""
     bench = Bench(9.81)
     for choice in CHOICES:
         linkage(bench, choice)
@@ -288,7 +288,7 @@ def test_linkage():
         assert np.abs(energy - energy[0]).max() < 3e-7
 
 
-#: On a body that hangs from the ground by one of these, the motions are a subgroup of SE(3); by the last they are not.
+#: On a body attached to the ground by one of these, the motions are a subgroup of SE(3); by the last they are not.
 PAIRS = {
     "revolute": joints.Revolute(),
     "helical": joints.Helical(pitch=0.1),

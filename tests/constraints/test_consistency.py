@@ -104,7 +104,7 @@ def test_what_cannot_be_closed_says_so():
 
 @pytest.mark.slow
 def test_loops_that_contradict_each_other_are_told():
-    """A strut that does not fit: the state is refused, and no assembly closes. One that fits leaves no freedom: no fault."""
+    """A strut that does not fit: the state is refused, and no assembly closes. One that fits leaves nothing to move: no fault."""
 
     def with_strut(length):
         return rc.add_constraints(
@@ -121,8 +121,8 @@ def test_loops_that_contradict_each_other_are_told():
         found = rc.assemble(model, q)
         return found, rc.mobility(model, found.q)
 
-    found, freedoms = run(jnp.array(2 * np.sin(0.55)))
-    assert found.closed and freedoms == 0
+    found, dofs = run(jnp.array(2 * np.sin(0.55)))
+    assert found.closed and dofs == 0
     found, _ = run(jnp.array(2.5))  # longer than the crank and the ground together
     assert not found.closed
     assert 0.4 < found.residual < 1 and np.isfinite(found.q).all()
@@ -151,7 +151,7 @@ def test_an_inconsistent_start_is_told():
     model = four_bar()
     state = rbd.State(jnp.array([1.1, -1.0, 1.1]), jnp.zeros(3))
     with pytest.raises(
-        ValueError, match=r"HingeLoop\('coupler', 'follower'\) in position by 0\.\d+.*rbd\.project"
+        ValueError, match=r"HingeLoop\('coupler', 'mimic joint'\) in position by 0\.\d+.*rbd\.project"
     ):
         rbd.rollout(model, state, dt=1e-3, steps=2)
     with pytest.raises(ValueError, match=r"in velocity by 1\.45"):
@@ -160,7 +160,10 @@ def test_an_inconsistent_start_is_told():
 
 
 BAD = {
-    "no such body": (lambda: rc.Connect("coupler", None, "folower", None), "no body 'folower'.*'follower'"),
+    "no such body": (
+        lambda: rc.Connect("coupler", None, "folower", None),
+        "no body 'folower'.*'mimic joint'",
+    ),
     "itself": (lambda: rc.Weld("crank", None, "crank", TIP), "against itself"),
     "no such joint": (lambda: rc.CoordinateCoupling({"crank": (0, 1), "cran": (0, 1)}), "no joint 'cran'"),
 }
@@ -173,13 +176,13 @@ def test_bad_constraints_are_refused(make, message):
 
 
 def test_more_bad_input():
-    with pytest.raises(rbd.ModelError, match="joint 'base' has 6 freedoms"):
+    with pytest.raises(rbd.ModelError, match="joint 'base' has 6 degrees of freedom"):
         rc.add_constraints(loose(), rc.CoordinateCoupling({"base": (0.0, 1.0)}))
     with pytest.raises(
         ValueError, match="length is 0.0; it must be greater than 0; for no distance use Connect"
     ):
         rc.Distance("a", None, "b", None, 0.0)
-    with pytest.raises(ValueError, match="2 freedom"):
+    with pytest.raises(ValueError, match="2 degree of freedom"):
         rc.PointOnSurface("a", None, joints.Revolute(), "b", None)
     with pytest.raises(ValueError, match="one number"):
         rc.PrescribedCoordinate("a", lambda t: jnp.zeros(2))
@@ -195,10 +198,10 @@ def test_more_bad_input():
     with pytest.raises(
         rbd.ModelError, match="frame on body a is 'tip'; it takes a Transform, a point or None"
     ):
-        rc.Connect("crank", "tip", "follower", None)
+        rc.Connect("crank", "tip", "mimic_joint", None)
     stretched = rbd.Transform.from_rotation(1.1 * jnp.eye(3))
     with pytest.raises(rbd.ModelError, match=r"Weld: frame_b: its rotation is no rotation matrix.* by 0\.21"):
-        rc.Weld("crank", None, "follower", stretched)
+        rc.Weld("crank", None, "mimic_joint", stretched)
     model, zero = four_bar(), jnp.zeros(3)
     with pytest.raises(ValueError, match=r"hold is 'crank'; it takes a sequence of joints: \['crank'\]"):
         rc.assemble(model, zero, hold="crank")
@@ -253,7 +256,9 @@ def arm_with_loops():
 def test_edits_that_constraints_forbid():
     model = arm_with_loops()
     coupled = rc.add_constraints(model, rc.CoordinateCoupling({"a": (0.0, 1.0), "c": (0.0, 2.0)}))
-    with pytest.raises(rbd.ModelError, match=r"CoordinateCoupling\('a', 'c'\).*joint 'a' has 0 freedoms"):
+    with pytest.raises(
+        rbd.ModelError, match=r"CoordinateCoupling\('a', 'c'\).*joint 'a' has 0 degrees of freedom"
+    ):
         rbd.lock_joints(coupled, "a")
     with pytest.raises(rbd.ModelError, match="coordinates of joints"):
         rc.maximal_coordinates(rbd.fuse_fixed(coupled))

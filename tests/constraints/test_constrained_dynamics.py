@@ -228,7 +228,7 @@ def test_loop_closure_function():
     np.testing.assert_allclose(again.acceleration, motion.acceleration, atol=1e-9)
     np.testing.assert_allclose(efforts.unmet, 0, atol=1e-10)
     np.testing.assert_allclose(needed, efforts.tau + efforts.multipliers @ jacobian, atol=1e-10)
-    assert np.abs(one.unmet).max() > 1e-2  # one motor for two freedoms
+    assert np.abs(one.unmet).max() > 1e-2  # one motor for two degrees of freedom
     assert np.linalg.norm(everything.tau) < np.linalg.norm(
         tau
     )  # four motors for two: of all choices the least

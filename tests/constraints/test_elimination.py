@@ -110,9 +110,9 @@ def carried_four_bars(count):
     for i in range(count):
         builder.add_body(f"crank {i}", base, joints.Revolute(), inertia=ROD)
         builder.add_body(f"coupler {i}", f"crank {i}", joints.Revolute(), TIP, ROD)
-        builder.add_body(f"follower {i}", base, joints.Revolute(), TIP, ROD)
+        builder.add_body(f"mimic joint {i}", base, joints.Revolute(), TIP, ROD)
         base = f"coupler {i}"
-        builder.add_constraint(rc.LoopJoint(base, TIP, f"follower {i}", TIP, joints.Revolute()))
+        builder.add_constraint(rc.LoopJoint(base, TIP, f"mimic joint {i}", TIP, joints.Revolute()))
     return builder.build()
 
 
@@ -156,7 +156,7 @@ def test_open_multipliers_do_not_grow_with_the_chain():
 
 
 def test_a_constraint_that_is_not_relative_reaches_the_world():
-    """One that knows the world's axes depends on all freedoms below the world, not only on those of its loop."""
+    """One that knows the world's axes depends on all degrees of freedom below the world, not only on those of its loop."""
 
     class Level(rc.Constraint):
         """Two points at the same height."""

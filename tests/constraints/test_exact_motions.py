@@ -213,8 +213,8 @@ class SomeRows(rc.Constraint):
 
 @pytest.mark.slow
 def test_bricard_moves_although_it_should_not():
-    """Ten seconds; five rows for five freedoms, of rank four. Whichever row is left out of those that depend on the others,
-    the motion is the same.
+    """Ten seconds; five rows for five degrees of freedom, of rank four. Whichever row is left out of those that depend on
+    the others, the motion is the same.
     """
     model = bricard()
     q, v = jnp.zeros(5), jnp.zeros(5)
@@ -234,8 +234,8 @@ def test_bricard_moves_although_it_should_not():
         whole = rc.constrained_dynamics(model, q, v, jnp.zeros(5))
         return whole, jax.vmap(without)(1 - jnp.eye(5)), rc.mobility(model, q)
 
-    whole, less, freedoms = motions(path.q[::500], path.v[::500])
-    assert (np.asarray(whole.rank) == 4).all() and (np.asarray(freedoms) == 1).all()
+    whole, less, dofs = motions(path.q[::500], path.v[::500])
+    assert (np.asarray(whole.rank) == 4).all() and (np.asarray(dofs) == 1).all()
     redundant = np.asarray(less.rank) == 4
     assert (redundant.sum(axis=1) >= 2).all()  # at each of the states there is a choice
     all_rows = np.broadcast_to(np.asarray(whole.acceleration)[:, None], less.acceleration.shape)
@@ -244,7 +244,7 @@ def test_bricard_moves_although_it_should_not():
 
 @pytest.mark.slow
 def test_bricard_of_free_bodies_has_one_redundant_row():
-    """Thirty rows of rank 29 on thirty freedoms."""
+    """Thirty rows of rank 29 on thirty degrees of freedom."""
     model = bricard()
     maximal = rc.maximal_coordinates(model)
 
@@ -253,6 +253,6 @@ def test_bricard_of_free_bodies_has_one_redundant_row():
         q, _ = rc.to_maximal(model, jnp.zeros(5), jnp.zeros(5), maximal)
         return rc.mobility(maximal, q), rc.constraint_residual(maximal, q)
 
-    freedoms, residual = look(model, maximal)
-    assert maximal.nv == 30 and residual.shape == (30,) and freedoms == 1
+    dofs, residual = look(model, maximal)
+    assert maximal.nv == 30 and residual.shape == (30,) and dofs == 1
     np.testing.assert_allclose(residual, 0, atol=1e-12)

@@ -124,12 +124,12 @@ def test_unfit_arguments_are_refused(unchecked):
     q, v, free_q, free_v = jnp.zeros(2), jnp.zeros(2), jnp.zeros(14), jnp.zeros(12)
     there, back, make = rc.to_maximal, rc.from_maximal, rc.maximal_coordinates
     turned = rc.maximal_coordinates(pair("b", "a"))
-    hung = pair("a", "b", joint=joints.Free, tip="a")
+    attached_to_world = pair("a", "b", joint=joints.Free, tip="a")
     for function, arguments, message in (
         (make, (3,), "maximal_coordinates: model is a int; it takes a Model"),
         (make, (model, "Free"), "joint is 'Free'; it takes rbd.joints.Free or"),
         (make, (model, {"a": None}), "joint is None; it takes rbd.joints.Free or"),
-        (make, (model, joint.Revolute()), "body 'a' is hung by a Revolute with nq = 1"),
+        (make, (model, joint.Revolute()), "body 'a' is attached by a Revolute with nq = 1"),
         (make, (model, {"c": joint.Free}), "no body 'c'"),
         (make, (model, joint.Free, "joint"), "frame is 'joint'; it is one of"),
         (there, (model, maximal, q, v), r"are to_maximal\(model, q, v, maximal, frame\)"),
@@ -140,8 +140,12 @@ def test_unfit_arguments_are_refused(unchecked):
             "'b' is in model only; 'c' is in maximal",
         ),
         (back, (model, turned, free_q, free_v), r"in another order, \('b', 'a'\) instead of \('a', 'b'\)"),
-        (there, (model, q, v, model), "not made of free bodies: 'a' hangs on 'world' by a Revolute"),
-        (back, (model, hung, free_q, free_v), "not made of free bodies: 'b' hangs on 'a' by a Free"),
+        (there, (model, q, v, model), "not made of free bodies: 'a' is attached to 'world' by a Revolute"),
+        (
+            back,
+            (model, attached_to_world, free_q, free_v),
+            "not made of free bodies: 'b' is attached to 'a' by a Free",
+        ),
         (there, (model, free_q, v, maximal), r"q has shape \(14,\), but model 'pair' has nq = 2"),
         (back, (model, maximal, q, free_v), r"q has shape \(2,\), but model 'pair, maximal' has nq = 14"),
         (there, (model, q, v, centred), "frame is 'body', but maximal was made with frame='com'"),

@@ -1,4 +1,4 @@
-"""Models that move with a few independent variables: as under constraints, as with followers, and without drift."""
+"""Models that move with a few independent variables: as under constraints, as with mimic joints, and without drift."""
 
 import equinox as eqx
 import jax
@@ -164,7 +164,7 @@ def test_what_is_refused():
     state = rbd.State(Y, RATE)
     with pytest.raises(ValueError, match="leaves nothing to stabilize"):
         rbd.rollout(reduced, state, dt=0.01, steps=1, stabilization=rc.Baumgarte(1.0, 1.0))
-    with pytest.raises(ValueError, match="have no freedoms of their own"):
+    with pytest.raises(ValueError, match="have no degrees of freedom of their own"):
         scheme = rbd.LinearlyImplicitEuler(prescribed=("palm",))
         rbd.rollout(reduced, state, dt=0.01, steps=1, scheme=scheme)
     with pytest.raises(ValueError, match=r"q has shape \(4,\), but model 'finger' has nq = 2"):

@@ -67,11 +67,11 @@ def family_model(group):
     return builder.build()
 
 
-def mixed_model(walk="auto"):
+def mixed_model(traversal="auto"):
     """A forest with branches, welds, a joint that moves by itself, and quaternions."""
     rng = np.random.default_rng(3)
     joints = rbd.joints
-    builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name="mixed", walk=walk)
+    builder = rbd.ModelBuilder(gravity=(0.4, -0.7, -9.0), name="mixed", traversal=traversal)
     hang(builder, rng, "base", "world", joints.Free())
     hang(builder, rng, "shoulder", "base", joints.Spherical())
     hang(builder, rng, "elbow", "shoulder", joints.Revolute((1.0, 0.2, 0.0)))
@@ -130,7 +130,7 @@ def states(model):
     zero = jnp.asarray(np.asarray(rbd.neutral(model)))
     half, special = np.zeros(model.nv), np.full(model.nv, 0.3)
     for body in range(model.nb):
-        if model.topology.follows[body] or not model.joint(body).nv:
+        if model.topology.is_mimic[body] or not model.joint(body).nv:
             continue
         half[model.v_slice(body).start] = np.pi
         if model.body_names[body] in SPECIAL:

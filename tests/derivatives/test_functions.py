@@ -52,7 +52,7 @@ FUNCTIONS = {
 }
 
 
-#: A walk down, one up and down again, and the manifold's.
+#: A traversal down, one up and down again, and the manifold's.
 EVERY_DAY = ("jacobian_derivative", "solve_mass_matrix", "integrate, by nothing", "difference")
 
 

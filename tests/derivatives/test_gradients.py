@@ -132,10 +132,10 @@ def test_walks_have_the_same_gradients():
     """By one node after the other or by levels, on a forest."""
     x, unravel, _, _ = observed("mixed")
 
-    def walked(walk):
+    def walked(traversal):
         def scalar(flat):
             given = unravel(flat)
-            return given | {"model": rbd.with_walk(given["model"], walk)}
+            return given | {"model": rbd.with_traversal(given["model"], traversal)}
 
         return compiled(jax.vmap(jax.grad(dynamics_scalar(scalar))))(x)
 

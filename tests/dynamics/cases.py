@@ -98,7 +98,7 @@ def mixed():
         ("slide", "wrist", joints.Prismatic((0.3, 0.2, -1.0))),
         ("knob", "gantry", joints.SphericalExponential()),
     ]
-    # On joints of several freedoms the armature is the same about all axes, like a spinning ball's, so that it has no
+    # On joints of several degrees of freedom the armature is the same about all axes, like a spinning ball's, so that it has no
     # gyroscopic moment of its own.
     armature = {"arm": 0.3, "wheel": 0.1, "screw": 0.2, "ball": 0.05, "slide": 0.4}
     return build("mixed", bodies, **{body: {"armature": x} for body, x in armature.items()})
@@ -148,7 +148,7 @@ def forest():
         "b": {"placement": rbd.Transform.from_xyz_rpy((-40.0, 10.0, 8.0), (1.0, 0.2, -0.5))},
         "a left": {"armature": 0.2},
     }
-    return rbd.with_walk(build("forest", bodies, seed=2, **along), "scan")
+    return rbd.with_traversal(build("forest", bodies, seed=2, **along), "scan")
 
 
 def track():
@@ -200,7 +200,7 @@ def coupled(free=False):
         ("e", "a", turn(1.0, 1.0, 0.0)),
         ("f", "e", joints.Spherical()),
     ]
-    # The follower's armature goes to its leader, times the multiplier squared.
+    # The mimic joint's armature goes to its leader, times the multiplier squared.
     along = {"c": {"armature": 0.1}, "d": {"armature": 0.2}}
     for body in () if free else ("c", "e"):
         along[body] = along.get(body, {}) | {"mimic": rbd.Mimic("a", *FOLLOWS[body])}

@@ -12,7 +12,7 @@ def case(request):
 
 @pytest.fixture(scope="session", params=each(name for name in MODELS if name != "driven"))
 def scleronomic(request):
-    """Each of the models that stands still unless its freedoms move."""
+    """Each of the models that stands still unless its degrees of freedom move."""
     return case_of(request.param)
 
 

@@ -146,7 +146,7 @@ class Mechanism:
         return h
 
     def aba(self, tau, f_ext):
-        """Forward dynamics by table 7.1, with all freedoms of a joint at once."""
+        """Forward dynamics by table 7.1, with all degrees of freedom of a joint at once."""
         v, external = self.velocities(), self.external(f_ext)
         c = [self.product[i] + crm(v[i]) @ self.velocity[i] for i in range(self.nb)]
         inertia = [I.copy() for I in self.inertia]

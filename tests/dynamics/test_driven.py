@@ -25,9 +25,9 @@ import rbd_jax as rbd
 
 pytestmark = pytest.mark.slow  # two large models
 
-#: Where the freedoms of `driven` are in v of `driven(free=True)`: arm, ball, slide, and the screw without its twist.
+#: Where the degrees of freedom of `driven` are in v of `driven(free=True)`: arm, ball, slide, and the screw without its twist.
 OWN = np.array([0, 3, 4, 5, 9, 10, 12])
-#: The freedoms that `driven` prescribes: swing, spin, twist.
+#: The degrees of freedom that `driven` prescribes: swing, spin, twist.
 LED = np.array([1, 2, 6, 7, 8, 11])
 
 

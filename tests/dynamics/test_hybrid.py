@@ -14,7 +14,7 @@ from rbd_jax.dynamics import hybrid
 
 
 def tree():
-    """Six freedoms on two branches, one of them behind a weld."""
+    """Six degrees of freedom on two branches, one of them behind a weld."""
     bodies = [
         ("trunk", "world", joints.Revolute((1.0, -2.0, 0.5))),
         ("ball", "trunk", joints.Universal((1.0, 0.2, 0.1), (0.3, 1.0, -0.2))),
@@ -48,7 +48,7 @@ LONG = [pytest.param(make, marks=pytest.mark.slow) for make in (tree, coupled, d
 def test_every_subset(make):
     """Both algorithms agree, keep what is given, and solve the equation of motion.
 
-    Without any freedom prescribed that is forward dynamics, and with all of them inverse dynamics.
+    Without any degree of freedom prescribed that is forward dynamics, and with all of them inverse dynamics.
     """
     model = make()
     states = some_states(model, 1)

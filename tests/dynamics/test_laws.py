@@ -26,7 +26,7 @@ from cases import (
 )
 
 import rbd_jax as rbd
-from rbd_jax.dynamics import lagrangian_slopes
+from rbd_jax.dynamics import lagrangian_gradients
 from rbd_jax.spatial import classical_acceleration
 
 
@@ -127,11 +127,11 @@ def slopes_by_recursion_and_of_the_energy(model, q, v):
         here = rbd.integrate(model, q, x)
         return rbd.kinetic_energy(model, here, v) - rbd.potential_energy(model, here)
 
-    return lagrangian_slopes(model, q, v), jax.grad(lagrangian, (0, 1))(jnp.zeros_like(v), v)
+    return lagrangian_gradients(model, q, v), jax.grad(lagrangian, (0, 1))(jnp.zeros_like(v), v)
 
 
-def test_slopes_of_the_lagrangian(case):
-    """`∂L/∂q` along ⊕ and `∂L/∂v`, for every joint, leaders and followers and joints that move by themselves."""
+def test_gradients_of_the_lagrangian(case):
+    """`∂L/∂q` along ⊕ and `∂L/∂v`, for every joint, leaders and mimic joints and joints that move by themselves."""
     states = case.states
     found, expected = compiled(slopes_by_recursion_and_of_the_energy)(case.model, states.q, states.v)
     for a, b in zip(found, expected, strict=True):

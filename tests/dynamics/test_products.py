@@ -27,7 +27,7 @@ from rbd_jax.dynamics import products
 from rbd_jax.spatial import cross_force
 
 
-#: Bodies of the forest: one welded to the world, one welded to a mover, a tip and a part of the other tree.
+#: Bodies of the forest: one welded to the world, one welded to a moving body, a tip and a part of the other tree.
 BODIES = np.array([0, 2, 5, 8])
 
 
@@ -69,7 +69,7 @@ def test_products_of_jacobians():
 
 
 def random_terms(model, seed=0):
-    """Positive definite blocks for the bodies, positive numbers for the freedoms."""
+    """Positive definite blocks for the bodies, positive numbers for the degrees of freedom."""
     rng = np.random.default_rng(seed)
     spread = rng.normal(size=(model.nb, 6, 6))
     return jnp.asarray(rng.uniform(0.1, 0.5, model.nv)), jnp.asarray(0.1 * spread @ np.swapaxes(spread, 1, 2))
@@ -114,7 +114,7 @@ def reduced(model, q, v, tau, joint_terms, body_terms):
 
 
 def random_tree(seed):
-    """Joints of all families, in any order, each hung on any body before it."""
+    """Joints of all families, in any order, each attached to any body before it."""
     rng = np.random.default_rng(seed)
     turn, slide = joints.Revolute(rng.normal(size=3)), joints.Prismatic(rng.normal(size=3))
     families = [

@@ -11,7 +11,7 @@ import rbd_jax as rbd
 
 
 PLAIN = ("chain", "forest", "driven", "mixed")
-#: Models whose freedoms have no armature, which the equations of the bodies alone do not know.
+#: Models whose degrees of freedom have no armature, which the equations of the bodies alone do not know.
 REVOLUTE = ("chain", "forest")
 
 

@@ -25,7 +25,7 @@ from rbd_jax import joints
 from rbd_jax.lie import SO3
 
 
-# Two ways to walk the tree.
+# Two ways to traverse the tree.
 
 
 EVERY_DAY = ("acceleration", "jacobian rate, world")
@@ -40,8 +40,8 @@ EVERY_DAY = ("acceleration", "jacobian rate, world")
 )
 def test_both_walks_give_the_same(cases, name):
     case = cases("forest")
-    assert case.model.topology.walk == "scan"
-    by_levels = case.algorithms(rbd.with_walk(case.model, "levels"))
+    assert case.model.topology.traversal == "scan"
+    by_levels = case.algorithms(rbd.with_traversal(case.model, "levels"))
     assert_close(by_levels[name], case.seen[name])
 
 

@@ -44,7 +44,7 @@ def both():
 
 @pytest.fixture(scope="module")
 def state(both):
-    """q, with quaternions of any length, and three vectors over freedoms."""
+    """q, with quaternions of any length, and three vectors over degrees of freedom."""
     random = np.random.default_rng(0)
     return jnp.asarray(random.normal(size=both[0].nq)), *jnp.asarray(random.normal(size=(3, both[0].nv)))
 

@@ -59,7 +59,7 @@ def both():
 
 @pytest.fixture(scope="module")
 def state(both):
-    """q, with quaternions of unit length and angles within half a turn, and two vectors over freedoms."""
+    """q, with quaternions of unit length and angles within half a turn, and two vectors over degrees of freedom."""
     model, random = both[0], np.random.default_rng(0)
     q = random.uniform(-1, 1, model.nq)
     for joint in ("root_joint", "cup"):

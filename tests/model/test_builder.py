@@ -27,7 +27,7 @@ BAD = {
         {"parent": "uper"},
         ["body 'lower'", "no body 'uper'", "did you mean 'upper'?", "before"],
     ),
-    "its own parent": ({"parent": "lower"}, ["no body 'lower' to hang it on"]),
+    "its own parent": ({"parent": "lower"}, ["no body 'lower' to attach it to"]),
     "duplicate body": ({"name": "upper"}, ["body 'upper': the name is taken"]),
     "the world's name": ({"name": "world"}, ["body 'world': the name is taken"]),
     "duplicate joint": ({"joint_name": "shoulder"}, ["joint 'shoulder' (of body 'lower')", "taken"]),
@@ -58,7 +58,10 @@ BAD = {
     "damping nan": ({"damping": np.nan}, ["body 'lower'", "damping", "not finite"]),
     "limit nan": ({"upper": np.nan}, ["body 'lower'", "upper is not a number"]),
     "limit is a word": ({"lower": "low"}, ["joint 'elbow'", "lower is 'low'", "not a number"]),
-    "damping per freedom": ({"damping": [1.0, 2.0]}, ["joint 'elbow'", "damping has shape (2,)", "nv = 1"]),
+    "damping per degree of freedom": (
+        {"damping": [1.0, 2.0]},
+        ["joint 'elbow'", "damping has shape (2,)", "nv = 1"],
+    ),
     "limits of the velocity's size": (
         {"joint": rbd.joints.Free(), "lower": np.zeros(6)},
         ["joint 'elbow'", "lower has shape (6,)", "nq = 7"],
@@ -97,9 +100,9 @@ def test_gravity_is_a_vector():
 BAD_MIMICS = {
     "nobody": ({"mimic": rbd.Mimic("sholder")}, ["'elbow' mimics 'sholder'", "did you mean 'shoulder'?"]),
     "itself": ({"mimic": rbd.Mimic("elbow")}, ["joint 'elbow' mimics itself"]),
-    "of several freedoms": (
+    "of several degrees of freedom": (
         {"mimic": rbd.Mimic("shoulder"), "joint": rbd.joints.Free()},
-        ["joint 'elbow' has 6 freedoms", "only joints with one"],
+        ["joint 'elbow' has 6 degrees of freedom", "only joints with one"],
     ),
     "a body instead of a joint": (
         {"mimic": rbd.Mimic("upper")},
@@ -144,9 +147,15 @@ def test_followers_of_followers_follow_the_first():
 
 
 def test_what_acts_along_a_follower_acts_on_its_leader():
-    follower = {"armature": 1.0, "damping": 2.0, "friction": 3.0, "stiffness": 4.0, "spring_reference": 0.5}
+    mimic_joint = {
+        "armature": 1.0,
+        "damping": 2.0,
+        "friction": 3.0,
+        "stiffness": 4.0,
+        "spring_reference": 0.5,
+    }
     limits = {"lower": -1.0, "upper": 3.0}
-    model = chain(mimic=rbd.Mimic("shoulder", -2.0, 1.0), **follower, **limits).build()
+    model = chain(mimic=rbd.Mimic("shoulder", -2.0, 1.0), **mimic_joint, **limits).build()
     assert [float(getattr(model, name)[0]) for name in ("armature", "damping", "friction", "stiffness")] == [
         4,
         8,
@@ -165,7 +174,7 @@ def test_limits_without_end_have_finite_derivatives():
         model = chain(mimic=rbd.Mimic("shoulder", multiplier), upper=1.0).build()
         return model.upper[0]
 
-    # Half of what the follower may turn.
+    # Half of what the mimic joint may turn.
     value, slope = jax.value_and_grad(reach)(jnp.array(2.0))
     assert float(value) == 0.5 and float(slope) == -0.25
 
@@ -254,7 +263,7 @@ def test_describe_is_the_inverse_of_build(model):
 
 def test_building_is_traced(model):
     def weigh(mass, offset):
-        # The two arms' masses, and the leader's limit: upper of the follower is 2, so -q + offset <= 2.
+        # The two arms' masses, and the leader's limit: upper of the mimic joint is 2, so -q + offset <= 2.
         builder = chain(
             inertia=BALL + rbd.Inertia.sphere(mass, 0.1), mimic=rbd.Mimic("shoulder", -1.0, offset), upper=2.0
         )

@@ -107,7 +107,7 @@ def test_locked_joints_stand_still(machine, state):
     model = rbd.lock_joints(machine, {"left joint": angle, "crane": None})
     rest = ["hull", "hand"]
     assert model.body_names == machine.body_names and model.joint_names == machine.joint_names
-    assert (model.nq, model.nv, len(model.topology.followers)) == (8, 7, 0)
+    assert (model.nq, model.nv, len(model.topology.mimic_joints)) == (8, 7, 0)
     kept_q, kept_v = entries(machine, rest, "q"), entries(machine, rest, "v")
     close(frames(model, q[kept_q]).matrix, frames(machine, q).matrix)
     still = jnp.zeros(machine.nv).at[kept_v].set(v[kept_v])
@@ -258,10 +258,13 @@ def test_bad_concatenations(machine):
 
 @pytest.mark.slow
 def test_another_walk_is_the_same_model(machine, state):
-    for walk in ("scan", "levels"):
-        model = rbd.with_walk(machine, walk)
-        assert model.topology.walk == model.topology.tree.walk == walk and model.topology != machine.topology
-        same_numbers(rbd.with_walk(model, machine.topology.walk), machine)
+    for traversal in ("scan", "levels"):
+        model = rbd.with_traversal(machine, traversal)
+        assert (
+            model.topology.traversal == model.topology.tree.traversal == traversal
+            and model.topology != machine.topology
+        )
+        same_numbers(rbd.with_traversal(model, machine.topology.traversal), machine)
     # The machine is scanned on a CPU.
     jax.tree.map(close, motion(model, *state), motion(machine, *state))
 

@@ -1,4 +1,4 @@
-"""The two walks over a tree: both ways to walk them do what a plain recursion does, and so do their derivatives."""
+"""The two traversals over a tree: both ways to traverse them do what a plain recursion does, and so do their derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ each_tree = pytest.mark.parametrize(
         for name, parents in TREES.items()
     ],
 )
-each_walk = pytest.mark.parametrize("walk", ["scan", "levels"])
+each_walk = pytest.mark.parametrize("traversal", ["scan", "levels"])
 
 
 def down_step(parent, own):
@@ -87,9 +87,9 @@ def assert_rows(stacked, expected):
 
 @each_walk
 @each_tree
-def test_down_is_the_recursion(parents, walk):
+def test_down_is_the_recursion(parents, traversal):
     own = inputs(len(parents))
-    values, outputs = Tree(parents, walk).down(down_step, ROOT, own)
+    values, outputs = Tree(parents, traversal).down(down_step, ROOT, own)
     assert values["x"].shape == (len(parents), 2) and outputs.shape == (len(parents), 2)
     expected_values, expected_outputs = recursive_down(parents, ROOT, own)
     assert_rows(values, expected_values)
@@ -98,9 +98,9 @@ def test_down_is_the_recursion(parents, walk):
 
 @each_walk
 @each_tree
-def test_up_is_the_recursion(parents, walk):
+def test_up_is_the_recursion(parents, traversal):
     own = inputs(len(parents))
-    total, outputs = Tree(parents, walk).up(up_step, LEAF, own)
+    total, outputs = Tree(parents, traversal).up(up_step, LEAF, own)
     assert outputs.shape == (len(parents), 2)
     expected_total, expected_outputs = recursive_up(parents, own)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), total, expected_total)
@@ -109,8 +109,8 @@ def test_up_is_the_recursion(parents, walk):
 
 @each_walk
 @each_tree
-def test_sums_are_products_with_the_ancestor_mask(parents, walk):
-    tree = Tree(parents, walk)
+def test_sums_are_products_with_the_ancestor_mask(parents, traversal):
+    tree = Tree(parents, traversal)
     x = inputs(len(parents))
     above, below = tree.path_sum(x), tree.subtree_sum(x)
     mask = tree.supports.astype(float)
@@ -140,9 +140,9 @@ def test_supports_is_every_node_on_the_way_to_the_root(parents):
 def test_both_walks_have_the_same_gradients(name):
     parents = TREES[name]
 
-    def loss(walk):
+    def loss(traversal):
         def of(root, own):
-            tree = Tree(parents, walk)
+            tree = Tree(parents, traversal)
             values, outputs = tree.down(down_step, root, own)
             total, _ = tree.up(up_step, LEAF, {"a": values["x"], "b": own["b"]})
             return jnp.sum(outputs**2) + jnp.sum(total["x"]) + jnp.sum(total["y"] ** 2) + jnp.sum(values["y"])
@@ -163,7 +163,7 @@ def test_expanded_is_the_books_table():
     parents = (0, 1, 1, 2, 2, 3)  # as the book counts: bodies from 1, the root is 0
     expanded = Tree([parent - 1 for parent in parents], "levels").expanded([1, 3, 1, 1, 1, 1])
     assert tuple(parent + 1 for parent in expanded.parents) == (0, 1, 2, 3, 1, 4, 4, 5)
-    assert expanded.walk == "levels"
+    assert expanded.traversal == "levels"
 
 
 def test_trees_are_equal_by_content():

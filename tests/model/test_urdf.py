@@ -23,7 +23,7 @@ ROBOTS = next(
 )
 FILES = sorted(str(path.relative_to(ROBOTS)) for path in ROBOTS.rglob("*.urdf"))
 
-#: Small, and between them with hinges, slides, continuous joints, followers, massless links and a root called world.
+#: Small, and between them with hinges, slides, continuous joints, mimic joints, massless links and a root called world.
 FAST = (
     "asr_twodof_description/urdf/TwoDofs.urdf",
     "bolt_description/robots/bolt.urdf",
@@ -133,9 +133,9 @@ def test_limits_and_dynamics_arrive(mixed):
     def along(joint):
         q, v = mixed.q_slice(joint), mixed.v_slice(joint)
         coordinates = (mixed.lower[q], mixed.upper[q])
-        freedoms = (mixed.effort_limit[v], mixed.velocity_limit[v], mixed.damping[v], mixed.friction[v])
-        assert len({len(x) for x in coordinates}) == len({len(x) for x in freedoms}) == 1
-        return [float(x[0]) for x in (*coordinates, *freedoms)]
+        dofs = (mixed.effort_limit[v], mixed.velocity_limit[v], mixed.damping[v], mixed.friction[v])
+        assert len({len(x) for x in coordinates}) == len({len(x) for x in dofs}) == 1
+        return [float(x[0]) for x in (*coordinates, *dofs)]
 
     inf = np.inf
     assert along("hinge") == [-1.5, 2.5, 30, 4, 0.25, 0.5]
@@ -194,8 +194,8 @@ def test_locked_joints():
         name for body, name in enumerate(model.joint_names) if not model.topology.fixed[body]
     }
     assert (model.nq, model.nv) == (8, 7)  # the rail and the floating joint are left
-    # The follower of the hinge is locked where it follows: q = -2 * 0.25 + 0.5 = 0.
-    assert len(model.topology.followers) == 0
+    # The mimic joint of the hinge is locked where it follows: q = -2 * 0.25 + 0.5 = 0.
+    assert len(model.topology.mimic_joints) == 0
     free = rbd.load_urdf(MIXED, mimic="free")
     for joint, q in (("hinge", [0.25]), ("spin", [0.0]), ("plane", [0.5, 1.0, 2.0]), ("pinch", [0.0])):
         body = free.topology.joint_index(joint)
@@ -282,11 +282,11 @@ def test_all_robots_with_followers(file):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rbd.ModelWarning)
         coupled, free = (rbd.load_urdf(ROBOTS / file, mimic=mimic) for mimic in ("couple", "free"))
-    assert coupled.nv == free.nv - len(coupled.topology.followers)
+    assert coupled.nv == free.nv - len(coupled.topology.mimic_joints)
     try:
         assert coupled.nv == pin.buildModelFromUrdf(str(ROBOTS / file), mimic=True).nv
     except ValueError as error:
-        # Pinocchio wants every leader above its followers.
+        # Pinocchio wants every leader above its mimic joints.
         assert "parent joint of the mimic joint is not in the kinematic tree" in str(error)
 
 

@@ -87,7 +87,7 @@ BAD = {
     ),
     "circle beside the root": (
         robot(link("base"), link("a"), link("b"), joint("ab", "a", "b"), joint("ba", "b", "a")),
-        ["does not hang on its root", "'a' -> 'b' -> 'a'"],
+        ["does not attach to its root", "'a' -> 'b' -> 'a'"],
     ),
     "link on itself": (robot(link("a"), joint("j", "a", "a")), ["circle: 'a' -> 'a'"]),
     "two parents": (
@@ -222,7 +222,11 @@ BAD = {
             joint("weld", "a", "b", "fixed"),
             joint("y", "b", "c", inside='<mimic joint="weld"/>'),
         ),
-        ["joint 'y' mimics 'weld'", "joint 'weld' has 0 freedoms", "only joints with one"],
+        [
+            "joint 'y' mimics 'weld'",
+            "joint 'weld' has 0 degrees of freedom",
+            "only joints with one",
+        ],
     ),  # fmt: skip
     "mimic multiplier": (
         arm('<mimic joint="elbow" multiplier="x"/>'),

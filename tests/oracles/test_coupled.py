@@ -18,7 +18,7 @@ TOLERANCE = 1e-9
 FILES = urdf_files()
 COUPLED = [name for name, path in FILES.items() if b"<mimic" in path.read_bytes()]
 
-#: Followers above and beside their leader, one that follows a follower, a slide that follows a hinge, and a
+#: Mimic joints above and beside their leader, one that follows a mimic joint, a slide that follows a hinge, and a
 #: weld between.
 _INERTIA = (
     '<inertial><origin xyz=".1 .2 .1" rpy=".1 .2 .3"/><mass value="1.5"/>'
@@ -53,8 +53,8 @@ def expansion(model, free) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     topology = model.topology
     for body, joint in enumerate(model.joint_names):
         rows_q, rows_v = free.q_slice(joint), free.v_slice(joint)
-        if topology.follows[body]:
-            place = topology.followers.tolist().index(body)
+        if topology.is_mimic[body]:
+            place = topology.mimic_joints.tolist().index(body)
             leader = model.joint_names[topology.leaders[body]]
             factor = model.mimic_multiplier[place]
             Q[rows_q, model.q_slice(leader)] = G[rows_v, model.v_slice(leader)] = factor
@@ -67,7 +67,7 @@ def expansion(model, free) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def altered(model):
     """The model with offsets, and with multipliers of other sizes than one: robots rarely have any."""
-    steps = 0.1 * jnp.arange(1.0, len(model.topology.followers) + 1)
+    steps = 0.1 * jnp.arange(1.0, len(model.topology.mimic_joints) + 1)
     model = eqx.tree_at(lambda m: m.mimic_multiplier, model, model.mimic_multiplier * (1 + steps))
     return eqx.tree_at(lambda m: m.mimic_offset, model, model.mimic_offset + steps)
 
@@ -85,9 +85,9 @@ def check(name: str, floating: bool, wanted=()) -> None:
         pytest.skip(NOTHING[name])
     model = altered(load(FILES[name], floating_base=floating))
     free = load(FILES[name], floating_base=floating, mimic="free")
-    if not len(model.topology.followers):
-        pytest.skip("its followers are welded")
-    assert len(model.topology.followers) == free.nv - model.nv
+    if not len(model.topology.mimic_joints):
+        pytest.skip("its mimic joints are welded")
+    assert len(model.topology.mimic_joints) == free.nv - model.nv
     Q, q0, G = expansion(model, free)
     bodies = spread(model.body_names, 3)
 
@@ -150,11 +150,11 @@ def test_all_robots(name, floating):
 
 
 def test_couplings_as_constraints():
-    """A robot whose followers are joints of their own, tied by constraints, moves like the one that is coupled."""
+    """A robot whose mimic joints are joints of their own, tied by constraints, moves like the one that is coupled."""
     model, free = load(FILES["a hand"]), load(FILES["a hand"], mimic="free")
     Q, q0, G = expansion(model, free)
     topology = model.topology
-    for place, body in enumerate(topology.followers):
+    for place, body in enumerate(topology.mimic_joints):
         coefficients = -model.mimic_offset[place], -model.mimic_multiplier[place]
         leader = model.joint_names[topology.leaders[body]]
         tie = {model.joint_names[body]: (0, 1), leader: jnp.stack(coefficients)}

@@ -93,7 +93,7 @@ FUNCTIONS = {
         (Q, V),
     ),
     "constraint_bias": (lambda q, v: rbd.constraint_bias(TIED, q, v), (Q, V)),
-    "lagrangian_slopes": (lambda q, v: rbd.lagrangian_slopes(MODEL, q, v), (Q, V)),
+    "lagrangian_gradients": (lambda q, v: rbd.lagrangian_gradients(MODEL, q, v), (Q, V)),
     "bias_force": (lambda q, v: rbd.bias_force(MODEL, q, v), (Q, V)),
     "gravity_force": (lambda q: rbd.gravity_force(MODEL, q), (Q,)),
     "coriolis_matrix": (lambda q, v: rbd.coriolis_matrix(MODEL, q, v), (Q, V)),
@@ -124,7 +124,7 @@ def same(found, expected, tolerance=1e-12):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-#: One of each kind: walks down and up, structured results, dictionaries of inputs, keys.
+#: One of each kind: traversals down and up, structured results, dictionaries of inputs, keys.
 EVERY_DAY = ("forward_kinematics", "forward_dynamics", "random_configuration")
 
 
@@ -152,7 +152,7 @@ def test_every_public_function_of_a_state_is_there():
         "at_time",
         "lock_joints",
         "fuse_fixed",
-        "with_walk",
+        "with_traversal",
         "astype",
         "concatenate",
         "neutral",

@@ -108,7 +108,7 @@ def at_random(request, model_of):
 
 def test_inverse_undoes_forward_dynamics(at_random):
     _, (_, _, a), found = at_random
-    # Conditioning costs digits: the least inertia that a freedom moves is some 1e-5 of the largest.
+    # Conditioning costs digits: the least inertia that a degree of freedom moves is some 1e-5 of the largest.
     np.testing.assert_allclose(found["acceleration"], a, atol=1e-9 * (1 + float(jnp.max(jnp.abs(a)))))
 
 

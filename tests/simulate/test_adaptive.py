@@ -145,7 +145,7 @@ def test_traced_tolerances_are_refused():
     assert scheme("RKMK45", rtol=jnp.asarray(0.5)) == scheme("RKMK45", rtol=0.5)
 
 
-def test_a_model_without_freedoms():
+def test_a_model_without_degrees_of_freedom():
     """One body, fixed: nothing moves, and nothing is wrong with that."""
     builder = rbd.ModelBuilder()
     builder.add_body("base", "world", rbd.joints.Fixed(), inertia=rbd.Inertia.sphere(1.0, 0.1))

@@ -113,8 +113,8 @@ def _led_along_x():
 def driven_arm():
     """A rod on a hinge that is moved by itself, by the sine of time."""
     builder = rbd.ModelBuilder(name="driven arm")
-    builder.add_body("mover", "world", _led_along_x())
-    builder.add_body("rod", "mover", HINGE, inertia=ROD)
+    builder.add_body("moving_body", "world", _led_along_x())
+    builder.add_body("rod", "moving_body", HINGE, inertia=ROD)
     return builder.build()
 
 
