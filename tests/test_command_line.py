@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax.__main__ import FRAMES, SPEED, SPREAD, main, random_states
+from rbd_jax.__main__ import FRAMES, SPEED, SPREAD, main
+from rbd_jax.parallel import random_states
 
 
 URDF = """
@@ -89,13 +90,15 @@ def test_simulate_is_what_rollout_does(tmp_path):
 
 def test_the_seed_decides_and_the_limits_hold():
     model = rbd.robots.load("cartpole")
-    (q, v), again, other = (random_states(model, 1000, seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(q, again[0])
-    assert not np.allclose(q, other[0]) and not np.allclose(q[0], q[1])
+    draw = lambda model, seed: random_states(model, 1000, jax.random.key(seed), SPREAD, SPEED)
+    drawn, again, other = (draw(model, seed) for seed in (1, 1, 2))
+    q, v = drawn.q, drawn.v
+    np.testing.assert_array_equal(q, again.q)
+    assert not np.allclose(q, other.q) and not np.allclose(q[0], q[1])
     np.testing.assert_allclose([np.std(q), np.std(v)], [SPREAD, SPEED], rtol=0.1)
     narrow = rbd.ModelBuilder.from_model(model)
     narrow.bodies[0] = dataclasses.replace(narrow.bodies[0], lower=-0.1, upper=0.1)
-    assert np.abs(random_states(narrow.build(), 1000, 1)[0][:, 0]).max() <= 0.1
+    assert np.abs(draw(narrow.build(), 1).q[:, 0]).max() <= 0.1
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ class PointOnCurve(_PointOn):
 
 
 class PointOnSurface(_PointOn):
-    """`point_b` of `body_b` stays on a `surface` in `frame_a` of `body_a`: a joint with two degrees of freedom, as `SplineSurface`."""
+    """`point_b` of `body_b` stays on a `surface` in `frame_a` of `body_a`: a joint with two degrees of freedom."""
 
     surface: Joint
 

@@ -68,8 +68,8 @@ class Attached(eqx.Module):
         By default that is refused: what is on a coordinate means nothing without it.
         """
         raise ModelError(
-            f"{self.label}: joint {joints[0]!r} has 0 degrees of freedom once it is locked, and no coordinate to act on; take
-            this off " "the model first"
+            f"{self.label}: joint {joints[0]!r} has 0 degrees of freedom once it is locked, and no coordinate to act on; "
+            "take this off the model first"
         )
 
     def changed(self, **fields) -> Attached:
