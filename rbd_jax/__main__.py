@@ -225,7 +225,7 @@ def _simulate(arguments) -> int:
                 saved = {name: np.asarray(getattr(path, name), np.float32) for name in "tqv"}
             np.savez_compressed(
                 folder / "trajectory.npz",
-                **saved,
+                **saved,  # pyright: ignore[reportArgumentType]
                 robot=np.array(model.name),
                 dt=np.float32(arguments.dt),
                 body_names=np.array(model.body_names),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import equinox as eqx
 import jax
@@ -20,6 +20,9 @@ from ..model.attachments import after_locking, attach
 from ..spatial import Attached, Transform
 from ..spatial.attached import no_frames
 from .own_state import holding, own_rates, own_states
+
+
+F = TypeVar("F", bound="Force")
 
 
 class Force(Attached):
@@ -53,7 +56,7 @@ class Force(Attached):
             size = len(self.bodies)
             return Transform(jnp.broadcast_to(jnp.eye(3), (size, 3, 3)), jnp.zeros((size, 3)))
 
-    def attached(self, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> Force:
+    def attached(self: F, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> F:
         if tuple(bodies) == self.bodies and tuple(joints) == self.joints:
             return self
         raise ModelError(
@@ -75,7 +78,7 @@ class Force(Attached):
         """The state that the force has itself; of length zero by default."""
         return jnp.zeros(0)
 
-    def holding(self, own: Float[Array, "own"]) -> Force:
+    def holding(self: F, own: Float[Array, "own"]) -> F:
         """The force in another state of its own."""
         return self
 
@@ -135,7 +138,7 @@ class Force(Attached):
         _, motion = self.in_motion(model, q, v, time)
         return -jax.jacfwd(lambda v: self(model, motion.q, v, time))(motion.v)
 
-    def in_motion(self, model: Model, q, v=None, time=None) -> tuple[Force, Motion]:
+    def in_motion(self: F, model: Model, q, v=None, time=None) -> tuple[F, Motion]:
         """The force in the precision of the state, and the model in that state; at rest by default."""
         name = type(self).__name__
         q = configuration(name, model, "q", q)
@@ -143,7 +146,7 @@ class Force(Attached):
         time = None if time is None else number(name, "time", time)
         return self.astype(q.dtype), Motion(model, q, v, time)
 
-    def astype(self, dtype) -> Force:
+    def astype(self: F, dtype) -> F:
         """The force with its numbers in this precision."""
         return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, self)
 

@@ -188,7 +188,7 @@ class ModelBuilder:
             mimic_multiplier=_concatenate([m.multiplier[None] for m in mimic_joints], dtype),
             mimic_offset=_concatenate([m.offset[None] for m in mimic_joints], dtype),
             topology=topology,
-            **stacked,
+            **stacked,  # pyright: ignore[reportArgumentType]
         )
         return attach(model, self.attached)
 

@@ -84,7 +84,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
         for body in _bodies(compiled, disabled):
             builder.add(body)
         if not disabled & {"EQUALITY", "CONSTRAINT"}:
-            builder.attached = _constraints(mujoco, compiled)
+            builder.attached = list(_constraints(mujoco, compiled))
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
     except ModelError as error:

@@ -21,7 +21,6 @@ from ..simulate import (
     Simulated,
     State,
     Trajectory,
-    first_failure,
     rollout,
     system_of,
 )
@@ -81,23 +80,20 @@ def simulate_batch(
     report = on_progress if on_progress is not None else lambda done: None
     report(0)
     rows, times, done = [jax.tree.map(np.asarray, states)], [0], 0
-    code = failed = None
+    batch = len(states.q)
+    code, failed = np.zeros(batch, np.int32), np.full(batch, -1, np.int32)
     for count in stretches:
-        states, new_code, new_step = jax.block_until_ready(compiled[count](model, jnp.int32(done), states))
-        new_step = np.where(np.asarray(new_code) != 0, np.asarray(new_step) + done, -1)
-        if code is None:
-            code, failed = np.asarray(new_code), new_step
-        else:
-            failed = np.where(code == 0, new_step, failed)
-            code = np.asarray(first_failure(code, np.asarray(new_code)))
+        states, ended, step = jax.block_until_ready(compiled[count](model, jnp.int32(done), states))
+        first = (code == 0) & (np.asarray(ended) != 0)
+        code, failed = np.where(first, ended, code), np.where(first, np.asarray(step) + done, failed)
         done += count
         rows.append(jax.tree.map(np.asarray, states))
         times.append(done)
         report(done)
-    q, v, own = (np.stack([getattr(row, name) for row in rows], axis=1) for name in ("q", "v", "own"))
+    gathered = {name: np.stack([getattr(row, name) for row in rows], axis=1) for name in ("q", "v", "own")}
+    tau = np.zeros((batch, len(rows) - 1, model.nv), dtype)
     t = (np.array(times) * dt).astype(dtype)
-    tau = np.zeros((len(q), len(t) - 1, model.nv), dtype)
-    return Trajectory(t, q, v, tau, own, code, failed)
+    return Trajectory(t=t, tau=tau, code=code, failed_step=failed, **gathered)  # pyright: ignore[reportArgumentType]
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:

@@ -30,7 +30,8 @@ class ReducedSystem(System):
     @property
     def whole(self) -> TreeSystem:
         """The tree that moves along, without a control."""
-        return TreeSystem(self.reduced.model, jnp.zeros(self.reduced.model.nv, self.tau.dtype), self.forces)
+        still = jnp.zeros(self.reduced.model.nv, self.tau.dtype)
+        return TreeSystem(model=self.reduced.model, tau=still, forces=self.forces)
 
     def moving(self, time, y, y_rate) -> tuple[Closure, Motion]:
         """How the tree depends on the variables, and the tree in motion."""

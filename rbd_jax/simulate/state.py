@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -17,11 +19,14 @@ class State(eqx.Module):
 
     q: Float[Array, "*batch nq"]
     v: Float[Array, "*batch nv"]
-    own: Float[Array, "*batch own"] | None
+    if TYPE_CHECKING:
+        own: Float[Array, "*batch own"]
+    else:  # none where q and v are no arrays: the axes of a batch, say
+        own: Float[Array, "*batch own"] | None
 
     def __init__(self, q, v, own=None):
-        self.q, self.v, self.own = q, v, own
-        if own is None and np.ndim(q):  # else it is no array: the axes of a batch, say
+        self.q, self.v, self.own = q, v, own  # pyright: ignore[reportAttributeAccessIssue]
+        if own is None and np.ndim(q):
             dtype = jnp.result_type(q)
             dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.result_type(float)
             self.own = jnp.zeros((*np.shape(q)[:-1], 0), dtype)

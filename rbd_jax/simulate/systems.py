@@ -20,9 +20,9 @@ def system_of(
 ) -> System:
     """The system of a model with the control `tau`."""
     if isinstance(model, Model):
-        return TreeSystem(model, tau, forces, stabilization)
+        return TreeSystem(model=model, tau=tau, forces=forces, stabilization=stabilization)
     if stabilization is not None:
         raise ValueError(
             f"rollout: the closure of the reduced model {model.name!r} leaves nothing to stabilize; leave stabilization out"
         )
-    return ReducedSystem(model, tau, forces)
+    return ReducedSystem(reduced=model, tau=tau, forces=forces)

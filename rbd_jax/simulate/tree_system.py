@@ -47,7 +47,7 @@ class TreeSystem(System):
 
     def motion(self, time, q, v=None) -> Motion:
         """The model in motion. Asked again about the same arrays, it has what was computed before."""
-        recent = self.__dict__.setdefault("_recent", [])
+        recent = vars(self).setdefault("_recent", [])  # pyright: ignore[reportAttributeAccessIssue]
         for known in recent:
             if known.q is q and (known.asked is time or not self._timed):
                 if v is None or (known.motion.v is v and known.asked is time):
@@ -76,7 +76,8 @@ class TreeSystem(System):
     @property
     def elements(self) -> tuple[Force, ...]:
         """The force elements: those that the model carries, and those given to the rollout."""
-        return (*self.model.forces, *(force for force in self.forces if isinstance(force, Force)))
+        given = (force for force in self.forces if isinstance(force, Force))
+        return (*self.model.forces, *given)  # pyright: ignore[reportReturnType]
 
     @property
     def own(self):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,6 +17,9 @@ from jaxtyping import Array, Float
 
 from .._errors import ModelError
 from .transform import Transform
+
+
+A = TypeVar("A", bound="Attached")
 
 
 class Attached(eqx.Module):
@@ -46,11 +49,11 @@ class Attached(eqx.Module):
         """The family and what it is attached to."""
         return f"{type(self).__name__}({', '.join(map(repr, (*self.bodies, *self.joints)))})"
 
-    def at_time(self, time: Float[Array, ""]) -> Attached:
+    def at_time(self: A, time: Float[Array, ""]) -> A:
         """As it is at that time; itself unless it is `rheonomic`."""
         return self
 
-    def bound(self, bodies: Sequence[str], joints: Sequence[str]) -> Attached:
+    def bound(self: A, bodies: Sequence[str], joints: Sequence[str]) -> A:
         """With whatever stood for "all" spelled out: the bodies of a model, and its joints that have coordinates."""
         return self
 
@@ -58,11 +61,11 @@ class Attached(eqx.Module):
         """Why it makes no sense on these bodies, or None; `carriers` are the moving bodies they are part of, -1 the world."""
         return None
 
-    def attached(self, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> Attached:
+    def attached(self: A, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> A:
         """The same thing on other bodies and joints, or with other frames on them."""
         return self.changed(bodies=tuple(bodies), frames=frames, joints=tuple(joints))
 
-    def locked(self, joints: Sequence[str]) -> Attached | None:
+    def locked(self: A, joints: Sequence[str]) -> A | None:
         """The same thing when these of its joints are locked; None where nothing of it is left.
 
         By default that is refused: what is on a coordinate means nothing without it.
@@ -72,7 +75,7 @@ class Attached(eqx.Module):
             "take this off the model first"
         )
 
-    def changed(self, **fields) -> Attached:
+    def changed(self: A, **fields) -> A:
         """The same thing with other values in some fields."""
         other = copy.copy(self)
         for name, value in fields.items():
