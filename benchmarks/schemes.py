@@ -34,7 +34,7 @@ SCHEMES = (
     rbd.LieEuler(),
     rbd.RKMK2(),
     rbd.RKMK3(),
-    rbd.RKMK4(),
+    rbd.RungeKutta4(),
     rbd.RKMK45(1e-8, 1e-8),
     rbd.Adaptive(diffrax.Dopri8(), 1e-8, 1e-8),
     rbd.CrouchGrossman3(),

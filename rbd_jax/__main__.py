@@ -222,7 +222,8 @@ def _simulate(arguments) -> int:
             seconds["simulating"] = time.perf_counter() - begin - seconds["compiling"]
             saving = progress.add_task("saving", total=2)
             with np.errstate(over="ignore"):  # of samples that diverge
-                saved = {name: np.asarray(getattr(path, name), np.float32) for name in "tqv"}
+                saved = {name: np.asarray(getattr(path, name), np.float32) for name in "qv"}
+                saved["t"] = np.asarray(path.t[0], np.float32)
             np.savez_compressed(
                 folder / "trajectory.npz",
                 **saved,  # pyright: ignore[reportArgumentType]
@@ -310,7 +311,7 @@ def _energies(model, path):
 
     from .parallel import energies_along
 
-    frames = np.unique(np.linspace(0, len(path.t) - 1, 11).astype(int)).tolist()
+    frames = np.unique(np.linspace(0, path.t.shape[1] - 1, 11).astype(int)).tolist()
     kinetic, potential = np.moveaxis(energies_along(model, path, frames), -1, 0)
     change = kinetic[-1] - kinetic[0] + potential[-1] - potential[0]
     scale = np.maximum(kinetic.max(axis=0), np.ptp(potential, axis=0))

@@ -41,8 +41,6 @@ def simulate_batch(
 ) -> Trajectory:
     """Simulate a batch of states without controls, keeping some of the rows only: in memory that of those rows.
 
-    The rows are gathered in NumPy arrays, so that a batch may be larger than the device has room for over all of its time.
-
     **Arguments**
 
     - `states`: with a leading axis of samples.
@@ -52,7 +50,7 @@ def simulate_batch(
     - `scheme`, `forces`, `stabilization`: as for `rollout`.
     - `on_progress`: called with the number of steps done: with 0 when all is compiled, and after each stretch.
 
-    **Returns** a trajectory of all samples: `t` has the frames, and q and v have samples and frames as leading axes.
+    **Returns** a trajectory of all samples, the leading axis of everything in it.
     """
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
     steps = whole_number("simulate_batch", "steps", steps)
@@ -90,10 +88,10 @@ def simulate_batch(
         rows.append(jax.tree.map(np.asarray, states))
         times.append(done)
         report(done)
-    gathered = {name: np.stack([getattr(row, name) for row in rows], axis=1) for name in ("q", "v", "own")}
-    tau = np.zeros((batch, len(rows) - 1, model.nv), dtype)
-    t = (np.array(times) * dt).astype(dtype)
-    return Trajectory(t=t, tau=tau, code=code, failed_step=failed, **gathered)  # pyright: ignore[reportArgumentType]
+    q, v, own = (jnp.asarray(np.stack([getattr(row, x) for row in rows], 1)) for x in ("q", "v", "own"))
+    t = jnp.broadcast_to(jnp.asarray(np.array(times) * dt, dtype), (batch, len(times)))
+    tau = jnp.zeros((batch, len(times) - 1, model.nv), dtype)
+    return Trajectory(t, q, v, tau, own, jnp.asarray(code), jnp.asarray(failed))
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:
@@ -120,5 +118,5 @@ def energies_along(
     energy = jax.jit(
         batch_map(lambda time, q, v: mechanical_energy(at_time(model, time), q, v), in_axes=(None, 0, 0))
     )
-    rows = ((path.t[i], path.q[:, i], path.v[:, i]) for i in frames)
+    rows = ((path.t[0, i], path.q[:, i], path.v[:, i]) for i in frames)
     return np.stack([np.asarray(energy(*(jnp.asarray(x, model.dtype) for x in row)), float) for row in rows])
