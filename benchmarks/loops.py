@@ -51,10 +51,10 @@ def carried(count):
         bodies += [
             (f"crank {i}", base, HERE),
             (f"coupler {i}", f"crank {i}", TIP),
-            (f"mimic joint {i}", base, TIP),
+            (f"follower {i}", base, TIP),
         ]
         base = f"coupler {i}"
-        loops.append((base, f"mimic joint {i}"))
+        loops.append((base, f"follower {i}"))
     return bodies, loops, [0.7, -0.7, 0.7] * count
 
 

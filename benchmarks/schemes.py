@@ -71,8 +71,8 @@ def four_bar():
     tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
     builder.add_body("crank", "world", joints.Revolute(), inertia=rod)
     builder.add_body("coupler", "crank", joints.Revolute(), tip, rod)
-    builder.add_body("mimic_joint", "world", joints.Revolute(), tip, rod)
-    builder.add_constraint(rc.Connect("coupler", tip.position, "mimic_joint", tip.position))
+    builder.add_body("follower", "world", joints.Revolute(), tip, rod)
+    builder.add_constraint(rc.Connect("coupler", tip.position, "follower", tip.position))
     return builder.build(), jnp.array([1.1, -1.1, 1.1]), jnp.array([1.0, -1.0, 1.0])
 
 

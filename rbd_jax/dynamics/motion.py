@@ -236,6 +236,33 @@ class Motion:
         """Motions of the moving bodies in the common frame as those of all bodies, each in its own frame. The world has none."""
         return self.frames.inverse_motion(gather_or_zero(motions, self.model.topology.carriers))
 
+    def coordinates(self, joints: Sequence[str]) -> Float[Array, "k"]:
+        """The coordinates of joints with one degree of freedom, mimic joints included."""
+        entries = [self._joint(joint)[0] for joint in joints]
+        return gather(self.model.joint_configurations(self.q), np.array(entries, int))
+
+    def speeds(self, joints: Sequence[str]) -> Float[Array, "k"]:
+        """The rates of those."""
+        entries = [self._joint(joint)[1] for joint in joints]
+        return gather(self.model.joint_velocities(self.v), np.array(entries, int))
+
+    def along(self, joints: Sequence[str], efforts: Float[Array, "k"]) -> Float[Array, "nv"]:
+        """The generalized force of efforts along the coordinates of joints with one degree of freedom."""
+        topology = self.model.topology
+        columns = topology.v_column[np.array([self._joint(joint)[1] for joint in joints], int)]
+        return from_columns(self.model, sum_rows(efforts, columns, topology.tree.size))
+
+    def _joint(self, joint: str) -> tuple[int, int]:
+        """Where the coordinate and the speed of a joint are among those of all joints."""
+        topology = self.model.topology
+        body = topology.joint_index(joint)
+        if (topology.joint_nq[body], topology.joint_nv[body]) != (1, 1):
+            raise ValueError(
+                f"joint {joint!r} has {topology.joint_nv[body]} degrees of freedom; only of one with a single one can "
+                "the coordinate be taken"
+            )
+        return int(topology.joint_q(body)[0]), int(topology.joint_v(body)[0])
+
     def bodies(self, indices: Sequence[int]) -> Bodies:
         """Some of the bodies in maximal coordinates, about the origin of the first one's tree."""
         order = np.asarray(indices, int)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,8 +18,7 @@ from .._errors import ModelError
 from ..dynamics import Motion
 from ..model import Model, integrate
 from ..model.attachments import after_locking, attach
-from ..spatial import Attached, Transform
-from ..spatial.attached import no_frames
+from ..spatial import Attached, Transform, no_frames
 from .own_state import holding, own_rates, own_states
 
 
@@ -57,11 +57,15 @@ class Force(Attached):
             return Transform(jnp.broadcast_to(jnp.eye(3), (size, 3, 3)), jnp.zeros((size, 3)))
 
     def attached(self: F, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> F:
-        if tuple(bodies) == self.bodies and tuple(joints) == self.joints:
-            return self
-        raise ModelError(
-            f"{type(self).__name__} does not say how it goes to other bodies or joints: it implements `attached` for that"
-        )
+        own, fields = {field.name for field in dataclasses.fields(self)}, {}
+        for name, value in (("bodies", tuple(bodies)), ("joints", tuple(joints))):
+            if name in own:
+                fields[name] = value
+            elif value != getattr(self, name):
+                raise ModelError(
+                    f"{type(self).__name__} does not say how it goes to other {name}: it implements `attached` for that"
+                )
+        return self.changed(**fields)
 
     @abc.abstractmethod
     def generalized_force(self, motion: Motion) -> Float[Array, "nv"]:

@@ -74,22 +74,18 @@ class BristleFriction(Force):
         return self.changed(deflection=own)
 
     def own_rate(self, motion):
-        v = self._speeds(motion)
+        v = motion.speeds(self.joints)
         falling = jnp.exp(-((v / self.stribeck_velocity) ** 2))
         level = self.coulomb + (self.static - self.coulomb) * falling
         return v - self.bristle_stiffness * jnp.abs(v) / level * self.deflection
 
     def generalized_force(self, motion):
-        v, rate = self._speeds(motion), self.own_rate(motion)
+        v, rate = motion.speeds(self.joints), self.own_rate(motion)
         force = self.bristle_stiffness * self.deflection + self.bristle_damping * rate + self.viscous * v
-        rows = self._entries(motion)[:, None] == np.arange(motion.model.nv)
-        return -jnp.sum(jnp.where(rows, force[:, None], 0), axis=0)
+        return motion.along(self.joints, -force)
 
     def stored_energy(self, motion):
         return 0.5 * dot(self.bristle_stiffness * self.deflection, self.deflection)
-
-    def attached(self, bodies, frames, joints):
-        return self.changed(joints=tuple(joints))
 
     def locked(self, joints):
         kept = np.array([joint not in joints for joint in self.joints])
@@ -98,9 +94,3 @@ class BristleFriction(Force):
         fields = ("coulomb", "static", "stribeck_velocity", "bristle_stiffness", "bristle_damping", "viscous")
         left = {name: getattr(self, name)[kept] for name in (*fields, "deflection")}
         return self.changed(joints=tuple(np.array(self.joints)[kept].tolist()), **left)
-
-    def _entries(self, motion) -> np.ndarray:
-        return np.array([motion.model.v_slice(joint).start for joint in self.joints])
-
-    def _speeds(self, motion) -> Float[Array, "k"]:
-        return motion.v[self._entries(motion)]

@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import names, number
-from .._array import dot
 from .._errors import ModelError
 from ..joints import Revolute
 from ..model import Mimic, Model, ModelBuilder
@@ -56,31 +55,18 @@ class Gear(Force):
         return self.changed(driver=joints[0], driven=joints[1])
 
     def generalized_force(self, motion):
-        direction = self._direction(motion.model, motion.v.dtype)
-        rate = dot(direction, motion.v)
-        return -direction * (self.spring_constant * self._slip(motion) + self.damping_constant * rate)
+        driver, driven = motion.speeds(self.joints)
+        force = self.spring_constant * self._slip(motion) + self.damping_constant * (
+            driven - self.ratio * driver
+        )
+        return motion.along(self.joints, jnp.stack([self.ratio * force, -force]))
 
     def stored_energy(self, motion):
         return 0.5 * self.spring_constant * self._slip(motion) ** 2
 
     def _slip(self, motion):
-        driver, driven = (motion.q[_coordinate(motion.model, name)] for name in (self.driver, self.driven))
+        driver, driven = motion.coordinates(self.joints)
         return driven - self.ratio * driver - self.offset
-
-    def _direction(self, model: Model, dtype):
-        """`∂e/∂q`."""
-        dofs = np.arange(model.nv)
-        driver, driven = (model.v_slice(name).start == dofs for name in (self.driver, self.driven))
-        return jnp.asarray(driven, dtype) - self.ratio * jnp.asarray(driver, dtype)
-
-
-def _coordinate(model: Model, joint: str) -> int:
-    entries, dofs = model.q_slice(joint), model.v_slice(joint)
-    if (entries.stop - entries.start, dofs.stop - dofs.start) != (1, 1):
-        raise ValueError(
-            f"Gear: joint {joint!r} does not have one degree of freedom; only joints with one can be meshed"
-        )
-    return entries.start
 
 
 def mesh_gears(model: Model, driver: str, driven: str, ratio, offset=0.0) -> Model:

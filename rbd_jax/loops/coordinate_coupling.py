@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import as_array, number
-from ..spatial import Transform
+from ..spatial import no_frames
 from .constraint import Constraint
 
 
@@ -29,7 +29,7 @@ class CoordinateCoupling(Constraint):
         rows = {name: _coefficients(name, given) for name, given in polynomials.items()}
         width = max(row.size for row in rows.values())
         self.bodies = ()
-        self.frames = Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
+        self.frames = no_frames()
         self.joints = tuple(rows)
         self.coefficients = jnp.stack([jnp.pad(row, (0, width - row.size)) for row in rows.values()])
 

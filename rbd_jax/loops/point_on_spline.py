@@ -68,6 +68,6 @@ class PointOnSurface(_PointOn):
 def _locus(joint, dofs: int, kind: str, name: str) -> Joint:
     if not isinstance(joint, Joint) or joint.nv != dofs or joint.rheonomic:
         raise ValueError(
-            f"{kind}: {name} is {joint!r}; it is a joint with {dofs} degree(s) of degree of freedom, led by nobody"
+            f"{kind}: {name} is {joint!r}; it is a joint with {dofs} degree(s) of freedom, led by nobody"
         )
     return joint

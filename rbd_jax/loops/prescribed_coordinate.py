@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import number
-from ..spatial import Transform
+from ..spatial import no_frames
 from .constraint import Constraint
 
 
@@ -35,7 +35,7 @@ class PrescribedCoordinate(Constraint):
                 f"PrescribedCoordinate: motion returns an array of shape {shape}; expected one number"
             )
         self.bodies = ()
-        self.frames = Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
+        self.frames = no_frames()
         self.joints = (joint,)
 
     def at_time(self, time):

@@ -2,6 +2,11 @@
 
 from .._failures import first_failure as first_failure
 from .._newton import Code as Code, newton as newton, solve_redundant as solve_redundant
+from ._explicit import (
+    CommutatorFree as CommutatorFree,
+    ExplicitRungeKutta as ExplicitRungeKutta,
+    MuntheKaas as MuntheKaas,
+)
 from ._implicit import implicit_stage as implicit_stage, solve_motion as solve_motion
 from .adaptive import Adaptive as Adaptive
 from .bdf1 import BDF1 as BDF1

@@ -67,11 +67,11 @@ class System(eqx.Module):
 
     @abc.abstractmethod
     def acceleration(self, time: Float[Array, ""], state: State) -> Float[Array, "nv"]:
-        """The acceleration that all that acts produces."""
+        """The acceleration that all that acts produces, under the constraints."""
 
     @abc.abstractmethod
     def residual(self, time: Float[Array, ""], state: State, a: Float[Array, "nv"]) -> Float[Array, "nv"]:
-        """What is missing in the equations of motion: `inverse_dynamics - force`, zero at the true acceleration."""
+        """What is missing in the equations of motion: `inverse_dynamics - force`, at the true acceleration `Gᵀ λ`."""
 
     # Momenta.
 
@@ -170,4 +170,4 @@ class System(eqx.Module):
 
     @abc.abstractmethod
     def settled(self, time: Float[Array, ""], state: State) -> State:
-        """The state to go on with after a step."""
+        """The state to go on with after a step. Rollouts ask for it, schemes do not."""

@@ -1,7 +1,7 @@
 """Six-dimensional vector algebra (book ch. 2 and app. A), and the planar, three-dimensional one as the same interface."""
 
 from . import planar as planar
-from .attached import Attached as Attached
+from .attached import Attached as Attached, no_frames as no_frames
 from .inertia import ArticulatedInertia as ArticulatedInertia, Inertia as Inertia
 from .transform import Transform as Transform
 from .vectors import (

@@ -26,13 +26,13 @@ def placement(rng):
 def four_bar(loop="hinge"):
     """Two cranks and a coupler of length 1 in a rhombus, `q = (θ, -θ, θ)`; redundant with a whole revolute loop joint."""
     loops = {
-        "hinge": rc.HingeLoop("coupler", TIP, "mimic_joint", TIP),
-        "revolute": rc.LoopJoint("coupler", TIP, "mimic_joint", TIP, joints.Revolute()),
+        "hinge": rc.HingeLoop("coupler", TIP, "follower", TIP),
+        "revolute": rc.LoopJoint("coupler", TIP, "follower", TIP, joints.Revolute()),
     }
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="four-bar")
     builder.add_body("crank", "world", joints.Revolute(), inertia=ROD)
     builder.add_body("coupler", "crank", joints.Revolute(), TIP, ROD)
-    builder.add_body("mimic_joint", "world", joints.Revolute(), TIP, ROD)
+    builder.add_body("follower", "world", joints.Revolute(), TIP, ROD)
     builder.add_constraint(loops[loop])
     return builder.build()
 

@@ -46,7 +46,7 @@ def test_the_mechanism_of_figure_8_3_by_every_method():
 def test_the_planar_loop_and_its_cure():
     """§8.10: a hinge that closes a planar four-bar has three rows too many. A ball in a cylinder has two, and the same motion."""
     hinged = four_bar("revolute")
-    lengthwise = rc.PointOnLine("coupler", (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), "mimic_joint", (1.0, 0.0, 0.0))
+    lengthwise = rc.PointOnLine("coupler", (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), "follower", (1.0, 0.0, 0.0))
     cured = rc.add_constraints(rc.without_constraints(hinged), lengthwise)
     q, v = 0.8 * jnp.array([1.0, -1.0, 1.0]), 1.3 * jnp.array([1.0, -1.0, 1.0])
     tau = jnp.array([0.5, -0.7, 0.2])

@@ -151,7 +151,7 @@ def test_an_inconsistent_start_is_told():
     model = four_bar()
     state = rbd.State(jnp.array([1.1, -1.0, 1.1]), jnp.zeros(3))
     with pytest.raises(
-        ValueError, match=r"HingeLoop\('coupler', 'mimic joint'\) in position by 0\.\d+.*rbd\.project"
+        ValueError, match=r"HingeLoop\('coupler', 'follower'\) in position by 0\.\d+.*rbd\.project"
     ):
         rbd.rollout(model, state, dt=1e-3, steps=2)
     with pytest.raises(ValueError, match=r"in velocity by 1\.45"):
@@ -162,7 +162,7 @@ def test_an_inconsistent_start_is_told():
 BAD = {
     "no such body": (
         lambda: rc.Connect("coupler", None, "folower", None),
-        "no body 'folower'.*'mimic joint'",
+        "no body 'folower'.*'follower'",
     ),
     "itself": (lambda: rc.Weld("crank", None, "crank", TIP), "against itself"),
     "no such joint": (lambda: rc.CoordinateCoupling({"crank": (0, 1), "cran": (0, 1)}), "no joint 'cran'"),
@@ -182,7 +182,7 @@ def test_more_bad_input():
         ValueError, match="length is 0.0; it must be greater than 0; for no distance use Connect"
     ):
         rc.Distance("a", None, "b", None, 0.0)
-    with pytest.raises(ValueError, match="2 degree of freedom"):
+    with pytest.raises(ValueError, match=r"2 degree\(s\) of freedom"):
         rc.PointOnSurface("a", None, joints.Revolute(), "b", None)
     with pytest.raises(ValueError, match="one number"):
         rc.PrescribedCoordinate("a", lambda t: jnp.zeros(2))
@@ -198,10 +198,10 @@ def test_more_bad_input():
     with pytest.raises(
         rbd.ModelError, match="frame on body a is 'tip'; it takes a Transform, a point or None"
     ):
-        rc.Connect("crank", "tip", "mimic_joint", None)
+        rc.Connect("crank", "tip", "follower", None)
     stretched = rbd.Transform.from_rotation(1.1 * jnp.eye(3))
     with pytest.raises(rbd.ModelError, match=r"Weld: frame_b: its rotation is no rotation matrix.* by 0\.21"):
-        rc.Weld("crank", None, "mimic_joint", stretched)
+        rc.Weld("crank", None, "follower", stretched)
     model, zero = four_bar(), jnp.zeros(3)
     with pytest.raises(ValueError, match=r"hold is 'crank'; it takes a sequence of joints: \['crank'\]"):
         rc.assemble(model, zero, hold="crank")

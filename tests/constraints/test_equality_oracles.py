@@ -24,7 +24,7 @@ def _body(name, pos, joint, inside=""):
 SCENE = f"""<mujoco><compiler angle="radian"/><option gravity="1 -2 -9" jacobian="dense" solver="Newton" tolerance="1e-14">
 <flag contact="disable" island="disable" warmstart="disable"/></option><worldbody>
 {_body("crank", "0 0 0", 'axis="0 1 0"', _body("coupler", ".3 0 .4", 'axis="0 1 0"'))}
-{_body("mimic_joint", "1 0 0", 'axis="0 1 0"')}
+{_body("follower", "1 0 0", 'axis="0 1 0"')}
 {
     _body(
         "trunk",
@@ -55,7 +55,7 @@ SCENE = f"""<mujoco><compiler angle="radian"/><option gravity="1 -2 -9" jacobian
     {_body("lid", "-.2 0 .2", 'axis="0 1 0"')}
     {_body("tail", "-.4 0 0", 'type="ball"', _body("tip", "-.2 .1 0", 'type="ball"'))}</body>
 </worldbody><equality>
-<connect body1="coupler" body2="mimic joint" anchor=".5 0 .2"/>
+<connect body1="coupler" body2="follower" anchor=".5 0 .2"/>
 <weld body1="left" body2="right" anchor=".1 .2 .3"/>
 <joint joint1="rack" joint2="pinion" polycoef="0 .4 .3 -.2 .1"/>
 <joint joint1="latch"/>
@@ -64,7 +64,7 @@ SCENE = f"""<mujoco><compiler angle="radian"/><option gravity="1 -2 -9" jacobian
 <joint joint1="lid" joint2="wing" polycoef="0 -1.5 0 0 0"/>
 </equality></mujoco>"""
 MECHANISMS = {
-    "four-bar": ("crank", "coupler", "mimic_joint"),
+    "four-bar": ("crank", "coupler", "follower"),
     "weld": ("trunk", "left upper", "left", "right upper", "right lower", "right"),
     "gear": ("pinion", "rack", "latch"),
     "mixed": ("free", "wing", "rod", "fin", "lid", "tail", "tip"),

@@ -15,11 +15,11 @@ NUMBERS = {
     "ground": 0.9,
     "crank": 0.4,
     "coupler": 1.1,
-    "mimic_joint": 0.8,
+    "follower": 0.8,
     "tip": 0.05,
     "crank mass": 0.7,
     "coupler mass": 1.3,
-    "mimic joint mass": 0.9,
+    "follower mass": 0.9,
     "first push": 1.2,
     "last push": -0.4,
     "angle": 0.6,
@@ -42,10 +42,8 @@ def linkage(x, loop):
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="linkage")
     builder.add_body("crank", "world", joints.Revolute(), inertia=rod("crank"))
     builder.add_body("coupler", "crank", joints.Revolute(), where(x["crank"]), rod("coupler"))
-    builder.add_body("mimic_joint", "world", joints.Revolute(), where(x["ground"]), rod("mimic_joint"))
-    builder.add_constraint(
-        loop("coupler", where(x["coupler"], x["tip"]), "mimic_joint", where(x["mimic_joint"]))
-    )
+    builder.add_body("follower", "world", joints.Revolute(), where(x["ground"]), rod("follower"))
+    builder.add_constraint(loop("coupler", where(x["coupler"], x["tip"]), "follower", where(x["follower"])))
     return rbd.astype(builder.build(), zero.dtype)
 
 
@@ -54,13 +52,13 @@ def hinge(*ends):
 
 
 def closed(x, angle):
-    """The configuration, from the triangle of the crank's tip, the mimic joint's pivot and the closed hinge."""
+    """The configuration, from the triangle of the crank's tip, the follower's pivot and the closed hinge."""
     arm = lambda length, angle: length * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
     along = lambda vector: jnp.arctan2(vector[1], vector[0])
     pivot = arm(x["ground"], jnp.zeros_like(angle))
     tip, length = arm(x["crank"], angle), jnp.hypot(x["coupler"], x["tip"])
     across = jnp.hypot(*(pivot - tip))
-    cosine = (across**2 + length**2 - x["mimic_joint"] ** 2) / (2 * across * length)
+    cosine = (across**2 + length**2 - x["follower"] ** 2) / (2 * across * length)
     hinge = along(pivot - tip) + jnp.arccos(cosine)
     coupler = hinge - jnp.arctan2(x["tip"], x["coupler"])
     return jnp.stack([angle, coupler - angle, along(tip + arm(length, hinge) - pivot)])
@@ -128,7 +126,7 @@ def stretched(x, loop):
     """A rhombus whose rods lie in a line at the start, and how it goes on."""
     length, mass, rate, push = x
     numbers = (
-        NUMBERS | dict.fromkeys(("ground", "crank", "coupler", "mimic_joint"), length) | {"tip": 0 * length}
+        NUMBERS | dict.fromkeys(("ground", "crank", "coupler", "follower"), length) | {"tip": 0 * length}
     )
     numbers |= {name: mass for name in numbers if name.endswith("mass")}
     model = linkage({name: jnp.asarray(value) for name, value in numbers.items()}, loop)

@@ -17,9 +17,9 @@ def crooked():
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="crooked four-bar")
     builder.add_body("crank", "world", joints.Revolute(), inertia=ROD)
     builder.add_body("coupler", "crank", joints.Revolute(), TIP, ROD)
-    builder.add_body("mimic_joint", "world", joints.Revolute(), at((1.1, 0.0, 0.0)), ROD)
+    builder.add_body("follower", "world", joints.Revolute(), at((1.1, 0.0, 0.0)), ROD)
     end = at((1.3, 0.0, 0.0)), at((0.9, 0.0, 0.0))
-    builder.add_constraint(rc.HingeLoop("coupler", end[0], "mimic_joint", end[1]))
+    builder.add_constraint(rc.HingeLoop("coupler", end[0], "follower", end[1]))
     return builder.build()
 
 

@@ -29,8 +29,8 @@ def four_bar(*more, **along):
     builder = rbd.ModelBuilder((0.0, -9.81, 0.0), "four-bar")
     builder.add_body("crank", "world", joints.Revolute(), inertia=ROD, **along)
     builder.add_body("coupler", "crank", joints.Revolute(), TIP, ROD, **along)
-    builder.add_body("mimic_joint", "world", joints.Revolute(), TIP, ROD, **along)
-    for constraint in (constraints.HingeLoop("coupler", TIP, "mimic_joint", TIP), *more):
+    builder.add_body("follower", "world", joints.Revolute(), TIP, ROD, **along)
+    for constraint in (constraints.HingeLoop("coupler", TIP, "follower", TIP), *more):
         builder.add_constraint(constraint)
     return builder.build()
 
@@ -71,7 +71,7 @@ def test_a_led_crank_in_a_loop():
     angle = 0.7
     start = rbd.State(jnp.array([angle, -angle, angle]), jnp.array([1.0, -1.0, 1.0]))
     speeds = jnp.cos(jnp.arange(40.0) * 0.1)
-    # A control of the coupler and one of the mimic joint, which the led crank carries.
+    # A control of the coupler and one of the follower, which the led crank carries.
     controls = jnp.stack([speeds, 0.3 * speeds, -0.2 * speeds], axis=1)
     coordinate = constraints.PrescribedCoordinate("crank", lambda time: angle + speeds[0] * time)
     led_by_constraint = four_bar(coordinate, stiffness=50.0, damping=2.0)

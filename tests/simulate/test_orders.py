@@ -1,6 +1,7 @@
 """The order of every scheme, on manifolds that are not flat and with a model that changes in time."""
 
 import functools
+import inspect
 
 import jax.numpy as jnp
 import numpy as np
@@ -59,7 +60,7 @@ def test_there_is_nothing_else():
         kind for kind in vars(room).values() if isinstance(kind, type) and issubclass(kind, room.Scheme)
     }
     listed = {type(scheme(name)) for name in ORDERS}
-    assert classes - listed == {room.Scheme, room.Adaptive, room.RKMK45}
+    assert {x for x in classes - listed if not inspect.isabstract(x)} == {room.Adaptive, room.RKMK45}
 
 
 @pytest.mark.parametrize(
