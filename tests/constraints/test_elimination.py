@@ -181,7 +181,7 @@ def test_a_constraint_that_is_not_relative_reaches_the_world():
 def test_mimics_are_refused():
     xml = """<robot name="pair"><link name="a"/><link name="b"/><link name="c"/>
     <joint name="one" type="continuous"><parent link="a"/><child link="b"/></joint>
-    <joint name="two" type="continuous"><parent link="a"/><child link="c"/><follower="one"/></joint></robot>"""
+    <joint name="two" type="continuous"><parent link="a"/><child link="c"/><mimic joint="one"/></joint></robot>"""
     model = rbd.load_urdf(xml)
     model = rc.add_constraints(model, rc.CoordinateCoupling({"one": (0.0, 1.0)}))
     with pytest.raises(ValueError, match="mimic"):
