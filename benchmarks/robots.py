@@ -21,7 +21,7 @@ class Robot:
 
 
 def _limbs(*lengths, onto=-1):
-    """Chains that attach to one link, one after the other."""
+    """Chains attached to one link, one after the other."""
     parents = []
     for length in lengths:
         parents += [onto, *range(len(parents), len(parents) + length - 1)]

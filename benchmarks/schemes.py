@@ -54,7 +54,7 @@ STEPS, DT, BATCH, ROUNDS = 100, 0.005, 64, 7
 
 
 def carrier():
-    """A free body, and two that attach to one another by ball joints."""
+    """A free body, and two attached to one another by ball joints."""
     builder = rbd.ModelBuilder()
     body = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4), (0.1, 0.2, -0.1))
     place = rbd.Transform.from_xyz_rpy((0.3, 0.0, 0.1))

@@ -128,6 +128,6 @@ def _check_placement(model: Model, body: int) -> None:
     placed = np.allclose(placement.rotation, np.eye(3)) and np.allclose(placement.position, 0)
     if model.topology.parents[body] >= 0 or not placed:
         raise ModelError(
-            f"joint {model.joint_names[body]!r} is free but does not attach to the world itself with the "
+            f"joint {model.joint_names[body]!r} is free but is not attached to the world itself with the "
             "identity as its placement; MuJoCo's free joints do"
         )

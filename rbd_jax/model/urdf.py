@@ -341,7 +341,7 @@ def _root(links: dict[str, _Element], hung_by: dict[str, _Element]) -> str:
         while name not in sound:
             if name in way:
                 loop = " -> ".join(map(repr, [*way[way.index(name) :], name][::-1]))
-                what = "no root" if not roots else "a part that does not attach to its root"
+                what = "no root" if not roots else "a part that is not attached to its root"
                 raise ModelError(
                     f"the robot has {what}, since its joints run in a circle: {loop}; remove one of the joints"
                 )

@@ -7,14 +7,14 @@ from ._links import at, ball
 
 
 def pendulum() -> Model:
-    """A ball of 1 kg on a massless rod of 1 m, which swings about the y axis. It attaches down at q = 0."""
+    """A ball of 1 kg on a massless rod of 1 m, which swings about the y axis. It hangs down at q = 0."""
     builder = ModelBuilder(name="pendulum")
     builder.add_body("bob", joint=Revolute((0, 1, 0)), inertia=_bob(), joint_name="swing")
     return builder.build(strict=True)
 
 
 def double_pendulum() -> Model:
-    """Two such pendulums, the second on the ball of the first. Both attach down at q = 0."""
+    """Two such pendulums, the second on the ball of the first. Both hang down at q = 0."""
     builder = ModelBuilder(name="double_pendulum")
     builder.add_body("upper", joint=Revolute((0, 1, 0)), inertia=_bob(), joint_name="shoulder")
     builder.add_body("lower", "upper", Revolute((0, 1, 0)), at(0, 0, -1), _bob(), joint_name="elbow")

@@ -87,7 +87,7 @@ BAD = {
     ),
     "circle beside the root": (
         robot(link("base"), link("a"), link("b"), joint("ab", "a", "b"), joint("ba", "b", "a")),
-        ["does not attach to its root", "'a' -> 'b' -> 'a'"],
+        ["is not attached to its root", "'a' -> 'b' -> 'a'"],
     ),
     "link on itself": (robot(link("a"), joint("j", "a", "a")), ["circle: 'a' -> 'a'"]),
     "two parents": (

@@ -13,7 +13,7 @@ BELOW = rbd.Transform.from_xyz_rpy((0.0, 0.0, -1.0))
 
 
 def pendulum(links=2, gravity=9.81, **along):
-    """Rods that attach from one another."""
+    """Rods that hang from one another."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -gravity), name="pendulum")
     builder.add_body("link 0", "world", HINGE, inertia=ROD, **along)
     for i in range(1, links):
