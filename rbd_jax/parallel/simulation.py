@@ -69,7 +69,7 @@ def simulate_batch(
 
         return jax.jit(batch_map(one, in_axes=(None, None, 0)))
 
-    if states.own is None or not states.own.size:  # what forces remember is carried from stretch to stretch
+    if states.own is None:  # what forces remember is carried from stretch to stretch
         own = system_of(model, jnp.zeros(model.nv, dtype), tuple(forces)).own.astype(dtype)
         states = State(states.q, states.v, jnp.broadcast_to(own, (len(states.q), *own.shape)))
     compiled = {
@@ -88,10 +88,10 @@ def simulate_batch(
         rows.append(jax.tree.map(np.asarray, states))
         times.append(done)
         report(done)
-    q, v, own = (jnp.asarray(np.stack([getattr(row, x) for row in rows], 1)) for x in ("q", "v", "own"))
+    kept = jax.tree.map(lambda *x: jnp.asarray(np.stack(x, axis=1)), *rows)
     t = jnp.broadcast_to(jnp.asarray(np.array(times) * dt, dtype), (batch, len(times)))
     tau = jnp.zeros((batch, len(times) - 1, model.nv), dtype)
-    return Trajectory(t, q, v, tau, own, jnp.asarray(code), jnp.asarray(failed))
+    return Trajectory(t, kept.q, kept.v, tau, jnp.asarray(code), jnp.asarray(failed), own=kept.own)
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:

@@ -176,7 +176,8 @@ class AdaptiveScheme(Scheme):
     def _scaled(self, estimate, before: State, after: State):
         """The error in units of the tolerance; infinite where the step led nowhere."""
         sizes = [
-            jnp.maximum(jnp.abs(a), jnp.abs(b)) for a, b in ((before.v, after.v), (before.own, after.own))
+            jnp.maximum(jnp.abs(a), jnp.abs(b))
+            for a, b in ((before.v, after.v), (before.internal, after.internal))
         ]
         allowed = self.atol + self.rtol * jnp.concatenate([jnp.ones_like(before.v), *sizes])
         # A model without degrees of freedom has no error: the mean of none is zero here.

@@ -86,10 +86,9 @@ class Crossing(eqx.Module):
         later = (
             happened & (jnp.arange(0, len(path.t) * save_every, save_every, dtype=jnp.int32) > self.step)
         )[:, None]
-        assert path.own is not None
         ends = (final.q, path.q), (final.v, path.v), (final.own, path.own)
-        q, v, own = (jnp.where(later, x[None], old) for x, old in ends)
-        return Trajectory(path.t, q, v, path.tau, own, path.code, path.failed_step, self.step, time)
+        q, v, own = (old if old is None else jnp.where(later, x[None], old) for x, old in ends)
+        return Trajectory(path.t, q, v, path.tau, path.code, path.failed_step, self.step, time, own)
 
 
 def choose(condition, a, b):

@@ -58,7 +58,7 @@ def stage_rates(system: System, time, state: State, dt, stages: tuple[Displaceme
         found = rate(first, now.v), system.acceleration(then, now), system.own_rate(then, now)
         return tuple(jnp.where(own[:, None], x[None], old) for x, old in zip(found, rates)), None
 
-    nothing = tuple(jnp.zeros((count, x.size), x.dtype) for x in (state.v, state.v, state.own))
+    nothing = tuple(jnp.zeros((count, x.size), x.dtype) for x in (state.v, state.v, state.internal))
     rows = table(((), *stages), count), np.eye(count, dtype=bool)
     return lax.scan(stage, nothing, rows)[0]
 
@@ -69,7 +69,7 @@ def advanced(system: System, state: State, shares: Float[Array, "steps stages"] 
     q = state.q
     for step in steps:
         q = system.move(q, step)
-    return State(q, *(x + change for x, change in zip((state.v, state.own), changes)))
+    return State(q, *(x + change for x, change in zip((state.v, state.internal), changes)))
 
 
 def combined(shares: Float[Array, "steps stages"] | np.ndarray, rates, dt):

@@ -69,6 +69,6 @@ def implicit_stage(
             system.constraint_residual(time, end.q) / span,
         )
 
-    (rate, own_end, _), code = solve_motion(equations, (state.v, state.own), system.constraint_rows)
+    (rate, own_end, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)
     step, end = placed(rate, own_end)
     return end, step, code

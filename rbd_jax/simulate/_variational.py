@@ -46,18 +46,18 @@ class Variational(Scheme):
         before = system.momentum(time, state.q, state.v)
 
         def ends(v, own):
-            return State(state.q, v, state.own), State(system.move(state.q, dt * v), v, own)
+            return State(state.q, v, state.internal), State(system.move(state.q, dt * v), v, own)
 
         def equations(v, own, multipliers):
             start, end = ends(v, own)
             momentum = before + dt * system.constraint_force(time, state.q, multipliers)
             return (
                 self.missing(system, time, start, end, dt, momentum) / dt,
-                own - state.own - dt * self.own_rate(system, time, start, end, dt),
+                own - state.internal - dt * self.own_rate(system, time, start, end, dt),
                 system.constraint_residual(time + dt, end.q) / dt,
             )
 
-        (mean, own, _), code = solve_motion(equations, (state.v, state.own), system.constraint_rows)
+        (mean, own, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)
         start, end = ends(mean, own)
         after = self.end_momentum(system, time, start, end, dt)
         v = system.admissible(time + dt, end.q, system.velocity(time + dt, end.q, after))

@@ -13,5 +13,5 @@ class BDF1(Scheme):
 
     def step(self, system, time, state, memory, dt):
         still = jnp.zeros_like(state.v)
-        end, _, code = implicit_stage(system, time + dt, state, still, state.v, state.own, dt)
+        end, _, code = implicit_stage(system, time + dt, state, still, state.v, state.internal, dt)
         return end, memory, code

@@ -26,15 +26,15 @@ class BDF2(Scheme):
         """The first stage of the Runge–Kutta step."""
         span = FIRST * dt
         still = jnp.zeros_like(state.v)
-        stage, step, code = implicit_stage(system, time + span, state, still, state.v, state.own, span)
+        stage, step, code = implicit_stage(system, time + span, state, still, state.v, state.internal, span)
         share = (1 - FIRST) / FIRST
-        v, own = (a + share * (b - a) for a, b in ((state.v, stage.v), (state.own, stage.own)))
+        v, own = (a + share * (b - a) for a, b in ((state.v, stage.v), (state.internal, stage.internal)))
         return share * step, v, own, span, code
 
     def step(self, system, time, state, memory, dt):
         *constants, earlier = memory
         end, _, code = implicit_stage(system, time + dt, state, *constants)
         back = system.difference(end.q, state.q)
-        v, own = ((4 * b - a) / 3 for a, b in ((state.v, end.v), (state.own, end.own)))
+        v, own = ((4 * b - a) / 3 for a, b in ((state.v, end.v), (state.internal, end.internal)))
         memory = -back / 3, v, own, 2 * dt / 3, jnp.zeros_like(earlier)
         return end, memory, first_failure(earlier, code)

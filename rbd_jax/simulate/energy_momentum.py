@@ -56,7 +56,9 @@ class EnergyMomentum(Scheme):
 
         def at_point(place, mean, after, own, multipliers):
             """At one point of the path: the velocity of the momentum, the force, and the rate of the forces' own states."""
-            here = State(system.move(state.q, place * dt * mean), mean, state.own + place * (own - state.own))
+            here = State(
+                system.move(state.q, place * dt * mean), mean, state.internal + place * (own - state.internal)
+            )
             v = system.solve_mass_matrix(middle, here.q, before + place * (after - before))
             force = system.lagrangian_gradients(middle, here.q, v)[0] + system.force(middle, here)
             return (
@@ -82,9 +84,11 @@ class EnergyMomentum(Scheme):
             last, first, pushed = jax.vmap(system.chart_velocity_transposed)(*points, momenta)
             missing = (last - first - pushed) / dt
             closed = system.constraint_residual(time + dt, end) / dt
-            return jnp.concatenate([mean - velocity, missing]), own - state.own - dt * rate, closed
+            return jnp.concatenate([mean - velocity, missing]), own - state.internal - dt * rate, closed
 
         guess = jnp.concatenate([state.v, state.v])
         near = functools.partial(equations, points=SLOPE_POINTS)
-        (velocities, own, _), code = solve_motion(equations, (guess, state.own), system.constraint_rows, near)
+        (velocities, own, _), code = solve_motion(
+            equations, (guess, state.internal), system.constraint_rows, near
+        )
         return State(system.move(state.q, dt * velocities[:size]), velocities[size:], own), memory, code

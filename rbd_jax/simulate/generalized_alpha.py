@@ -54,7 +54,7 @@ class GeneralizedAlpha(Scheme):
         def advanced(v, z, shift):
             """The configuration and the rates that go with the velocity v and the forces' own states z at the end."""
             next_true, next_own = rates(state.v, v, true[0], own[0])
-            rate_true, rate_own = rates(state.own, z, true[1], own[1])
+            rate_true, rate_own = rates(state.internal, z, true[1], own[1])
             step = dt * state.v + dt**2 * ((0.5 - beta) * own[0] + beta * next_own)
             if shift.size:
                 push = system.constraint_force(time, state.q, shift)
@@ -74,6 +74,6 @@ class GeneralizedAlpha(Scheme):
             return missing, dt * (rate - system.own_rate(end, there)), open_by
 
         unknowns = rows * (1 + self.stabilized)
-        (v, z, multipliers), code = solve_motion(equations, (state.v, state.own), unknowns)
+        (v, z, multipliers), code = solve_motion(equations, (state.v, state.internal), unknowns)
         q, *memory = advanced(v, z, multipliers[rows:])
         return State(q, v, z), tuple(memory), code

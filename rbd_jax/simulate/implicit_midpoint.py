@@ -18,15 +18,15 @@ class ImplicitMidpoint(Scheme):
         middle = time + dt / 2
 
         def equations(v, own, multipliers):
-            here = State(system.move(state.q, dt / 2 * v), v, (state.own + own) / 2)
+            here = State(system.move(state.q, dt / 2 * v), v, (state.internal + own) / 2)
             missing = system.residual(middle, here, 2 * (v - state.v) / dt)
             end = system.move(state.q, dt * v)
             return (
                 missing - system.constraint_force(middle, here.q, multipliers),
-                own - state.own - dt * system.own_rate(middle, here),
+                own - state.internal - dt * system.own_rate(middle, here),
                 system.constraint_residual(time + dt, end) / dt,
             )
 
-        (v, own, _), code = solve_motion(equations, (state.v, state.own), system.constraint_rows)
+        (v, own, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)
         end = system.move(state.q, dt * v)
         return State(end, system.admissible(time + dt, end, 2 * v - state.v), own), memory, code

@@ -9,5 +9,5 @@ class LieEuler(Scheme):
 
     def step(self, system, time, state, memory, dt):
         v = state.v + dt * system.acceleration(time, state)
-        own = state.own + dt * system.own_rate(time, state)
+        own = state.internal + dt * system.own_rate(time, state)
         return State(system.move(state.q, dt * state.v), v, own), memory, SUCCESS

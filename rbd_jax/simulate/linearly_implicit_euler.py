@@ -26,7 +26,7 @@ class LinearlyImplicitEuler(Scheme):
     prescribed: tuple[str, ...] = eqx.field(static=True, default=())
 
     def step(self, system, time, state, memory, dt):
-        q, v, own = state.q, state.v, state.own
+        q, v, own = state.q, state.v, state.internal
         nothing = jnp.zeros_like(v)
 
         def acting(step, v, own):

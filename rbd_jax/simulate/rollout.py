@@ -219,7 +219,7 @@ class _Run:
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
         failure = failure if self.watched else seen_in(rows)
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
-        path = Trajectory(t, rows.q, rows.v, tau, rows.own, failure.code, failure.step)
+        path = Trajectory(t, rows.q, rows.v, tau, failure.code, failure.step, own=rows.own)
         if self.event is None or carry.crossing is None:
             return path
         system = self.system.with_control(carry.crossing.tau)
@@ -228,7 +228,7 @@ class _Run:
 
 def _own_state(system: System, given) -> Float[Array, "own"]:
     """Where the states that forces have themselves start: as given, or as the forces say."""
-    return number("rollout", "own", given, system.own.shape) if given.size else system.own
+    return system.own if given is None else number("rollout", "own", given, system.own.shape)
 
 
 def _scan(body, carry, inputs, segment: int | None):

@@ -21,7 +21,7 @@ class Trajectory(eqx.Module):
     """States over time, the initial one first.
 
     - `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`. `own` are the
-      states that forces have themselves.
+      states that forces have themselves, None where they have none.
     - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
       went well. From that step on the states are NaN.
     - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
@@ -32,11 +32,11 @@ class Trajectory(eqx.Module):
     q: Float[Array, "*batch saved nq"]
     v: Float[Array, "*batch saved nv"]
     tau: Float[Array, "*batch saves nv"]
-    own: Float[Array, "*batch saved own"] | None = None
     code: Int[Array, "*batch"] = _constant(0)
     failed_step: Int[Array, "*batch"] = _constant(-1)
     event_step: Int[Array, "*batch"] | None = None
     event_time: Float[Array, "*batch"] | None = None
+    own: Float[Array, "*batch saved own"] | None = None
 
     @property
     def final(self) -> State:
@@ -83,5 +83,5 @@ def between(
         return s * (1 - s) ** 2 * first + s**2 * (3 - 2 * s) * step + s**2 * (s - 1) * last
 
     here, rate = jax.jvp(chart, (share,), (jnp.ones_like(share),))
-    own = start.own + share * (end.own - start.own)
+    own = start.internal + share * (end.internal - start.internal)
     return State(system.move(start.q, here), system.chart_velocity(start.q, here, rate) / span, own)

@@ -113,7 +113,7 @@ class TreeSystem(System):
     def _holding(self, motion: Motion, state: State) -> tuple[Force, ...]:
         """The force elements in their states, in the precision of the state."""
         elements = tuple(force.astype(motion.q.dtype) for force in self.elements)
-        return holding(elements, state.own) if state.own.size else elements
+        return holding(elements, state.internal) if state.internal.size else elements
 
     def acceleration(self, time, state):
         motion, acting = self.motion(time, state.q, state.v), self.force(time, state)
@@ -167,7 +167,7 @@ class TreeSystem(System):
         if self.stabilization is None:
             return state
         now = at_time(self.model, time)
-        return State(*self.stabilization.settled(now, state.q, state.v), state.own)
+        return State(*self.stabilization.settled(now, state.q, state.v), state.internal)
 
 
 class _Asked:

@@ -28,7 +28,7 @@ class VariationalMidpoint(Variational):
         return system.own_rate(time + dt / 2, self._middle(system, start, end, dt))
 
     def _middle(self, system, start, end, dt):
-        return State(system.move(start.q, dt / 2 * start.v), start.v, (start.own + end.own) / 2)
+        return State(system.move(start.q, dt / 2 * start.v), start.v, (start.internal + end.internal) / 2)
 
     def _gradients(self, system, time, middle, dt):
         """`∂L/∂q` with the forces, and `∂L/∂v`."""

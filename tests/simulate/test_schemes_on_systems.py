@@ -98,7 +98,7 @@ def step(scheme, model, dt, q, v):
     system = simulate.system_of(model, jnp.zeros(model.nv))
     state, time = rbd.State(q, v, system.own), jnp.zeros(())
     end, _, code = scheme.step(system, time, state, scheme.init(system, time, state, dt), dt)
-    return jnp.concatenate([end.q, end.v, end.own]), jnp.asarray(code)
+    return jnp.concatenate([end.q, end.v, end.internal]), jnp.asarray(code)
 
 
 @functools.cache
