@@ -258,8 +258,8 @@ class Motion:
         body = topology.joint_index(joint)
         if (topology.joint_nq[body], topology.joint_nv[body]) != (1, 1):
             raise ValueError(
-                f"joint {joint!r} has {topology.joint_nv[body]} degrees of freedom; only of one with a single one can "
-                "the coordinate be taken"
+                f"joint {joint!r} does not have one degree of freedom, and so no one coordinate: it has "
+                f"{topology.joint_nv[body]}"
             )
         return int(topology.joint_q(body)[0]), int(topology.joint_v(body)[0])
 

@@ -86,9 +86,11 @@ class Crossing(eqx.Module):
         later = (
             happened & (jnp.arange(0, len(path.t) * save_every, save_every, dtype=jnp.int32) > self.step)
         )[:, None]
-        ends = (final.q, path.q), (final.v, path.v), (final.own, path.own)
-        q, v, own = (old if old is None else jnp.where(later, x[None], old) for x, old in ends)
-        return Trajectory(path.t, q, v, path.tau, path.code, path.failed_step, self.step, time, own)
+        rows = State(path.q, path.v, path.own)
+        rows = jax.tree.map(lambda end, rows: jnp.where(later, end[None], rows), final, rows)
+        return Trajectory(
+            path.t, rows.q, rows.v, path.tau, path.code, path.failed_step, self.step, time, rows.own
+        )
 
 
 def choose(condition, a, b):

@@ -99,6 +99,7 @@ FUNCTIONS = {
     "coriolis_matrix": (lambda q, v: rbd.coriolis_matrix(MODEL, q, v), (Q, V)),
     "kinetic_energy": (lambda q, v: rbd.kinetic_energy(MODEL, q, v), (Q, V)),
     "potential_energy": (lambda q: rbd.potential_energy(MODEL, q), (Q,)),
+    "mechanical_energy": (lambda q, v: rbd.mechanical_energy(MODEL, q, v), (Q, V)),
     "momentum": (lambda q, v: rbd.momentum(MODEL, q, v), (Q, V)),
     "center_of_mass": (lambda q: rbd.center_of_mass(MODEL, q), (Q,)),
     "center_of_mass_jacobian": (lambda q: rbd.center_of_mass_jacobian(MODEL, q), (Q,)),
@@ -159,7 +160,9 @@ def test_every_public_function_of_a_state_is_there():
         "checked",
     }
     others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf"}
-    others |= {"add_constraints", "maximal_coordinates", "check_consistent"}
+    others |= {"add_constraints", "add_forces", "rename", "maximal_coordinates", "check_consistent"}
+    # This one is of batches itself.
+    others |= {"simulate_batch"}
     # These search, and have tests of their own under vmap.
     others |= {
         "assemble",
