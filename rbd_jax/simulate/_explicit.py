@@ -11,7 +11,7 @@ do the states that forces have themselves.
 from __future__ import annotations
 
 import abc
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,8 +30,20 @@ Displacement: TypeAlias = tuple[tuple[float | int, ...], ...]
 class ExplicitRungeKutta(Scheme):
     """A scheme given by the displacements of its stages, the first of which is zero, and of the step's end."""
 
-    stages: ClassVar[tuple[Displacement, ...]]
-    end: ClassVar[Displacement]
+    if TYPE_CHECKING:  # a scheme gives plain tuples, which is no error
+        stages: ClassVar[tuple[Displacement, ...]]
+        end: ClassVar[Displacement]
+    else:
+
+        @property
+        @abc.abstractmethod
+        def stages(self) -> tuple[Displacement, ...]:
+            """The displacements of the stages after the first."""
+
+        @property
+        @abc.abstractmethod
+        def end(self) -> Displacement:
+            """The displacement of the step's end."""
 
     @abc.abstractmethod
     def rate(self, system, q0, displacement, v):
