@@ -1,7 +1,5 @@
 """The families one by one: printed formulas (with their errata), other joints that move alike, and refused inputs."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import jaxtyping
@@ -9,7 +7,7 @@ import numpy as np
 import pytest
 from families import FAMILIES, Wobble, control_frames, control_grid
 from scipy.spatial.transform import Rotation
-from support import assert_each_close, compiled
+from support import compiled
 
 from rbd_jax import joints
 from rbd_jax.joints import Joint
@@ -23,7 +21,8 @@ ANGLES = np.array([0.7, -0.4, 1.3])
 RATES = np.array([0.3, 1.1, -0.8])
 
 
-close = functools.partial(assert_each_close, tolerance=1e-14)
+def close(a, b, tolerance=1e-14):
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 def stored_rate(joint, q, v):
