@@ -89,7 +89,7 @@ def rollout(
     scheme = SemiImplicitEuler() if scheme is None else scheme
     if not isinstance(scheme, Scheme):
         raise TypeError(
-            f"rollout: scheme is {scheme!r}; it is an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "
+            f"rollout: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "
             "diffrax, rbd.Adaptive(solver)"
         )
     steps = _count_steps(model, controls, steps)
