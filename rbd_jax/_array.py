@@ -7,7 +7,9 @@ All functions broadcast over leading axes.
 
 import functools
 from collections.abc import Sequence
+from typing import TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,8 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
+
+T = TypeVar("T")
 
 #: Products over fewer terms than these are written as sums.
 SPELLED_OUT = 20
@@ -159,3 +163,8 @@ def floating(x) -> Array:
     """As a floating-point array: integers and lists take JAX's default precision."""
     x = jnp.asarray(x)
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+
+
+def with_precision(tree: T, dtype) -> T:
+    """A PyTree with its floating-point numbers in this precision, all else as it is."""
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array_like(x) else x, tree)

@@ -14,10 +14,11 @@ R = TypeVar("R")
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, raising at run time where its result has a number that is not finite.
+    """`function`, raising at run time where its result has a number that is not finite, or the `code` of a failure.
 
-    A compiled function cannot raise on the numbers it meets: a singular mass matrix gives infinities and a diverged
-    rollout gives NaN. Wrap the function, under `jit` or not, to have an exception instead.
+    A compiled function cannot raise on the numbers it meets: a singular mass matrix gives infinities, a diverged rollout
+    gives NaN, and one whose constraints open says so in `Trajectory.code`. Wrap the function, under `jit` or not, to have
+    an exception instead.
     """
 
     @functools.wraps(function)
@@ -29,6 +30,17 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers])
         name = getattr(function, "__name__", "function")
         message = f"{name}: the result has a number that is not finite (a singular mass matrix, or a simulation that diverged)"
-        return eqx.error_if(result, ~jnp.all(finite), message)
+        result = eqx.error_if(result, ~jnp.all(finite), message)
+        for part in jax.tree.leaves(result, is_leaf=_has_code):
+            if _has_code(part):
+                message = (
+                    f"{name}: the code of the result is not 0; `rbd.Result(code).message` says what happened"
+                )
+                result = eqx.error_if(result, jnp.any(part.code != 0), message)
+        return result
 
     return wrapper
+
+
+def _has_code(part) -> bool:
+    return isinstance(getattr(part, "code", None), jax.Array)

@@ -10,8 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 
-#: For what is compiled to be run a few times: a compiler that optimizes would take three times as long for nothing.
-QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+#: For what is compiled to be run a few times: a compiler that optimizes would take six times as long for nothing.
+QUICKLY = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_disable_hlo_passes": "constant_folding",
+}
 
 #: `jax.jit`, of which a test uses the result a few times.
 compiled = functools.partial(jax.jit, compiler_options=QUICKLY)

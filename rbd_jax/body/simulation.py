@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._arguments import accuracy, instance, number, rotation, vector, whole_number
-from .._array import is_known
+from .._array import is_known, with_precision
 from .._failures import Failure, lost
 from .._newton import Code
 from ._director_scheme import DirectorScheme, Moment
@@ -74,7 +74,7 @@ def simulate(
     if is_known(dt) and dt == 0:
         raise ValueError("simulate: dt is 0; a step of time is not zero")
     dtype = jnp.result_type(body.inertia, frame, velocity)
-    body = jax.tree.map(lambda x: x.astype(dtype), body)
+    body = with_precision(body, dtype)
     frame, velocity, dt = frame.astype(dtype), velocity.astype(dtype), dt.astype(dtype)
     if isinstance(constraints, NonTwisting) and is_known((frame, velocity)):
         _check_twist(np.asarray(frame), np.asarray(velocity), accuracy(dtype))

@@ -44,6 +44,7 @@ from .evaluate import (
     constraint_residual as constraint_residual,
     constraint_rows as constraint_rows,
     constraint_velocity as constraint_velocity,
+    reach as reach,
 )
 from .inverse import (
     ConstrainedEfforts as ConstrainedEfforts,

@@ -18,7 +18,7 @@ from ..dynamics import Motion
 from ..dynamics.columns import from_columns, to_columns
 from ..dynamics.inverse import joint_forces
 from ..loops import Constraint
-from ..model import Model
+from ..model import Model, Tree
 from ..model.attachments import grouped
 from ..spatial import Transform
 
@@ -110,6 +110,35 @@ def constraint_rows(model: Model) -> tuple[slice, ...]:
     """The entries of residuals and multipliers that belong to each constraint."""
     ends = np.cumsum([0, *(constraint.rows for constraint in model.constraints)])
     return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:]))
+
+
+def constraint_scales(model: Model) -> Float[Array, "m"]:
+    """What is large for each equation: a radian for an angle, the reach of the mechanism for a length."""
+    angles = np.array([angle for one in model.constraints for angle in one.angles], bool)
+    return jnp.where(angles, jnp.ones((), model.dtype), reach(model))
+
+
+def reach(model: Model) -> Float[Array, ""]:
+    """How far a mechanism reaches from its base when it is stretched out: the lengths of its bodies added up along the tree.
+
+    A body's length is from its own joint to the next one, and at the end to its centre of mass or a constraint's frame. Where
+    all are zero the reach is one.
+    """
+    parents = np.array(model.topology.parents, int)
+    # Where a mechanism stands in the world is no length of it.
+    links = jnp.where(parents < 0, 0, _lengths(model.placements.position))
+    joints = Tree(model.topology.parents).path_sum(links)
+    ends = [joints, joints + _lengths(model.inertias.com)]
+    for one in model.constraints:
+        slots = [slot for slot, body in enumerate(one.bodies) if body != "world"]
+        bodies = [_body(model, one.bodies[slot]) for slot in slots]
+        ends.append(gather(joints, bodies) + _lengths(gather(one.frames.position, slots)))
+    reached = jnp.max(jnp.concatenate(ends), initial=0)
+    return jnp.where(reached > 0, reached, 1)
+
+
+def _lengths(vectors: Float[Array, "n 3"]) -> Float[Array, "n"]:
+    return jnp.sqrt(jnp.sum(vectors**2, axis=1))
 
 
 class _Group(eqx.Module):

@@ -7,17 +7,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import configuration, number, velocity
-from .._array import dot
+from .._array import dot, with_precision
 from .._errors import ModelError
 from ..dynamics import Motion
 from ..model import Model, integrate
-from ..model.attachments import after_locking, attach
+from ..model.attachments import after_locking, all_of, attach
 from ..spatial import Attached, Transform, no_frames
 from .own_state import holding, own_rates, own_states
 
@@ -148,19 +147,12 @@ class Force(Attached):
         q = configuration(name, model, "q", q)
         v = None if v is None else velocity(name, model, "v", v)
         time = None if time is None else number(name, "time", time)
-        return self.astype(q.dtype), Motion(model, q, v, time)
-
-    def astype(self: F, dtype) -> F:
-        """The force with its numbers in this precision."""
-        return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, self)
+        return with_precision(self, q.dtype), Motion(model, q, v, time)
 
 
 def add_forces(model: Model, *forces: Force) -> Model:
     """The model with force elements after those that it has. They act in every rollout, and stay through every edit."""
-    for force in forces:
-        if not isinstance(force, Force):
-            raise ModelError(f"{force!r} is a {type(force).__name__}, not a force; see rbd_jax.forces")
-    return attach(model, forces)
+    return attach(model, all_of(Force, "a force; see rbd_jax.forces", forces))
 
 
 class Together(Force):

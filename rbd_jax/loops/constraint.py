@@ -43,6 +43,18 @@ class Constraint(Attached):
         def rows(self) -> int:
             """The number of equations."""
 
+    if TYPE_CHECKING:
+        angles: ClassVar[tuple[bool, ...]]
+    else:
+
+        @property
+        def angles(self) -> tuple[bool, ...]:
+            """Which of the equations are of angles (or of coordinates of joints); the others are of lengths.
+
+            By default all are of lengths, or of coordinates where it is on no body.
+            """
+            return (not self.bodies,) * self.rows
+
     @abc.abstractmethod
     def residual(self, placements: Transform, coordinates: Float[Array, "j"]) -> Float[Array, "rows"]:
         """How much the equations are broken.

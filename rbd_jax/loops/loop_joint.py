@@ -43,6 +43,11 @@ class LoopJoint(RelativeConstraint):
         return 6 - self.joint.nv
 
     @property
+    def angles(self):
+        angles = ANGLES.get(type(self.joint), ())
+        return tuple(row in angles for row in range(self.rows))
+
+    @property
     def meets(self):
         return isinstance(self.joint, MEETING)
 
@@ -72,6 +77,14 @@ MEETING = (
     joints.SphericalExponential,
     joints.Universal,
 )
+
+#: The rows that are of angles. Where the closest configuration is found rows are mixed, and count as lengths.
+ANGLES = {
+    **dict.fromkeys((joints.Fixed, joints.Prismatic, joints.Translational), (0, 1, 2)),
+    **dict.fromkeys((joints.Revolute, joints.Cylindrical, joints.Helical, joints.RackAndPinion), (0, 1)),
+    joints.Planar: (0, 1),
+    joints.Universal: (3,),
+}
 
 
 @functools.singledispatch

@@ -11,6 +11,7 @@ class Weld(RelativeConstraint):
 
     rows = 6
     meets = True
+    angles = (True,) * 3 + (False,) * 3
 
     def __init__(self, body_a: str, frame_a, body_b: str, frame_b):
         self.attach(body_a, frame_a, body_b, frame_b)

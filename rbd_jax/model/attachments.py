@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._array import with_precision
 from .._errors import ModelError, UnknownNameError, suggest
 from ..loops import Constraint
 from ..spatial import Attached, Transform
@@ -26,10 +27,10 @@ A = TypeVar("A", bound=Attached)
 def attach(model: Model, things: Iterable[Attached]) -> Model:
     """The model with these things after those that it carries, in its precision."""
     coordinates = [name for name, size in zip(model.joint_names, model.topology.joint_nv) if size]
+    things = all_of(Attached, "something that can be attached to a model", things)
     bound = [thing.bound(model.body_names, coordinates) for thing in things]
     check_attached(model.topology, bound)
-    added = jax.tree.map(lambda leaf: jnp.asarray(leaf, model.dtype), tuple(bound))
-    return replace(model, attached=(*model.attached, *added))
+    return replace(model, attached=(*model.attached, *with_precision(bound, model.dtype)))
 
 
 def without(model: Model, role: str) -> Model:
@@ -39,7 +40,7 @@ def without(model: Model, role: str) -> Model:
 
 def add_constraints(model: Model, *constraints: Constraint) -> Model:
     """The model with constraints after those that it has."""
-    return attach(model, _all(Constraint, "a constraint; see rbd_jax.constraints", constraints))
+    return attach(model, all_of(Constraint, "a constraint; see rbd_jax.constraints", constraints))
 
 
 def without_constraints(model: Model) -> Model:
@@ -47,7 +48,7 @@ def without_constraints(model: Model) -> Model:
     return without(model, "constraint")
 
 
-def _all(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:
+def all_of(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:
     """The things, each of which must be of a kind."""
     things = tuple(things)
     for thing in things:
@@ -58,7 +59,7 @@ def _all(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:
 
 def check_attached(topology: Topology, things: Iterable[Attached]) -> None:
     """Refuse what has no meaning in a model of this topology."""
-    for thing in _all(Attached, "something that can be attached to a model", things):
+    for thing in things:
         label = thing.label
         for body in thing.bodies:
             if body != "world" and body not in topology.body_names:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import as_array
-from .._array import is_known
+from .._array import is_known, with_precision
 from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Transform
@@ -295,11 +295,7 @@ def astype(model: Model, dtype) -> Model:
         raise ModelError(f"astype: a model's numbers are floating-point, not {kind}")
     if jax.dtypes.canonicalize_dtype(kind) != kind:
         raise ModelError(f"astype: {kind} is not enabled; set the JAX option jax_enable_x64")
-
-    def cast(leaf):
-        return leaf.astype(kind) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-    return jax.tree.map(cast, model)
+    return with_precision(model, kind)
 
 
 def at_time(model: Model, time) -> Model:

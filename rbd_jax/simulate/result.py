@@ -1,7 +1,7 @@
 """How a step can fail: the codes that a trajectory carries, and what they mean.
 
 A compiled loop cannot raise an exception. A scheme that cannot complete a step reports a code instead, and from that step on
-the states are NaN.
+the states are NaN. Only where constraints have opened the states stay as they are.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ def rollout(
 
     A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
     `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either,
-    unless they count for nothing: a loss masked by `code == 0` has the gradient of the other samples.
+    unless they count for nothing: a loss masked by `code == 0` has the gradient of the other samples. Constraints that open
+    are told in the same way, but the states stay, for the drift to be seen.
 
     **Arguments**
 
@@ -82,8 +83,8 @@ def rollout(
     - `stabilization`: how constraints are held, which schemes that ask for accelerations do not do by themselves: a
       `rbd.constraints.Baumgarte` or `rbd.constraints.Projection`. By default they drift as the scheme errs. Implicit schemes
       close them in positions anyway.
-    - `constraint_tolerance`: by how much (m or rad) constraints may be open, at the start or after a step, before
-      that counts as a failure.
+    - `constraint_tolerance`: by how much constraints may be open, at the start or after a step, before that is told:
+      angles in rad, lengths as a share of its reach (see `rbd.constraints.reach`).
     - `progress`: show a progress bar.
     """
     scheme = SemiImplicitEuler() if scheme is None else scheme
@@ -116,9 +117,11 @@ def rollout(
         dt,
         event,
         save_every,
-        constraint_tolerance if constrained else None,
+        lax.stop_gradient(constraint_tolerance * system.constraint_scales).astype(dtype)
+        if constrained
+        else None,
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
-        watched=scheme.fallible or constrained or save_every > 1,
+        watched=scheme.fallible or save_every > 1,
         bar=progress_bar(steps) if progress else None,
     )
 
@@ -130,11 +133,18 @@ def rollout(
 
 
 class Carry(eqx.Module):
-    """What a rollout hands from step to step: the state, the scheme's memory, the first failure, and the event's crossing."""
+    """What a rollout hands from step to step.
+
+    - `state`, and the scheme's `memory`.
+    - `failure`: the first step that could not be made.
+    - `opened`: the first step that left constraints open. The motion goes on: a drift is something to look at.
+    - `crossing`: the event's.
+    """
 
     state: State
     memory: Memory
     failure: Failure
+    opened: Failure
     crossing: Crossing | None
 
 
@@ -150,13 +160,13 @@ class _Run:
         dt: Float[Array, ""],
         event: EventFunction | None,
         save_every: int,
-        tolerance: float | None,
+        allowed: Float[Array, "rows"] | None,
         watched: bool,
         bar: Callable | None,
     ):
         self.system, self.scheme, self.control = system, scheme, control
         self.t0, self.dt, self.event, self.save_every = t0, dt, event, save_every
-        self.tolerance, self.watched, self.bar = tolerance, watched, bar
+        self.allowed, self.watched, self.bar = allowed, watched, bar
         # Differentiation remembers the state at each step, not what was computed on the way.
         self.step = jax.checkpoint(self.advance)
 
@@ -164,7 +174,9 @@ class _Run:
         """Before the first step."""
         system = self.system.with_control(self.control(self.t0, state, given))
         crossing = None if self.event is None else Crossing.none(system.tau, state)
-        return Carry(state, self.scheme.init(system, self.t0, state, self.dt), Failure.none(), crossing)
+        return Carry(
+            state, self.scheme.init(system, self.t0, state, self.dt), Failure.none(), Failure.none(), crossing
+        )
 
     def advance(self, carry: Carry, number, given) -> tuple[Carry, Float[Array, "nv"]]:
         """One step, and the control that it had."""
@@ -173,7 +185,7 @@ class _Run:
             number = jnp.where(carry.crossing.happened(), carry.crossing.step, number)
         time = self.t0 + number.astype(self.dt.dtype) * self.dt
         system = self.system.with_control(self.control(time, state, given))
-        failure = self.watch_constraints(system, time, carry, number)
+        failure, opened = carry.failure, self.watch_constraints(system, time, carry, number)
         new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
         new = system.settled(time + self.dt, new)
         if self.watched:
@@ -183,14 +195,14 @@ class _Run:
         crossing = carry.crossing
         if self.event is not None and crossing is not None:
             new, crossing = crossing.watch(self.event, time, system.tau, state, new, self.dt, number)
-        return Carry(new, memory, failure, crossing), system.tau
+        return Carry(new, memory, failure, opened, crossing), system.tau
 
     def watch_constraints(self, system: System, time, carry: Carry, number) -> Failure:
         """Whether the step before has left constraints open: looked at here, where the kinematics is needed anyway."""
-        if self.tolerance is None:
-            return carry.failure
-        code = constraints_open(system, time, carry.state, self.tolerance)
-        return carry.failure.noted(code, jnp.maximum(number - 1, 0))
+        if self.allowed is None:
+            return carry.opened
+        code = constraints_open(system, time, carry.state, self.allowed)
+        return carry.opened.noted(code, jnp.maximum(number - 1, 0))
 
     def watch_step(self, failure: Failure, carry: Carry, code, new: State, number) -> Failure:
         """Whether this step has failed."""
@@ -214,10 +226,10 @@ class _Run:
     def finish(self, state: State, carry: Carry, states: State, tau, steps: int) -> Trajectory:
         """The trajectory, from its first state and those that were saved."""
         end = self.t0 + self.dt * steps
-        failure = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
-        rows = without_failed(states, failure, self.save_every) if self.watched else states
+        opened = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
+        rows = without_failed(states, carry.failure, self.save_every) if self.watched else states
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
-        failure = failure if self.watched else seen_in(rows)
+        failure = opened.or_earlier(carry.failure if self.watched else seen_in(rows))
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
         path = Trajectory(t, rows.q, rows.v, tau, failure.code, failure.step, own=rows.own)
         if self.event is None or carry.crossing is None:

@@ -146,6 +146,11 @@ class System(eqx.Module):
     def constraint_residual(self, time: Float[Array, ""], q: Float[Array, "nq"]) -> Float[Array, "rows"]:
         """g: how far the loops are from closed."""
 
+    @property
+    def constraint_scales(self) -> Float[Array, "rows"]:
+        """What is large for each of the equations; by default one."""
+        return jnp.ones(self.constraint_rows)
+
     @abc.abstractmethod
     def constraint_velocity(
         self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]

@@ -23,7 +23,7 @@ class Trajectory(eqx.Module):
     - `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`. `own` are the
       states that forces have themselves, None where they have none.
     - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
-      went well. From that step on the states are NaN.
+      went well. From that step on the states are NaN, but for `Result.CONSTRAINTS_OPEN`.
     - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
       did) and when (the end of the trajectory if never). The rows from there on hold the state at the event.
     """

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import velocity
+from .._array import with_precision
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
-from ..constraints.evaluate import matrix_of, rate_of, residual_of
+from ..constraints.evaluate import constraint_scales, matrix_of, rate_of, residual_of
 from ..dynamics import Motion, passive_force
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import recursive_newton_euler
@@ -112,7 +113,7 @@ class TreeSystem(System):
 
     def _holding(self, motion: Motion, state: State) -> tuple[Force, ...]:
         """The force elements in their states, in the precision of the state."""
-        elements = tuple(force.astype(motion.q.dtype) for force in self.elements)
+        elements = with_precision(self.elements, motion.q.dtype)
         return holding(elements, state.internal) if state.internal.size else elements
 
     def acceleration(self, time, state):
@@ -150,6 +151,10 @@ class TreeSystem(System):
 
     def constraint_residual(self, time, q):
         return residual_of(self.motion(time, q))
+
+    @property
+    def constraint_scales(self):
+        return constraint_scales(self.model)
 
     def constraint_velocity(self, time, q, v):
         return rate_of(self.motion(time, q, v))
