@@ -9,7 +9,6 @@ import functools
 from collections.abc import Sequence
 from typing import TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -167,4 +166,9 @@ def floating(x) -> Array:
 
 def with_precision(tree: T, dtype) -> T:
     """A PyTree with its floating-point numbers in this precision, all else as it is."""
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array_like(x) else x, tree)
+
+    def cast(leaf):
+        array = isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return jnp.asarray(leaf, dtype) if array or isinstance(leaf, float) else leaf
+
+    return jax.tree.map(cast, tree)

@@ -1,9 +1,19 @@
-"""What every test runs under: 64-bit floats, no implicit promotion, shapes checked at each call."""
+"""What every test runs under: a compiler in a hurry, 64-bit floats, no implicit promotion, shapes checked at each call."""
 
+import gc
 import os
 import shutil
 import tempfile
 import zlib
+
+
+# What is compiled here runs a few times: to compile it as for use would take six times as long for nothing. XLA reads this
+# once, before the first array; the processes that tests start inherit it.
+QUICKLY = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1 --xla_disable_hlo_passes=constant_folding"
+)
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
 
 import jax
 import pytest
@@ -20,6 +30,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("rbd_jax", "beartype.beartype")
 
 import rbd_jax  # noqa: F401
+
+
+# Tracing makes millions of small objects, few of them in cycles.
+gc.freeze()
+gc.set_threshold(100_000, 50, 50)
 
 
 _CACHE = "JAX_COMPILATION_CACHE_DIR"

@@ -1,26 +1,20 @@
 """What tests of all folders share: how they compile, compare and differentiate by differences.
 
-from support import assert_close, compiled, differences
+from support import assert_close, differences
 """
-
-import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 
-#: For what is compiled to be run a few times: a compiler that optimizes would take six times as long for nothing.
-QUICKLY = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
-    "xla_disable_hlo_passes": "constant_folding",
+#: What the compiler does for those who use the library, and not for its tests (see `conftest.py`).
+AS_USED = {
+    "xla_backend_optimization_level": 3,
+    "xla_llvm_disable_expensive_passes": False,
+    "xla_cpu_use_fusion_emitters": True,
+    "xla_disable_hlo_passes": "",
 }
-
-#: `jax.jit`, of which a test uses the result a few times.
-compiled = functools.partial(jax.jit, compiler_options=QUICKLY)
 
 
 def assert_close(found, expected, tolerance, what="", *, axis=None, names=None):

@@ -6,7 +6,6 @@ import jaxtyping
 import numpy as np
 import pytest
 from body_cases import BODY, INERTIA, moment
-from support import compiled
 
 import rbd_jax
 from rbd_jax import body
@@ -42,7 +41,7 @@ def test_derivatives(scheme):
     value = lambda p: end(p, scheme)
     direction = jnp.array([0.3, 1.0, -2.0, 1.5, 0.2, -0.4, 0.1, 0.01])
 
-    @compiled
+    @jax.jit
     def derivatives(p):
         (_, gradient), (slope, curvature) = jax.jvp(jax.value_and_grad(value), (p,), (direction,))
         return gradient, slope, curvature
@@ -54,7 +53,7 @@ def test_derivatives(scheme):
     steps, step = jnp.array([1e-5] * 7 + [1e-7]), 1e-4
     shifts = jnp.concatenate([jnp.diag(steps), step * direction[None]])
     points = PARAMETERS[None] + jnp.concatenate([shifts, -shifts, 0 * shifts[:1]])
-    values = compiled(jax.vmap(value))(points)
+    values = jax.jit(jax.vmap(value))(points)
     np.testing.assert_allclose(gradient, (values[:8] - values[9:17]) / (2 * steps), rtol=1e-6, atol=1e-6)
     second = (values[8] - 2 * values[18] + values[17]) / step**2
     np.testing.assert_allclose(curvature @ direction, second, rtol=1e-4)

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import joints, spatial
@@ -367,11 +366,11 @@ def tumble(scheme):
     def invariants(q, v):
         return rbd.kinetic_energy(model, q, v), rbd.momentum(model, q, v)
 
-    paths = compiled(jax.vmap(run))(jnp.asarray(STEP / 2.0 ** np.arange(HALVINGS + 1)))
+    paths = jax.jit(jax.vmap(run))(jnp.asarray(STEP / 2.0 ** np.arange(HALVINGS + 1)))
     rows = np.arange(HALVINGS + 1), STEPS // 2**HALVINGS * 2 ** np.arange(HALVINGS + 1)
     ends = paths.q[rows], paths.v[rows]
     start_and_ends = jax.tree.map(lambda one, many: jnp.concatenate([one[None], many]), (q, v), ends)
-    seen = compiled(jax.vmap(invariants))(*start_and_ends)
+    seen = jax.jit(jax.vmap(invariants))(*start_and_ends)
     before, after = jax.tree.map(lambda x: x[0], seen), jax.tree.map(lambda x: x[1:], seen)
     return jax.tree.map(np.asarray, (jnp.concatenate(ends, axis=1), after, before))
 

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import at
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, forces, joints
@@ -68,7 +67,7 @@ def test_squeezer():
     q = jnp.zeros(model.nv).at[order].set(jnp.array(START))
     scheme = rbd.Adaptive(diffrax.Dopri8(), rtol=1e-10, atol=1e-11, max_steps=2000)
 
-    @compiled
+    @jax.jit
     def run(q):
         def motion(q, v):
             return rc.constrained_dynamics(model, q, v, drive + SPRING(model, q, v))
@@ -102,7 +101,7 @@ def test_squeezer():
 def rolled(model, state, dt, steps, save_every, forces=(), scheme=None):
     """The trajectory; along it the residual, the energy, the momentum and the velocities of bodies about the world's origin."""
 
-    @compiled
+    @jax.jit
     def run(state):
         path = rbd.rollout(
             model,
@@ -162,7 +161,7 @@ def test_flyball_governor_of_free_bodies():
     """Twenty constraints instead of a tree, and the same height after a tenth of a second."""
     model = governor()
     free = rc.maximal_coordinates(model)
-    state = rbd.State(*compiled(rc.to_maximal)(model, *TURNING, free))
+    state = rbd.State(*jax.jit(rc.to_maximal)(model, *TURNING, free))
     path, residual, _, momentum, _ = rolled(free, state, 1e-4, 1000, 1000, (SPRINGS,))
     np.testing.assert_allclose(path.q[-1, free.q_slice("slider")][2], 0.523836476, atol=1e-8)
     np.testing.assert_allclose(momentum[:, 2], 53.86899866, atol=1e-6)
@@ -212,7 +211,7 @@ def slider_crank_energies(angle):
 def test_spatial_slider_crank():
     """The published rates at the start; and the time of each angle, by quadrature of the equation of energy."""
     model, q = slider_crank()
-    jacobian = np.asarray(compiled(rc.constraint_jacobian)(model, q))
+    jacobian = np.asarray(jax.jit(rc.constraint_jacobian)(model, q))
     v = np.linalg.solve(np.vstack([np.eye(4)[:1], jacobian]), [6.0, 0.0, 0.0, 0.0])
     path, residual, energy, _, twists = rolled(model, rbd.State(q, jnp.asarray(v)), 2.5e-4, 4000, 200)
     np.testing.assert_allclose(twists[0, 2, :3], [1.92, -0.96, 0.48], atol=1e-13)

@@ -1,10 +1,10 @@
 """What the book says of its examples with loops: mobility, redundancy and its cure, and that the ways to solve agree."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import four_bar, slider_closure, slider_loop
-from support import compiled
 
 from rbd_jax import constraints as rc
 
@@ -18,7 +18,7 @@ def test_the_mechanism_of_figure_8_3_by_every_method():
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])
     tau = jnp.array([0.4, -0.3, 1.2, 0.5])
 
-    @compiled
+    @jax.jit
     def run():
         closed = rc.close(model, slider_closure, y, rate)
         motions = [
@@ -51,7 +51,7 @@ def test_the_planar_loop_and_its_cure():
     q, v = 0.8 * jnp.array([1.0, -1.0, 1.0]), 1.3 * jnp.array([1.0, -1.0, 1.0])
     tau = jnp.array([0.5, -0.7, 0.2])
 
-    @compiled
+    @jax.jit
     def run():
         return [
             (rc.constrained_dynamics(model, q, v, tau), rc.mobility(model, q)) for model in (hinged, cured)

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -129,7 +128,7 @@ def simulate(bench, durations, scheme=None):
     model, state = bench.build()
     steps = max(round(duration / dt) for dt, duration in durations.items())
 
-    @compiled
+    @jax.jit
     def run(model, state, dt):
         path = rbd.rollout(model, state, dt=dt, steps=steps, scheme=scheme or rbd.RungeKutta4())
         return path, jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
@@ -324,7 +323,7 @@ def test_every_lower_pair_to_the_ground_holds_on_se3():
             starts[f"{name} {group}"] = pose, twist
     model, state = bench.build()
 
-    @compiled
+    @jax.jit
     def run(model, state):
         path = rbd.rollout(model, state, dt=0.1, steps=20, scheme=rbd.LieEuler())
         return path, jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
@@ -364,7 +363,7 @@ def test_equations_of_motion_of_the_pendulum():
             rc.Connect(f"{name} 0", HALF, f"{name} 1", -HALF),
         )
     model, state = bench.build()
-    found = compiled(rbd.constrained_dynamics)(model, state.q, state.v, jnp.zeros(model.nv))
+    found = jax.jit(rbd.constrained_dynamics)(model, state.q, state.v, jnp.zeros(model.nv))
 
     hat = lambda x: np.cross(np.eye(3), x)
     theta = np.asarray(rbd.Inertia.box(MASS, SIDES).rotational_com)

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import TIP, at, four_bar, four_bars, four_bars_state, loose
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -21,14 +20,14 @@ def test_projection_is_the_nearest_in_the_mass_metric(count):
     """The result satisfies the constraints, what was consistent stays, and the velocity lost is across in the metric of M."""
     model = four_bars(count)
     state = four_bars_state(count, jnp.array(1.1), jnp.array(0.7))
-    rng, project = np.random.default_rng(0), compiled(rc.project)
+    rng, project = np.random.default_rng(0), jax.jit(rc.project)
     q = state.q + 0.02 * rng.normal(size=model.nv)
     v = state.v + 0.1 * rng.normal(size=model.nv)
 
     near_q, near_v = project(model, q, v)
     same_q, same_v = project(model, near_q, near_v)
 
-    @compiled
+    @jax.jit
     def run(model, v, near_q, near_v):
         broken = rc.constraint_residual(model, near_q), rc.constraint_velocity(model, near_q, near_v)
         blow = rbd.mass_matrix(model, near_q) @ (near_v - v)
@@ -63,7 +62,7 @@ STEP = 1e-6
 def cranks():
     """At an angle of 1.1 and a length of 1.2, and a step from there either way in both."""
     at, steps = jnp.array([[1.1, 1.2]]), STEP * jnp.eye(2)
-    return compiled(jax.vmap(lambda x: crank(x[0], x[1])))(jnp.concatenate([at, at + steps, at - steps]))
+    return jax.jit(jax.vmap(lambda x: crank(x[0], x[1])))(jnp.concatenate([at, at + steps, at - steps]))
 
 
 def test_assembly_follows_from_held_joints():
@@ -82,7 +81,7 @@ def test_assembly_follows_from_held_joints():
 def test_derivatives_of_assembly():
     """They are those of the equations, by what is held and by the geometry."""
     q, _ = cranks()
-    slope = compiled(jax.jacrev(lambda x: crank(x[0], x[1])[0]))(jnp.array([1.1, 1.2]))
+    slope = jax.jit(jax.jacrev(lambda x: crank(x[0], x[1])[0]))(jnp.array([1.1, 1.2]))
     np.testing.assert_allclose(slope, ((q[1:3] - q[3:]) / (2 * STEP)).T, atol=1e-8)
 
 
@@ -94,11 +93,11 @@ def test_least_squares_in_a_loop_can_be_differentiated(derivative):
         body = lambda carry, scale: (carry + pseudo_inverse(x * scale * jnp.ones((1, 1)))[0, 0], None)
         return jax.lax.scan(body, jnp.zeros(()), jnp.array([1.0, 2.0]))[0]
 
-    np.testing.assert_allclose(compiled(derivative(total))(jnp.array(2.0)), -0.375, rtol=1e-14)
+    np.testing.assert_allclose(jax.jit(derivative(total))(jnp.array(2.0)), -0.375, rtol=1e-14)
 
 
 def test_what_cannot_be_closed_says_so():
-    found = compiled(jax.vmap(lambda x: crank(x[0], x[1])))(jnp.tile(jnp.array([0.4, 5.0]), (5, 1)))
+    found = jax.jit(jax.vmap(lambda x: crank(x[0], x[1])))(jnp.tile(jnp.array([0.4, 5.0]), (5, 1)))
     assert not found[1].any() and np.isfinite(found[0]).all()
 
 
@@ -115,7 +114,7 @@ def test_loops_that_contradict_each_other_are_told():
     with pytest.raises(ValueError, match=r"Distance\('crank', 'world'\) in position by"):
         rbd.rollout(with_strut(2.5), rbd.State(q, rest), dt=1e-3, steps=2)
 
-    @compiled
+    @jax.jit
     def run(length):
         model = with_strut(length)
         found = rc.assemble(model, q)
@@ -134,7 +133,7 @@ def test_baumgarte_brings_back():
     q = jnp.array([1.1, -1.1, 1.1]) + jnp.array([1e-6, 0.0, 0.0])
     state = rbd.State(q, jnp.zeros(3))
 
-    @compiled
+    @jax.jit
     def run(state):
         hold, scheme = rc.Baumgarte.within(time), rbd.RungeKutta4()
         path = rbd.rollout(model, state, dt=1e-3, steps=100, scheme=scheme, stabilization=hold)
@@ -221,7 +220,7 @@ def test_edits_carry_constraints(edits):
     model = arm_with_loops()
     assert "LoopJoint('post', 'c', Revolute), 5 rows" in repr(model)
     q = rbd.random_configuration(model, jax.random.key(0))
-    residual = compiled(rc.constraint_residual)
+    residual = jax.jit(rc.constraint_residual)
     expected = residual(model, q)
     for what in edits:
         if what == "fuse":

@@ -20,7 +20,6 @@ from mechanisms import (
     slider_loop,
     tree,
 )
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -58,11 +57,11 @@ def solved(make, methods):
     """A model in a state, and what the methods make of it."""
     model = make()
     rng = np.random.default_rng(6)
-    q = compiled(rbd.random_configuration)(model, jax.random.key(2))
+    q = jax.jit(rbd.random_configuration)(model, jax.random.key(2))
     v, tau = jnp.asarray(rng.normal(size=(2, model.nv)))
     wrench = {"leg": jnp.asarray(rng.normal(size=6))}
 
-    @compiled
+    @jax.jit
     def run(model, q, v, tau):
         jacobian, bias = rc.constraint_jacobian(model, q), rc.constraint_bias(model, q, v)
         needed = lambda a: rbd.inverse_dynamics(model, q, v, a, wrench)
@@ -107,7 +106,7 @@ def two_models():
     return fine, builder.build()
 
 
-@compiled
+@jax.jit
 @jax.vmap
 def rhombus(angle, rate, load):
     q, v, tau = angle * RHOMBUS, rate * RHOMBUS, load * jnp.array([1.0, 0.0, 0.0])
@@ -125,7 +124,7 @@ def test_a_redundant_loop_moves_like_one_that_is_not():
     assert (np.asarray(two.rank) == 2).all() and (np.asarray(five.rank) == 2).all()
     model = four_bar("revolute")
     assert five.multipliers.shape == (3, 5)
-    count = compiled(lambda angle: rc.mobility(model, angle * RHOMBUS))
+    count = jax.jit(lambda angle: rc.mobility(model, angle * RHOMBUS))
     assert count(1.1) == 1
     assert count(0.0) == 2  # in a line: it can go on as a rhombus or fold as an antiparallelogram
 
@@ -144,9 +143,9 @@ def turned(x, loop_mass):
 def test_derivatives_with_redundant_constraints():
     """Of accelerations and of least multipliers, by state, load and inertia; finite where the rank drops."""
     x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
-    gradient = compiled(jax.grad(turned, (0, 1)))
+    gradient = jax.jit(jax.grad(turned, (0, 1)))
     (by_x, by_mass), step = gradient(x, mass), 1e-5
-    several = compiled(jax.vmap(turned))
+    several = jax.jit(jax.vmap(turned))
     steps = step * jnp.eye(6)
     points = jnp.concatenate([x, mass[None]])
     moved = jnp.concatenate([points[None] + steps, points[None] - steps])
@@ -163,7 +162,7 @@ def test_a_derivative_with_redundant_constraints():
     x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
     direction = jnp.array([0.3, -0.2, 0.1, 0.4, 0.5])
 
-    @compiled
+    @jax.jit
     @jax.vmap
     def run(x):
         return jax.jvp(lambda x: turned(x, mass), (x,), (direction,))
@@ -178,8 +177,8 @@ def test_a_derivative_with_redundant_constraints():
 def test_second_derivatives_with_redundant_constraints():
     """Along a direction, against second differences."""
     x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)
-    several = compiled(jax.vmap(turned))
-    forward = compiled(
+    several = jax.jit(jax.vmap(turned))
+    forward = jax.jit(
         lambda x, dx: jax.jvp(lambda x: jax.jvp(lambda x: turned(x, mass), (x,), (dx,))[1], (x,), (dx,))[1]
     )
     direction = jnp.array([0.3, -0.2, 0.1, 0.4, 0.5])
@@ -192,7 +191,7 @@ def test_loop_closure_function():
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])
     tau = jnp.array([0.4, -0.3, 1.2, 0.5])
 
-    @compiled
+    @jax.jit
     def run(model):
         closed = rc.close(model, slider_closure, y, rate)
         reduced = rc.closure_dynamics(model, slider_closure, y, rate, tau)
@@ -244,10 +243,10 @@ def test_maximal_coordinates_are_the_same_mechanism(joint, frame):
     model = tree()
     maximal = rc.maximal_coordinates(model, joint, frame)
     rng = np.random.default_rng(8)
-    q = compiled(rbd.random_configuration)(model, jax.random.key(5))
+    q = jax.jit(rbd.random_configuration)(model, jax.random.key(5))
     v = jnp.asarray(rng.normal(size=model.nv))
 
-    @compiled
+    @jax.jit
     def run(model, maximal, q, v):
         a = rbd.forward_dynamics(model, q, v, jnp.zeros_like(v))
         free_q, free_v = rc.to_maximal(model, q, v, maximal, frame)
@@ -275,7 +274,7 @@ EITHER = pytest.mark.parametrize(
 def test_what_fits_leaves_nothing(method):
     """Two prescribed motions of coupled joints."""
     model, still = two_models()[0], jnp.zeros(2)
-    motion = compiled(lambda: rc.constrained_dynamics(model, still, still, still, method=method))()
+    motion = jax.jit(lambda: rc.constrained_dynamics(model, still, still, still, method=method))()
     assert int(motion.rank) == 2
     np.testing.assert_allclose(motion.acceleration, 6.0, atol=1e-12)
     np.testing.assert_allclose(motion.unmet, 0, atol=1e-12)
@@ -285,7 +284,7 @@ def test_what_fits_leaves_nothing(method):
 def test_contradictions_are_told(method):
     """A third: every method meets them as well as can be, and says what is left."""
     model, still = two_models()[1], jnp.zeros(2)
-    motion = compiled(lambda: rc.constrained_dynamics(model, still, still, still, method=method))()
+    motion = jax.jit(lambda: rc.constrained_dynamics(model, still, still, still, method=method))()
     # Rows (1, -1), (1, 0), (0, 1): the range misses (1, -1, 1).
     assert int(motion.rank) == 2
     np.testing.assert_allclose(motion.unmet, [-2.0, 2.0, -2.0], atol=1e-12)

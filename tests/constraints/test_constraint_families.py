@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from joints.families import FAMILIES
 from mechanisms import loose, placement
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -88,10 +87,10 @@ def test_rates_are_derivatives_of_the_residual(family):
     constraints = family()
     model = rbd.constraints.add_constraints(loose(), *constraints)
     rng, time = np.random.default_rng(5), 0.3
-    q = compiled(rbd.random_configuration)(model, jax.random.key(1))
+    q = jax.jit(rbd.random_configuration)(model, jax.random.key(1))
     v, a = jnp.asarray(rng.normal(size=(2, model.nv)))
 
-    @compiled
+    @jax.jit
     def rates(model, q, v, a):
         now = rbd.at_time(model, time)
         jacobian = rc.constraint_jacobian(now, q)
@@ -99,7 +98,7 @@ def test_rates_are_derivatives_of_the_residual(family):
         linear = rc.constraint_velocity(now, q, v + a) - first - jacobian @ a
         return first, jacobian @ a + rc.constraint_bias(now, q, v), linear
 
-    @compiled
+    @jax.jit
     @jax.vmap
     def residual(step):
         # The path with velocity v and acceleration a, to third order: enough for central differences.
@@ -135,7 +134,7 @@ def test_rates_are_derivatives_of_the_residual(family):
 def test_a_loop_joint_allows_what_the_joint_does(members):
     """The residual vanishes at each of the joint's placements, stays zero along its motion, and has full rank across."""
 
-    @compiled
+    @jax.jit
     def looked_at(joints):
         results = []
         for joint in joints:

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import ROD, TIP, at, four_bar, four_bars, four_bars_state, inertia, placement
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -80,7 +79,7 @@ def random_mechanism(seed):
 def compare(model, q, v, tau):
     """Both ways to the same acceleration, multipliers and rank."""
 
-    @compiled
+    @jax.jit
     def run(model, q, v, tau):
         methods = ("elimination", "range_space")
         return [rc.constrained_dynamics(model, q, v, tau, method=method) for method in methods]

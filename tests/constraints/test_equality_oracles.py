@@ -1,9 +1,9 @@
 """Constrained accelerations against MuJoCo's and Pinocchio's, on closed loops that both sides read from one text."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc
@@ -121,7 +121,7 @@ def test_mujoco_in_the_limit_of_stiff_constraints():
     mj_model, model = mujoco.MjModel.from_xml_string(SCENE), rbd.load_mjcf(SCENE)
     there, rng = MujocoMap(model, mj_model), np.random.default_rng(0)
 
-    @compiled
+    @jax.jit
     def ours(qpos, qvel, qfrc):
         q = there.configuration_from(qpos)
         v = there.velocity_from(q, qvel)
@@ -276,7 +276,7 @@ def test_pinocchio():
     """
     pin = pytest.importorskip("pinocchio")
 
-    @compiled
+    @jax.jit
     def ours(model, q, v, tau):
         motion = rc.constrained_dynamics(model, q, v, tau)
         broken = rc.constraint_residual(model, q), rc.constraint_velocity(model, q, v)

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import at, four_bars, four_bars_state
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -14,7 +13,7 @@ from rbd_jax import constraints as rc, joints
 def simulate(model, state, dt, steps, scheme=None):
     """The trajectory, and the residual and the energy along it."""
 
-    @compiled
+    @jax.jit
     def run(model, state):
         path = rbd.rollout(model, state, dt=dt, steps=steps, scheme=scheme or rbd.RungeKutta4())
         residual = jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
@@ -223,7 +222,7 @@ def test_bricard_moves_although_it_should_not():
     assert np.abs(path.q).max() > 1
     assert np.abs(residual).max() < 1e-8 and np.abs(energy - energy[0]).max() < 1e-7
 
-    @compiled
+    @jax.jit
     @jax.vmap
     def motions(q, v):
         def without(weights):
@@ -248,7 +247,7 @@ def test_bricard_of_free_bodies_has_one_redundant_row():
     model = bricard()
     maximal = rc.maximal_coordinates(model)
 
-    @compiled
+    @jax.jit
     def look(model, maximal):
         q, _ = rc.to_maximal(model, jnp.zeros(5), jnp.zeros(5), maximal)
         return rc.mobility(maximal, q), rc.constraint_residual(maximal, q)

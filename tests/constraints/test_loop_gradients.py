@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -95,7 +94,7 @@ def test_a_rollout_of_a_loop_by_all_its_numbers():
     """Reverse derivatives under jit and vmap, through a redundant loop joint, against central differences."""
     moves = STEP * jnp.asarray([1.0, -1.0])[:, None, None] * jnp.eye(len(AT))[None]
     points = jnp.concatenate([AT[None], (AT[None, None] + moves).reshape(-1, len(AT))])
-    values, gradients = compiled(jax.vmap(jax.value_and_grad(reached)))(points)
+    values, gradients = jax.jit(jax.vmap(jax.value_and_grad(reached)))(points)
     up, down = np.asarray(values[1:]).reshape(2, -1)
     slopes = (up - down) / (2 * STEP)
     np.testing.assert_allclose(gradients[0], slopes, rtol=1e-6)
@@ -107,7 +106,7 @@ def test_through_assembly_forward_and_in_single_precision():
     """The same gradient with the state found by assembly and projection; forward derivatives; and both in single precision."""
     direction = jnp.asarray(np.random.default_rng(0).normal(size=len(AT)))
 
-    @compiled
+    @jax.jit
     def run(x, single):
         forward = jax.jvp(reached, (x,), (direction,))
         through = lambda x: jax.value_and_grad(lambda x: reached(x, solved))(x)
@@ -142,7 +141,7 @@ def stretched(x, loop):
 def test_a_rollout_that_starts_where_the_loop_loses_rank(loop):
     """In a line one row of two says nothing: the rank tells, and state and derivatives are finite."""
     x = jnp.array([1.0, 1.0, 1.5, 0.3])
-    run = compiled(jax.value_and_grad(lambda x: stretched(x, loop), has_aux=True))
+    run = jax.jit(jax.value_and_grad(lambda x: stretched(x, loop), has_aux=True))
     (_, (path, rank, mobility)), gradient = run(x)
     assert (rank, mobility) == (1, 2)
     assert path.code == rbd.Result.SUCCESS and np.isfinite(gradient).all()

@@ -8,7 +8,6 @@ import jaxtyping
 import numpy as np
 import pytest
 from mechanisms import at, inertia, placement
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -35,7 +34,7 @@ def test_turns_come_back():
     """A screw with all its turns, fine or coarse; without a pitch it is a hinge, whose angle is in (-π, π]."""
     pitches, angles = jnp.array([0.2, 1e-3, -30.0, 0.0]), jnp.array([7.0, 3.1, -29.3, 0.4, 6.3, jnp.pi, -0.5])
 
-    @compiled
+    @jax.jit
     @jax.vmap
     @functools.partial(jax.vmap, in_axes=(None, 0))
     def run(pitch, angle):
@@ -64,7 +63,7 @@ def test_turns_of_other_joints_come_back():
     q = rng.uniform(-1.0, 1.0, (40, model.nq)) * np.array([30.0, 1.2, 1.2, 1.2, 9.0, 3.0, 9.0])
     q[0, -1], q[1, -1] = np.pi, 3.1  # 3.1 is near to starts on the other side
     v = rng.normal(size=q.shape)
-    run = compiled(jax.vmap(lambda q, v: there_and_back(model, q, v, "body")))
+    run = jax.jit(jax.vmap(lambda q, v: there_and_back(model, q, v, "body")))
     back, rate, pose, again = run(jnp.asarray(q), jnp.asarray(v))
     np.testing.assert_allclose(again.position, pose.position, atol=1e-8)
     np.testing.assert_allclose(again.rotation, pose.rotation, atol=1e-8)
@@ -84,7 +83,7 @@ def test_frames_of_free_bodies(frame):
     maximal = rc.maximal_coordinates(model, {"body 1": joints.Free3D()}, frame)
     q, v = jnp.array([0.4, -1.1]), jnp.array([0.7, 2.0])
 
-    @compiled
+    @jax.jit
     def run(model, maximal, q, v):
         free = rc.to_maximal(model, q, v, maximal, frame)
         energies = [rbd.kinetic_energy(model, q, v), rbd.kinetic_energy(maximal, *free)]

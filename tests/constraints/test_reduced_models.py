@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import at, inertia, placement
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, forces, joints
@@ -65,7 +64,7 @@ def test_the_same_mechanism_as_under_constraints():
     tied, free = finger(curved=True, **PASSIVE), finger(**PASSIVE)
     reduced, effort = rc.ReducedModel(free, tendon, 2), jnp.array([1.3, -0.8])
 
-    @compiled
+    @jax.jit
     def run(tied, reduced):
         here = reduced.at(Y, RATE)
         system, now = system_of(reduced, effort, (SPRING,)), jnp.zeros(())
@@ -107,7 +106,7 @@ def test_the_same_mechanism_as_with_followers():
     def tip(ratios):
         return jnp.sum(roll(eqx.tree_at(lambda r: r.closure.ratios, reduced, ratios)).q[-1])
 
-    @compiled
+    @jax.jit
     def run(mimic, reduced, ratios, steps):
         stepped = jax.vmap(lambda step: tip(ratios + step))(steps)
         return roll(mimic), roll(reduced), jax.jacfwd(tip)(ratios), stepped
@@ -135,7 +134,7 @@ def test_a_posed_rope_keeps_its_energy():
 
     reduced = rc.ReducedModel(model, posed, 2)
 
-    @compiled
+    @jax.jit
     def run(reduced):
         path = rbd.rollout(
             reduced, rbd.State(Y, RATE), dt=5e-3, steps=160, save_every=4, scheme=rbd.RungeKutta4(),

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import ROD, TIP, at, four_bar
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -23,7 +22,7 @@ def crooked():
     return builder.build()
 
 
-@compiled
+@jax.jit
 def start(model):
     q = rc.assemble(model, jnp.array([1.1, -1.1, 1.1]), hold=["crank"]).q
     return rbd.State(q, rc.project_velocity(model, q, jnp.array([-2.0, 2.0, -2.0])))
@@ -49,7 +48,7 @@ def run(model, state, scheme, dt=0.01, steps=50, **options):
 def test_projection(state):
     """An explicit scheme drifts, and projected it does not; the motion is the same to the order of the scheme."""
 
-    @compiled
+    @jax.jit
     def both(state):
         free = run(MODEL, state, rbd.SemiImplicitEuler())
         held = run(MODEL, state, rbd.SemiImplicitEuler(), stabilization=rc.Projection())
@@ -69,7 +68,7 @@ def test_projection_is_differentiated(state):
         path, _ = run(model, state, rbd.SemiImplicitEuler(), steps=10, stabilization=rc.Projection())
         return jnp.sum(path.q[-1])
 
-    @compiled
+    @jax.jit
     def slopes(gravity):
         return jax.grad(end)(gravity), (end(gravity + 1e-5) - end(gravity - 1e-5)) / 2e-5
 
@@ -80,7 +79,7 @@ def test_projection_is_differentiated(state):
 def test_constraints_on_both_levels(state):
     """Generalized-α closes positions, and stabilized it closes velocities as well; both are of second order."""
 
-    @compiled
+    @jax.jit
     def errors(state):
         exact, _ = run(MODEL, state, rbd.RungeKutta4(), 0.001, 400)
         found = []
@@ -119,7 +118,7 @@ def test_redundant_loops_in_implicit_schemes(scheme):
         path = rbd.rollout(four_bar(loop), rbd.State(q, speed * v), dt=0.01, steps=5, scheme=scheme)
         return path.q[-1], path.code
 
-    @compiled
+    @jax.jit
     def compare(speed):
         return [jax.jvp(lambda s, x=loop: end(x, s), (speed,), (1.0,)) for loop in ("hinge", "revolute")]
 

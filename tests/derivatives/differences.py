@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from joints.families import FAMILIES
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax.model import Mimic
@@ -136,7 +135,7 @@ def states(model):
         if model.body_names[body] in SPECIAL:
             special[model.v_slice(body)] = SPECIAL[model.body_names[body]]
 
-    @compiled
+    @jax.jit
     def configurations(model, zero, half, special):
         random = rbd.random_configuration(model, jax.random.key(0))
         turned = [rbd.integrate(model, zero, step) for step in (half, special)]

@@ -14,7 +14,7 @@ from differences import (
     straight_arm,
     weights,
 )
-from support import assert_close, compiled, differences
+from support import assert_close, differences
 
 import rbd_jax as rbd
 
@@ -88,8 +88,8 @@ def test_gradients_are_finite_differences(model, names):
     """Of the sum of them all, by every number of model and state: one compilation instead of two dozen."""
     x, unravel = points(model())
     total = lambda flat: jnp.sum(scalars(unravel, names)(flat))
-    found = compiled(jax.vmap(jax.grad(total)))(x)
-    expected = differences(compiled(jax.vmap(total)), x)
+    found = jax.jit(jax.vmap(jax.grad(total)))(x)
+    expected = differences(jax.jit(jax.vmap(total)), x)
     assert_close(found, expected, 1e-6, names=entry_names(unravel(x[0])), axis=-1)
 
 
@@ -99,15 +99,15 @@ def test_derivatives_of_each_are_finite_differences(model):
     """Of each of them, by reverse mode; and forward mode agrees along a direction."""
     x, unravel = points(model())
     vector, names = scalars(unravel), entry_names(unravel(x[0]))
-    found = np.asarray(compiled(lambda x: jax.lax.map(jax.jacrev(vector), x))(x))
-    expected = differences(compiled(jax.vmap(vector)), x)
+    found = np.asarray(jax.jit(lambda x: jax.lax.map(jax.jacrev(vector), x))(x))
+    expected = differences(jax.jit(jax.vmap(vector)), x)
     for number, function in enumerate(FUNCTIONS):
         try:
             assert_close(found[:, number], expected[:, number], 1e-6, names=names, axis=-1)
         except AssertionError as error:
             raise AssertionError(f"{function}: {error}") from None
     steps = jnp.where(jnp.isfinite(x), 1.0, 0.0)
-    slope = compiled(jax.vmap(lambda x, step: jax.jvp(vector, (x,), (step,))[1]))(x, steps)
+    slope = jax.jit(jax.vmap(lambda x, step: jax.jvp(vector, (x,), (step,))[1]))(x, steps)
     assert_close(slope, np.sum(found * np.asarray(steps)[:, None], axis=2), 1e-11, axis=-1)
 
 
@@ -122,9 +122,9 @@ def test_difference_at_half_a_turn():
     def value(q0, q1):
         return weights(model.nv) @ rbd.difference(model, q0, q1)
 
-    for gradient in compiled(jax.grad(value, argnums=(0, 1)))(zero, q):
+    for gradient in jax.jit(jax.grad(value, argnums=(0, 1)))(zero, q):
         assert np.isfinite(gradient).all()
-    assert np.isfinite(compiled(jax.hessian(value, argnums=1))(zero, q)).all()
+    assert np.isfinite(jax.jit(jax.hessian(value, argnums=1))(zero, q)).all()
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_rollout():
         final = rbd.rollout(x["model"], state, controls, dt=0.01).final
         return weights(final.q.size) @ final.q + weights(final.v.size) @ final.v
 
-    found = compiled(jax.vmap(jax.grad(value)))(x)
+    found = jax.jit(jax.vmap(jax.grad(value)))(x)
     assert_close(
-        found, differences(compiled(jax.vmap(value)), x), 1e-6, names=entry_names(unravel(x[0])), axis=-1
+        found, differences(jax.jit(jax.vmap(value)), x), 1e-6, names=entry_names(unravel(x[0])), axis=-1
     )

@@ -18,7 +18,7 @@ from differences import (
     straight_arm,
     weights,
 )
-from support import assert_close, compiled, differences
+from support import assert_close, differences
 
 import rbd_jax as rbd
 
@@ -35,7 +35,7 @@ def observed(name):
     """The points, the gradient there, and the function compiled for batches."""
     x, unravel = points(MODELS[name]())
     scalar = dynamics_scalar(unravel)
-    return x, unravel, compiled(jax.vmap(jax.grad(scalar))), compiled(jax.vmap(scalar))
+    return x, unravel, jax.jit(jax.vmap(jax.grad(scalar))), jax.jit(jax.vmap(scalar))
 
 
 def directions(x):
@@ -80,7 +80,7 @@ def test_forward_and_reverse_mode_agree(name):
     x, unravel, gradient, _ = observed(name)
     scalar = dynamics_scalar(unravel)
     steps = directions(x)
-    slope = compiled(jax.vmap(lambda x, step: jax.jvp(scalar, (x,), (step,))[1]))(x, steps)
+    slope = jax.jit(jax.vmap(lambda x, step: jax.jvp(scalar, (x,), (step,))[1]))(x, steps)
     size = np.abs(np.asarray(gradient(x)) * steps).sum(axis=1)
     assert_close((slope - jnp.sum(gradient(x) * steps, axis=1)) / size, np.zeros(len(x)), 1e-13, axis=-1)
 
@@ -92,7 +92,7 @@ def test_curvatures_are_finite_differences(name):
     x, unravel, gradient, _ = observed(name)
     scalar = dynamics_scalar(unravel)
     steps = directions(x)
-    curvature = compiled(jax.vmap(lambda x, step: jax.jvp(jax.grad(scalar), (x,), (step,))[1]))(x, steps)
+    curvature = jax.jit(jax.vmap(lambda x, step: jax.jvp(jax.grad(scalar), (x,), (step,))[1]))(x, steps)
     h = 1e-5
     moved = [gradient(x + i * h * steps) for i in (-2, -1, 1, 2)]
     assert_close(curvature, (moved[0] - 8 * moved[1] + 8 * moved[2] - moved[3]) / (12 * h), 1e-5, axis=-1)
@@ -102,7 +102,7 @@ def test_curvatures_are_finite_differences(name):
 def test_hessian_of_a_straight_arm():
     """All second derivatives by all numbers, at coincident axes and at rest: finite, symmetric, those of differences."""
     x, unravel, gradient, _ = observed("straight arm")
-    hessian = np.asarray(compiled(jax.vmap(jax.hessian(dynamics_scalar(unravel))))(x[1:3]))
+    hessian = np.asarray(jax.jit(jax.vmap(jax.hessian(dynamics_scalar(unravel))))(x[1:3]))
     assert_close(hessian, np.swapaxes(hessian, 1, 2), 1e-12, axis=-1)
     assert_close(hessian, np.swapaxes(differences(gradient, x[1:3]), 1, 2), 1e-5, axis=-1)
 
@@ -137,7 +137,7 @@ def test_walks_have_the_same_gradients():
             given = unravel(flat)
             return given | {"model": rbd.with_traversal(given["model"], traversal)}
 
-        return compiled(jax.vmap(jax.grad(dynamics_scalar(scalar))))(x)
+        return jax.jit(jax.vmap(jax.grad(dynamics_scalar(scalar))))(x)
 
     assert_close(walked("levels"), walked("scan"), 1e-12, axis=-1)
 
@@ -173,14 +173,14 @@ def test_batched_models_are_a_loop():
     thinned = jax.tree.map(
         lambda axis, many, one: one if axis is None else many, axes, batched, model, is_leaf=_none
     )
-    together = compiled(jax.vmap(energy_gradient, in_axes=(axes, None)))(thinned, q)
-    alone = compiled(energy_gradient)
+    together = jax.jit(jax.vmap(energy_gradient, in_axes=(axes, None)))(thinned, q)
+    alone = jax.jit(energy_gradient)
     for i, factor in enumerate(factors):
         expected = jax.tree.leaves(alone(heavier(factor), q))
         for found, one in zip(jax.tree.leaves(together), expected, strict=True):
             assert_close(found[i].reshape(-1), one.reshape(-1), 1e-12, axis=-1)
     # Equinox's own way, every array of the model batched.
-    accelerate = compiled(jax.vmap(lambda m: rbd.forward_dynamics(m, q, v, v)))
+    accelerate = jax.jit(jax.vmap(lambda m: rbd.forward_dynamics(m, q, v, v)))
     filtered = eqx.filter_vmap(lambda m: rbd.forward_dynamics(m, q, v, v))(batched)
     assert_close(filtered, accelerate(batched), 1e-12, axis=-1)
 

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import support
-from support import QUICKLY
 
 import rbd_jax as rbd
 from rbd_jax import joints
@@ -228,7 +227,7 @@ def some_states(model, seed=0, samples=SAMPLES):
 def compiled(function):
     """`function(model, ...)` over a batch of states, compiled. The numbers of the model are arguments too."""
     batched = lambda model, *states: jax.vmap(partial(function, model))(*states)
-    fast = jax.jit(batched, compiler_options=QUICKLY)
+    fast = jax.jit(batched)
     return lambda model, *states: jax.tree.map(np.asarray, fast(model, *states))
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import assert_close, build, coupled, driven, pair, some_states
-from support import compiled, quotient
+from support import quotient
 
 import rbd_jax as rbd
 from rbd_jax import joints
@@ -55,7 +55,7 @@ def test_every_subset(make):
     tau, flags = states.v[::-1], subsets(model.nv if model.nv < 9 else 4)
     flags = jnp.pad(flags, ((0, 0), (0, model.nv - flags.shape[1])))
 
-    @compiled
+    @jax.jit
     def run(model, *given):
         one = lambda *state: jax.vmap(lambda flags: both_ways(model, *state, flags))(flags)
         return jax.vmap(one)(*given)
@@ -89,7 +89,7 @@ def test_derivatives(make):
     def moved(given, step):
         return jax.tree.map(lambda x, d: jnp.where(jnp.isfinite(x), x + step * d, x), given, along)
 
-    @compiled
+    @jax.jit
     def derivatives(given):
         gradient, change = jax.jvp(jax.grad(value), (given,), (along,))
         slope = lambda g: sum(jnp.sum(x * d) for x, d in zip(jax.tree.leaves(g), jax.tree.leaves(along)))
@@ -108,7 +108,7 @@ def test_derivatives(make):
 def test_arguments():
     model = coupled()
     q, zero = rbd.neutral(model), jnp.zeros(model.nv)
-    given = lambda prescribed: compiled(
+    given = lambda prescribed: jax.jit(
         lambda: hybrid.hybrid_dynamics(model, q, zero, zero, zero, prescribed)
     )()
     by_name, by_flag = given(["b", "f"]), given(jnp.array([False, True, False, True, True, True]))

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints, forces, joints
@@ -123,7 +122,7 @@ def test_asked_first_inside(motion, ask, traced):
     def both(motion):
         return ask(motion), motion.twists, motion.velocities
 
-    inside, outside, _ = compiled(both)(motion) if traced else both(motion)
+    inside, outside, _ = jax.jit(both)(motion) if traced else both(motion)
     np.testing.assert_allclose(inside, expected, atol=1e-14)
     np.testing.assert_allclose(outside, expected, atol=1e-14)
 

@@ -19,7 +19,7 @@ from cases import (
     some_states,
     track,
 )
-from support import compiled, quotient
+from support import quotient
 
 import rbd_jax as rbd
 from rbd_jax import joints
@@ -56,7 +56,7 @@ def test_products_of_jacobians():
     model = forest()
     states = some_states(model, 3, 2)
 
-    @compiled
+    @jax.jit
     def run(model, *given):
         both = lambda frame: [
             jax.vmap(partial(way, frame=frame), in_axes=(None, 0, 0, 0, 0))(model, *given)
@@ -155,7 +155,7 @@ def test_reduced_dynamics(make):
     states = some_states(model, 4, 2)
     terms = random_terms(model)
 
-    @compiled
+    @jax.jit
     def run(model, *given):
         return jax.vmap(lambda q, v, tau: reduced(model, q, v, tau, *terms))(*given)
 
@@ -173,7 +173,7 @@ def test_derivatives_of_the_augmented_solve(make):
     along = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), given)
     along = (*along[:3], along[3] + jnp.swapaxes(along[3], 1, 2))
 
-    @compiled
+    @jax.jit
     def slopes(given, along):
         def value(given):
             rhs, q, *terms = given

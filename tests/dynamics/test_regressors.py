@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import support
 from cases import assert_close, case_of, compiled
 
 import rbd_jax as rbd
@@ -81,7 +80,7 @@ def test_apparent_inertia_of_a_free_body():
     q = rbd.random_configuration(model, jax.random.key(0))
     point = jnp.array([0.1, 0.2, -0.1])
 
-    @support.compiled
+    @jax.jit
     def seen(q):
         apparent = rbd.operational_inertia
         return apparent(model, q, "box", frame="body"), apparent(model, q, "box", point[None], "body")

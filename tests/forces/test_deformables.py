@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from acting import BOX, ROD
-from support import assert_close, compiled
+from support import assert_close
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -88,7 +88,7 @@ def by_definition(q, v):
     """Attached Jacobians with their rates (2.87, 2.88), and the acceleration of (2.92), put together by hand."""
     q0, v0, nr = q[: bare().nq], v[: bare().nv], bare().nv
 
-    @compiled
+    @jax.jit
     def known(q, v):
         ask = lambda function, *state: {
             body: function(bare(), *state, body, None, "body") for body in ("upper", "plate")
@@ -143,7 +143,7 @@ def by_definition(q, v):
 
 @pytest.fixture(scope="module")
 def found():
-    @compiled
+    @jax.jit
     def ask(q, v):
         points = [(node, body) for node, body in HELD.items() if body != "world"]
         columns = [
@@ -230,7 +230,7 @@ def test_one_network_is_many_springs():
     size = netted().nv
     steps = 1e-5 * jnp.concatenate([jnp.zeros((1, 2 * size)), jnp.eye(2 * size), -jnp.eye(2 * size)])
 
-    @compiled
+    @jax.jit
     def ask(q, v):
         def moved(step):
             return net_springs()(netted(), rbd.integrate(netted(), q, step[:size]), v + step[size:])
@@ -263,7 +263,7 @@ def test_the_tree_preconditions_implicit_steps():
         ("upper", "plate", "net 4", "world"), points, [(0, 3), (1, 3), (2, 3)], 1.0, 300.0, 2.0
     )
 
-    @compiled
+    @jax.jit
     def ask(q, v):
         def matrices(springs):
             own = h * springs.body_damping(netted(), q, v) - h**2 * springs.body_stiffness(netted(), q, v)
@@ -295,7 +295,7 @@ def test_energy_is_kept():
     model, springs = net(0.0)
     q, v = state()
 
-    @compiled
+    @jax.jit
     def run(springs, v):
         path = rbd.rollout(
             model,
@@ -339,7 +339,7 @@ def test_a_rope_hangs_by_its_weight():
     q = np.zeros((count, 3))
     q[:, 2] = -np.cumsum(weights / constant)
 
-    @compiled
+    @jax.jit
     def ask(q):
         still = jnp.zeros_like(q)
         tau = springs(model, q, still)
@@ -379,7 +379,7 @@ def test_stiff_springs_want_an_implicit_scheme():
     q = jnp.zeros(model.nq)
     v = jnp.zeros((4, 3)).at[-1].set(jnp.array([1.0, 0.0, 0.5])).reshape(-1)
 
-    @compiled
+    @jax.jit
     def run(springs):
         ways = rbd.LinearlyImplicitEuler(), rbd.SemiImplicitEuler()
         path = lambda scheme: rbd.rollout(
@@ -404,7 +404,7 @@ def test_gradient_by_stiffness(scheme):
     q = jnp.zeros(model.nq)
     v = jnp.zeros((3, 3)).at[-1].set(jnp.array([1.0, 0.2, 0.5])).reshape(-1)
 
-    @compiled
+    @jax.jit
     def run(constants, step):
         def tip(constants):
             now = eqx.tree_at(lambda s: s.spring_constants, springs, constants)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from acting import BOX, ROD, mechanism, state
-from support import assert_close, compiled
+from support import assert_close
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -35,7 +35,7 @@ def test_zero_length_is_finite(dtype):
     def energies(x):
         return [f.energy_of(x[0], jnp.zeros(3, dtype)) for f in families]
 
-    @compiled
+    @jax.jit
     @jax.vmap
     def ask(distance):
         ends = jnp.zeros((2, 2, 3), dtype).at[0, 1].set(distance).at[1, 1].set(1)
@@ -86,7 +86,7 @@ def test_joint_limits_push_back_inside():
     model = builder.build()
     rest, still = rbd.neutral(model), jnp.zeros(model.nv)
 
-    @compiled
+    @jax.jit
     @jax.vmap
     def ask(slide, hinge, rate):
         q, v = rest.at[0].set(slide).at[1].set(hinge), still.at[0].set(rate)
@@ -109,7 +109,7 @@ def test_joint_limits_of_coordinates_that_are_not_velocities():
     builder.add_body("puck", joint=rbd.joints.Planar(), inertia=BOX, lower=-far, upper=far.at[1].set(0.5))
     model, stop = builder.build(), forces.JointLimit(100.0, 0.0, 0.1)
     q, v = jnp.array([0.8, 1.0, 0.3]), jnp.array([0.2, -0.5, 0.9])
-    tau, lost = compiled(lambda: (stop(model, q, v), stop.dissipation(model, q, v)))()
+    tau, lost = jax.jit(lambda: (stop(model, q, v), stop.dissipation(model, q, v)))()
     np.testing.assert_allclose(lost, 0.0, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(tau), 45.0)
     np.testing.assert_allclose(tau, -45.0 * np.array([0.0, np.cos(0.8), -np.sin(0.8)]), atol=1e-12)
@@ -120,7 +120,7 @@ def test_uniform_field_is_the_gravity_of_the_model():
     field = forces.GravityField(lambda x: -jnp.dot(heavy.gravity, x))
     q, _ = state(heavy)
 
-    @compiled
+    @jax.jit
     def ask(q):
         v = jnp.zeros(heavy.nv)
         return (
@@ -143,7 +143,7 @@ def test_central_field():
     builder.add_body("label", "satellite")
     model, field = builder.build(), forces.GravityField(forces.CentralPotential(5.0, (1.0, 0.0, 0.0)))
     q = jnp.array([80.0, -40.0, 30.0, 0.5, -0.4, 0.7, 0.1])
-    wrenches, frames = compiled(
+    wrenches, frames = jax.jit(
         lambda: (field.wrenches(model, q, jnp.zeros(6)), rbd.forward_kinematics(model, q))
     )()
     R, p = np.asarray(frames.rotation[0]), np.asarray(frames.position[0])

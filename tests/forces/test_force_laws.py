@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from acting import ALL, ON_BODIES, mechanism, state
 from jax.flatten_util import ravel_pytree
-from support import assert_close, compiled
+from support import assert_close
 
 import rbd_jax as rbd
 from rbd_jax.forces import Bodies, Motion, SpringDamper, Together
@@ -26,7 +26,7 @@ def rows():
     """tau and the energy of each force, for rows of parameters, steps of q, and v."""
     q, _ = state(MODEL)
 
-    @compiled
+    @jax.jit
     @jax.vmap
     def each(flat, step, v):
         motion = Motion(MODEL, rbd.integrate(MODEL, q, step), v)
@@ -75,7 +75,7 @@ def chosen(request):
 def together(chosen):
     force = Together(*[ALL[name] for name in chosen])
 
-    @compiled
+    @jax.jit
     def ask(q, v):
         return {
             "tau": force(MODEL, q, v),
@@ -134,7 +134,7 @@ def test_gradients_by_parameters(slopes, chosen):
     q, v = state(MODEL)
     weights = jnp.asarray(np.random.default_rng(1).normal(size=MODEL.nv))
 
-    @compiled
+    @jax.jit
     @jax.grad
     def gradient(flat):
         motion, every = Motion(MODEL, q, v), UNRAVEL(flat)
@@ -150,7 +150,7 @@ def test_gradients_by_parameters(slopes, chosen):
 def wrenches():
     """On every body, of every force on bodies."""
 
-    @compiled
+    @jax.jit
     def ask(q, v):
         return {name: force.wrenches(MODEL, q, v) for name, force in ON_BODIES.items()}
 
@@ -159,7 +159,7 @@ def wrenches():
 
 def test_generalized_force_is_that_of_the_wrenches(slopes, wrenches):
     q, v = state(MODEL)
-    through = compiled(jax.vmap(lambda f: rbd.bias_force(MODEL, q, v) - rbd.bias_force(MODEL, q, v, f)))
+    through = jax.jit(jax.vmap(lambda f: rbd.bias_force(MODEL, q, v) - rbd.bias_force(MODEL, q, v, f)))
     for name, tau in zip(wrenches, through(jnp.stack(list(wrenches.values())))):
         assert_close(slopes[0][name][0][0], tau, 1e-12, name)
 
@@ -175,7 +175,7 @@ def test_body_matrices_are_the_changes_of_the_wrenches():
     names = "viscous damping", "cable", "central field"
     size = 6 * MODEL.nb
 
-    @compiled
+    @jax.jit
     def ask(q, v):
         everything = Motion(MODEL, q, v).bodies(range(MODEL.nb))
 
@@ -209,7 +209,7 @@ def test_far_away_digits_are_kept():
     spring = SpringDamper(("trunk", "forearm"), ALL["spring"].points, 0.4, 50.0, 1.0)
     model, (q, v) = rbd.astype(MODEL, jnp.float32), state(MODEL)
     far = q.at[:3].add(1000.0)
-    compute = compiled(lambda model, q, v: spring(model, q, v))
+    compute = jax.jit(lambda model, q, v: spring(model, q, v))
     found = compute(model, far.astype(jnp.float32), v.astype(jnp.float32))
     assert found.dtype == jnp.float32
     assert_close(found, compute(MODEL, q, v), 1e-6)

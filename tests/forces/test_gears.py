@@ -1,9 +1,9 @@
 """Gears as models: the two-link arm with motors of the book (§9.6, fig. 9.2), and the elastic gear in the limit."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -47,7 +47,7 @@ def dynamics():
 
     rigid = geared()
 
-    @compiled
+    @jax.jit
     def everything():
         there = jnp.asarray(G) @ Y, jnp.asarray(G) @ RATE
         return (
@@ -93,7 +93,7 @@ def test_meshed_joints_are_one_freedom():
     assert model.nv == 3
     q = jnp.array([0.3, -0.8, 0.4])
     expected = jnp.array([0.3, -0.8, 0.4, RATIOS[1] * -0.8 + 0.25])
-    frames = compiled(
+    frames = jax.jit(
         lambda: [
             rbd.forward_kinematics(m, x).rotation for m, x in ((model, q), (with_free_rotors(), expected))
         ]
@@ -119,7 +119,7 @@ def test_elastic_gear_approaches_the_rigid_one(dynamics):
     )
     v = jnp.asarray(G) @ RATE
 
-    @compiled
+    @jax.jit
     def ask(q, v):
         tau = pair(model, q, v)
         return tau, rbd.forward_dynamics(model, q, v, tau + jnp.concatenate([PUSH, jnp.zeros(2)]))

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import forces, joints
@@ -52,7 +51,7 @@ def test_activation_follows_its_closed_form(excitation, start, time):
     """`a = u + (a₀ - u) exp(-t/τ)`, with one τ on the way up and another on the way down."""
     model = rbd.add_forces(arm(), muscle(excitation, start, activation_time=0.05, deactivation_time=0.2))
 
-    @compiled
+    @jax.jit
     def run(model):
         return rbd.rollout(model, rbd.State(Q, V), dt=0.005, steps=20, scheme=rbd.RungeKutta4())
 
@@ -77,7 +76,7 @@ def test_excitation_as_a_function_of_time():
     both = {"activation_time": tau, "deactivation_time": tau}
     model = arm()
 
-    @compiled
+    @jax.jit
     def end(rate):
         element = muscle(Swing(rate), 0.5, **both)
         state = rbd.State(Q, V)
@@ -121,7 +120,7 @@ def test_friction_against_an_independent_solution():
     model = rbd.add_forces(builder.build(), element)
     steps, dt = 60, 0.005
 
-    @compiled
+    @jax.jit
     def run(model):
         policy = lambda t, state: jnp.array([push]) * jnp.where(t < 0.15, 0.4, 1.0)
         start = rbd.State(jnp.zeros(1), jnp.array([-0.3]))
@@ -167,7 +166,7 @@ OWN = jnp.array([0.4, 0.01, -0.005])
 def test_edits_carry_forces():
     """Renamed, fused, joined to another, cast and locked, a model is acted on as before."""
     model = carried()
-    act = compiled(acting)
+    act = jax.jit(acting)
     tau, rates = act(model, Q, V, OWN)
     assert np.abs(tau).min() > 1e-3 and np.abs(rates).min() > 1e-3
 
@@ -212,8 +211,8 @@ def test_locking_a_joint():
     kept = {type(force).__name__: force for force in locked.forces}
     assert kept["BristleFriction"].joints == ("hand",) and kept["JointLimit"].joints == ("lower", "hand")
     still = jnp.array([0.0, 1.0, -0.6])
-    tau, rates = compiled(acting)(loose, Q, still, OWN)
-    found = compiled(acting)(locked, Q[1:], still[1:], OWN[jnp.array([0, 2])])
+    tau, rates = jax.jit(acting)(loose, Q, still, OWN)
+    found = jax.jit(acting)(locked, Q[1:], still[1:], OWN[jnp.array([0, 2])])
     np.testing.assert_allclose(found[0], tau[1:], atol=1e-13)
     np.testing.assert_allclose(found[1], rates[jnp.array([0, 2])], atol=1e-13)
     stuck = rbd.lock_joints(loose, ["upper", "hand"])
@@ -224,7 +223,7 @@ def test_given_and_carried_forces_add_up():
     """Those of the model and those of the rollout, each with its own state, in this order."""
     model, one, two = arm(), muscle(), friction()
 
-    @compiled
+    @jax.jit
     def run(model, given):
         return rbd.rollout(model, rbd.State(Q, V), dt=0.01, steps=5, forces=given)
 
@@ -236,10 +235,10 @@ def test_given_and_carried_forces_add_up():
         np.testing.assert_allclose(path.own, apart.own, atol=1e-14)
     assert apart.own.shape == (6, 3)
     halves = run(rbd.add_forces(model, one, two), ())
-    rest = compiled(lambda m, s: rbd.rollout(m, s, dt=0.01, steps=5))(
+    rest = jax.jit(lambda m, s: rbd.rollout(m, s, dt=0.01, steps=5))(
         rbd.add_forces(model, one, two), halves.final
     )
-    whole = compiled(lambda m: rbd.rollout(m, rbd.State(Q, V), dt=0.01, steps=10))(
+    whole = jax.jit(lambda m: rbd.rollout(m, rbd.State(Q, V), dt=0.01, steps=10))(
         rbd.add_forces(model, one, two)
     )
     np.testing.assert_allclose(rest.own[-1], whole.own[-1], atol=1e-13)

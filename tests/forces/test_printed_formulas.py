@@ -1,10 +1,11 @@
 """Stiffness and damping in body twists against the formulas of Sueda's notes, with the signs that differences confirm."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from acting import BOX, ROD, points, state
-from support import assert_close, compiled
+from support import assert_close
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -40,7 +41,7 @@ def skew(x):
 
 @pytest.fixture(scope="module")
 def found():
-    @compiled
+    @jax.jit
     def ask(q, v):
         matrices = {
             name: (f.body_stiffness(MODEL, q, v), f.body_damping(MODEL, q, v)) for name, f in FORCES.items()

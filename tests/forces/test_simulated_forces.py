@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from acting import BOX, ROD
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -48,7 +47,7 @@ def damped(together):
 
 @pytest.fixture(scope="module")
 def simulated():
-    @compiled
+    @jax.jit
     def run(force, state):
         path = rbd.rollout(
             MODEL, state, dt=0.001, steps=2000, save_every=40, scheme=rbd.RungeKutta4(), forces=(force,)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from families import FAMILIES, Wobble, control_frames, control_grid
 from scipy.spatial.transform import Rotation
-from support import compiled
 
 from rbd_jax import joints
 from rbd_jax.joints import Joint
@@ -197,7 +196,7 @@ def test_reparametrize_changes_no_motion():
     def motion(q, v):
         return joint.transform(q).rotation, joint.motion_subspace(q) @ v
 
-    @compiled
+    @jax.jit
     @jax.vmap
     def compare(q, v):
         return joint.reparametrize(q, v), motion(q, v), motion(*joint.reparametrize(q, v))
@@ -211,7 +210,7 @@ def test_reparametrize_changes_no_motion():
     close(short[3:], (lengths[3:] - 2 * np.pi * np.array([1, 1, 1, 2]))[:, None] * axes[3:], 1e-13)
 
     # As functions of (q, v), both have the same derivatives.
-    slopes = compiled(
+    slopes = jax.jit(
         jax.vmap(lambda q, v: jax.jacrev(lambda q: (motion(q, v), motion(*joint.reparametrize(q, v))))(q))
     )
     for before, after in zip(*map(jax.tree.leaves, slopes(q, v))):
@@ -313,7 +312,7 @@ def test_spline_closes_and_is_smooth():
     """A cyclic curve returns after n segments; transform, S and dS/dq are continuous at the knots."""
     joint = FAMILIES["spline curve"]
 
-    @compiled
+    @jax.jit
     @jax.vmap
     def curve(q):
         return joint.transform(q).matrix, joint.motion_subspace(q), joint.subspace_rate(q, jnp.ones(1))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from families import FAMILIES
-from support import assert_each_close, compiled
+from support import assert_each_close
 
 from rbd_jax._array import dot, matvec
 from rbd_jax.joints import ConstantSubspaceJoint, Joint
@@ -101,7 +101,7 @@ def samples(family):
 
 @functools.cache
 def observed(family):
-    result = compiled(jax.vmap(laws, in_axes=(None, 0, 0, 0)))(FAMILIES[family], *samples(family))
+    result = jax.jit(jax.vmap(laws, in_axes=(None, 0, 0, 0)))(FAMILIES[family], *samples(family))
     return jax.tree.map(np.asarray, result)
 
 
@@ -237,14 +237,14 @@ def differentiated(family):
     special = [(rest, 0 * v[0], rest), (rest, v[0], rest), (q[0], 0 * v[0], q[0])]
     near = jax.vmap(joint.integrate)(q, v / 3)
     points = tuple(jnp.concatenate([jnp.stack(a), b]) for a, b in zip(zip(*special), (q, v, near)))
-    return points, compiled(jax.vmap(derivatives, in_axes=(None, 0, 0, 0)))(joint, *points)
+    return points, jax.jit(jax.vmap(derivatives, in_axes=(None, 0, 0, 0)))(joint, *points)
 
 
 @BUILDING
 def test_single_precision(family):
     points, (exact, *_) = differentiated(family)
     single = jax.tree.map(lambda x: x.astype(jnp.float32), (FAMILIES[family], *points))
-    rounded = compiled(jax.vmap(everything, in_axes=(None, 0, 0, 0)))(*single)
+    rounded = jax.jit(jax.vmap(everything, in_axes=(None, 0, 0, 0)))(*single)
     assert rounded.dtype == jnp.float32
     assert_each_close(rounded, exact, 1e-5)
 

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 
@@ -49,13 +48,13 @@ def state(machine):
     return rbd.random_configuration(machine, keys[0]), jax.random.normal(keys[1], (machine.nv,))
 
 
-@compiled
+@jax.jit
 def motion(model, q, v):
     """All that the equations of motion say in one state."""
     return rbd.mass_matrix(model, q), rbd.bias_force(model, q, v)
 
 
-@compiled
+@jax.jit
 def frames(model, q):
     return rbd.forward_kinematics(model, q)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from support import QUICKLY
 
 import rbd_jax as rbd
 
@@ -63,7 +62,7 @@ def random_states(model: rbd.Model, seed: int = 0) -> tuple[np.ndarray, ...]:
 
 def compiled(function, *arguments):
     """`jax.jit` with the least optimization: what takes long here is the compiler."""
-    return jax.jit(function).lower(*arguments).compile(compiler_options=QUICKLY)
+    return jax.jit(function).lower(*arguments).compile()
 
 
 def relative(ours, theirs) -> float:

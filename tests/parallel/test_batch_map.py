@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 
@@ -139,7 +138,7 @@ def test_batch_map_is_vmap(names):
         def run(arguments):
             return {name: batching(FUNCTIONS[name][0])(*given) for name, given in arguments.items()}
 
-        return compiled(run)({name: FUNCTIONS[name][1] for name in names})
+        return jax.jit(run)({name: FUNCTIONS[name][1] for name in names})
 
     found, expected = everything(rbd.batch_map), everything(jax.vmap)
     for name in names:
@@ -199,8 +198,8 @@ def test_batches_of_models():
     models = jax.vmap(lambda g: eqx.tree_at(lambda m: m.gravity, MODEL, g * MODEL.gravity))(
         jnp.arange(1.0, 4.0)
     )
-    found = compiled(rbd.batch_map(rbd.potential_energy, (0, None)))(models, Q[0])
-    same(found, compiled(rbd.potential_energy)(MODEL, Q[0]) * jnp.arange(1.0, 4.0))
+    found = jax.jit(rbd.batch_map(rbd.potential_energy, (0, None)))(models, Q[0])
+    same(found, jax.jit(rbd.potential_energy)(MODEL, Q[0]) * jnp.arange(1.0, 4.0))
 
 
 def test_a_batch_of_one():
@@ -215,7 +214,7 @@ def test_gradients_go_through():
             model = eqx.tree_at(lambda m: m.gravity, MODEL, gravity)
             return jnp.sum(batching(lambda q: rbd.gravity_force(model, q))(q) ** 2)
 
-        return compiled(jax.grad(value, argnums=(0, 1)))(MODEL.gravity, Q)
+        return jax.jit(jax.grad(value, argnums=(0, 1)))(MODEL.gravity, Q)
 
     same(loss(rbd.batch_map), loss(jax.vmap), 1e-11)
 

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import ModelError, joints, robots
@@ -90,7 +89,7 @@ def at_random(request, model_of):
     """A robot in a random state, and what the dynamics say of it; compiled once for all of the laws below."""
     model = model_of(request.param)
 
-    @compiled
+    @jax.jit
     def evaluate(q, v, a):
         def along(step):
             return rbd.potential_energy(model, rbd.integrate(model, q, step * v))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from schemes import result, scheme
 from simulated import SPIN, heavy_top, moving, pendulum
-from support import assert_each_close, compiled, differences
+from support import assert_each_close, differences
 from test_schemes import TOP_AT, center
 
 import rbd_jax as rbd
@@ -25,7 +25,7 @@ def test_the_heavy_top_after_two_seconds():
     """Centre of mass after 1 s and 2 s and the angular velocity after 2 s, to nine digits, by a scheme of diffrax."""
     model = heavy_top()
     rule = scheme("Adaptive", solver=diffrax.Dopri8(), rtol=1e-13, atol=1e-13, max_steps=5000)
-    path = compiled(lambda s: rbd.rollout(model, s, dt=1.0, steps=2, scheme=rule))(SPIN)
+    path = jax.jit(lambda s: rbd.rollout(model, s, dt=1.0, steps=2, scheme=rule))(SPIN)
     assert path.code == Result.SUCCESS
     for second, place in TOP_AT.items():
         np.testing.assert_allclose(center(model, path.q[second]), place, atol=1e-9)
@@ -49,7 +49,7 @@ def test_error_follows_the_tolerance():
 
     def final(tolerance):
         rule = scheme("RKMK45", rtol=tolerance, atol=tolerance)
-        return compiled(lambda s: rbd.rollout(model, s, dt=0.5, steps=2, scheme=rule))(state).final.v
+        return jax.jit(lambda s: rbd.rollout(model, s, dt=0.5, steps=2, scheme=rule))(state).final.v
 
     exact, loose, tight = (final(10.0**-n) for n in (12, 4, 7))
     ratio = np.abs(loose - exact).max() / np.abs(tight - exact).max()
@@ -75,13 +75,13 @@ def swing(x):
 def test_derivatives(order):
     """Forward and reverse, and forward of reverse, under vmap; against finite differences."""
     x = jnp.array([[-9.81, 0.5, 0.3, 0.2, 0.4], [-5.0, 2.0, -1.0, 0.1, 0.3]])
-    reverse = compiled(jax.vmap(jax.grad(swing)))
+    reverse = jax.jit(jax.vmap(jax.grad(swing)))
     if order == 1:
-        expected = differences(compiled(jax.vmap(swing)), x, 1e-3, order=4)
+        expected = differences(jax.jit(jax.vmap(swing)), x, 1e-3, order=4)
         np.testing.assert_allclose(reverse(x), expected, atol=1e-7)
-        np.testing.assert_allclose(compiled(jax.vmap(jax.jacfwd(swing)))(x), expected, atol=1e-7)
+        np.testing.assert_allclose(jax.jit(jax.vmap(jax.jacfwd(swing)))(x), expected, atol=1e-7)
     else:
-        hessian = compiled(jax.vmap(jax.hessian(swing)))(x)
+        hessian = jax.jit(jax.vmap(jax.hessian(swing)))(x)
         np.testing.assert_allclose(hessian, differences(reverse, x, 1e-3, order=4), atol=1e-5)
 
 
@@ -92,7 +92,7 @@ def test_codes():
     def run(state, **options):
         rule = scheme("RKMK45", **options)
         blow_up = (lambda model, q, v: 3 * v**3,) if options.get("rtol") == 1e-3 else ()
-        return compiled(lambda s: rbd.rollout(model, s, dt=0.2, steps=4, scheme=rule, forces=blow_up))(state)
+        return jax.jit(lambda s: rbd.rollout(model, s, dt=0.2, steps=4, scheme=rule, forces=blow_up))(state)
 
     state = moving(model)
     short = run(state, rtol=1e-12, atol=1e-12, max_steps=5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 from simulated import moving, pendulum, tumbler
-from support import assert_each_close, compiled, differences
+from support import assert_each_close, differences
 
 import rbd_jax as rbd
 
@@ -33,7 +33,7 @@ def gradient(checkpoint, save_every):
             rbd.rollout(model, state, controls, dt=DT, checkpoint=checkpoint, save_every=save_every)
         )
 
-    return compiled(jax.value_and_grad(value))(
+    return jax.jit(jax.value_and_grad(value))(
         jnp.asarray(np.random.default_rng(1).normal(size=(14, model.nv)))
     )
 
@@ -65,8 +65,8 @@ def test_gradients_are_finite_differences(make, scheme):
         model, state, controls = unravel(flat)
         return final_number(rbd.rollout(model, state, controls, dt=DT, scheme=scheme))
 
-    gradient = np.asarray(compiled(jax.grad(value))(flat))
-    [expected] = differences(compiled(jax.vmap(value)), flat[None], 1e-4, order=4)
+    gradient = np.asarray(jax.jit(jax.grad(value))(flat))
+    [expected] = differences(jax.jit(jax.vmap(value)), flat[None], 1e-4, order=4)
     np.testing.assert_allclose(gradient, expected, atol=1e-8 * np.abs(expected).max())
 
 

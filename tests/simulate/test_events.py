@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ellipe, ellipk
 from simulated import moving, pendulum, tumbler
-from support import assert_each_close, compiled
+from support import assert_each_close
 
 import rbd_jax as rbd
 from rbd_jax.simulate.bdf1 import BDF1
@@ -17,11 +17,11 @@ def test_between_saved_states():
     """At the saved times the saved states; between them errors of fourth order in q, of third in v."""
     model = tumbler()
     state, times = moving(model), jnp.linspace(0.0, 0.24, 49)
-    path = compiled(lambda s: rbd.rollout(model, s, dt=0.005, steps=48, scheme=rbd.RungeKutta4()))(state)
+    path = jax.jit(lambda s: rbd.rollout(model, s, dt=0.005, steps=48, scheme=rbd.RungeKutta4()))(state)
 
     def error(every):
         thin = rbd.Trajectory(path.t[::every], path.q[::every], path.v[::every], path.tau[::every])
-        there = compiled(jax.vmap(lambda t: thin.at(model, t)))(times)
+        there = jax.jit(jax.vmap(lambda t: thin.at(model, t)))(times)
         off = jax.vmap(lambda a, b: rbd.difference(model, a, b))(path.q, there.q)
         return np.abs(off).max(), np.abs(there.v - path.v).max()
 
@@ -63,7 +63,7 @@ def falling(height, save_every=1, target=0.0):
 def test_stops_at_the_event(save_every):
     """Free fall is a parabola, which the interpolation has exactly: `t = √(2 h/g)`, `v = -g t`."""
     heights = jnp.array([1.0, 0.37, 100.0])
-    path = compiled(jax.vmap(lambda h: falling(h, save_every)))(heights)
+    path = jax.jit(jax.vmap(lambda h: falling(h, save_every)))(heights)
     times = np.sqrt(2 * np.asarray(heights[:2]) / 9.81)
     np.testing.assert_allclose(path.event_time[:2], times, rtol=1e-13)
     assert path.event_step.tolist() == [int(t / 0.05) for t in times] + [-1]
@@ -78,17 +78,17 @@ def test_stops_at_the_event(save_every):
 
 def test_between_saved_states_and_an_event():
     """Up to the event the motion, the event's state from then on; nothing before the start or after the end."""
-    path, model = compiled(lambda h: falling(h, 3))(jnp.asarray(1.0)), ball()
+    path, model = jax.jit(lambda h: falling(h, 3))(jnp.asarray(1.0)), ball()
     hit = np.sqrt(2 / 9.81)
     times = jnp.array([0.0, 0.1, 0.44, hit - 1e-9, hit + 1e-9, 0.5, 0.6])
-    there = compiled(jax.vmap(lambda t: path.at(model, t)))(times)
+    there = jax.jit(jax.vmap(lambda t: path.at(model, t)))(times)
     fall = np.minimum(times, hit)
     np.testing.assert_allclose(there.q[:, 2], 1 - 9.81 * fall**2 / 2, atol=1e-12)
     np.testing.assert_allclose(there.v[:, 2], -9.81 * fall, atol=1e-9)
     for time in (-0.01, 0.61):
         with pytest.raises(ValueError, match="not within the trajectory, from 0 to 0.6"):
             path.at(model, time)
-    assert np.isnan(compiled(lambda t: path.at(model, t))(0.61).q).all()
+    assert np.isnan(jax.jit(lambda t: path.at(model, t))(0.61).q).all()
 
 
 def hit(q, dt):
@@ -102,7 +102,7 @@ def hit(q, dt):
 @pytest.mark.parametrize("dt", [pytest.param(0.1, marks=pytest.mark.slow), 0.5])
 def test_an_adaptive_scheme_finds_events_to_its_tolerance(dt):
     """However far apart the rows are: after a quarter of a period."""
-    time, speed = compiled(lambda q: hit(q, dt))(2.0)
+    time, speed = jax.jit(lambda q: hit(q, dt))(2.0)
     quarter = ellipk(np.sin(1.0) ** 2) / np.sqrt(9.81)
     np.testing.assert_allclose(time, quarter, rtol=1e-10)
     np.testing.assert_allclose(speed, -np.sqrt(2 * 9.81 * (1 - np.cos(2.0))), rtol=1e-10)
@@ -111,7 +111,7 @@ def test_an_adaptive_scheme_finds_events_to_its_tolerance(dt):
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.1, 0.5])
 def test_derivative_of_an_event_by_an_adaptive_scheme(dt):
-    slope = compiled(jax.grad(lambda q: hit(q, dt)[0]))(2.0)
+    slope = jax.jit(jax.grad(lambda q: hit(q, dt)[0]))(2.0)
     m = np.sin(1.0) ** 2
     by_m = (ellipe(m) - (1 - m) * ellipk(m)) / (2 * m * (1 - m))
     np.testing.assert_allclose(slope, by_m * np.sin(1.0) * np.cos(1.0) / np.sqrt(9.81), rtol=1e-8)
@@ -151,8 +151,8 @@ def test_derivatives_do_not_see_what_comes_after_the_event():
             event=lambda t, s: s.q[2],
         ).event_time
 
-    slope = compiled(jax.grad(hit))(1.0)
-    ends = compiled(jax.vmap(hit))(jnp.array([1 + 1e-5, 1 - 1e-5]))
+    slope = jax.jit(jax.grad(hit))(1.0)
+    ends = jax.jit(jax.vmap(hit))(jnp.array([1 + 1e-5, 1 - 1e-5]))
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, rtol=1e-7)
 
 
@@ -162,7 +162,7 @@ def test_derivatives_of_the_event():
     time = np.sqrt(2 / 9.81)
     slope = 1 / (9.81 * time)
     for derivative in (jax.jacfwd, jax.jacrev):
-        found = compiled(derivative(lambda h: (falling(h).event_time, falling(h).final.v[2])))(
+        found = jax.jit(derivative(lambda h: (falling(h).event_time, falling(h).final.v[2])))(
             jnp.asarray(1.0)
         )
         np.testing.assert_allclose(found, (slope, -9.81 * slope), rtol=1e-12)
@@ -183,7 +183,7 @@ def test_what_fails_after_the_event_does_not_count():
             event=lambda t, s: s.q[0] - target,
         )
 
-    path = compiled(jax.vmap(run))(jnp.array([0.5, 100.0]))
+    path = jax.jit(jax.vmap(run))(jnp.array([0.5, 100.0]))
     assert path.code[0] == 0 and path.event_step[0] > 0 and np.isfinite(path.q[0]).all()
     np.testing.assert_allclose(path.final.q[0, 0], 0.5, rtol=1e-12)
     assert path.code[1] != 0 and path.event_step[1] == -1 and np.isnan(path.final.q[1]).all()

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from schemes import result, scheme
 from simulated import pendulum
-from support import compiled
 
 import rbd_jax as rbd
 
@@ -48,7 +47,7 @@ def implicit_failure(strength, steps=20):
 @pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_of_an_implicit_scheme(save_every):
     strengths = jnp.array([0.0, 0.6, 0.9, 3.0])
-    path = compiled(jax.vmap(lambda k: fleeing(k, "BDF1", save_every=save_every)))(strengths)
+    path = jax.jit(jax.vmap(lambda k: fleeing(k, "BDF1", save_every=save_every)))(strengths)
     expected = [implicit_failure(float(k)) for k in strengths]
     assert path.failed_step.tolist() == expected
     assert expected[0] == -1 and expected[1] > expected[2] > expected[3] == 0
@@ -63,7 +62,7 @@ def test_of_an_implicit_scheme(save_every):
 def test_derivatives_of_a_failure_are_not_numbers():
     """And those of the samples beside it are."""
     value = lambda k: jnp.sum(fleeing(k, "BDF1", steps=5).final.v)
-    gradients = compiled(jax.vmap(jax.grad(value)))(jnp.array([0.1, 3.0]))
+    gradients = jax.jit(jax.vmap(jax.grad(value)))(jnp.array([0.1, 3.0]))
     assert np.isfinite(gradients[0]) and not np.isfinite(gradients[1])
 
 
@@ -76,8 +75,8 @@ def test_a_failure_that_is_masked_does_not_spoil_the_others():
         path = jax.vmap(lambda k: fleeing(factor * k, "BDF1", steps=2))(strengths)
         return jnp.sum(jnp.where(path.code == Result.SUCCESS, path.final.v[:, 0], 0))
 
-    reverse, forward = compiled(lambda x: (jax.grad(value)(x), jax.jvp(value, (x,), (1.0,))[1]))(1.0)
-    ends = compiled(jax.vmap(value))(jnp.array([1 + 1e-5, 1 - 1e-5]))
+    reverse, forward = jax.jit(lambda x: (jax.grad(value)(x), jax.jvp(value, (x,), (1.0,))[1]))(1.0)
+    ends = jax.jit(jax.vmap(value))(jnp.array([1 + 1e-5, 1 - 1e-5]))
     np.testing.assert_allclose(reverse, (ends[0] - ends[1]) / 2e-5, rtol=1e-8)
     np.testing.assert_allclose(forward, reverse, rtol=1e-12)
 
@@ -85,7 +84,7 @@ def test_a_failure_that_is_masked_does_not_spoil_the_others():
 @pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_of_an_explicit_scheme(save_every):
     """Numbers that grow beyond all bounds."""
-    run = compiled(jax.vmap(lambda k: fleeing(k, "LieEuler", steps=40, save_every=save_every)))
+    run = jax.jit(jax.vmap(lambda k: fleeing(k, "LieEuler", steps=40, save_every=save_every)))
     path = run(jnp.array([0.0, 1e3]))
     v, lost = 1.0, 0
     with np.errstate(over="ignore"):
@@ -115,7 +114,7 @@ def test_constraints_that_cannot_be_satisfied(name):
         state = rbd.State(jnp.stack([1.9, angle]), jnp.array([1.0, 0.5 / np.sin(np.arccos(-0.95))]))
         return rbd.rollout(model, state, dt=0.01, steps=40, scheme=scheme(name))
 
-    path = compiled(jax.vmap(run))(jnp.array([angle, angle + 1]))
+    path = jax.jit(jax.vmap(run))(jnp.array([angle, angle + 1]))
     assert path.code.tolist() == [Result.CONSTRAINTS_OPEN] * 2
     assert 9 <= path.failed_step[0] < 40 and path.failed_step[1] == 0
     # The states stay, for the drift to be seen, as long as there are any.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from schemes import IMPLICIT, VARIATIONAL, scheme
 from simulated import energy
-from support import assert_each_close, compiled
+from support import assert_each_close
 
 import rbd_jax as rbd
 
@@ -64,7 +64,7 @@ def by_hand(name, steps, force):
 )
 def test_of_a_spring_and_a_damper(name):
     state = rbd.State(jnp.array([0.1]), jnp.array([-0.4]))
-    run = compiled(
+    run = jax.jit(
         lambda s: rbd.rollout(spring_damper(), s, jnp.full((6, 1), 0.7), dt=DT, scheme=scheme(name))
     )
     path = run(state)
@@ -82,7 +82,7 @@ def test_damping_at_infinity():
     )
     model, state = stiff.build(), rbd.State(jnp.array([1e-6]), jnp.array([0.0]))
     for rho in (0.3, 0.8):
-        path = compiled(
+        path = jax.jit(
             lambda s, rho=rho: rbd.rollout(
                 model, s, dt=DT, steps=60, scheme=scheme("GeneralizedAlpha", rho_infinity=rho)
             )
@@ -147,7 +147,7 @@ def test_energies_of_published_scenes(case):
     if number == 17 and name != "LinearlyImplicitEuler":
         state = rbd.State(state.q, jnp.array([0.0, 0.0, 0.0, -10.0, 10.0]))
     steps = round(span / 0.01)
-    path = compiled(
+    path = jax.jit(
         lambda s: rbd.rollout(model, s, dt=0.01, steps=steps, save_every=steps, scheme=scheme(name))
     )(state)
     before = rbd.potential_energy(model, state.q)

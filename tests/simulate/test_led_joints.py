@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax import constraints, joints
@@ -45,7 +44,7 @@ def test_a_step_is_hybrid_dynamics():
     led = ("hand", "ball")
     flags = jnp.array([False, True, True, True, True])
 
-    @compiled
+    @jax.jit
     def run(controls):
         def roll(controls):
             scheme = rbd.LinearlyImplicitEuler(prescribed=led)
@@ -76,7 +75,7 @@ def test_a_led_crank_in_a_loop():
     coordinate = constraints.PrescribedCoordinate("crank", lambda time: angle + speeds[0] * time)
     led_by_constraint = four_bar(coordinate, stiffness=50.0, damping=2.0)
 
-    @compiled
+    @jax.jit
     def run(model, other):
         scheme = rbd.LinearlyImplicitEuler(prescribed=("crank",))
         path = rbd.rollout(model, start, controls, dt=h, scheme=scheme)
@@ -100,7 +99,7 @@ def test_a_led_crank_by_accelerations():
     model, tau = four_bar(coordinate), jnp.array([0.4, -0.3, 0.2])
     q, v = jnp.array([0.7, -0.7, 0.7]), jnp.array([1.0, -1.0, 1.0])
 
-    @compiled
+    @jax.jit
     def run(model):
         motions = [
             constraints.constrained_dynamics(model, q, v, tau, method=method)

@@ -3,12 +3,12 @@
 import functools
 import inspect
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from schemes import EVERY_DAY, EXPLICIT, IMPLICIT, ORDERS, VARIATIONAL, scheme
 from simulated import SPIN, floating_pair, heavy_top, moving
-from support import compiled
 
 import rbd_jax as rbd
 
@@ -28,13 +28,13 @@ def pair():
 def exact(case, span):
     model, state = case()
     tight = scheme("RKMK45", rtol=1e-13, atol=1e-13, max_steps=4000)
-    return compiled(lambda s: rbd.rollout(model, s, dt=span, steps=1, scheme=tight).final)(state)
+    return jax.jit(lambda s: rbd.rollout(model, s, dt=span, steps=1, scheme=tight).final)(state)
 
 
 def orders(case, name, dt, rows=20):
     """The slopes of the error after `rows` steps, from two halvings of the step. One function serves all three."""
     model, state = case()
-    run = compiled(lambda dt: rbd.rollout(model, state, dt=dt, steps=4 * rows, scheme=scheme(name)))
+    run = jax.jit(lambda dt: rbd.rollout(model, state, dt=dt, steps=4 * rows, scheme=scheme(name)))
     end, errors = exact(case, rows * dt), []
     for n in (1, 2, 4):
         path = run(dt / n)

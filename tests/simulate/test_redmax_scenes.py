@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import redmax_scenes as scenes
-from support import compiled
 
 import rbd_jax as rbd
 from rbd_jax.constraints import ReducedModel
@@ -30,7 +29,7 @@ def stored(scene, model, q):
 
 
 def simulate(scene, scheme, steps, dt=None):
-    @compiled
+    @jax.jit
     def run(model, start):
         path = rbd.rollout(
             model, start, scene.controls, dt=dt or scene.dt, steps=steps, scheme=scheme, forces=scene.forces
@@ -74,7 +73,7 @@ def test_exponential_coordinates_are_changed_on_the_way():
     scene = scenes.balls()
     step = jnp.asarray(scene.dt)
 
-    @compiled
+    @jax.jit
     def run(model, start):
         joint = model.joint(0)
         system = TreeSystem(model, jnp.zeros(model.nv))
@@ -104,7 +103,7 @@ def test_mass_springs():
     """A deformable's nodes as the reference ties them to bodies, and its explicit springs."""
     scene, springs = scenes.mass_springs()
     path, gain = simulate(scene, scene.scheme, scene.steps)
-    kept = compiled(jax.vmap(partial(springs.energy, scene.model)))(path.q)
+    kept = jax.jit(jax.vmap(partial(springs.energy, scene.model)))(path.q)
     np.testing.assert_allclose(gain[-1] + kept[-1] - kept[0], scene.energy, rtol=0, atol=1e-4)
 
 
@@ -114,7 +113,7 @@ def test_hyper_reduced():
     ratios = jnp.array([1.0, 0.5, 0.25])
     reduced = ReducedModel(scene.model, lambda y: ratios * y, 1)
 
-    @compiled
+    @jax.jit
     def run(reduced):
         path = rbd.rollout(reduced, scenes.state([0]), dt=scene.dt, steps=scene.steps, scheme=scene.scheme)
         end = reduced.at(*jax.tree.leaves(path.final))

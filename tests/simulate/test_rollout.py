@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simulated import HINGE, ROD, energy, moving, pendulum, tumbler
-from support import assert_each_close, compiled
+from support import assert_each_close
 
 import rbd_jax as rbd
 
@@ -18,7 +18,7 @@ DT = 0.01
 
 
 def simulated(model, controls=None, **options):
-    return compiled(lambda model, state: rbd.rollout(model, state, controls, dt=DT, **options))(
+    return jax.jit(lambda model, state: rbd.rollout(model, state, controls, dt=DT, **options))(
         model, moving(model)
     )
 
@@ -156,8 +156,8 @@ def test_batches_of_states_and_of_models():
     def run(model, state):
         return rbd.rollout(model, state, some_controls(model, 4), dt=DT)
 
-    together = compiled(jax.vmap(run))(models, state)
-    alone = compiled(run)
+    together = jax.jit(jax.vmap(run))(models, state)
+    alone = jax.jit(run)
     for i in range(3):
         row = functools.partial(jax.tree.map, operator.itemgetter(i))
         assert_each_close(row(together), alone(*row((models, state))))

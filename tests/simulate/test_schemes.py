@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from schemes import EVERY_DAY, EXPLICIT, scheme
 from simulated import SPIN, energy, floating_pair, heavy_top, moving, pendulum, tumbler
-from support import assert_each_close, compiled
+from support import assert_each_close
 
 import rbd_jax as rbd
 from rbd_jax.lie import quaternion
@@ -27,7 +27,7 @@ def center(model, q):
 def top_errors(name, *steps):
     """The error of the centre of mass after 1 s in so many steps, and the paths."""
     model = heavy_top()
-    run = compiled(lambda s, dt: rbd.rollout(model, s, dt=dt, steps=100, scheme=scheme(name)))
+    run = jax.jit(lambda s, dt: rbd.rollout(model, s, dt=dt, steps=100, scheme=scheme(name)))
     errors, paths = [], []
     for number in steps:
         path, rows = run(SPIN, 1 / number), []
@@ -84,7 +84,7 @@ def test_a_thrown_spinning_box():
     builder.add_body("box", joint=rbd.joints.Free(), inertia=rbd.Inertia.box(10.0, (10.0, 1.0, 1.0)))
     model = builder.build()
     state = rbd.State(rbd.neutral(model), jnp.array([0.0, 3.0, 0.0, 0.0, 0.0, 90.0]))
-    end = compiled(lambda s: rbd.rollout(model, s, dt=5e-3, steps=401).final)(state)
+    end = jax.jit(lambda s: rbd.rollout(model, s, dt=5e-3, steps=401).final)(state)
     assert_each_close(end.q[:3], jnp.array([-2.87614193, 0, -15.8746829]), 1e-8)
     assert_each_close(end.v, jnp.array([0, 3, 0, -31.21030997, 0, -102.18433018]), 1e-8)
 
@@ -99,7 +99,7 @@ def test_a_constant_twist_is_exact(name):
     model = builder.build()
     twist = jnp.array([0.4, -0.8, 1.2, 0.1, -0.2, 0.3])
     q = rbd.integrate(model, rbd.neutral(model), jnp.array([0.3, 0.2, -0.5, 1.0, 2.0, 3.0]))
-    path = compiled(lambda s: rbd.rollout(model, s, dt=0.35, steps=10, scheme=scheme(name)))(
+    path = jax.jit(lambda s: rbd.rollout(model, s, dt=0.35, steps=10, scheme=scheme(name)))(
         rbd.State(q, twist)
     )
     assert_each_close(path.v, np.broadcast_to(twist, (11, 6)))
@@ -111,7 +111,7 @@ def test_a_constant_twist_is_exact(name):
 @pytest.mark.parametrize("name", ["SemiImplicitEuler", pytest.param("RungeKutta4", marks=pytest.mark.slow)])
 def test_quaternions_stay_of_unit_length(name):
     model = tumbler()
-    path = compiled(lambda s: rbd.rollout(model, s, dt=0.01, steps=200, scheme=scheme(name)))(moving(model))
+    path = jax.jit(lambda s: rbd.rollout(model, s, dt=0.01, steps=200, scheme=scheme(name)))(moving(model))
     assert np.abs(np.linalg.norm(path.q[:, 3:7], axis=1) - 1).max() < 1e-14
 
 
@@ -173,7 +173,7 @@ def test_energy_and_momentum_of_a_double_pendulum_are_kept():
     """Without weight, by the energy-momentum scheme with long steps: the momentum is that about the hinge to the world."""
     model = pendulum(gravity=0.0)
 
-    @compiled
+    @jax.jit
     def run(state):
         path = rbd.rollout(model, state, dt=0.05, steps=100, scheme=scheme("EnergyMomentum"))
         return path, jax.vmap(lambda q, v: invariants(model, q, v)[jnp.array([0, 2])])(path.q, path.v)
@@ -187,7 +187,7 @@ def test_energy_and_momentum_of_a_double_pendulum_are_kept():
 def test_energy_and_momentum_are_kept():
     """Of a floating pair of bodies, by the energy-momentum scheme with long steps; and energy alone in gravity."""
     model, state = floating_pair(), moving(floating_pair())
-    path = compiled(lambda s: rbd.rollout(model, s, dt=0.05, steps=100, scheme=scheme("EnergyMomentum")))(
+    path = jax.jit(lambda s: rbd.rollout(model, s, dt=0.05, steps=100, scheme=scheme("EnergyMomentum")))(
         state
     )
     seen = jax.vmap(lambda q, v: invariants(model, q, v))(path.q, path.v)
@@ -207,7 +207,7 @@ def test_energy_with_springs_in_gravity():
         )
         return jax.vmap(lambda q, v: energy(model, rbd.State(q, v)) + springs(q))(path.q, path.v)
 
-    run = compiled(lambda m, s: rbd.rollout(m, s, dt=0.01, steps=100, scheme=scheme("EnergyMomentum")))
+    run = jax.jit(lambda m, s: rbd.rollout(m, s, dt=0.01, steps=100, scheme=scheme("EnergyMomentum")))
     kept = total(free, run(free, moving(free)))
     assert_each_close(kept, np.broadcast_to(kept[0], kept.shape), 1e-11)
     assert np.all(np.diff(total(model, run(model, moving(model)))) < 1e-12)
