@@ -1,7 +1,7 @@
 """The configuration of a joint that fits best, for joints that offer nothing but their protocol.
 
-Among many configurations a start is chosen, from which damped Gauss–Newton steps lead on. The result is a smooth function of
-what it is to fit: its derivatives are those of the equation it solves.
+Among many configurations some starts are chosen, from which damped Gauss–Newton steps lead on, and what fits best is taken. The
+result is a smooth function of what it is to fit: its derivatives are those of the equation it solves.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from ..joints import Free, Joint, Prismatic, Spherical, SplineCurve, SplineSurfa
 from ..spatial import Transform
 
 
-#: Configurations among which the start is chosen: drawn over the joint's range, always the same.
-STARTS = 64
+#: Configurations among which starts are chosen: drawn over the joint's range, always the same. The nearest of them may lie
+#: beyond a ridge, so several are gone on from.
+DRAWN = 64
+STARTS = 8
 #: Steps of the search, and those that end it.
 STEPS = 10
 NEWTON_STEPS = 3
@@ -55,14 +57,16 @@ def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
         better = dot(new, new) <= dot(d, d)
         return jnp.where(better, moved, q), jnp.where(better, 1e-3 * damping, 30 * damping + 1e-6)
 
-    drawn = jax.vmap(joint.random)(jax.random.split(jax.random.key(0), STARTS - 1))
+    drawn = jax.vmap(joint.random)(jax.random.split(jax.random.key(0), DRAWN - 1))
     starts = jnp.concatenate([joint.neutral()[None], drawn]).astype(dtype)
     turns = not isinstance(joint, TURNLESS)
     if turns:
         starts = jnp.concatenate([starts, jax.vmap(lambda q: _whole_turns(joint, relative, q))(starts)])
-    distance = jax.vmap(lambda q: off(joint, q, relative)[2])(starts)
-    start = starts[jnp.argmin(distance)], jnp.asarray(1e-3, dtype)
-    near = lax.fori_loop(0, STEPS, improve, start)[0]
+    far = jax.vmap(lambda q: off(joint, q, relative)[2])
+    starts = starts[lax.top_k(-far(starts), STARTS)[1]]
+    search = lambda q: lax.fori_loop(0, STEPS, improve, (q, jnp.asarray(1e-3, dtype)))[0]
+    ends = jax.vmap(search)(starts)
+    near = ends[jnp.argmin(far(ends))]
     # The least d is not quite where `Aᵀ d = 0` if d is not zero, and the derivatives are those of the latter.
     found = lax.fori_loop(
         0, NEWTON_STEPS, lambda _, q: joint.integrate(q, _newton(off, joint, relative, q)), near
