@@ -11,7 +11,9 @@ beside their inertias as one more row and column, and is eliminated where its lo
 of freedom cost and those that it shares with others, wherever it is.
 
 Redundant equations are those whose pivot is zero. Eliminated as series in μ, of which two terms are kept, they need no
-exception: a pivot of zero is one of order μ, and the limit has the multipliers of least norm.
+exception: a pivot of zero is one of order μ, and the limit has the multipliers of least norm. Of the rows of a constraint the
+one with the largest pivot goes first, each against what it could be at most. In an order that is fixed, one that nearly depends
+on those before it would spoil those after it.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from __future__ import annotations
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from .._array import dot, gather, matvec, outer, sum_rows, vecmat
+from .._array import dot, gather, gather_or_zero, matvec, outer, sum_rows, vecmat
 from ..dynamics import Motion
 from ..dynamics.columns import at_last_column, column_armature, from_columns, to_columns
 from ..dynamics.forward import BodyFrames
@@ -41,9 +43,9 @@ class EliminationSteps(eqx.Module):
 
     The *front* of a step has the six directions of the body in question, and a slot for each open multiplier.
 
-    - `direction`: of the unknown: the motion of a column of the tree, or one in the slot of a multiplier.
+    - `direction`: of the unknown: the motion of a column of the tree, or one in the slot of the multiplier that is eliminated.
     - `reach`: from the body's parent to the body; zero where a multiplier is eliminated.
-    - `stays`: 1, but 0 for the slot of a multiplier once it is eliminated, and for the body if its parent is the world.
+    - `stays`: 1, but 0 for the slot of a multiplier that is eliminated, and for the body if its parent is the world.
     """
 
     direction: Float[Array, "*n front"]
@@ -52,13 +54,20 @@ class EliminationSteps(eqx.Module):
 
     @staticmethod
     def of(model: Model, frames: BodyFrames, order: Order) -> EliminationSteps:
+        """Before anything is chosen."""
         tree, dtype = model.topology.tree, frames.subspace.dtype
-        slots = order.slots[:, None] == np.arange(order.width)
         attached_to_world = ~order.rows & (np.append(tree.parents, 0)[order.columns] < 0)
+        slots = np.zeros((order.tree.size, order.width), bool)
         stays = np.concatenate([np.repeat(~attached_to_world[:, None], 6, axis=1), ~slots], axis=1)
         subspace, reach = (_by_step(x, order) for x in (frames.subspace, frames.reach))
         direction = jnp.concatenate([subspace, jnp.asarray(slots, dtype)], axis=1)
         return EliminationSteps(direction, reach, jnp.asarray(stays, dtype))
+
+    def choosing(self, slot: Float[Array, "*n slots"]) -> EliminationSteps:
+        """With the multipliers in these slots eliminated."""
+        body = jnp.zeros_like(self.direction[..., :6])
+        chosen = jnp.concatenate([body, slot], axis=-1)
+        return EliminationSteps(self.direction + chosen, self.reach, self.stays - chosen)
 
     def handed_on(self, row: Float[Array, "front"]) -> Float[Array, "front"]:
         """A row over the front, forces as far as the body goes, for the step that it is left to."""
@@ -136,10 +145,12 @@ class Elimination(Factors):
         )
 
         def eliminate(children, own):
-            steps, inertia, armature, attached, driven, is_row = own
-            matrix, next_matrix, possible = children
+            steps, inertia, armature, attached, driven, is_row, may_go, begins = own
+            matrix, next_matrix, possible, gone = children
             matrix = Square(matrix.body + inertia, matrix.mixed + attached, matrix.slots)
-            slot = jnp.where(is_row, steps.direction[6:], 0)
+            gone = jnp.where(begins, 0, gone)
+            slot = largest_pivot(matrix, possible, may_go & (gone == 0))
+            steps = steps.choosing(slot)
             next_matrix = Square(next_matrix.body, next_matrix.mixed, next_matrix.slots - outer(slot, slot))
             row = matrix @ steps.direction + jnp.concatenate([jnp.zeros_like(inertia[0]), driven])
             next_row = next_matrix @ steps.direction
@@ -159,15 +170,22 @@ class Elimination(Factors):
             half = next_row - 0.5 * next_pivot * gain
             matrix = matrix.less(gain, row)
             next_matrix = next_matrix.less(gain, half).less(half, gain).less(idle, next_row)
-            left = matrix.handed_on(steps), next_matrix.handed_on(steps), possible * steps.stays[6:]
-            return left, (gain + idle, inverse * (next_row - next_pivot * gain), inverse, idle_inverse)
+            left = (
+                matrix.handed_on(steps),
+                next_matrix.handed_on(steps),
+                possible * steps.stays[6:],
+                gone + slot,
+            )
+            next_gain = inverse * (next_row - next_pivot * gain)
+            return left, (slot, gain + idle, next_gain, inverse, idle_inverse)
 
         slots = jnp.zeros_like(steps.direction[0, 6:])
         empty = Square(jnp.zeros_like(inertia[0]), jnp.zeros_like(attached[0]), outer(slots, slots))
-        nothing = empty, empty, slots
-        columns = (steps, inertia, armature, attached, driven, jnp.asarray(order.rows))
-        _, (gain, next_gain, inverse, idle_inverse) = order.tree.up(eliminate, nothing, columns)
-        return Elimination(model, steps, gain, next_gain, inverse, idle_inverse, order)
+        nothing = empty, empty, slots, slots
+        choices = (jnp.asarray(x) for x in (order.rows, order.choices >= 0, order.begins))
+        columns = (steps, inertia, armature, attached, driven, *choices)
+        _, (chosen, *factors) = order.tree.up(eliminate, nothing, columns)
+        return Elimination(model, steps.choosing(chosen), *factors, order)
 
     @staticmethod
     def pays(model: Model) -> bool:
@@ -220,8 +238,17 @@ class Elimination(Factors):
         _, drive = self.order.tree.up(assemble, jnp.zeros_like(self.gain[0]), columns)
         return k + self._unknowns(drive)[1]
 
+    @property
+    def _chosen(self) -> Float[Array, "m slots"]:
+        """Which row each step of a constraint eliminates, by slots."""
+        return gather(self.steps.direction[:, 6:], np.flatnonzero(self.order.rows))
+
     def _rhs(self, f, k):
-        return gather(jnp.concatenate([to_columns(self.model, f), k]), self.order.unknowns)
+        order = self.order
+        choices = order.choices[order.rows]
+        rows = gather_or_zero(k, choices.reshape(-1)).reshape(choices.shape)
+        own = jnp.sum(rows * self._chosen, axis=1)
+        return _by_step(to_columns(self.model, f), order) + _of_rows(own, order)
 
     def _unknowns(self, drive: Float[Array, "n"]) -> tuple[Array, Array]:
         """`x = drive - gainᵀ (what is known from above)`, down the tree, as a and y."""
@@ -233,15 +260,38 @@ class Elimination(Factors):
             return known + steps.direction * x, x
 
         nothing = jnp.zeros_like(self.gain[0])
-        _, x = self.order.tree.down(find, nothing, (self.steps, self.gain, drive))
-        x = gather(x, np.argsort(self.order.unknowns))
-        columns = self.model.topology.tree.size
-        return from_columns(self.model, x[:columns]), x[columns:]
+        order = self.order
+        _, x = order.tree.down(find, nothing, (self.steps, self.gain, drive))
+        steps = np.argsort(
+            order.columns, kind="stable"
+        )  # those of the columns in their order, then those of rows
+        size = self.model.topology.tree.size
+        y = gather(x, steps[size:])[:, None] * self._chosen
+        choices = order.choices[order.rows].reshape(-1)
+        return from_columns(self.model, gather(x, steps[:size])), sum_rows(
+            y.reshape(-1), choices, len(x) - size
+        )
+
+
+def largest_pivot(
+    matrix: Square, possible: Float[Array, "slots"], may_go: Bool[Array, "slots"]
+) -> Float[Array, "slots"]:
+    """One in the slot of the row with the largest pivot, beside what it could be, of those that may go; else zero."""
+    if not may_go.size:
+        return possible
+    share = -jnp.diagonal(matrix.slots) / jnp.where(possible > 0, possible, 1)
+    best = jnp.argmax(jnp.where(may_go, share, -jnp.inf))
+    return jnp.where(may_go & (np.arange(may_go.size) == best), 1, jnp.zeros_like(possible))
 
 
 def _by_step(x: Float[Array, "n *k"], order: Order):
     """Rows over columns of the tree as rows over steps; zero where a multiplier is eliminated."""
     return gather(jnp.concatenate([x, jnp.zeros_like(x[:1])]), order.columns)
+
+
+def _of_rows(x: Float[Array, "m"], order: Order) -> Float[Array, "n"]:
+    """Numbers of the steps that eliminate multipliers as numbers of all steps; zero where a column is eliminated."""
+    return gather_or_zero(x, np.where(order.rows, np.cumsum(order.rows) - 1, -1))
 
 
 def _entering(x: Float[Array, "e *k"], places: np.ndarray, order: Order):

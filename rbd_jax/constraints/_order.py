@@ -57,28 +57,30 @@ class Order:
     """Steps, the last to be taken first, so that what a step leaves goes to one with a lower number.
 
     - `tree`: of the steps.
-    - `unknowns`: what each step eliminates, as an entry of the columns and then the rows.
-    - `slots`: where a row is kept while it is open; `width`: how many such places there are.
+    - `columns`: the column that each step eliminates; one beyond the last where that is a row.
+    - `choices`: of each step, the row that it may eliminate in each slot, and -1 for none. A slot is where a row is kept while it
+      is open. A constraint takes as many steps as it has rows, and each step has the choice among those that are left.
+    - `begins`: which steps are the first of a constraint.
     - `attached`: the step and slot, as `step width + slot`, at which each wrench of a constraint on a body enters, -1 if on the
       world; `driven`: the same of each coefficient of a coordinate.
     """
 
     tree: Tree
-    unknowns: np.ndarray
-    slots: np.ndarray
-    width: int
+    columns: np.ndarray
+    choices: np.ndarray
+    begins: np.ndarray
     attached: np.ndarray
     driven: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """The number of slots."""
+        return self.choices.shape[1]
 
     @cached_property
     def rows(self) -> np.ndarray:
         """Which steps eliminate a multiplier."""
-        return self.slots >= 0
-
-    @cached_property
-    def columns(self) -> np.ndarray:
-        """The column that each step eliminates; one beyond the last for a multiplier."""
-        return np.where(self.rows, np.count_nonzero(~self.rows), self.unknowns)
+        return (self.choices >= 0).any(axis=1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -136,25 +138,26 @@ class _Planner:
 
     def order(self) -> Order:
         position = {step: number for number, step in enumerate(self.steps)}
-        slots = self._slots()
+        counts = [1 if kind == "column" else len(self.couplings[index].rows) for kind, index in self.steps]
+        total, slots = sum(counts), self._slots()
         width = 1 + max(slots.values(), default=-1)
-        unknowns, receivers, first = [], [], {}
-        for kind, index in self.steps:
-            first[kind, index] = len(unknowns)
-            rows = self.couplings[index].rows if kind == "constraint" else ()
-            unknowns += [self.columns.size + row for row in rows] or [index]
-        for step, left in zip(self.steps, self.open, strict=True):
+        #: The number of the first step of each; they count down.
+        first = dict(zip(self.steps, (total - 1 - np.cumsum([0, *counts])).tolist()))
+        parents, columns = np.full(total, -1), np.full(total, self.columns.size)
+        choices, begins = np.full((total, width), -1), np.zeros(total, bool)
+        for step, left, count in zip(self.steps, self.open, counts, strict=True):
+            (kind, index), start = step, first[step]
             receiver = self._receiver(step, left, position)
-            count = 1 if step[0] == "column" else len(self.couplings[step[1]].rows)
-            inner = [first[step] + i for i in range(1, count)]
-            receivers += [*inner, None if receiver is None else first[receiver]]
-        total = len(unknowns)
-        parents = [-1 if r is None else total - 1 - r for r in reversed(receivers)]
-        unknowns = np.array(unknowns[::-1], int)
-        number = np.argsort(unknowns)
-        rows = [slots.get(int(unknown) - self.columns.size, -1) for unknown in unknowns]
-        places = self._entries(number, slots, width)
-        return Order(Tree(parents, self.columns.traversal), unknowns, np.array(rows, int), width, *places)
+            parents[start - count + 1 : start + 1] = np.arange(start - count, start)
+            parents[start - count + 1] = -1 if receiver is None else first[receiver]
+            if kind == "column":
+                columns[start] = index
+                continue
+            begins[start] = True
+            for row in self.couplings[index].rows:
+                choices[start - count + 1 : start + 1, slots[row]] = row
+        entries = self._entries(first, slots, width)
+        return Order(Tree(parents.tolist(), self.columns.traversal), columns, choices, begins, *entries)
 
     def _receiver(self, step, left, position):
         """The step that what this one leaves behind goes to: the next one that it concerns."""
@@ -178,18 +181,18 @@ class _Planner:
         return slots
 
     def _entries(
-        self, number: np.ndarray, slots: dict[int, int], width: int
+        self, first: dict[tuple[str, int], int], slots: dict[int, int], width: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Where wrenches and coefficients enter."""
         attached, driven = [], []
-        for coupling, above in zip(self.couplings, self.above, strict=True):
+        for index, (coupling, above) in enumerate(zip(self.couplings, self.above, strict=True)):
             for column in coupling.bodies:
                 for row in coupling.rows:
-                    # On the body that the loop has in common, only once the row's turn has come.
-                    step = number[self.columns.size + row if column == above else column]
-                    attached.append(step * width + slots[row] if column >= 0 else -1)
+                    # On the body that the loop has in common, only once the constraint's turn has come.
+                    place = ("constraint", index) if column == above else ("column", column)
+                    attached.append(first[place] * width + slots[row] if column >= 0 else -1)
             for column in coupling.coordinates:
-                driven += [number[column] * width + slots[row] for row in coupling.rows]
+                driven += [first["column", column] * width + slots[row] for row in coupling.rows]
         return np.array(attached, int), np.array(driven, int)
 
 

@@ -101,3 +101,20 @@ def loose(seed=3):
     mimic = rbd.Mimic("leg", 0.6, 0.1)
     builder.add_body("tail", "other", joints.Revolute(), placement(rng), inertia(rng), mimic=mimic)
     return builder.build()
+
+
+def bricard():
+    """Five rods and six hinges in a closed chain (IFToMM A04), the last hinge as a loop joint."""
+    points = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
+    axes = np.eye(3)[[1, 2, 0, 1, 2, 0]]
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="Bricard")
+    parent, before = "world", np.zeros(3)
+    for i in range(5):
+        along = points[i + 1] - points[i]
+        sides = np.where(along != 0, 1.0, 0.1)
+        rod = rbd.Inertia.box(1.0, sides, along / 2)
+        builder.add_body(f"rod {i}", parent, joints.Revolute(axes[i]), at(before), rod)
+        parent, before = f"rod {i}", along
+    ground, tip = at(points[5]), at(before)
+    builder.add_constraint(rc.LoopJoint("world", ground, parent, tip, joints.Revolute(axes[5])))
+    return builder.build()

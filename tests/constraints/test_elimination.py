@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import ROD, TIP, at, four_bar, four_bars, four_bars_state, inertia, placement
+from mechanisms import ROD, TIP, at, bricard, four_bar, four_bars, four_bars_state, inertia, placement
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -144,6 +144,13 @@ def bent(count):
 )
 def test_chains_of_loops(model, q):
     compare(model, q, jnp.linspace(-1, 1, model.nv), jnp.linspace(1, -2, model.nv))
+
+
+def test_rows_that_nearly_depend_on_others():
+    """Close to this configuration the first rows of the loop nearly depend on each other, though not on the others."""
+    q = [1.5708900825125351, -0.5235987743295049, 1.5708900825123329, -0.5235987743295234, 1.5708900825126029]
+    v = [2.2258358461326244, 6.024212131523955e-05, 2.225835846132457, 6.024212714655558e-05, 2.2258358461327012]
+    compare(bricard(), jnp.array(q), jnp.array(v), jnp.zeros(5))
 
 
 def test_open_multipliers_do_not_grow_with_the_chain():

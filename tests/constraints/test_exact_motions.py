@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import at, four_bars, four_bars_state
+from mechanisms import bricard, four_bars, four_bars_state
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
@@ -173,23 +173,6 @@ def test_floating_pair(group, largest):
     _, residual, energy = simulate(model, state, 1e-2, 500)
     np.testing.assert_allclose(energy[0], 0.990752, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(residual, axis=1).max(), largest, rtol=2e-2)
-
-
-def bricard():
-    """Five rods and six hinges in a closed chain (IFToMM A04), the last hinge as a loop joint."""
-    points = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
-    axes = np.eye(3)[[1, 2, 0, 1, 2, 0]]
-    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="Bricard")
-    parent, before = "world", np.zeros(3)
-    for i in range(5):
-        along = points[i + 1] - points[i]
-        sides = np.where(along != 0, 1.0, 0.1)
-        rod = rbd.Inertia.box(1.0, sides, along / 2)
-        builder.add_body(f"rod {i}", parent, joints.Revolute(axes[i]), at(before), rod)
-        parent, before = f"rod {i}", along
-    ground, tip = at(points[5]), at(before)
-    builder.add_constraint(rc.LoopJoint("world", ground, parent, tip, joints.Revolute(axes[5])))
-    return builder.build()
 
 
 class SomeRows(rc.Constraint):
