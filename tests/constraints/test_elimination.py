@@ -149,7 +149,13 @@ def test_chains_of_loops(model, q):
 def test_rows_that_nearly_depend_on_others():
     """Close to this configuration the first rows of the loop nearly depend on each other, though not on the others."""
     q = [1.5708900825125351, -0.5235987743295049, 1.5708900825123329, -0.5235987743295234, 1.5708900825126029]
-    v = [2.2258358461326244, 6.024212131523955e-05, 2.225835846132457, 6.024212714655558e-05, 2.2258358461327012]
+    v = [
+        2.2258358461326244,
+        6.024212131523955e-05,
+        2.225835846132457,
+        6.024212714655558e-05,
+        2.2258358461327012,
+    ]
     compare(bricard(), jnp.array(q), jnp.array(v), jnp.zeros(5))
 
 
