@@ -184,8 +184,8 @@ class Elimination(Factors):
         nothing = empty, empty, slots, slots
         choices = (jnp.asarray(x) for x in (order.rows, order.choices >= 0, order.begins))
         columns = (steps, inertia, armature, attached, driven, *choices)
-        _, (chosen, *factors) = order.tree.up(eliminate, nothing, columns)
-        return Elimination(model, steps.choosing(chosen), *factors, order)
+        _, (chosen, gain, next_gain, inverse, idle_inverse) = order.tree.up(eliminate, nothing, columns)
+        return Elimination(model, steps.choosing(chosen), gain, next_gain, inverse, idle_inverse, order)
 
     @staticmethod
     def pays(model: Model) -> bool:

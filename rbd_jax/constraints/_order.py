@@ -80,7 +80,7 @@ class Order:
     @cached_property
     def rows(self) -> np.ndarray:
         """Which steps eliminate a multiplier."""
-        return (self.choices >= 0).any(axis=1)
+        return np.max(self.choices, axis=1, initial=-1) >= 0
 
 
 @functools.lru_cache(maxsize=64)
