@@ -50,6 +50,10 @@ STEPS = 1000
 ROUNDS, LONGEST = 7, 8.0  # rounds, and the seconds after which a figure is taken as it is
 
 
+class NotOffered(Exception):
+    """A library has no such operation: its place in the table stays empty."""
+
+
 class Timed:
     """One operation of one library on one robot and batch: compiled, then run in rounds."""
 
@@ -60,7 +64,7 @@ class Timed:
         samples = library.samples(robot, size, dtype)[:takes]
         if not hasattr(library, "batched"):
             if rule is None:
-                raise NotImplementedError
+                raise NotOffered
             samples = [np.asarray(x) for x in samples]
             extra = (STEPS,) if operation == "rollout" else ()
             self.run = lambda: rule(*samples, *extra)
@@ -88,7 +92,7 @@ def _function(library, operation):
         return jax.grad(lambda q, v, tau: library.rollout(q, v, tau, STEPS).sum(), argnums=(0, 1, 2))
     base = {"dfd": "fd", "vjp": "fd", "did": "id"}.get(operation)
     if base is None or not hasattr(library, base):
-        raise NotImplementedError
+        raise NotOffered
     rule = getattr(library, base)
     if operation == "vjp":
         return jax.grad(lambda *x: rule(*x).sum(), argnums=(0, 1, 2))
@@ -102,7 +106,7 @@ def measure(robot, operation, size, names, dtype, failures):
         try:
             timed[name] = Timed(LIBRARIES[name](robot, dtype), robot, operation, size, dtype)
             timed[name].seconds()
-        except NotImplementedError:
+        except NotOffered:
             timed.pop(name, None)
         except Exception as error:  # a peer that cannot do this robot: said, and left out
             timed.pop(name, None)

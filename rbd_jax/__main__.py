@@ -305,7 +305,7 @@ def _folder(arguments, model) -> Path:
 def _energies(model, path):
     """The change of every sample's energy, relative to the most that its motion had or exchanged at eleven times.
 
-    Also the number of samples that diverged, which are left out.
+    Samples that came to no end are left out.
     """
     import numpy as np
 
@@ -316,14 +316,16 @@ def _energies(model, path):
     change = kinetic[-1] - kinetic[0] + potential[-1] - potential[0]
     scale = np.maximum(kinetic.max(axis=0), np.ptp(potential, axis=0))
     finite = np.isfinite(change) & np.isfinite(scale)
-    return change[finite] / np.maximum(scale[finite], np.finfo(np.float32).tiny), int(np.sum(~finite))
+    return change[finite] / np.maximum(scale[finite], np.finfo(np.float32).tiny)
 
 
 def _report(model, path, scheme, steps: int, dt: float, seconds: dict[str, float]):
     import jax
     import numpy as np
 
-    batch, (change, lost) = len(path.q), _energies(model, path)
+    from .simulate import Result
+
+    batch, change = len(path.q), _energies(model, path)
     table = _table(header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
@@ -351,10 +353,15 @@ def _report(model, path, scheme, steps: int, dt: float, seconds: dict[str, float
     what = "energy change" if driven else "energy dissipated" if losing else "energy drift"
     if change.size:
         shown = -change if what == "energy dissipated" else np.abs(change)
-        row(what, _share(np.median(shown)), "median, relative to the energy in motion")
+        of = "" if len(change) == batch else f" of {len(change)} samples"
+        row(what, _share(np.median(shown)), f"median{of}, relative to the energy in motion")
         row("", _share(shown[np.argmax(np.abs(shown))]), "largest")
-    verdict = "" if not lost else "take a smaller --dt"
-    table.add_row("diverged", str(lost), verdict, style="bold red" if lost else None)
+    codes, numbers = np.asarray(path.code), np.asarray(path.failed_step)
+    row("completed", str(np.sum(codes == Result.SUCCESS)), "" if codes.any() else "every sample, every step")
+    for code in map(Result, np.unique(codes[codes != Result.SUCCESS])):
+        when = dt * np.median(numbers[codes == code])
+        note = f"half of them by {when:.3g} s: {code.message}"
+        table.add_row(code.title, str(np.sum(codes == code)), note, style="bold red")
     return table
 
 

@@ -27,18 +27,35 @@ def implicit(solve: Callable[..., tuple[Any, Callable]], residual: Callable[...,
     def solution(rhs, *args):
         return solve(rhs, *args)[0]
 
+    @jax.custom_jvp
+    def found(x, rhs, *args):
+        """The solution x, found before: of its derivative only the first argument's value is asked for."""
+        return x
+
+    def change(x, apply_inverse, rhs, given, args, moving):
+        if moving is None:
+            return apply_inverse(jax.tree.map(_instantiated, rhs, given))
+        function, at, by = moving
+        of = jax.jvp(lambda *values: residual(x, *function(*values)), at, by)[1]
+        return apply_inverse(jax.tree.map(_less, given, of, is_leaf=_is_nothing))
+
     def rule(primals, tangents):
         rhs, *args = primals
         given = tangents[0]
         moving = moving_arguments(args, tangents[1:])  # first: solving may add to what a `Motion` knows
         x, apply_inverse = solve(rhs, *args)
-        if moving is None:
-            return x, apply_inverse(jax.tree.map(_instantiated, rhs, given))
-        function, at, by = moving
-        of = jax.jvp(lambda *values: residual(x, *function(*values)), at, by)[1]
-        return x, apply_inverse(jax.tree.map(_less, given, of, is_leaf=_is_nothing))
+        # Not the derivative of the solution's steps either, where this is differentiated once more.
+        x = found(x, rhs, *args)
+        return x, change(x, apply_inverse, rhs, given, args, moving)
+
+    def rule_of_found(primals, tangents):
+        x, rhs, *args = primals
+        moving = moving_arguments(args, tangents[2:])
+        x, apply_inverse = found(x, rhs, *args), solve(rhs, *args)[1]
+        return x, change(x, apply_inverse, rhs, tangents[1], args, moving)
 
     solution.defjvp(rule, symbolic_zeros=True)
+    found.defjvp(rule_of_found, symbolic_zeros=True)
     return solution
 
 

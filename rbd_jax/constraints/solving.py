@@ -76,9 +76,12 @@ def _prepared(motion: Motion) -> Motion:
 def _solve(rhs, factors: Factors, motion: Motion):
     f, k, e = rhs
     a, multipliers = factors.motion(f, factors.onto(k))
-    y, _ = factors.motion(jnp.zeros_like(f), multipliers)
-    x = Solution(a, multipliers if e is None else multipliers + e - factors.onto(e), y)
-    return x, lambda rhs: _solution(rhs, factors, motion)
+    in_range = multipliers
+    if e is not None:  # λ = G y + e, and its part in the range of G is given
+        within = factors.onto(e)
+        multipliers, in_range = multipliers + e - within, multipliers - within
+    y, _ = factors.motion(jnp.zeros_like(f), in_range)
+    return Solution(a, multipliers, y), lambda rhs: _solution(rhs, factors, motion)
 
 
 def _left_side(x: Solution, factors: Factors, motion: Motion):

@@ -44,7 +44,7 @@ class LoopJoint(RelativeConstraint):
 
     @property
     def angles(self):
-        angles = ANGLES.get(type(self.joint), ())
+        angles = ANGLES.get(type(self.joint), ()) if self.joint.nv else TURNS
         return tuple(row in angles for row in range(self.rows))
 
     @property
@@ -78,9 +78,11 @@ MEETING = (
     joints.Universal,
 )
 
-#: The rows that are of angles. Where the closest configuration is found rows are mixed, and count as lengths.
+#: The rows that are of angles: of a joint that leaves nothing free the first three, and of the others these. Where the closest
+#: configuration is found rows are mixed, and count as lengths.
+TURNS = (0, 1, 2)
 ANGLES = {
-    **dict.fromkeys((joints.Fixed, joints.Prismatic, joints.Translational), (0, 1, 2)),
+    **dict.fromkeys((joints.Prismatic, joints.Translational), TURNS),
     **dict.fromkeys((joints.Revolute, joints.Cylindrical, joints.Helical, joints.RackAndPinion), (0, 1)),
     joints.Planar: (0, 1),
     joints.Universal: (3,),

@@ -27,8 +27,7 @@ A = TypeVar("A", bound=Attached)
 def attach(model: Model, things: Iterable[Attached]) -> Model:
     """The model with these things after those that it carries, in its precision."""
     coordinates = [name for name, size in zip(model.joint_names, model.topology.joint_nv) if size]
-    things = all_of(Attached, "something that can be attached to a model", things)
-    bound = [thing.bound(model.body_names, coordinates) for thing in things]
+    bound = [thing.bound(model.body_names, coordinates) for thing in attachable(*things)]
     check_attached(model.topology, bound)
     return replace(model, attached=(*model.attached, *with_precision(bound, model.dtype)))
 
@@ -40,12 +39,22 @@ def without(model: Model, role: str) -> Model:
 
 def add_constraints(model: Model, *constraints: Constraint) -> Model:
     """The model with constraints after those that it has."""
-    return attach(model, all_of(Constraint, "a constraint; see rbd_jax.constraints", constraints))
+    return attach(model, constraints_of(*constraints))
 
 
 def without_constraints(model: Model) -> Model:
     """The bare tree, with the forces that act on it."""
     return without(model, "constraint")
+
+
+def attachable(*things: Attached) -> tuple[Attached, ...]:
+    """The things, each of which must be one that can be attached."""
+    return all_of(Attached, "something that can be attached to a model", things)
+
+
+def constraints_of(*things: Constraint) -> tuple[Constraint, ...]:
+    """The things, each of which must be a constraint."""
+    return all_of(Constraint, "a constraint; see rbd_jax.constraints", things)
 
 
 def all_of(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:

@@ -19,9 +19,10 @@ from .._arguments import as_array
 from .._array import floating, is_known
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
+from ..loops import Constraint
 from ..spatial import Attached, Inertia, Transform
 from ..spatial.transform import rigid_fault
-from .attachments import attach
+from .attachments import attach, attachable, constraints_of
 from .model import Model
 from .topology import JointKind, Topology
 from .tree import Traversal
@@ -141,11 +142,11 @@ class ModelBuilder:
 
     def attach(self, thing: Attached) -> None:
         """Attach something to bodies or joints that are there when the model is built: a constraint, a force element."""
-        self.attached.append(thing)
+        self.attached += attachable(thing)
 
-    def add_constraint(self, constraint: Attached) -> None:
+    def add_constraint(self, constraint: Constraint) -> None:
         """Tie bodies or joints that are there when the model is built (see `rbd_jax.constraints`)."""
-        self.attach(constraint)
+        self.attached += constraints_of(constraint)
 
     def add_force(self, force: Attached) -> None:
         """Let a force element act in every rollout of the model (see `rbd_jax.forces`)."""

@@ -20,6 +20,11 @@ class Result(enum.IntEnum):
     CONSTRAINTS_OPEN = 5
 
     @property
+    def title(self) -> str:
+        """In few words."""
+        return self.name.lower().replace("_", " ")
+
+    @property
     def message(self) -> str:
         """What happened, and what helps."""
         return _MESSAGES[self]

@@ -186,6 +186,24 @@ def test_second_derivatives_with_redundant_constraints():
     np.testing.assert_allclose(forward(x, direction), (line[0] - 2 * line[1] + line[2]) / 1e-6, rtol=1e-5)
 
 
+def test_second_derivatives():
+    """Of a point on a rod, by its angle: what was solved for changes with what it was solved from."""
+    builder = rbd.ModelBuilder(name="point on a rod")
+    point = rbd.Inertia.from_mass_com(1.3, (0.0, 0.0, 0.0), np.zeros((3, 3)))
+    builder.add_body("point", "world", joints.Translational(), inertia=point)
+    builder.add_constraint(rc.Distance("world", None, "point", None, 1.0))
+    model, load = builder.build(), jnp.array([0.3, -0.2, 0.5])
+
+    def motion(angle):
+        out, along = jnp.stack([jnp.cos(angle), 0 * angle, jnp.sin(angle)]), jnp.array([0.0, 0.7, 0.0])
+        return jnp.concatenate([*rc.constrained_dynamics(model, out, along, load, method="kkt")])
+
+    slope = lambda angle: jax.jvp(motion, (angle,), (1.0,))[1]
+    again = lambda angle: (slope(angle), jax.jvp(slope, (angle,), (1.0,))[1])
+    slopes, seconds = jax.jit(jax.vmap(again))(0.4 + jnp.array([0.0, 1e-5, -1e-5]))
+    np.testing.assert_allclose(seconds[0], (slopes[1] - slopes[2]) / 2e-5, rtol=1e-7, atol=1e-8)
+
+
 def test_loop_closure_function():
     """Book figure 8.3: G and g in closed form, the same motion by γ and by constraints, and Ex. 8.2."""
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])

@@ -79,6 +79,26 @@ def found():
     ]
 
 
+def test_angles_are_what_does_not_change_where_bodies_are_shifted():
+    """A tolerance in rad is for these equations, and the others have one of length."""
+    rng, told = np.random.default_rng(5), set()
+    for constraint in simple():
+        count = len(constraint.bodies)
+        if not count:
+            assert constraint.angles == (True,) * constraint.rows, constraint.label
+            continue
+        turns = rbd.lie.SE3.exp(jnp.asarray(rng.uniform(-0.7, 0.7, (count, 6)))).rotation
+
+        def residual(positions, constraint=constraint, turns=turns):
+            return constraint.residual(rbd.Transform(turns, positions), jnp.zeros(0))
+
+        slopes = jax.jacfwd(residual)(jnp.asarray(rng.normal(size=(count, 3))))
+        still = np.abs(slopes).max(axis=(1, 2), initial=0) < 1e-12
+        assert constraint.angles == tuple(still), constraint.label
+        told |= set(constraint.angles)
+    assert told == {True, False}
+
+
 @pytest.mark.parametrize(
     "family", [few, *(pytest.param(family, marks=pytest.mark.slow) for family in (some, simple, found))]
 )

@@ -10,12 +10,13 @@ import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
 
 
-def simulate(model, state, dt, steps, scheme=None):
+def simulate(model, state, dt, steps, scheme=None, stabilization=None):
     """The trajectory, and the residual and the energy along it."""
 
     @jax.jit
     def run(model, state):
-        path = rbd.rollout(model, state, dt=dt, steps=steps, scheme=scheme or rbd.RungeKutta4())
+        options = {"scheme": scheme or rbd.RungeKutta4(), "stabilization": stabilization}
+        path = rbd.rollout(model, state, dt=dt, steps=steps, **options)
         residual = jax.vmap(lambda q: rc.constraint_residual(model, q))(path.q)
         energy = lambda q, v: rbd.kinetic_energy(model, q, v) + rbd.potential_energy(model, q)
         return path, residual, jax.vmap(energy)(path.q, path.v)
@@ -37,20 +38,23 @@ def test_pendulum_as_a_point_on_a_rod():
 
 
 @pytest.mark.parametrize(
-    "count, seconds, step",
+    "count, seconds, step, held",
     [
-        (2, 2, 1e-3),
-        pytest.param(2, 10, 1e-3, marks=pytest.mark.slow),
-        pytest.param(40, 2, 2e-3, marks=pytest.mark.slow),
+        (2, 2, 1e-3, None),
+        pytest.param(2, 10, 1e-3, rc.Projection(), marks=pytest.mark.slow),
+        pytest.param(40, 2, 2e-3, None, marks=pytest.mark.slow),
     ],
+    ids=("2 four-bars for 2 s", "2 four-bars for 10 s", "40 four-bars for 2 s"),
 )
-def test_four_bars_pass_through_the_line(count, seconds, step):
+def test_four_bars_pass_through_the_line(count, seconds, step, held):
     """The IFToMM benchmark A02. Where the rods lie in a line the constraints lose rank, and the motion goes on as it was.
 
-    Upright, at 1 m/s: `((N + 1)/3 + N) θ̈ = -g ((N + 1)/2 + N) cos θ`.
+    Upright, at 1 m/s: `((N + 1)/3 + N) θ̈ = -g ((N + 1)/2 + N) cos θ`. At each passage through the line what the constraints
+    have drifted by grows tenfold to a thousandfold: two passages go without holding them, and ten do not.
     """
     steps = round(seconds / step)
-    path, residual, energy = simulate(four_bars(count), four_bars_state(count, jnp.pi / 2, -1.0), step, steps)
+    start = four_bars_state(count, jnp.pi / 2, -1.0)
+    path, residual, energy = simulate(four_bars(count), start, step, steps, stabilization=held)
     exact = {
         (2, 1): (-0.195020301949, -0.980799205662),
         (2, 2): (0.057815795768, 0.998327267863),

@@ -81,6 +81,15 @@ def test_bad_bodies(last, words):
         assert word in str(caught.value), f"{word!r} is not in: {caught.value}"
 
 
+@pytest.mark.parametrize("add", ["attach", "add_constraint"])
+def test_only_what_can_be_attached_is(add):
+    builder = chain()
+    # Where annotations are checked, as here, they refuse it first.
+    with pytest.raises((rbd.ModelError, TypeError)):
+        getattr(builder, add)(rbd.joints.Spherical)
+    assert not builder.attached
+
+
 def test_an_unknown_keyword_is_a_type_error():
     with pytest.raises(TypeError, match="unknown argument 'dampening'; did you mean 'damping'?"):
         chain(dampening=1.0)

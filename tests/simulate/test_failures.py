@@ -124,6 +124,30 @@ def test_constraints_that_cannot_be_satisfied(name):
         rbd.checked(lambda path: path)(path)
 
 
+@pytest.mark.parametrize("size", [0.1, 10.0])
+def test_lengths_are_open_as_shares_of_the_reach(size):
+    """A rod on a hinge whose tip should be at its own place, turned from it by an angle; the reach is the rod."""
+    tip = np.array([size, 0.0, 0.0])
+    builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_body(
+        "rod", joint=rbd.joints.Revolute(), inertia=rbd.Inertia.box(1.0, tip + 0.01 * size, tip / 2)
+    )
+    builder.add_constraint(rbd.constraints.PointOnPlane("rod", tip, (0.0, 1.0, 0.0), "world", tip))
+    builder.add_constraint(rbd.constraints.PrescribedCoordinate("rod", lambda t: 0.01))
+    model = builder.build()
+    np.testing.assert_allclose(rbd.constraints.reach(model), size)
+
+    def code(angle, tolerance):
+        start = rbd.State(angle[None], jnp.zeros(1))
+        return rbd.rollout(model, start, dt=0.01, steps=1, constraint_tolerance=tolerance).code
+
+    # The tip is off its place by the sine of the angle, the coordinate off its own by angle - 0.01.
+    angles = jnp.array([0.09, 0.12, -0.08, -0.1])
+    codes = jax.jit(jax.vmap(lambda angle: (code(angle, 0.1), code(angle, 0.2))))(angles)
+    assert (codes[0] == Result.CONSTRAINTS_OPEN).tolist() == [False, True, False, True]
+    assert (codes[1] == Result.SUCCESS).all()
+
+
 def test_numbers_that_are_none_to_begin_with():
     path = rbd.rollout(pendulum(), rbd.State(jnp.full(2, jnp.nan), jnp.zeros(2)), dt=DT, steps=2)
     assert (path.code, path.failed_step) == (Result.NOT_FINITE, 0)
