@@ -185,9 +185,9 @@ class _Run:
             number = jnp.where(carry.crossing.happened(), carry.crossing.step, number)
         time = self.t0 + number.astype(self.dt.dtype) * self.dt
         system = self.system.with_control(self.control(time, state, given))
-        failure, opened = carry.failure, self.watch_constraints(system, time, carry, number)
         new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
         new = system.settled(time + self.dt, new)
+        failure, opened = carry.failure, self.watch_constraints(system, time, carry, number)
         if self.watched:
             failure = self.watch_step(failure, carry, code, new, number)
             # The loop goes on from the last good state: what it computes there counts for nothing, but is finite.
@@ -198,7 +198,7 @@ class _Run:
         return Carry(new, memory, failure, opened, crossing), system.tau
 
     def watch_constraints(self, system: System, time, carry: Carry, number) -> Failure:
-        """Whether the step before has left constraints open: looked at here, where the kinematics is needed anyway."""
+        """Whether the step before has left constraints open: looked at where the scheme has asked about that state."""
         if self.allowed is None:
             return carry.opened
         code = constraints_open(system, time, carry.state, self.allowed)

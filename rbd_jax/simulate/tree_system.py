@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -30,7 +32,7 @@ from .system import System
 #: velocity that gives a generalized force.
 Acting: TypeAlias = Force | Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Float[Array, "nv"]]
 
-#: So many motions are remembered, for the next who asks about the same state.
+#: So many motions, and answers, are remembered, for the next who asks about the same state.
 REMEMBERED = 4
 
 
@@ -48,18 +50,21 @@ class TreeSystem(System):
 
     def motion(self, time, q, v=None) -> Motion:
         """The model in motion. Asked again about the same arrays, it has what was computed before."""
-        recent = vars(self).setdefault("_recent", [])  # pyright: ignore[reportAttributeAccessIssue]
-        for known in recent:
+        motions = self._recent("motions")
+        for known in motions:
             if known.q is q and (known.asked is time or not self._timed):
                 if v is None or (known.motion.v is v and known.asked is time):
                     return known.motion
-                return self._remembered(recent, q, time, known.motion.with_velocity(v, time))
-        return self._remembered(recent, q, time, Motion(self.model, q, v, time))
-
-    def _remembered(self, recent: list, q, time, motion: Motion) -> Motion:
-        recent.insert(0, _Asked(q, time, motion))
-        del recent[REMEMBERED:]
+                motion = known.motion.with_velocity(v, time)
+                break
+        else:
+            motion = Motion(self.model, q, v, time)
+        motions.appendleft(_Asked(q, time, motion))
         return motion
+
+    def _recent(self, what: str) -> deque:
+        """What was asked for lately, of a kind. A system lives as long as a step is traced."""
+        return vars(self).setdefault(f"_{what}", deque(maxlen=REMEMBERED))  # pyright: ignore[reportArgumentType]
 
     @property
     def name(self):
@@ -105,6 +110,9 @@ class TreeSystem(System):
         return acting
 
     def own_rate(self, time, state):
+        for answer in self._recent("answers"):
+            if answer.state is state and answer.time is time:
+                return answer.own_rate
         return self.own_rates(self.motion(time, state.q, state.v), state)
 
     def own_rates(self, motion: Motion, state: State) -> Float[Array, "own"]:
@@ -117,8 +125,9 @@ class TreeSystem(System):
         return holding(elements, state.internal) if state.internal.size else elements
 
     def acceleration(self, time, state):
-        motion, acting = self.motion(time, state.q, state.v), self.force(time, state)
-        return motion_under_constraints(motion, acting, stabilization=self.stabilization).acceleration
+        answer = _Answer(time, state, *_answer(self, time, state))
+        self._recent("answers").appendleft(answer)
+        return answer.acceleration
 
     def residual(self, time, state, a):
         motion = self.motion(time, state.q, state.v)
@@ -150,6 +159,9 @@ class TreeSystem(System):
         return sum(constraint.rows for constraint in self.model.constraints)
 
     def constraint_residual(self, time, q):
+        for answer in self._recent("answers"):
+            if answer.state.q is q and answer.time is time:
+                return answer.constraint_residual
         return residual_of(self.motion(time, q))
 
     @property
@@ -175,8 +187,30 @@ class TreeSystem(System):
         return State(*self.stabilization.settled(now, state.q, state.v), state.internal)
 
 
-class _Asked:
+@eqx.filter_jit
+def _answer(system: TreeSystem, time, state: State):
+    """The acceleration, and what is of the same motion: the rates of the forces' own states, the residual of constraints.
+
+    Compiled for itself: the stages of a scheme are traced once, and so is what another simulation of the model asks.
+    """
+    motion, acting = system.motion(time, state.q, state.v), system.force(time, state)
+    moving = motion_under_constraints(motion, acting, stabilization=system.stabilization)
+    return moving.acceleration, system.own_rates(motion, state), residual_of(motion)
+
+
+class _Answer(NamedTuple):
+    """What `_answer` gave, and for what."""
+
+    time: Float[Array, ""]
+    state: State
+    acceleration: Float[Array, "nv"]
+    own_rate: Float[Array, "own"]
+    constraint_residual: Float[Array, "rows"]
+
+
+class _Asked(NamedTuple):
     """A motion, with the arrays that it was asked for by."""
 
-    def __init__(self, q, asked, motion: Motion):
-        self.q, self.asked, self.motion = q, asked, motion
+    q: Float[Array, "nq"]
+    asked: Float[Array, ""]
+    motion: Motion
