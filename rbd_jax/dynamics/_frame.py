@@ -129,7 +129,7 @@ def evaluate_joints(model: Model, method, q, *velocities, per_column: bool = Fal
 
 def has_constant_subspaces(model: Model) -> bool:
     """Whether every joint has the same motion subspace in all configurations, and so no velocity-product term."""
-    return all(isinstance(joints, ConstantSubspaceJoint) for joints in model.joints)
+    return all(isinstance(joints, ConstantSubspaceJoint) and not joints.rheonomic for joints in model.joints)
 
 
 def _coordinates(x, entries):

@@ -28,12 +28,13 @@ class Joint(eqx.Module):
     take one joint and one configuration; the library batches them.
     """
 
-    #: Whether the joint moves by itself as time passes (see `Driven`).
+    #: Whether the joint changes by itself as time passes, as `Driven` does or a screw whose pitch grows. It then has a field `time`.
     rheonomic: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # a family may give plain numbers, which is no error
         nv: ClassVar[int]
         nq: ClassVar[int]
+        time: Float[Array, ""]
     else:
 
         @property
@@ -99,30 +100,47 @@ class Joint(eqx.Module):
         return jax.vmap(column, out_axes=1)(jnp.eye(self.nv, dtype=q.dtype))
 
     def subspace_rate(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6 nv"]:
-        """S̊: the rate of S, seen from the successor frame, while the joint moves at `v`."""
+        """S̊: the rate of S, seen from the successor frame, while the joint moves at `v` (and time passes)."""
         if self.nv == 0:
             return jnp.zeros((6, 0), q.dtype)
-
-        def along(step):
-            return self.motion_subspace(self.integrate(q, step * v))
-
-        return _slope(along, q.dtype)
+        return self._rate(lambda joint, q: joint.motion_subspace(q), q, v)
 
     def velocity_product(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
         """`c_J = S̊ v` (+ σ̊), in successor coordinates."""
-        return matvec(self.subspace_rate(q, v), v)
+        if not self.rheonomic:
+            return matvec(self.subspace_rate(q, v), v)
+        return self._rate(lambda joint, q: matvec(joint.motion_subspace(q), v) + joint.drift(q), q, v)
 
     def drift(self, q: Float[Array, "nq"]) -> Float[Array, "6"]:
-        """σ: the velocity the joint has of itself; zero unless it is `rheonomic`."""
-        return jnp.zeros(6, q.dtype)
+        """σ: the velocity the joint has of itself as time passes; zero unless it is `rheonomic`."""
+        if not self.rheonomic:
+            return jnp.zeros(6, q.dtype)
+        return body_twist(self.transform(q), self._rate(lambda joint, q: joint.transform(q), q))
 
     def at_time(self, time: Float[Array, ""]) -> Joint:
         """The joint as it is at that time; itself unless it is `rheonomic`."""
-        return self
+        if not self.rheonomic:
+            return self
+        return eqx.tree_at(lambda joint: joint.time, self, jnp.asarray(time, self.time.dtype))
+
+    def _rate(self, function, q, v=None):
+        """The rate of a function of joint and configuration while the joint moves at `v`, or stands still, and time passes."""
+
+        def along(step):
+            joint = self.at_time(self.time + step) if self.rheonomic else self
+            return function(joint, q if v is None else self.integrate(q, step * v))
+
+        return _slope(along, q.dtype)
+
+    def __check_init__(self):
+        if self.rheonomic and type(self).drift is Joint.drift and not hasattr(self, "time"):
+            raise TypeError(
+                f"{type(self).__name__} is rheonomic, so it needs the time that it is at: a field `time`, a number"
+            )
 
 
 class ConstantSubspaceJoint(Joint):
-    """A joint whose motion subspace is the same in every configuration, so that `c_J` vanishes."""
+    """A joint whose motion subspace is the same in every configuration, at any time, so that `c_J` vanishes (or is σ̊)."""
 
     @abc.abstractmethod
     def columns(self) -> Float[Array, "6 nv"]:
@@ -135,7 +153,7 @@ class ConstantSubspaceJoint(Joint):
         return jnp.zeros((6, self.nv), q.dtype)
 
     def velocity_product(self, q, v):
-        return jnp.zeros(6, q.dtype)
+        return self._rate(lambda joint, q: joint.drift(q), q, v) if self.rheonomic else jnp.zeros(6, q.dtype)
 
 
 def _slope(function, dtype):

@@ -17,7 +17,6 @@ from jaxtyping import Array, Float
 
 from .._arguments import instance, number
 from .._array import matvec
-from ..spatial.transform import body_twist
 from ._joint import Joint
 
 
@@ -73,16 +72,6 @@ class Driven(Rheonomic):
 
     def configuration(self):
         return self.motion(self.time)
-
-    def drift(self, q):
-        return body_twist(*self._with_rate(lambda now: now.transform(q)))
-
-    def velocity_product(self, q, v):
-        return self._with_rate(lambda now: now.drift(q))[1]
-
-    def _with_rate(self, function):
-        """A function of the joint as it is in time, and its time derivative."""
-        return jax.jvp(lambda time: function(self.at_time(time)), (self.time,), (jnp.ones_like(self.time),))
 
 
 class ConstantVelocity(Rheonomic):
