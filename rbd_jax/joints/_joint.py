@@ -28,8 +28,11 @@ class Joint(eqx.Module):
     take one joint and one configuration; the library batches them.
     """
 
-    #: Whether the joint changes by itself as time passes, as `Driven` does or a screw whose pitch grows. It then has a field `time`.
+    #: Whether the joint changes by itself as time passes, as `Driven` does or a screw whose pitch grows. It has a field `time`.
     rheonomic: ClassVar[bool] = False
+
+    #: Whether coordinates are singular somewhere, so that simulations ask `reparametrize` after each step.
+    charted: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # a family may give plain numbers, which is no error
         nv: ClassVar[int]
@@ -80,6 +83,15 @@ class Joint(eqx.Module):
             return v
         here = self.integrate(q, dv)
         return _slope(lambda s: self.difference(q, self.integrate(here, s * v)), q.dtype)
+
+    def reparametrize(
+        self, q: Float[Array, "nq"], v: Float[Array, "nv"], near: Float[Array, "nq"] | None = None
+    ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        """The same configuration and velocity in coordinates far from where they are singular, or in those nearest to `near`.
+
+        Where only one q stands for a configuration, or all are as good, there is nothing to do.
+        """
+        return q, v
 
     def random(self, key: PRNGKeyArray) -> Float[Array, "nq"]:
         """A configuration drawn from the whole range: angles in (-π, π), lengths in (-1, 1)."""

@@ -47,6 +47,16 @@ class Composite(Joint):
     def rheonomic(self):
         return any(joint.rheonomic for joint in self.joints)
 
+    @property
+    def charted(self):
+        return any(joint.charted for joint in self.joints)
+
+    def reparametrize(self, q, v, near=None):
+        qs, vs = self._q(q), self._v(v)
+        nears = [None] * len(qs) if near is None else self._q(near)
+        pairs = [joint.reparametrize(*row) for joint, *row in zip(self.joints, qs, vs, nears)]
+        return tuple(jnp.concatenate(parts) for parts in zip(*pairs))
+
     def _q(self, q):
         return _split(q, [joint.nq for joint in self.joints])
 

@@ -1,7 +1,7 @@
 """The spherical joint in exponential coordinates: the rotation vector (Sueda §2.4.8).
 
-The coordinates are flat near zero and singular on the spheres of whole turns, `|q| = 2π, 4π, ...`. `reparametrize`
-keeps a trajectory away from there.
+The coordinates are flat near zero and singular on the spheres of whole turns, `|q| = 2π, 4π, ...`. `reparametrize` keeps away
+from there; rollouts ask it after each step.
 """
 
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ class SphericalExponential(Joint):
     """A ball in its socket. `q` is the rotation vector (axis times angle), and `v = q̇`."""
 
     nv = 3
+    charted = True
 
     def transform(self, q):
         return Transform.from_rotation(SO3.exp(q))
@@ -25,19 +26,20 @@ class SphericalExponential(Joint):
         columns = SO3.dexp_right(q)
         return jnp.concatenate([columns, jnp.zeros_like(columns)])
 
-    def reparametrize(self, q, v):
+    def reparametrize(self, q, v, near=None):
         """`(q, v)` of the same rotation and the same angular velocity, with `|q|` at most π (after eq. 2.47).
 
-        `q ← (1 - 2π n / |q|) q` with the whole number n of turns nearest to `|q|`, and `v ← S⁻¹ S_previous v`. While
-        `|q| ≤ π` nothing changes.
+        `q ← (1 - 2π n / |q|) q` with the whole number n of turns nearest to `|q|`, or that which leads nearest to `near`, and
+        `v ← S⁻¹ S_previous v`. While n is zero nothing changes.
         """
         square = dot(q, q)
-        far = square > jnp.pi**2
-        angle = jnp.sqrt(jnp.where(far, square, 1))
-        turns = jnp.where(far, jnp.round(angle / (2 * jnp.pi)), 0)
+        turned = square > 0
+        angle = jnp.sqrt(jnp.where(turned, square, 1))
+        ahead = angle if near is None else angle - dot(near, q) / angle
+        turns = jnp.where(turned, jnp.round(ahead / (2 * jnp.pi)), 0)
         short = (1 - 2 * jnp.pi * turns / angle) * q
         moved = matvec(SO3.dexp_right_inverse(short), matvec(SO3.dexp_right(q), v))
-        return jnp.where(far, short, q), jnp.where(far, moved, v)
+        return jnp.where(turns == 0, q, short), jnp.where(turns == 0, v, moved)
 
     def random(self, key):
         """All rotations equally likely, `|q|` at most π."""

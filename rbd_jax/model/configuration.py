@@ -57,6 +57,24 @@ def chart_rate(
     return _assemble(model, lambda joint, *x: joint.chart_rate(*x), "v", *arguments)
 
 
+def charted(model: Model) -> bool:
+    """Whether coordinates of a joint are singular somewhere, so that `reparametrized` has something to do."""
+    return any(joint.charted for joint in model.joints)
+
+
+def reparametrized(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], near: Float[Array, "nq"] | None = None
+) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+    """The same state in the coordinates that are best, or in those nearest to `near`."""
+    arguments = [list(_by_kind(model, q, "q")), list(_by_kind(model, v, "v"))]
+    arguments += [] if near is None else [list(_by_kind(model, near, "q"))]
+    parts = (
+        _assemble(model, lambda joint, *x, part=part: joint.reparametrize(*x)[part], space, *arguments)
+        for part, space in enumerate("qv")
+    )
+    return tuple(parts)
+
+
 @takes(q=configuration, v=velocity)
 def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nq"]:
     """`q̇`, the rate of the stored numbers of q at the velocity `v` (book's qdfn, eq. 3.7)."""

@@ -195,6 +195,8 @@ class _Run:
         crossing = carry.crossing
         if self.event is not None and crossing is not None:
             new, crossing = crossing.watch(self.event, time, system.tau, state, new, self.dt, number)
+        if system.charted:
+            new, memory = self.reparametrized(system, time + self.dt, new, memory)
         return Carry(new, memory, failure, opened, crossing), system.tau
 
     def watch_constraints(self, system: System, time, carry: Carry, number) -> Failure:
@@ -210,6 +212,14 @@ class _Run:
         if carry.crossing is not None:  # nothing that happens after it counts
             code = jnp.where(carry.crossing.happened(), Result.SUCCESS, code)
         return failure.noted(code, number)
+
+    def reparametrized(self, system: System, time, state: State, memory: Memory) -> tuple[State, Memory]:
+        """Both in coordinates that are far from singular. A scheme that remembers steps in other coordinates starts anew."""
+        chosen = system.reparametrized(state)
+        if jax.tree.leaves(memory):
+            moved = jnp.any(chosen.q != state.q)
+            memory = choose(moved, self.scheme.init(system, time, chosen, self.dt), memory)
+        return chosen, memory
 
     def save(self, carry: Carry, block):
         """As many steps as lie between two rows; the state after them, and the control of the first."""

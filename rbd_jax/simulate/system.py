@@ -127,6 +127,15 @@ class System(eqx.Module):
     ) -> Float[Array, "nv"]:
         """The velocity of `q ⊕ ξ` where ξ = `step` changes at `rate`: dexp, the inverse of `chart_rate`."""
 
+    @property
+    def charted(self) -> bool:
+        """Whether coordinates are singular somewhere, so that `reparametrized` has something to do."""
+        return False
+
+    def reparametrized(self, state: State, near: Float[Array, "nq"] | None = None) -> State:
+        """The same state in the coordinates that are best to go on in, or in those nearest to `near`."""
+        return state
+
     def chart_rate_transposed(self, q, step, momentum: Float[Array, "nv"]) -> Float[Array, "nv"]:
         """The momentum that belongs to v, from the one that belongs to the rate of ξ."""
         return jax.linear_transpose(lambda v: self.chart_rate(q, step, v), step)(momentum)[0]

@@ -76,6 +76,8 @@ def between(
     system: System, start: State, end: State, span: Float[Array, ""], share: Float[Array, ""]
 ) -> State:
     """The state at a share of the time between two: Hermite's cubic in the chart at the first; of the forces' own the chord."""
+    if system.charted:
+        end = system.reparametrized(end, near=start.q)
     step = system.difference(start.q, end.q)
     first, last = span * start.v, span * system.chart_rate(start.q, step, end.v)
 

@@ -24,6 +24,7 @@ from ..dynamics.mass_matrix import composite_rigid_body
 from ..forces import Force
 from ..forces.own_state import holding, own_rates, own_states
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
+from ..model.configuration import charted, reparametrized
 from .state import State
 from .system import System
 
@@ -153,6 +154,13 @@ class TreeSystem(System):
 
     def chart_velocity(self, q, step, rate):
         return chart_velocity(self.model, q, step, rate)
+
+    @property
+    def charted(self):
+        return charted(self.model)
+
+    def reparametrized(self, state, near=None):
+        return State(*reparametrized(self.model, state.q, state.v, near), state.own)
 
     @property
     def constraint_rows(self):

@@ -1,0 +1,89 @@
+"""Coordinates with borders: after each step a rollout goes on in those that are far from singular, whatever the scheme."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax import joints
+
+
+SECONDS = 1.0
+START = jnp.array([1.0, 2.0, 8.0])  # more than a whole turn
+
+
+def top(joint):
+    builder = rbd.ModelBuilder(name="top")
+    inertia = rbd.Inertia.from_mass_com(1.3, (0.1, 0.0, 0.2), np.diag([0.2, 0.3, 0.4]) + 0.02)
+    builder.add_body("top", joint=joint, inertia=inertia)
+    return builder.build()
+
+
+def within():
+    """The same coordinates as a part of a joint."""
+    return joints.Composite([joints.Fixed(), joints.SphericalExponential()])
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """Where the top is in the end, by quaternions."""
+    model = top(joints.Spherical())
+    start = rbd.State(rbd.neutral(model), START)
+    run = jax.jit(
+        lambda start: rbd.rollout(model, start, dt=SECONDS, steps=1, scheme=rbd.RKMK45(1e-11, 1e-11))
+    )
+    return rbd.forward_kinematics(model, run(start).final.q).rotation[0]
+
+
+@pytest.mark.parametrize(
+    "name, order, joint",
+    [
+        ("RungeKutta4", 4, joints.SphericalExponential),
+        ("GeneralizedAlpha", 2, within),
+        pytest.param("BDF2", 2, joints.SphericalExponential, marks=pytest.mark.slow),
+        pytest.param("Rattle", 2, joints.SphericalExponential, marks=pytest.mark.slow),
+        pytest.param("VariationalMidpoint", 2, joints.SphericalExponential, marks=pytest.mark.slow),
+        pytest.param("EnergyMomentum", 2, joints.SphericalExponential, marks=pytest.mark.slow),
+        pytest.param("SemiImplicitEuler", 1, joints.SphericalExponential, marks=pytest.mark.slow),
+    ],
+)
+def test_turns_without_end(name, order, joint, exact):
+    """A rotation vector that would pass a whole turn, where it is singular, keeps the order of the scheme."""
+    model, scheme = top(joint()), getattr(rbd, name)()
+
+    runs = [
+        jax.jit(
+            lambda v, n=n: rbd.rollout(
+                model, rbd.State(jnp.zeros(3), v), dt=SECONDS / n, steps=n, scheme=scheme
+            )
+        )
+        for n in (100, 200)
+    ]
+    paths = [run(START) for run in runs]
+    for path in paths:
+        assert path.code == rbd.Result.SUCCESS and np.linalg.norm(path.q, axis=1).max() < np.pi + 1e-6
+        assert np.abs(np.diff(path.q, axis=0)).max() > 3  # other coordinates
+    errors = [np.abs(rbd.forward_kinematics(model, p.q[-1]).rotation[0] - exact).max() for p in paths]
+    assert errors[1] < 1e-9 or np.log2(errors[0] / errors[1]) > order - 0.3, errors
+
+
+def test_between_two_charts():
+    """Between rows in different coordinates the motion is that of the body, not of the numbers; and derivatives go through."""
+    model = top(joints.SphericalExponential())
+
+    def run(v):
+        return rbd.rollout(model, rbd.State(jnp.zeros(3), v), dt=0.01, steps=60, scheme=rbd.RungeKutta4())
+
+    path = jax.jit(run)(START)
+    jump = int(np.argmax(np.abs(np.diff(path.q, axis=0)).max(axis=1)))
+    assert np.abs(path.q[jump + 1] - path.q[jump]).max() > 3
+    place = jax.jit(lambda q: rbd.forward_kinematics(model, q).rotation[0])
+    middle = jax.jit(lambda path, t: path.at(model, t))(path, 0.5 * (path.t[jump] + path.t[jump + 1]))
+    turn = rbd.lie.SO3.log(place(path.q[jump]).T @ place(path.q[jump + 1]))
+    half = place(path.q[jump]) @ rbd.lie.SO3.exp(0.5 * turn)
+    np.testing.assert_allclose(place(middle.q), half, atol=5e-4)
+
+    end = lambda share: jnp.sum(place(run((1 + share) * START).final.q) * jnp.arange(9.0).reshape(3, 3))
+    slope, near = jax.jit(lambda: (jax.grad(end)(0.0), jax.vmap(end)(jnp.array([1e-5, -1e-5]))))()
+    np.testing.assert_allclose(slope, (near[0] - near[1]) / 2e-5, rtol=1e-6)
