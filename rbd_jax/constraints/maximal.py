@@ -8,6 +8,7 @@ joint does not move. The group that a pose belongs to is that of the body's join
 from __future__ import annotations
 
 import reprlib
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias, get_args
 
@@ -170,10 +171,14 @@ def _unshared(own, names):
 
 
 def to_maximal(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], maximal: Model, frame: Frame = "body"
+    model: Model, maximal: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "body"
 ) -> tuple[Float[Array, "nq_max"], Float[Array, "nv_max"]]:
     """The state of `model` as one of `maximal`, its `maximal_coordinates` with the same `frame`."""
-    function = _check_pair("to_maximal(model, q, v, maximal, frame)", model, maximal, frame)
+    if isinstance(v, Model):
+        message = "to_maximal takes (model, maximal, q, v), as from_maximal does; (model, q, v, maximal) is deprecated"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        maximal, q, v = v, maximal, q
+    function = _check_pair("to_maximal(model, maximal, q, v, frame)", model, maximal, frame)
     q, v = configuration(function, model, "q", q), velocity(function, model, "v", v)
     own_frames = _own_frames(model, frame)
     frames = forward_kinematics(model, q) @ own_frames.inverse()

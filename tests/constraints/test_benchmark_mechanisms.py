@@ -161,7 +161,7 @@ def test_flyball_governor_of_free_bodies():
     """Twenty constraints instead of a tree, and the same height after a tenth of a second."""
     model = governor()
     free = rc.maximal_coordinates(model)
-    state = rbd.State(*jax.jit(rc.to_maximal)(model, *TURNING, free))
+    state = rbd.State(*jax.jit(rc.to_maximal)(model, free, *TURNING))
     path, residual, _, momentum, _ = rolled(free, state, 1e-4, 1000, 1000, (SPRINGS,))
     np.testing.assert_allclose(path.q[-1, free.q_slice("slider")][2], 0.523836476, atol=1e-8)
     np.testing.assert_allclose(momentum[:, 2], 53.86899866, atol=1e-6)

@@ -267,7 +267,7 @@ def test_maximal_coordinates_are_the_same_mechanism(joint, frame):
     @jax.jit
     def run(model, maximal, q, v):
         a = rbd.forward_dynamics(model, q, v, jnp.zeros_like(v))
-        free_q, free_v = rc.to_maximal(model, q, v, maximal, frame)
+        free_q, free_v = rc.to_maximal(model, maximal, q, v, frame)
         motion = rc.constrained_dynamics(maximal, free_q, free_v, jnp.zeros(maximal.nv))
         there = rbd.body_accelerations(maximal, free_q, free_v, motion.acceleration)
         broken = rc.constraint_residual(maximal, free_q), rc.constraint_velocity(maximal, free_q, free_v)

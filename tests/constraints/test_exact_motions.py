@@ -236,7 +236,7 @@ def test_bricard_of_free_bodies_has_one_redundant_row():
 
     @jax.jit
     def look(model, maximal):
-        q, _ = rc.to_maximal(model, jnp.zeros(5), jnp.zeros(5), maximal)
+        q, _ = rc.to_maximal(model, maximal, jnp.zeros(5), jnp.zeros(5))
         return rc.mobility(maximal, q), rc.constraint_residual(maximal, q)
 
     dofs, residual = look(model, maximal)

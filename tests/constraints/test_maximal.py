@@ -4,7 +4,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 from mechanisms import at, inertia, placement
@@ -26,7 +25,7 @@ def chain(*members):
 def there_and_back(model, q, v, frame):
     """The state by way of free bodies, and the poses before and after."""
     maximal = rc.maximal_coordinates(model, frame=frame)
-    back, rate = rc.from_maximal(model, maximal, *rc.to_maximal(model, q, v, maximal, frame), frame)
+    back, rate = rc.from_maximal(model, maximal, *rc.to_maximal(model, maximal, q, v, frame), frame)
     return back, rate, rbd.forward_kinematics(model, q), rbd.forward_kinematics(model, back)
 
 
@@ -85,7 +84,7 @@ def test_frames_of_free_bodies(frame):
 
     @jax.jit
     def run(model, maximal, q, v):
-        free = rc.to_maximal(model, q, v, maximal, frame)
+        free = rc.to_maximal(model, maximal, q, v, frame)
         energies = [rbd.kinetic_energy(model, q, v), rbd.kinetic_energy(maximal, *free)]
         weights = [rbd.potential_energy(model, q), rbd.potential_energy(maximal, free[0])]
         residuals = [rc.constraint_residual(model, q), rc.constraint_residual(maximal, free[0])]
@@ -98,14 +97,6 @@ def test_frames_of_free_bodies(frame):
     expected = pose.point(model.inertias.com) if frame == "com" else pose.position
     np.testing.assert_allclose(free[0].reshape(-1, 7)[:, :3], expected, atol=1e-10)
     np.testing.assert_allclose(maximal.inertias.com, 0 if frame == "com" else model.inertias.com, atol=1e-12)
-
-
-@pytest.fixture
-def unchecked():
-    """As for users, whose types nobody checks but the function itself."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def pair(*names, joint=joints.Revolute, tip="world"):
@@ -131,23 +122,23 @@ def test_unfit_arguments_are_refused(unchecked):
         (make, (model, joint.Revolute()), "body 'a' is attached by a Revolute with nq = 1"),
         (make, (model, {"c": joint.Free}), "no body 'c'"),
         (make, (model, joint.Free, "joint"), "frame is 'joint'; it is one of"),
-        (there, (model, maximal, q, v), r"are to_maximal\(model, q, v, maximal, frame\)"),
+        (there, (model, q, maximal, v), r"are to_maximal\(model, maximal, q, v, frame\)"),
         (back, (model, q, v, maximal), r"are from_maximal\(model, maximal, q, v, frame\)"),
         (
             there,
-            (model, q, v, rc.maximal_coordinates(pair("a", "c"))),
+            (model, rc.maximal_coordinates(pair("a", "c")), q, v),
             "'b' is in model only; 'c' is in maximal",
         ),
         (back, (model, turned, free_q, free_v), r"in another order, \('b', 'a'\) instead of \('a', 'b'\)"),
-        (there, (model, q, v, model), "not made of free bodies: 'a' is attached to 'world' by a Revolute"),
+        (there, (model, model, q, v), "not made of free bodies: 'a' is attached to 'world' by a Revolute"),
         (
             back,
             (model, attached_to_world, free_q, free_v),
             "not made of free bodies: 'b' is attached to 'a' by a Free",
         ),
-        (there, (model, free_q, v, maximal), r"q has shape \(14,\), but model 'pair' has nq = 2"),
+        (there, (model, maximal, free_q, v), r"q has shape \(14,\), but model 'pair' has nq = 2"),
         (back, (model, maximal, q, free_v), r"q has shape \(2,\), but model 'pair, maximal' has nq = 14"),
-        (there, (model, q, v, centred), "frame is 'body', but maximal was made with frame='com'"),
+        (there, (model, centred, q, v), "frame is 'body', but maximal was made with frame='com'"),
         (
             back,
             (model, maximal, free_q, free_v, "com"),
@@ -156,3 +147,13 @@ def test_unfit_arguments_are_refused(unchecked):
     ):
         with pytest.raises(ValueError, match=message):
             function(*arguments)
+
+
+def test_the_order_of_arguments_before(unchecked):
+    """`(model, q, v, maximal)` goes on, with a warning."""
+    model, q, v = pair("a", "b"), jnp.array([0.3, -0.2]), jnp.array([1.0, 2.0])
+    maximal = rc.maximal_coordinates(model)
+    with pytest.warns(DeprecationWarning, match=r"takes \(model, maximal, q, v\)"):
+        before = rc.to_maximal(model, q, v, maximal)
+    for old, new in zip(before, rc.to_maximal(model, maximal, q, v), strict=True):
+        np.testing.assert_array_equal(old, new)
