@@ -4,6 +4,8 @@ The public names, and nothing else. Functions take a `Model` first and one sampl
 or `batch_map`, compile them with `jax.jit`, differentiate them with `jax.grad`.
 """
 
+__version__ = "0.1.0"
+
 from .parallel.xla import prepare as _prepare
 
 

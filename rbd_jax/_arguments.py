@@ -44,6 +44,7 @@ def takes(**checks: Check) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def wrapper(model, *args, **kwargs):
+            a_model(function.__name__, model)
             given = dict(zip(names, args, strict=False)) | kwargs
             for name, check in checks.items():
                 if name in given:
@@ -53,6 +54,15 @@ def takes(**checks: Check) -> Callable[[F], F]:
         return wrapper  # pyright: ignore[reportReturnType]
 
     return decorate
+
+
+def a_model(owner: str, value) -> None:
+    """Refuse what is no model (nor moves as one does)."""
+    if not all(hasattr(value, name) for name in ("name", "nq", "nv")):
+        given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        raise ValueError(
+            f"{owner}: model is {given}; it takes a Model, as rbd.load and rbd.load_urdf give one"
+        )
 
 
 # Checks of arguments.
@@ -106,8 +116,10 @@ def wrenches(function: str, model, name: str, value):
     if isinstance(value, Mapping):
         forces = {}
         for key, wrench in value.items():
-            body_name(function, model, name, key)
-            forces[key] = vector(function, f"{name}[{key!r}]", wrench, 6, "a wrench [n; f] has shape (6,)")
+            body = model.body_names[model.body_index(body_name(function, model, name, key))]
+            if body in forces:
+                raise ValueError(f"{function}: {name} has body {body!r} twice, by its name and by its index")
+            forces[body] = vector(function, f"{name}[{key!r}]", wrench, 6, "a wrench [n; f] has shape (6,)")
         return forces
     return _per_body(function, model, name, value, "a dict {body: wrench} or an array")
 
@@ -240,9 +252,9 @@ def as_array(owner: str, name: str, value, expected: str) -> Array:
     """`value` as a floating-point array; what is no array of real numbers is refused."""
     try:
         array = jnp.asarray(value)  # once: of a list, it takes as long as all the rest
-        if not jnp.issubdtype(array.dtype, jnp.complexfloating):
+        if any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
             return floating(array)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError(f"{owner}: {name} is {reprlib.repr(value)}; it takes {expected}") from None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import jaxtyping
+import numpy as np
 import pytest
 
 import rbd_jax as rbd
@@ -211,6 +212,32 @@ def test_a_joint_that_mimics_has_no_slice():
     builder.add_body("far", "near", rbd.joints.Revolute(), inertia=inertia, mimic=rbd.Mimic("near"))
     model = builder.build()
     refusal(lambda: model.q_slice("far"), "joint 'far' has no coordinates of its own: it mimics 'near'")
+
+
+@pytest.mark.parametrize(
+    "function", [*FUNCTIONS, "neutral", "fuse_fixed", "rename", "add_forces", "add_constraints"]
+)
+def test_what_is_no_model(function):
+    for value, said in (({}, "a dict"), (None, "a NoneType"), (rbd.Inertia, "the class Inertia")):
+        call = lambda value=value: getattr(rbd, function)(value, **FUNCTIONS.get(function, {}))
+        refusal(call, f"{function}: model is {said}; it takes a Model")
+
+
+def test_numbers_beyond_all_and_keys():
+    refusal(lambda: call("mass_matrix", q=[2**70] * 8), "q is [1180591620717411303424", "length nq = 8")
+    refusal(lambda: call("mass_matrix", q=jax.random.split(jax.random.key(0), 8)), "q is ", "length nq = 8")
+
+
+def test_wrenches_by_names_and_indices():
+    """On bodies by their names and by their indices together, but on none twice."""
+    wrench, other = jnp.arange(6.0), jnp.ones(6)
+    together = call("forward_dynamics", f_ext={"hand": wrench, 0: other})
+    apart = call("forward_dynamics", f_ext={"hand": wrench, MODEL.body_names[0]: other})
+    np.testing.assert_array_equal(together, apart)
+    refusal(
+        lambda: call("forward_dynamics", f_ext={"hand": wrench, MODEL.body_index("hand"): other}),
+        "'hand' twice",
+    )
 
 
 def test_refused_while_compiling_too():

@@ -152,7 +152,7 @@ class Force(Attached):
 
 def add_forces(model: Model, *forces: Force) -> Model:
     """The model with force elements after those that it has. They act in every rollout, and stay through every edit."""
-    return attach(model, all_of(Force, "a force; see rbd_jax.forces", forces))
+    return attach(model, all_of(Force, "a force; see rbd_jax.forces", forces), "add_forces")
 
 
 class Together(Force):

@@ -34,6 +34,9 @@ class Joint(eqx.Module):
     #: Whether coordinates are singular somewhere, so that simulations ask `reparametrize` after each step.
     charted: ClassVar[bool] = False
 
+    #: The entries of q that are a quaternion, `(w, x, y, z)`, where there is one.
+    quaternion: ClassVar[slice | None] = None
+
     if TYPE_CHECKING:  # a family may give plain numbers, which is no error
         nv: ClassVar[int]
         nq: ClassVar[int]

@@ -21,6 +21,7 @@ class Free(ConstantSubspaceJoint):
 
     nv = 6
     nq = 7
+    quaternion = slice(3, 7)
 
     def transform(self, q):
         return Transform(quaternion.to_matrix(q[3:]), q[:3])

@@ -16,6 +16,7 @@ class Spherical(ConstantSubspaceJoint):
 
     nv = 3
     nq = 4
+    quaternion = slice(0, 4)
 
     def transform(self, q):
         return Transform.from_rotation(quaternion.to_matrix(q))

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import a_model
 from .._array import with_precision
 from .._errors import ModelError, UnknownNameError, suggest
 from ..loops import Constraint
@@ -24,8 +25,9 @@ from .topology import Topology
 A = TypeVar("A", bound=Attached)
 
 
-def attach(model: Model, things: Iterable[Attached]) -> Model:
-    """The model with these things after those that it carries, in its precision."""
+def attach(model: Model, things: Iterable[Attached], owner: str = "attach") -> Model:
+    """The model with these things after those that it carries, in its precision; `owner` is who is asked for it."""
+    a_model(owner, model)
     coordinates = [name for name, size in zip(model.joint_names, model.topology.joint_nv) if size]
     bound = [thing.bound(model.body_names, coordinates) for thing in attachable(*things)]
     check_attached(model.topology, bound)
@@ -39,7 +41,7 @@ def without(model: Model, role: str) -> Model:
 
 def add_constraints(model: Model, *constraints: Constraint) -> Model:
     """The model with constraints after those that it has."""
-    return attach(model, constraints_of(*constraints))
+    return attach(model, constraints_of(*constraints), "add_constraints")
 
 
 def without_constraints(model: Model) -> Model:

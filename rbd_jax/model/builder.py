@@ -14,8 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from .._arguments import as_array
+from .._arguments import as_array, vector
 from .._array import floating, is_known
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
@@ -75,6 +76,8 @@ class ModelBuilder:
         self.gravity = as_array("ModelBuilder", "gravity", gravity, "a vector of three components")
         if self.gravity.shape != (3,):
             raise ModelError(f"gravity has shape {self.gravity.shape}; it is a vector of three components")
+        if is_known(self.gravity) and not np.isfinite(self.gravity).all():
+            raise ModelError(f"gravity is {self.gravity.tolist()}, which is not finite")
         self.name = name
         self.traversal: Traversal = traversal
         self.bodies: list[Body] = []
@@ -85,7 +88,7 @@ class ModelBuilder:
         name: str,
         parent: str = "world",
         joint: Joint | None = None,
-        placement: Transform | None = None,
+        placement: Transform | Sequence[float] | Array | None = None,
         inertia: Inertia | None = None,
         *,
         joint_name: str | None = None,
@@ -96,7 +99,7 @@ class ModelBuilder:
         **Arguments**
 
         - `joint`: how it is attached; welded by default.
-        - `placement`: the joint frame in the parent's frame; the same frame by default.
+        - `placement`: the joint frame in the parent's frame, or where its origin is; the same frame by default.
         - `inertia`: in the body's frame; none by default.
         - `joint_name`: the body's name by default.
         - `along_joint`: `armature`, `damping`, `friction`, `stiffness`, `spring_reference`, `lower`, `upper`,
@@ -115,7 +118,7 @@ class ModelBuilder:
             name,
             parent,
             joint,
-            Transform.identity() if placement is None else placement,
+            _placement(name, placement),
             Inertia.zero() if inertia is None else inertia,
             name if joint_name is None else joint_name,
             **along_joint,
@@ -125,6 +128,9 @@ class ModelBuilder:
 
     def add(self, body: Body) -> None:
         """Attach a described body."""
+        for what, name in (("body", body.name), ("joint", body.joint_name), ("parent", body.parent)):
+            if not isinstance(name, str) or not name:
+                raise ModelError(f"the name of a {what} is {name!r}; it must be text that is not empty")
         known = {other.name for other in self.bodies}
         if body.name == "world" or body.name in known:
             raise ModelError(f"body {body.name!r}: the name is taken; every body needs a name of its own")
@@ -275,9 +281,22 @@ def triangle_fault(moments: np.ndarray, slack: float) -> str | None:
     return None
 
 
+def _placement(body: str, given) -> Transform:
+    if given is None:
+        return Transform.identity()
+    if isinstance(given, Transform):
+        return given
+    expected = "it takes a Transform, or a point, of shape (3,)"
+    try:
+        return Transform.from_position(vector(f"body {body!r}", "placement", given, 3, expected))
+    except ValueError as error:
+        raise ModelError(str(error)) from None
+
+
 def _check_numbers(body: Body) -> None:
     numbers: dict[str, Any] = {"placement": body.placement, "inertia": body.inertia, "joint": body.joint}
-    numbers |= {name: getattr(body, name) for name in PER_DOF if "limit" not in name}
+    along = {name: _spread(body, name) for name in ALONG_JOINT}
+    numbers |= {name: along[name] for name in PER_DOF if "limit" not in name}
     for name, value in numbers.items():
         leaves = [leaf for leaf in jax.tree.leaves(value) if is_known(leaf)]
         if not all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves):
@@ -289,10 +308,16 @@ def _check_numbers(body: Body) -> None:
         raise ModelError(
             f"body {body.name!r}: its mass is {float(body.inertia.mass):g}; a mass is positive or zero"
         )
-    for name in ALONG_JOINT:
-        value = _spread(body, name)
-        if is_known(value) and np.isnan(value).any():
+    known = {name: value for name, value in along.items() if is_known(value)}
+    for name, value in known.items():
+        if np.isnan(value).any():
             raise ModelError(f"body {body.name!r}: its {name} is not a number")
+        if name in PER_DOF and (value < 0).any():
+            raise ModelError(f"body {body.name!r}: its {name} is {value.tolist()}; it cannot be negative")
+    if known.keys() >= {"lower", "upper"} and (known["lower"] > known["upper"]).any():
+        raise ModelError(
+            f"body {body.name!r}: its lower limit {known['lower'].tolist()} is above its upper limit {known['upper'].tolist()}"
+        )
 
 
 def _spread(body: Body, name: str):

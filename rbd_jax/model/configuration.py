@@ -5,18 +5,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import configuration, takes, velocity
-from .._array import gather
+from .._arguments import a_model, configuration, takes, velocity
+from .._array import gather, is_known
 from .model import Model
 
 
 def neutral(model: Model) -> Float[Array, "nq"]:
     """The configuration in which every joint is at its zero."""
+    a_model("neutral", model)
     return _assemble(model, lambda joint: joint.neutral().astype(model.dtype), "q")
 
 
 def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
     """A configuration drawn over each joint's whole range, within the model's limits where it has finite ones."""
+    a_model("random_configuration", model)
     keys = jax.random.split(key, model.nb + 1)
     by_kind = [keys[np.array(_owners(model, kind), int)] for kind in range(len(model.joints))]
     drawn = _assemble(model, lambda joint, key: joint.random(key).astype(model.dtype), "q", by_kind)
@@ -55,6 +57,19 @@ def chart_rate(
     """The rate at which `dv` changes when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`."""
     arguments = (_by_kind(model, x, space) for x, space in ((q, "q"), (dv, "v"), (v, "v")))
     return _assemble(model, lambda joint, *x: joint.chart_rate(*x), "v", *arguments)
+
+
+def check_quaternions(owner: str, model: Model, q: Float[Array, "nq"]) -> None:
+    """Refuse quaternions of zero, which turn nothing, where they can be seen."""
+    if not is_known(q):
+        return
+    for kind, joint in enumerate(model.joints):
+        for body in _owners(model, kind) if joint.quaternion else ():
+            if not np.any(np.asarray(q)[model.q_slice(body)][joint.quaternion]):
+                raise ValueError(
+                    f"{owner}: q has a quaternion of zero for joint {model.joint_names[body]!r}; no rotation is (1, 0, 0, 0), as "
+                    "in rbd.neutral(model)"
+                )
 
 
 def charted(model: Model) -> bool:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import as_array
+from .._arguments import a_model, as_array
 from .._array import is_known, with_precision
 from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
@@ -44,6 +45,7 @@ def lock_joints(model: Model, joints: Locks) -> Model:
     where they follow it. One that mimics cannot be locked by itself: lock its leader. What is attached stays: a force that
     acts along several joints leaves out the locked ones, and a constraint on the coordinate of one is refused.
     """
+    a_model("lock_joints", model)
     builder = ModelBuilder.from_model(model)
     before = builder.bodies
     builder.bodies = locked(before, joints)
@@ -137,6 +139,7 @@ def fuse_fixed(model: Model) -> Model:
     coordinates, so the dynamics are the same. The names of the welded bodies are gone, and so is the constant that
     those welded to the world add to the potential energy.
     """
+    a_model("fuse_fixed", model)
     old = model.topology
     if not old.fixed.any():
         return model
@@ -192,6 +195,8 @@ def concatenate(
             raise ModelError(
                 f"concatenate: {what} has {len(given)} entries for {len(models)} models; it is a list of one for each"
             )
+    for model in models:
+        a_model("concatenate", model)
     first = models[0]
     for model in models[1:]:
         if model.dtype != first.dtype:
@@ -256,6 +261,7 @@ def rename(
 
     - `bodies`, `joints`: `{name: new name}`.
     """
+    a_model("rename", model)
     new = {"body": dict(bodies or {}), "joint": dict(joints or {})}
     for what, names in (("body", model.body_names), ("joint", model.joint_names)):
         for name in new[what]:
@@ -279,12 +285,14 @@ def rename(
 
 def with_traversal(model: Model, traversal: Traversal) -> Model:
     """The same model with its tree traversed another way: `"scan"`, `"levels"` or `"auto"` (see `Tree`)."""
+    a_model("with_traversal", model)
     Tree((), traversal)  # refuses what is no traversal
     return replace(model, topology=replace(model.topology, traversal=traversal))
 
 
 def astype(model: Model, dtype) -> Model:
     """The model with all its numbers in another precision."""
+    a_model("astype", model)
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -295,11 +303,18 @@ def astype(model: Model, dtype) -> Model:
         raise ModelError(f"astype: a model's numbers are floating-point, not {kind}")
     if jax.dtypes.canonicalize_dtype(kind) != kind:
         raise ModelError(f"astype: {kind} is not enabled; set the JAX option jax_enable_x64")
-    return with_precision(model, kind)
+    cast = with_precision(model, kind)
+    for (path, before), after in zip(jax.tree.leaves_with_path(model), jax.tree.leaves(cast), strict=True):
+        if eqx.is_array(before) and is_known(before) and np.any(np.isfinite(before) & ~np.isfinite(after)):
+            raise ModelError(
+                f"astype: a number of model {model.name!r} is too large for {kind}: {jax.tree_util.keystr(path)}"
+            )
+    return cast
 
 
 def at_time(model: Model, time) -> Model:
     """The model as it is at a time: joints and what is attached that move by themselves (`rheonomic`) where it puts them."""
+    a_model("at_time", model)
     if not (model.topology.rheonomic or any(thing.rheonomic for thing in model.attached)):
         return model
     now = as_array("at_time", "time", time, "one number").astype(model.dtype)

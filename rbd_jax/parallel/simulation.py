@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from .._arguments import instance, whole_number
+from .._arguments import a_model, instance, whole_number
 from ..constraints import Stabilization
 from ..dynamics import mechanical_energy
 from ..model import Model, at_time, integrate, neutral
@@ -52,6 +52,7 @@ def simulate_batch(
 
     **Returns** a trajectory of all samples, the leading axis of everything in it.
     """
+    a_model("simulate_batch", model)
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
     steps = whole_number("simulate_batch", "steps", steps)
     frames = whole_number("simulate_batch", "frames", frames)

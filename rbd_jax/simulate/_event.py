@@ -45,19 +45,19 @@ class Crossing(eqx.Module):
 
     def watch(
         self, event: EventFunction, time, tau, state: State, new: State, dt, number
-    ) -> tuple[State, Crossing]:
-        """The state to go on with, and the crossing, after one more step.
+    ) -> tuple[State, Crossing, Bool[Array, ""]]:
+        """The state to go on with, the crossing, after one more step, and whether there was a number to look at.
 
         What comes after the crossing is not wanted, but steps are made: all from the state before it, where
         everything is known to be finite. So their derivatives, which count zero times, are numbers too.
         """
-        behind, ahead = event(time, state), event(time + dt, new)
+        behind, ahead = _asked(event, time, state), _asked(event, time + dt, new)
         crossed = ((behind > 0) & (ahead <= 0)) | ((behind < 0) & (ahead >= 0))
         waiting = ~self.happened()
         step = jnp.where(waiting & crossed, number.astype(self.step.dtype), self.step)
         around = choose(waiting, (tau, state, new), (self.tau, self.before, self.after))
         crossing = Crossing(step, *around)
-        return choose(step < 0, new, crossing.before), crossing
+        return choose(step < 0, new, crossing.before), crossing, ~(waiting & jnp.isnan(behind + ahead))
 
     def cut(
         self,
@@ -91,6 +91,16 @@ class Crossing(eqx.Module):
         return Trajectory(
             path.t, rows.q, rows.v, path.tau, path.code, path.failed_step, self.step, time, rows.own
         )
+
+
+def _asked(event: EventFunction, time, state: State) -> Float[Array, ""]:
+    value = jnp.asarray(event(time, state))
+    if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
+        raise ValueError(
+            f"rollout: event returns an array of shape {value.shape} and type {value.dtype}; it must be one real number, whose "
+            "change of sign ends the rollout"
+        )
+    return value
 
 
 def choose(condition, a, b):

@@ -33,7 +33,8 @@ class Result(enum.IntEnum):
 _MESSAGES = {
     Result.SUCCESS: "every step was completed",
     Result.NOT_CONVERGED: "Newton's iteration found no solution of an implicit step; take shorter steps",
-    Result.NOT_FINITE: "a state is not finite: the motion diverged (take shorter steps) or the mass matrix is singular",
+    Result.NOT_FINITE: "a state (or an event's number) is not finite: the motion diverged (take shorter steps) or the mass "
+    "matrix is singular",
     Result.STEP_TOO_SMALL: "the tolerance asks for steps too short to change the time; relax it, or look for a force that jumps",
     Result.TOO_MANY_STEPS: "the tolerance asks for more steps than max_steps between two rows; raise max_steps or relax it",
     Result.CONSTRAINTS_OPEN: "constraints are open by more than constraint_tolerance: broken at the start, drifting (see "

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import SupportsIndex, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, number, velocity, whole_number
-from .._array import floating
+from .._arguments import a_model, as_array, configuration, instance, number, velocity, whole_number
+from .._array import is_known, with_precision
 from .._failures import Failure, first_failure
 from ..constraints import Stabilization, check_consistent
+from ..forces import Force
 from ..model import Model, at_time
+from ..model.configuration import check_quaternions
 from ._event import Crossing, EventFunction, choose
 from ._failures import constraints_open, not_finite, seen_in, without_failed
 from ._progress import progress_bar
@@ -87,6 +92,8 @@ def rollout(
       angles in rad, lengths as a share of its reach (see `rbd.constraints.reach`).
     - `progress`: show a progress bar.
     """
+    a_model("rollout", model)
+    instance("rollout", "state", state, State, "a State, of q and v")
     scheme = SemiImplicitEuler() if scheme is None else scheme
     if not isinstance(scheme, Scheme):
         raise TypeError(
@@ -101,12 +108,28 @@ def rollout(
     saves = steps // save_every
     q = configuration("rollout", model, "q", state.q)
     v = velocity("rollout", model, "v", state.v)
-    dtype = jnp.result_type(q, v)
-    dt, t0 = _number("dt", dt, dtype), _number("t0", t0, dtype)
+    # In the finest precision of the three, so that nothing is lost.
+    dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
+    model = model if model.dtype == dtype else with_precision(model, dtype)
+    q, v = q.astype(dtype), v.astype(dtype)
+    dt, t0 = (
+        number("rollout", name, value, dtype=dtype, remedy="; it is the same for all steps")
+        for name, value in (("dt", dt), ("t0", t0))
+    )
+    if is_known(dt) and dt == 0:
+        raise ValueError("rollout: dt is zero; a step needs a length")
+    if not constraint_tolerance >= 0:
+        raise ValueError(
+            f"rollout: constraint_tolerance is {constraint_tolerance!r}; it is a number, zero or more"
+        )
+    forces = _sequence(forces)
+    if event is not None and not callable(event):
+        raise ValueError(f"rollout: event is {event!r}; it takes a function (t, state) -> number")
     if isinstance(model, Model):
+        check_quaternions("rollout", model, q)
         check_consistent(at_time(model, t0), q, v)
-    system = system_of(model, jnp.zeros(model.nv, dtype), tuple(forces), stabilization)
-    state = State(q.astype(dtype), v.astype(dtype), _own_state(system, state.own).astype(dtype))
+    system = system_of(model, jnp.zeros(model.nv, dtype), forces, stabilization)
+    state = State(q, v, _own_state(system, state.own).astype(dtype))
     control, inputs = _control(model, controls, dtype)
     constrained = system.constraint_rows > 0
     run = _Run(
@@ -117,11 +140,11 @@ def rollout(
         dt,
         event,
         save_every,
-        lax.stop_gradient(constraint_tolerance * system.constraint_scales).astype(dtype)
+        lax.stop_gradient(constraint_tolerance * system.constraint_scales.astype(dtype))
         if constrained
         else None,
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
-        watched=scheme.fallible or save_every > 1,
+        watched=scheme.fallible or save_every > 1 or event is not None,
         bar=progress_bar(steps) if progress else None,
     )
 
@@ -194,7 +217,8 @@ class _Run:
             new, memory = choose(failure.happened, (state, carry.memory), (new, memory))
         crossing = carry.crossing
         if self.event is not None and crossing is not None:
-            new, crossing = crossing.watch(self.event, time, system.tau, state, new, self.dt, number)
+            new, crossing, known = crossing.watch(self.event, time, system.tau, state, new, self.dt, number)
+            failure = failure.noted(jnp.where(known, Result.SUCCESS, Result.NOT_FINITE), number)
         if system.charted:
             new, memory = self.reparametrized(system, time + self.dt, new, memory)
         return Carry(new, memory, failure, opened, crossing), system.tau
@@ -283,11 +307,17 @@ def _segment(checkpoint: SupportsIndex | None, saves: int) -> int | None:
     )
 
 
-def _number(name: str, value, dtype) -> Float[Array, ""]:
-    value = jnp.asarray(value, dtype)
-    if value.shape != ():
-        raise ValueError(f"rollout: {name} has shape {value.shape}; it is one number, the same for all steps")
-    return value
+def _sequence(forces) -> tuple[Acting, ...]:
+    """What acts, each of it a force element or a function."""
+    if not isinstance(forces, Sequence):
+        raise ValueError(f"rollout: forces is {reprlib.repr(forces)}; it takes a sequence of them: [force]")
+    for index, force in enumerate(forces):
+        if not callable(force) and not isinstance(force, Force):
+            raise ValueError(
+                f"rollout: forces[{index}] is {reprlib.repr(force)}; it takes an instance of rbd.forces.Force or a function "
+                "(model, q, v) -> tau"
+            )
+    return tuple(forces)
 
 
 def _count_steps(model: Simulated, controls: Controls, steps: SupportsIndex | None) -> int:
@@ -316,4 +346,6 @@ def _control(model: Simulated, controls: Controls, dtype):
             return tau.astype(dtype)
 
         return ask, ()
-    return lambda time, state, given: given, floating(controls).astype(dtype)
+    return lambda time, state, given: given, as_array("rollout", "controls", controls, "real numbers").astype(
+        dtype
+    )

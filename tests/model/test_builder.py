@@ -55,6 +55,20 @@ BAD = {
         {"placement": rbd.Transform.from_position(jnp.zeros((2, 3)))},
         ["body 'lower'", "placement", "shape (2, 3, 3)", "expected (3, 3)"],
     ),
+    "negative damping": ({"damping": -0.1}, ["body 'lower'", "damping is [-0.1]", "cannot be negative"]),
+    "negative friction": ({"friction": -1.0}, ["friction is [-1.0]", "cannot be negative"]),
+    "negative armature": ({"armature": -1.0}, ["armature is [-1.0]", "cannot be negative"]),
+    "negative stiffness": ({"stiffness": -1.0}, ["stiffness is [-1.0]", "cannot be negative"]),
+    "limits the wrong way round": (
+        {"lower": 1.0, "upper": -1.0},
+        ["lower limit [1.0] is above its upper limit [-1.0]"],
+    ),
+    "a name that is none": ({"name": 3}, ["the name of a body is 3", "text"]),
+    "damping is a word": ({"damping": "a"}, ["joint 'elbow'", "damping is 'a'", "not a number"]),
+    "placement by two numbers": (
+        {"placement": (1.0, 0.0)},
+        ["body 'lower'", "placement has shape (2,)", "a point"],
+    ),
     "damping nan": ({"damping": np.nan}, ["body 'lower'", "damping", "not finite"]),
     "limit nan": ({"upper": np.nan}, ["body 'lower'", "upper is not a number"]),
     "limit is a word": ({"lower": "low"}, ["joint 'elbow'", "lower is 'low'", "not a number"]),
@@ -74,7 +88,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("last, words", BAD.values(), ids=BAD)
-def test_bad_bodies(last, words):
+def test_bad_bodies(unchecked, last, words):
     with pytest.raises(rbd.ModelError) as caught:
         chain(**last)
     for word in words:
@@ -100,6 +114,19 @@ def test_an_unknown_keyword_is_a_type_error():
 def test_an_axis_needs_a_direction(axis):
     with pytest.raises(ValueError, match="Revolute: axis .* has no direction"):
         rbd.joints.Revolute(axis)
+
+
+def test_a_placement_may_be_a_point():
+    here, there = (
+        chain(placement=(0.1, 0.0, 0.3)),
+        chain(placement=rbd.Transform.from_position(jnp.array([0.1, 0.0, 0.3]))),
+    )
+    jax.tree.map(np.testing.assert_array_equal, here.build(), there.build())
+
+
+def test_gravity_is_finite():
+    with pytest.raises(rbd.ModelError, match="gravity is .*nan.* not finite"):
+        rbd.ModelBuilder(gravity=(0.0, 0.0, np.nan))
 
 
 def test_gravity_is_a_vector():

@@ -283,6 +283,10 @@ def test_other_precisions(machine, state):
     assert jax.jit(rbd.fuse_fixed)(single).dtype == jnp.float32
     slope = jax.grad(lambda angle: rbd.lock_joints(single, {"left joint": angle}).placements.rotation.sum())
     assert jnp.isfinite(slope(0.3))
+    heavy = rbd.ModelBuilder()
+    heavy.add_body("heavy", joint=rbd.joints.Revolute(), damping=1e300)
+    with pytest.raises(rbd.ModelError, match="too large for float32: .damping"):
+        rbd.astype(heavy.build(), jnp.float32)
     for bad, words in ((int, "floating-point, not int64"), ("real", "'real' is no type of numbers")):
         with pytest.raises(rbd.ModelError, match=words):
             rbd.astype(machine, bad)

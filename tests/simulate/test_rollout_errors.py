@@ -19,6 +19,15 @@ STATE = moving(MODEL)
 ZEROS = jnp.zeros((4, 2))
 
 
+def ball():
+    builder = rbd.ModelBuilder()
+    builder.add_body("ball", joint=rbd.joints.Spherical(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    return builder.build()
+
+
+BALL = ball()
+
+
 def rollout(state=STATE, controls=ZEROS, **options):
     return rbd.rollout(MODEL, state, controls, **({"dt": 0.01} | options))
 
@@ -90,6 +99,30 @@ REFUSED = {
         "nv = 2",
     ),
     "dt for each step": (lambda: rollout(dt=jnp.full(4, 0.1)), "dt has shape (4,)", "one number"),
+    "dt zero": (lambda: rollout(dt=0.0), "dt is zero", "needs a length"),
+    "dt infinite": (lambda: rollout(dt=np.inf), "dt is inf", "not finite"),
+    "t0 not a number": (lambda: rollout(t0=np.nan), "t0 is nan", "not finite"),
+    "a tolerance that is none": (
+        lambda: rollout(constraint_tolerance=np.nan),
+        "constraint_tolerance is nan",
+        "zero or more",
+    ),
+    "complex controls": (lambda: rollout(controls=np.zeros((4, 2), complex)), "controls is ", "real numbers"),
+    "a force alone": (lambda: rollout(forces=lambda m, q, v: v), "forces is <function", "[force]"),
+    "no force": (lambda: rollout(forces=(3,)), "forces[0] is 3", "rbd.forces.Force"),
+    "no state": (lambda: rollout(state=(jnp.zeros(2), jnp.zeros(2))), "state is a tuple", "a State"),
+    "no model": (lambda: rbd.rollout("arm", STATE, dt=0.1, steps=2), "model is a str", "rbd.load"),
+    "an event by name": (lambda: rollout(event="landing"), "event is 'landing'", "(t, state) -> number"),
+    "an event's numbers": (
+        lambda: rollout(event=lambda t, s: s.q),
+        "event returns an array of shape (2,)",
+        "one real number",
+    ),
+    "a quaternion of zero": (
+        lambda: rbd.rollout(BALL, rbd.State(jnp.zeros(4), jnp.zeros(3)), dt=0.1, steps=2),
+        "quaternion of zero for joint 'ball'",
+        "rbd.neutral(model)",
+    ),
     "t0 for each step": (lambda: rollout(t0=jnp.zeros(4)), "t0 has shape (4,)", "one number"),
 }
 
@@ -130,6 +163,23 @@ def test_a_scheme_is_one_that_is_made(scheme):
         TypeError, match=r"^rollout: scheme is .*RungeKutta4.*; it must be .*rbd.RungeKutta4\(\)"
     ):
         rollout(scheme=scheme)
+
+
+def test_an_event_that_is_no_number_is_a_failure():
+    path = rbd.rollout(MODEL, STATE, dt=0.01, steps=4, event=lambda t, s: jnp.where(t > 0.015, jnp.nan, 1.0))
+    assert (path.code, path.failed_step) == (rbd.Result.NOT_FINITE, 1)
+    assert np.isfinite(path.q[:2]).all() and np.isnan(path.q[2:]).all()
+
+
+@pytest.mark.parametrize("of_model, of_state", [("float32", "float64"), ("float64", "float32")])
+def test_precisions_that_differ_go_on_in_the_finer(of_model, of_state):
+    model, start = rbd.astype(MODEL, of_model), jax.tree.map(lambda x: x.astype(of_state), STATE)
+    path = rbd.rollout(model, start, dt=0.01, steps=4)
+    exact = rbd.rollout(
+        rbd.astype(model, "float64"), jax.tree.map(lambda x: x.astype("float64"), start), dt=0.01, steps=4
+    )
+    assert {path.q.dtype, path.v.dtype, path.t.dtype} == {jnp.dtype("float64")}
+    np.testing.assert_array_equal(path.q, exact.q)
 
 
 def test_whole_numbers_of_numpy_are_whole():
