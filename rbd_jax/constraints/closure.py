@@ -84,6 +84,11 @@ class ReducedModel(eqx.Module):
         return self.model.name
 
     @property
+    def dtype(self):
+        """The precision of the model's numbers."""
+        return self.model.dtype
+
+    @property
     def nq(self) -> int:
         """The number of variables."""
         return self.size

@@ -177,7 +177,7 @@ def to_maximal(
     if isinstance(v, Model):
         message = "to_maximal takes (model, maximal, q, v), as from_maximal does; (model, q, v, maximal) is deprecated"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
-        maximal, q, v = v, maximal, q
+        maximal, q, v = v, maximal, q  # pyright: ignore
     function = _check_pair("to_maximal(model, maximal, q, v, frame)", model, maximal, frame)
     q, v = configuration(function, model, "q", q), velocity(function, model, "v", v)
     own_frames = _own_frames(model, frame)

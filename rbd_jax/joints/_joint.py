@@ -40,7 +40,6 @@ class Joint(eqx.Module):
     if TYPE_CHECKING:  # a family may give plain numbers, which is no error
         nv: ClassVar[int]
         nq: ClassVar[int]
-        time: Float[Array, ""]
     else:
 
         @property
@@ -136,13 +135,14 @@ class Joint(eqx.Module):
         """The joint as it is at that time; itself unless it is `rheonomic`."""
         if not self.rheonomic:
             return self
-        return eqx.tree_at(lambda joint: joint.time, self, jnp.asarray(time, self.time.dtype))
+        now = jnp.asarray(time, self.time.dtype)  # pyright: ignore
+        return eqx.tree_at(lambda joint: joint.time, self, now)
 
     def _rate(self, function, q, v=None):
         """The rate of a function of joint and configuration while the joint moves at `v`, or stands still, and time passes."""
 
         def along(step):
-            joint = self.at_time(self.time + step) if self.rheonomic else self
+            joint = self.at_time(self.time + step) if self.rheonomic else self  # pyright: ignore
             return function(joint, q if v is None else self.integrate(q, step * v))
 
         return _slope(along, q.dtype)

@@ -54,8 +54,9 @@ class Composite(Joint):
     def reparametrize(self, q, v, near=None):
         qs, vs = self._q(q), self._v(v)
         nears = [None] * len(qs) if near is None else self._q(near)
-        pairs = [joint.reparametrize(*row) for joint, *row in zip(self.joints, qs, vs, nears)]
-        return tuple(jnp.concatenate(parts) for parts in zip(*pairs))
+        rows = zip(self.joints, qs, vs, nears)
+        pairs = [joint.reparametrize(q, v, near) for joint, q, v, near in rows]
+        return jnp.concatenate([q for q, _ in pairs]), jnp.concatenate([v for _, v in pairs])
 
     def _q(self, q):
         return _split(q, [joint.nq for joint in self.joints])

@@ -83,11 +83,8 @@ def reparametrized(
     """The same state in the coordinates that are best, or in those nearest to `near`."""
     arguments = [list(_by_kind(model, q, "q")), list(_by_kind(model, v, "v"))]
     arguments += [] if near is None else [list(_by_kind(model, near, "q"))]
-    parts = (
-        _assemble(model, lambda joint, *x, part=part: joint.reparametrize(*x)[part], space, *arguments)
-        for part, space in enumerate("qv")
-    )
-    return tuple(parts)
+    here = _assemble(model, lambda joint, *x: joint.reparametrize(*x)[0], "q", *arguments)
+    return here, _assemble(model, lambda joint, *x: joint.reparametrize(*x)[1], "v", *arguments)
 
 
 @takes(q=configuration, v=velocity)
