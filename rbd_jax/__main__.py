@@ -356,6 +356,8 @@ def _report(model, path, scheme, steps: int, dt: float, seconds: dict[str, float
         of = "" if len(change) == batch else f" of {len(change)} samples"
         row(what, _share(np.median(shown)), f"median{of}, relative to the energy in motion")
         row("", _share(shown[np.argmax(np.abs(shown))]), "largest")
+    if path.opening is not None:
+        row("loops open by", _share(np.max(np.asarray(path.opening))), "at most, of the reach, or rad")
     codes, numbers = np.asarray(path.code), np.asarray(path.failed_step)
     row("completed", str(np.sum(codes == Result.SUCCESS)), "" if codes.any() else "every sample, every step")
     for code in map(Result, np.unique(codes[codes != Result.SUCCESS])):

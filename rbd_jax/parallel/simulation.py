@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from .._arguments import a_model, instance, whole_number
-from ..constraints import Stabilization
+from ..constraints import Stabilization, assemble, project_velocity
 from ..dynamics import mechanical_energy
 from ..model import Model, at_time, integrate, neutral
 from ..simulate import (
@@ -36,7 +36,7 @@ def simulate_batch(
     scheme: Scheme | None = None,
     frames: int = 100,
     forces: Sequence[Acting] = (),
-    stabilization: Stabilization | None = None,
+    stabilization: Stabilization | Literal["auto"] | None = "auto",
     on_progress: Callable[[int], Any] | None = None,
 ) -> Trajectory:
     """Simulate a batch of states without controls, keeping some of the rows only: in memory that of those rows.
@@ -66,7 +66,7 @@ def simulate_batch(
             time = first.astype(dtype) * dt
             options = {"forces": forces, "stabilization": stabilization, "t0": time}
             path = rollout(model, state, dt=dt, scheme=scheme, steps=count, save_every=count, **options)
-            return path.final, path.code, path.failed_step
+            return path.final, path.code, path.failed_step, path.opening
 
         return jax.jit(batch_map(one, in_axes=(None, None, 0)))
 
@@ -81,8 +81,10 @@ def simulate_batch(
     rows, times, done = [jax.tree.map(np.asarray, states)], [0], 0
     batch = len(states.q)
     code, failed = np.zeros(batch, np.int32), np.full(batch, -1, np.int32)
+    opening = None
     for count in stretches:
-        states, ended, step = jax.block_until_ready(compiled[count](model, jnp.int32(done), states))
+        states, ended, step, most = jax.block_until_ready(compiled[count](model, jnp.int32(done), states))
+        opening = most if opening is None or most is None else jnp.fmax(opening, most)
         first = (code == 0) & (np.asarray(ended) != 0)
         code, failed = np.where(first, ended, code), np.where(first, np.asarray(step) + done, failed)
         done += count
@@ -92,22 +94,27 @@ def simulate_batch(
     kept = jax.tree.map(lambda *x: jnp.asarray(np.stack(x, axis=1)), *rows)
     t = jnp.broadcast_to(jnp.asarray(np.array(times) * dt, dtype), (batch, len(times)))
     tau = jnp.zeros((batch, len(times) - 1, model.nv), dtype)
-    return Trajectory(t, kept.q, kept.v, tau, jnp.asarray(code), jnp.asarray(failed), own=kept.own)
+    codes = jnp.asarray(code), jnp.asarray(failed)
+    return Trajectory(t, kept.q, kept.v, tau, *codes, own=kept.own, opening=opening)
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:
     """States near the neutral one, with a leading axis of samples.
 
     Configurations are moved by normal deviates of the size `spread` in every degree of freedom, and back into the joint limits;
-    velocities are normal deviates of the size `speed`.
+    velocities are normal deviates of the size `speed`. Those of a model with constraints are then assembled and projected: what
+    cannot be closed from where it was drawn starts open.
     """
 
     @eqx.filter_jit
     @jax.vmap
     def draw(key):
         offset, v = jax.random.normal(key, (2, model.nv), model.dtype)
-        q = integrate(model, neutral(model), spread * offset)
-        return State(jnp.clip(q, model.lower, model.upper), speed * v)
+        q = jnp.clip(integrate(model, neutral(model), spread * offset), model.lower, model.upper)
+        if not model.constraints:
+            return State(q, speed * v)
+        q = assemble(model, q).q
+        return State(q, project_velocity(model, q, speed * v))
 
     return draw(jax.random.split(key, batch))
 

@@ -89,7 +89,16 @@ class Crossing(eqx.Module):
         rows = State(path.q, path.v, path.own)
         rows = jax.tree.map(lambda end, rows: jnp.where(later, end[None], rows), final, rows)
         return Trajectory(
-            path.t, rows.q, rows.v, path.tau, path.code, path.failed_step, self.step, time, rows.own
+            path.t,
+            rows.q,
+            rows.v,
+            path.tau,
+            path.code,
+            path.failed_step,
+            self.step,
+            time,
+            rows.own,
+            path.opening,
         )
 
 

@@ -18,10 +18,10 @@ def not_finite(state: State) -> Int[Array, ""]:
     return jnp.where(_is_finite(state), Result.SUCCESS, Result.NOT_FINITE)
 
 
-def constraints_open(system: System, time, state: State, allowed: Float[Array, "rows"]) -> Int[Array, ""]:
-    """Whether a constraint is open by more than is allowed, as a code."""
-    gaps = jnp.abs(lax.stop_gradient(system.constraint_residual(time, state.q)))
-    return jnp.where(jnp.any(gaps > allowed), Result.CONSTRAINTS_OPEN, Result.SUCCESS)
+def opening(system: System, time, state: State) -> Float[Array, ""]:
+    """By how much the constraint is open that is most: an angle in rad, a length as a share of the mechanism's reach."""
+    gaps = jnp.abs(system.constraint_residual(time, state.q)) / system.constraint_scales.astype(state.q.dtype)
+    return lax.stop_gradient(jnp.max(gaps, initial=0))
 
 
 def seen_in(states: State) -> Failure:

@@ -29,6 +29,7 @@ class Variational(Scheme):
     """
 
     fallible = True
+    closes_loops = True
 
     @abc.abstractmethod
     def missing(self, system: System, time, start: State, end: State, dt, momentum) -> Float[Array, "nv"]:

@@ -10,6 +10,7 @@ class BDF1(Scheme):
     """`q⁺ = q ⊕ h v⁺`, `v⁺ = v + h v̇(t⁺, q⁺, v⁺)`: first order; it damps whatever it does not resolve."""
 
     fallible = True
+    closes_loops = True
 
     def step(self, system, time, state, memory, dt):
         still = jnp.zeros_like(state.v)

@@ -41,6 +41,7 @@ class EnergyMomentum(Scheme):
     """
 
     fallible = True
+    closes_loops = True
 
     def init(self, system, time, state, dt):
         if system.rheonomic:

@@ -28,6 +28,7 @@ class GeneralizedAlpha(Scheme):
     stabilized: bool = eqx.field(static=True, default=False)
 
     fallible = True
+    closes_loops = True
 
     def __check_init__(self):
         if not 0 <= self.rho_infinity <= 1:

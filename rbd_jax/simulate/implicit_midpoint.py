@@ -13,6 +13,7 @@ class ImplicitMidpoint(Scheme):
     """
 
     fallible = True
+    closes_loops = True
 
     def step(self, system, time, state, memory, dt):
         middle = time + dt / 2

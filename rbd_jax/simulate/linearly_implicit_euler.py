@@ -22,6 +22,8 @@ class LinearlyImplicitEuler(Scheme):
     entries of the controls are not forces but the velocities that they shall have at the end of the step.
     """
 
+    closes_loops = True
+
     baumgarte: float | None = eqx.field(static=True, default=None)
     prescribed: tuple[str, ...] = eqx.field(static=True, default=())
 

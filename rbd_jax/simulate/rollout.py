@@ -6,7 +6,7 @@ import functools
 import math
 import reprlib
 from collections.abc import Callable, Sequence
-from typing import SupportsIndex, TypeAlias
+from typing import Literal, SupportsIndex, TypeAlias
 
 import equinox as eqx
 import jax
@@ -15,15 +15,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, as_array, configuration, instance, number, velocity, whole_number
+from .._arguments import a_model, as_array, choice, configuration, instance, number, velocity, whole_number
 from .._array import is_known, with_precision
 from .._failures import Failure, first_failure
-from ..constraints import Stabilization, check_consistent
+from ..constraints import Projection, Stabilization, check_consistent
 from ..forces import Force
 from ..model import Model, at_time
 from ..model.configuration import check_quaternions
 from ._event import Crossing, EventFunction, choose
-from ._failures import constraints_open, not_finite, seen_in, without_failed
+from ._failures import not_finite, opening, seen_in, without_failed
 from ._progress import progress_bar
 from .result import Result
 from .scheme import Memory, Scheme
@@ -54,8 +54,8 @@ def rollout(
     checkpoint: SupportsIndex | None = None,
     t0: float | Float[Array, ""] = 0.0,
     event: EventFunction | None = None,
-    stabilization: Stabilization | None = None,
-    constraint_tolerance: float = 0.1,
+    stabilization: Stabilization | Literal["auto"] | None = "auto",
+    constraint_tolerance: float = 1e-3,
     progress: bool = False,
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
@@ -85,11 +85,13 @@ def rollout(
     - `event`: a function `(t, state) -> number`; the motion stops where it first changes its sign, and the rows from there on
       repeat the state in which it did (see `Trajectory`). It is looked at after every step `dt`, so it should not change its
       sign twice within one; zero at the start is no event.
-    - `stabilization`: how constraints are held, which schemes that ask for accelerations do not do by themselves: a
-      `rbd.constraints.Baumgarte` or `rbd.constraints.Projection`. By default they drift as the scheme errs. Implicit schemes
-      close them in positions anyway.
+    - `stabilization`: how constraints are held, which schemes that ask for accelerations do not do by themselves: by default
+      the end of each step is moved onto them (`rbd.constraints.Projection`), but not of schemes that close loops anyway
+      (`Scheme.closes_loops`: the implicit ones). A `rbd.constraints.Baumgarte` costs less, and with None they drift as the
+      scheme errs.
     - `constraint_tolerance`: by how much constraints may be open, at the start or after a step, before that is told:
-      angles in rad, lengths as a share of its reach (see `rbd.constraints.reach`).
+      angles in rad, lengths as a share of the mechanism's reach (see `rbd.constraints.reach`). `Trajectory.opening` is by how
+      much they were.
     - `progress`: show a progress bar.
     """
     a_model("rollout", model)
@@ -128,10 +130,9 @@ def rollout(
     if isinstance(model, Model):
         check_quaternions("rollout", model, q)
         check_consistent(at_time(model, t0), q, v)
-    system = system_of(model, jnp.zeros(model.nv, dtype), forces, stabilization)
+    system = system_of(model, jnp.zeros(model.nv, dtype), forces, _holding(model, scheme, stabilization))
     state = State(q, v, _own_state(system, state.own).astype(dtype))
     control, inputs = _control(model, controls, dtype)
-    constrained = system.constraint_rows > 0
     run = _Run(
         system,
         scheme,
@@ -140,9 +141,7 @@ def rollout(
         dt,
         event,
         save_every,
-        lax.stop_gradient(constraint_tolerance * system.constraint_scales.astype(dtype))
-        if constrained
-        else None,
+        constraint_tolerance if system.constraint_rows else None,
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
         watched=scheme.fallible or save_every > 1 or event is not None,
         bar=progress_bar(steps) if progress else None,
@@ -161,6 +160,7 @@ class Carry(eqx.Module):
     - `state`, and the scheme's `memory`.
     - `failure`: the first step that could not be made.
     - `opened`: the first step that left constraints open. The motion goes on: a drift is something to look at.
+    - `opening`: the most that they were open so far.
     - `crossing`: the event's.
     """
 
@@ -168,6 +168,7 @@ class Carry(eqx.Module):
     memory: Memory
     failure: Failure
     opened: Failure
+    opening: Float[Array, ""]
     crossing: Crossing | None
 
 
@@ -183,7 +184,7 @@ class _Run:
         dt: Float[Array, ""],
         event: EventFunction | None,
         save_every: int,
-        allowed: Float[Array, "rows"] | None,
+        allowed: float | None,
         watched: bool,
         bar: Callable | None,
     ):
@@ -198,7 +199,12 @@ class _Run:
         system = self.system.with_control(self.control(self.t0, state, given))
         crossing = None if self.event is None else Crossing.none(system.tau, state)
         return Carry(
-            state, self.scheme.init(system, self.t0, state, self.dt), Failure.none(), Failure.none(), crossing
+            state,
+            self.scheme.init(system, self.t0, state, self.dt),
+            Failure.none(),
+            Failure.none(),
+            jnp.zeros_like(self.dt),
+            crossing,
         )
 
     def advance(self, carry: Carry, number, given) -> tuple[Carry, Float[Array, "nv"]]:
@@ -210,7 +216,7 @@ class _Run:
         system = self.system.with_control(self.control(time, state, given))
         new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
         new = system.settled(time + self.dt, new)
-        failure, opened = carry.failure, self.watch_constraints(system, time, carry, number)
+        failure, (opened, most) = carry.failure, self.watch_constraints(system, time, carry, number)
         if self.watched:
             failure = self.watch_step(failure, carry, code, new, number)
             # The loop goes on from the last good state: what it computes there counts for nothing, but is finite.
@@ -221,14 +227,17 @@ class _Run:
             failure = failure.noted(jnp.where(known, Result.SUCCESS, Result.NOT_FINITE), number)
         if system.charted:
             new, memory = self.reparametrized(system, time + self.dt, new, memory)
-        return Carry(new, memory, failure, opened, crossing), system.tau
+        return Carry(new, memory, failure, opened, most, crossing), system.tau
 
-    def watch_constraints(self, system: System, time, carry: Carry, number) -> Failure:
+    def watch_constraints(
+        self, system: System, time, carry: Carry, number
+    ) -> tuple[Failure, Float[Array, ""]]:
         """Whether the step before has left constraints open: looked at where the scheme has asked about that state."""
         if self.allowed is None:
-            return carry.opened
-        code = constraints_open(system, time, carry.state, self.allowed)
-        return carry.opened.noted(code, jnp.maximum(number - 1, 0))
+            return carry.opened, carry.opening
+        now = opening(system, time, carry.state)
+        code = jnp.where(now > self.allowed, Result.CONSTRAINTS_OPEN, Result.SUCCESS)
+        return carry.opened.noted(code, jnp.maximum(number - 1, 0)), jnp.fmax(carry.opening, now)
 
     def watch_step(self, failure: Failure, carry: Carry, code, new: State, number) -> Failure:
         """Whether this step has failed."""
@@ -260,16 +269,26 @@ class _Run:
     def finish(self, state: State, carry: Carry, states: State, tau, steps: int) -> Trajectory:
         """The trajectory, from its first state and those that were saved."""
         end = self.t0 + self.dt * steps
-        opened = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
+        opened, most = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
         rows = without_failed(states, carry.failure, self.save_every) if self.watched else states
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
         failure = opened.or_earlier(carry.failure if self.watched else seen_in(rows))
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
-        path = Trajectory(t, rows.q, rows.v, tau, failure.code, failure.step, own=rows.own)
+        most = None if self.allowed is None else most
+        path = Trajectory(t, rows.q, rows.v, tau, failure.code, failure.step, own=rows.own, opening=most)
         if self.event is None or carry.crossing is None:
             return path
         system = self.system.with_control(carry.crossing.tau)
         return carry.crossing.cut(self.scheme, system, self.event, path, self.t0, self.dt, self.save_every)
+
+
+def _holding(model: Simulated, scheme: Scheme, given) -> Stabilization | None:
+    """What holds the constraints, if nothing is said of it."""
+    if isinstance(given, Stabilization) or given is None:
+        return given
+    choice("rollout", "stabilization", given, ("auto",))
+    loose = isinstance(model, Model) and len(model.constraints) > 0 and not scheme.closes_loops
+    return Projection() if loose else None
 
 
 def _own_state(system: System, given) -> Float[Array, "own"]:

@@ -28,6 +28,9 @@ class Scheme(eqx.Module):
     #: Whether a step can fail in another way than by numbers that are not finite. If so, every step's code is looked at.
     fallible: ClassVar[bool] = False
 
+    #: Whether a step closes loops by itself. Where it does not, a rollout moves the end of each step onto the constraints.
+    closes_loops: ClassVar[bool] = False
+
     def init(self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]) -> Memory:
         """What the first step needs to know beside the state; nothing, for most schemes."""
         return ()

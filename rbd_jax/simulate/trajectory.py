@@ -26,6 +26,8 @@ class Trajectory(eqx.Module):
       went well. From that step on the states are NaN, but for `Result.CONSTRAINTS_OPEN`.
     - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
       did) and when (the end of the trajectory if never). The rows from there on hold the state at the event.
+    - `opening`: the most that constraints were open, at the start or after a step, of angles in rad and of lengths as a share of
+      the mechanism's reach (see `rbd.constraints.reach`); None where there are none.
     """
 
     t: Float[Array, "*batch saved"]
@@ -37,6 +39,7 @@ class Trajectory(eqx.Module):
     event_step: Int[Array, "*batch"] | None = None
     event_time: Float[Array, "*batch"] | None = None
     own: Float[Array, "*batch saved own"] | None = None
+    opening: Float[Array, "*batch"] | None = None
 
     @property
     def final(self) -> State:
