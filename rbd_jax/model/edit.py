@@ -305,7 +305,8 @@ def astype(model: Model, dtype) -> Model:
         raise ModelError(f"astype: {kind} is not enabled; set the JAX option jax_enable_x64")
     cast = with_precision(model, kind)
     for (path, before), after in zip(jax.tree.leaves_with_path(model), jax.tree.leaves(cast), strict=True):
-        if eqx.is_array(before) and is_known(before) and np.any(np.isfinite(before) & ~np.isfinite(after)):
+        seen = eqx.is_array(before) and is_known((before, after))
+        if seen and np.any(np.isfinite(before) & ~np.isfinite(after)):
             raise ModelError(
                 f"astype: a number of model {model.name!r} is too large for {kind}: {jax.tree_util.keystr(path)}"
             )

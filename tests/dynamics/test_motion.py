@@ -1,5 +1,7 @@
 """A model in motion: what is asked twice is worked out once, wherever it is asked for first."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,13 +75,14 @@ def test_kinematics_is_traced_once():
 
 
 def test_kinematics_of_a_rollout():
-    """In each step once, and once more after the last, to see whether loops are open."""
+    """In each step once, where it is moved onto the constraints, and after the last, to see whether loops are open."""
     model, at = four_bar(), (jnp.array([0.3, 0.5, 0.7]), jnp.ones(3))
 
-    def run(q, v):
-        return rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=3, forces=five_forces()).q
+    def run(q, v, **options):
+        return rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=3, forces=five_forces(), **options).q
 
-    assert sines(run, *at) == 2
+    assert sines(run, *at) == 3
+    assert sines(functools.partial(run, stabilization=None), *at) == 2
 
 
 @pytest.fixture
