@@ -41,7 +41,7 @@ def test_pendulum_as_a_point_on_a_rod():
     "count, seconds, step, held",
     [
         (2, 2, 1e-3, None),
-        pytest.param(2, 10, 1e-3, rc.Projection(), marks=pytest.mark.slow),
+        pytest.param(2, 10, 1e-3, "auto", marks=pytest.mark.slow),
         pytest.param(40, 2, 2e-3, None, marks=pytest.mark.slow),
     ],
     ids=("2 four-bars for 2 s", "2 four-bars for 10 s", "40 four-bars for 2 s"),
