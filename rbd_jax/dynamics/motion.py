@@ -48,13 +48,18 @@ class _Kept:
         self.values = {} if values is None else values
         self.elsewhere: dict[str, tuple[Any, Any]] = {}
 
-    def get(self, name: str, compute: Callable[[], Any]) -> Any:
+    def find(self, name: str) -> Any:
+        """What is known here under a name, or None."""
         if name in self.values:
             return self.values[name]
-        here = get_opaque_trace_state()
-        if name in self.elsewhere and self.elsewhere[name][0] == here:
-            return self.elsewhere[name][1]
-        value = compute()
+        made, value = self.elsewhere.get(name, (None, None))
+        return value if value is not None and made == get_opaque_trace_state() else None
+
+    def get(self, name: str, compute: Callable[[], Any]) -> Any:
+        value = self.find(name)
+        if value is not None:
+            return value
+        value, here = compute(), get_opaque_trace_state()
         if here == self.home:
             self.values[name] = value
         else:
@@ -132,6 +137,14 @@ class Motion:
     def keep(self, name: str, compute: Callable[[], Any], *, velocity: bool = False) -> Any:
         """What another room computes of this motion, kept with it under a name; with `velocity` if it depends on that too."""
         return (self._of_v if velocity else self._of_q).get(name, compute)
+
+    def kept(self, name: str) -> Any:
+        """What was kept under a name that depends on the velocity, or None."""
+        return self._of_v.find(name)
+
+    def made_in(self, *traces) -> bool:
+        """Whether it was made in one of these traces, and what it knows has a meaning there."""
+        return self._of_q.home in traces and self._of_v.home in traces
 
     def computed(self, *names: str) -> Motion:
         """Itself, with these properties worked out here: a function that JAX traces by itself then has them from outside."""

@@ -214,9 +214,9 @@ class _Run:
             number = jnp.where(carry.crossing.happened(), carry.crossing.step, number)
         time = self.t0 + number.astype(self.dt.dtype) * self.dt
         system = self.system.with_control(self.control(time, state, given))
+        failure, (opened, most) = carry.failure, self.watch_constraints(system, time, carry, number)
         new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
         new = system.settled(time + self.dt, new)
-        failure, (opened, most) = carry.failure, self.watch_constraints(system, time, carry, number)
         if self.watched:
             failure = self.watch_step(failure, carry, code, new, number)
             # The loop goes on from the last good state: what it computes there counts for nothing, but is finite.
@@ -232,7 +232,7 @@ class _Run:
     def watch_constraints(
         self, system: System, time, carry: Carry, number
     ) -> tuple[Failure, Float[Array, ""]]:
-        """Whether the step before has left constraints open: looked at where the scheme has asked about that state."""
+        """Whether the step before has left constraints open: looked at here, where the kinematics is needed anyway."""
         if self.allowed is None:
             return carry.opened, carry.opening
         now = opening(system, time, carry.state)

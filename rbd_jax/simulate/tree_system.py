@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import numpy as np
+from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, Float
 
 from .._arguments import velocity
@@ -33,7 +34,7 @@ from .system import System
 #: velocity that gives a generalized force.
 Acting: TypeAlias = Force | Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Float[Array, "nv"]]
 
-#: So many motions, and answers, are remembered, for the next who asks about the same state.
+#: So many motions are remembered, for the next who asks about the same state.
 REMEMBERED = 4
 
 
@@ -51,8 +52,12 @@ class TreeSystem(System):
 
     def motion(self, time, q, v=None) -> Motion:
         """The model in motion. Asked again about the same arrays, it has what was computed before."""
-        motions = self._recent("motions")
+        here, motions = get_opaque_trace_state(), self._recent
+        # One that was made on the way into a loop is of no use after it; one made where the system was is everywhere.
+        home = vars(self).setdefault("_home", here)
         for known in motions:
+            if not known.motion.made_in(here, home):
+                continue
             if known.q is q and (known.asked is time or not self._timed):
                 if v is None or (known.motion.v is v and known.asked is time):
                     return known.motion
@@ -63,9 +68,13 @@ class TreeSystem(System):
         motions.appendleft(_Asked(q, time, motion))
         return motion
 
-    def _recent(self, what: str) -> deque:
-        """What was asked for lately, of a kind. A system lives as long as a step is traced."""
-        return vars(self).setdefault(f"_{what}", deque(maxlen=REMEMBERED))  # pyright: ignore[reportArgumentType]
+    @property
+    def _recent(self) -> deque:
+        """The motions asked for lately. A system lives as long as a step is traced."""
+        return vars(self).setdefault("_motions", deque(maxlen=REMEMBERED))  # pyright: ignore[reportArgumentType]
+
+    def __check_init__(self):
+        vars(self)["_home"] = get_opaque_trace_state()  # pyright: ignore[reportIndexIssue]
 
     @property
     def name(self):
@@ -111,10 +120,9 @@ class TreeSystem(System):
         return acting
 
     def own_rate(self, time, state):
-        for answer in self._recent("answers"):
-            if answer.state is state and answer.time is time:
-                return answer.own_rate
-        return self.own_rates(self.motion(time, state.q, state.v), state)
+        motion = self.motion(time, state.q, state.v)
+        known = motion.kept("answer")
+        return known.own_rate if known and known.own is state.own else self.own_rates(motion, state)
 
     def own_rates(self, motion: Motion, state: State) -> Float[Array, "own"]:
         """`own_rate` of the model in motion."""
@@ -126,9 +134,14 @@ class TreeSystem(System):
         return holding(elements, state.internal) if state.internal.size else elements
 
     def acceleration(self, time, state):
-        answer = _Answer(time, state, *_answer(self, time, state))
-        self._recent("answers").appendleft(answer)
-        return answer.acceleration
+        motion = self.motion(time, state.q, state.v)
+
+        def ask():
+            found = _answer(motion, state.own, self.tau, self.forces, self.stabilization)
+            return _Answer(state.own, *found)
+
+        known = motion.keep("answer", ask, velocity=True)
+        return known.acceleration if known.own is state.own else ask().acceleration
 
     def residual(self, time, state, a):
         motion = self.motion(time, state.q, state.v)
@@ -167,9 +180,6 @@ class TreeSystem(System):
         return sum(constraint.rows for constraint in self.model.constraints)
 
     def constraint_residual(self, time, q):
-        for answer in self._recent("answers"):
-            if answer.state.q is q and answer.time is time:
-                return answer.constraint_residual
         return residual_of(self.motion(time, q))
 
     @property
@@ -196,24 +206,24 @@ class TreeSystem(System):
 
 
 @eqx.filter_jit
-def _answer(system: TreeSystem, time, state: State):
-    """The acceleration, and what is of the same motion: the rates of the forces' own states, the residual of constraints.
+def _answer(motion: Motion, own, tau, forces: tuple[Acting, ...], stabilization: Stabilization | None):
+    """The acceleration of a model in motion, and the rates of the forces' own states.
 
     Compiled for itself: the stages of a scheme are traced once, and so is what another simulation of the model asks.
     """
-    motion, acting = system.motion(time, state.q, state.v), system.force(time, state)
-    moving = motion_under_constraints(motion, acting, stabilization=system.stabilization)
-    return moving.acceleration, system.own_rates(motion, state), residual_of(motion)
+    system = TreeSystem(model=motion.model, tau=tau, forces=forces, stabilization=stabilization)
+    state = State(motion.q, motion.v, own)
+    acting = system.applied(motion, state) + tau
+    moving = motion_under_constraints(motion, acting, stabilization=stabilization)
+    return moving.acceleration, system.own_rates(motion, state)
 
 
 class _Answer(NamedTuple):
-    """What `_answer` gave, and for what."""
+    """What `_answer` gave, and for which states of the forces."""
 
-    time: Float[Array, ""]
-    state: State
+    own: Float[Array, "own"] | None
     acceleration: Float[Array, "nv"]
     own_rate: Float[Array, "own"]
-    constraint_residual: Float[Array, "rows"]
 
 
 class _Asked(NamedTuple):

