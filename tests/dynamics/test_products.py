@@ -141,7 +141,8 @@ def random_tree(seed):
     return build("random", list(zip(names, parents, [families[i] for i in order])), seed=seed)
 
 
-MANY = [floating, coupled, mixed, track, driven, *(partial(random_tree, seed) for seed in (0, 1))]
+# Seeds of trees whose inertias are all those of real bodies.
+MANY = [floating, coupled, mixed, track, driven, *(partial(random_tree, seed) for seed in (0, 2))]
 LONG = [pytest.param(make, marks=pytest.mark.slow) for make in MANY]
 
 
