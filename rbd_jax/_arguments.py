@@ -281,11 +281,17 @@ def number(
     array = jnp.asarray(array, array.dtype if dtype is None else dtype)
     if array.shape != shape:
         raise ValueError(f"{owner}: {name} has shape {array.shape}; it is {expected}")
-    if not is_known(array):
+    if not is_known(value):
         return array
-    seen = np.asarray(array)
+    # What was given: as an array of JAX it is no longer known where a function is traced.
+    given = np.asarray(value)
+    with np.errstate(over="ignore"):
+        seen = given.astype(array.dtype)
     if not np.isfinite(seen).all():
-        raise ValueError(f"{owner}: {name} is {seen.tolist()}, which is not finite")
+        large = (
+            f", which is too large for {array.dtype}" if np.isfinite(given).all() else ", which is not finite"
+        )
+        raise ValueError(f"{owner}: {name} is {given.tolist()}{large}")
     if least is not None and np.any(seen < least):
         raise ValueError(f"{owner}: {name} is {seen.tolist()}; it cannot be less than {least:g}{remedy}")
     if above is not None and np.any(seen <= above):

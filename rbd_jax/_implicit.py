@@ -29,7 +29,7 @@ def implicit(solve: Callable[..., tuple[Any, Callable]], residual: Callable[...,
 
     @jax.custom_jvp
     def found(x, rhs, *args):
-        """The solution x, found before: of its derivative only the first argument's value is asked for."""
+        """The solution, which is x. Its derivative is that of the equation, whatever x was computed from."""
         return x
 
     def change(x, apply_inverse, rhs, given, args, moving):

@@ -6,7 +6,6 @@ do not see the difference: y is a vector space, and there are no constraints.
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -66,7 +65,6 @@ class ReducedSystem(System):
     def own_rate(self, time, state):
         return self.whole.own_rates(self.moving(time, state.q, state.v)[1], state)
 
-    @eqx.filter_jit  # so that the stages of a scheme are traced once
     def acceleration(self, time, state):
         at, motion = self.moving(time, state.q, state.v)
         return reduced_acceleration(motion, at, self._force(at, motion, state))

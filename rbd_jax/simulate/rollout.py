@@ -114,12 +114,9 @@ def rollout(
     dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
     model = model if model.dtype == dtype else with_precision(model, dtype)
     q, v = q.astype(dtype), v.astype(dtype)
-    dt, t0 = (
-        number("rollout", name, value, dtype=dtype, remedy="; it is the same for all steps")
-        for name, value in (("dt", dt), ("t0", t0))
-    )
-    if is_known(dt) and dt == 0:
+    if is_known(dt) and jnp.shape(dt) == () and dt == 0:
         raise ValueError("rollout: dt is zero; a step needs a length")
+    dt, t0 = (number("rollout", name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", t0)))
     if not constraint_tolerance >= 0:
         raise ValueError(
             f"rollout: constraint_tolerance is {constraint_tolerance!r}; it is a number, zero or more"

@@ -136,9 +136,12 @@ class TreeSystem(System):
     def acceleration(self, time, state):
         motion = self.motion(time, state.q, state.v)
 
+        # Functions may refer to anything, which what is compiled would hold on to.
+        closed = all(isinstance(force, Force) for force in self.forces)
+
         def ask():
-            found = _answer(motion, state.own, self.tau, self.forces, self.stabilization)
-            return _Answer(state.own, *found)
+            answer = _compiled_answer if closed else _answer
+            return _Answer(state.own, *answer(motion, state.own, self.tau, self.forces, self.stabilization))
 
         known = motion.keep("answer", ask, velocity=True)
         return known.acceleration if known.own is state.own else ask().acceleration
@@ -205,17 +208,17 @@ class TreeSystem(System):
         return State(*self.stabilization.settled(now, state.q, state.v), state.internal)
 
 
-@eqx.filter_jit
 def _answer(motion: Motion, own, tau, forces: tuple[Acting, ...], stabilization: Stabilization | None):
-    """The acceleration of a model in motion, and the rates of the forces' own states.
-
-    Compiled for itself: the stages of a scheme are traced once, and so is what another simulation of the model asks.
-    """
+    """The acceleration of a model in motion, and the rates of the forces' own states."""
     system = TreeSystem(model=motion.model, tau=tau, forces=forces, stabilization=stabilization)
     state = State(motion.q, motion.v, own)
     acting = system.applied(motion, state) + tau
     moving = motion_under_constraints(motion, acting, stabilization=stabilization)
     return moving.acceleration, system.own_rates(motion, state)
+
+
+#: Compiled for itself: the stages of a scheme are traced once, and so is what another simulation of the model asks.
+_compiled_answer = eqx.filter_jit(_answer)
 
 
 class _Answer(NamedTuple):
