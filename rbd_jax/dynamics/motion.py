@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -132,6 +133,12 @@ class Motion:
         other = object.__new__(Motion)
         other.model, other.q, other.v, other.time = self.model, self.q, v, self.time if time is None else time
         other._of_q, other._of_v = self._of_q, _Kept()
+        return other
+
+    def with_armature(self, armature: Float[Array, "nv"]) -> Motion:
+        """The same motion of a model with another armature; nothing that a motion knows depends on that, and all is shared."""
+        other = self.with_velocity(self.v)
+        other.model, other._of_v = replace(self.model, armature=armature), self._of_v
         return other
 
     def keep(self, name: str, compute: Callable[[], Any], *, velocity: bool = False) -> Any:

@@ -18,8 +18,11 @@ def passive_force(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) ->
     """`-d v - f v/√(v² + ε²) - k (q ⊖ q_rest)`: damping, Coulomb friction, springs.
 
     Coulomb friction is smoothed over speeds of the size ε = `FRICTION_VELOCITY`, so that its derivative exists at rest; a
-    joint held by friction alone creeps.
+    joint held by friction alone creeps. (The default scheme of `rollout` takes Coulomb's law itself.)
     """
-    sliding = v / jnp.sqrt(v**2 + FRICTION_VELOCITY**2)
-    displacement = difference(model, model.spring_reference, q)
-    return -model.damping * v - model.friction * sliding - model.stiffness * displacement
+    return smooth_passive_force(model, q, v) - model.friction * v / jnp.sqrt(v**2 + FRICTION_VELOCITY**2)
+
+
+def smooth_passive_force(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`passive_force` without the friction: damping and springs."""
+    return -model.damping * v - model.stiffness * difference(model, model.spring_reference, q)

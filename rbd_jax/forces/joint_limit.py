@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import names, number
+from .._array import gather_or_zero
 from ..model import configuration_rate
 from ._force import Force
 from ._one_sided import compression, engagement, work
@@ -69,6 +70,16 @@ class JointLimit(Force):
             damper = self.damping_constant * engagement(depth, self.transition) * rate
             force = force - side * spring - damper
         return transpose(force)[0]
+
+    def resistance(self, motion):
+        # In the coordinates, of joints in which those change as the velocity variables do.
+        engaged = sum(engagement(depth, self.transition) for _, depth in self._depths(motion))
+        topology = motion.model.topology
+        own = np.flatnonzero((topology.joint_nq == 1) & (topology.joint_nv == 1) & ~topology.is_mimic)
+        entries = np.full(motion.model.nv, -1)
+        entries[topology.v_offsets[own]] = topology.q_offsets[own]
+        engaged = gather_or_zero(engaged, entries)
+        return self.damping_constant * engaged, self.spring_constant * engaged
 
     def stored_energy(self, motion):
         each = [work(depth, self.transition) for _, depth in self._depths(motion)]

@@ -48,6 +48,11 @@ class Composite(Joint):
         return any(joint.rheonomic for joint in self.joints)
 
     @property
+    def time(self):
+        """The time that its elements are at, where one of them moves by itself."""
+        return next((joint.time for joint in self.joints if joint.rheonomic), None)
+
+    @property
     def charted(self):
         return any(joint.charted for joint in self.joints)
 

@@ -1,11 +1,14 @@
 """The linearly implicit Euler scheme."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._array import blocks, matmul, matvec, transpose
+from .._array import blocks, matmul, matvec, transpose, vecmat
 from .._newton import solve_redundant
+from ._resistance import Resistance, resisted
 from .scheme import SUCCESS, Scheme
 from .state import State
 
@@ -14,7 +17,8 @@ class LinearlyImplicitEuler(Scheme):
     """`(M + h D - h² K) v⁺ = M v + h (f + D v)`, `q⁺ = q ⊕ h v⁺`: first order, one linear system (Sueda eqs. 1.30, 2.79).
 
     `K = ∂f/∂q` and `D = -∂f/∂v` are of the joints' own forces and the given ones, so stiff springs and dampers are stable
-    at any step. Gravity and velocity products enter at the start of the step. Loops are stabilized on the level of
+    at any step; dry friction is not differentiated but taken by Coulomb's law, under which a joint sticks. Gravity and velocity
+    products enter at the start of the step. Loops are stabilized on the level of
     velocities, `ġ = -γ g` (eq. 1.81), with the gain γ = `baumgarte`; by default 1/h, which closes them to first order at the
     end of the step.
 
@@ -33,12 +37,13 @@ class LinearlyImplicitEuler(Scheme):
 
         def acting(step, v, own):
             now = State(system.move(q, step), v, own)
-            return system.force(time, now), system.own_rate(time, now)
+            return system.force(time, now, friction=False), system.own_rate(time, now)
 
         (stiffness, by_v), (rate_by_q, rate_by_v) = jax.jacfwd(acting, (0, 1))(nothing, v, own)
         inertia, rate = system.mass_matrix(time, q), system.own_rate(time, state)
         left = inertia - dt * by_v - dt**2 * stiffness
-        right = matvec(inertia, v) - dt * (matvec(by_v, v) + system.residual(time, state, nothing))
+        missing = system.residual(time, state, nothing, friction=False)
+        right = matvec(inertia, v) - dt * (matvec(by_v, v) + missing)
         along = dt * rate_by_q + rate_by_v
         if own.size:
             # The forces' own states follow as `z⁺ = z + follow (ż + along v⁺ - ∂ż/∂v v)`, implicit in z too.
@@ -48,18 +53,44 @@ class LinearlyImplicitEuler(Scheme):
             felt = dt * matmul(by_own, follow)
             left = left - matmul(felt, along)
             right = right + matvec(felt, rate - matvec(rate_by_v, v))
-        if system.constraint_rows or self.prescribed:
-            led = system.dof(self.prescribed)
-            rows = jnp.concatenate([system.constraint_jacobian(time, q), jnp.eye(v.size, dtype=v.dtype)[led]])
-            gain = 1 / dt if self.baumgarte is None else jnp.asarray(self.baumgarte, v.dtype)
-            drift = gain * system.constraint_residual(time, q) + system.constraint_velocity(time, q, nothing)
-            # What the controls of led joints add to the force, their multipliers take away.
-            wanted = jnp.concatenate([-drift, system.tau[led]])
-            left = blocks(left, transpose(rows), rows, jnp.zeros((len(rows), len(rows)), v.dtype))
-            right = jnp.concatenate([right, wanted])
-        # Loops are redundant as a rule: their multipliers are not determined, and the velocity is.
-        solve = solve_redundant if system.constraint_rows else jnp.linalg.solve
-        end = solve(left, right)[: v.size]
+        closing, wanted = self._closing(system, time, q, dt, nothing)
+        sizes, joints = system.friction(time, state)
+        none = jnp.zeros_like(sizes)
+        resistance = Resistance(matvec(joints, v), none, none, none, sizes, dt)
+        end = resisted(
+            _closed if system.constraint_rows else _led,
+            (left, right, closing, wanted, joints, v, dt),
+            resistance,
+        )
         if own.size:
             own = own + matvec(follow, rate + matvec(along, end) - matvec(rate_by_v, v))
         return State(system.move(q, dt * end), end, own), memory, SUCCESS
+
+    def _closing(self, system, time, q, dt, nothing):
+        """What the velocity at the end of the step is to satisfy: that of the led joints, and that loops close."""
+        led = system.dof(self.prescribed)
+        rows = jnp.eye(nothing.size, dtype=nothing.dtype)[led]
+        if not system.constraint_rows:
+            return rows, system.tau[led]
+        gain = 1 / dt if self.baumgarte is None else jnp.asarray(self.baumgarte, nothing.dtype)
+        drift = gain * system.constraint_residual(time, q) + system.constraint_velocity(time, q, nothing)
+        # What the controls of led joints add to the force, their multipliers take away.
+        rows = jnp.concatenate([system.constraint_jacobian(time, q), rows])
+        return rows, jnp.concatenate([-drift, system.tau[led]])
+
+
+def _end(known, force, armature, solve):
+    """The velocity at the end, under more forces and with more inertia along the joints; and the joints' accelerations."""
+    left, right, closing, wanted, joints, v, dt = known
+    more = matmul(transpose(joints), armature[:, None] * joints)
+    left, right = left + more, right + matvec(more, v) + dt * vecmat(force, joints)
+    if len(closing):
+        corner = jnp.zeros((len(closing), len(closing)), v.dtype)
+        left, right = blocks(left, transpose(closing), closing, corner), jnp.concatenate([right, wanted])
+    end = solve(left, right)[: v.size]
+    return end, matvec(joints, (end - v) / dt)
+
+
+#: Loops are redundant as a rule: their multipliers are not determined, and the velocity is.
+_closed = functools.partial(_end, solve=solve_redundant)
+_led = functools.partial(_end, solve=jnp.linalg.solve)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import matvec, vecmat
@@ -15,6 +16,7 @@ from ..constraints import Closure, ReducedModel
 from ..constraints.closure import reduced_acceleration, reduced_inertia
 from ..dynamics import Motion, kinetic_energy
 from ..dynamics.inverse import recursive_newton_euler, weight
+from ._resistance import resisted
 from .state import State
 from .system import System
 from .tree_system import Acting, TreeSystem
@@ -51,28 +53,36 @@ class ReducedSystem(System):
         return self.whole.own
 
     def dof(self, joints):
+        if not len(joints):
+            return np.zeros(0, int)
         raise ValueError(
             f"joints {joints} of model {self.name!r} have no degrees of freedom of their own: they move with the variables of a "
             "ReducedModel"
         )
 
-    def _force(self, at: Closure, motion: Motion, state: State):
-        return self.tau + vecmat(self.whole.applied(motion, state), at.jacobian)
+    def _force(self, at: Closure, motion: Motion, state: State, friction: bool = True):
+        return self.tau + vecmat(self.whole.applied(motion, state, friction), at.jacobian)
 
-    def force(self, time, state):
-        return self._force(*self.moving(time, state.q, state.v), state)
+    def force(self, time, state, friction=True):
+        return self._force(*self.moving(time, state.q, state.v), state, friction)
+
+    def friction(self, time, state):
+        return self.reduced.model.friction, self.reduced.at(state.q, state.v).jacobian
 
     def own_rate(self, time, state):
         return self.whole.own_rates(self.moving(time, state.q, state.v)[1], state)
 
-    def acceleration(self, time, state):
+    def acceleration(self, time, state, step=None):
         at, motion = self.moving(time, state.q, state.v)
-        return reduced_acceleration(motion, at, self._force(at, motion, state))
+        if step is None:
+            return reduced_acceleration(motion, at, self._force(at, motion, state))
+        motion.computed("velocities", "velocity_products", "inertias")
+        return resisted(_accelerated, (motion, at, self.tau), self.whole.resistance(motion, state, step))
 
-    def residual(self, time, state, a):
+    def residual(self, time, state, a, friction=True):
         at, motion = self.moving(time, state.q, state.v)
         needed = recursive_newton_euler(motion, matvec(at.jacobian, a) + at.bias)
-        return vecmat(needed, at.jacobian) - self._force(at, motion, state)
+        return vecmat(needed, at.jacobian) - self._force(at, motion, state, friction)
 
     def lagrangian_gradients(self, time, q, v):
         at, motion = self.moving(time, q, v)
@@ -124,3 +134,10 @@ class ReducedSystem(System):
 
     def settled(self, time, state):
         return state
+
+
+def _accelerated(known, force, armature):
+    motion, at, tau = known
+    motion = motion.with_armature(motion.model.armature + armature)
+    a = reduced_acceleration(motion, at, tau + vecmat(force, at.jacobian))
+    return a, matvec(at.jacobian, a) + at.bias

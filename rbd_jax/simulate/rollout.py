@@ -67,9 +67,10 @@ def rollout(
     carries (`rbd.add_forces`); and `forces`.
 
     A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
-    `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either,
-    unless they count for nothing: a loss masked by `code == 0` has the gradient of the other samples. Constraints that open
-    are told in the same way, but the states stay, for the drift to be seen.
+    `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either, by
+    all that its states depended on before; by what first acted in the step that failed they are zero. A loss masked by
+    `code == 0` has the gradient of the other samples. Constraints that open are told in the same way, but the states stay, for
+    the drift to be seen.
 
     **Arguments**
 

@@ -1,5 +1,10 @@
 """The semi-implicit (symplectic) Euler scheme."""
 
+from typing import Literal
+
+import equinox as eqx
+
+from .._arguments import choice
 from .scheme import SUCCESS, Scheme
 from .state import State
 
@@ -10,9 +15,20 @@ class SemiImplicitEuler(Scheme):
     Symplectic, and so without drift of energy, where the mass matrix is constant: slides, a single hinge. Otherwise the
     velocity-product forces enter at the start of the step and the energy drifts at first order in h; a free body
     that spins and falls fast gains of the order `½ m (ω v h)²` a step.
+
+    - `passive`: how what the joints do of themselves enters. `"implicit"`, by default, means stable at every step: damping as
+      it is at the end of the step; springs and soft stops (`rbd.forces.JointLimit`) as stiff as the step can follow, without
+      loss of energy; and Coulomb's dry friction by its own law, under which a joint sticks. With `"explicit"` they are forces at
+      the start of the step like all others, friction smoothed as `passive_force` has it.
     """
 
+    passive: Literal["implicit", "explicit"] = eqx.field(static=True, default="implicit")
+
+    def __check_init__(self):
+        choice("SemiImplicitEuler", "passive", self.passive, ("implicit", "explicit"))
+
     def step(self, system, time, state, memory, dt):
-        v = state.v + dt * system.acceleration(time, state)
+        ahead = dt if self.passive == "implicit" else None
+        v = state.v + dt * system.acceleration(time, state, ahead)
         own = state.internal + dt * system.own_rate(time, state)
         return State(system.move(state.q, dt * v), v, own), memory, SUCCESS

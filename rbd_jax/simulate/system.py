@@ -58,19 +58,36 @@ class System(eqx.Module):
     # What acts.
 
     @abc.abstractmethod
-    def force(self, time: Float[Array, ""], state: State) -> Float[Array, "nv"]:
-        """All generalized forces but gravity and velocity products: controls, the joints' own, force elements."""
+    def force(self, time: Float[Array, ""], state: State, friction: bool = True) -> Float[Array, "nv"]:
+        """All generalized forces but gravity and velocity products: controls, the joints' own, force elements.
+
+        The joints' dry `friction` is left out where a scheme takes it by itself, see `friction`.
+        """
+
+    @abc.abstractmethod
+    def friction(
+        self, time: Float[Array, ""], state: State
+    ) -> tuple[Float[Array, "dof"], Float[Array, "dof nv"]]:
+        """The sizes of the joints' dry friction, and the rates at which the joints move with v, as a matrix."""
 
     @abc.abstractmethod
     def own_rate(self, time: Float[Array, ""], state: State) -> Float[Array, "own"]:
         """The rate of the states that the forces have themselves."""
 
     @abc.abstractmethod
-    def acceleration(self, time: Float[Array, ""], state: State) -> Float[Array, "nv"]:
-        """The acceleration that all that acts produces, under the constraints."""
+    def acceleration(
+        self, time: Float[Array, ""], state: State, step: Float[Array, ""] | None = None
+    ) -> Float[Array, "nv"]:
+        """The acceleration that all that acts produces, under the constraints.
+
+        With a `step`, the mean over a step of that length, at the end of which the joints' damping and friction are taken, and
+        springs and stops so that they stay stable; see `_resistance`.
+        """
 
     @abc.abstractmethod
-    def residual(self, time: Float[Array, ""], state: State, a: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    def residual(
+        self, time: Float[Array, ""], state: State, a: Float[Array, "nv"], friction: bool = True
+    ) -> Float[Array, "nv"]:
         """What is missing in the equations of motion: `inverse_dynamics - force`, at the true acceleration `Gᵀ λ`."""
 
     # Momenta.

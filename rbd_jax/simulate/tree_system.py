@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, Float
@@ -16,16 +18,18 @@ from .._array import with_precision
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
-from ..constraints.evaluate import constraint_scales, matrix_of, rate_of, residual_of
+from ..constraints.evaluate import bias_of, constraint_scales, matrix_of, rate_of, residual_of
 from ..dynamics import Motion, passive_force
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import recursive_newton_euler
 from ..dynamics.lagrangian import gradients_of_lagrangian
 from ..dynamics.mass_matrix import composite_rigid_body
+from ..dynamics.passive import smooth_passive_force
 from ..forces import Force
 from ..forces.own_state import holding, own_rates, own_states
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
 from ..model.configuration import charted, reparametrized
+from ._resistance import Resistance, resisted
 from .state import State
 from .system import System
 
@@ -103,12 +107,16 @@ class TreeSystem(System):
         entries = [np.arange(self.model.nv)[self.model.v_slice(joint)] for joint in joints]
         return np.concatenate([np.zeros(0, int), *entries])
 
-    def force(self, time, state):
-        return self.applied(self.motion(time, state.q, state.v), state) + self.tau
+    def force(self, time, state, friction=True):
+        return self.applied(self.motion(time, state.q, state.v), state, friction) + self.tau
 
-    def applied(self, motion: Motion, state: State) -> Float[Array, "nv"]:
-        """What acts without the control."""
-        acting = passive_force(motion.model, motion.q, motion.v)
+    def friction(self, time, state):
+        return self.model.friction, jnp.eye(self.model.nv, dtype=state.q.dtype)
+
+    def applied(self, motion: Motion, state: State, friction: bool = True) -> Float[Array, "nv"]:
+        """What acts without the control, with or without the joints' dry friction."""
+        passive = passive_force if friction else smooth_passive_force
+        acting = passive(motion.model, motion.q, motion.v)
         for force in self._holding(motion, state):
             acting = acting + force.generalized_force(motion)
         for index, function in enumerate(self.forces):
@@ -118,6 +126,16 @@ class TreeSystem(System):
                     "rollout", self.model, name, function(motion.model, motion.q, motion.v)
                 )
         return acting
+
+    def resistance(self, motion: Motion, state: State, step) -> Resistance:
+        """What resists along each degree of freedom during a step, and all forces but the control."""
+        model = motion.model
+        damping, stiffness = model.damping, model.stiffness
+        for force in self._holding(motion, state):
+            if (own := force.resistance(motion)) is not None:
+                damping, stiffness = damping + own[0], stiffness + own[1]
+        force = self.applied(motion, state, friction=False)
+        return Resistance(motion.v, force, damping, stiffness, model.friction, step)
 
     def own_rate(self, time, state):
         motion = self.motion(time, state.q, state.v)
@@ -133,7 +151,7 @@ class TreeSystem(System):
         elements = with_precision(self.elements, motion.q.dtype)
         return holding(elements, state.internal) if state.internal.size else elements
 
-    def acceleration(self, time, state):
+    def acceleration(self, time, state, step=None):
         motion = self.motion(time, state.q, state.v)
 
         # Functions may refer to anything, which what is compiled would hold on to.
@@ -141,14 +159,15 @@ class TreeSystem(System):
 
         def ask():
             answer = _compiled_answer if closed else _answer
-            return _Answer(state.own, *answer(motion, state.own, self.tau, self.forces, self.stabilization))
+            given = state.own, self.tau, self.forces, self.stabilization, step
+            return _Answer(state.own, step, *answer(motion, *given))
 
         known = motion.keep("answer", ask, velocity=True)
-        return known.acceleration if known.own is state.own else ask().acceleration
+        return known.acceleration if known.own is state.own and known.step is step else ask().acceleration
 
-    def residual(self, time, state, a):
+    def residual(self, time, state, a, friction=True):
         motion = self.motion(time, state.q, state.v)
-        return recursive_newton_euler(motion, a) - self.force(time, state)
+        return recursive_newton_euler(motion, a) - self.force(time, state, friction)
 
     def lagrangian_gradients(self, time, q, v):
         return gradients_of_lagrangian(self.motion(time, q, v))
@@ -208,13 +227,30 @@ class TreeSystem(System):
         return State(*self.stabilization.settled(now, state.q, state.v), state.internal)
 
 
-def _answer(motion: Motion, own, tau, forces: tuple[Acting, ...], stabilization: Stabilization | None):
-    """The acceleration of a model in motion, and the rates of the forces' own states."""
+def _answer(motion: Motion, own, tau, forces: tuple[Acting, ...], stabilization: Stabilization | None, step):
+    """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states."""
     system = TreeSystem(model=motion.model, tau=tau, forces=forces, stabilization=stabilization)
     state = State(motion.q, motion.v, own)
-    acting = system.applied(motion, state) + tau
-    moving = motion_under_constraints(motion, acting, stabilization=stabilization)
-    return moving.acceleration, system.own_rates(motion, state)
+    if step is None:
+        moving = motion_under_constraints(
+            motion, system.applied(motion, state) + tau, stabilization=stabilization
+        )
+        return moving.acceleration, system.own_rates(motion, state)
+    resistance = system.resistance(motion, state, step)
+    resistance = replace(resistance, force=resistance.force + tau)
+    # What does not depend on what resists is worked out before that is searched for.
+    motion.computed("velocities", "velocity_products")
+    if motion.model.constraints:
+        matrix_of(motion), bias_of(motion), motion.inertias
+    a = resisted(_accelerated, (motion, stabilization), resistance)
+    return a, system.own_rates(motion, state)
+
+
+def _accelerated(known, force, armature):
+    motion, stabilization = known
+    motion = motion.with_armature(motion.model.armature + armature)
+    a = motion_under_constraints(motion, force, stabilization=stabilization).acceleration
+    return a, a
 
 
 #: Compiled for itself: the stages of a scheme are traced once, and so is what another simulation of the model asks.
@@ -222,9 +258,10 @@ _compiled_answer = eqx.filter_jit(_answer)
 
 
 class _Answer(NamedTuple):
-    """What `_answer` gave, and for which states of the forces."""
+    """What `_answer` gave, and for which states of the forces and which step."""
 
     own: Float[Array, "own"] | None
+    step: Float[Array, ""] | None
     acceleration: Float[Array, "nv"]
     own_rate: Float[Array, "own"]
 

@@ -1,5 +1,6 @@
 """Gradients of rollouts, and what they remember."""
 
+import dataclasses
 import functools
 
 import jax
@@ -56,8 +57,9 @@ def test_checkpoints_change_no_numbers(checkpoint, save_every):
     ],
 )
 def test_gradients_are_finite_differences(make, scheme):
-    """By initial state, controls and every number of the model."""
+    """By initial state, controls and every number of the model; friction is not zero, below which there is none."""
     model = make()
+    model = dataclasses.replace(model, friction=model.friction + 0.05)
     controls = jnp.asarray(np.random.default_rng(1).normal(size=(5, model.nv)))
     flat, unravel = ravel_pytree((model, moving(model), controls))
 
@@ -102,7 +104,10 @@ def test_checkpoints_remember_the_root_of_the_steps():
 
 @pytest.mark.slow
 def test_compiled_memory_grows_as_the_root():
-    """The temporary memory of the compiled gradient: sixteen times the steps, about four times the memory."""
+    """The temporary memory of the compiled gradient: sixteen times the steps, about four times the memory at most.
+
+    Not counted are the rows of the trajectory, whose derivatives by the end are an array of their size.
+    """
     model, state = pendulum(4), moving(pendulum(4))
 
     def memory(checkpoint, steps):
@@ -110,9 +115,9 @@ def test_compiled_memory_grows_as_the_root():
             path = rbd.rollout(model, state, dt=DT, steps=steps, checkpoint=checkpoint)
             return jnp.sum(path.final.q)
 
-        return jax.jit(jax.grad(value)).lower(state).compile().memory_analysis().temp_size_in_bytes
+        used = jax.jit(jax.grad(value)).lower(state).compile().memory_analysis().temp_size_in_bytes
+        return used - model.dtype.itemsize * model.nq * (steps + 1)
 
     plain = [memory(None, steps) for steps in (1024, 16384)]
     root = [memory(True, steps) for steps in (1024, 16384)]
-    print(plain, root)
-    assert plain[1] > 12 * plain[0] and root[1] < 8 * root[0] and root[1] < plain[1] / 4
+    assert plain[1] > 12 * plain[0] and root[1] < 4 * root[0] and root[1] < plain[1] / 8

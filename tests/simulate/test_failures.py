@@ -14,6 +14,9 @@ import rbd_jax as rbd
 Result = result()
 DT = 0.1
 
+#: Of pushes: for five steps, in the first and in the fourth of which there is no end.
+STRENGTHS = jnp.array([0.1, 3.0, 1.5])
+
 
 def mass():
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
@@ -60,10 +63,12 @@ def test_of_an_implicit_scheme(save_every):
 
 @pytest.mark.slow
 def test_derivatives_of_a_failure_are_not_numbers():
-    """And those of the samples beside it are."""
+    """And those of the samples beside it are; what acted in no step but the one that failed has no part in what is left."""
     value = lambda k: jnp.sum(fleeing(k, "BDF1", steps=5).final.v)
-    gradients = jax.jit(jax.vmap(jax.grad(value)))(jnp.array([0.1, 3.0]))
-    assert np.isfinite(gradients[0]) and not np.isfinite(gradients[1])
+    path = jax.jit(jax.vmap(lambda k: fleeing(k, "BDF1", steps=5)))(STRENGTHS)
+    assert path.failed_step.tolist() == [-1, 0, 3]
+    gradients = jax.jit(jax.vmap(jax.grad(value)))(STRENGTHS)
+    assert np.isfinite(gradients[0]) and gradients[1] == 0 and not np.isfinite(gradients[2])
 
 
 @pytest.mark.slow
