@@ -5,20 +5,25 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from .._arguments import configuration, dof_columns, takes, velocity, wrenches
-from .._array import dot, gather, gather_or_zero, matvec, outer
+from .._array import dot, gather, gather_or_zero, is_known, matvec, outer
 from .._implicit import implicit
 from ..model import Model
 from ..model.lumping import moving_inertias
 from ..spatial import Inertia, Transform, cross_force, inertia_shift, moment_shift, motion_shift
-from ._frame import CommonFrame, base_acceleration
+from ._frame import CommonFrame, base_acceleration, has_constant_subspaces
 from .columns import at_last_column, column_armature, from_columns, to_columns
 from .external import ExternalForces, external_forces
 from .inverse import inertia_force, recursive_newton_euler
 from .mass_matrix import composite_rigid_body
 from .motion import Motion
+
+
+#: A pivot of so many times the rounding of what it is the rest of is none.
+ROUNDING = 64
 
 
 @takes(q=configuration, v=velocity, tau=velocity, f_ext=wrenches)
@@ -206,6 +211,54 @@ def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Arr
     base = jnp.zeros(6, nothing.dtype)
     _, factors = articulated_body_recursions(model, frames, inertia, nothing, nothing, idle, base, armature)
     return jax.tree_util.Partial(TreeFactors.solve, factors, model)
+
+
+def singular_inertia(motion: Motion) -> Bool[Array, ""]:
+    """Whether M is singular to rounding: a pivot that is nothing beside the inertia that its column carries.
+
+    Pivots are what is left of that when joints further out give way. Each subtraction on the way rounds.
+    """
+    if _surely_regular(motion.model):
+        return jnp.zeros((), bool)
+    if len(motion.model.topology.mimic_joints):
+        return singular_matrix(composite_rigid_body(motion))
+    pivots = inertia_solver(motion).args[0].pivot
+    carried = _carried_inertia(motion)
+    # Not larger, so that a pivot which is not a number counts as well.
+    return ~jnp.all(pivots > ROUNDING * jnp.finfo(pivots.dtype).eps * carried)
+
+
+def _surely_regular(model: Model) -> bool:
+    """Whether M is regular in all configurations: none of the joints is singular, and every moving body has inertia of its own.
+
+    That can only be told of numbers that can be seen.
+    """
+    if not is_known(model.inertias) or not has_constant_subspaces(model):
+        return False
+    mass, first, rotational = (np.asarray(x, np.float64) for x in jax.tree.leaves(model.inertias))
+    heavy = mass > 0
+    com = first / np.where(heavy, mass, 1)[:, None]
+    xx, xy, yy, xz, yz, zz = rotational.T
+    about_origin = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=1).reshape(-1, 3, 3)
+    square = np.sum(com**2, axis=1)[:, None, None] * np.eye(3) - com[:, :, None] * com[:, None, :]
+    moments = np.linalg.eigvalsh(about_origin - mass[:, None, None] * square)
+    solid = heavy & (moments[:, 0] > 1e-6 * moments[:, 2])
+    carriers = model.topology.carriers
+    return set(range(len(model.topology.moving_bodies))) <= set(carriers[solid].tolist())
+
+
+def _carried_inertia(motion: Motion) -> Float[Array, "n"]:
+    """The diagonal of M, column by column."""
+    model, subspace = motion.model, motion.common.subspace
+    carried = model.topology.tree.subtree_sum(at_last_column(model, motion.inertias.parameters))
+    return dot(subspace, Inertia.from_parameters(carried).momentum(subspace)) + column_armature(model)
+
+
+def singular_matrix(matrix: Float[Array, "n n"]) -> Bool[Array, ""]:
+    """The same of a dense mass matrix."""
+    diagonal = jnp.diagonal(matrix)
+    pivots = jnp.diagonal(jnp.linalg.cholesky(matrix)) ** 2
+    return ~jnp.all(pivots > ROUNDING * jnp.finfo(matrix.dtype).eps * diagonal)
 
 
 def _dense_inverse(motion: Motion):

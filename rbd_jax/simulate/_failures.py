@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -13,9 +14,15 @@ from .state import State
 from .system import System
 
 
-def not_finite(state: State) -> Int[Array, ""]:
-    """Whether a state has a number that is none, as a code."""
-    return jnp.where(_is_finite(state), Result.SUCCESS, Result.NOT_FINITE)
+#: In m/s, and for want of a better one in rad/s: what moves faster has diverged, long before its numbers overflow.
+SPEED_OF_LIGHT = 299_792_458.0
+
+
+def broken(state: State) -> Int[Array, ""]:
+    """The code of a state that nothing can be in: not a number, or faster than light."""
+    limit = jnp.asarray(SPEED_OF_LIGHT, state.v.dtype)
+    fast = jnp.where(jnp.all(jnp.abs(state.v) < limit), Result.SUCCESS, Result.DIVERGED)
+    return jnp.where(_is_finite(state), fast, Result.NOT_FINITE)
 
 
 def opening(system: System, time, state: State) -> Float[Array, ""]:
@@ -25,11 +32,29 @@ def opening(system: System, time, state: State) -> Float[Array, ""]:
 
 
 def seen_in(states: State) -> Failure:
-    """What the states tell of a scheme whose steps can only diverge, if all are saved."""
-    finite = jax.vmap(_is_finite)(states)
-    diverged = ~finite[-1]
-    step = jnp.where(diverged, jnp.maximum(jnp.argmin(finite) - 1, 0), -1).astype(jnp.int32)
-    return Failure(jnp.where(diverged, Result.NOT_FINITE, Result.SUCCESS).astype(jnp.int32), step)
+    """What the states tell of a scheme whose steps can only diverge, if all are saved; the first is the initial one."""
+    codes = jax.vmap(broken)(states)
+    first = jnp.argmax(codes != Result.SUCCESS)
+    failed = codes[first] != Result.SUCCESS
+    step = jnp.where(failed, jnp.maximum(first - 1, 0), -1).astype(jnp.int32)
+    return Failure(codes[first].astype(jnp.int32), step)
+
+
+def explained(failure: Failure, system: System, times, before: State, start: State, dt) -> Failure:
+    """The failure with its cause, if that is a singular mass matrix.
+
+    Looked at is the state `before` the step that failed, or else the initial one: where no force happens to push what moves no
+    inertia, its acceleration is of any size. Damping makes up for inertia in schemes that take it implicitly, so a motion that
+    has not blown up had it.
+    """
+    blown_up = (failure.code == Result.NOT_FINITE) | (failure.code == Result.DIVERGED)
+    time, q = (jnp.where(blown_up, x, y) for x, y in (times, (before.q, start.q)))
+    h = jnp.where(blown_up, 0, jnp.maximum(dt, 0))
+    numbers, rest = eqx.partition((system, time, q, h), eqx.is_array)
+    system, time, q, h = eqx.combine(lax.stop_gradient(numbers), rest)
+    singular = system.singular(time, q, h)
+    code = jnp.where(singular, Result.SINGULAR, failure.code).astype(jnp.int32)
+    return Failure(code, jnp.where(singular & ~blown_up, 0, failure.step))
 
 
 def without_failed(states: State, failure: Failure, save_every: int) -> State:

@@ -15,6 +15,7 @@ from .._array import matvec, vecmat
 from ..constraints import Closure, ReducedModel
 from ..constraints.closure import reduced_acceleration, reduced_inertia
 from ..dynamics import Motion, kinetic_energy
+from ..dynamics.forward import singular_matrix
 from ..dynamics.inverse import recursive_newton_euler, weight
 from ._resistance import resisted
 from .state import State
@@ -100,6 +101,11 @@ class ReducedSystem(System):
 
     def solve_mass_matrix(self, time, q, momentum):
         return jnp.linalg.solve(self.mass_matrix(time, q), momentum)
+
+    def singular(self, time, q, step):
+        at, motion = self.moving(time, q, jnp.zeros_like(q))
+        motion = motion.with_armature(motion.model.armature + step * motion.model.damping)
+        return singular_matrix(reduced_inertia(motion, at.jacobian))
 
     def move(self, q, step):
         return q + step

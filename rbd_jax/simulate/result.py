@@ -18,6 +18,8 @@ class Result(enum.IntEnum):
     STEP_TOO_SMALL = 3
     TOO_MANY_STEPS = 4
     CONSTRAINTS_OPEN = 5
+    DIVERGED = 6
+    SINGULAR = 7
 
     @property
     def title(self) -> str:
@@ -33,10 +35,13 @@ class Result(enum.IntEnum):
 _MESSAGES = {
     Result.SUCCESS: "every step was completed",
     Result.NOT_CONVERGED: "Newton's iteration found no solution of an implicit step; take shorter steps",
-    Result.NOT_FINITE: "a state (or an event's number) is not finite: the motion diverged (take shorter steps) or the mass "
-    "matrix is singular",
+    Result.NOT_FINITE: "a state (or an event's number) is not finite: the motion diverged (take shorter steps), or something "
+    "that acts is not a number",
     Result.STEP_TOO_SMALL: "the tolerance asks for steps too short to change the time; relax it, or look for a force that jumps",
     Result.TOO_MANY_STEPS: "the tolerance asks for more steps than max_steps between two rows; raise max_steps or relax it",
     Result.CONSTRAINTS_OPEN: "constraints are open by more than constraint_tolerance: broken at the start, drifting (see "
     "stabilization), or contradicting each other",
+    Result.DIVERGED: "a speed is beyond that of light: the motion diverged; take shorter steps",
+    Result.SINGULAR: "the mass matrix is singular: a degree of freedom moves no inertia, as at the gimbal lock of Euler angles "
+    "or between two hinges on one axis with a massless body; give it armature or mass, or take other joints",
 }

@@ -23,7 +23,7 @@ from ..forces import Force
 from ..model import Model, at_time
 from ..model.configuration import check_quaternions
 from ._event import Crossing, EventFunction, choose
-from ._failures import not_finite, opening, seen_in, without_failed
+from ._failures import broken, explained, opening, seen_in, without_failed
 from ._progress import progress_bar
 from .result import Result
 from .scheme import Memory, Scheme
@@ -239,7 +239,7 @@ class _Run:
 
     def watch_step(self, failure: Failure, carry: Carry, code, new: State, number) -> Failure:
         """Whether this step has failed."""
-        code = first_failure(code, not_finite(new))
+        code = first_failure(code, broken(new))
         if carry.crossing is not None:  # nothing that happens after it counts
             code = jnp.where(carry.crossing.happened(), Result.SUCCESS, code)
         return failure.noted(code, number)
@@ -268,9 +268,16 @@ class _Run:
         """The trajectory, from its first state and those that were saved."""
         end = self.t0 + self.dt * steps
         opened, most = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
-        rows = without_failed(states, carry.failure, self.save_every) if self.watched else states
+        whole = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
+        failure, before = carry.failure, carry.state  # the last good one
+        if not self.watched:
+            failure = seen_in(whole)
+            before = jax.tree.map(lambda x: x[jnp.maximum(failure.step, 0)], whole)
+        failed_at = self.t0 + self.dt * failure.step.astype(self.dt.dtype)
+        failure = explained(failure, self.system, (failed_at, self.t0), before, state, self.dt)
+        rows = without_failed(states, failure, self.save_every)
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
-        failure = opened.or_earlier(carry.failure if self.watched else seen_in(rows))
+        failure = opened.or_earlier(failure)
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
         most = None if self.allowed is None else most
         path = Trajectory(t, rows.q, rows.v, tau, failure.code, failure.step, own=rows.own, opening=most)

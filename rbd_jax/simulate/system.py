@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .state import State
 
@@ -107,6 +107,12 @@ class System(eqx.Module):
         self, time: Float[Array, ""], q: Float[Array, "nq"], momentum: Float[Array, "nv"]
     ) -> Float[Array, "nv"]:
         """`M⁻¹ p`."""
+
+    @abc.abstractmethod
+    def singular(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], step: Float[Array, ""]
+    ) -> Bool[Array, ""]:
+        """Whether `M + step D` is singular to rounding, D being the damping of the joints."""
 
     def momentum(
         self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]

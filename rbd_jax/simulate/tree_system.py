@@ -20,7 +20,7 @@ from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.evaluate import bias_of, constraint_scales, matrix_of, rate_of, residual_of
 from ..dynamics import Motion, passive_force
-from ..dynamics.forward import solve_inertia
+from ..dynamics.forward import singular_inertia, solve_inertia
 from ..dynamics.inverse import recursive_newton_euler
 from ..dynamics.lagrangian import gradients_of_lagrangian
 from ..dynamics.mass_matrix import composite_rigid_body
@@ -177,6 +177,10 @@ class TreeSystem(System):
 
     def solve_mass_matrix(self, time, q, momentum):
         return solve_inertia(self.motion(time, q), momentum)
+
+    def singular(self, time, q, step):
+        model = self.model
+        return singular_inertia(self.motion(time, q).with_armature(model.armature + step * model.damping))
 
     def move(self, q, step):
         return integrate(self.model, q, step)
