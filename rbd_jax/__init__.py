@@ -42,6 +42,7 @@ from .constraints import (
     constraint_residual as constraint_residual,
     constraint_velocity as constraint_velocity,
     from_maximal as from_maximal,
+    joint_wrenches as joint_wrenches,
     maximal_coordinates as maximal_coordinates,
     mobility as mobility,
     project as project,

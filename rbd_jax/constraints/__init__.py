@@ -55,6 +55,7 @@ from .maximal import (
     maximal_coordinates as maximal_coordinates,
     to_maximal as to_maximal,
 )
+from .reactions import joint_wrenches as joint_wrenches
 from .stabilization import (
     Baumgarte as Baumgarte,
     Projection as Projection,

@@ -1,0 +1,102 @@
+"""What joints transmit: the wrench that each body is held and driven by."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import anything, as_array, configuration, takes, velocity, wrenches
+from .._array import gather_or_zero, sum_rows, vecmat
+from ..dynamics import ExternalForces, Motion
+from ..model import Model, Tree
+from ..spatial import Transform, cross_force, moment_shift
+from .evaluate import matrix_of
+
+
+@takes(q=configuration, v=velocity, a=velocity, f_ext=wrenches, multipliers=anything)
+def joint_wrenches(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    a: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
+    multipliers: Float[Array, "m"] | None = None,
+) -> Float[Array, "nb 6"]:
+    """The wrench `[n; f]` that each body gets through its joint (book table 5.1's f_i), in the body's own frame.
+
+    It is what a force and torque sensor in the joint measures, welds included. Along the joint it is what drives it,
+    `Sᵀ f = tau - armature a`; across it, what the bearings bear. Forces that act on bodies without a joint in between are
+    not in it unless they are given:
+
+    - `f_ext`: on bodies, as for `inverse_dynamics`. It holds for springs and the like, too.
+    - `multipliers`: of the model's constraints, as `constrained_dynamics` gives them. The wrenches depend on them where a model
+      has loops, so they are required there.
+    """
+    motion, rows = Motion(model, q, v), sum(constraint.rows for constraint in model.constraints)
+    if multipliers is None and rows:
+        raise ValueError(
+            f"joint_wrenches: multipliers is missing; model {model.name!r} has constraints, and what its joints bear depends on "
+            "theirs: give constrained_dynamics(model, ...).multipliers"
+        )
+    acting = jnp.zeros((model.nb, 6), q.dtype)
+    if multipliers is not None:
+        expected = f"an array ({rows},), a number for each equation of the constraints"
+        multipliers = as_array("joint_wrenches", "multipliers", multipliers, expected)
+        if multipliers.shape != (rows,):
+            raise ValueError(
+                f"joint_wrenches: multipliers has shape {multipliers.shape}; it takes {expected}"
+            )
+        acting = constraint_wrenches(motion, multipliers)
+    return transmitted(motion, a, f_ext, acting)
+
+
+def constraint_wrenches(motion: Motion, multipliers: Float[Array, "m"]) -> Float[Array, "nb 6"]:
+    """The wrench of the constraints' multipliers on each body, in its own frame."""
+    model = motion.model
+    parts, bodies = [jnp.zeros((0, 6), multipliers.dtype)], [np.zeros(0, int)]
+    for own in matrix_of(motion).gradients:
+        rows = np.stack(own.group.rows(model))
+        forces = jnp.sum(own.by_twists * multipliers[rows][:, :, None, None], axis=1)
+        parts.append(own.group.constraint.frames.force(forces).reshape(-1, 6))
+        table = np.array(own.group.bodies, int).reshape(-1)
+        bodies.append(np.where(table == model.nb, -1, table))  # the world, which is left out
+    return sum_rows(jnp.concatenate(parts), np.concatenate(bodies), model.nb)
+
+
+def transmitted(
+    motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces, acting: Float[Array, "nb 6"]
+) -> Float[Array, "nb 6"]:
+    """`joint_wrenches` of a model in motion, with wrenches that act on bodies in their own frames beside `f_ext`."""
+    model, frames = motion.model, motion.world_frames
+    turned = Transform(frames.rotation, jnp.zeros_like(frames.position))
+    accelerations = motion.in_bodies(
+        motion.accelerations(a, jnp.zeros(6, a.dtype))[model.topology.last_column]
+    )
+    fall = vecmat(model.gravity, frames.rotation)
+    accelerations = accelerations - jnp.concatenate([jnp.zeros_like(fall), fall], axis=1)
+    momenta = model.inertias.momentum(motion.twists)
+    needed = model.inertias.momentum(accelerations) + cross_force(motion.twists, momenta) - acting
+
+    # Of each body about its own origin, in the world's axes; handed on to the parent by the way between the two.
+    wrenches = turned.force(needed) - moment_shift(_on_bodies(model, f_ext, a.dtype), frames.position)
+    parents = np.array(model.topology.parents, int)
+    reach = frames.position - gather_or_zero(frames.position, parents)
+
+    def assemble(children, own):
+        wrench, reach = own
+        total = children + wrench
+        return moment_shift(total, -reach), total
+
+    tree = Tree(model.topology.parents, model.topology.traversal)
+    total = tree.up(assemble, jnp.zeros(6, a.dtype), (wrenches, reach))[1]
+    return turned.inverse_force(total)
+
+
+def _on_bodies(model: Model, f_ext: ExternalForces, dtype) -> Float[Array, "nb 6"]:
+    if f_ext is None:
+        return jnp.zeros((model.nb, 6), dtype)
+    if not isinstance(f_ext, dict):
+        return f_ext  # pyright: ignore[reportReturnType]
+    rows = [jnp.zeros((0, 6), dtype), *(wrench[None] for wrench in f_ext.values())]
+    return sum_rows(jnp.concatenate(rows), [model.body_index(body) for body in f_ext], model.nb)
