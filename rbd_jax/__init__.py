@@ -117,6 +117,7 @@ from .simulate import (
     RKMK2 as RKMK2,
     RKMK3 as RKMK3,
     RKMK45 as RKMK45,
+    Actuation as Actuation,
     Adaptive as Adaptive,
     CommutatorFree2 as CommutatorFree2,
     CommutatorFree3 as CommutatorFree3,
@@ -137,5 +138,7 @@ from .simulate import (
     Trajectory as Trajectory,
     VariationalMidpoint as VariationalMidpoint,
     rollout as rollout,
+    step as step,
+    step_derivatives as step_derivatives,
 )
 from .spatial import Attached as Attached, Inertia as Inertia, Transform as Transform

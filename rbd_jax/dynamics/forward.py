@@ -103,6 +103,10 @@ class TreeFactors(eqx.Module):
     gain: Float[Array, "n 6"]
     pivot: Float[Array, "n"]
 
+    def inverse(self, model: Model) -> jax.tree_util.Partial:
+        """What applies `M⁻¹`."""
+        return jax.tree_util.Partial(TreeFactors.solve, self, model)
+
     def solve(self, model: Model, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
         """`M⁻¹ rhs`: the articulated-body algorithm with its inertias known, at rest and without gravity."""
         if rhs.ndim == 2:
@@ -192,7 +196,7 @@ def forward_with_inverse(tau, motion: Motion, f_ext: ExternalForces, armature=No
         base_acceleration(model),
         column_armature(model, armature),
     )
-    return from_columns(model, acceleration), lambda rhs: factors.solve(model, rhs)
+    return from_columns(model, acceleration), factors.inverse(model)
 
 
 def inertia_solver(motion: Motion) -> jax.tree_util.Partial:
@@ -210,7 +214,7 @@ def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Arr
     inertia, armature = at_last_column(model, inertias), column_armature(model, armature)
     base = jnp.zeros(6, nothing.dtype)
     _, factors = articulated_body_recursions(model, frames, inertia, nothing, nothing, idle, base, armature)
-    return jax.tree_util.Partial(TreeFactors.solve, factors, model)
+    return factors.inverse(model)
 
 
 def singular_inertia(motion: Motion) -> Bool[Array, ""]:

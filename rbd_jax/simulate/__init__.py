@@ -14,6 +14,7 @@ from .bdf2 import BDF2 as BDF2
 from .commutator_free_2 import CommutatorFree2 as CommutatorFree2
 from .commutator_free_3 import CommutatorFree3 as CommutatorFree3
 from .commutator_free_4 import CommutatorFree4 as CommutatorFree4
+from .controls import Actuation as Actuation
 from .crouch_grossman_3 import CrouchGrossman3 as CrouchGrossman3
 from .energy_momentum import EnergyMomentum as EnergyMomentum
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
@@ -31,6 +32,7 @@ from .runge_kutta_4 import RungeKutta4 as RungeKutta4
 from .scheme import SUCCESS as SUCCESS, Memory as Memory, Scheme as Scheme
 from .semi_implicit_euler import SemiImplicitEuler as SemiImplicitEuler
 from .state import State as State
+from .step import step as step, step_derivatives as step_derivatives
 from .system import System as System
 from .systems import Simulated as Simulated, system_of as system_of
 from .trajectory import Trajectory as Trajectory

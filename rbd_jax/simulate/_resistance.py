@@ -19,6 +19,7 @@ sticks, so one pass is the usual number.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -72,6 +73,10 @@ class Resistance(eqx.Module):
             is_known(self.friction) and not np.any(np.asarray(self.friction))
         )
 
+    def under(self, control: Float[Array, "nv"]) -> Resistance:
+        """With a control beside the other forces."""
+        return replace(self, force=self.force + control)
+
     def first_guess(self) -> Float[Array, "nv"]:
         """As it was before: 1 and -1 for sliding, 0 for sticking."""
         return jnp.where(jnp.abs(self.velocity) > self.still, jnp.sign(self.velocity), 0)
@@ -102,8 +107,16 @@ def resisted(solve: Solve, known, resistance: Resistance):
     Its derivative is that of the motion with what sticks and slides as it does.
     """
     if not resistance.frictional:
-        return solve(known, *resistance.acting(jnp.zeros_like(resistance.velocity)))[0]
+        return found_under(solve, known, resistance)[0]
     return _Solution(solve)(known, resistance)
+
+
+def found_under(solve: Solve, known, resistance: Resistance):
+    """What `resisted` finds, and what sticks (0) and slides (±1) then. Not to be differentiated."""
+    if resistance.frictional:
+        return _search(solve, known, resistance)
+    sliding = jnp.zeros_like(resistance.velocity)
+    return solve(known, *resistance.acting(sliding))[0], sliding
 
 
 class _Solution:

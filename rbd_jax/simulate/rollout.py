@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import reprlib
 from collections.abc import Callable, Sequence
-from typing import Literal, SupportsIndex, TypeAlias
+from typing import Any, Literal, SupportsIndex
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, as_array, choice, configuration, instance, number, velocity, whole_number
-from .._array import is_known, with_precision
+from .._arguments import whole_number
 from .._failures import Failure, first_failure
-from ..constraints import Projection, Stabilization, check_consistent
-from ..forces import Force
-from ..model import Model, at_time
-from ..model.configuration import check_quaternions
+from ..constraints import Stabilization
 from ._event import Crossing, EventFunction, choose
 from ._failures import broken, explained, opening, seen_in, without_failed
 from ._progress import progress_bar
+from .begin import Begin, begun
+from .controls import Actuation, Controls, Driver, driver
 from .result import Result
 from .scheme import Memory, Scheme
-from .semi_implicit_euler import SemiImplicitEuler
 from .state import State
 from .system import System
-from .systems import Simulated, system_of
+from .systems import Simulated
 from .trajectory import Trajectory
 from .tree_system import Acting
-
-
-#: Generalized forces for every step, or a function of time and state that is asked at the start of every step, or none.
-Controls: TypeAlias = (
-    Float[Array, "steps nv"] | Callable[[Float[Array, ""], State], Float[Array, "nv"]] | None
-)
 
 
 def rollout(
@@ -54,6 +42,8 @@ def rollout(
     checkpoint: SupportsIndex | None = None,
     t0: float | Float[Array, ""] = 0.0,
     event: EventFunction | None = None,
+    actuation: Actuation | None = None,
+    memory: Any = None,
     stabilization: Stabilization | Literal["auto"] | None = "auto",
     constraint_tolerance: float = 1e-3,
     progress: bool = False,
@@ -75,6 +65,9 @@ def rollout(
     **Arguments**
 
     - `controls`: an array (steps, nv), a policy `(t, state) -> tau`, or None for none.
+    - `actuation`: which joints they are for, if not for all: `rbd.Actuation(joints=[...], limits=True)`.
+    - `memory`: where the memory of a policy that has one starts, any PyTree of arrays: the policy is then
+      `(t, state, memory) -> (tau, memory)`, and `Trajectory.memory` is what it remembers at the end.
     - `scheme`: `SemiImplicitEuler()` by default.
     - `steps`: the number of steps; not needed where `controls` is an array.
     - `forces`: force elements (`rbd.forces`) or functions `(model, q, v) -> tau`, asked wherever the scheme asks what acts.
@@ -95,67 +88,39 @@ def rollout(
       much they were.
     - `progress`: show a progress bar.
     """
-    a_model("rollout", model)
-    instance("rollout", "state", state, State, "a State, of q and v")
-    scheme = SemiImplicitEuler() if scheme is None else scheme
-    if not isinstance(scheme, Scheme):
-        raise TypeError(
-            f"rollout: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "
-            "diffrax, rbd.Adaptive(solver)"
-        )
-    steps = _count_steps(model, controls, steps)
-    divisor = f"it must divide the number of steps, {steps}"
+    begin = begun("rollout", model, state, dt, t0, scheme, forces, stabilization)
+    drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt.dtype)
+    divisor = f"it must divide the number of steps, {drive.steps}"
     save_every = whole_number("rollout", "save_every", save_every, divisor)
-    if steps % save_every:
+    if drive.steps % save_every:
         raise ValueError(f"rollout: save_every is {save_every}; {divisor}")
-    saves = steps // save_every
-    q = configuration("rollout", model, "q", state.q)
-    v = velocity("rollout", model, "v", state.v)
-    # In the finest precision of the three, so that nothing is lost.
-    dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
-    model = model if model.dtype == dtype else with_precision(model, dtype)
-    q, v = q.astype(dtype), v.astype(dtype)
-    if is_known(dt) and jnp.shape(dt) == () and dt == 0:
-        raise ValueError("rollout: dt is zero; a step needs a length")
-    dt, t0 = (number("rollout", name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", t0)))
+    saves = drive.steps // save_every
     if not constraint_tolerance >= 0:
         raise ValueError(
             f"rollout: constraint_tolerance is {constraint_tolerance!r}; it is a number, zero or more"
         )
-    forces = _sequence(forces)
     if event is not None and not callable(event):
         raise ValueError(f"rollout: event is {event!r}; it takes a function (t, state) -> number")
-    if isinstance(model, Model):
-        check_quaternions("rollout", model, q)
-        check_consistent(at_time(model, t0), q, v)
-    system = system_of(model, jnp.zeros(model.nv, dtype), forces, _holding(model, scheme, stabilization))
-    state = State(q, v, _own_state(system, state.own).astype(dtype))
-    control, inputs = _control(model, controls, dtype)
     run = _Run(
-        system,
-        scheme,
-        control,
-        t0,
-        dt,
+        begin,
+        drive,
         event,
         save_every,
-        constraint_tolerance if system.constraint_rows else None,
-        # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
-        watched=scheme.fallible or save_every > 1 or event is not None,
-        bar=progress_bar(steps) if progress else None,
+        constraint_tolerance if begin.system.constraint_rows else None,
+        bar=progress_bar(drive.steps) if progress else None,
     )
-
-    numbers = jnp.arange(steps, dtype=jnp.int32).reshape(saves, save_every)
-    blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), inputs))
-    carry = run.start(state, jax.tree.map(lambda x: x[0], inputs))
+    numbers = jnp.arange(drive.steps, dtype=jnp.int32).reshape(saves, save_every)
+    blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), drive.inputs))
+    carry = run.start(jax.tree.map(lambda x: x[0], drive.inputs))
     carry, (states, tau) = _scan(run.save, carry, blocks, _segment(checkpoint, saves))
-    return run.finish(state, carry, states, tau, steps)
+    return run.finish(carry, states, tau)
 
 
 class Carry(eqx.Module):
     """What a rollout hands from step to step.
 
     - `state`, and the scheme's `memory`.
+    - `policy`: what the policy remembers.
     - `failure`: the first step that could not be made.
     - `opened`: the first step that left constraints open. The motion goes on: a drift is something to look at.
     - `opening`: the most that they were open so far.
@@ -164,6 +129,7 @@ class Carry(eqx.Module):
 
     state: State
     memory: Memory
+    policy: Any
     failure: Failure
     opened: Failure
     opening: Float[Array, ""]
@@ -175,34 +141,33 @@ class _Run:
 
     def __init__(
         self,
-        system: System,
-        scheme: Scheme,
-        control: Callable,
-        t0: Float[Array, ""],
-        dt: Float[Array, ""],
+        begin: Begin,
+        drive: Driver,
         event: EventFunction | None,
         save_every: int,
         allowed: float | None,
-        watched: bool,
         bar: Callable | None,
     ):
-        self.system, self.scheme, self.control = system, scheme, control
-        self.t0, self.dt, self.event, self.save_every = t0, dt, event, save_every
-        self.allowed, self.watched, self.bar = allowed, watched, bar
+        self.begin, self.drive, self.event, self.save_every = begin, drive, event, save_every
+        self.system, self.scheme, self.t0, self.dt = begin.system, begin.scheme, begin.time, begin.dt
+        self.allowed, self.bar = allowed, bar
+        # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
+        self.watched = self.scheme.fallible or save_every > 1 or event is not None
         # Differentiation remembers the state at each step, not what was computed on the way.
         self.step = jax.checkpoint(self.advance)
 
-    def start(self, state: State, given) -> Carry:
+    def start(self, given) -> Carry:
         """Before the first step."""
-        system = self.system.with_control(self.control(self.t0, state, given))
-        crossing = None if self.event is None else Crossing.none(system.tau, state)
+        state, policy = self.begin.state, self.drive.memory
+        system = self.system.with_control(self.drive.ask(self.t0, state, given, policy)[0])
         return Carry(
             state,
             self.scheme.init(system, self.t0, state, self.dt),
+            policy,
             Failure.none(),
             Failure.none(),
             jnp.zeros_like(self.dt),
-            crossing,
+            None if self.event is None else Crossing.none(system.tau, state),
         )
 
     def advance(self, carry: Carry, number, given) -> tuple[Carry, Float[Array, "nv"]]:
@@ -211,7 +176,8 @@ class _Run:
         if carry.crossing is not None:
             number = jnp.where(carry.crossing.happened(), carry.crossing.step, number)
         time = self.t0 + number.astype(self.dt.dtype) * self.dt
-        system = self.system.with_control(self.control(time, state, given))
+        tau, policy = self.drive.ask(time, state, given, carry.policy)
+        system = self.system.with_control(tau)
         failure, (opened, most) = carry.failure, self.watch_constraints(system, time, carry, number)
         new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
         new = system.settled(time + self.dt, new)
@@ -225,7 +191,7 @@ class _Run:
             failure = failure.noted(jnp.where(known, Result.SUCCESS, Result.NOT_FINITE), number)
         if system.charted:
             new, memory = self.reparametrized(system, time + self.dt, new, memory)
-        return Carry(new, memory, failure, opened, most, crossing), system.tau
+        return Carry(new, memory, policy, failure, opened, most, crossing), system.tau
 
     def watch_constraints(
         self, system: System, time, carry: Carry, number
@@ -264,8 +230,9 @@ class _Run:
             self.bar(numbers[-1] + 1)
         return carry, (carry.state, tau)
 
-    def finish(self, state: State, carry: Carry, states: State, tau, steps: int) -> Trajectory:
+    def finish(self, carry: Carry, states: State, tau) -> Trajectory:
         """The trajectory, from its first state and those that were saved."""
+        state, steps = self.begin.state, self.drive.steps
         end = self.t0 + self.dt * steps
         opened, most = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
         whole = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
@@ -280,25 +247,12 @@ class _Run:
         failure = opened.or_earlier(failure)
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
         most = None if self.allowed is None else most
-        path = Trajectory(t, rows.q, rows.v, tau, failure.code, failure.step, own=rows.own, opening=most)
+        extra = {"own": rows.own, "opening": most, "memory": carry.policy}
+        path = Trajectory(t, rows.q, rows.v, tau, failure.code, failure.step, **extra)
         if self.event is None or carry.crossing is None:
             return path
         system = self.system.with_control(carry.crossing.tau)
         return carry.crossing.cut(self.scheme, system, self.event, path, self.t0, self.dt, self.save_every)
-
-
-def _holding(model: Simulated, scheme: Scheme, given) -> Stabilization | None:
-    """What holds the constraints, if nothing is said of it."""
-    if isinstance(given, Stabilization) or given is None:
-        return given
-    choice("rollout", "stabilization", given, ("auto",))
-    loose = isinstance(model, Model) and len(model.constraints) > 0 and not scheme.closes_loops
-    return Projection() if loose else None
-
-
-def _own_state(system: System, given) -> Float[Array, "own"]:
-    """Where the states that forces have themselves start: as given, or as the forces say."""
-    return system.own if given is None else number("rollout", "own", given, system.own.shape)
 
 
 def _scan(body, carry, inputs, segment: int | None):
@@ -328,48 +282,4 @@ def _segment(checkpoint: SupportsIndex | None, saves: int) -> int | None:
         return max(1, math.isqrt(saves))
     return whole_number(
         "rollout", "checkpoint", checkpoint, "it is None, True or a positive number of saved states"
-    )
-
-
-def _sequence(forces) -> tuple[Acting, ...]:
-    """What acts, each of it a force element or a function."""
-    if not isinstance(forces, Sequence):
-        raise ValueError(f"rollout: forces is {reprlib.repr(forces)}; it takes a sequence of them: [force]")
-    for index, force in enumerate(forces):
-        if not callable(force) and not isinstance(force, Force):
-            raise ValueError(
-                f"rollout: forces[{index}] is {reprlib.repr(force)}; it takes an instance of rbd.forces.Force or a function "
-                "(model, q, v) -> tau"
-            )
-    return tuple(forces)
-
-
-def _count_steps(model: Simulated, controls: Controls, steps: SupportsIndex | None) -> int:
-    steps = None if steps is None else whole_number("rollout", "steps", steps)
-    if controls is None or callable(controls):
-        if steps is None:
-            raise ValueError("rollout: steps is missing; it is needed where controls is not an array")
-        return steps
-    shape = jnp.shape(controls)
-    if len(shape) != 2 or shape[1] != model.nv or shape[0] == 0 or (steps is not None and shape[0] != steps):
-        expected = f"({'steps' if steps is None else steps}, nv) with nv = {model.nv}"
-        raise ValueError(
-            f"rollout: controls has shape {shape}; for model {model.name!r} it must be {expected}"
-        )
-    return shape[0]
-
-
-def _control(model: Simulated, controls: Controls, dtype):
-    """How to get the control of a step, and what of it comes with the step."""
-    if controls is None:
-        return lambda time, state, given: jnp.zeros(model.nv, dtype), ()
-    if callable(controls):
-
-        def ask(time, state, given):
-            tau = velocity("rollout", model, "the result of controls", controls(time, state))
-            return tau.astype(dtype)
-
-        return ask, ()
-    return lambda time, state, given: given, as_array("rollout", "controls", controls, "real numbers").astype(
-        dtype
     )

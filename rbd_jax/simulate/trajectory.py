@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -28,6 +30,7 @@ class Trajectory(eqx.Module):
       did) and when (the end of the trajectory if never). The rows from there on hold the state at the event.
     - `opening`: the most that constraints were open, at the start or after a step, of angles in rad and of lengths as a share of
       the mechanism's reach (see `rbd.constraints.reach`); None where there are none.
+    - `memory`: what a policy with a memory remembers at the end.
     """
 
     t: Float[Array, "*batch saved"]
@@ -40,6 +43,7 @@ class Trajectory(eqx.Module):
     event_time: Float[Array, "*batch"] | None = None
     own: Float[Array, "*batch saved own"] | None = None
     opening: Float[Array, "*batch"] | None = None
+    memory: Any = None
 
     @property
     def final(self) -> State:

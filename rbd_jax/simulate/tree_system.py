@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -240,8 +239,7 @@ def _answer(motion: Motion, own, tau, forces: tuple[Acting, ...], stabilization:
             motion, system.applied(motion, state) + tau, stabilization=stabilization
         )
         return moving.acceleration, system.own_rates(motion, state)
-    resistance = system.resistance(motion, state, step)
-    resistance = replace(resistance, force=resistance.force + tau)
+    resistance = system.resistance(motion, state, step).under(tau)
     # What does not depend on what resists is worked out before that is searched for.
     motion.computed("velocities", "velocity_products")
     if motion.model.constraints:

@@ -1,0 +1,94 @@
+"""How a simulation begins: what it is given, checked and in one precision, as a system and a state."""
+
+from __future__ import annotations
+
+import functools
+import reprlib
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import a_model, choice, configuration, instance, number, velocity
+from .._array import is_known, with_precision
+from ..constraints import Projection, Stabilization, check_consistent
+from ..forces import Force
+from ..model import Model, at_time
+from ..model.configuration import check_quaternions
+from .scheme import Scheme
+from .semi_implicit_euler import SemiImplicitEuler
+from .state import State
+from .system import System
+from .systems import Simulated, system_of
+from .tree_system import Acting
+
+
+class Begin(NamedTuple):
+    """What a simulation begins with. The system has no control yet."""
+
+    system: System
+    scheme: Scheme
+    state: State
+    time: Float[Array, ""]
+    dt: Float[Array, ""]
+
+
+def begun(
+    owner: str,
+    model: Simulated,
+    state: State,
+    dt,
+    time,
+    scheme: Scheme | None,
+    forces: Sequence[Acting],
+    stabilization: Stabilization | Literal["auto"] | None,
+) -> Begin:
+    """The arguments that all simulations have, checked for the function `owner`; in the finest precision among them."""
+    a_model(owner, model)
+    instance(owner, "state", state, State, "a State, of q and v")
+    scheme = SemiImplicitEuler() if scheme is None else scheme
+    if not isinstance(scheme, Scheme):
+        raise TypeError(
+            f"{owner}: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "
+            "diffrax, rbd.Adaptive(solver)"
+        )
+    q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
+    # So that nothing is lost.
+    dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
+    model = model if model.dtype == dtype else with_precision(model, dtype)
+    q, v = q.astype(dtype), v.astype(dtype)
+    if is_known(dt) and jnp.shape(dt) == () and dt == 0:
+        raise ValueError(f"{owner}: dt is zero; a step needs a length")
+    dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
+    forces = _sequence(owner, forces)
+    if isinstance(model, Model):
+        check_quaternions(owner, model, q)
+        check_consistent(at_time(model, time), q, v)
+    held = _holding(owner, model, scheme, stabilization)
+    system = system_of(model, jnp.zeros(model.nv, dtype), forces, held)
+    own = system.own if state.own is None else number(owner, "own", state.own, system.own.shape)
+    return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
+
+
+def _sequence(owner: str, forces) -> tuple[Acting, ...]:
+    """What acts, each of it a force element or a function."""
+    if not isinstance(forces, Sequence):
+        raise ValueError(f"{owner}: forces is {reprlib.repr(forces)}; it takes a sequence of them: [force]")
+    for index, force in enumerate(forces):
+        if not callable(force) and not isinstance(force, Force):
+            raise ValueError(
+                f"{owner}: forces[{index}] is {reprlib.repr(force)}; it takes an instance of rbd.forces.Force or a function "
+                "(model, q, v) -> tau"
+            )
+    return tuple(forces)
+
+
+def _holding(owner: str, model: Simulated, scheme: Scheme, given) -> Stabilization | None:
+    """What holds the constraints, if nothing is said of it."""
+    if isinstance(given, Stabilization) or given is None:
+        return given
+    choice(owner, "stabilization", given, ("auto",))
+    loose = isinstance(model, Model) and len(model.constraints) > 0 and not scheme.closes_loops
+    return Projection() if loose else None

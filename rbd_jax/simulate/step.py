@@ -1,0 +1,187 @@
+"""One step of a simulation, and its derivatives on the tangent space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import velocity
+from .._array import blocks, matmul, products, transpose
+from .._failures import first_failure, lost
+from ..constraints import Stabilization
+from ..dynamics import Motion
+from ..dynamics.derivatives import newton_euler_derivatives
+from ..dynamics.forward import forward_with_inverse
+from ..joints import Joint
+from ..model import Model, difference, integrate
+from ..model.configuration import chart_velocity
+from ._failures import broken
+from ._resistance import found_under
+from .begin import Begin, begun
+from .result import Result
+from .scheme import Scheme
+from .semi_implicit_euler import SemiImplicitEuler
+from .state import State
+from .systems import Simulated
+from .tree_system import Acting, TreeSystem
+
+
+def step(
+    model: Simulated,
+    state: State,
+    tau: Float[Array, "nv"] | None,
+    dt: float | Float[Array, ""],
+    scheme: Scheme | None = None,
+    *,
+    forces: Sequence[Acting] = (),
+    time: float | Float[Array, ""] = 0.0,
+    stabilization: Stabilization | Literal["auto"] | None = "auto",
+) -> State:
+    """The state after one step of length `dt` under the control `tau`: what a `rollout` of one step ends with.
+
+    A scheme with a memory starts anew. A step that fails gives NaN.
+
+    **Arguments** are those of `rollout`; `time` is its `t0`.
+    """
+    begin = begun("step", model, state, dt, time, scheme, forces, stabilization)
+    return _end(begin, begin.state, _control(begin, model, tau, "step"))
+
+
+def step_derivatives(
+    model: Simulated,
+    state: State,
+    tau: Float[Array, "nv"] | None,
+    dt: float | Float[Array, ""],
+    scheme: Scheme | None = None,
+    *,
+    forces: Sequence[Acting] = (),
+    time: float | Float[Array, ""] = 0.0,
+    stabilization: Stabilization | Literal["auto"] | None = "auto",
+) -> tuple[Float[Array, "nx nx"], Float[Array, "nx nv"]]:
+    """`A, B` of one step, linearized: `δx⁺ = A δx + B δtau` with `δx = (δq, δv)` on the tangent space.
+
+    `δq` is the change of `integrate(model, q, δq)`, at the end too, and so of length nv. The states that forces have themselves
+    come after, so nx = 2 nv + own.
+
+    All that acts is part of it. For the default scheme on a tree the matrices are put together of analytic ones
+    (see `forward_dynamics_derivatives`); for the others the step is differentiated.
+    """
+    begin = begun("step_derivatives", model, state, dt, time, scheme, forces, stabilization)
+    tau = _control(begin, model, tau, "step_derivatives")
+    if isinstance(begin.scheme, SemiImplicitEuler) and _plain(begin):
+        return _analytic(begin, tau)
+    return _differentiated(begin, tau)
+
+
+def _control(begin: Begin, model: Simulated, tau, owner: str):
+    """The control as it is given, or none."""
+    dtype = begin.dt.dtype
+    return jnp.zeros(model.nv, dtype) if tau is None else velocity(owner, model, "tau", tau).astype(dtype)
+
+
+def _end(begin: Begin, state: State, tau) -> State:
+    """The state at the end of a step."""
+    system, scheme, dt = begin.system.with_control(tau), begin.scheme, begin.dt
+    memory = scheme.init(system, begin.time, state, dt)
+    new, _, code = scheme.step(system, begin.time, state, memory, dt)
+    new = system.settled(begin.time + dt, new)
+    failed = first_failure(jnp.asarray(code), broken(new)) != Result.SUCCESS
+    if system.charted:
+        new = system.reparametrized(new)
+    row = lost(jax.tree.map(lambda x: x[None], new), failed[None])
+    return jax.tree.map(lambda x: x[0], row)
+
+
+def _differentiated(begin: Begin, tau):
+    """By forward-mode differentiation of the step."""
+    system, start = begin.system, begin.state
+    nv, end = tau.size, jax.lax.stop_gradient(_end(begin, start, tau))
+
+    def moved(change, u):
+        own = start.own if start.own is None else start.own + change[2 * nv :]
+        state = State(system.move(start.q, change[:nv]), start.v + change[nv : 2 * nv], own)
+        new = _end(begin, state, u)
+        return jnp.concatenate([system.difference(end.q, new.q), new.v, new.internal])
+
+    nothing = jnp.zeros(2 * nv + start.internal.size, tau.dtype)
+    return jax.jacfwd(moved, argnums=(0, 1))(nothing, tau)
+
+
+def _plain(begin: Begin) -> bool:
+    """Whether a step is nothing but the equations of motion of a tree."""
+    system = begin.system
+    return (
+        isinstance(system, TreeSystem)
+        and begin.scheme.passive == "implicit"  # pyright: ignore[reportAttributeAccessIssue]
+        and not (system.constraint_rows or begin.state.internal.size or system.charted)
+    )
+
+
+def _analytic(begin: Begin, tau):
+    """Of the step `(M + E) a = τ + f - C v - g`, `v⁺ = v + h a`, `q⁺ = q ⊕ h v⁺`, E what resists (see `_resistance`)."""
+    system, (q, v), h = begin.system.with_control(tau), (begin.state.q, begin.state.v), begin.dt
+    motion = system.motion(begin.time, q, v)
+    motion.computed("velocities", "velocity_products")
+    resistance = system.resistance(motion, begin.state, h)
+    (a, solve), sliding = found_under(_accelerated, motion, resistance.under(tau))
+    _, added = resistance.acting(sliding)
+    stiffer = motion.with_armature(motion.model.armature + added)
+
+    by_q, by_v, _ = newton_euler_derivatives(stiffer, a)
+    force_by_q, force_by_v = _resisting_derivatives(begin, system, sliding, a)
+    unit, nothing = jnp.eye(v.size, dtype=v.dtype), jnp.zeros((v.size, v.size), v.dtype)
+    inverse, moving = h * solve(unit), _moving(system.model, q, h * (v + h * a))
+    if moving is None:
+        alone, upper = blocks(unit, h * unit, nothing, unit), h * inverse
+    else:
+        carried, along = moving
+        alone, upper = blocks(carried, h * along, nothing, unit), h * matmul(along, inverse)
+    by_tau = jnp.concatenate([upper, inverse])
+    # One product of both halves: of several, the compiler would compute each again for the other.
+    forces = jnp.concatenate([force_by_q - by_q, force_by_v - by_v], axis=1)
+    return alone + products(by_tau, transpose(forces)), by_tau
+
+
+def _resisting_derivatives(begin: Begin, system: TreeSystem, sliding, a):
+    """By q and v: of the forces at the start of the step, less what the resistance to `a` takes."""
+    start = begin.state
+
+    def given(change, v):
+        state = State(system.move(start.q, change), v, start.own)
+        moved = system.resistance(system.motion(begin.time, state.q, v), state, begin.dt)
+        force, added = moved.acting(sliding)
+        return force - added * a
+
+    if system.elements or system.forces or not _flat(system.model):
+        return jax.jacfwd(given, argnums=(0, 1))(jnp.zeros_like(start.v), start.v)
+    # Springs and dampers along each joint alone; what sticks is held by a damper.
+    held = jax.jvp(lambda v: given(jnp.zeros_like(v), v), (start.v,), (jnp.ones_like(start.v),))[1]
+    return jnp.diag(-system.model.stiffness), jnp.diag(held)
+
+
+def _flat(model: Model) -> bool:
+    """Whether a configuration moves by adding to it."""
+    return all(type(joint).integrate is Joint.integrate for joint in model.joints)
+
+
+def _accelerated(motion: Motion, force, added):
+    a, solve = forward_with_inverse(force, motion.with_armature(motion.model.armature + added), None)
+    return (a, solve), a
+
+
+def _moving(model: Model, q, step):
+    """How `q ⊕ step` moves with q, and with the step, on the tangent spaces; None where both are unit matrices."""
+    if _flat(model):
+        return None
+    end = integrate(model, q, step)
+
+    def carried(change):
+        return difference(model, end, integrate(model, integrate(model, q, change), step))
+
+    unit = jnp.eye(step.size, dtype=step.dtype)
+    along = jax.vmap(lambda rate: chart_velocity(model, q, step, rate), out_axes=1)(unit)
+    return jax.jacfwd(carried)(jnp.zeros_like(step)), along

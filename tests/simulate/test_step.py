@@ -1,0 +1,160 @@
+"""One step by itself, and its matrices on the tangent space against differences and against differentiation of the step."""
+
+import dataclasses
+import functools
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import assert_each_close
+
+import rbd_jax as rbd
+from rbd_jax import forces
+
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "joints"))
+from families import FAMILIES
+from simulated import tumbler
+from test_schemes_on_systems import ORDERS, SYSTEMS, case
+
+
+DT = 0.01
+INERTIA = rbd.Inertia.from_mass_com(1.2, (0.3, 0.0, 0.1), np.diag([0.02, 0.05, 0.04]))
+
+
+def moved(model, state, change):
+    """The state moved on its tangent space."""
+    nv = model.nv
+    own = None if state.own is None else state.own + change[2 * nv :]
+    q = rbd.integrate(model, state.q, change[:nv]) if isinstance(model, rbd.Model) else state.q + change[:nv]
+    return rbd.State(q, state.v + change[nv : 2 * nv], own)
+
+
+def back(model, start, end):
+    """The difference of two states on the tangent space."""
+    tree = isinstance(model, rbd.Model)
+    dq = rbd.difference(model, start.q, end.q) if tree else end.q - start.q
+    return jnp.concatenate([dq, end.v - start.v, end.internal - start.internal])
+
+
+@functools.cache
+def compiled(scheme):
+    """Of the step: its matrices, those of forward-mode differentiation, and central differences."""
+
+    def ask(model, state, tau, extra):
+        step = functools.partial(rbd.step, model, scheme=scheme, forces=extra, dt=DT)
+        end = step(state, tau)
+        size = 2 * model.nv + state.internal.size
+
+        def along(change):
+            return back(model, end, step(moved(model, state, change[:size]), tau + change[size:]))
+
+        nothing = jnp.zeros(size + model.nv)
+        rows = 1e-5 * jnp.eye(nothing.size)
+        differences = (jax.vmap(along)(rows) - jax.vmap(along)(-rows)).T / 2e-5
+        found = rbd.step_derivatives(model, state, tau, DT, scheme, forces=extra)
+        return jnp.concatenate(found, axis=1), jax.jacfwd(along)(nothing), differences
+
+    return jax.jit(ask)
+
+
+def check(model, state, scheme=None, extra=(), seed=0):
+    tau = jnp.asarray(np.random.default_rng(seed).normal(size=model.nv))
+    found, differentiated, differences = compiled(scheme or rbd.SemiImplicitEuler())(model, state, tau, extra)
+    assert_each_close(found, differentiated, 1e-9)
+    np.testing.assert_allclose(found, differences, rtol=1e-6, atol=2e-7 * max(1, np.abs(found).max()))
+
+
+def start(model, seed=3):
+    q = rbd.random_configuration(model, jax.random.key(seed))
+    return rbd.State(q, jnp.asarray(np.random.default_rng(seed).normal(size=model.nv)))
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [(), pytest.param((forces.JointLimit(40.0, 2.0, 0.3),), marks=pytest.mark.slow)],
+    ids=["joints alone", "stops"],
+)
+def test_matrices_of_the_default_step(extra):
+    """Springs, dampers, friction that slides and that holds, on a manifold."""
+    model = tumbler()
+    friction = jnp.zeros(model.nv).at[-1].set(0.3).at[6].set(50.0)
+    model = dataclasses.replace(
+        model, friction=friction, stiffness=model.stiffness + 1.5, upper=jnp.full(model.nq, 0.2)
+    )
+    state = start(model)
+    check(model, rbd.State(state.q, state.v.at[6].set(0.0)), extra=extra)
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=() if name == "revolute" else pytest.mark.slow) for name in FAMILIES]
+)
+def test_every_family_of_joints(family):
+    builder = rbd.ModelBuilder(name=family)
+    builder.add_body("arm", joint=rbd.joints.Revolute((0.3, 1.0, 0.0)), inertia=INERTIA, damping=0.2)
+    joint = FAMILIES[family]
+    along = {} if joint.nv == 0 else {"damping": 0.3, "stiffness": 2.0, "armature": 0.1}
+    builder.add_body("body", "arm", joint, rbd.Transform.from_xyz_rpy((0.4, 0.1, 0.0)), INERTIA, **along)
+    check(builder.build(), start(builder.build()))
+
+
+EVERY_DAY = [("SemiImplicitEuler", "loop"), ("RungeKutta4", "remembering"), ("BDF1", "reduced")]
+
+
+@pytest.mark.parametrize(
+    "name, system",
+    [
+        pytest.param(name, system, marks=() if (name, system) in EVERY_DAY else pytest.mark.slow)
+        for name in ORDERS
+        for system in SYSTEMS
+    ],
+)
+def test_every_scheme_on_every_system(name, system):
+    """On the ways that the constraints leave open, where there are some: off them a step jumps back."""
+    model, q, v = case(system)
+    scheme = getattr(rbd, name)()
+    own = rbd.simulate.system_of(model, jnp.zeros(model.nv)).own
+    state = rbd.State(q, v, own)
+    if system != "loop":
+        return check(model, state, scheme)
+    tau = jnp.array([0.3, -0.2])
+    found, differentiated, _ = compiled(scheme)(model, state, tau, ())
+    assert_each_close(found, differentiated, 1e-9)
+
+
+def test_a_step_is_a_rollout_of_one():
+    model = tumbler()
+    state, tau = start(model), jnp.asarray(np.random.default_rng(1).normal(size=model.nv))
+
+    @jax.jit
+    def both(state, tau):
+        scheme = rbd.RungeKutta4()
+        return rbd.step(model, state, tau, DT, scheme), rbd.rollout(
+            model, state, tau[None], dt=DT, scheme=scheme
+        )
+
+    one, path = both(state, tau)
+    assert_each_close(one, path.final, 1e-14)
+
+
+def test_a_step_that_fails_is_not_a_number():
+    model = case("tree")[0]
+    state = rbd.State(jnp.zeros(2), jnp.zeros(2))
+    run = jax.jit(lambda tau: rbd.step(model, state, tau, DT))
+    assert np.isnan(run(jnp.full(2, 1e30)).v).all()
+    assert np.isfinite(run(jnp.zeros(2)).v).all()
+
+
+def test_without_a_control_and_what_is_refused(unchecked):
+    model = case("tree")[0]
+    state = rbd.State(jnp.zeros(2), jnp.ones(2))
+    assert_each_close(rbd.step(model, state, None, DT), rbd.step(model, state, jnp.zeros(2), DT), 0)
+    with pytest.raises(
+        ValueError, match=r"^step: tau has shape \(3,\), but model 'double pendulum' has nv = 2"
+    ):
+        rbd.step(model, state, jnp.zeros(3), DT)
+    with pytest.raises(ValueError, match="^step_derivatives: dt is zero"):
+        rbd.step_derivatives(model, state, None, 0.0)
