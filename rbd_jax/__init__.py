@@ -96,6 +96,7 @@ from .model import (
     add_constraints as add_constraints,
     astype as astype,
     at_time as at_time,
+    check as check,
     concatenate as concatenate,
     configuration_rate as configuration_rate,
     difference as difference,

@@ -1,7 +1,7 @@
 """What acts on a model besides its joints: springs, dampers, muscles, cables, gears, limits, fields. One family a file."""
 
 from ..dynamics import Bodies as Bodies, Motion as Motion
-from ._body import BodyForce as BodyForce
+from ._body import BodyForce as BodyForce, on_bodies as on_bodies
 from ._force import Force as Force, Together as Together, add_forces as add_forces
 from ._point import PathForce as PathForce, PointForce as PointForce
 from .bristle_friction import BristleFriction as BristleFriction

@@ -8,6 +8,7 @@ body twists, as an implicit scheme in maximal coordinates wants them (eq. 1.30).
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from dataclasses import replace
 
 import jax
@@ -18,7 +19,7 @@ from jaxtyping import Array, Float
 from .._array import gather_or_zero
 from ..dynamics import Bodies
 from ..model import Model
-from ._force import Force
+from ._force import Force, Together
 
 
 class BodyForce(Force):
@@ -88,3 +89,12 @@ class BodyForce(Force):
         force, motion = self.in_motion(model, q, v)
         indices = force.acts_on(model)
         return force, motion.bodies(indices), indices
+
+
+def on_bodies(forces: Sequence[Force]) -> list[BodyForce]:
+    """Those of the forces that act on bodies, and not along joints."""
+    found = []
+    for force in forces:
+        found += on_bodies(force.forces) if isinstance(force, Together) else []
+        found += [force] if isinstance(force, BodyForce) else []
+    return found

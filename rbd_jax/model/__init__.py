@@ -2,6 +2,7 @@
 
 from .attachments import add_constraints as add_constraints
 from .builder import Body as Body, Mimic as Mimic, ModelBuilder as ModelBuilder
+from .check import check as check
 from .configuration import (
     chart_rate as chart_rate,
     chart_velocity as chart_velocity,

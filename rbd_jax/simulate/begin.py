@@ -16,6 +16,7 @@ from .._array import is_known, with_precision
 from ..constraints import Projection, Stabilization, check_consistent
 from ..forces import Force
 from ..model import Model, at_time
+from ..model.check import refuse_faults
 from ..model.configuration import check_quaternions
 from .scheme import Scheme
 from .semi_implicit_euler import SemiImplicitEuler
@@ -54,6 +55,7 @@ def begun(
             f"{owner}: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "
             "diffrax, rbd.Adaptive(solver)"
         )
+    refuse_faults(owner, model if isinstance(model, Model) else model.model)
     q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
     # So that nothing is lost.
     dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))

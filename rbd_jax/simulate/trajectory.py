@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,10 +10,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from .._arguments import instance
 from .._array import is_known
+from ..constraints import joint_wrenches
+from ..constraints.dynamics import motion_under_constraints
+from ..forces import on_bodies
+from ..model import Model, at_time
 from .state import State
 from .system import System
 from .systems import Simulated, system_of
+from .tree_system import Acting, TreeSystem
 
 
 def _constant(value: int):
@@ -77,6 +84,43 @@ class Trajectory(eqx.Module):
         span, since = jnp.where(span > 0, span, 1), t - rows[row]
         state = between(system_of(model, self.tau[0]), start, end, ahead * span, since / span)
         return jax.tree.map(lambda x: jnp.where(outside, jnp.nan, x), state)
+
+    def multipliers(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves m"]:
+        """The multipliers of the constraints at the start of every saved step, under its control, for one sample.
+
+        Those of `constrained_dynamics` in the state of that row: what constraints do there, whatever the scheme made of it.
+
+        - `forces`: what the rollout was given beside what the model carries.
+        """
+        return self._along(model, lambda *row: _loaded(model, forces, *row)[1].multipliers)
+
+    def reactions(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves nb 6"]:
+        """The wrenches that the joints transmit at the start of every saved step (see `joint_wrenches`), for one sample.
+
+        What force elements do to bodies is counted; functions among `forces` act along the joints.
+        """
+
+        def one(time, q, v, own, tau):
+            system, moving = _loaded(model, forces, time, q, v, own, tau)
+            now, f_ext = at_time(model, time), jnp.zeros((model.nb, 6), q.dtype)
+            for force in on_bodies(system.holding(State(q, v, own))):
+                f_ext = f_ext + force.wrenches(now, q, v)
+            return joint_wrenches(now, q, v, moving.acceleration, f_ext, moving.multipliers)
+
+        return self._along(model, one)
+
+    def _along(self, model: Model, function):
+        """A function of time, state and control at the start of every saved step."""
+        instance("Trajectory", "model", model, Model, "the Model that was simulated")
+        own = None if self.own is None else self.own[:-1]
+        return jax.vmap(function)(self.t[:-1], self.q[:-1], self.v[:-1], own, self.tau)
+
+
+def _loaded(model: Model, forces: Sequence[Acting], time, q, v, own, tau):
+    """The model as a system, and how it accelerates."""
+    system = TreeSystem(model=model, tau=tau, forces=tuple(forces))
+    motion = system.motion(time, q, v)
+    return system, motion_under_constraints(motion, system.applied(motion, State(q, v, own)) + tau)
 
 
 def between(

@@ -116,7 +116,7 @@ class TreeSystem(System):
         """What acts without the control, with or without the joints' dry friction."""
         passive = passive_force if friction else smooth_passive_force
         acting = passive(motion.model, motion.q, motion.v)
-        for force in self._holding(motion, state):
+        for force in self.holding(state):
             acting = acting + force.generalized_force(motion)
         for index, function in enumerate(self.forces):
             if not isinstance(function, Force):
@@ -130,7 +130,7 @@ class TreeSystem(System):
         """What resists along each degree of freedom during a step, and all forces but the control."""
         model = motion.model
         damping, stiffness = model.damping, model.stiffness
-        for force in self._holding(motion, state):
+        for force in self.holding(state):
             if (own := force.resistance(motion)) is not None:
                 damping, stiffness = damping + own[0], stiffness + own[1]
         force = self.applied(motion, state, friction=False)
@@ -143,11 +143,11 @@ class TreeSystem(System):
 
     def own_rates(self, motion: Motion, state: State) -> Float[Array, "own"]:
         """`own_rate` of the model in motion."""
-        return own_rates(self._holding(motion, state), motion)
+        return own_rates(self.holding(state), motion)
 
-    def _holding(self, motion: Motion, state: State) -> tuple[Force, ...]:
+    def holding(self, state: State) -> tuple[Force, ...]:
         """The force elements in their states, in the precision of the state."""
-        elements = with_precision(self.elements, motion.q.dtype)
+        elements = with_precision(self.elements, state.q.dtype)
         return holding(elements, state.internal) if state.internal.size else elements
 
     def acceleration(self, time, state, step=None):

@@ -30,6 +30,7 @@ from .._array import (
     vecmat,
 )
 from .._errors import ModelError
+from .principal import principal_axes
 from .transform import Transform
 
 
@@ -125,6 +126,21 @@ class Inertia(eqx.Module):
         central = dyad - outer(first, first) / volume
         rotational = density * _point_mass(jnp.trace(central), central)
         return Inertia.from_mass_com(density * volume, center + first / volume, rotational)
+
+    def principal(self) -> tuple[Transform, Float[Array, "3"]]:
+        """The principal frame, at the centre of mass with the principal axes, and the principal moments, smallest first.
+
+        In that frame the inertia is `Inertia.from_mass_com(mass, 0, diag(moments))`; of several bodies together, place and add
+        them first (Sueda §1.7). One body, not a batch; one without mass has its frame at the origin. Where moments are equal
+        any axes across would do, see `principal_axes`.
+        """
+        heavy = self.mass != 0
+        com = jnp.where(heavy, self.first_moment / jnp.where(heavy, self.mass, 1), 0)
+        central = self.rotational_matrix - _point_mass(
+            dot(self.first_moment, com), outer(self.first_moment, com)
+        )
+        moments, axes = principal_axes(central)
+        return Transform(axes, com), moments
 
     @property
     def parameters(self) -> Float[Array, "*batch 10"]:

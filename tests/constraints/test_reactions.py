@@ -1,5 +1,7 @@
 """What joints transmit, against Pinocchio, MuJoCo's sensors, power, and another way to cut a loop."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -9,7 +11,7 @@ import pytest
 from support import assert_each_close
 
 import rbd_jax as rbd
-from rbd_jax import constraints, joints
+from rbd_jax import constraints, forces, joints
 
 
 at = rbd.Transform.from_xyz_rpy
@@ -178,3 +180,29 @@ def test_multipliers_are_required_where_there_are_loops():
         rbd.joint_wrenches(model, x, x, x)
     with pytest.raises(ValueError, match=r"multipliers has shape \(2,\); it takes an array \(5,\)"):
         rbd.joint_wrenches(model, x, x, x, None, jnp.zeros(2))
+
+
+def test_along_a_trajectory():
+    """Multipliers and reactions at the start of each step, with what acts: dampers, a control, a spring between bodies."""
+    model = rbd.add_forces(
+        four_bar("follower"),
+        forces.SpringDamper(("crank", "follower"), [(0.5, 0.0, 0.0), (0.5, 0.0, 0.0)], 30.0, 0.5, 1.0),
+    )
+    model = dataclasses.replace(model, damping=jnp.array([0.1, 0.2, 0.3]))
+    q, v = jnp.array([0.7, -0.7, 0.7]), 1.3 * jnp.array([1.0, -1.0, 1.0])
+    controls = jnp.array([[0.5, 0.0, 0.0], [0.2, 0.1, 0.0]])
+
+    @jax.jit
+    def run(q, v, controls):
+        path = rbd.rollout(model, rbd.State(q, v), controls, dt=0.01, scheme=rbd.RungeKutta4())
+        [spring] = model.forces
+        row = path.q[1], path.v[1]
+        tau = controls[1] + rbd.passive_force(model, *row)
+        solved = rbd.constrained_dynamics(model, *row, tau, spring.wrenches(model, *row))
+        known = solved.acceleration, spring.wrenches(model, *row), solved.multipliers
+        return path.multipliers(model), path.reactions(model), solved, rbd.joint_wrenches(model, *row, *known)
+
+    multipliers, reactions, solved, expected = run(q, v, controls)
+    assert multipliers.shape == (2, 5) and reactions.shape == (2, 3, 6)
+    assert_each_close(multipliers[1], solved.multipliers, 1e-9)
+    assert_each_close(reactions[1], expected, 1e-9)

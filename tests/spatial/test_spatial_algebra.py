@@ -390,3 +390,37 @@ def test_bad_meshes():
             Inertia.from_mesh(CUBE, faces, density=1.0)
     with pytest.raises(ModelError, match="either density or mass"):
         Inertia.from_mesh(CUBE, CUBE_FACES)
+
+
+def placed_box():
+    box = Inertia.box(2.0, (1.0, 0.2, 0.3), (0.1, 0.2, 0.3))
+    return box.placed(Transform.from_xyz_rpy((0.3, 0.0, 0.0), (0.3, 0.4, 0.5)))
+
+
+@pytest.mark.parametrize(
+    "make", [placed_box, lambda: Inertia.sphere(1.0, 0.1, (0.2, 0.0, 0.0)), Inertia.zero]
+)
+def test_principal_frame(make):
+    """In it the inertia is diagonal; of three, two or no different moments, and of no body at all."""
+    inertia = make()
+    frame, moments = inertia.principal()
+    assert np.all(np.diff(moments) >= -1e-15) and abs(np.linalg.det(frame.rotation) - 1) < 1e-12
+    seen = Inertia.from_mass_com(inertia.mass, jnp.zeros(3), jnp.diag(moments))
+    np.testing.assert_allclose(seen.placed(frame).matrix, inertia.matrix, atol=1e-14)
+
+
+def test_derivatives_of_the_principal_frame():
+    """Against differences where moments differ; where they do not, finite, and right for the moments together."""
+    inertia, other = placed_box(), Inertia.box(0.5, (0.1, 0.4, 0.2), (0.5, 0.0, -0.2))
+    joined = lambda s: jnp.concatenate(
+        [
+            x.reshape(-1)
+            for x in jax.tree.leaves(jax.tree.map(lambda a, b: a + s * b, inertia, other).principal())
+        ]
+    )
+    slope = jax.jvp(joined, (0.3,), (1.0,))[1]
+    np.testing.assert_allclose(slope, (joined(0.3 + 1e-6) - joined(0.3 - 1e-6)) / 2e-6, atol=1e-8)
+    sphere = lambda r: Inertia.sphere(2.0, r).principal()
+    frame, moments = jax.jacrev(sphere)(0.1)
+    np.testing.assert_allclose(moments, 0.8 * 2.0 * 0.1 * np.ones(3), rtol=1e-12)
+    assert np.isfinite(frame.rotation).all()
