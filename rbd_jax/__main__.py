@@ -17,6 +17,16 @@ from pathlib import Path
 #: At most so many states of a sample are kept, and at most so many numbers of all samples together.
 FRAMES, NUMBERS = 100, 64_000_000
 
+#: The stops at the limits of joints that turn and of joints that slide: stiffness and damping (Nm/rad, Nms/rad, or N/m, Ns/m),
+#: and over what depth they come in.
+STOPS = {"Revolute": (1e4, 1e2, 1e-2), "Prismatic": (1e5, 1e3, 1e-3)}
+
+#: A sample that gains more than this share of the energy in its motion is in error.
+GAIN = 0.05
+
+#: Into so many steps are those of samples divided that failed or gained energy, one after the other.
+SHORTER = (8, 64)
+
 #: How the samples start: the neutral configuration moved by normal deviates of this size in every degree of freedom (and back
 #: into the joint limits), and velocities that are normal deviates of that size (rad or m, rad/s or m/s).
 SPREAD, SPEED = 0.2, 0.5
@@ -61,10 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         parents=[robot],
         help="simulate many samples and draw one",
         description=(
-            "Simulate samples of a robot without controls: gravity acts, and the joints' own damping, friction "
-            "and springs; joint limits and contacts do not. Each sample starts near the neutral configuration "
+            "Simulate samples of a robot without controls: gravity acts, the joints' own damping, friction and "
+            "springs, and soft stops at their limits; contacts do not. Each sample starts near the neutral configuration "
             f"(moved by {SPREAD:g} rad or m, one standard deviation) at a random velocity ({SPEED:g} rad/s or "
-            "m/s). Writes trajectory.npz and trajectory.png."
+            "m/s). Samples that fail or gain energy are simulated again in shorter steps. Writes trajectory.npz "
+            "and trajectory.png."
         ),
     )
     simulate.add_argument("--batch", metavar="N", type=_count, default=1024, help="samples (default 1024)")
@@ -80,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         default="semi-implicit-euler",
         help="semi-implicit-euler (default), runge-kutta-4, ...",
     )
+    simulate.add_argument("--no-limits", action="store_true", help="let joints move beyond their limits")
     simulate.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
     simulate.add_argument(
         "--seed", metavar="K", type=_seed, default=0, help="of the random states (default 0)"
@@ -181,6 +193,7 @@ def _simulate(arguments) -> int:
     if arguments.seconds < arguments.dt:
         raise Refused(f"--seconds {arguments.seconds:g} is less than one time step, --dt {arguments.dt:g}")
     import jax
+    import jax.numpy as jnp
     import numpy as np
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -189,8 +202,9 @@ def _simulate(arguments) -> int:
 
     console = _console()
     scheme = _scheme(arguments.scheme)
-    model = _load(arguments, console)
-    folder = _folder(arguments, model)
+    loaded = _load(arguments, console)
+    folder = _folder(arguments, loaded)
+    model, limits = _with_stops(loaded, scheme, arguments.no_limits)
     if note := xla_note():
         console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
     steps = max(1, round(arguments.seconds / arguments.dt))
@@ -210,16 +224,26 @@ def _simulate(arguments) -> int:
                 progress.update(phases["now"], completed=done)
 
             states = random_states(model, batch, jax.random.key(arguments.seed), SPREAD, SPEED)
-            path = simulate_batch(
-                model,
-                states,
-                dt=arguments.dt,
-                steps=steps,
-                scheme=scheme,
-                frames=frames,
-                on_progress=advanced,
-            )
+            options = {"dt": arguments.dt, "steps": steps, "scheme": scheme, "frames": frames}
+            path = simulate_batch(model, states, **options, on_progress=advanced)
             seconds["simulating"] = time.perf_counter() - begin - seconds["compiling"]
+            repeated = []
+            for substeps in SHORTER:
+                rows = np.flatnonzero(_in_error(model, path))
+                if not len(rows):
+                    break
+                task = progress.add_task(f"in {substeps} times", total=steps)
+                again = simulate_batch(
+                    model,
+                    jax.tree.map(lambda x, rows=rows: x[rows], states),
+                    **options,
+                    substeps=substeps,
+                    on_progress=lambda done, task=task: progress.update(task, completed=done),
+                )
+                path = jax.tree.map(
+                    lambda all, new, rows=rows: jnp.asarray(all).at[rows].set(new), path, again
+                )
+                repeated.append((len(rows), substeps))
             saving = progress.add_task("saving", total=2)
             with np.errstate(over="ignore"):  # of samples that diverge
                 saved = {name: np.asarray(getattr(path, name), np.float32) for name in "qv"}
@@ -242,7 +266,7 @@ def _simulate(arguments) -> int:
         raise
     except OSError as error:
         raise Refused(f"cannot write to {folder}: {error.strerror or error}") from error
-    console.print(_report(model, path, scheme, steps, arguments.dt, seconds))
+    console.print(_report(model, path, scheme, steps, arguments.dt, seconds, limits, repeated))
     for name in ("trajectory.npz", "trajectory.png"):
         size = (folder / name).stat().st_size / 1e6
         console.print(f"wrote {folder / name} ({size:.2g} MB)", highlight=False, markup=False, soft_wrap=True)
@@ -302,43 +326,92 @@ def _folder(arguments, model) -> Path:
     return folder
 
 
-def _energies(model, path):
-    """The change of every sample's energy, relative to the most that its motion had or exchanged at eleven times.
+def _with_stops(model, scheme, left_out: bool):
+    """The model with soft stops at the limits of its joints, and what to say of them."""
+    import numpy as np
 
-    Samples that came to no end are left out.
+    from . import add_forces, forces
+
+    topology, limited = (
+        model.topology,
+        np.isfinite(np.asarray(model.lower)) | np.isfinite(np.asarray(model.upper)),
+    )
+    joints = {family: [] for family in STOPS}
+    for body, name in enumerate(model.joint_names):
+        family = type(model.joints[topology.kind_of[body][0]]).__name__
+        if family in STOPS and not topology.is_mimic[body] and limited[model.q_slice(name)].any():
+            joints[family].append(name)
+    count = sum(map(len, joints.values()))
+    if not count:
+        return model, None
+    if left_out:
+        return model, "not enforced (--no-limits)"
+    if not scheme.stiff:
+        return model, f"not enforced: stops are too stiff for {type(scheme).__name__}"
+    stops = [forces.JointLimit(*STOPS[family], joints=names) for family, names in joints.items() if names]
+    return add_forces(model, *stops), f"soft stops at {count} joint{'s' * (count > 1)}"
+
+
+def _energies(model, path):
+    """Of every sample, relative to the most that its motion had or exchanged: the change of its energy, and how far it ever rose.
+
+    Looked at are 21 times. Of samples that came to no end both are not numbers.
     """
     import numpy as np
 
     from .parallel import energies_along
 
-    frames = np.unique(np.linspace(0, path.t.shape[1] - 1, 11).astype(int)).tolist()
-    kinetic, potential = np.moveaxis(energies_along(model, path, frames), -1, 0)
-    change = kinetic[-1] - kinetic[0] + potential[-1] - potential[0]
-    scale = np.maximum(kinetic.max(axis=0), np.ptp(potential, axis=0))
-    finite = np.isfinite(change) & np.isfinite(scale)
-    return change[finite] / np.maximum(scale[finite], np.finfo(np.float32).tiny)
+    frames = np.unique(np.linspace(0, path.t.shape[1] - 1, 21).astype(int)).tolist()
+    with np.errstate(all="ignore"):
+        kinetic, potential = np.moveaxis(energies_along(model, path, frames), -1, 0)
+        total = kinetic + potential
+        scale = np.maximum(kinetic.max(axis=0), np.ptp(potential, axis=0))
+        scale = np.maximum(scale, np.finfo(np.float32).tiny)
+        risen = (total - np.minimum.accumulate(total, axis=0)).max(axis=0)
+        change, risen = (total[-1] - total[0]) / scale, risen / scale
+    whole = np.isfinite(total).all(axis=0) & np.isfinite(scale)
+    return np.where(whole, change, np.nan), np.where(whole, risen, np.nan)
 
 
-def _report(model, path, scheme, steps: int, dt: float, seconds: dict[str, float]):
+def _in_error(model, path):
+    """The samples that shorter steps may help: those that diverged, and those that gained energy of nothing."""
+    import numpy as np
+
+    from .simulate import Result
+
+    code = np.asarray(path.code)
+    failed = (code != Result.SUCCESS) & (code != Result.SINGULAR) & (code != Result.CONSTRAINTS_OPEN)
+    if model.topology.rheonomic:  # joints that are led do work
+        return failed
+    return failed | (_energies(model, path)[1] > GAIN)
+
+
+def _report(model, path, scheme, steps: int, dt: float, seconds: dict[str, float], limits, repeated):
     import jax
     import numpy as np
 
     from .simulate import Result
 
-    batch, change = len(path.q), _energies(model, path)
+    batch, (change, risen) = len(path.q), _energies(model, path)
     table = _table(header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     table.add_column(style="dim")
 
-    def row(what, value, note=""):
-        table.add_row(what, value, note)
+    def row(what, value, note="", **style):
+        table.add_row(what, value, note, **style)
 
     device = jax.devices()[0]
     place = device.platform if device.platform == "cpu" else device.device_kind
     rate = batch * steps / seconds["simulating"]
     row("robot", model.name, f"{model.nb} bodies, nq = {model.nq}, nv = {model.nv}")
     row("samples x steps", f"{batch} x {steps}", f"dt = {dt:g} s, {type(scheme).__name__}")
+    for count, substeps in repeated:
+        row(
+            "in shorter steps",
+            str(count),
+            f"dt = {dt / substeps:.3g} s: samples that failed or gained energy",
+        )
     row("simulated time", f"{steps * dt:.6g} s", "each sample")
     row("compiling", f"{seconds['compiling']:.2f} s", "once")
     row(
@@ -349,13 +422,9 @@ def _report(model, path, scheme, steps: int, dt: float, seconds: dict[str, float
     row("steps per second", f"{rate:,.0f}", f"all samples; {1e6 / rate:.3g} µs a step")
     row("real-time factor", f"{rate * dt:,.4g}", "all samples together")
     row("", f"{rate * dt / batch:,.4g}", "each sample")
-    driven, losing = model.topology.rheonomic, _loses(model)
-    what = "energy change" if driven else "energy dissipated" if losing else "energy drift"
-    if change.size:
-        shown = -change if what == "energy dissipated" else np.abs(change)
-        of = "" if len(change) == batch else f" of {len(change)} samples"
-        row(what, _share(np.median(shown)), f"median{of}, relative to the energy in motion")
-        row("", _share(shown[np.argmax(np.abs(shown))]), "largest")
+    if limits:
+        row("joint limits", "", limits)
+    _energy_rows(row, model, change, risen, scheme)
     if path.opening is not None:
         row("loops open by", _share(np.max(np.asarray(path.opening))), "at most, of the reach, or rad")
     codes, numbers = np.asarray(path.code), np.asarray(path.failed_step)
@@ -363,14 +432,40 @@ def _report(model, path, scheme, steps: int, dt: float, seconds: dict[str, float
     for code in map(Result, np.unique(codes[codes != Result.SUCCESS])):
         when = dt * np.median(numbers[codes == code])
         note = f"half of them by {when:.3g} s: {code.message}"
-        table.add_row(code.title, str(np.sum(codes == code)), note, style="bold red")
+        row(code.title, str(np.sum(codes == code)), note, style="bold red")
     return table
+
+
+def _energy_rows(row, model, change, risen, scheme) -> None:
+    """What became of the energy: what was dissipated, and what integration added, which nothing does."""
+    import numpy as np
+
+    known = np.isfinite(change)
+    if not known.any():
+        return
+    of = "" if known.all() else f" of {known.sum()} samples"
+    note = f"median{of}, relative to the energy in motion"
+    change, risen = change[known], risen[known]
+    if model.topology.rheonomic:
+        row("energy change", _share(np.median(change)), f"{note}; joints that are led do work")
+        return
+    if _loses(model):
+        lost = np.maximum(-change, 0)
+        row("energy dissipated", _share(np.median(lost)), note)
+        row("", _share(np.max(lost)), "largest")
+    else:
+        row("energy error", _share(np.median(np.abs(change))), f"{note}; nothing dissipates")
+        row("", _share(np.max(np.abs(change))), "largest")
+    if np.max(risen) > GAIN:
+        remedy = "take a smaller --dt" + ("" if _loses(model) else " or --scheme runge-kutta-4")
+        note = f"by {np.sum(risen > GAIN)} samples, at most: an error of {type(scheme).__name__}, {remedy}"
+        row("energy gained", _share(np.max(risen)), note, style="bold yellow")
 
 
 def _loses(model) -> bool:
     import numpy as np
 
-    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)))
+    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)) or model.forces)
 
 
 def _share(value) -> str:

@@ -14,13 +14,14 @@ from jaxtyping import Float, PRNGKeyArray
 from .._arguments import a_model, instance, whole_number
 from ..constraints import Stabilization, assemble, project_velocity
 from ..dynamics import mechanical_energy
-from ..model import Model, at_time, integrate, neutral
+from ..model import Model, integrate, neutral
 from ..simulate import (
     Acting,
     Scheme,
     Simulated,
     State,
     Trajectory,
+    TreeSystem,
     rollout,
     system_of,
 )
@@ -37,6 +38,7 @@ def simulate_batch(
     frames: int = 100,
     forces: Sequence[Acting] = (),
     stabilization: Stabilization | Literal["auto"] | None = "auto",
+    substeps: int = 1,
     on_progress: Callable[[int], Any] | None = None,
 ) -> Trajectory:
     """Simulate a batch of states without controls, keeping some of the rows only: in memory that of those rows.
@@ -48,6 +50,7 @@ def simulate_batch(
     - `frames`: how many states of each sample are kept beside the first, at most. They are equally far apart, but for the last,
       which is that after all steps.
     - `scheme`, `forces`, `stabilization`: as for `rollout`.
+    - `substeps`: every step is made in so many shorter ones; what is counted and kept stays the same.
     - `on_progress`: called with the number of steps done: with 0 when all is compiled, and after each stretch.
 
     **Returns** a trajectory of all samples, the leading axis of everything in it.
@@ -56,6 +59,7 @@ def simulate_batch(
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
     steps = whole_number("simulate_batch", "steps", steps)
     frames = whole_number("simulate_batch", "frames", frames)
+    substeps = whole_number("simulate_batch", "substeps", substeps)
     stretch = -(-steps // frames)
     # The last stretch may be shorter: the simulated time is what was asked for.
     stretches = [stretch] * (steps // stretch) + [steps % stretch] * (steps % stretch > 0)
@@ -65,8 +69,12 @@ def simulate_batch(
         def one(model, first, state):
             time = first.astype(dtype) * dt
             options = {"forces": forces, "stabilization": stabilization, "t0": time}
-            path = rollout(model, state, dt=dt, scheme=scheme, steps=count, save_every=count, **options)
-            return path.final, path.code, path.failed_step, path.opening
+            inner = count * substeps
+            path = rollout(
+                model, state, dt=dt / substeps, scheme=scheme, steps=inner, save_every=inner, **options
+            )
+            # -1 stays what it is.
+            return path.final, path.code, path.failed_step // substeps, path.opening
 
         return jax.jit(batch_map(one, in_axes=(None, None, 0)))
 
@@ -122,9 +130,18 @@ def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, sp
 def energies_along(
     model: Model, path: Trajectory, frames: Sequence[int]
 ) -> Float[np.ndarray, "frames batch 2"]:
-    """Kinetic and potential energy of every sample in some of the frames of a batch's trajectory."""
-    energy = jax.jit(
-        batch_map(lambda time, q, v: mechanical_energy(at_time(model, time), q, v), in_axes=(None, 0, 0))
-    )
-    rows = ((path.t[0, i], path.q[:, i], path.v[:, i]) for i in frames)
-    return np.stack([np.asarray(energy(*(jnp.asarray(x, model.dtype) for x in row)), float) for row in rows])
+    """Kinetic and potential energy of every sample in some of the frames of a batch's trajectory.
+
+    The latter with what springs at the joints and the forces that the model carries have stored.
+    """
+
+    def energy(time, q, v, own):
+        system = TreeSystem(model=model, tau=jnp.zeros_like(v))
+        motion = system.motion(time, q, v)
+        stored = [force.stored_energy(motion) for force in system.holding(State(q, v, own))]
+        return mechanical_energy(motion.model, q, v).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
+
+    ask = jax.jit(batch_map(energy, in_axes=(None, 0, 0, 0)))
+    own = np.zeros((*path.q.shape[:2], 0)) if path.own is None else path.own
+    rows = ((path.t[0, i], path.q[:, i], path.v[:, i], own[:, i]) for i in frames)
+    return np.stack([np.asarray(ask(*(jnp.asarray(x, model.dtype) for x in row)), float) for row in rows])

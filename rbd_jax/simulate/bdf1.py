@@ -11,6 +11,7 @@ class BDF1(Scheme):
 
     fallible = True
     closes_loops = True
+    stiff = True
 
     def step(self, system, time, state, memory, dt):
         still = jnp.zeros_like(state.v)

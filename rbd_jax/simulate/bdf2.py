@@ -22,6 +22,7 @@ class BDF2(Scheme):
 
     fallible = True
     closes_loops = True
+    stiff = True
 
     def init(self, system, time, state, dt):
         """The first stage of the Runge–Kutta step."""

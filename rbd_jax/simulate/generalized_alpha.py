@@ -29,6 +29,7 @@ class GeneralizedAlpha(Scheme):
 
     fallible = True
     closes_loops = True
+    stiff = True
 
     def __check_init__(self):
         if not 0 <= self.rho_infinity <= 1:

@@ -14,6 +14,7 @@ class ImplicitMidpoint(Scheme):
 
     fallible = True
     closes_loops = True
+    stiff = True
 
     def step(self, system, time, state, memory, dt):
         middle = time + dt / 2

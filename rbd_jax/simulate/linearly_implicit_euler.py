@@ -27,6 +27,7 @@ class LinearlyImplicitEuler(Scheme):
     """
 
     closes_loops = True
+    stiff = True
 
     baumgarte: float | None = eqx.field(static=True, default=None)
     prescribed: tuple[str, ...] = eqx.field(static=True, default=())

@@ -31,6 +31,9 @@ class Scheme(eqx.Module):
     #: Whether a step closes loops by itself. Where it does not, a rollout moves the end of each step onto the constraints.
     closes_loops: ClassVar[bool] = False
 
+    #: Whether dampers and stops at the joints may be stiff: taken implicitly, they are stable at every step.
+    stiff: ClassVar[bool] = False
+
     def init(self, system: System, time: Float[Array, ""], state: State, dt: Float[Array, ""]) -> Memory:
         """What the first step needs to know beside the state; nothing, for most schemes."""
         return ()

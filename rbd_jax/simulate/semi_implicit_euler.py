@@ -22,6 +22,8 @@ class SemiImplicitEuler(Scheme):
       the start of the step like all others, friction smoothed as `passive_force` has it.
     """
 
+    stiff = True
+
     passive: Literal["implicit", "explicit"] = eqx.field(static=True, default="implicit")
 
     def __check_init__(self):
