@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ._array import floating, is_known
+from ._compile import compiled
 from ._errors import UnknownNameError
 
 
@@ -28,10 +29,11 @@ F = TypeVar("F", bound=Callable)
 Check: TypeAlias = Callable[[str, Any, str, Any], Any]
 
 
-def takes(**checks: Check) -> Callable[[F], F]:
+def takes(*, compile: bool = True, **checks: Check) -> Callable[[F], F]:
     """Check the arguments of `function(model, ...)`: a check for every parameter after the first, `anything` where none is due.
 
-    A parameter without a check, or a check without a parameter, is an error when the function is defined.
+    A parameter without a check, or a check without a parameter, is an error when the function is defined. With the arguments
+    as the checks return them the function is `compiled`, unless it looks at numbers itself.
     """
 
     def decorate(function: F) -> F:
@@ -42,6 +44,8 @@ def takes(**checks: Check) -> Callable[[F], F]:
                 "after the first needs its own"
             )
 
+        run = compiled(function) if compile else function
+
         @functools.wraps(function)
         def wrapper(model, *args, **kwargs):
             a_model(function.__name__, model)
@@ -49,7 +53,7 @@ def takes(**checks: Check) -> Callable[[F], F]:
             for name, check in checks.items():
                 if name in given:
                     given[name] = check(function.__name__, model, name, given[name])
-            return function(model, *args[len(names) :], **given)
+            return run(model, *args[len(names) :], **given)
 
         return wrapper  # pyright: ignore[reportReturnType]
 

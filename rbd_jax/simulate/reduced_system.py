@@ -46,6 +46,10 @@ class ReducedSystem(System):
         return self.reduced.name
 
     @property
+    def simulated(self):
+        return self.reduced
+
+    @property
     def rheonomic(self):
         return self.whole.rheonomic
 

@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import whole_number
+from .._compile import compiled
 from .._failures import Failure, first_failure
 from ..constraints import Stabilization
 from ._event import Crossing, EventFunction, choose
@@ -87,6 +88,10 @@ def rollout(
       angles in rad, lengths as a share of the mechanism's reach (see `rbd.constraints.reach`). `Trajectory.opening` is by how
       much they were.
     - `progress`: show a progress bar.
+
+    Outside `jit` it compiles itself: once for the model's structure, the shapes of what it is given, the scheme, the numbers of
+    steps and rows, and the functions among its arguments. With other numbers it runs at once. A function that is written again
+    with the same values around it is the same one; a method of an object, whose attributes may change, is another each time.
     """
     begin = begun("rollout", model, state, dt, t0, scheme, forces, stabilization)
     drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt.dtype)
@@ -94,25 +99,51 @@ def rollout(
     save_every = whole_number("rollout", "save_every", save_every, divisor)
     if drive.steps % save_every:
         raise ValueError(f"rollout: save_every is {save_every}; {divisor}")
-    saves = drive.steps // save_every
     if not constraint_tolerance >= 0:
         raise ValueError(
             f"rollout: constraint_tolerance is {constraint_tolerance!r}; it is a number, zero or more"
         )
     if event is not None and not callable(event):
         raise ValueError(f"rollout: event is {event!r}; it takes a function (t, state) -> number")
+    options = {
+        "steps": drive.steps,
+        "save_every": save_every,
+        "segment": _segment(checkpoint, drive.steps // save_every),
+        "progress": bool(progress),
+    }
+    return _simulated(begin, controls, actuation, memory, event, constraint_tolerance, **options)
+
+
+@compiled
+def _simulated(
+    begin: Begin,
+    controls: Controls,
+    actuation: Actuation | None,
+    memory: Any,
+    event: EventFunction | None,
+    constraint_tolerance: float | Float[Array, ""],
+    *,
+    steps: int,
+    save_every: int,
+    segment: int | None,
+    progress: bool,
+) -> Trajectory:
+    """`rollout` of arguments that have been checked."""
+    model = begin.system.simulated
+    drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt.dtype)
     run = _Run(
         begin,
         drive,
         event,
         save_every,
         constraint_tolerance if begin.system.constraint_rows else None,
-        bar=progress_bar(drive.steps) if progress else None,
+        bar=progress_bar(steps) if progress else None,
     )
-    numbers = jnp.arange(drive.steps, dtype=jnp.int32).reshape(saves, save_every)
+    saves = steps // save_every
+    numbers = jnp.arange(steps, dtype=jnp.int32).reshape(saves, save_every)
     blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), drive.inputs))
     carry = run.start(jax.tree.map(lambda x: x[0], drive.inputs))
-    carry, (states, tau) = _scan(run.save, carry, blocks, _segment(checkpoint, saves))
+    carry, (states, tau) = _scan(run.save, carry, blocks, segment)
     return run.finish(carry, states, tau)
 
 
@@ -145,7 +176,7 @@ class _Run:
         drive: Driver,
         event: EventFunction | None,
         save_every: int,
-        allowed: float | None,
+        allowed: float | Float[Array, ""] | None,
         bar: Callable | None,
     ):
         self.begin, self.drive, self.event, self.save_every = begin, drive, event, save_every

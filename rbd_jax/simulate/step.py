@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import velocity
 from .._array import blocks, matmul, products, transpose
+from .._compile import compiled
 from .._failures import first_failure, lost
 from ..constraints import Stabilization
 from ..dynamics import Motion
@@ -48,7 +49,7 @@ def step(
     **Arguments** are those of `rollout`; `time` is its `t0`.
     """
     begin = begun("step", model, state, dt, time, scheme, forces, stabilization)
-    return _end(begin, begin.state, _control(begin, model, tau, "step"))
+    return _stepped(begin, _control(begin, model, tau, "step"))
 
 
 def step_derivatives(
@@ -71,7 +72,16 @@ def step_derivatives(
     (see `forward_dynamics_derivatives`); for the others the step is differentiated.
     """
     begin = begun("step_derivatives", model, state, dt, time, scheme, forces, stabilization)
-    tau = _control(begin, model, tau, "step_derivatives")
+    return _linearized(begin, _control(begin, model, tau, "step_derivatives"))
+
+
+@compiled
+def _stepped(begin: Begin, tau):
+    return _end(begin, begin.state, tau)
+
+
+@compiled
+def _linearized(begin: Begin, tau):
     if isinstance(begin.scheme, SemiImplicitEuler) and _plain(begin):
         return _analytic(begin, tau)
     return _differentiated(begin, tau)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -40,6 +40,11 @@ class System(eqx.Module):
     @abc.abstractmethod
     def name(self) -> str:
         """What it is called in messages."""
+
+    @property
+    @abc.abstractmethod
+    def simulated(self) -> Any:
+        """The model that it is the system of."""
 
     @property
     @abc.abstractmethod

@@ -84,6 +84,10 @@ class TreeSystem(System):
         return self.model.name
 
     @property
+    def simulated(self):
+        return self.model
+
+    @property
     def rheonomic(self):
         return self.model.topology.rheonomic
 

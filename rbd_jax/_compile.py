@@ -1,0 +1,212 @@
+"""Public functions compile themselves: once for the structure of their arguments, and then again only for another one.
+
+Called with numbers, a function runs as `jax.jit` would compile it; what is not an array among its arguments (names, counts,
+schemes, functions, the topology of a model) is part of the structure. Within a function that is being compiled it is just itself:
+nothing of this is left in the program. Under `jax.grad` or `jax.vmap` without a `jit` around it is compiled as well, with its
+derivative or for the batch.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.core import Tracer
+from jax.extend.core import get_opaque_trace_state
+
+
+F = TypeVar("F", bound=Callable)
+
+#: So many compiled functions are kept; those used longest ago are forgotten first.
+KEPT = 512
+
+#: Nothing is being traced.
+_CLEAN = get_opaque_trace_state()
+
+_known: OrderedDict[Hashable, Callable] = OrderedDict()
+_lock = threading.Lock()
+
+#: How many functions have been made ready to compile so far, for those who count.
+compilations = 0
+
+
+def compiled(function: F) -> F:
+    """The function, compiled for itself where it is not part of something that is compiled."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        if _is_staged():
+            return function(*args, **kwargs)
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        arrays = tuple(_is_number(leaf) for leaf in leaves)
+        rest = [None if array else leaf for leaf, array in zip(leaves, arrays)]
+        numbers = [_plain(leaf) for leaf, array in zip(leaves, arrays) if array]
+
+        def run(numbers):
+            numbers = iter(numbers)
+            leaves = [next(numbers) if array else other for array, other in zip(arrays, rest)]
+            args, kwargs = jax.tree.unflatten(structure, leaves)
+            return function(*args, **kwargs)
+
+        run.__name__ = run.__qualname__ = function.__name__
+        try:
+            key = function, structure, arrays, tuple(identity(other) for other in rest)
+        except Changeable:
+            return _counted(run)(numbers)
+        return _ready(key, run)(numbers)
+
+    return wrapper  # pyright: ignore[reportReturnType]
+
+
+def _ready(key: Hashable, run: Callable) -> Callable:
+    """What was compiled under a key, or is to be."""
+    with _lock:
+        found = _known.get(key)
+        if found is None:
+            found = _known[key] = _counted(run)
+            while len(_known) > KEPT:
+                _known.popitem(last=False)
+        _known.move_to_end(key)
+        return found
+
+
+def _counted(run: Callable) -> Callable:
+    global compilations
+    compilations += 1
+    return jax.jit(run)
+
+
+def forget() -> None:
+    """Let go of all that was compiled, and of what it refers to."""
+    with _lock:
+        _known.clear()
+
+
+def _is_staged() -> bool:
+    """Whether what happens now becomes part of a program, and is not computed at once."""
+    if get_opaque_trace_state() == _CLEAN:
+        return False
+    # Differentiation and batching compute what does not depend on them; a program takes up everything.
+    return isinstance(jax.numpy.zeros(()), Tracer)
+
+
+def _is_number(leaf) -> bool:
+    """Whether it is data, and not structure."""
+    return isinstance(leaf, jax.Array | np.ndarray | np.floating | float | complex) or (
+        isinstance(leaf, np.generic) and not isinstance(leaf, np.integer | np.bool_ | np.str_)
+    )
+
+
+def _plain(leaf):
+    """Without a weak type, by which the same numbers would count as others."""
+    if isinstance(leaf, jax.Array):
+        return jax.lax.convert_element_type(leaf, leaf.dtype) if getattr(leaf, "weak_type", False) else leaf
+    return np.asarray(leaf, jax.dtypes.canonicalize_dtype(np.result_type(leaf)))
+
+
+# What is the same.
+
+
+class Changeable(Exception):
+    """Something whose contents may change without a notice, so that what was compiled with it cannot be used again."""
+
+
+class _Held:
+    """A value by what it is and not by what it equals. It is held on to, so that nothing else can take its place."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, _Held) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+#: The packages whose functions are what they are.
+SETTLED = {
+    "rbd_jax",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "equinox",
+    "optax",
+    "diffrax",
+    "lineax",
+    "optimistix",
+    "scipy",
+}
+
+#: An array of up to so many bytes is compared by its numbers.
+SMALL = 1 << 16
+
+
+def identity(value: Any, seen: tuple = ()) -> Hashable:
+    """A key that is equal for values which do the same.
+
+    A function is what it says, its defaults, what it closes over and the global names that it uses: written again around
+    the same values it is the same. Raises `Changeable` for what cannot be told, such as an object with attributes.
+    """
+    deeper = (*seen, value)
+    if value is None or isinstance(value, str | int | float | complex | bool | bytes | np.generic):
+        return type(value), value
+    if any(value is one for one in seen):  # a function that calls itself
+        return "again"
+    if isinstance(value, tuple | list):
+        return type(value), tuple(identity(x, deeper) for x in value)
+    if isinstance(value, dict):
+        return dict, tuple((identity(k, deeper), identity(x, deeper)) for k, x in value.items())
+    if isinstance(value, Tracer):
+        raise Changeable
+    if isinstance(value, np.ndarray) and value.nbytes <= SMALL:
+        return np.ndarray, value.shape, value.dtype, value.tobytes()
+    if isinstance(value, jax.Array | types.ModuleType | type | types.BuiltinFunctionType | np.ufunc):
+        return _Held(value)
+    if isinstance(value, functools.partial):
+        return functools.partial, identity((value.func, value.args, value.keywords), deeper)
+    if isinstance(value, types.MethodType):
+        return types.MethodType, identity(value.__func__, deeper), identity(value.__self__, deeper)
+    if (getattr(value, "__module__", None) or "").split(".")[0] in SETTLED and callable(value):
+        return _Held(value)
+    if isinstance(value, types.FunctionType):
+        return _of_function(value, deeper)
+    if isinstance(value, eqx.Module) or getattr(type(value), "__hash__", None) is not object.__hash__:
+        try:
+            hash(value)
+        except TypeError:
+            leaves, structure = jax.tree.flatten(value)
+            if len(leaves) == 1 and leaves[0] is value:
+                raise Changeable from None
+            return structure, tuple(identity(leaf, deeper) for leaf in leaves)
+        return type(value), value
+    raise Changeable
+
+
+def _of_function(function: types.FunctionType, seen: tuple) -> Hashable:
+    cells = tuple(identity(_content(cell), seen) for cell in function.__closure__ or ())
+    around = [
+        function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__
+    ]
+    defaults = function.__defaults__, function.__kwdefaults__
+    return function.__code__, cells, tuple(identity(x, seen) for x in (*around, *defaults))
+
+
+def _names(code: types.CodeType) -> list[str]:
+    """The names that a function uses, and those within it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return [*code.co_names, *(name for one in inner for name in _names(one))]
+
+
+def _content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
