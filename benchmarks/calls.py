@@ -1,6 +1,6 @@
 """Calls without a `jit`, as in a notebook: the first, which compiles, and later ones. Prints a table.
 
-    python benchmarks/calls.py [ROBOT]
+python benchmarks/calls.py [ROBOT]
 """
 
 import statistics

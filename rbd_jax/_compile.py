@@ -152,8 +152,9 @@ SMALL = 1 << 16
 def identity(value: Any, seen: tuple = ()) -> Hashable:
     """A key that is equal for values which do the same.
 
-    A function is what it says, its defaults, what it closes over and the global names that it uses: written again around
-    the same values it is the same. Raises `Changeable` for what cannot be told, such as an object with attributes.
+    A function is what it says, its defaults, what it closes over and the global names that it uses: made again by the
+    same line around the same values it is the same. Raises `Changeable` for what cannot be told, such as an
+    object with attributes.
     """
     deeper = (*seen, value)
     if value is None or isinstance(value, str | int | float | complex | bool | bytes | np.generic):

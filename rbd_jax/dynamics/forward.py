@@ -228,8 +228,7 @@ def singular_inertia(motion: Motion) -> Bool[Array, ""]:
         return singular_matrix(composite_rigid_body(motion))
     pivots = inertia_solver(motion).args[0].pivot
     carried = _carried_inertia(motion)
-    # Not larger, so that a pivot which is not a number counts as well.
-    return ~jnp.all(pivots > ROUNDING * jnp.finfo(pivots.dtype).eps * carried)
+    return jnp.any(pivots <= ROUNDING * jnp.finfo(pivots.dtype).eps * carried)
 
 
 def _surely_regular(model: Model) -> bool:
@@ -262,7 +261,9 @@ def singular_matrix(matrix: Float[Array, "n n"]) -> Bool[Array, ""]:
     """The same of a dense mass matrix."""
     diagonal = jnp.diagonal(matrix)
     pivots = jnp.diagonal(jnp.linalg.cholesky(matrix)) ** 2
-    return ~jnp.all(pivots > ROUNDING * jnp.finfo(matrix.dtype).eps * diagonal)
+    # Where a pivot is not positive the factors are not numbers, though the matrix is.
+    small = ~(pivots > ROUNDING * jnp.finfo(matrix.dtype).eps * diagonal)
+    return jnp.any(small) & jnp.all(jnp.isfinite(matrix))
 
 
 def _dense_inverse(motion: Motion):

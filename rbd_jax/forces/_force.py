@@ -74,7 +74,7 @@ class Force(Attached):
     def stored_energy(self, motion: Motion) -> Float[Array, ""]:
         """The energy that the force keeps and gives back, from the configuration and its own state; zero where it keeps none."""
 
-    def resistance(self, motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]] | None:
+    def joint_resistance(self, motion: Motion) -> tuple[Float[Array, "nv"], Float[Array, "nv"]] | None:
         """Of a force that acts along each degree of freedom by itself, its damping `-∂tau/∂v` and its stiffness `-∂tau/∂q` there.
 
         The default scheme takes those implicitly, so that they may be stiff; the forces of other families, None, not.
@@ -179,8 +179,8 @@ class Together(Force):
     def stored_energy(self, motion):
         return sum((force.stored_energy(motion) for force in self.forces), jnp.zeros((), motion.q.dtype))
 
-    def resistance(self, motion):
-        known = [pair for force in self.forces if (pair := force.resistance(motion)) is not None]
+    def joint_resistance(self, motion):
+        known = [pair for force in self.forces if (pair := force.joint_resistance(motion)) is not None]
         return jax.tree.map(lambda *x: sum(x), *known) if known else None
 
     @property

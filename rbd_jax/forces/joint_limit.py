@@ -71,14 +71,14 @@ class JointLimit(Force):
             force = force - side * spring - damper
         return transpose(force)[0]
 
-    def resistance(self, motion):
+    def joint_resistance(self, motion):
         # In the coordinates, of joints in which those change as the velocity variables do.
-        engaged = sum(engagement(depth, self.transition) for _, depth in self._depths(motion))
+        above, below = (engagement(depth, self.transition) for _, depth in self._depths(motion))
         topology = motion.model.topology
         own = np.flatnonzero((topology.joint_nq == 1) & (topology.joint_nv == 1) & ~topology.is_mimic)
         entries = np.full(motion.model.nv, -1)
         entries[topology.v_offsets[own]] = topology.q_offsets[own]
-        engaged = gather_or_zero(engaged, entries)
+        engaged = gather_or_zero(above + below, entries)
         return self.damping_constant * engaged, self.spring_constant * engaged
 
     def stored_energy(self, motion):

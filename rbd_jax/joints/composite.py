@@ -50,7 +50,7 @@ class Composite(Joint):
     @property
     def time(self):
         """The time that its elements are at, where one of them moves by itself."""
-        return next((joint.time for joint in self.joints if joint.rheonomic), None)
+        return next((joint.time for joint in self.joints if joint.rheonomic), None)  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def charted(self):

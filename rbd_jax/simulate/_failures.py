@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from .._failures import Failure, lost
@@ -50,17 +50,25 @@ def explained(failure: Failure, system: System, times, before: State, start: Sta
     blown_up = (failure.code == Result.NOT_FINITE) | (failure.code == Result.DIVERGED)
     time, q = (jnp.where(blown_up, x, y) for x, y in (times, (before.q, start.q)))
     h = jnp.where(blown_up, 0, jnp.maximum(dt, 0))
-    numbers, rest = eqx.partition((system, time, q, h), eqx.is_array)
-    system, time, q, h = eqx.combine(lax.stop_gradient(numbers), rest)
-    singular = system.singular(time, q, h)
+    # What is known of the model stays known: most models cannot be singular, and then nothing is computed.
+    singular = jax.tree.map(_constant, system).singular(*map(_constant, (time, q, h)))
     code = jnp.where(singular, Result.SINGULAR, failure.code).astype(jnp.int32)
     return Failure(code, jnp.where(singular & ~blown_up, 0, failure.step))
 
 
+def _constant(leaf):
+    return lax.stop_gradient(leaf) if isinstance(leaf, Tracer) else leaf
+
+
 def without_failed(states: State, failure: Failure, save_every: int) -> State:
     """The states saved after each so many steps, those from the failed step on turned into NaN."""
-    steps = jnp.arange(len(states.q), dtype=jnp.int32) * save_every + (save_every - 1)
-    return lost(states, failure.happened & (steps >= failure.step))
+
+    @jax.checkpoint  # differentiation remembers the failure, and not what it makes of each row
+    def turned(states, failure):
+        steps = jnp.arange(len(states.q), dtype=jnp.int32) * save_every + (save_every - 1)
+        return lost(states, failure.happened & (steps >= failure.step))
+
+    return turned(states, failure)
 
 
 def _is_finite(state: State) -> Bool[Array, ""]:

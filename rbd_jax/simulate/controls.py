@@ -101,7 +101,7 @@ def driver(
         return Driver(lambda t, state, given, memory: (spread(given), memory), table, None, steps)
 
     def effort(value):
-        u = as_array(owner, "the result of controls", value, f"an array of {size} numbers")
+        u = as_array(owner, "the result of controls", value, f"an array ({wanted},) with {wanted} = {size}")
         if u.shape != (size,):
             raise ValueError(
                 f"{owner}: the result of controls has shape {u.shape}; for model {model.name!r} it must be ({wanted},) with "

@@ -90,8 +90,9 @@ def rollout(
     - `progress`: show a progress bar.
 
     Outside `jit` it compiles itself: once for the model's structure, the shapes of what it is given, the scheme, the numbers of
-    steps and rows, and the functions among its arguments. With other numbers it runs at once. A function that is written again
-    with the same values around it is the same one; a method of an object, whose attributes may change, is another each time.
+    steps and rows, and the functions among its arguments. With other numbers it runs at once. A function that is made again
+    by the same line around the same values is the same one; a method of an object, whose attributes may change, is another
+    each time.
     """
     begin = begun("rollout", model, state, dt, t0, scheme, forces, stabilization)
     drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import jax
@@ -82,8 +83,10 @@ def _stepped(begin: Begin, tau):
 
 @compiled
 def _linearized(begin: Begin, tau):
-    if isinstance(begin.scheme, SemiImplicitEuler) and _plain(begin):
-        return _analytic(begin, tau)
+    system, scheme = begin.system, begin.scheme
+    plain = isinstance(scheme, SemiImplicitEuler) and scheme.passive == "implicit"
+    if plain and isinstance(system, TreeSystem) and _is_plain(system, begin.state):
+        return _analytic(begin, replace(system, tau=tau))
     return _differentiated(begin, tau)
 
 
@@ -121,23 +124,18 @@ def _differentiated(begin: Begin, tau):
     return jax.jacfwd(moved, argnums=(0, 1))(nothing, tau)
 
 
-def _plain(begin: Begin) -> bool:
+def _is_plain(system: TreeSystem, state: State) -> bool:
     """Whether a step is nothing but the equations of motion of a tree."""
-    system = begin.system
-    return (
-        isinstance(system, TreeSystem)
-        and begin.scheme.passive == "implicit"  # pyright: ignore[reportAttributeAccessIssue]
-        and not (system.constraint_rows or begin.state.internal.size or system.charted)
-    )
+    return not (system.constraint_rows or state.internal.size or system.charted)
 
 
-def _analytic(begin: Begin, tau):
+def _analytic(begin: Begin, system: TreeSystem):
     """Of the step `(M + E) a = τ + f - C v - g`, `v⁺ = v + h a`, `q⁺ = q ⊕ h v⁺`, E what resists (see `_resistance`)."""
-    system, (q, v), h = begin.system.with_control(tau), (begin.state.q, begin.state.v), begin.dt
+    q, v, h = begin.state.q, begin.state.v, begin.dt
     motion = system.motion(begin.time, q, v)
     motion.computed("velocities", "velocity_products")
     resistance = system.resistance(motion, begin.state, h)
-    (a, solve), sliding = found_under(_accelerated, motion, resistance.under(tau))
+    (a, solve), sliding = found_under(_accelerated, motion, resistance.under(system.tau))
     _, added = resistance.acting(sliding)
     stiffer = motion.with_armature(motion.model.armature + added)
 

@@ -135,7 +135,7 @@ class TreeSystem(System):
         model = motion.model
         damping, stiffness = model.damping, model.stiffness
         for force in self.holding(state):
-            if (own := force.resistance(motion)) is not None:
+            if (own := force.joint_resistance(motion)) is not None:
                 damping, stiffness = damping + own[0], stiffness + own[1]
         force = self.applied(motion, state, friction=False)
         return Resistance(motion.v, force, damping, stiffness, model.friction, step)
@@ -247,7 +247,9 @@ def _answer(motion: Motion, own, tau, forces: tuple[Acting, ...], stabilization:
     # What does not depend on what resists is worked out before that is searched for.
     motion.computed("velocities", "velocity_products")
     if motion.model.constraints:
-        matrix_of(motion), bias_of(motion), motion.inertias
+        matrix_of(motion)
+        bias_of(motion)
+        motion.computed("inertias")
     a = resisted(_accelerated, (motion, stabilization), resistance)
     return a, system.own_rates(motion, state)
 

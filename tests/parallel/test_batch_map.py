@@ -60,6 +60,9 @@ FUNCTIONS = {
         lambda q, v, t: rbd.forward_dynamics_derivatives(MODEL, q, v, t),
         (Q, V, TAU),
     ),
+    "joint_wrenches": (lambda q, v, a: rbd.joint_wrenches(MODEL, q, v, a), (Q, V, A)),
+    "step": (lambda q, v, t: rbd.step(MODEL, rbd.State(q, v), t, 0.01), (Q, V, TAU)),
+    "step_derivatives": (lambda q, v, t: rbd.step_derivatives(MODEL, rbd.State(q, v), t, 0.01), (Q, V, TAU)),
     "inverse_dynamics_regressor": (lambda q, v, a: rbd.inverse_dynamics_regressor(MODEL, q, v, a), (Q, V, A)),
     "momentum_regressor": (lambda q, v: rbd.momentum_regressor(MODEL, q, v), (Q, V)),
     "kinetic_energy_regressor": (lambda q, v: rbd.kinetic_energy_regressor(MODEL, q, v), (Q, V)),
@@ -159,7 +162,7 @@ def test_every_public_function_of_a_state_is_there():
         "checked",
     }
     others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf"}
-    others |= {"add_constraints", "add_forces", "rename", "maximal_coordinates", "check_consistent"}
+    others |= {"add_constraints", "add_forces", "rename", "maximal_coordinates", "check", "check_consistent"}
     # This one is of batches itself.
     others |= {"simulate_batch"}
     # These search, and have tests of their own under vmap.

@@ -1,0 +1,172 @@
+"""Public functions compile themselves: as often as there are structures, and not inside what is compiled."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax import _compile
+
+
+def pendulum(links=2, length=1.0):
+    builder = rbd.ModelBuilder(name="pendulum")
+    rod = rbd.Inertia.box(1.0, (0.1, 0.1, length), (0.0, 0.0, -length / 2))
+    parent = "world"
+    for i in range(links):
+        builder.add_body(f"{i}", parent, rbd.joints.Revolute((0.0, 1.0, 0.0)), (0.0, 0.0, -length), rod)
+        parent = f"{i}"
+    return builder.build()
+
+
+MODEL, LONGER, OTHER = pendulum(), pendulum(2, 1.5), pendulum(3)
+V = jnp.array([0.3, -0.2])
+
+
+@pytest.fixture
+def counted():
+    """How many compilations there have been since the last time this was asked."""
+    _compile.forget()
+    before = [_compile.compilations]
+
+    def count():
+        now = _compile.compilations
+        before[0], made = now, now - before[0]
+        return made
+
+    return count
+
+
+def test_once_for_a_structure(counted):
+    """Other numbers, lists for arrays, numbers of a weak type, and another model of the same structure are the same."""
+    first = rbd.forward_dynamics(MODEL, V, V, V)
+    assert counted() == 1
+    for q in (V + 1, [0.1, 0.2], jnp.full(2, 0.1), np.ones(2)):
+        rbd.forward_dynamics(MODEL, q, V, tau=V)
+    assert counted() <= 1  # an argument by its name is another structure
+    longer = rbd.forward_dynamics(LONGER, V, V, V)
+    assert counted() == 0 and np.abs(longer - first).max() > 0.1
+    rbd.forward_dynamics(OTHER, jnp.zeros(3), jnp.zeros(3), jnp.zeros(3))
+    rbd.jacobian(MODEL, V, "0"), rbd.jacobian(MODEL, V, "1"), rbd.jacobian(MODEL, V + 1, "1")
+    assert counted() == 3
+
+
+def test_values_are_those_of_the_function():
+    """Compiled or as part of something, and by a derivative or a batch without a `jit` around it."""
+    dynamics = functools.partial(rbd.forward_dynamics, MODEL)
+    expected = jax.jit(dynamics)(V, V, V)
+    np.testing.assert_allclose(dynamics(V, V, V), expected, rtol=1e-13)
+    slope = jax.grad(lambda q: jnp.sum(dynamics(q, V, V)))(V)
+    np.testing.assert_allclose(slope, jax.jit(jax.grad(lambda q: jnp.sum(dynamics(q, V, V))))(V), rtol=1e-12)
+    rows = jnp.stack([V, V + 1])
+    np.testing.assert_allclose(
+        jax.vmap(lambda q: dynamics(q, V, V))(rows), jnp.stack([dynamics(q, V, V) for q in rows]), rtol=1e-13
+    )
+
+
+def test_nothing_of_it_inside_a_compiled_function(counted):
+    """The program is that of the function without the decoration; constants stay known."""
+    plain = rbd.forward_dynamics.__wrapped__
+    ways = [str(jax.make_jaxpr(functools.partial(f, MODEL))(V, V, V)) for f in (rbd.forward_dynamics, plain)]
+    assert ways[0] == ways[1]
+    assert counted() == 0
+    step = lambda q: rbd.rollout(MODEL, rbd.State(q, V), dt=0.01, steps=3).q
+    assert "jit[name=_simulated" not in str(jax.make_jaxpr(step)(V)) and counted() == 0
+    jax.make_jaxpr(jax.vmap(jax.grad(lambda q: jnp.sum(step(q)))))(jnp.stack([V, V]))
+    assert counted() == 0
+
+
+def run(policy, **options):
+    state = rbd.State(V, jnp.zeros(2))
+    return rbd.rollout(MODEL, state, policy, dt=0.01, steps=4, **options).final.q
+
+
+def test_rollouts_by_what_their_functions_say(counted):
+    """A policy made again by the same line is the same; one around another number, or with another event, is not."""
+
+    def damped(gain):
+        return run(lambda t, state: -gain * state.v)
+
+    values = [damped(gain) for gain in (2.0, 2.0, 2.0, 3.0)]
+    assert counted() == 2
+    assert np.array_equal(values[0], values[2]) and not np.array_equal(values[0], values[3])
+    for far in (None, 9.0, 9.0):
+        run(None, event=far and (lambda t, state, far=far: state.q[0] - far))
+    assert counted() == 2
+    run(jnp.zeros((4, 2))), run(jnp.ones((4, 2)))
+    assert counted() == 1
+
+
+GAIN = [2.0]
+
+
+class Controller:
+    gain = 2.0
+
+    def __call__(self, t, state):
+        return -self.gain * state.v
+
+
+class Gains(eqx.Module):
+    gain: jax.Array
+
+    def __call__(self, t, state):
+        return -self.gain * state.v
+
+
+def test_what_may_change_is_looked_at_again(counted):
+    """A number in a list, of the module or around the policy; an attribute of an object. Gains of a PyTree are data."""
+    around = {"gain": 2.0}
+    listed, held = (lambda t, state: -GAIN[0] * state.v), (lambda t, state: -around["gain"] * state.v)
+    nested = lambda t, state: (lambda v: -GAIN[0] * v)(state.v)
+    thing, method = Controller(), Controller()
+    ways = (listed, held, nested, thing, method.__call__)
+    before = [run(way) for way in ways]
+    GAIN[0] = around["gain"] = thing.gain = method.gain = 5.0
+    after = [run(way) for way in ways]
+    GAIN[0] = 2.0
+    assert all(np.array_equal(x, before[0]) for x in before)
+    assert all(np.array_equal(x, after[0]) for x in after) and not np.array_equal(before[0], after[0])
+    counted()
+    few, many = run(Gains(jnp.asarray(2.0))), run(Gains(jnp.asarray(5.0)))
+    assert counted() == 1
+    np.testing.assert_allclose(few, before[0], rtol=1e-12)
+    np.testing.assert_allclose(many, after[0], rtol=1e-12)
+
+
+def test_derivatives_by_what_a_policy_is_written_around():
+    """Traced numbers around a policy, without a `jit`: nothing of them is kept."""
+    value = lambda gain: jnp.sum(run(lambda t, state: -gain * state.v))
+    found = [jax.grad(value)(gain) for gain in (2.0, 2.0, 3.0)]
+    difference = (value(2.0 + 1e-5) - value(2.0 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(found[0], difference, rtol=1e-7)
+    assert found[0] == found[1] != found[2]
+
+
+def test_only_so_many_are_kept(counted, monkeypatch):
+    monkeypatch.setattr(_compile, "KEPT", 2)
+    for body in ("0", "1", "0", "1"):
+        rbd.jacobian(MODEL, V, body)
+    assert counted() == 2
+    rbd.gravity_force(MODEL, V)
+    rbd.jacobian(MODEL, V, "0")  # forgotten
+    assert counted() == 2
+
+
+def test_identity():
+    def again(n):
+        return again(n - 1) if n else 0
+
+    same = _compile.identity
+    assert same(again) == same(again) and hash(same(again)) == hash(same(again))
+    assert (
+        same(1) != same(1.0)
+        and same([1, 2]) != same([2, 1])
+        and same({"a": np.ones(2)}) == same({"a": np.ones(2)})
+    )
+    assert same(functools.partial(again, 2)) != same(functools.partial(again, 3))
+    with pytest.raises(_compile.Changeable):
+        same(Controller())
