@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax.__main__ import FRAMES, SPEED, SPREAD, main
+from rbd_jax.__main__ import FRAMES, SPEED, SPREAD, _with_stops, main
 from rbd_jax.parallel import random_states
 
 
@@ -214,3 +214,61 @@ def test_help_and_version(capsys, arguments):
         main(arguments)
     assert stop.value.code == 0
     assert "rbd-jax" in capsys.readouterr().out
+
+
+def test_stops_at_the_limits(urdf):
+    """At the joints with limits, for schemes that take them; and what is said where they are left out."""
+    model = rbd.load_urdf(urdf)
+    with_stops, said = _with_stops(model, rbd.SemiImplicitEuler(), False)
+    assert said == "soft stops at 1 joint" and [force.joints for force in with_stops.forces] == [("lift",)]
+    assert _with_stops(model, rbd.SemiImplicitEuler(), True) == (model, "not enforced (--no-limits)")
+    same, said = _with_stops(model, rbd.RungeKutta4(), False)
+    assert same is model and said == "not enforced: stops are too stiff for RungeKutta4"
+    assert _with_stops(arm_without_limits(), rbd.SemiImplicitEuler(), False)[1] is None
+
+
+def arm_without_limits():
+    builder = rbd.ModelBuilder(name="arm")
+    rod = rbd.Inertia.box(1.0, (0.1, 0.1, 1.0), (0.0, 0.0, 0.5))
+    builder.add_body("upper", joint=rbd.joints.Revolute((0, 1, 0)), inertia=rod)
+    builder.add_body("lower", "upper", rbd.joints.Revolute((0, 1, 0)), (0.0, 0.0, 1.0), rod)
+    return builder.build()
+
+
+FOUR_BAR = """<mujoco><worldbody>
+<body name="crank"><joint name="a" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 .3" size=".02"/>
+<body name="coupler" pos="0 0 .3"><joint name="b" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 .5 0 0" size=".02"/></body>
+</body>
+<body name="follower" pos=".5 0 0"><joint name="c" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 .3" size=".02"/></body>
+</worldbody><equality><connect body1="coupler" body2="follower" anchor=".5 0 0"/></equality></mujoco>"""
+
+
+@pytest.mark.slow
+def test_simulate_a_mechanism(tmp_path, capsys):
+    """All samples start closed, stay closed, and what energy integration adds is told or mended."""
+    (tmp_path / "four_bar.xml").write_text(FOUR_BAR)
+    arguments = ["--batch", "16", "--seconds", "0.5", "--out", str(tmp_path)]
+    assert main(["simulate", str(tmp_path / "four_bar.xml"), *arguments]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"completed +16 ", out) and "energy error" in out
+    opening = re.search(r"loops open by +(\S+)( %)?", out)
+    assert float(opening[1]) < 1e-2 and not opening[2]
+
+
+@pytest.mark.slow
+def test_samples_in_error_are_simulated_in_shorter_steps(tmp_path, capsys):
+    """A light double pendulum that swings fast gains energy in long steps."""
+    (tmp_path / "fast.urdf").write_text(FAST)
+    arguments = ["--batch", "8", "--seconds", "1", "--dt", "0.02", "--out", str(tmp_path)]
+    assert main(["simulate", str(tmp_path / "fast.urdf"), *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "in shorter steps" in out and re.search(r"completed +8 ", out)
+
+
+FAST = """<robot name="fast"><link name="base"/>
+<link name="a"><inertial><mass value="1"/><origin xyz="0 0 0.1"/><inertia ixx="1e-3" iyy="1e-3" izz="1e-3" ixy="0" ixz="0"
+iyz="0"/></inertial></link>
+<link name="b"><inertial><mass value="1"/><origin xyz="0 0 0.1"/><inertia ixx="1e-3" iyy="1e-3" izz="1e-3" ixy="0" ixz="0"
+iyz="0"/></inertial></link>
+<joint name="j" type="continuous"><parent link="base"/><child link="a"/><axis xyz="0 1 0"/></joint>
+<joint name="k" type="continuous"><parent link="a"/><child link="b"/><origin xyz="0 0 0.1"/><axis xyz="0 1 0"/></joint></robot>"""

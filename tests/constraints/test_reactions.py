@@ -206,3 +206,24 @@ def test_along_a_trajectory():
     assert multipliers.shape == (2, 5) and reactions.shape == (2, 3, 6)
     assert_each_close(multipliers[1], solved.multipliers, 1e-9)
     assert_each_close(reactions[1], expected, 1e-9)
+
+
+def test_derivatives():
+    """By the state, along a direction, in both modes; with a loop, through the multipliers too."""
+    model = four_bar("follower")
+    tau = jnp.array([0.5, 0.2, 0.0])
+    weights = jnp.asarray(np.random.default_rng(7).normal(size=(3, 6)))
+
+    @jax.jit
+    def value(x):
+        q, v = x[:3], x[3:]
+        solved = rbd.constrained_dynamics(model, q, v, tau)
+        return jnp.sum(
+            weights * rbd.joint_wrenches(model, q, v, solved.acceleration, None, solved.multipliers)
+        )
+
+    way = jnp.array([1.0, -1.0, 1.0])
+    x, along = jnp.concatenate([0.7 * way, 1.3 * way]), jnp.concatenate([way, -0.5 * way])
+    difference = (value(x + 1e-5 * along) - value(x - 1e-5 * along)) / 2e-5
+    np.testing.assert_allclose(jax.grad(value)(x) @ along, difference, rtol=1e-7)
+    np.testing.assert_allclose(jax.jvp(value, (x,), (along,))[1], difference, rtol=1e-7)
