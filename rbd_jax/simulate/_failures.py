@@ -60,15 +60,15 @@ def _constant(leaf):
     return lax.stop_gradient(leaf) if isinstance(leaf, Tracer) else leaf
 
 
-def without_failed(states: State, failure: Failure, save_every: int) -> State:
-    """The states saved after each so many steps, those from the failed step on turned into NaN."""
+def without_failed(rows: State, failure: Failure, save_every: int) -> State:
+    """The initial state and those saved after each so many steps, all after the start of the failed step turned into NaN."""
 
     @jax.checkpoint  # differentiation remembers the failure, and not what it makes of each row
-    def turned(states, failure):
-        steps = jnp.arange(len(states.q), dtype=jnp.int32) * save_every + (save_every - 1)
-        return lost(states, failure.happened & (steps >= failure.step))
+    def turned(rows, failure):
+        made = jnp.arange(len(rows.q), dtype=jnp.int32) * save_every
+        return lost(rows, failure.happened & (made > failure.step))
 
-    return turned(states, failure)
+    return turned(rows, failure)
 
 
 def _is_finite(state: State) -> Bool[Array, ""]:

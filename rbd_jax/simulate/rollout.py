@@ -267,15 +267,14 @@ class _Run:
         state, steps = self.begin.state, self.drive.steps
         end = self.t0 + self.dt * steps
         opened, most = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
-        whole = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
+        rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
         failure, before = carry.failure, carry.state  # the last good one
         if not self.watched:
-            failure = seen_in(whole)
-            before = jax.tree.map(lambda x: x[jnp.maximum(failure.step, 0)], whole)
+            failure = seen_in(rows)
+            before = jax.tree.map(lambda x: x[jnp.maximum(failure.step, 0)], rows)
         failed_at = self.t0 + self.dt * failure.step.astype(self.dt.dtype)
         failure = explained(failure, self.system, (failed_at, self.t0), before, state, self.dt)
-        rows = without_failed(states, failure, self.save_every)
-        rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
+        rows = without_failed(rows, failure, self.save_every)
         failure = opened.or_earlier(failure)
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
         most = None if self.allowed is None else most
