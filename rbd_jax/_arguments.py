@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ._array import floating, is_known
+from ._array import floating, in_numpy, is_known
 from ._compile import compiled
 from ._errors import UnknownNameError
 
@@ -254,10 +254,16 @@ def space_points(function: str, model, name: str, value):
 
 def as_array(owner: str, name: str, value, expected: str) -> Array:
     """`value` as a floating-point array; what is no array of real numbers is refused."""
+    return floating(_real(owner, name, value, expected))
+
+
+def _real(owner: str, name: str, value, expected: str) -> Array | np.ndarray:
+    """`value` as an array of real numbers: of NumPy, if it is not one of JAX already."""
     try:
-        array = jnp.asarray(value)  # once: of a list, it takes as long as all the rest
+        array = in_numpy(value)
+        array = array if isinstance(array, np.ndarray) else jnp.asarray(array)
         if any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
-            return floating(array)
+            return array
     except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError(f"{owner}: {name} is {reprlib.repr(value)}; it takes {expected}") from None
@@ -328,14 +334,16 @@ def rotation(owner: str, name: str, value) -> Array:
     return array
 
 
+UNIT = np.eye(3)
+
+
 def rotation_fault(matrix, tolerance: float) -> str | None:
     """Why a known 3 x 3 matrix is no rotation, in words, or None if it is one to the tolerance."""
     axes = np.asarray(matrix, np.float64)
-    if not np.isfinite(axes).all():
-        return "is not finite"
-    off = float(np.max(np.abs(axes.T @ axes - np.eye(3))))
-    if off > tolerance:
-        return f"is no rotation matrix: R'R differs from 1 by {off:.3g}"
+    off = float(np.abs(axes.T @ axes - UNIT).max())
+    if not off <= tolerance:
+        finite = np.isfinite(axes).all()
+        return f"is no rotation matrix: R'R differs from 1 by {off:.3g}" if finite else "is not finite"
     if np.linalg.det(axes) < 0:
         return "is a reflection: det R = -1"
     return None
@@ -348,13 +356,19 @@ def accuracy(dtype) -> float:
 
 def direction(owner: str, value, name: str = "axis") -> Array:
     """A direction in space as a unit vector; a zero or non-finite one is refused where it can be seen."""
-    axis = as_array(owner, name, value, "a vector of three components")
+    axis = _real(owner, name, value, "a vector of three components")
     if axis.shape != (3,):
         raise ValueError(f"{owner}: {name} has shape {axis.shape}, but a direction has three components")
-    length = jnp.sqrt(jnp.sum(axis**2))
-    if is_known(length) and not 0 < float(length) < np.inf:
-        raise ValueError(f"{owner}: {name} {axis.tolist()} has no direction; give a finite, non-zero vector")
-    return axis / length
+    if not is_known(axis):
+        axis = floating(axis)
+        return axis / jnp.sqrt(jnp.sum(axis**2))
+    # In NumPy, which spares compiling and calling small operations.
+    given = np.asarray(axis)
+    given = given if jnp.issubdtype(given.dtype, jnp.floating) else given.astype(jnp.result_type(float))
+    length = np.sqrt(np.sum(given**2))
+    if not 0 < length < np.inf:
+        raise ValueError(f"{owner}: {name} {given.tolist()} has no direction; give a finite, non-zero vector")
+    return jnp.asarray(given / length)
 
 
 def choice(owner: str, name: str, value, choices: Sequence[str]) -> str:

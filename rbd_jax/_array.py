@@ -160,8 +160,30 @@ def is_known(tree) -> bool:
 
 def floating(x) -> Array:
     """As a floating-point array: integers and lists take JAX's default precision."""
-    x = jnp.asarray(x)
+    if not isinstance(x, jax.Array):
+        x = in_numpy(x)
+        if isinstance(x, np.ndarray):  # whose own casts take a tenth of the time
+            x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+        x = jnp.asarray(x)
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+
+
+def unit_matrix(dtype=None) -> Float[Array, "3 3"]:
+    """The unit matrix of space. It is made once: models of many bodies are built of thousands of them."""
+    return _unit_matrix(jnp.dtype(jnp.result_type(float) if dtype is None else dtype))
+
+
+@functools.cache
+def _unit_matrix(dtype) -> Array:
+    with jax.ensure_compile_time_eval():  # also where a function is traced, which has no part in it
+        return jnp.eye(3, dtype=dtype)
+
+
+def in_numpy(x):
+    """A list of plain numbers as an array of NumPy; anything else as it is."""
+    if isinstance(x, list | tuple) and not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(x)):
+        return np.asarray(x)
+    return x
 
 
 def with_precision(tree: T, dtype) -> T:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from .._arguments import accuracy, as_array
 from .._array import dot, is_known, matvec
 from .._errors import ModelError, ModelWarning
-from ..model.builder import triangle_fault
+from ..model.faults import triangle_fault
 
 
 class RotatingBody(eqx.Module):

@@ -8,34 +8,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
-from .._arguments import as_array, vector
-from .._array import floating, is_known
+from .._arguments import number, vector
+from .._array import is_known
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
 from ..loops import Constraint
 from ..spatial import Attached, Inertia, Transform
 from ..spatial.transform import rigid_fault
+from . import faults
 from .attachments import attach, attachable, constraints_of
+from .mimic import Mimic, absorbed, array_module, numbers_of, ratios
 from .model import Model
 from .topology import JointKind, Topology
 from .tree import Traversal
-
-
-@dataclass(frozen=True)
-class Mimic:
-    """A joint that follows another: `q = multiplier q_leader + offset`."""
-
-    leader: str
-    multiplier: Any = 1.0
-    offset: Any = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,21 +61,33 @@ class Body:
 PER_DOF = ("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit")
 PER_COORDINATE = ("spring_reference", "lower", "upper")
 ALONG_JOINT = (*PER_DOF, *PER_COORDINATE)
+#: What they are where nothing is said.
+DEFAULTS = {field.name: field.default for field in fields(Body) if field.name in ALONG_JOINT}
 
 
 class ModelBuilder:
     """Collects bodies, parents first, and what is attached to them, and builds a `Model`."""
 
     def __init__(self, gravity=(0.0, 0.0, -9.81), name: str = "model", traversal: Traversal = "auto"):
-        self.gravity = as_array("ModelBuilder", "gravity", gravity, "a vector of three components")
-        if self.gravity.shape != (3,):
-            raise ModelError(f"gravity has shape {self.gravity.shape}; it is a vector of three components")
-        if is_known(self.gravity) and not np.isfinite(self.gravity).all():
-            raise ModelError(f"gravity is {self.gravity.tolist()}, which is not finite")
+        try:
+            self.gravity = number("ModelBuilder", "gravity", gravity, (3,))
+        except ValueError as error:
+            raise ModelError(str(error)) from None
         self.name = name
         self.traversal: Traversal = traversal
-        self.bodies: list[Body] = []
         self.attached: list[Attached] = []
+        self._bodies: dict[str, Body] = {}
+        self._joints: set[str] = set()
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """The descriptions so far, parents first."""
+        return tuple(self._bodies.values())
+
+    @bodies.setter
+    def bodies(self, bodies: Sequence[Body]) -> None:
+        self._bodies = {body.name: body for body in bodies}
+        self._joints = {body.joint_name for body in bodies}
 
     def add_body(
         self,
@@ -131,20 +137,25 @@ class ModelBuilder:
         for what, name in (("body", body.name), ("joint", body.joint_name), ("parent", body.parent)):
             if not isinstance(name, str) or not name:
                 raise ModelError(f"the name of a {what} is {name!r}; it must be text that is not empty")
-        known = {other.name for other in self.bodies}
-        if body.name == "world" or body.name in known:
+        if body.name == "world" or body.name in self._bodies:
             raise ModelError(f"body {body.name!r}: the name is taken; every body needs a name of its own")
-        if body.joint_name in {other.joint_name for other in self.bodies}:
+        if body.joint_name in self._joints:
             raise ModelError(
                 f"joint {body.joint_name!r} (of body {body.name!r}): the name is taken; every joint needs its own"
             )
-        if body.parent != "world" and body.parent not in known:
+        if body.parent != "world" and body.parent not in self._bodies:
             raise ModelError(
-                f"body {body.name!r}: no body {body.parent!r} to attach it to{suggest(body.parent, known)} "
+                f"body {body.name!r}: no body {body.parent!r} to attach it to{suggest(body.parent, self._bodies)} "
                 "(a parent must be added before its children, and the root is attached to 'world')"
             )
-        _check_numbers(body)
-        self.bodies.append(body)
+        _check(body, self.gravity.dtype)
+        self._bodies[body.name] = body
+        self._joints.add(body.joint_name)
+
+    def exchange(self, body: Body) -> None:
+        """Put a described body in the place of the one that has its name and joint."""
+        _check(body, self.gravity.dtype)
+        self._bodies[body.name] = body
 
     def attach(self, thing: Attached) -> None:
         """Attach something to bodies or joints that are there when the model is built: a constraint, a force element."""
@@ -166,7 +177,8 @@ class ModelBuilder:
     def lay_out(self) -> Model:
         """The model, as `build` makes it, without a word about its inertias."""
         dtype = jnp.result_type(self.gravity)
-        bodies = _resolve_mimics(self.bodies, dtype)
+        bodies = self.bodies
+        followed = ratios(bodies, dtype)
         groups: dict[Any, list[int]] = {}
         for index, body in enumerate(bodies):
             leaves, structure = jax.tree.flatten(body.joint)
@@ -179,12 +191,25 @@ class ModelBuilder:
             joint_names=tuple(joint_names),
             parents=tuple(names.get(body.parent, -1) for body in bodies),
             kinds=tuple(_kind(bodies[members[0]].joint, members) for members in groups.values()),
-            leaders=tuple(joint_names[body.mimic.leader] if body.mimic else -1 for body in bodies),
+            leaders=tuple(
+                joint_names[followed[body.joint_name].leader] if body.mimic else -1 for body in bodies
+            ),
             traversal=self.traversal,
         )
-        own = [body for body in bodies if body.mimic is None]
-        mimic_joints = [body.mimic for body in bodies if body.mimic is not None]
-        stacked = {name: _concatenate([_spread(body, name) for body in own], dtype) for name in ALONG_JOINT}
+        own, followers = (np.flatnonzero(topology.is_mimic == mimics).tolist() for mimics in (False, True))
+        along, theirs = (
+            {name: _all_along(bodies, some, name, topology, dtype) for name in ALONG_JOINT}
+            for some in (own, followers)
+        )
+        multiplier, offset = (
+            _concatenate(
+                [getattr(followed[bodies[index].joint_name], name)[None] for index in followers], dtype
+            )
+            for name in ("multiplier", "offset")
+        )
+        if followers:
+            at = {name: topology.leader_v if name in PER_DOF else topology.leader_q for name in ALONG_JOINT}
+            along = absorbed(along, theirs, multiplier, offset, at)
         model = Model(
             gravity=self.gravity,
             placements=_stack([body.placement for body in bodies], Transform.identity(), dtype),
@@ -192,10 +217,10 @@ class ModelBuilder:
             joints=tuple(
                 _stack([bodies[index].joint for index in members], None, dtype) for members in groups.values()
             ),
-            mimic_multiplier=_concatenate([m.multiplier[None] for m in mimic_joints], dtype),
-            mimic_offset=_concatenate([m.offset[None] for m in mimic_joints], dtype),
+            mimic_multiplier=jnp.asarray(multiplier),
+            mimic_offset=jnp.asarray(offset),
             topology=topology,
-            **stacked,  # pyright: ignore[reportArgumentType]
+            **{name: jnp.asarray(x) for name, x in along.items()},  # pyright: ignore[reportArgumentType]
         )
         return attach(model, self.attached)
 
@@ -210,19 +235,15 @@ class ModelBuilder:
 def describe(model: Model) -> list[Body]:
     """The bodies of a model, one by one: the inverse of `ModelBuilder.build`."""
     topology, bodies = model.topology, []
-    mimic_joints = topology.mimic_joints.tolist()
+    places = {body: place for place, body in enumerate(topology.mimic_joints.tolist())}
     # As NumPy arrays where they are known: JAX would compile every one of the slices.
     along_joints = {name: getattr(model, name) for name in ALONG_JOINT}
     along_joints = {name: np.asarray(x) if is_known(x) else x for name, x in along_joints.items()}
     for index in range(model.nb):
         along: dict[str, Any] = {}
         if topology.is_mimic[index]:
-            place = mimic_joints.index(index)
-            along["mimic"] = Mimic(
-                model.joint_names[topology.leaders[index]],
-                model.mimic_multiplier[place],
-                model.mimic_offset[place],
-            )
+            ratio = model.mimic_multiplier[places[index]], model.mimic_offset[places[index]]
+            along["mimic"] = Mimic(model.joint_names[topology.leaders[index]], *ratio)
         else:
             along |= {name: along_joints[name][model.v_slice(index)] for name in PER_DOF}
             along |= {name: along_joints[name][model.q_slice(index)] for name in PER_COORDINATE}
@@ -243,42 +264,21 @@ def describe(model: Model) -> list[Body]:
 
 def report_inertias(name: str, bodies: Sequence[Body], strict: bool) -> None:
     """One warning (or error, if `strict`) that names the bodies whose inertia no real body can have, and why."""
-    faults = {body.name: fault for body in bodies if (fault := inertia_fault(body.inertia))}
-    if not faults:
+    bodies = [body for body in bodies if is_known(body.inertia)]
+    stacked = (
+        jax.tree.map(lambda *leaves: np.stack(leaves), *(body.inertia for body in bodies)) if bodies else None
+    )
+    listed = (
+        []
+        if stacked is None
+        else [f"{bodies[i].name!r}: {fault}" for i, fault in faults.of_inertias(stacked)]
+    )
+    if not listed:
         return
-    listed = "; ".join(f"{body!r}: {fault}" for body, fault in faults.items())
-    message = f"model {name!r} has inertias that are not physical: {listed}"
+    message = f"model {name!r} has inertias that are not physical: {'; '.join(listed)}"
     if strict:
         raise ModelError(f"{message}. Correct them, or load with strict=False to take them as they are")
     warnings.warn(f"{message}. They are used as they are", ModelWarning, stacklevel=3)
-
-
-def inertia_fault(inertia: Inertia) -> str | None:
-    """Why no real body can have this inertia, or None. Massless and traced ones are let pass."""
-    if not is_known(inertia):
-        return None
-    # In NumPy, since a loader asks this of every body: JAX takes a hundred times as long for a few numbers.
-    mass, first = float(inertia.mass), np.asarray(inertia.first_moment, float)
-    xx, xy, yy, xz, yz, zz = np.asarray(inertia.rotational, float)
-    about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    if mass == 0:
-        size = np.abs(about_origin).max()
-        return f"rotational inertia {size:.3g} without mass" if size > 0 else None
-    moments = np.linalg.eigvalsh(about_origin - (first @ first * np.eye(3) - np.outer(first, first)) / mass)
-    # What the shift to the centre of mass loses by rounding is no fault of the body.
-    rounding = 8 * float(jnp.finfo(jnp.result_type(inertia.rotational)).eps) * np.abs(about_origin).max()
-    slack = 1e-6 * np.abs(moments).max() + rounding
-    if moments[0] < -slack:
-        return f"the rotational inertia has the negative principal moment {moments[0]:.3g}"
-    return triangle_fault(moments, slack)
-
-
-def triangle_fault(moments: np.ndarray, slack: float) -> str | None:
-    """Why no real body can have these principal moments, smallest first, or None."""
-    a, b, c = moments
-    if c > a + b + slack:
-        return f"the principal moments {a:.3g}, {b:.3g}, {c:.3g} break the triangle inequality"
-    return None
 
 
 def _placement(body: str, given) -> Transform:
@@ -293,142 +293,71 @@ def _placement(body: str, given) -> Transform:
         raise ModelError(str(error)) from None
 
 
-def _check_numbers(body: Body) -> None:
-    numbers: dict[str, Any] = {"placement": body.placement, "inertia": body.inertia, "joint": body.joint}
-    along = {name: _spread(body, name) for name in ALONG_JOINT}
-    numbers |= {name: along[name] for name in PER_DOF if "limit" not in name}
-    for name, value in numbers.items():
-        leaves = [leaf for leaf in jax.tree.leaves(value) if is_known(leaf)]
-        if not all(np.isfinite(np.asarray(leaf)).all() for leaf in leaves):
-            raise ModelError(f"body {body.name!r}: its {name} has a number that is not finite")
+def _check(body: Body, dtype) -> None:
+    """Refuse numbers that cannot be."""
+    owner, joint = f"body {body.name!r}", f"joint {body.joint_name!r}"
+    for name, value in (("placement", body.placement), ("inertia", body.inertia), ("joint", body.joint)):
+        leaves = jax.tree.leaves(value)
+        if known := [np.ravel(leaf) for leaf in leaves if not isinstance(leaf, Tracer)]:
+            numbers = np.concatenate(known)
+            _refuse(owner, faults.of_numbers(name, [numbers[None]]))
+            _refuse_lost(f"{owner}: its {name}", numbers, dtype)
     fault = rigid_fault(body.placement)
     if fault is not None:
-        raise ModelError(f"body {body.name!r}: placement: {fault}")
-    if is_known(body.inertia) and float(body.inertia.mass) < 0:
-        raise ModelError(
-            f"body {body.name!r}: its mass is {float(body.inertia.mass):g}; a mass is positive or zero"
-        )
-    known = {name: value for name, value in along.items() if is_known(value)}
+        raise ModelError(f"{owner}: placement: {fault}")
+    if is_known(body.inertia.mass):
+        _refuse(owner, faults.of_masses(np.asarray(body.inertia.mass)[None]))
+    given = {name: _spread(body, name) for name in ALONG_JOINT if getattr(body, name) is not DEFAULTS[name]}
+    known = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
     for name, value in known.items():
-        if np.isnan(value).any():
-            raise ModelError(f"body {body.name!r}: its {name} is not a number")
-        if name in PER_DOF and (value < 0).any():
-            raise ModelError(f"body {body.name!r}: its {name} is {value.tolist()}; it cannot be negative")
-    if known.keys() >= {"lower", "upper"} and (known["lower"] > known["upper"]).any():
-        raise ModelError(
-            f"body {body.name!r}: its lower limit {known['lower'].tolist()} is above its upper limit {known['upper'].tolist()}"
-        )
+        if name in PER_DOF:
+            _refuse(joint, faults.of_coefficients(name, value))
+        _refuse_lost(f"{joint}: its {name}", value, dtype)
+    if known.keys() & {"lower", "upper"}:
+        limits = [given.get(name, np.asarray([DEFAULTS[name]])) for name in ("lower", "upper")]
+        if is_known(limits):
+            _refuse(joint, faults.of_limits(*np.broadcast_arrays(*limits)))
+
+
+def _refuse(owner: str, found: faults.Faults) -> None:
+    """Raise the first fault, if there is one."""
+    for _, fault in found:
+        raise ModelError(f"{owner}: {fault}")
+
+
+def _refuse_lost(what: str, numbers: np.ndarray, dtype) -> None:
+    """Refuse numbers that are finite, and would not be in the model's precision."""
+    large = np.abs(numbers) > np.finfo(dtype).max
+    if large.any() and (lost := numbers[large & np.isfinite(numbers)]).size:
+        raise ModelError(f"{what} has the number {lost[0]:g}, which is too large for {dtype}")
+
+
+def _all_along(bodies: Sequence[Body], chosen: list[int], name: str, topology: Topology, dtype):
+    """A per-dof or per-coordinate field of some bodies, one after the other, in NumPy where it is known."""
+    values = [getattr(bodies[index], name) for index in chosen]
+    if all(isinstance(value, float) for value in values):  # of thousands of bodies, at once
+        sizes = topology.joint_nv if name in PER_DOF else topology.joint_nq
+        return np.repeat(np.asarray(values, dtype), sizes[chosen])
+    return _concatenate([_spread(bodies[index], name) for index in chosen], dtype)
 
 
 def _spread(body: Body, name: str):
     """A per-dof or per-coordinate field of a body as an array of the joint's size, in NumPy where it is known."""
     size = body.joint.nv if name in PER_DOF else body.joint.nq
     value = getattr(body, name)
-    value = _numbers(f"joint {body.joint_name!r}: {name}", body.joint.neutral() if value is None else value)
+    if isinstance(value, int | float):
+        return np.full(size, float(value))
+    if value is None:
+        value = np.zeros(size) if type(body.joint).neutral is Joint.neutral else body.joint.neutral()
+    value = numbers_of(f"joint {body.joint_name!r}: {name}", value)
     if value.ndim == 0:
-        return _module(value).full(size, value)
+        return array_module(value).full(size, value)
     if value.shape != (size,):
         raise ModelError(
             f"joint {body.joint_name!r}: {name} has shape {value.shape}, but the joint has "
             f"{'nv' if name in PER_DOF else 'nq'} = {size}"
         )
     return value
-
-
-def _numbers(what: str, value):
-    """As an array of floats: a tracer as it is, all else in NumPy."""
-    if not is_known(value):
-        return floating(value)
-    try:
-        return np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise ModelError(f"{what} is {value!r}, which is not a number or an array of numbers") from None
-
-
-def _resolve_mimics(bodies: list[Body], dtype) -> list[Body]:
-    """Let every mimic joint follow a joint that leads, and hand what acts along it over to its leader.
-
-    Damping, armature and stiffness act on the leader through the multiplier squared, Coulomb friction through its size.
-    The leader's limits shrink to what the mimic joint's allow.
-    """
-    by_joint = {body.joint_name: index for index, body in enumerate(bodies)}
-    resolved = list(bodies)
-    for index, body in enumerate(bodies):
-        if body.mimic is None:
-            continue
-        (leader, factor, offset), seen = _ratio(body, dtype), {body.joint_name}
-        while True:
-            if leader not in by_joint:
-                raise ModelError(
-                    f"joint {body.joint_name!r} mimics {leader!r}, which is no joint{suggest(leader, by_joint)}"
-                )
-            if leader in seen:
-                raise ModelError(f"joint {body.joint_name!r} mimics itself, by way of {leader!r}")
-            above = bodies[by_joint[leader]]
-            if above.mimic is None:
-                break
-            seen.add(leader)
-            leader, multiplier, shift = _ratio(above, dtype)
-            factor, offset = factor * multiplier, factor * shift + offset
-        for end in (body, bodies[by_joint[leader]]):
-            if (end.joint.nq, end.joint.nv) != (1, 1):
-                raise ModelError(
-                    f"joint {body.joint_name!r} mimics {leader!r}, but joint {end.joint_name!r} has "
-                    f"{end.joint.nv} degrees of freedom; only joints with one can be coupled"
-                )
-        resolved[index] = replace(body, mimic=Mimic(leader, factor, offset))
-        resolved[by_joint[leader]] = _absorb(resolved[by_joint[leader]], body, factor, offset)
-    return resolved
-
-
-def _ratio(body: Body, dtype):
-    """The leader that a mimic joint names, multiplier and offset."""
-    assert body.mimic is not None
-    numbers = []
-    for name in ("multiplier", "offset"):
-        value = _numbers(f"joint {body.joint_name!r}: its mimic's {name}", getattr(body.mimic, name))
-        if value.shape != () or (is_known(value) and not np.isfinite(value)):
-            raise ModelError(
-                f"joint {body.joint_name!r}: its mimic's {name} is {value}; it is one finite number"
-            )
-        numbers.append(_module(value).asarray(value, dtype))
-    return body.mimic.leader, numbers[0], numbers[1]
-
-
-def _absorb(leader: Body, mimic_joint: Body, factor, offset) -> Body:
-    xp = _module(
-        [factor, offset, *[getattr(end, name) for end in (leader, mimic_joint) for name in ALONG_JOINT]]
-    )
-
-    def first(body, name):
-        return xp.asarray(_spread(body, name)[0], factor.dtype)
-
-    square = factor * factor
-    limits = xp.stack([first(mimic_joint, "lower"), first(mimic_joint, "upper")])
-    # Infinite limits are kept out of the division, which would differentiate to 0 * inf.
-    finite = xp.isfinite(limits) & (factor != 0)
-    ends = (xp.where(finite, limits, 0) - offset) / xp.where(factor == 0, 1, factor)
-    free = xp.asarray([-np.inf, np.inf], factor.dtype)
-    ends = xp.where(finite, ends, xp.where(factor < 0, free[::-1], free))
-    stiffness = first(leader, "stiffness") + square * first(mimic_joint, "stiffness")
-    rest = (first(mimic_joint, "spring_reference") - offset) * factor
-    pull = (
-        first(leader, "stiffness") * first(leader, "spring_reference")
-        + first(mimic_joint, "stiffness") * rest
-    )
-    reference = xp.where(
-        stiffness > 0, pull / xp.where(stiffness > 0, stiffness, 1), first(leader, "spring_reference")
-    )
-    return replace(
-        leader,
-        armature=first(leader, "armature") + square * first(mimic_joint, "armature"),
-        damping=first(leader, "damping") + square * first(mimic_joint, "damping"),
-        friction=first(leader, "friction") + xp.abs(factor) * first(mimic_joint, "friction"),
-        stiffness=stiffness,
-        spring_reference=reference,
-        lower=xp.maximum(first(leader, "lower"), xp.min(ends)),
-        upper=xp.minimum(first(leader, "upper"), xp.max(ends)),
-    )
 
 
 def _kind(joint: Joint, members: list[int]) -> JointKind:
@@ -450,10 +379,5 @@ def _stack(items: list, empty, dtype):
 
 
 def _concatenate(parts: list, dtype):
-    xp = _module(parts)
-    return jnp.asarray(xp.concatenate([xp.zeros(0, dtype), *[xp.asarray(part, dtype) for part in parts]]))
-
-
-def _module(tree):
-    """NumPy for known numbers, which spares compiling each small operation, and JAX for traced ones."""
-    return np if is_known(tree) else jnp
+    xp = array_module(parts)
+    return xp.concatenate([xp.zeros(0, dtype), *[xp.asarray(part, dtype) for part in parts]])

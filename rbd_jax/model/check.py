@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -10,12 +12,9 @@ import numpy as np
 from .._arguments import instance
 from .._array import is_known
 from .._errors import ModelError, ModelWarning
-from .builder import inertia_fault
+from . import faults
+from .builder import PER_DOF
 from .model import Model
-
-
-#: What belongs to each degree of freedom and is not negative.
-COEFFICIENTS = ("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit")
 
 
 def check(model: Model) -> None:
@@ -32,8 +31,8 @@ def check(model: Model) -> None:
     refuse_faults("check", model)
     if not is_known(model.inertias):
         return
-    faults = {name: inertia_fault(model.inertias[i]) for i, name in enumerate(model.body_names)}
-    listed = "; ".join(f"{body!r}: {fault}" for body, fault in faults.items() if fault)
+    found = faults.of_inertias(model.inertias)
+    listed = "; ".join(f"{model.body_names[body]!r}: {fault}" for body, fault in found)
     if listed:
         message = f"model {model.name!r} has inertias that are not physical: {listed}"
         warnings.warn(message, ModelWarning, stacklevel=2)
@@ -41,60 +40,38 @@ def check(model: Model) -> None:
 
 def refuse_faults(owner: str, model: Model) -> None:
     """Raise an error that lists all that makes a model impossible, as far as it can be seen."""
-    faults = [*_bodies(model), *_degrees_of_freedom(model), *_limits(model)]
-    if faults:
-        raise ModelError(f"{owner}: model {model.name!r} is not possible: {'; '.join(faults)}")
+    found = [*_of_gravity(model), *_of_bodies(model), *_of_joints(model)]
+    if found:
+        raise ModelError(f"{owner}: model {model.name!r} is not possible: {'; '.join(found)}")
 
 
-def _bodies(model: Model) -> list[str]:
-    faults = []
+def _of_gravity(model: Model) -> Iterator[str]:
     if is_known(model.gravity) and not np.isfinite(np.asarray(model.gravity)).all():
-        faults.append(f"its gravity is {np.asarray(model.gravity).tolist()}, which is not finite")
-    for what in ("placements", "inertias"):
-        leaves = jax.tree.leaves(getattr(model, what))
+        yield f"its gravity is {np.asarray(model.gravity).tolist()}, which is not finite"
+
+
+def _of_bodies(model: Model) -> Iterator[str]:
+    found: list[faults.Faults] = []
+    for name, value in (("placement", model.placements), ("inertia", model.inertias)):
+        leaves = jax.tree.leaves(value)
         if is_known(leaves):
-            broken = [~np.isfinite(np.asarray(x).reshape(len(x), -1)).all(axis=1) for x in leaves]
-            for body in np.flatnonzero(np.any(broken, axis=0)):
-                faults.append(
-                    f"body {model.body_names[body]!r}: its {what[:-1]} has a number that is not finite"
-                )
+            found.append(faults.of_numbers(name, leaves))
     if is_known(model.inertias.mass):
-        masses = np.asarray(model.inertias.mass)
-        for body in np.flatnonzero(masses < 0):
-            faults.append(
-                f"body {model.body_names[body]!r}: its mass is {masses[body]:g}; a mass is positive or zero"
-            )
-    return faults
+        found.append(faults.of_masses(np.asarray(model.inertias.mass)))
+    for body, fault in itertools.chain(*found):
+        yield f"body {model.body_names[body]!r}: {fault}"
 
 
-def _degrees_of_freedom(model: Model) -> list[str]:
-    faults = []
-    for name in COEFFICIENTS:
-        values = getattr(model, name)
-        if not is_known(values):
-            continue
-        values = np.asarray(values)
-        wrong = ~(values >= 0) | (np.isinf(values) & ("limit" not in name))
-        for entry in np.flatnonzero(wrong).tolist():
-            faults.append(
-                f"joint {_joint(model, entry, model.topology.v_offsets)!r}: its {name} is {values[entry]:g}; it is zero or more"
-                + (" and finite" if np.isinf(values[entry]) else "")
-            )
-    return faults
-
-
-def _limits(model: Model) -> list[str]:
-    if not is_known((model.lower, model.upper)):
-        return []
-    lower, upper = np.asarray(model.lower), np.asarray(model.upper)
-    return [
-        f"joint {_joint(model, entry, model.topology.q_offsets)!r}: its lower limit {lower[entry]:g} is above its upper limit "
-        f"{upper[entry]:g}"
-        for entry in np.flatnonzero(~(lower <= upper)).tolist()
-    ]
-
-
-def _joint(model: Model, entry: int, offsets) -> str:
-    """The joint that an entry of q or v belongs to."""
-    bodies = [body for body in range(model.nb) if not model.topology.is_mimic[body]]
-    return next(model.joint_names[body] for body in bodies if offsets[body] <= entry < offsets[body + 1])
+def _of_joints(model: Model) -> Iterator[str]:
+    found: list[tuple[faults.Faults, np.ndarray]] = []
+    for name in PER_DOF:
+        if is_known(values := getattr(model, name)):
+            found.append((faults.of_coefficients(name, np.asarray(values)), model.topology.v_offsets))
+    if is_known((model.lower, model.upper)):
+        limits = faults.of_limits(np.asarray(model.lower), np.asarray(model.upper))
+        found.append((limits, model.topology.q_offsets))
+    for some, offsets in found:
+        for entry, fault in some:
+            # The last of the joints that begin there: those before it have no coordinates of their own.
+            body = int(np.searchsorted(offsets, entry, side="right")) - 1
+            yield f"joint {model.joint_names[body]!r}: {fault}"

@@ -54,7 +54,7 @@ def lock_joints(model: Model, joints: Locks) -> Model:
     return builder.lay_out()
 
 
-def locked(bodies: list[Body], joints: Locks | None) -> list[Body]:
+def locked(bodies: Sequence[Body], joints: Locks | None) -> Sequence[Body]:
     """The described bodies with some of their joints welded; see `lock_joints`."""
     if joints is None:
         return bodies
@@ -217,7 +217,8 @@ def concatenate(
     )
     builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), traversal)
     for model, prefix, placement in zip(models, prefixes, placements or [None] * len(models), strict=True):
-        builder.bodies += [_moved(body, prefix, placement) for body in describe(model)]
+        moved = (_moved(body, prefix, placement) for body in describe(model))
+        builder.bodies = (*builder.bodies, *moved)
         named = lambda name, prefix=prefix: prefix + name
         things = [renamed(thing, named, named) for thing in model.attached]
         builder.attached += (

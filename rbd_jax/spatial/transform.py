@@ -23,6 +23,7 @@ from .._array import (
     matvec,
     skew,
     transpose,
+    unit_matrix,
     unskew,
     vecmat,
 )
@@ -40,7 +41,7 @@ class Transform(eqx.Module):
     @staticmethod
     def identity(dtype=None) -> Transform:
         """A placed in itself."""
-        return Transform(jnp.eye(3, dtype=dtype), jnp.zeros(3, dtype=dtype))
+        return Transform(unit_matrix(dtype), jnp.zeros(3, dtype=dtype))
 
     @staticmethod
     def from_matrix(matrix: Float[Array, "*batch 4 4"]) -> Transform:
@@ -52,7 +53,9 @@ class Transform(eqx.Module):
     def from_position(position: Float[Array, "*batch 3"]) -> Transform:
         """A pure displacement."""
         position = floating(position)
-        rotation = jnp.broadcast_to(jnp.eye(3, dtype=position.dtype), (*position.shape[:-1], 3, 3))
+        rotation = unit_matrix(position.dtype)
+        if position.ndim > 1:
+            rotation = jnp.broadcast_to(rotation, (*position.shape[:-1], 3, 3))
         return Transform(rotation, position)
 
     @staticmethod

@@ -1,5 +1,7 @@
 """Building body by body: what is refused and with which words, what couples, and the way there and back."""
 
+import time
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -55,13 +57,13 @@ BAD = {
         {"placement": rbd.Transform.from_position(jnp.zeros((2, 3)))},
         ["body 'lower'", "placement", "shape (2, 3, 3)", "expected (3, 3)"],
     ),
-    "negative damping": ({"damping": -0.1}, ["body 'lower'", "damping is [-0.1]", "cannot be negative"]),
-    "negative friction": ({"friction": -1.0}, ["friction is [-1.0]", "cannot be negative"]),
-    "negative armature": ({"armature": -1.0}, ["armature is [-1.0]", "cannot be negative"]),
-    "negative stiffness": ({"stiffness": -1.0}, ["stiffness is [-1.0]", "cannot be negative"]),
+    "negative damping": ({"damping": -0.1}, ["joint 'elbow'", "damping is -0.1", "cannot be negative"]),
+    "negative friction": ({"friction": -1.0}, ["friction is -1", "cannot be negative"]),
+    "negative armature": ({"armature": -1.0}, ["armature is -1", "cannot be negative"]),
+    "negative stiffness": ({"stiffness": -1.0}, ["stiffness is -1", "cannot be negative"]),
     "limits the wrong way round": (
         {"lower": 1.0, "upper": -1.0},
-        ["lower limit [1.0] is above its upper limit [-1.0]"],
+        ["joint 'elbow': its lower limit 1 is above its upper limit -1"],
     ),
     "a name that is none": ({"name": 3}, ["the name of a body is 3", "text"]),
     "damping is a word": ({"damping": "a"}, ["joint 'elbow'", "damping is 'a'", "not a number"]),
@@ -69,8 +71,8 @@ BAD = {
         {"placement": (1.0, 0.0)},
         ["body 'lower'", "placement has shape (2,)", "a point"],
     ),
-    "damping nan": ({"damping": np.nan}, ["body 'lower'", "damping", "not finite"]),
-    "limit nan": ({"upper": np.nan}, ["body 'lower'", "upper is not a number"]),
+    "damping nan": ({"damping": np.nan}, ["joint 'elbow'", "damping is nan, which is not finite"]),
+    "limit nan": ({"upper": np.nan}, ["joint 'elbow'", "upper limit is not a number"]),
     "limit is a word": ({"lower": "low"}, ["joint 'elbow'", "lower is 'low'", "not a number"]),
     "damping per degree of freedom": (
         {"damping": [1.0, 2.0]},
@@ -124,13 +126,78 @@ def test_a_placement_may_be_a_point():
     jax.tree.map(np.testing.assert_array_equal, here.build(), there.build())
 
 
+@pytest.mark.parametrize(
+    "last, words",
+    {
+        "mass": (
+            {"inertia": rbd.Inertia.from_parameters(jnp.array([1e39] + [0.0] * 9))},
+            "body 'lower': its inertia",
+        ),
+        "damping": ({"damping": 1e39}, "joint 'elbow': its damping"),
+        "limit": ({"lower": -1e39}, "joint 'elbow': its lower"),
+    }.values(),
+)
+def test_numbers_that_the_precision_cannot_hold(last, words):
+    """They would be stored as infinite, and a limit as none."""
+    builder = rbd.ModelBuilder(gravity=jnp.zeros(3, jnp.float32))
+    builder.add_body("upper")
+    with pytest.raises(
+        rbd.ModelError, match=f"{words} has the number -?1e.39, which is too large for float32"
+    ):
+        builder.add_body("lower", "upper", rbd.joints.Revolute(), joint_name="elbow", **last)
+    assert len(builder.bodies) == 1
+
+
+def test_springs_of_joints_that_follow_one_another_balance():
+    """Three springs on one coordinate, one of them by way of another follower: where their moments cancel."""
+    builder = rbd.ModelBuilder()
+    spring = {"inertia": BALL, "stiffness": 2.0}
+    builder.add_body("ball", "world", rbd.joints.Spherical(), inertia=BALL)
+    builder.add_body("a", "ball", rbd.joints.Revolute(), **spring, spring_reference=0.3, lower=-1.0)
+    builder.add_body("b", "a", rbd.joints.Revolute(), mimic=rbd.Mimic("a", 2.0, 0.1), **spring)
+    mimic = rbd.Mimic("b", -1.0)
+    builder.add_body("c", "b", rbd.joints.Revolute(), mimic=mimic, upper=0.5, friction=0.1, **spring)
+    model = builder.build()
+    assert model.topology.leaders == (-1, -1, 1, 1)
+    np.testing.assert_allclose(model.stiffness, [0, 0, 0, 2 + 8 + 8])
+    np.testing.assert_allclose(model.friction, [0, 0, 0, 0.2])
+    np.testing.assert_allclose([model.lower[4], model.upper[4]], [-0.3, np.inf])
+    # Its energy is that of the three.
+    energy = lambda x: (x - 0.3) ** 2 + (2 * x + 0.1) ** 2 + (-2 * x - 0.1) ** 2
+    rest = float(model.spring_reference[4])
+    np.testing.assert_allclose(energy(rest + 0.2) - energy(rest), 9 * 0.2**2, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["chain", "star", "mimic"])
+def test_building_takes_time_in_proportion(shape):
+    """Of thousands of bodies: twice as many take twice as long."""
+
+    def built(n):
+        builder = rbd.ModelBuilder()
+        for i in range(n):
+            parent = "world" if i == 0 else "b0" if shape == "star" else f"b{i - 1}"
+            mimic = {"mimic": rbd.Mimic(f"b{i - 1}")} if shape == "mimic" and i else {}
+            builder.add_body(f"b{i}", parent, rbd.joints.Revolute(), (0.1, 0.0, 0.0), BALL, **mimic)
+        return builder.build()
+
+    def seconds(n):
+        begin = time.process_time()
+        assert built(n).nb == n
+        return time.process_time() - begin
+
+    built(10)
+    small, large = (min(seconds(n) for _ in range(3)) for n in (1500, 3000))
+    assert large < 2.5 * small
+
+
 def test_gravity_is_finite():
     with pytest.raises(rbd.ModelError, match="gravity is .*nan.* not finite"):
         rbd.ModelBuilder(gravity=(0.0, 0.0, np.nan))
 
 
 def test_gravity_is_a_vector():
-    with pytest.raises(rbd.ModelError, match=r"gravity has shape \(\); it is a vector"):
+    with pytest.raises(rbd.ModelError, match=r"gravity has shape \(\); it is an array of shape \(3,\)"):
         rbd.ModelBuilder(gravity=-9.81)
 
 

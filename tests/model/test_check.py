@@ -32,9 +32,15 @@ def with_mass(*masses):
 FAULTS = {
     "mass": (with_mass(1.0, -2.0), "body 'lower': its mass is -2; a mass is positive or zero"),
     "no mass": (with_mass(np.nan, 1.0), "body 'upper': its inertia has a number that is not finite"),
-    "damping": (changed(damping=[0, 0, -0.1, 0]), "joint 'elbow': its damping is -0.1; it is zero or more"),
-    "friction": (changed(friction=[-1, 0, 0, 0]), "joint 'shoulder': its friction is -1; it is zero or more"),
-    "armature": (changed(armature=[np.inf, 0, 0, 0]), "its armature is inf; it is zero or more and finite"),
+    "damping": (
+        changed(damping=[0, 0, -0.1, 0]),
+        "joint 'elbow': its damping is -0.1; it cannot be negative",
+    ),
+    "friction": (
+        changed(friction=[-1, 0, 0, 0]),
+        "joint 'shoulder': its friction is -1; it cannot be negative",
+    ),
+    "armature": (changed(armature=[np.inf, 0, 0, 0]), "its armature is inf, which is not finite"),
     "stiffness": (changed(stiffness=[np.nan, 0, 0, 0]), "joint 'shoulder': its stiffness is nan"),
     "limits": (
         changed(lower=[1] + [-np.inf] * 4, upper=[-1] + [np.inf] * 4),

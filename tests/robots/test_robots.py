@@ -10,7 +10,7 @@ import pytest
 
 import rbd_jax as rbd
 from rbd_jax import ModelError, joints, robots
-from rbd_jax.model.builder import inertia_fault
+from rbd_jax.model import faults
 from rbd_jax.robots import _links
 
 
@@ -44,7 +44,7 @@ def test_the_model_is_sound(model_of, name):
     assert model.nv > 0
     mass = np.asarray(model.inertias.mass)
     assert (mass >= 0).all()
-    assert all(inertia_fault(model.inertias[body]) is None for body in range(model.nb))
+    assert not list(faults.of_inertias(model.inertias))
     # A massless body is a mark on the one that carries it.
     welded = [isinstance(model.joint(body), joints.Fixed) for body in range(model.nb)]
     assert all(mass > 0 or weld for mass, weld in zip(mass, welded))

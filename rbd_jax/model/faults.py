@@ -1,0 +1,83 @@
+"""What numbers a body or a joint cannot have, in words: of one that is being built, and of all of a model at once.
+
+All functions take known numbers, in NumPy, with a leading axis of bodies or degrees of freedom, and give the entries that are
+wrong and what is wrong with each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+
+from ..spatial import Inertia
+
+
+Faults = Iterator[tuple[int, str]]
+
+
+def of_numbers(name: str, leaves: list) -> Faults:
+    """Of arrays with a row for each body."""
+    finite = [np.isfinite(np.asarray(x)).reshape(len(x), -1) for x in leaves]
+    if all(x.all() for x in finite):
+        return
+    for entry in np.flatnonzero(~np.all([x.all(axis=1) for x in finite], axis=0)):
+        yield entry, f"its {name} has a number that is not finite"
+
+
+def of_masses(masses: np.ndarray) -> Faults:
+    for entry in np.flatnonzero(masses < 0) if masses.min(initial=0) < 0 else ():
+        yield entry, f"its mass is {masses[entry]:g}; a mass is positive or zero"
+
+
+def of_coefficients(name: str, values: np.ndarray) -> Faults:
+    """Of what belongs to each degree of freedom and is not negative; limits alone may be infinite."""
+    fine = values >= 0 if "limit" in name else (values >= 0) & (values < np.inf)
+    for entry in () if fine.all() else np.flatnonzero(~fine):
+        negative = values[entry] < 0
+        yield (
+            entry,
+            f"its {name} is {values[entry]:g}{'; it cannot be negative' if negative else ', which is not finite'}",
+        )
+
+
+def of_limits(lower: np.ndarray, upper: np.ndarray) -> Faults:
+    """Of the coordinates' range."""
+    for entry in () if (lower <= upper).all() else np.flatnonzero(~(lower <= upper)):
+        low, high = lower[entry], upper[entry]
+        if np.isnan(low) or np.isnan(high):
+            yield entry, f"its {'lower' if np.isnan(low) else 'upper'} limit is not a number"
+        else:
+            yield entry, f"its lower limit {low:g} is above its upper limit {high:g}"
+
+
+def of_inertias(inertias: Inertia) -> Faults:
+    """Why no real body can have them. Massless ones without rotational inertia are let pass."""
+    mass, first, rotational = (np.asarray(x) for x in jax.tree.leaves(inertias))
+    eps = np.finfo(rotational.dtype).eps
+    mass, first, rotational = (x.astype(float) for x in (mass, first, rotational))
+    xx, xy, yy, xz, yz, zz = np.moveaxis(rotational, -1, 0)
+    about_origin = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=-1).reshape(-1, 3, 3)
+    largest = np.abs(rotational).max(axis=1, initial=0)
+    square = np.sum(first**2, axis=1)[:, None, None] * np.eye(3) - first[:, :, None] * first[:, None, :]
+    heavy = mass != 0
+    moments = np.linalg.eigvalsh(about_origin - square / np.where(heavy, mass, 1)[:, None, None])
+    # What the shift to the centre of mass loses by rounding is no fault of the body.
+    slack = 1e-6 * np.abs(moments).max(axis=1, initial=0) + 8 * eps * largest
+    negative, thin = moments[:, 0] < -slack, moments[:, 2] > moments[:, 0] + moments[:, 1] + slack
+    for entry in np.flatnonzero(np.where(heavy, negative | thin, largest > 0)):
+        if not heavy[entry]:
+            yield entry, f"rotational inertia {largest[entry]:.3g} without mass"
+        elif negative[entry]:
+            yield entry, f"the rotational inertia has the negative principal moment {moments[entry, 0]:.3g}"
+        else:
+            yield entry, triangle_fault(moments[entry], slack[entry]) or ""
+
+
+def triangle_fault(moments: np.ndarray, slack: float) -> str | None:
+    """Why no real body can have these principal moments, smallest first, or None."""
+    a, b, c = moments
+    if c > a + b + slack:
+        return f"the principal moments {a:.3g}, {b:.3g}, {c:.3g} break the triangle inequality"
+    return None

@@ -1,0 +1,152 @@
+"""Joints that mimic others: who leads them, and what acts along them as a part of what acts along their leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._array import floating, is_known
+from .._errors import ModelError, suggest
+
+
+if TYPE_CHECKING:
+    from .builder import Body
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another: `q = multiplier q_leader + offset`."""
+
+    leader: str
+    multiplier: Any = 1.0
+    offset: Any = 0.0
+
+
+class Ratio(NamedTuple):
+    """How a joint follows one that mimics none itself."""
+
+    leader: str
+    multiplier: Any
+    offset: Any
+
+
+def ratios(bodies: Sequence[Body], dtype) -> dict[str, Ratio]:
+    """Of each joint that mimics another, by name, how it follows the joint that leads all on the way."""
+    by_joint = {body.joint_name: body for body in bodies}
+    found: dict[str, Ratio] = {}
+    for body in bodies:
+        way: dict[str, Body] = {}
+        while body.mimic is not None and body.joint_name not in found:
+            way[body.joint_name] = body
+            leader = body.mimic.leader
+            if leader not in by_joint:
+                raise ModelError(
+                    f"joint {body.joint_name!r} mimics {leader!r}, which is no joint{suggest(leader, by_joint)}"
+                )
+            if leader in way:
+                raise ModelError(f"joint {next(iter(way))!r} mimics itself, by way of {leader!r}")
+            body = by_joint[leader]
+        for name, follower in reversed(way.items()):
+            leader, multiplier, offset = _own_ratio(follower, dtype)
+            if above := found.get(leader):
+                leader, offset = above.leader, multiplier * above.offset + offset
+                multiplier = multiplier * above.multiplier
+            for end in (follower, by_joint[leader]):
+                if (end.joint.nq, end.joint.nv) != (1, 1):
+                    raise ModelError(
+                        f"joint {name!r} mimics {leader!r}, but joint {end.joint_name!r} has {end.joint.nv} degrees of "
+                        "freedom; only joints with one can be coupled"
+                    )
+            found[name] = Ratio(leader, multiplier, offset)
+    return found
+
+
+def _own_ratio(body: Body, dtype) -> Ratio:
+    """How a joint follows the one that it names."""
+    assert body.mimic is not None
+    numbers = []
+    for name in ("multiplier", "offset"):
+        value = numbers_of(f"joint {body.joint_name!r}: its mimic's {name}", getattr(body.mimic, name))
+        if value.shape != () or (is_known(value) and not np.isfinite(value)):
+            raise ModelError(
+                f"joint {body.joint_name!r}: its mimic's {name} is {value}; it is one finite number"
+            )
+        numbers.append(array_module(value).asarray(value, dtype))
+    return Ratio(body.mimic.leader, *numbers)
+
+
+def absorbed(
+    leaders: Mapping[str, Any], followers: Mapping[str, Any], factor, offset, at: Mapping[str, np.ndarray]
+):
+    """What acts along the coordinates that lead, and along those that follow them, as one.
+
+    Damping, armature and stiffness act on the leader through the multiplier squared, Coulomb friction through its size.
+    The leader's limits shrink to what those of the followers allow.
+
+    **Arguments**: what acts along each, by name; multiplier and offset of each follower; and for each name which entry of
+    those that lead it follows.
+    """
+    xp = array_module([leaders, followers, factor, offset])
+    leaders, followers = (
+        {k: xp.asarray(x, factor.dtype) for k, x in own.items()} for own in (leaders, followers)
+    )
+    square = factor * factor
+    total = {
+        name: _at(xp, "add", leaders[name], at[name], weight * followers[name])
+        for name, weight in (
+            ("armature", square),
+            ("damping", square),
+            ("stiffness", square),
+            ("friction", xp.abs(factor)),
+        )
+    }
+    # Springs of the same joint pull together where their moments balance.
+    once, first, group = np.unique(at["stiffness"], return_index=True, return_inverse=True)
+    there = at["spring_reference"][first]
+    stiffness, reference = total["stiffness"][once], leaders["spring_reference"][there]
+    rest = (followers["spring_reference"] - offset) * factor
+    pull = _at(xp, "add", leaders["stiffness"][once] * reference, group, followers["stiffness"] * rest)
+    reference = xp.where(stiffness > 0, pull / xp.where(stiffness > 0, stiffness, 1), reference)
+    total["spring_reference"] = _at(xp, "set", leaders["spring_reference"], there, reference)
+    # Infinite limits are kept out of the division, which would differentiate to 0 * inf.
+    limits = xp.stack([followers["lower"], followers["upper"]])
+    factors = factor[None]
+    finite = xp.isfinite(limits) & (factors != 0)
+    ends = (xp.where(finite, limits, 0) - offset[None]) / xp.where(factors == 0, 1, factors)
+    free = xp.asarray([[-np.inf], [np.inf]], factor.dtype)
+    ends = xp.where(finite, ends, xp.where(factors < 0, free[::-1], free))
+    total["lower"] = _at(xp, "max", leaders["lower"], at["lower"], xp.min(ends, axis=0))
+    total["upper"] = _at(xp, "min", leaders["upper"], at["upper"], xp.max(ends, axis=0))
+
+    return {**leaders, **total}
+
+
+def _at(xp, operation: str, x, at: np.ndarray, values):
+    """`x` with some of its entries set to values, or these added, or the larger or smaller of the two there."""
+    if xp is jnp:
+        return getattr(x.at[at], operation)(values)
+    x = x.copy()
+    if operation == "set":
+        x[at] = values
+    else:
+        {"add": np.add, "max": np.maximum, "min": np.minimum}[operation].at(x, at, values)
+    return x
+
+
+def numbers_of(what: str, value):
+    """As an array of floats: a tracer as it is, all else in NumPy."""
+    if not is_known(value):
+        return floating(value)
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(f"{what} is {value!r}, which is not a number or an array of numbers") from None
+
+
+def array_module(tree):
+    """NumPy for known numbers, which spares compiling each small operation, and JAX for traced ones."""
+    return np if is_known(tree) else jnp
