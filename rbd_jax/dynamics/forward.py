@@ -204,17 +204,19 @@ def inertia_solver(motion: Motion) -> jax.tree_util.Partial:
     if len(motion.model.topology.mimic_joints):
         return _dense_inverse(motion)
     frames = BodyFrames.of(motion.model, motion.common)
-    return inverse_of_articulated(motion.model, frames, frames.inertias(motion.model).matrix)
+    factors = articulated_factors(motion.model, frames, frames.inertias(motion.model).matrix)
+    return factors.inverse(motion.model)
 
 
-def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"], armature=None):
-    """`M⁻¹` of moving bodies with these inertias, each about its own origin and in the world's axes, and of the armature."""
+def articulated_factors(
+    model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"], armature=None
+) -> TreeFactors:
+    """M of moving bodies with these inertias, each about its own origin and in the world's axes, and of the armature."""
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
     inertia, armature = at_last_column(model, inertias), column_armature(model, armature)
     base = jnp.zeros(6, nothing.dtype)
-    _, factors = articulated_body_recursions(model, frames, inertia, nothing, nothing, idle, base, armature)
-    return factors.inverse(model)
+    return articulated_body_recursions(model, frames, inertia, nothing, nothing, idle, base, armature)[1]
 
 
 def singular_inertia(motion: Motion) -> Bool[Array, ""]:
@@ -222,11 +224,13 @@ def singular_inertia(motion: Motion) -> Bool[Array, ""]:
 
     Pivots are what is left of that when joints further out give way. Each subtraction on the way rounds.
     """
-    if _surely_regular(motion.model):
+    model = motion.model
+    if _surely_regular(model):
         return jnp.zeros((), bool)
-    if len(motion.model.topology.mimic_joints):
+    if len(model.topology.mimic_joints):
         return singular_matrix(composite_rigid_body(motion))
-    pivots = inertia_solver(motion).args[0].pivot
+    frames = BodyFrames.of(model, motion.common)
+    pivots = articulated_factors(model, frames, frames.inertias(model).matrix).pivot
     carried = _carried_inertia(motion)
     return jnp.any(pivots <= ROUNDING * jnp.finfo(pivots.dtype).eps * carried)
 

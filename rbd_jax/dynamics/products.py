@@ -24,7 +24,7 @@ from ..model import Model
 from ..model.lumping import sum_by_moving_body
 from ..spatial import Transform, cross_motion, moment_shift
 from .columns import to_columns
-from .forward import BodyFrames, inverse_of_articulated, inverse_of_dense
+from .forward import BodyFrames, articulated_factors, inverse_of_dense
 from .inverse import inertia_force, joint_forces
 from .kinematics import Frame, express_by_body
 from .mass_matrix import composite_rigid_body
@@ -122,7 +122,7 @@ def _run(rhs, motion: Motion, joint_terms, body_terms):
     else:
         frames = BodyFrames.of(model, motion.common)
         inertias = frames.inertias(model).matrix + _about_moving_bodies(motion, body_terms)
-        solve = inverse_of_articulated(model, frames, inertias, stiffer)
+        solve = articulated_factors(model, frames, inertias, stiffer).inverse(model)
     return solve(rhs), solve
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from .._arguments import instance
 from .._array import is_known
+from .._compile import compiled
 from ..constraints import joint_wrenches
 from ..constraints.dynamics import motion_under_constraints
 from ..forces import on_bodies
@@ -92,28 +93,39 @@ class Trajectory(eqx.Module):
 
         - `forces`: what the rollout was given beside what the model carries.
         """
-        return self._along(model, lambda *row: _loaded(model, forces, *row)[1].multipliers)
+        instance("Trajectory", "model", model, Model, "the Model that was simulated")
+        return _multipliers(self, model, tuple(forces))
 
     def reactions(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves nb 6"]:
         """The wrenches that the joints transmit at the start of every saved step (see `joint_wrenches`), for one sample.
 
         What force elements do to bodies is counted; functions among `forces` act along the joints.
         """
-
-        def one(time, q, v, own, tau):
-            system, moving = _loaded(model, forces, time, q, v, own, tau)
-            now, f_ext = at_time(model, time), jnp.zeros((model.nb, 6), q.dtype)
-            for force in on_bodies(system.holding(State(q, v, own))):
-                f_ext = f_ext + force.wrenches(now, q, v)
-            return joint_wrenches(now, q, v, moving.acceleration, f_ext, moving.multipliers)
-
-        return self._along(model, one)
-
-    def _along(self, model: Model, function):
-        """A function of time, state and control at the start of every saved step."""
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
-        own = None if self.own is None else self.own[:-1]
-        return jax.vmap(function)(self.t[:-1], self.q[:-1], self.v[:-1], own, self.tau)
+        return _reactions(self, model, tuple(forces))
+
+
+@compiled
+def _multipliers(path: Trajectory, model: Model, forces: Sequence[Acting]):
+    return _along(path, lambda *row: _loaded(model, forces, *row)[1].multipliers)
+
+
+@compiled
+def _reactions(path: Trajectory, model: Model, forces: Sequence[Acting]):
+    def one(time, q, v, own, tau):
+        system, moving = _loaded(model, forces, time, q, v, own, tau)
+        now, f_ext = at_time(model, time), jnp.zeros((model.nb, 6), q.dtype)
+        for force in on_bodies(system.holding(State(q, v, own))):
+            f_ext = f_ext + force.wrenches(now, q, v)
+        return joint_wrenches(now, q, v, moving.acceleration, f_ext, moving.multipliers)
+
+    return _along(path, one)
+
+
+def _along(path: Trajectory, function):
+    """A function of time, state and control at the start of every saved step."""
+    own = None if path.own is None else path.own[:-1]
+    return jax.vmap(function)(path.t[:-1], path.q[:-1], path.v[:-1], own, path.tau)
 
 
 def _loaded(model: Model, forces: Sequence[Acting], time, q, v, own, tau):
