@@ -178,7 +178,7 @@ class ModelBuilder:
         """The model, as `build` makes it, without a word about its inertias."""
         dtype = jnp.result_type(self.gravity)
         bodies = self.bodies
-        followed = ratios(bodies, dtype)
+        ratio_of = ratios(bodies, dtype)
         groups: dict[Any, list[int]] = {}
         for index, body in enumerate(bodies):
             leaves, structure = jax.tree.flatten(body.joint)
@@ -192,22 +192,20 @@ class ModelBuilder:
             parents=tuple(names.get(body.parent, -1) for body in bodies),
             kinds=tuple(_kind(bodies[members[0]].joint, members) for members in groups.values()),
             leaders=tuple(
-                joint_names[followed[body.joint_name].leader] if body.mimic else -1 for body in bodies
+                joint_names[ratio_of[body.joint_name].leader] if body.mimic else -1 for body in bodies
             ),
             traversal=self.traversal,
         )
-        own, followers = (np.flatnonzero(topology.is_mimic == mimics).tolist() for mimics in (False, True))
+        own, mimics = (np.flatnonzero(topology.is_mimic == mimic).tolist() for mimic in (False, True))
         along, theirs = (
             {name: _all_along(bodies, some, name, topology, dtype) for name in ALONG_JOINT}
-            for some in (own, followers)
+            for some in (own, mimics)
         )
         multiplier, offset = (
-            _concatenate(
-                [getattr(followed[bodies[index].joint_name], name)[None] for index in followers], dtype
-            )
+            _concatenate([getattr(ratio_of[bodies[index].joint_name], name)[None] for index in mimics], dtype)
             for name in ("multiplier", "offset")
         )
-        if followers:
+        if mimics:
             at = {name: topology.leader_v if name in PER_DOF else topology.leader_q for name in ALONG_JOINT}
             along = absorbed(along, theirs, multiplier, offset, at)
         model = Model(
