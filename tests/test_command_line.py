@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax.__main__ import FRAMES, SPEED, SPREAD, _with_stops, main
-from rbd_jax.parallel import random_states
+from rbd_jax.__main__ import main
+from rbd_jax.cli.energy import energies
+from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
+from rbd_jax.parallel import random_states, simulate_batch
 
 
 URDF = """
@@ -219,12 +221,12 @@ def test_help_and_version(capsys, arguments):
 def test_stops_at_the_limits(urdf):
     """At the joints with limits, for schemes that take them; and what is said where they are left out."""
     model = rbd.load_urdf(urdf)
-    with_stops, said = _with_stops(model, rbd.SemiImplicitEuler(), False)
-    assert said == "soft stops at 1 joint" and [force.joints for force in with_stops.forces] == [("lift",)]
-    assert _with_stops(model, rbd.SemiImplicitEuler(), True) == (model, "not enforced (--no-limits)")
-    same, said = _with_stops(model, rbd.RungeKutta4(), False)
+    stopped, said = with_stops(model, rbd.SemiImplicitEuler(), False)
+    assert said == "soft stops at 1 joint" and [force.joints for force in stopped.forces] == [("lift",)]
+    assert with_stops(model, rbd.SemiImplicitEuler(), True) == (model, "not enforced (--no-limits)")
+    same, said = with_stops(model, rbd.RungeKutta4(), False)
     assert same is model and said == "not enforced: stops are too stiff for RungeKutta4"
-    assert _with_stops(arm_without_limits(), rbd.SemiImplicitEuler(), False)[1] is None
+    assert with_stops(arm_without_limits(), rbd.SemiImplicitEuler(), False)[1] is None
 
 
 def arm_without_limits():
@@ -233,6 +235,19 @@ def arm_without_limits():
     builder.add_body("upper", joint=rbd.joints.Revolute((0, 1, 0)), inertia=rod)
     builder.add_body("lower", "upper", rbd.joints.Revolute((0, 1, 0)), (0.0, 0.0, 1.0), rod)
     return builder.build()
+
+
+def test_no_more_than_all_the_energy_is_dissipated():
+    """Damped pendulums that come to rest lose all that they had, as motion and as height."""
+    builder = rbd.ModelBuilder(name="damped")
+    rod = rbd.Inertia.box(1.0, (0.1, 0.1, 1.0), (0.0, 0.0, -0.5))
+    builder.add_body("rod", joint=rbd.joints.Revolute((0, 1, 0)), inertia=rod, damping=3.0)
+    model = builder.build()
+    angles, speeds = jnp.array([1.5, 0.0, 2.5, 0.0]), jnp.array([0.0, 3.0, 3.0, 0.0])
+    path = simulate_batch(model, rbd.State(angles[:, None], speeds[:, None]), dt=0.01, steps=1000)
+    change, risen = energies(model, path)
+    np.testing.assert_allclose(change, [-1, -1, -1, 0], atol=1e-3)
+    assert (change >= -1).all() and (risen < 1e-3).all()
 
 
 FOUR_BAR = """<mujoco><worldbody>
