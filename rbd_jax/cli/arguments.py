@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from .. import __version__
+from .._interrupts import over, watch
 from .info import info
 from .model import Refused
 from .simulate import SPEED, SPREAD, simulate
@@ -22,7 +23,20 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; returns the exit code.
+
+    Without `argv` the process is the command line's: its are the arguments, and an interrupt ends it.
+    """
+    if argv is not None:
+        return _answer(argv)
+    watch()
+    try:
+        return _answer(sys.argv[1:])
+    finally:
+        over()
+
+
+def _answer(argv: list[str]) -> int:
     try:
         arguments = _parser().parse_args(argv)
         arguments.run(arguments)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import os
 import re
 import tempfile
 import time
@@ -14,11 +16,13 @@ import numpy as np
 
 from .. import add_forces, forces, joints, simulate as schemes
 from .._errors import suggest
+from .._interrupts import clearing_up
 from ..model import Model
 from ..parallel import random_states, simulate_batch, xla_note
 from ..simulate import Scheme, Trajectory
 from ..view import plot_trajectory
 from .energy import in_error
+from .files import whole_file
 from .model import Refused, load
 from .report import Run, plain_console, report
 
@@ -140,11 +144,19 @@ def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str
 # Meanwhile.
 
 
+@contextlib.contextmanager
 def _progress(console):
+    """Bars of what is done. An interrupt shows the cursor again, which they hide, and leaves their line."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=console)
+
+    def leave() -> None:
+        if console.is_terminal:
+            os.write(1, b"\x1b[?25h\n")
+
+    with clearing_up(leave), Progress(*columns, console=console) as progress:
+        yield progress
 
 
 def _simulated(model: Model, scheme: Scheme, dt: float, steps: int, batch: int, seed: int, progress) -> Run:
@@ -189,15 +201,18 @@ def _written(folder: Path, model: Model, path: Trajectory, dt: float, progress) 
     with np.errstate(over="ignore"):  # of samples that diverge
         saved = {name: np.asarray(getattr(path, name), np.float32) for name in "qv"}
         saved["t"] = np.asarray(path.t[0], np.float32)
-    np.savez_compressed(
-        states,
-        **saved,  # pyright: ignore[reportArgumentType]
-        robot=np.array(model.name),
-        dt=np.float32(dt),
-        body_names=np.array(model.body_names),
-        joint_names=np.array(model.joint_names),
-    )
+    with whole_file(states) as part:
+        np.savez_compressed(
+            part,
+            **saved,  # pyright: ignore[reportArgumentType]
+            robot=np.array(model.name),
+            dt=np.float32(dt),
+            body_names=np.array(model.body_names),
+            joint_names=np.array(model.joint_names),
+        )
     progress.advance(saving)
-    plot_trajectory(model, path, picture, int(np.argmax(np.isfinite(saved["q"]).all(axis=(1, 2)))))
+    shown = int(np.argmax(np.isfinite(saved["q"]).all(axis=(1, 2))))
+    with whole_file(picture) as part:
+        plot_trajectory(model, path, part, shown)
     progress.advance(saving)
     return states, picture
