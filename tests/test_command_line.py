@@ -170,7 +170,9 @@ BAD = {
     "unknown robot": (["simulate", "quadrupd"], "did you mean 'quadruped'"),
     "no such file": (["info", "missing.urdf"], "no such file"),
     "an ending that is not read": (["info", __file__], ".urdf, .xml or .mjcf"),
-    "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "takes no options"),
+    "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "give its URDF file"),
+    "mimic of a bundled robot": (["info", "arm7", "--mimic", "free"], "--mimic is for URDF files"),
+    "floating base of one that floats": (["simulate", "quadruped", "--floating-base"], "it floats without"),
     "negative step": (["simulate", "pendulum", "--dt", "-0.1"], "'-0.1' is not a positive number"),
     "a step that is not finite": (["simulate", "pendulum", "--dt", "nan"], "not a positive number"),
     "a step that is none": (["simulate", "pendulum", "--dt", "1e-300"], "--dt"),
@@ -202,12 +204,32 @@ def test_bad_input_is_refused_in_one_line(tmp_path, monkeypatch, capsys, argumen
     assert message in err and "Traceback" not in err
 
 
+def test_a_joint_that_mimics_none(tmp_path, capsys):
+    """What the remedy says is an option of the command."""
+    path = tmp_path / "broken.urdf"
+    path.write_text(URDF.replace('mimic joint="lift"', 'mimic joint="left"'))
+    assert main(["info", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert "did you mean 'lift'" in err and "load it with --mimic free" in err
+    assert main(["info", str(path), "--mimic", "free"]) == 0
+    assert "nv = 2" in capsys.readouterr().out
+
+
 def test_a_broken_file_is_refused_in_one_line(tmp_path, capsys):
     path = tmp_path / "broken.urdf"
     path.write_text("<robot name='x'><link")
     assert main(["info", str(path)]) == 2
     err = capsys.readouterr().err
     assert "broken.urdf" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["info", "simulate"])
+def test_what_floats_in_mjcf_is_up_to_the_file(tmp_path, capsys, command):
+    (tmp_path / "four_bar.xml").write_text(FOUR_BAR)
+    assert main([command, str(tmp_path / "four_bar.xml"), "--floating-base"]) == 2
+    err = capsys.readouterr().err
+    assert "--floating-base is for URDF files" in err and "<freejoint/>" in err and err.count("\n") == 1
+    assert "floating_base" not in err
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["simulate", "--help"]])

@@ -44,9 +44,6 @@ def _answer(argv: list[str]) -> int:
         message = " ".join(str(refusal).split())
         print(f"rbd-jax: error: {message}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("rbd-jax: interrupted", file=sys.stderr)
-        return 130
     return 0
 
 
@@ -60,6 +57,12 @@ def _parser() -> argparse.ArgumentParser:
         "robot", metavar="ROBOT", help="a bundled robot (as quadruped), or a .urdf, .xml or .mjcf file"
     )
     robot.add_argument("--floating-base", action="store_true", help="let the root link of a URDF float")
+    robot.add_argument(
+        "--mimic",
+        choices=("couple", "free"),
+        default="couple",
+        help="whether joints of a URDF that mimic others follow them (couple, the default) or move by themselves (free)",
+    )
 
     command = commands.add_parser(
         "simulate",
