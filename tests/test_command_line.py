@@ -10,7 +10,7 @@ import pytest
 
 import rbd_jax as rbd
 from rbd_jax.__main__ import main
-from rbd_jax.cli.energy import energies
+from rbd_jax.cli.energy import GAIN, energies, falls_freely
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
 from rbd_jax.parallel import random_states, simulate_batch
 
@@ -270,6 +270,36 @@ def test_no_more_than_all_the_energy_is_dissipated():
     change, risen = energies(model, path)
     np.testing.assert_allclose(change, [-1, -1, -1, 0], atol=1e-3)
     assert (change >= -1).all() and (risen < 1e-3).all()
+
+
+def test_the_energy_of_what_falls_is_that_about_its_centre_of_mass():
+    """Halves that turn against each other lose all to the damper between, and a gain is seen however deep they fall."""
+    model = falling_arm(damping=5.0)
+    q = jnp.tile(rbd.neutral(model), (2, 1)).at[:, 7].set(0.5)
+    v = jnp.zeros((2, 7)).at[:, 1].set(-0.5).at[:, 6].set(1.0).at[1, 3:6].set(20.0)
+    path = simulate_batch(model, rbd.State(q, v), dt=0.01, steps=400)
+    change, risen = energies(model, path)
+    np.testing.assert_allclose(change, -1, atol=1e-3)
+    assert (change >= -1).all() and (risen < 1e-3).all()
+    spoilt = dataclasses.replace(path, v=path.v.at[:, 50:, 6].set(3.0))
+    assert (energies(model, spoilt)[1] > GAIN).all()
+
+
+def falling_arm(damping):
+    builder = rbd.ModelBuilder(name="falling")
+    rod = rbd.Inertia.box(1.0, (0.1, 0.1, 1.0), (0.0, 0.0, 0.5))
+    builder.add_body("upper", joint=rbd.joints.Free(), inertia=rod)
+    builder.add_body("lower", "upper", rbd.joints.Revolute((0, 1, 0)), (0.0, 0.0, 1.0), rod, damping=damping)
+    return builder.build()
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_falls_freely(said):
+    model = falling_arm(damping=5.0)
+    if not said:
+        model = rbd.add_forces(model, rbd.forces.ViscousDamping("upper", 1.0))
+    assert falls_freely(model) == said
+    assert not falls_freely(arm_without_limits())
 
 
 FOUR_BAR = """<mujoco><worldbody>

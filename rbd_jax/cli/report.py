@@ -9,7 +9,7 @@ import numpy as np
 
 from ..model import Model
 from ..simulate import Result, Scheme, Trajectory
-from .energy import GAIN, energies, loses
+from .energy import GAIN, energies, falls_freely, loses
 
 
 def plain_console():
@@ -82,7 +82,8 @@ def _energy_rows(row, model: Model, change: np.ndarray, risen: np.ndarray, schem
     if not known.any():
         return
     of = "" if known.all() else f" of {known.sum()} samples"
-    note = f"median{of}, relative to the energy in motion"
+    place = " about the centre of mass" if falls_freely(model) else ""
+    note = f"median{of}, relative to the energy in motion{place}"
     change, risen = change[known], risen[known]
     if model.topology.rheonomic:
         row("energy change", _share(np.median(change)), f"{note}; joints that are led do work")
