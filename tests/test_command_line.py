@@ -13,6 +13,7 @@ from rbd_jax.__main__ import main
 from rbd_jax.cli.energy import GAIN, energies, falls_freely
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
 from rbd_jax.parallel import random_states, simulate_batch
+from rbd_jax.view import plot_trajectory
 
 
 URDF = """
@@ -202,6 +203,18 @@ def test_bad_input_is_refused_in_one_line(tmp_path, monkeypatch, capsys, argumen
     err = capsys.readouterr().err
     assert err.startswith("rbd-jax: error: ") and err.count("\n") == 1
     assert message in err and "Traceback" not in err
+
+
+def test_what_cannot_move_is_refused_and_drawn(tmp_path, capsys):
+    path = tmp_path / "block.urdf"
+    path.write_text("<robot name='block'><link name='block'/></robot>")
+    assert main(["simulate", str(path), "--out", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "nothing to simulate; with --floating-base" in err and err.count("\n") == 1
+    model = rbd.load_urdf(path)
+    still = simulate_batch(model, rbd.State(jnp.zeros((2, 0)), jnp.zeros((2, 0))), dt=0.01, steps=2)
+    plot_trajectory(model, still, tmp_path / "still.png")
+    assert png_size(tmp_path / "still.png")
 
 
 def test_a_joint_that_mimics_none(tmp_path, capsys):

@@ -48,6 +48,11 @@ def load(arguments, console):
     return model
 
 
+def may_float(robot: str) -> bool:
+    """Whether --floating-base is for this robot."""
+    return "floating_base" in robots.options_of(robot)
+
+
 def _not_for(robot: str, option: str) -> str:
     """Why this robot does not take the option, and what to do instead."""
     said = f"{robot}: --{option.replace('_', '-')} is for URDF files"

@@ -23,7 +23,7 @@ from ..simulate import Scheme, Trajectory
 from ..view import plot_trajectory
 from .energy import in_error
 from .files import whole_file
-from .model import Refused, load
+from .model import Refused, load, may_float
 from .report import Run, plain_console, report
 
 
@@ -48,6 +48,9 @@ def simulate(arguments) -> None:
     console = plain_console()
     scheme = _scheme(arguments.scheme)
     loaded = load(arguments, console)
+    if not loaded.nv:
+        remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
+        raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to simulate{remedy}")
     folder = _folder(arguments.out, arguments.robot, loaded)
     model, limits = with_stops(loaded, scheme, arguments.no_limits)
     if note := xla_note():
