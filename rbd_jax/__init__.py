@@ -6,6 +6,11 @@ or `batch_map`, compile them with `jax.jit`, differentiate them with `jax.grad`.
 
 __version__ = "0.1.0"
 
+from ._interrupts import watch_command_line as _watch_command_line
+
+
+_watch_command_line()  # before what takes seconds to import
+
 from .parallel.xla import prepare as _prepare
 
 

@@ -46,7 +46,7 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
         raise ModelError(
             f"load: got a {type(name_or_path).__name__}; give the name of a bundled robot or a path"
         )
-    name, path = str(name_or_path), Path(name_or_path)
+    name, known = str(name_or_path), options_of(name_or_path)
     if name in _BUNDLED:
         if options:
             listed = ", ".join(map(repr, sorted(options)))
@@ -54,6 +54,19 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
                 f"robot {name!r} takes no options, but got {listed}; they are for URDF and MJCF files"
             )
         return _BUNDLED[name]()
+    path = Path(name_or_path)
+    read = _loader(path)
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ModelError(f"{name}: {read.__name__} has no option {unknown[0]!r}{suggest(unknown[0], known)}")
+    return read(path, **options)
+
+
+def options_of(name_or_path: str | Path) -> tuple[str, ...]:
+    """The names of the options that `load` takes for this robot."""
+    name, path = str(name_or_path), Path(name_or_path)
+    if name in _BUNDLED:
+        return ()
     if not _exists(path):
         if path.suffix or len(path.parts) > 1:
             raise ModelError(
@@ -65,12 +78,7 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
     if path.suffix.lower() not in SUFFIXES:
         expand = "; expand xacro first: xacro robot.xacro > robot.urdf" if path.suffix == ".xacro" else ""
         raise ModelError(f"{name}: robots are read from files that end in {_suffixes()}{expand}")
-    read = _loader(path)
-    unknown = sorted(set(options) - set(inspect.signature(read).parameters))
-    if unknown:
-        known = list(inspect.signature(read).parameters)[1:]
-        raise ModelError(f"{name}: {read.__name__} has no option {unknown[0]!r}{suggest(unknown[0], known)}")
-    return read(path, **options)
+    return tuple(inspect.signature(_loader(path)).parameters)[1:]
 
 
 def _loader(path: Path):
