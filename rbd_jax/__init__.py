@@ -4,6 +4,9 @@ Functions take a `Model` first and one sample after it; batch them with `jax.vma
 `jax.grad`. They compile themselves, and become part of what `jax.jit` compiles. Here are all public names; those in the
 packages at the end have their own `help`.
 
+Every function has an example in its docstring. It supposes `import jax, jax.numpy as jnp, numpy as np, rbd_jax as rbd`, and that
+three digits are printed: `np.set_printoptions(precision=3, suppress=True)`.
+
 Models:
 
 - `load`: a bundled robot by its name, or what a URDF or MJCF file describes

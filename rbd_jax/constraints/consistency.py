@@ -36,6 +36,10 @@ def check_consistent(
 
     Says which constraint, by how much, and what to do. A state under `jit` cannot be looked at: it passes. By default the
     tolerance is 1e-6 in double precision and 1e-3 in single.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> rbd.check_consistent(model, q=jnp.array([0.5, -1.0]), v=jnp.array([1.0, -2.0]))  # it is
     """
     if not model.constraints or not is_known((model, q, v)):
         return
@@ -71,6 +75,12 @@ def project(
     `q ⊕ M⁻¹ Gᵀ μ` with M and G of the given q, and the μ that closes the constraints, found by Newton's method from
     nearby (from afar, `assemble` first). Then `v + M⁻¹ Gᵀ ν` with M and G of the new q: the velocity after the blow that
     makes the constraints hold. Derivatives are those of these equations.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> q, v = rbd.project(model, jnp.array([0.5, -1.1]), jnp.array([1.0, 0.0]))
+    >>> print(q, v)
+    [ 0.529 -1.057] [ 0.495 -0.99 ]
     """
     return projected(model, q, v, PROJECTION_STEPS)
 
@@ -133,7 +143,13 @@ def _projected_rule(steps: int, primals, tangents):
 
 @takes(q=configuration, v=velocity)
 def project_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """The velocity nearest to `v`, in the metric of the mass matrix, with which the constraints keep holding."""
+    """The velocity nearest to `v`, in the metric of the mass matrix, with which the constraints keep holding.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.project_velocity(model, jnp.array([0.5, -1.0]), jnp.array([1.0, 0.0])))
+    [ 0.52  -1.041]
+    """
     return nearest_velocity(Motion(model, q), v)
 
 
@@ -169,6 +185,12 @@ def assemble(
 
     Derivatives by the numbers of the model, and by those of held joints, are those of the equations (in the directions
     that they leave open, nothing moves); by the rest of the guess they are zero.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> found = rbd.assemble(model, jnp.array([0.5, 0.0]), hold=["shoulder"])
+    >>> print(found.q, found.closed)
+    [ 0.5 -1. ] True
     """
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.75 if tolerance is None else tolerance
     free = np.ones(model.nv)

@@ -62,6 +62,12 @@ def constrained_dynamics(
     Redundant constraints are no error: the acceleration is unique, and derivatives are right where the rank does not
     change. Where it does (a linkage that passes through a straight line), they are finite.
     Constraints that contradict each other are met in the sense of least squares, and `unmet` is not zero.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> a, multipliers = rbd.constrained_dynamics(model, jnp.array([0.5, -1.0]), jnp.array([1.0, -2.0]), jnp.zeros(2))
+    >>> print(a, multipliers)
+    [-8.219 16.439] [2.003]
     """
     return motion_under_constraints(Motion(model, q, v), tau, f_ext, method, stabilization)
 
@@ -89,7 +95,13 @@ def motion_under_constraints(
 
 @takes(q=configuration)
 def mobility(model: Model, q: Float[Array, "nq"]) -> Int[Array, ""]:
-    """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52)."""
+    """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52).
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.mobility(model, jnp.array([0.5, -1.0])))
+    1
+    """
     if not model.constraints:
         return jnp.asarray(model.nv)
     return model.nv - factorize(Motion(model, q)).rank

@@ -32,6 +32,11 @@ def joint_wrenches(
     - `f_ext`: on bodies, as for `inverse_dynamics`. It holds for springs and the like, too.
     - `multipliers`: of the model's constraints, as `constrained_dynamics` gives them. The wrenches depend on them where a model
       has loops, so they are required there.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> q, still = rbd.neutral(model), jnp.zeros(2)
+    >>> print(rbd.joint_wrenches(model, q, still, still)[:, 5])  # what they bear along z, hanging at rest
+    [19.62  9.81]
     """
     motion, rows = Motion(model, q, v), sum(constraint.rows for constraint in model.constraints)
     if multipliers is None and rows:

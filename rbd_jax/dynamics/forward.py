@@ -41,6 +41,10 @@ def forward_dynamics(
     is not finite.
 
     Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` with the factors of M that the algorithm has made.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> print(rbd.forward_dynamics(model, q, v, tau=jnp.zeros(2)))
+    [  2.283 -14.132]
     """
     return articulated_body(Motion(model, q, v), tau, f_ext)
 
@@ -49,7 +53,12 @@ def forward_dynamics(
 def solve_mass_matrix(
     model: Model, q: Float[Array, "nq"], rhs: Float[Array, "nv *k"]
 ) -> Float[Array, "nv *k"]:
-    """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`."""
+    """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(rbd.solve_mass_matrix(model, q, jnp.array([1.0, 0.0])))
+    [ 0.585 -0.901]
+    """
     return solve_inertia(Motion(model, q), rhs)
 
 

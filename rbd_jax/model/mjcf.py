@@ -67,6 +67,10 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     `ModelError` if `strict`): equality constraints of other kinds, tendons with a spring, damper, friction, limit or
     armature, gravity compensation, fluids, springs at free joints, springs and dampers that are not linear,
     flexible bodies, plugins; and mocap bodies, which are welded where they stand.
+
+    >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
+    >>> rbd.load_mjcf(xml).joint_names
+    ('swing',)
     """
     try:
         import mujoco

@@ -23,6 +23,12 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
 
     - `in_axes`: 0 for every argument that has a batch axis, None for one that is shared by all samples: one value for all
       arguments, or a tuple with one for each. PyTrees are allowed.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> force = rbd.batch_map(lambda q: rbd.gravity_force(model, q))
+    >>> print(force(jnp.array([[0.5, -1.0], [0.1, 0.2]])))
+    [[ 4.703 -4.703]
+     [ 4.858  2.899]]
     """
 
     @functools.wraps(function)

@@ -54,6 +54,11 @@ def simulate_batch(
     - `on_progress`: called with the number of steps done: with 0 when all is compiled, and after each stretch.
 
     **Returns** a trajectory of all samples, the leading axis of everything in it.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> states = rbd.State(q=jnp.array([[0.5, -1.0], [0.1, 0.2]]), v=jnp.zeros((2, 2)))
+    >>> rbd.simulate_batch(model, states, dt=0.01, steps=100, frames=10).q.shape  # sample, row, coordinate
+    (2, 11, 2)
     """
     a_model("simulate_batch", model)
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")

@@ -62,6 +62,11 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
     - `name_or_path`: one of `rbd_jax.robots.NAMES`, or the path of a `.urdf`, `.xml` or `.mjcf` file. An `.xml`
       file may be either: its outermost element decides.
     - `options`: those of `load_urdf` or `load_mjcf`. A bundled robot takes none.
+
+    >>> rbd.load("double_pendulum")
+    double_pendulum: 2 bodies, nq = 2, nv = 2
+    └─ upper (shoulder)  Revolute v[0:1], 1 kg
+       └─ lower (elbow)  Revolute v[1:2], 1 kg
     """
     if not isinstance(name_or_path, str | Path):
         raise ModelError(
