@@ -30,7 +30,8 @@ def inverse_dynamics(
 
     **Arguments**
 
-    - `f_ext`: a wrench `[n; f]` on some bodies, `{body: wrench}`, or on each, (nb, 6): in the world's axes about the world's origin.
+    - `f_ext`: a wrench `[n; f]` on some bodies, `{body: wrench}`, or on each, (nb, 6): in the world's axes
+      about the world's origin.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.inverse_dynamics(model, q, v, a=jnp.array([1.0, 0.0])))

@@ -84,8 +84,8 @@ def jacobian_transposed_product(
 ) -> Float[Array, "nv"]:
     """`Jᵀ f`: the generalized force of a wrench `[n; f]` on every body (algorithm 6).
 
-    By default the wrenches are in the world's axes about the world's origin. `frame`: `"world_aligned"` for the world's axes about
-    the body's origin, `"body"` for the body's axes about that.
+    By default the wrenches are in the world's axes about the world's origin. `frame`: `"world_aligned"` for the world's axes
+    about the body's origin, `"body"` for the body's axes about that.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> wrenches = jnp.zeros((model.nb, 6)).at[model.body_index("lower"), 3].set(1.0)  # along the body's x, at its origin
