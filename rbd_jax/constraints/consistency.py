@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._arguments import anything, configuration, joint_names, takes, velocity
 from .._array import identity_like, is_known, matmul, matvec, transpose, vecmat
+from .._text import can_be_shown, numbers
 from ..dynamics import Motion
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_force
@@ -167,6 +168,16 @@ class Assembly(eqx.Module):
     q: Float[Array, "*batch nq"]
     residual: Float[Array, "*batch"]
     closed: Bool[Array, "*batch"]
+
+    def __repr__(self) -> str:
+        if not can_be_shown(self):
+            return super().__repr__()
+        closed = np.asarray(self.closed)
+        which = (
+            f"{closed.sum()} of {closed.size} closed" if closed.ndim else "closed" if closed else "not closed"
+        )
+        worst = np.max(self.residual, initial=0)
+        return f"Assembly: {which}, open by {worst:.2g} at most, q={numbers(self.q)}"
 
 
 @takes(q=configuration, hold=joint_names, tolerance=anything)

@@ -54,6 +54,7 @@ def constrained_dynamics(
 
     **Arguments**
 
+    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
     - `method`: all give the same, and cost: `"elimination"`, O(n) and for each constraint the square of what is open with it,
       so a chain of loops is linear; `"range_space"`, O(n) for each row and cubic in the rows; `"null_space"`, cubic in the
       degrees of freedom; `"kkt"`, in the sum of both. `"auto"` takes elimination, unless long chains are tied together all along.

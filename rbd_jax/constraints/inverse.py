@@ -51,6 +51,7 @@ def constrained_inverse_dynamics(
 
     **Arguments**
 
+    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
     - `actuators`: names of the joints that have a motor; all by default.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))

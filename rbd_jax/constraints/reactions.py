@@ -26,11 +26,12 @@ def joint_wrenches(
 ) -> Float[Array, "nb 6"]:
     """The wrench `[n; f]` that each body gets through its joint (book table 5.1's f_i), in the body's own frame.
 
-    It is what a force and torque sensor in the joint measures, welds included. Along the joint it is what drives it,
-    `Sᵀ f = tau - armature a`; across it, what the bearings bear. Forces that act on bodies without a joint in between are
-    not in it unless they are given:
+    That is in the body's axes about its origin. It is what a force and torque sensor in the joint measures, welds included.
+    Along the joint it is what drives it, `Sᵀ f = tau - armature a`; across it, what the bearings bear. Forces that act on bodies
+    without a joint in between are not in it unless they are given:
 
-    - `f_ext`: on bodies, as for `inverse_dynamics`. It holds for springs and the like, too.
+    - `f_ext`: on bodies, as for `inverse_dynamics`, in the world's axes about the world's origin.
+      It holds for springs and the like, too.
     - `multipliers`: of the model's constraints, as `constrained_dynamics` gives them. The wrenches depend on them where a model
       has loops, so they are required there.
 

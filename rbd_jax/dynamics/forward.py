@@ -40,6 +40,8 @@ def forward_dynamics(
     A degree of freedom that moves no inertia (a massless end of a chain, without armature) has no acceleration: the result
     is not finite.
 
+    `f_ext`: wrenches `[n; f]`, `{body: wrench}` or (nb, 6), in the world's axes about the world's origin.
+
     Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` with the factors of M that the algorithm has made.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])

@@ -28,6 +28,11 @@ def inverse_dynamics(
 
     Damping, friction and springs of the joints are not part of it: see `passive_force`.
 
+    **Arguments**
+
+    - `f_ext`: a wrench `[n; f]` on some bodies, `{body: wrench}`, or on each, (nb, 6): in the world's axes
+      about the world's origin.
+
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.inverse_dynamics(model, q, v, a=jnp.array([1.0, 0.0])))
     [16.543 12.168]
@@ -40,6 +45,8 @@ def bias_force(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> Float[Array, "nv"]:
     """`C v + g - Jᵀ f_ext`: the forces that produce no acceleration (book eq. 6.2).
+
+    `f_ext`: as for `inverse_dynamics`, wrenches in the world's axes about the world's origin.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.bias_force(model, q, v))

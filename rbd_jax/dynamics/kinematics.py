@@ -35,7 +35,13 @@ def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
 def body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb 6"]:
-    """The spatial velocity `[ω; v]` of every body.
+    """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin.
+
+    **Arguments**
+
+    - `frame`: `"world"` is in the world's axes about the world's origin, so that v is the velocity of the body's point that
+      passes there, and not that of the body's own origin. That is in `"world_aligned"`, in the world's axes about the body's
+      origin, and in `"body"`, in the body's axes about the same.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.body_velocities(model, q, v, frame="world_aligned")[:, 3:])  # of the bodies' origins
@@ -50,10 +56,15 @@ def body_velocities(
 def body_accelerations(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb 6"]:
-    """The spatial acceleration `J a + J̇ v` of every body, gravity not mixed in.
+    """The spatial acceleration `J a + J̇ v` of every body, by default in the world's axes about the world's origin; gravity is
+    not mixed in.
 
     For the acceleration of a body's origin, as an accelerometer there would have it, take `frame="world_aligned"` and
-    `spatial.classical_acceleration`.
+    `spatial.classical_acceleration` with `body_velocities` in the same frame: spatial accelerations differ from it by `ω × v`.
+
+    **Arguments**
+
+    - `frame`: as for `body_velocities`.
 
     >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.zeros(2)
     >>> print(rbd.body_accelerations(model, q, v, a, frame="body"))

@@ -37,6 +37,8 @@ def jacobian_product(
 ) -> Float[Array, "nb 6"]:
     """`J dv` of every body (algorithm 5): its velocity, where no joint moves by itself.
 
+    By default in the world's axes about the world's origin; `frame` as for `body_velocities`.
+
     >>> model, q, dv = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.jacobian_product(model, q, dv, "body"))
     [[ 0.     1.     0.     0.     0.     0.   ]
@@ -54,6 +56,8 @@ def jacobian_derivative_product(
     frame: Frame = "world",
 ) -> Float[Array, "nb 6"]:
     """`J̇ dv` of every body while the model moves at `v` (algorithm 5).
+
+    By default in the world's axes about the world's origin; `frame` as for `body_velocities`.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> print(rbd.jacobian_derivative_product(model, q, v, v))
@@ -78,7 +82,10 @@ def jacobian_derivative_product(
 def jacobian_transposed_product(
     model: Model, q: Float[Array, "nq"], wrenches: Float[Array, "nb 6"], frame: Frame = "world"
 ) -> Float[Array, "nv"]:
-    """`Jᵀ f`: the generalized force of a wrench `[n; f]` on every body (algorithm 6), expressed as `frame` says.
+    """`Jᵀ f`: the generalized force of a wrench `[n; f]` on every body (algorithm 6).
+
+    By default the wrenches are in the world's axes about the world's origin. `frame`: `"world_aligned"` for the world's axes
+    about the body's origin, `"body"` for the body's axes about that.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
     >>> wrenches = jnp.zeros((model.nb, 6)).at[model.body_index("lower"), 3].set(1.0)  # along the body's x, at its origin

@@ -1,6 +1,32 @@
-"""Bundled robots, and `load`, which reads one of them or a file."""
+"""Bundled robots, and `load`, which reads one of them or a file.
+
+- `load`: one of them by its name, or what a file describes
+- `pendulum`: a ball on a rod
+- `double_pendulum`: two of them, one on the other
+- `cartpole`: a pole on a cart
+- `arm7`: an arm with seven hinges
+- `quadruped`: a trunk that floats on four legs
+- `humanoid`: a humanoid with 35 degrees of freedom
+- `all_joints`: one joint of every family
+- `NAMES`: the names that `load` knows
+- `SUFFIXES`: the endings of the files that it reads
+"""
 
 from __future__ import annotations
+
+
+__all__ = [
+    "load",
+    "pendulum",
+    "double_pendulum",
+    "cartpole",
+    "arm7",
+    "quadruped",
+    "humanoid",
+    "all_joints",
+    "NAMES",
+    "SUFFIXES",
+]
 
 import inspect
 from pathlib import Path

@@ -8,15 +8,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._arguments import instance
 from .._array import is_known
 from .._compile import compiled
+from .._text import can_be_shown
 from ..constraints import joint_wrenches
 from ..constraints.dynamics import motion_under_constraints
 from ..forces import on_bodies
 from ..model import Model, at_time
+from .result import Result
 from .state import State
 from .system import System
 from .systems import Simulated, system_of
@@ -52,6 +55,9 @@ class Trajectory(eqx.Module):
     own: Float[Array, "*batch saved own"] | None = None
     opening: Float[Array, "*batch"] | None = None
     memory: Any = None
+
+    def __repr__(self) -> str:
+        return describe(self) if can_be_shown(self) else super().__repr__()
 
     @property
     def final(self) -> State:
@@ -126,6 +132,29 @@ def _along(path: Trajectory, function):
     """A function of time, state and control at the start of every saved step."""
     own = None if path.own is None else path.own[:-1]
     return jax.vmap(function)(path.t[:-1], path.q[:-1], path.v[:-1], own, path.tau)
+
+
+def describe(path: Trajectory) -> str:
+    """How long it is, how it went, and where it ended; of a batch, how many went how."""
+    t, code, failed = (np.asarray(x) for x in (path.t, path.code, path.failed_step))
+    batch, rows = t.shape[:-1], t.shape[-1]
+    of_batch = f"{' x '.join(map(str, batch))} samples of " if batch else ""
+    when = f" from t = {t[..., 0].min():.4g} to {t[..., -1].max():.4g}" if t.size else ""
+    lines = [f"Trajectory: {of_batch}{rows} states{when}"]
+    for kind in np.unique(code):
+        name = Result(kind).name if kind in set(Result) else f"code {kind}"
+        which = code == kind
+        count = f"{which.sum()} " if batch else ""
+        where = f" in step {failed[which].min()}" if kind != Result.SUCCESS else ""
+        lines.append(f"{count}{name}{', first' if where and batch else ''}{where}")
+    if path.event_step is not None and path.event_time is not None:
+        happened, time = np.asarray(path.event_step) >= 0, np.asarray(path.event_time)
+        when = f"at t = {time[happened].min():.4g}" if happened.any() else "never"
+        lines.append(f"event in {happened.sum()} samples, first {when}" if batch else f"event {when}")
+    if path.opening is not None:
+        lines.append(f"constraints open by {np.max(path.opening, initial=0):.2g} at most")
+    final = path.final if rows else None
+    return "\n   ".join([*lines, f"final {final!r}"] if final is not None else lines)
 
 
 def _loaded(model: Model, forces: Sequence[Acting], time, q, v, own, tau):
