@@ -60,7 +60,7 @@ def lock_joints(model: Model, joints: Locks) -> Model:
     return builder.lay_out()
 
 
-def locked(bodies: Sequence[Body], joints: Locks | None) -> Sequence[Body]:
+def locked(bodies: list[Body], joints: Locks | None) -> list[Body]:
     """The described bodies with some of their joints welded; see `lock_joints`."""
     if joints is None:
         return bodies
@@ -234,8 +234,7 @@ def concatenate(
     )
     builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), traversal)
     for model, prefix, placement in zip(models, prefixes, placements or [None] * len(models), strict=True):
-        moved = (_moved(body, prefix, placement) for body in describe(model))
-        builder.bodies = (*builder.bodies, *moved)
+        builder.bodies += [_moved(body, prefix, placement) for body in describe(model)]
         named = lambda name, prefix=prefix: prefix + name
         things = [renamed(thing, named, named) for thing in model.attached]
         builder.attached += (

@@ -1,6 +1,7 @@
 """Bundled robots, and `load`, which reads one of them or a file.
 
 - `load`: one of them by its name, or what a file describes
+- `options_of`: the options that it takes for a robot
 - `pendulum`: a ball on a rod
 - `double_pendulum`: two of them, one on the other
 - `cartpole`: a pole on a cart
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 __all__ = [
     "load",
+    "options_of",
     "pendulum",
     "double_pendulum",
     "cartpole",

@@ -36,9 +36,9 @@ class Actuation(eqx.Module):
 
     def __init__(self, joints: str | Sequence[str] | None = None, limits: bool = False):
         self.joints = None if joints is None else names("Actuation", "joints", joints)
-        for joint in self.joints or ():
-            if self.joints.count(joint) > 1:
-                raise ValueError(f"Actuation: joint {joint!r} is named twice; it has one motor")
+        given = self.joints or ()
+        if twice := [joint for joint in given if given.count(joint) > 1]:
+            raise ValueError(f"Actuation: joint {twice[0]!r} is named twice; it has one motor")
         if not isinstance(limits, bool):
             raise ValueError(f"Actuation: limits is {limits!r}; it is True or False")
         self.limits = limits
