@@ -19,7 +19,10 @@ Models:
 - `Tree`: the tree of bodies, and how it is traversed
 - `Inertia`: the inertia of a rigid body
 - `Transform`: a frame placed in another
-- `Attached`: what can be fixed to bodies and joints of a model: the protocol of constraints and forces
+- `Attached`: what can be fixed to bodies and joints of a model: the protocol of constraints, forces, sites, sensors
+- `Site`: a named frame on a body
+- `Keyframe`: a named state
+- `attach`: the model with sites, shapes, actuators, sensors and whatever else hangs on its bodies
 - `check`: an error that names every number that a model cannot have
 - `add_constraints`: the model with loops, couplings or prescribed motions
 - `add_forces`: the model with force elements
@@ -36,7 +39,7 @@ Models:
 
 Configurations:
 
-- `neutral`: every joint at its zero
+- `neutral`: the configuration that the model is described in
 - `random_configuration`: a configuration drawn within the limits
 - `integrate`: where a velocity, held for unit time, leads
 - `difference`: the velocity that leads from one configuration to another in unit time
@@ -54,6 +57,9 @@ Kinematics:
 - `jacobian_transposed_product`: the generalized force of wrenches on the bodies
 - `center_of_mass`: of all bodies, in the world
 - `center_of_mass_jacobian`: its Jacobian
+- `site_frames`: the frame of every site in the world
+- `site_velocities`: how the sites move
+- `site_jacobian`: the Jacobian of a site
 - `Motion`: a model in a state: what follows from that, computed once
 
 Dynamics:
@@ -151,6 +157,8 @@ Packages:
 - `spatial`: the algebra of spatial vectors
 - `lie`: Lie groups: rotations, rigid motions and their products
 - `parallel`: batches, and the compiler option that they profit from
+- `shapes`: what bodies look like and touch with, and named frames on them
+- `files`: models from files
 - `robots`: the bundled robots
 - `interop`: states to and from Pinocchio and MuJoCo
 - `view`: pictures of models and of their motion
@@ -169,6 +177,9 @@ __all__ = [
     "Inertia",
     "Transform",
     "Attached",
+    "Site",
+    "Keyframe",
+    "attach",
     "check",
     "add_constraints",
     "add_forces",
@@ -197,6 +208,9 @@ __all__ = [
     "jacobian_transposed_product",
     "center_of_mass",
     "center_of_mass_jacobian",
+    "site_frames",
+    "site_velocities",
+    "site_jacobian",
     "Motion",
     "forward_dynamics",
     "inverse_dynamics",
@@ -279,6 +293,8 @@ __all__ = [
     "spatial",
     "lie",
     "parallel",
+    "shapes",
+    "files",
     "robots",
     "interop",
     "view",
@@ -300,12 +316,14 @@ _prepare()  # before anything makes JAX start its CPU backend
 from . import (
     body as body,
     constraints as constraints,
+    files as files,
     forces as forces,
     interop as interop,
     joints as joints,
     lie as lie,
     parallel as parallel,
     robots as robots,
+    shapes as shapes,
     simulate as simulate,
     spatial as spatial,
     view as view,
@@ -370,12 +388,17 @@ from .dynamics import (
     passive_force as passive_force,
     potential_energy as potential_energy,
     potential_energy_regressor as potential_energy_regressor,
+    site_frames as site_frames,
+    site_jacobian as site_jacobian,
+    site_velocities as site_velocities,
     solve_augmented_mass_matrix as solve_augmented_mass_matrix,
     solve_mass_matrix as solve_mass_matrix,
 )
+from .files import load_mjcf as load_mjcf, load_urdf as load_urdf
 from .forces import add_forces as add_forces
 from .model import (
     Body as Body,
+    Keyframe as Keyframe,
     Mimic as Mimic,
     Model as Model,
     ModelBuilder as ModelBuilder,
@@ -383,14 +406,13 @@ from .model import (
     add_constraints as add_constraints,
     astype as astype,
     at_time as at_time,
+    attach as attach,
     check as check,
     concatenate as concatenate,
     configuration_rate as configuration_rate,
     difference as difference,
     fuse_fixed as fuse_fixed,
     integrate as integrate,
-    load_mjcf as load_mjcf,
-    load_urdf as load_urdf,
     lock_joints as lock_joints,
     neutral as neutral,
     random_configuration as random_configuration,
@@ -399,6 +421,7 @@ from .model import (
 )
 from .parallel import batch_map as batch_map, simulate_batch as simulate_batch
 from .robots import load as load
+from .shapes import Site as Site
 from .simulate import (
     BDF1 as BDF1,
     BDF2 as BDF2,

@@ -10,6 +10,9 @@ Kinematics:
 - `jacobian_product`: the Jacobians of all bodies times a velocity
 - `jacobian_derivative_product`: their rates times a velocity
 - `jacobian_transposed_product`: the generalized force of wrenches on the bodies
+- `site_frames`: the frame of every site in the world
+- `site_velocities`: how the sites move
+- `site_jacobian`: the Jacobian of a site
 - `Motion`: a model in a state: what follows from that, computed once
 - `Bodies`: some of its bodies in maximal coordinates
 
@@ -63,6 +66,9 @@ __all__ = [
     "jacobian_product",
     "jacobian_derivative_product",
     "jacobian_transposed_product",
+    "site_frames",
+    "site_velocities",
+    "site_jacobian",
     "Motion",
     "Bodies",
     "forward_dynamics",
@@ -145,4 +151,9 @@ from .regressor import (
     kinetic_energy_regressor as kinetic_energy_regressor,
     momentum_regressor as momentum_regressor,
     potential_energy_regressor as potential_energy_regressor,
+)
+from .sites import (
+    site_frames as site_frames,
+    site_jacobian as site_jacobian,
+    site_velocities as site_velocities,
 )

@@ -16,7 +16,7 @@ from .._array import dot, with_precision
 from .._errors import ModelError
 from ..dynamics import Motion
 from ..model import Model, integrate
-from ..model.attachments import after_locking, all_of, attach
+from ..model.attachments import after_locking, all_of, attached_to
 from ..spatial import Attached, Transform, no_frames
 from .own_state import holding, own_rates, own_states
 
@@ -165,7 +165,7 @@ def add_forces(model: Model, *forces: Force) -> Model:
     >>> model.forces[0].label
     "SpringDamper('world', 'lower')"
     """
-    return attach(model, all_of(Force, "a force; see rbd_jax.forces", forces), "add_forces")
+    return attached_to(model, all_of(Force, "a force; see rbd_jax.forces", forces), "add_forces")
 
 
 class Together(Force):
@@ -215,6 +215,20 @@ class Together(Force):
     @property
     def scalar_joints(self):
         return all(force.scalar_joints for force in self.forces if force.joints)
+
+    @property
+    def refers(self):
+        return tuple(one for force in self.forces for one in force.refers)
+
+    def called(self, name, refers):
+        given = iter(refers)
+        own = [force.called(force.name, tuple(next(given) for _ in force.refers)) for force in self.forces]
+        return self.changed(forces=tuple(own))
+
+    def without(self, gone):
+        kept = [force.without(gone) if set(gone) & set(force.refers) else force for force in self.forces]
+        left = tuple(force for force in kept if force is not None)
+        return self.changed(forces=left) if left else None
 
     def bound(self, bodies, joints):
         return self.changed(forces=tuple(force.bound(bodies, joints) for force in self.forces))

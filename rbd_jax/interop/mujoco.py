@@ -19,9 +19,9 @@ from jaxtyping import Array, Float
 from .. import joints
 from .._array import cross, is_known, matvec, transpose
 from .._errors import ModelError
+from ..files.mjcf import joint_names
 from ..lie import quaternion
 from ..model import Model
-from ..model.mjcf import joint_names
 from ._match import inverse, mismatch, pairs, put, sample, table
 
 

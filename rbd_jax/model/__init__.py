@@ -9,12 +9,13 @@ Made:
 - `ModelBuilder`: collects bodies, joints and what is attached to them
 - `Body`: one body, and the joint that attaches it
 - `Mimic`: a joint that follows another
-- `load_urdf`: the model that a URDF file describes
-- `load_mjcf`: the model that an MJCF file describes
+- `Keyframe`: a named state that a model carries
+- `Settings`: what a file says about simulating its model
 - `check`: an error that names every number that a model cannot have
 
 Changed:
 
+- `attach`: the model with sites, shapes, actuators, sensors and whatever else hangs on its bodies
 - `add_constraints`: the model with loops, couplings or prescribed motions
 - `lock_joints`: the model with some of its joints welded
 - `fuse_fixed`: the model without its welds
@@ -42,9 +43,10 @@ __all__ = [
     "ModelBuilder",
     "Body",
     "Mimic",
-    "load_urdf",
-    "load_mjcf",
+    "Keyframe",
+    "Settings",
     "check",
+    "attach",
     "add_constraints",
     "lock_joints",
     "fuse_fixed",
@@ -62,7 +64,7 @@ __all__ = [
     "chart_rate",
 ]
 
-from .attachments import add_constraints as add_constraints
+from .attachments import add_constraints as add_constraints, attach as attach
 from .builder import Body as Body, Mimic as Mimic, ModelBuilder as ModelBuilder
 from .check import check as check
 from .configuration import (
@@ -83,8 +85,8 @@ from .edit import (
     rename as rename,
     with_traversal as with_traversal,
 )
-from .mjcf import load_mjcf as load_mjcf
+from .keyframe import Keyframe as Keyframe
 from .model import Model as Model
+from .settings import Settings as Settings
 from .topology import Topology as Topology
 from .tree import Tree as Tree
-from .urdf import load_urdf as load_urdf

@@ -5,7 +5,7 @@ Everything that is attached to bodies or joints is an `Attached`, whatever it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from .._arguments import a_model
 from .._array import with_precision
 from .._errors import ModelError, UnknownNameError, suggest
 from ..loops import Constraint
-from ..spatial import Attached, Transform
+from ..spatial import Attached, Reference, Transform
 from .model import Model
 from .topology import Topology
 
@@ -25,12 +25,25 @@ from .topology import Topology
 A = TypeVar("A", bound=Attached)
 
 
-def attach(model: Model, things: Iterable[Attached], owner: str = "attach") -> Model:
-    """The model with these things after those that it carries, in its precision; `owner` is who is asked for it."""
+def attach(model: Model, *things: Attached) -> Model:
+    """The model with these things after those that it carries, in its precision: sites, shapes, actuators, sensors, ...
+
+    Constraints and force elements may be given, too. What refers to others by name (a sensor to its site) may come before
+    them.
+
+    >>> site = rbd.Site("tip", "lower", (0, 0, -1))
+    >>> rbd.attach(rbd.load("double_pendulum"), site).sites
+    (Site('tip', on 'lower'),)
+    """
+    return attached_to(model, things, "attach")
+
+
+def attached_to(model: Model, things: Iterable[Attached], owner: str) -> Model:
+    """`attach`, of which `owner` is asked."""
     a_model(owner, model)
     coordinates = [name for name, size in zip(model.joint_names, model.topology.joint_nv) if size]
     bound = [thing.bound(model.body_names, coordinates) for thing in attachable(*things)]
-    check_attached(model.topology, bound)
+    check_attached(model.topology, bound, model.attached)
     return replace(model, attached=(*model.attached, *with_precision(bound, model.dtype)))
 
 
@@ -49,7 +62,7 @@ def add_constraints(model: Model, *constraints: Constraint) -> Model:
        └─ lower (elbow)  Revolute v[1:2], 1 kg
     ╌╌ PointOnPlane('world', 'lower'), 1 rows
     """
-    return attach(model, constraints_of(*constraints), "add_constraints")
+    return attached_to(model, constraints_of(*constraints), "add_constraints")
 
 
 def without_constraints(model: Model) -> Model:
@@ -76,10 +89,25 @@ def all_of(kind: type[A], wanted: str, things: Iterable) -> tuple[A, ...]:
     return things
 
 
-def check_attached(topology: Topology, things: Iterable[Attached]) -> None:
-    """Refuse what has no meaning in a model of this topology."""
+def check_attached(topology: Topology, things: Sequence[Attached], carried: Sequence[Attached] = ()) -> None:
+    """Refuse what has no meaning in a model of this topology that carries others already."""
+    known: dict[str, set[str]] = {}
+    for thing in carried:
+        known.setdefault(thing.role, set()).add(thing.name)
+    for thing in things:
+        own = known.setdefault(thing.role, set())
+        if thing.name and thing.name in own:
+            raise ModelError(
+                f"two {thing.role}s are called {thing.name!r}; every {thing.role} needs its own name"
+            )
+        own.add(thing.name)
     for thing in things:
         label = thing.label
+        for role, name in thing.refers:
+            if name not in (names := known.get(role, set())):
+                raise UnknownNameError(
+                    f"{label}: there is no {role} {name!r}{suggest(name, sorted(names - {''}))}"
+                )
         for body in thing.bodies:
             if body != "world" and body not in topology.body_names:
                 raise UnknownNameError(
@@ -108,10 +136,14 @@ def _carrier(topology: Topology, body: str) -> int:
 # What edits do.
 
 
-def renamed(thing: A, bodies: Callable[[str], str], joints: Callable[[str], str]) -> A:
-    """A thing of a model whose bodies and joints get other names."""
+def renamed(
+    thing: A, bodies: Callable[[str], str], joints: Callable[[str], str], others: Callable[[Reference], str]
+) -> A:
+    """A thing of a model whose bodies and joints, and whatever else has a name, get other names."""
     own = [body if body == "world" else bodies(body) for body in thing.bodies]
-    return thing.attached(own, thing.frames, [joints(joint) for joint in thing.joints])
+    moved = thing.attached(own, thing.frames, [joints(joint) for joint in thing.joints])
+    name = others(Reference(thing.role, thing.name)) if thing.name else ""
+    return moved.called(name, tuple(Reference(one.role, others(one)) for one in thing.refers))
 
 
 def reframed(thing: A, frames: Mapping[str, Transform]) -> A:
@@ -141,12 +173,19 @@ def fused(thing: A, topology: Topology, welds: Transform) -> A:
 
 
 def after_locking(things: Iterable[Attached], joints: Collection[str]) -> list[Attached]:
-    """The things of a model of which some joints are locked."""
-    left = []
+    """The things of a model of which some joints are locked. What refers to something that goes, goes with it or without it."""
+    left, gone = [], []
     for thing in things:
         own = [joint for joint in thing.joints if joint in joints]
         kept = thing.locked(own) if own else thing
         left += [] if kept is None else [kept]
+        gone += [Reference(thing.role, thing.name)] if kept is None and thing.name else []
+    while gone:
+        lost, things, left, gone = set(gone), left, [], []
+        for thing in things:
+            kept = thing.without(lost) if lost & set(thing.refers) else thing
+            left += [] if kept is None else [kept]
+            gone += [Reference(thing.role, thing.name)] if kept is None and thing.name else []
     return left
 
 

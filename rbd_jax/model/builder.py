@@ -25,9 +25,10 @@ from ..loops import Constraint
 from ..spatial import Attached, Inertia, Transform
 from ..spatial.transform import rigid_fault
 from . import faults
-from .attachments import attach, attachable, constraints_of
+from .attachments import attachable, attached_to, constraints_of
 from .mimic import Mimic, absorbed, array_module, numbers_of, ratios
 from .model import Model
+from .settings import Settings
 from .topology import JointKind, Topology
 from .tree import Traversal
 
@@ -36,7 +37,7 @@ from .tree import Traversal
 class Body:
     """One body, the joint that attaches it to its parent, and what acts along that joint.
 
-    The per-dof numbers are scalars or arrays of the joint's `nv` (`spring_reference`, `lower` and `upper`: `nq`).
+    The per-dof numbers are scalars or arrays of the joint's `nv` (`spring_reference`, `lower`, `upper` and `reference`: `nq`).
     """
 
     name: str
@@ -52,6 +53,7 @@ class Body:
     spring_reference: Any = None
     lower: Any = -np.inf
     upper: Any = np.inf
+    reference: Any = None
     velocity_limit: Any = np.inf
     effort_limit: Any = np.inf
     mimic: Mimic | None = None
@@ -59,7 +61,7 @@ class Body:
 
 #: The fields of a `Body` with one number for each degree of freedom, and those with one for each coordinate.
 PER_DOF = ("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit")
-PER_COORDINATE = ("spring_reference", "lower", "upper")
+PER_COORDINATE = ("spring_reference", "lower", "upper", "reference")
 ALONG_JOINT = (*PER_DOF, *PER_COORDINATE)
 #: What they are where nothing is said.
 DEFAULTS = {field.name: field.default for field in fields(Body) if field.name in ALONG_JOINT}
@@ -68,13 +70,20 @@ DEFAULTS = {field.name: field.default for field in fields(Body) if field.name in
 class ModelBuilder:
     """Collects bodies, parents first, and what is attached to them, and builds a `Model`."""
 
-    def __init__(self, gravity=(0.0, 0.0, -9.81), name: str = "model", traversal: Traversal = "auto"):
+    def __init__(
+        self,
+        gravity=(0.0, 0.0, -9.81),
+        name: str = "model",
+        traversal: Traversal = "auto",
+        settings: Settings | None = None,
+    ):
         try:
             self.gravity = number("ModelBuilder", "gravity", gravity, (3,))
         except ValueError as error:
             raise ModelError(str(error)) from None
         self.name = name
         self.traversal: Traversal = traversal
+        self.settings = settings or Settings()
         self.attached: list[Attached] = []
         self.bodies: list[Body] = []
         self._named: tuple[list[Body], set[str], set[str]] = self.bodies, set(), set()
@@ -99,7 +108,7 @@ class ModelBuilder:
         - `inertia`: in the body's frame; none by default.
         - `joint_name`: the body's name by default.
         - `along_joint`: `armature`, `damping`, `friction`, `stiffness`, `spring_reference`, `lower`, `upper`,
-          `velocity_limit`, `effort_limit`, each a number or one for each degree of freedom, and `mimic`, a `Mimic`.
+          `reference`, `velocity_limit`, `effort_limit`, each a number or one for each degree of freedom, and `mimic`, a `Mimic`.
         """
         unknown = set(along_joint) - {*ALONG_JOINT, "mimic"}
         if unknown:
@@ -216,14 +225,15 @@ class ModelBuilder:
             mimic_multiplier=jnp.asarray(multiplier),
             mimic_offset=jnp.asarray(offset),
             topology=topology,
+            settings=self.settings,
             **{name: jnp.asarray(x) for name, x in along.items()},  # pyright: ignore[reportArgumentType]
         )
-        return attach(model, self.attached)
+        return attached_to(model, self.attached, "build")
 
     @staticmethod
     def from_model(model: Model) -> ModelBuilder:
         """The descriptions that `model` was built of."""
-        builder = ModelBuilder(model.gravity, model.name, model.topology.traversal)
+        builder = ModelBuilder(model.gravity, model.name, model.topology.traversal, model.settings)
         builder.bodies, builder.attached = describe(model), list(model.attached)
         return builder
 

@@ -11,13 +11,15 @@ from .model import Model
 
 
 def neutral(model: Model) -> Float[Array, "nq"]:
-    """The configuration in which every joint is at its zero.
+    """The configuration that the model is described in: every joint at its zero unless its file says otherwise.
+
+    It is `model.reference`. That of an MJCF file is its `qpos0`: free bodies where the file puts them, joints at their `ref`.
 
     >>> print(rbd.neutral(rbd.load("double_pendulum")))
     [0. 0.]
     """
     a_model("neutral", model)
-    return _assemble(model, lambda joint: joint.neutral().astype(model.dtype), "q")
+    return model.reference
 
 
 def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:

@@ -19,11 +19,12 @@ from .._arguments import a_model, as_array
 from .._array import is_known, with_precision
 from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
-from ..spatial import Transform
-from .attachments import after_locking, fused, reframed, renamed
+from ..spatial import Reference, Transform
+from .attachments import after_locking, check_attached, fused, reframed, renamed
 from .builder import Body, ModelBuilder, describe
 from .lumping import moving_inertias, moving_placements, weld_frames
 from .model import Model
+from .settings import Settings
 from .topology import JointKind, Topology
 from .tree import Traversal, Tree
 
@@ -43,7 +44,8 @@ def lock_joints(model: Model, joints: Locks) -> Model:
     A locked joint becomes a `Fixed` joint of the same name, its body placed where `q` places it; its limits, damping
     and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked
     where they follow it. One that mimics cannot be locked by itself: lock its leader. What is attached stays: a force that
-    acts along several joints leaves out the locked ones, and a constraint on the coordinate of one is refused.
+    acts along several joints leaves out the locked ones, and a constraint on the coordinate of one is refused. Actuators of
+    locked joints go, and with them what measures them.
 
     >>> model = rbd.load("double_pendulum")
     >>> rbd.lock_joints(model, {"elbow": 0.5})
@@ -232,11 +234,14 @@ def concatenate(
     traversal = (
         first.topology.traversal if len({model.topology.traversal for model in models}) == 1 else "auto"
     )
-    builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), traversal)
+    settings = Settings.together([model.settings for model in models], prefixes)
+    builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), traversal, settings)
     for model, prefix, placement in zip(models, prefixes, placements or [None] * len(models), strict=True):
         builder.bodies += [_moved(body, prefix, placement) for body in describe(model)]
         named = lambda name, prefix=prefix: prefix + name
-        things = [renamed(thing, named, named) for thing in model.attached]
+        things = [
+            renamed(one, named, named, lambda other, named=named: named(other.name)) for one in model.attached
+        ]
         builder.attached += (
             things if placement is None else [reframed(one, {"world": placement}) for one in things]
         )
@@ -270,13 +275,17 @@ def _moved(body: Body, prefix: str, placement: Transform | None) -> Body:
 
 
 def rename(
-    model: Model, bodies: Mapping[str, str] | None = None, joints: Mapping[str, str] | None = None
+    model: Model,
+    bodies: Mapping[str, str] | None = None,
+    joints: Mapping[str, str] | None = None,
+    attached: Mapping[tuple[str, str], str] | None = None,
 ) -> Model:
     """The model with other names for some of its bodies and joints; what is attached to them stays attached.
 
     **Arguments**
 
     - `bodies`, `joints`: `{name: new name}`.
+    - `attached`: of what else has a name, `{("site", name): new name}`.
 
     >>> rbd.rename(rbd.load("pendulum"), joints={"swing": "hinge"}).joint_names
     ('hinge',)
@@ -299,8 +308,14 @@ def rename(
         body_names=tuple(map(body, model.body_names)),
         joint_names=tuple(map(joint, model.joint_names)),
     )
-    attached = tuple(renamed(thing, body, joint) for thing in model.attached)
-    return replace(model, topology=topology, attached=attached)
+    others = {Reference(*known): new for known, new in (attached or {}).items()}
+    for role, name in others:
+        model.named(role, name)
+    things = [
+        renamed(one, body, joint, lambda other: others.get(other, other.name)) for one in model.attached
+    ]
+    check_attached(topology, things)
+    return replace(model, topology=topology, attached=tuple(things))
 
 
 def with_traversal(model: Model, traversal: Traversal) -> Model:

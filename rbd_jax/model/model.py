@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._errors import UnknownNameError, suggest
 from ..joints import Joint
 from ..loops import Constraint
 from ..spatial import Attached, Inertia, Transform
+from .settings import Settings
 from .topology import Topology
 
 
@@ -29,7 +31,9 @@ class Model(eqx.Module):
     - `lower`, `upper`: position limits, for each entry of q; infinite where there is none.
     - `velocity_limit`, `effort_limit`: for each degree of freedom.
     - `mimic_multiplier`, `mimic_offset`: `q_follower = multiplier q_leader + offset`, for each joint that mimics another.
-    - `attached`: what the tree does not say: constraints, force elements. See `add_constraints` and `add_forces`.
+    - `reference`: the configuration that it is described in, `neutral`; every joint at its zero unless a file says otherwise.
+    - `attached`: what the tree does not say: constraints, force elements, sites, shapes, actuators, sensors. See `attach`.
+    - `settings`: what a file says about simulating it.
     """
 
     gravity: Float[Array, "3"]
@@ -43,12 +47,14 @@ class Model(eqx.Module):
     spring_reference: Float[Array, "nq"]
     lower: Float[Array, "nq"]
     upper: Float[Array, "nq"]
+    reference: Float[Array, "nq"]
     velocity_limit: Float[Array, "nv"]
     effort_limit: Float[Array, "nv"]
     mimic_multiplier: Float[Array, "mimic_joints"]
     mimic_offset: Float[Array, "mimic_joints"]
     topology: Topology = eqx.field(static=True)
     attached: tuple[Attached, ...] = ()
+    settings: Settings = eqx.field(static=True, default=Settings())
 
     @property
     def name(self) -> str:
@@ -91,6 +97,48 @@ class Model(eqx.Module):
     def forces(self) -> tuple[Attached, ...]:
         """The force elements that act on it in every rollout; see `add_forces`."""
         return self.attached_as("force")
+
+    @property
+    def sites(self) -> tuple[Attached, ...]:
+        """Named frames on its bodies."""
+        return self.attached_as("site")
+
+    @property
+    def shapes(self) -> tuple[Attached, ...]:
+        """What its bodies look like and touch with."""
+        return self.attached_as("shape")
+
+    @property
+    def tendons(self) -> tuple[Attached, ...]:
+        """Lengths that depend on several joints."""
+        return self.attached_as("tendon")
+
+    @property
+    def actuators(self) -> tuple[Attached, ...]:
+        """What it is driven by; controls are in their order."""
+        return self.attached_as("actuator")
+
+    @property
+    def sensors(self) -> tuple[Attached, ...]:
+        """What it measures."""
+        return self.attached_as("sensor")
+
+    @property
+    def keyframes(self) -> tuple[Attached, ...]:
+        """Its named states."""
+        return self.attached_as("keyframe")
+
+    @property
+    def unsupported(self) -> tuple[str, ...]:
+        """What of its file has no effect on it, in words."""
+        return self.settings.unsupported
+
+    def named(self, role: str, name: str) -> Attached:
+        """What it carries in a role under a name."""
+        known = {thing.name: thing for thing in self.attached_as(role) if thing.name}
+        if name not in known:
+            raise UnknownNameError(f"model {self.name!r} has no {role} {name!r}{suggest(name, known)}")
+        return known[name]
 
     @property
     def dtype(self):

@@ -111,10 +111,10 @@ def options_of(name_or_path: str | Path) -> tuple[str, ...]:
 
 def _loader(path: Path):
     if path.suffix.lower() == ".urdf" or (path.suffix.lower() == ".xml" and _root(path) == "robot"):
-        from ..model.urdf import load_urdf
+        from ..files import load_urdf
 
         return load_urdf
-    from ..model.mjcf import load_mjcf
+    from ..files import load_mjcf
 
     return load_mjcf
 

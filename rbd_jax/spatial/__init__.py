@@ -5,6 +5,7 @@
 - `ArticulatedInertia`: the apparent inertia of a body that carries others
 - `Screw`: a motion as a turn about an axis in space and a slide along it
 - `Attached`: what can be fixed to bodies and joints: the protocol of constraints and forces
+- `Reference`: another attached thing, by its role and its name
 - `no_frames`: the frames of what is on no body
 - `cross_motion`: `v × m`
 - `cross_force`: `v ×* f`
@@ -26,6 +27,7 @@ __all__ = [
     "ArticulatedInertia",
     "Screw",
     "Attached",
+    "Reference",
     "no_frames",
     "cross_motion",
     "cross_force",
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 from . import planar as planar
-from .attached import Attached as Attached, no_frames as no_frames
+from .attached import Attached as Attached, Reference as Reference, no_frames as no_frames
 from .inertia import ArticulatedInertia as ArticulatedInertia, Inertia as Inertia
 from .transform import Transform as Transform
 from .vectors import (

@@ -1,15 +1,15 @@
 """What is attached to a model: constraints, force elements, and whatever else has frames on bodies or acts at joints.
 
-An attached thing names bodies (each with a frame on it) and joints, and has numbers that are leaves. It knows no model: that
-carries it along, and every edit of a model (names, frames of bodies, welds, locked joints, precision) moves it by the methods
-below and by nothing else.
+An attached thing names bodies (each with a frame on it) and joints, and has numbers that are leaves. It may have a name of its
+own, and refer to others by theirs: a sensor to its site. It knows no model: that carries it along, and every edit of a model
+(names, frames of bodies, welds, locked joints, precision) moves it by the methods below and by nothing else.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,18 +22,32 @@ from .transform import Transform
 A = TypeVar("A", bound="Attached")
 
 
+class Reference(NamedTuple):
+    """Something else that is attached to the same model, by its role and its name there."""
+
+    role: str
+    name: str
+
+
 class Attached(eqx.Module):
     """Something fixed to bodies of a model by frames, or acting along the coordinates of its joints.
 
     - `bodies`: the names of the bodies, or "world".
     - `frames`: a frame on each of them, in the frame of the body: (k,).
     - `joints`: the names of the joints.
+    - `name`: what it is called among those of its role; empty where it has no name.
+    - `refers`: the other things that it means by name.
     """
 
     if TYPE_CHECKING:  # fields of some, properties of others
         bodies: tuple[str, ...]
         frames: Transform
         joints: tuple[str, ...]
+        name: str
+        refers: tuple[Reference, ...]
+    else:
+        name = ""
+        refers = ()
 
     #: What a model lists it under: `model.attached_as(role)`.
     role: ClassVar[str]
@@ -46,8 +60,9 @@ class Attached(eqx.Module):
 
     @property
     def label(self) -> str:
-        """The family and what it is attached to."""
-        return f"{type(self).__name__}({', '.join(map(repr, (*self.bodies, *self.joints)))})"
+        """The family and its name, or else what it is attached to."""
+        named = (self.name,) if self.name else (*self.bodies, *self.joints)
+        return f"{type(self).__name__}({', '.join(map(repr, named))})"
 
     def at_time(self: A, time: Float[Array, ""]) -> A:
         """As it is at that time; itself unless it is `rheonomic`."""
@@ -64,6 +79,18 @@ class Attached(eqx.Module):
     def attached(self: A, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> A:
         """The same thing on other bodies and joints, or with other frames on them."""
         return self.changed(bodies=tuple(bodies), frames=frames, joints=tuple(joints))
+
+    def called(self: A, name: str, refers: Sequence[Reference]) -> A:
+        """The same thing under another name, and where what it refers to has other names."""
+        if tuple(refers) != self.refers:
+            raise ModelError(
+                f"{type(self).__name__} does not say how it refers to others: it implements `called`"
+            )
+        return self if name == self.name else self.changed(name=name)
+
+    def without(self: A, gone: Collection[Reference]) -> A | None:
+        """The same thing where others that it refers to are gone; None, as by default, where nothing of it is left."""
+        return None
 
     def locked(self: A, joints: Sequence[str]) -> A | None:
         """The same thing when these of its joints are locked; None where nothing of it is left.

@@ -7,8 +7,8 @@ import pytest
 from jax.test_util import check_grads
 
 import rbd_jax as rbd
+from rbd_jax.files.mjcf import load_mjcf
 from rbd_jax.interop import MujocoMap
-from rbd_jax.model.mjcf import load_mjcf
 
 
 mujoco = pytest.importorskip("mujoco")

@@ -11,8 +11,8 @@ import pytest
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc
+from rbd_jax.files.mjcf import body_names, load_mjcf
 from rbd_jax.interop import MujocoMap
-from rbd_jax.model.mjcf import body_names, load_mjcf
 
 
 mujoco = pytest.importorskip("mujoco")

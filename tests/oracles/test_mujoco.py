@@ -15,8 +15,8 @@ import pytest
 from oracle_robots import STATES, Worst, compiled, mjcf_files, random_states, spread
 
 import rbd_jax as rbd
+from rbd_jax.files.mjcf import body_names, load_mjcf
 from rbd_jax.interop import MujocoMap
-from rbd_jax.model.mjcf import body_names, load_mjcf
 
 
 mujoco = pytest.importorskip("mujoco")

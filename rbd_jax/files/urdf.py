@@ -19,10 +19,10 @@ import numpy as np
 
 from .. import joints
 from .._errors import ModelError, suggest
+from ..model import Body, Mimic, Model, ModelBuilder
+from ..model.builder import report_inertias
+from ..model.edit import Locks, locked
 from ..spatial import Inertia, Transform
-from .builder import Body, Mimic, ModelBuilder, report_inertias
-from .edit import Locks, locked
-from .model import Model
 
 
 #: The types of URDF joints.

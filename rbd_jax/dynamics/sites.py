@@ -1,0 +1,128 @@
+"""Named frames on bodies: where they are, how they move, and what forces there do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import choice, configuration, takes, velocity
+from .._array import gather
+from .._errors import UnknownNameError
+from ..model import Model
+from ..spatial import Attached, Transform
+from .bodies import Bodies
+from .jacobians import body_jacobian
+from .motion import Motion
+
+
+#: What a vector at a site is expressed in: the site's own axes, or the world's; about the site's origin in both.
+SiteFrame = Literal["world_aligned", "site"]
+
+
+def site_frame(function: str, model, name: str, value) -> str:
+    """One of the frames for vectors at sites."""
+    return choice(function, name, value, ("world_aligned", "site"))
+
+
+def site_name(function: str, model, name: str, value) -> str:
+    """The name of a site that the model has."""
+    try:
+        return model.named("site", value).name
+    except (UnknownNameError, TypeError) as error:
+        raise UnknownNameError(f"{function}: {name}: {error}") from None
+
+
+@takes(q=configuration)
+def site_frames(model: Model, q: Float[Array, "nq"]) -> Transform:
+    """The frame of every site, in the world, in the order of `model.sites`: a `Transform` with a leading axis.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower", (0, 0, -1)))
+    >>> print(rbd.site_frames(model, jnp.array([0.5, 1.0])).position)
+    [[-1.477  0.    -0.948]]
+    """
+    return fixed_frames(Motion(model, q), model.sites).world_frames
+
+
+@takes(q=configuration, v=velocity, frame=site_frame)
+def site_velocities(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: SiteFrame = "world_aligned"
+) -> Float[Array, "sites 6"]:
+    """The spatial velocity `[ω; v]` of every site about its own origin, in the world's axes or (`"site"`) in its own.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower", (0, 0, -1)))
+    >>> print(rbd.site_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
+    [[ 0.     3.     0.    -1.09   0.     3.472]]
+    """
+    sites = fixed_frames(Motion(model, q, v), model.sites)
+    return sites.twists if frame == "site" else _world_aligned(sites.frames).motion(sites.twists)
+
+
+@takes(q=configuration, site=site_name, frame=site_frame)
+def site_jacobian(
+    model: Model, q: Float[Array, "nq"], site: str, frame: SiteFrame = "world_aligned"
+) -> Float[Array, "6 nv"]:
+    """J with `J v` the velocity of a site as `site_velocities` has it. `Jᵀ` takes a force at the site to joint forces.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower", (0, 0, -1)))
+    >>> print(rbd.site_jacobian(model, jnp.array([0.5, 1.0]), "tip")[3:])
+    [[-0.948 -0.071]
+     [ 0.     0.   ]
+     [ 1.477  0.997]]
+    """
+    own = model.named("site", site)
+    (body,), placement = own.bodies, own.frames[0]
+    if body == "world":
+        return jnp.zeros((6, model.nv), q.dtype)
+    motion = Motion(model, q)
+    if frame == "site":
+        columns = body_jacobian(motion, body, None, "body")
+        return jax.vmap(placement.inverse_motion, 1, 1)(columns)
+    return body_jacobian(motion, body, placement.position, "world_aligned")
+
+
+def fixed_frames(motion: Motion, things: Sequence[Attached]) -> Bodies:
+    """The frames that things have on bodies, one after the other, as bodies that move along: a row for each frame.
+
+    Twists are in the axes of the frame, about its origin. The world's frames stay.
+    """
+    bodies = [body for thing in things for body in thing.bodies]
+    placements = [thing.frames for thing in things if thing.bodies]
+    carriers = list(dict.fromkeys(body for body in bodies if body != "world"))
+    known = motion.bodies([motion.model.body_index(body) for body in carriers]) if carriers else _none(motion)
+    if not bodies:
+        return known
+    placement = jax.tree.map(lambda *x: jnp.concatenate(x).astype(motion.q.dtype), *placements)
+    rows = np.array([carriers.index(body) if body != "world" else -1 for body in bodies])
+    known = known.with_world() if (rows < 0).any() else known
+    frames = known.frames.gather(rows)
+    return Bodies(frames @ placement, placement.inverse_motion(gather(known.twists, rows)), known.origin)
+
+
+def generalized_force_at(
+    motion: Motion, things: Sequence[Attached], wrenches: Float[Array, "k 6"]
+) -> Float[Array, "nv"]:
+    """`Σ Jᵀ f` of a wrench at each of the frames that things have on bodies, each in the axes of its frame."""
+    bodies = [body for thing in things for body in thing.bodies]
+    rows = np.array([row for row, body in enumerate(bodies) if body != "world"], int)
+    if not len(rows):
+        return jnp.zeros_like(motion.v)
+    placement = jax.tree.map(
+        lambda *x: jnp.concatenate(x), *(thing.frames for thing in things if thing.bodies)
+    )
+    own = placement.gather(rows).force(gather(wrenches, rows))
+    return motion.generalized_force([motion.model.body_index(bodies[row]) for row in rows], own)
+
+
+def _none(motion: Motion) -> Bodies:
+    zeros = lambda *shape: jnp.zeros(shape, motion.q.dtype)
+    return Bodies(Transform(zeros(0, 3, 3), zeros(0, 3)), zeros(0, 6), zeros(3))
+
+
+def _world_aligned(frames: Transform) -> Transform:
+    """The axes of frames, without their positions."""
+    return Transform(frames.rotation, jnp.zeros_like(frames.position))

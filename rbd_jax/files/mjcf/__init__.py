@@ -1,0 +1,101 @@
+"""Reading MJCF, the XML of MuJoCo, through MuJoCo's own compiler.
+
+Defaults, includes, meshes, inertias from geoms and compiler options thus mean what they mean there. Each kind of element of the
+compiled model has a reader here, and `unsupported` says what has none.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from ..._errors import ModelError, ModelWarning
+from ...model import Model, ModelBuilder
+from ...model.builder import report_inertias
+from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
+from .constraints import constraints_of
+from .keyframes import keyframes_of
+from .settings import settings_of
+from .source import compiled_from
+from .tree import bodies_of
+from .unsupported import left_out
+
+
+def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
+    """The model that an MJCF file describes.
+
+    **Arguments**
+
+    - `path_or_xml`: a file, or the text of one (which then cannot name other files).
+    - `strict`: whether what the model leaves out, and inertias that no real body can have, are errors or one
+      warning each.
+
+    **Returns**
+
+    A model with a body for each body but the world, with the same name and the same frame, and a joint for
+    each joint, with the same name and the same coordinates `qpos`. What has no name is called `body_3` or
+    `joint_5`, by MuJoCo's number (underscores are added where a name is taken). Velocities of free joints
+    differ from MuJoCo's `qvel`: see `rbd_jax.interop.MujocoMap`.
+
+    `neutral` is MuJoCo's `qpos0`: free bodies where the file puts them, hinges and slides at their `ref`. Keyframes, custom
+    numbers and texts, the timestep and the integrator come along: `model.keyframes`, `model.settings`.
+
+    - Several joints on one body make as many bodies in a row. All but the last are massless, and called
+      `body:joint`.
+    - A joint acts about its own `pos`. Where that is not the body's origin, its moving body is a massless body
+      `body:joint` at that point, and the body itself is welded to it. Welds cost nothing in the dynamics.
+    - Bodies without joints are welded, by a joint called like the body.
+
+    Taken along: gravity; armature, damping, stiffness with its rest position, dry friction (`frictionloss`);
+    the ranges of limited hinges and slides. The armature of a free joint weighs the acceleration in our
+    coordinates of it, which is not quite MuJoCo's in a body that turns.
+
+    Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a
+    `Connect`, `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`. Here they are hard: what makes them soft (`solref`,
+    `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against each other do nothing, and are
+    left out.
+
+    Not part of a tree, and left out without a word: contacts, actuators, sensors, limits of ball joints,
+    tendons that exert no force. What would move the tree differently is named in one `ModelWarning` (a
+    `ModelError` if `strict`): equality constraints of other kinds, tendons with a spring, damper, friction, limit or
+    armature, gravity compensation, fluids, springs at free joints, springs and dampers that are not linear,
+    flexible bodies, plugins; and mocap bodies, which are welded where they stand.
+
+    >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
+    >>> rbd.load_mjcf(xml).joint_names
+    ('swing',)
+    """
+    try:
+        import mujoco
+    except ImportError as error:
+        raise ImportError(
+            "load_mjcf reads MJCF with MuJoCo's compiler, which is not installed: pip install 'rbd_jax[mjcf]'"
+        ) from error
+    source, compiled = compiled_from(mujoco, path_or_xml)
+    try:
+        name = compiled.names.split(b"\0", 1)[0].decode() or "model"
+        missing = left_out(mujoco, compiled)
+        _report(name, missing, strict)
+        disabled = disabled_effects(mujoco, compiled)
+        gravity = np.zeros(3) if "GRAVITY" in disabled else compiled.opt.gravity
+        builder = ModelBuilder(gravity, name, settings=settings_of(mujoco, compiled, missing))
+        for body in bodies_of(compiled, disabled):
+            builder.add(body)
+        if not disabled & {"EQUALITY", "CONSTRAINT"}:
+            builder.attached += constraints_of(mujoco, compiled)
+        builder.attached += keyframes_of(compiled)
+        report_inertias(name, builder.bodies, strict)
+        return builder.lay_out()
+    except ModelError as error:
+        raise type(error)(f"{source}: {error}") from None
+
+
+def _report(name: str, left_out: list[str], strict: bool) -> None:
+    if not left_out:
+        return
+    message = f"model {name!r} leaves out what is no part of a tree of bodies: {'; '.join(left_out)}"
+    if strict:
+        raise ModelError(f"{message}. Remove it, or load with strict=False and the model moves without")
+    warnings.warn(f"{message}. The model moves without", ModelWarning, stacklevel=3)

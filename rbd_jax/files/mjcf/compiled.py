@@ -1,0 +1,69 @@
+"""What the readers of an `MjModel` share: the names that its parts have here, its numbers for kinds, and rotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+#: MuJoCo's `jnt_type`.
+FREE, BALL, SLIDE, HINGE = range(4)
+
+
+def joint_names(compiled: Any) -> list[str]:
+    """The name that each joint of an `MjModel` has in our model."""
+    return names_of([compiled.joint(i).name or f"joint_{i}" for i in range(compiled.njnt)], compiled.joint)
+
+
+def body_names(compiled: Any) -> list[str]:
+    """The name that each body of an `MjModel` has in our model, the world's first."""
+    return names_of([compiled.body(i).name or f"body_{i}" for i in range(compiled.nbody)], compiled.body)
+
+
+def names_of(wanted: list[str], lookup) -> list[str]:
+    """Distinct names: given ones as they are, made-up ones with as many underscores as it takes."""
+    taken = {lookup(i).name for i in range(len(wanted))}
+    names = []
+    for i, name in enumerate(wanted):
+        name = name if lookup(i).name else unused(name, taken)
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def unused(name: str, taken) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def rotation_matrix(quaternion) -> np.ndarray:
+    """The matrix of a quaternion, in NumPy: JAX takes a hundred times as long for a few numbers."""
+    w, x, y, z = np.asarray(quaternion) / np.linalg.norm(quaternion)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def carrier_of(compiled, body: int) -> int:
+    """What a body is welded to: the nearest one above it with a joint, or the world."""
+    while body and not compiled.body_jntnum[body]:
+        body = compiled.body_parentid[body]
+    return int(body)
+
+
+def disabled_effects(mujoco, compiled) -> set[str]:
+    """The effects that the file switches off, of those that a model has."""
+    flags = ("GRAVITY", "SPRING", "DAMPER", "PASSIVE", "FRICTIONLOSS", "LIMIT", "CONSTRAINT", "EQUALITY")
+    found = set()
+    for flag in flags:
+        bit = getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}", None)
+        if bit is not None and compiled.opt.disableflags & int(bit):
+            found.add(flag)
+    # Before MuJoCo 3.3.3 springs and dampers had one flag for both.
+    return found | ({"SPRING", "DAMPER"} if "PASSIVE" in found else set())

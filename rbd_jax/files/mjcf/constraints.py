@@ -1,0 +1,58 @@
+"""The equality constraints of an MJCF file, as constraints of the model."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.polynomial import Polynomial
+
+from ...loops import Connect, Constraint, CoordinateCoupling, Weld
+from ...spatial import Transform
+from .compiled import body_names, carrier_of, joint_names, rotation_matrix
+
+
+#: MuJoCo's `eq_type`, as far as it has a family of constraints here.
+CONNECT, WELD, JOINT = range(3)
+
+
+def constraints_of(mujoco, compiled) -> list[Constraint]:
+    bodies, hinges = body_names(compiled), joint_names(compiled)
+    found: list[Constraint] = []
+    for equality in np.flatnonzero(compiled.eq_active0).tolist():
+        kind = compiled.eq_type[equality]
+        if kind == JOINT:
+            found.append(CoordinateCoupling(_polynomials(compiled, equality, hinges)))
+        elif kind in (CONNECT, WELD):
+            (body_a, frame_a), (body_b, frame_b) = _ends(mujoco, compiled, equality)
+            if carrier_of(compiled, body_a) != carrier_of(compiled, body_b):
+                family = Weld if kind == WELD else Connect
+                found.append(family(bodies[body_a], frame_a, bodies[body_b], frame_b))
+    return found
+
+
+def _polynomials(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:
+    """`y - y0 = p(x - x0)`, with 0 for `qpos0`, as a polynomial for each joint. Without a second joint x is x0."""
+    first, second = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
+    y0, p = compiled.qpos0[compiled.jnt_qposadr[first]], Polynomial(compiled.eq_data[equality, :5])
+    if second < 0:
+        return {hinges[first]: np.array([-y0 - p.coef[0], 1])}
+    x0 = compiled.qpos0[compiled.jnt_qposadr[second]]
+    return {hinges[first]: np.array([-y0, 1]), hinges[second]: -p(Polynomial([-x0, 1])).coef}
+
+
+def _ends(mujoco, compiled, equality: int) -> list[tuple[int, Transform]]:
+    """The two bodies that a connect or a weld ties, and its frame on each."""
+    ids = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
+    data, unturned = compiled.eq_data[equality], np.array([1.0, 0, 0, 0])
+    # Before MuJoCo 3.2.3 sites could not be tied.
+    if hasattr(compiled, "eq_objtype") and compiled.eq_objtype[equality] == mujoco.mjtObj.mjOBJ_SITE:
+        sites = list(ids)
+        ends = zip(compiled.site_bodyid[sites], compiled.site_quat[sites], compiled.site_pos[sites])
+    elif compiled.eq_type[equality] == CONNECT:
+        ends = zip(ids, (unturned, unturned), (data[:3], data[3:6]))
+    else:
+        ends = zip(ids, (data[6:10], unturned), (data[3:6], data[:3]))
+    return [
+        (int(body), Transform(jnp.asarray(rotation_matrix(quat)), jnp.asarray(pos)))
+        for body, quat, pos in ends
+    ]

@@ -1,0 +1,39 @@
+"""The keyframes of an MJCF file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...model import Keyframe
+from .compiled import BALL, FREE, joint_names, names_of, rotation_matrix
+
+
+def keyframes_of(compiled) -> list[Keyframe]:
+    """Each keyframe, called `key_3` by MuJoCo's number where it has no name."""
+    names = names_of([compiled.key(i).name or f"key_{i}" for i in range(compiled.nkey)], compiled.key)
+    joints = joint_names(compiled)
+    return [
+        Keyframe(
+            name,
+            {joint: _configuration(compiled, index, k) for k, joint in enumerate(joints)},
+            {joint: _velocity(compiled, index, k) for k, joint in enumerate(joints)},
+            time=compiled.key_time[index],
+        )
+        for index, name in enumerate(names)
+    ]
+
+
+def _configuration(compiled, key: int, joint: int) -> np.ndarray:
+    start = compiled.jnt_qposadr[joint]
+    size = {FREE: 7, BALL: 4}.get(int(compiled.jnt_type[joint]), 1)
+    return np.array(compiled.key_qpos[key, start : start + size])
+
+
+def _velocity(compiled, key: int, joint: int) -> np.ndarray:
+    """In our coordinates: those of a free joint are `[ω; v]` in the axes of the body."""
+    start, kind = compiled.jnt_dofadr[joint], int(compiled.jnt_type[joint])
+    if kind != FREE:
+        return np.array(compiled.key_qvel[key, start : start + (3 if kind == BALL else 1)])
+    linear, angular = np.split(np.array(compiled.key_qvel[key, start : start + 6]), 2)
+    rotation = rotation_matrix(_configuration(compiled, key, joint)[3:])
+    return np.concatenate([angular, rotation.T @ linear])

@@ -1,0 +1,21 @@
+"""What an MJCF file says about simulating its model, and its custom numbers and texts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...model import Settings
+
+
+def settings_of(mujoco, compiled, unsupported: list[str]) -> Settings:
+    """The settings of a compiled model; `unsupported` is what has no effect here."""
+    custom: dict[str, str | np.ndarray] = {}
+    for i in range(compiled.nnumeric):
+        start, size = compiled.numeric_adr[i], compiled.numeric_size[i]
+        custom[compiled.numeric(i).name] = np.array(compiled.numeric_data[start : start + size])
+    for i in range(compiled.ntext):
+        start, size = compiled.text_adr[i], compiled.text_size[i]
+        name = compiled.names[compiled.name_textadr[i] :].split(b"\0", 1)[0].decode()
+        custom[name] = compiled.text_data[start : start + size - 1].decode(errors="replace")
+    integrator = mujoco.mjtIntegrator(compiled.opt.integrator).name.removeprefix("mjINT_")
+    return Settings(float(compiled.opt.timestep), integrator.lower(), custom, unsupported)

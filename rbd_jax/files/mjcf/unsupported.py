@@ -1,0 +1,66 @@
+"""What of an MJCF file has no effect in the model, in words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .compiled import FREE, body_names, disabled_effects, joint_names
+from .constraints import JOINT
+
+
+def left_out(mujoco, compiled) -> list[str]:
+    """What of the file would move the tree otherwise than the model does, in words."""
+    found, disabled = [], disabled_effects(mujoco, compiled)
+    hinges, bodies = joint_names(compiled), body_names(compiled)
+
+    def among(what, names, which):
+        listed = [repr(name) for name, is_one in zip(names, which, strict=True) if is_one]
+        if listed:
+            found.append(f"{what} {', '.join(listed)}")
+
+    def nonzero(*fields):
+        """Which rows have a number other than zero in one of the fields (those that this MuJoCo has)."""
+        values = [np.asarray(getattr(compiled, field)) for field in fields if hasattr(compiled, field)]
+        return np.any([value.reshape(len(value), -1).any(axis=1) for value in values], axis=0)
+
+    if not disabled & {"EQUALITY", "CONSTRAINT"}:
+        for kind in range(JOINT + 1, 8):
+            which = (compiled.eq_type == kind) & compiled.eq_active0.astype(bool)
+            if which.any():
+                label = mujoco.mjtEq(kind).name.removeprefix("mjEQ_").lower()
+                names = [compiled.eq(i).name or f"equality_{i}" for i in range(compiled.neq)]
+                among(f"equality constraints ({label})", names, which)
+    if compiled.ntendon:
+        names = [compiled.tendon(i).name or f"tendon_{i}" for i in range(compiled.ntendon)]
+        forces = (
+            "stiffness",
+            "stiffnesspoly",
+            "damping",
+            "dampingpoly",
+            "frictionloss",
+            "limited",
+            "armature",
+        )
+        among("forces of tendons", names, nonzero(*(f"tendon_{name}" for name in forces)))
+    among("gravity compensation of bodies", bodies, nonzero("body_gravcomp"))
+    if compiled.njnt:
+        free = (compiled.jnt_type == FREE) & (compiled.jnt_stiffness != 0)
+        among("springs at free joints", hinges, free)
+        curved = (
+            nonzero("jnt_stiffnesspoly")
+            if hasattr(compiled, "jnt_stiffnesspoly")
+            else np.zeros(compiled.njnt, bool)
+        )
+        if hasattr(compiled, "dof_dampingpoly"):
+            curved[compiled.dof_jntid[np.asarray(compiled.dof_dampingpoly).any(axis=1)]] = True
+        if hasattr(compiled, "jnt_plasticadr"):
+            curved |= compiled.jnt_plasticadr >= 0
+        among("nonlinear springs or dampers of joints", hinges, curved)
+    if compiled.opt.density or compiled.opt.viscosity:
+        found.append(f"a fluid (density {compiled.opt.density:g}, viscosity {compiled.opt.viscosity:g})")
+    if compiled.nflex:
+        found.append(f"{compiled.nflex} flexible bodies")
+    if compiled.nplugin:
+        found.append(f"{compiled.nplugin} plugins")
+    among("motion of mocap bodies", bodies, compiled.body_mocapid >= 0)
+    return found

@@ -1,0 +1,74 @@
+"""What a file says about simulating its model, and what else is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._arguments import number
+from .._errors import ModelError
+
+
+@dataclass(frozen=True, init=False)
+class Settings:
+    """How a model is to be simulated by the file that it comes from; static, like the names of its bodies.
+
+    - `timestep`: the default of `dt` in simulations, or None.
+    - `integrator`: the name of the method, in the words of the file: `"euler"`, `"rk4"`, `"implicit"`, `"implicitfast"`; or None.
+    - `custom`: numbers (tuples) and texts that the file keeps for its users, by name.
+    - `unsupported`: what of the file has no effect on the model, in words.
+    """
+
+    timestep: float | None
+    integrator: str | None
+    unsupported: tuple[str, ...]
+    _custom: tuple[tuple[str, str | tuple[float, ...]], ...]
+
+    def __init__(
+        self,
+        timestep: float | None = None,
+        integrator: str | None = None,
+        custom: Mapping[str, Any] | None = None,
+        unsupported: Iterable[str] = (),
+    ):
+        if timestep is not None:
+            try:
+                number("Settings", "timestep", timestep, above=0)
+                timestep = float(timestep)
+            except ValueError as error:
+                raise ModelError(str(error)) from None
+        entries = tuple(
+            (name, value if isinstance(value, str) else tuple(np.ravel(np.asarray(value, float)).tolist()))
+            for name, value in (custom or {}).items()
+        )
+        for field, value in (
+            ("timestep", timestep),
+            ("integrator", integrator),
+            ("unsupported", tuple(unsupported)),
+            ("_custom", entries),
+        ):
+            object.__setattr__(self, field, value)
+
+    @property
+    def custom(self) -> dict[str, str | tuple[float, ...]]:
+        return dict(self._custom)
+
+    @staticmethod
+    def together(settings: Iterable[Settings], prefixes: Iterable[str]) -> Settings:
+        """Those of several models in one world: the shortest timestep, and the integrator if it is the same for all."""
+        settings = list(settings)
+        steps = [one.timestep for one in settings if one.timestep is not None]
+        integrators = {one.integrator for one in settings}
+        custom, unsupported = {}, []
+        for one, prefix in zip(settings, prefixes, strict=True):
+            custom |= {prefix + name: value for name, value in one.custom.items()}
+            unsupported += [line for line in one.unsupported if line not in unsupported]
+        return Settings(
+            min(steps, default=None),
+            integrators.pop() if len(integrators) == 1 else None,
+            custom,
+            unsupported,
+        )

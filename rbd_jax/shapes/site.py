@@ -1,0 +1,50 @@
+"""Named frames on bodies."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from .._arguments import names, vector
+from ..spatial import Attached, Transform
+
+
+class Site(Attached):
+    """A frame on a body that has a name: where a sensor is, a thruster pushes, a tendon is fixed, a tool ends.
+
+    - `body`: the name of the body, or "world".
+    - `placement`: the frame in that of the body, or the point where its origin is.
+    """
+
+    name: str = eqx.field(static=True)
+    body: str = eqx.field(static=True)
+    placement: Transform
+
+    role = "site"
+    joints = ()
+
+    def __init__(
+        self, name: str, body: str, placement: Transform | Float[Array, "3"] | tuple = (0.0, 0.0, 0.0)
+    ):
+        (self.name,), (self.body,) = names("Site", "name", name, 1), names("Site", "body", body, 1)
+        if not isinstance(placement, Transform):
+            point = vector(
+                f"Site {name!r}", "placement", placement, 3, "it takes a Transform, or a point, of shape (3,)"
+            )
+            placement = Transform.from_position(point)
+        self.placement = placement
+
+    @property
+    def bodies(self):
+        return (self.body,)
+
+    @property
+    def frames(self):
+        return jax.tree.map(lambda leaf: leaf[None], self.placement)
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(body=bodies[0], placement=frames[0])
+
+    def __repr__(self) -> str:
+        return f"Site({self.name!r}, on {self.body!r})"
