@@ -35,6 +35,7 @@ from .constraints import (
     assemble as assemble,
     check_consistent as check_consistent,
     constrained_dynamics as constrained_dynamics,
+    constrained_dynamics_derivatives as constrained_dynamics_derivatives,
     constrained_inverse_dynamics as constrained_inverse_dynamics,
     constraint_bias as constraint_bias,
     constraint_force as constraint_force,

@@ -32,6 +32,10 @@ from .consistency import (
     project as project,
     project_velocity as project_velocity,
 )
+from .derivatives import (
+    ConstrainedDerivatives as ConstrainedDerivatives,
+    constrained_dynamics_derivatives as constrained_dynamics_derivatives,
+)
 from .dynamics import (
     ConstrainedMotion as ConstrainedMotion,
     constrained_dynamics as constrained_dynamics,

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from .._arguments import choice
-from .._array import sum_rows
+from .._array import gather_or_zero, sum_rows
 
 
 #: How a tree is traversed; `"auto"` picks by backend and depth.
@@ -136,14 +136,32 @@ class Tree:
             return leaf, _empty(step, leaf, inputs)[1]
         return self._up_levels(step, leaf, inputs) if self._by_levels else self._up_scan(step, leaf, inputs)
 
+    # Each of the two sums is the transpose of the other. Told so, reverse-mode differentiation makes one more traversal of
+    # it, where transposing the loop would add up all that waits for a node at every node: n² for n of them.
+
     def path_sum(self, x: Any) -> Any:
-        """The sum over each node and its ancestors."""
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), x)
-        return self.down(lambda parent, own: (jax.tree.map(jnp.add, parent, own), ()), zero, x)[0]
+        """The sum over each node and its ancestors; it solves `x = sum - (sum of the parent)`."""
+        return lax.custom_linear_solve(
+            self._less_parent, x, lambda _, x: self._path_sum(x), lambda _, x: self._subtree_sum(x)
+        )
 
     def subtree_sum(self, x: Any) -> Any:
         """The sum over each node and its descendants."""
+        return lax.custom_linear_solve(
+            self._less_children, x, lambda _, x: self._subtree_sum(x), lambda _, x: self._path_sum(x)
+        )
 
+    def _less_parent(self, x: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf - gather_or_zero(leaf, self.parents), x)
+
+    def _less_children(self, x: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf - sum_rows(leaf, self.parents, self.size), x)
+
+    def _path_sum(self, x: Any) -> Any:
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), x)
+        return self.down(lambda parent, own: (jax.tree.map(jnp.add, parent, own), ()), zero, x)[0]
+
+    def _subtree_sum(self, x: Any) -> Any:
         def step(children, own):
             total = jax.tree.map(jnp.add, children, own)
             return total, total
