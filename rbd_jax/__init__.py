@@ -1,10 +1,298 @@
 """Rigid-body dynamics in JAX: complete, differentiable, fast.
 
-The public names, and nothing else. Functions take a `Model` first and one sample after it; batch them with `jax.vmap`
-or `batch_map`, compile them with `jax.jit`, differentiate them with `jax.grad`.
+Functions take a `Model` first and one sample after it; batch them with `jax.vmap` or `batch_map`, differentiate them with
+`jax.grad`. They compile themselves, and become part of what `jax.jit` compiles. Here are all public names; those in the
+packages at the end have their own `help`.
+
+Every function has an example in its docstring. It supposes `import jax, jax.numpy as jnp, numpy as np, rbd_jax as rbd`, and that
+three digits are printed: `np.set_printoptions(precision=3, suppress=True)`.
+
+Models:
+
+- `load`: a bundled robot by its name, or what a URDF or MJCF file describes
+- `load_urdf`: the model that a URDF file describes
+- `load_mjcf`: the model that an MJCF file describes
+- `ModelBuilder`: collects bodies, joints and what is attached to them, and builds a `Model`
+- `Model`: a mechanism: its tree of bodies and joints, and all of its numbers; `print(model)` draws it
+- `Body`: one body of a `ModelBuilder`, the joint that attaches it, and what acts along that joint
+- `Mimic`: a joint that follows another
+- `Tree`: the tree of bodies, and how it is traversed
+- `Inertia`: the inertia of a rigid body
+- `Transform`: a frame placed in another
+- `Attached`: what can be fixed to bodies and joints of a model: the protocol of constraints and forces
+- `check`: an error that names every number that a model cannot have
+- `add_constraints`: the model with loops, couplings or prescribed motions
+- `add_forces`: the model with force elements
+- `lock_joints`: the model with some of its joints welded
+- `fuse_fixed`: the model without its welds
+- `rename`: the model with other names for bodies and joints
+- `concatenate`: several models in one world
+- `astype`: the model in another precision
+- `at_time`: the model with what moves by itself where it is at a time
+- `with_traversal`: the model with its tree traversed another way
+- `ModelError`: a model that cannot be
+- `ModelWarning`: a model that can be, but is suspicious
+- `UnknownNameError`: a name that the model does not have
+
+Configurations:
+
+- `neutral`: every joint at its zero
+- `random_configuration`: a configuration drawn within the limits
+- `integrate`: where a velocity, held for unit time, leads
+- `difference`: the velocity that leads from one configuration to another in unit time
+- `configuration_rate`: the rate of the numbers of q at a velocity
+
+Kinematics:
+
+- `forward_kinematics`: the frame of every body in the world
+- `body_velocities`: the spatial velocity of every body
+- `body_accelerations`: the spatial acceleration of every body
+- `jacobian`: the Jacobian of a body or a point of it
+- `jacobian_derivative`: its rate
+- `jacobian_product`: the Jacobians of all bodies times a velocity
+- `jacobian_derivative_product`: their rates times a velocity
+- `jacobian_transposed_product`: the generalized force of wrenches on the bodies
+- `center_of_mass`: of all bodies, in the world
+- `center_of_mass_jacobian`: its Jacobian
+- `Motion`: a model in a state: what follows from that, computed once
+
+Dynamics:
+
+- `forward_dynamics`: the acceleration that generalized forces produce
+- `inverse_dynamics`: the generalized forces that produce an acceleration
+- `hybrid_dynamics`: some joints driven by force, the others by motion
+- `forward_dynamics_derivatives`: the derivatives of the acceleration by q, v and the forces
+- `inverse_dynamics_derivatives`: the derivatives of the forces by q, v and the acceleration
+- `mass_matrix`: the joint-space inertia matrix M
+- `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
+- `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
+- `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
+- `bias_force`: Coriolis, centrifugal and gravity forces
+- `gravity_force`: the forces that hold the model at rest
+- `passive_force`: damping, friction and springs of the joints
+- `operational_inertia`: the inertia that bodies seem to have where they are pushed
+- `inverse_operational_inertia`: how bodies answer to forces on them
+- `kinetic_energy`: of all bodies
+- `potential_energy`: of all bodies in gravity
+- `mechanical_energy`: both, with the springs at the joints
+- `momentum`: of all bodies, about the world's origin
+- `centroidal_momentum_matrix`: what makes of v the momentum about the centre of mass
+- `lagrangian_gradients`: the derivatives of the Lagrangian by q and v
+- `inverse_dynamics_regressor`: the generalized forces as a linear function of the inertia parameters
+- `momentum_regressor`: the momentum as such
+- `kinetic_energy_regressor`: the kinetic energy as such
+- `potential_energy_regressor`: the potential energy as such
+
+Constraints:
+
+- `assemble`: a configuration that closes the loops, from a rough guess
+- `project`: the state moved onto the constraints
+- `project_velocity`: the velocity moved onto the constraints
+- `check_consistent`: an error for a state that breaks the constraints
+- `mobility`: the number of ways in which the mechanism can move
+- `constrained_dynamics`: the acceleration under constraints, and their multipliers
+- `constrained_dynamics_derivatives`: the derivatives of both by q, v and the forces
+- `constrained_inverse_dynamics`: the forces that produce an acceleration, and the multipliers
+- `constraint_residual`: by how much each equation is broken
+- `constraint_velocity`: the rate of that
+- `constraint_jacobian`: the constraint Jacobian G
+- `constraint_bias`: the second rate of the residual without acceleration
+- `constraint_force`: the generalized forces `Gᵀ λ` of multipliers
+- `joint_wrenches`: what the joints transmit
+- `ReducedModel`: a model that moves with a few independent variables
+- `maximal_coordinates`: the same mechanism as free bodies with constraints
+- `to_maximal`: a state of the model as one of those
+- `from_maximal`: and back
+
+Simulation:
+
+- `State`: configuration and velocity
+- `rollout`: many steps of one sample, with controls, forces, events and policies
+- `step`: one step
+- `step_derivatives`: one step linearized: the matrices A and B
+- `simulate_batch`: many samples for a long time, some of the rows kept
+- `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
+- `Trajectory`: what a rollout returns
+- `Result`: what the codes of a trajectory mean
+- `Actuation`: motors in some of the joints
+- `System`: something that moves: what a scheme steps
+- `Scheme`: a rule that carries a state over one step
+- `SemiImplicitEuler`: first order, stable with stiff joints: the default
+- `LieEuler`: first order, explicit
+- `LinearlyImplicitEuler`: first order, one linear system a step, for stiff forces
+- `CommutatorFree2`: second order, explicit
+- `CommutatorFree3`: third order, explicit
+- `CommutatorFree4`: fourth order, explicit
+- `CrouchGrossman3`: third order, explicit
+- `RKMK2`: second order, explicit, in a chart
+- `RKMK3`: third order, explicit, in a chart
+- `RungeKutta4`: fourth order, explicit, in a chart
+- `RKMK45`: fifth order, explicit, with steps of its own
+- `Adaptive`: any solver of diffrax, with steps of its own
+- `ImplicitMidpoint`: second order, implicit
+- `BDF1`: first order, implicit, for what is stiff
+- `BDF2`: second order, implicit, for what is stiff
+- `GeneralizedAlpha`: second order, implicit, with high frequencies damped by choice
+- `VariationalMidpoint`: second order, symplectic, from the Lagrangian at midpoints
+- `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
+- `EnergyMomentum`: second order, keeps energy and momentum
+
+Tools:
+
+- `checked`: a function that raises where its result is not finite or a code tells a failure
+- `count_operations`: what a function computes
+- `Operations`: such counts
+
+Packages:
+
+- `joints`: hinges, slides, balls and all other joints, and the protocol for your own
+- `constraints`: loops, couplings and prescribed motions, and what follows from them
+- `forces`: springs, dampers, muscles, cables, gears, limits, fields
+- `simulate`: systems and schemes, and what your own are made of
+- `spatial`: the algebra of spatial vectors
+- `lie`: Lie groups: rotations, rigid motions and their products
+- `parallel`: batches, and the compiler option that they profit from
+- `robots`: the bundled robots
+- `interop`: states to and from Pinocchio and MuJoCo
+- `view`: pictures of models and of their motion
+- `body`: one rotating body in split, director and non-twisting form
 """
 
+__all__ = [
+    "load",
+    "load_urdf",
+    "load_mjcf",
+    "ModelBuilder",
+    "Model",
+    "Body",
+    "Mimic",
+    "Tree",
+    "Inertia",
+    "Transform",
+    "Attached",
+    "check",
+    "add_constraints",
+    "add_forces",
+    "lock_joints",
+    "fuse_fixed",
+    "rename",
+    "concatenate",
+    "astype",
+    "at_time",
+    "with_traversal",
+    "ModelError",
+    "ModelWarning",
+    "UnknownNameError",
+    "neutral",
+    "random_configuration",
+    "integrate",
+    "difference",
+    "configuration_rate",
+    "forward_kinematics",
+    "body_velocities",
+    "body_accelerations",
+    "jacobian",
+    "jacobian_derivative",
+    "jacobian_product",
+    "jacobian_derivative_product",
+    "jacobian_transposed_product",
+    "center_of_mass",
+    "center_of_mass_jacobian",
+    "Motion",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "hybrid_dynamics",
+    "forward_dynamics_derivatives",
+    "inverse_dynamics_derivatives",
+    "mass_matrix",
+    "solve_mass_matrix",
+    "solve_augmented_mass_matrix",
+    "coriolis_matrix",
+    "bias_force",
+    "gravity_force",
+    "passive_force",
+    "operational_inertia",
+    "inverse_operational_inertia",
+    "kinetic_energy",
+    "potential_energy",
+    "mechanical_energy",
+    "momentum",
+    "centroidal_momentum_matrix",
+    "lagrangian_gradients",
+    "inverse_dynamics_regressor",
+    "momentum_regressor",
+    "kinetic_energy_regressor",
+    "potential_energy_regressor",
+    "assemble",
+    "project",
+    "project_velocity",
+    "check_consistent",
+    "mobility",
+    "constrained_dynamics",
+    "constrained_dynamics_derivatives",
+    "constrained_inverse_dynamics",
+    "constraint_residual",
+    "constraint_velocity",
+    "constraint_jacobian",
+    "constraint_bias",
+    "constraint_force",
+    "joint_wrenches",
+    "ReducedModel",
+    "maximal_coordinates",
+    "to_maximal",
+    "from_maximal",
+    "State",
+    "rollout",
+    "step",
+    "step_derivatives",
+    "simulate_batch",
+    "batch_map",
+    "Trajectory",
+    "Result",
+    "Actuation",
+    "System",
+    "Scheme",
+    "SemiImplicitEuler",
+    "LieEuler",
+    "LinearlyImplicitEuler",
+    "CommutatorFree2",
+    "CommutatorFree3",
+    "CommutatorFree4",
+    "CrouchGrossman3",
+    "RKMK2",
+    "RKMK3",
+    "RungeKutta4",
+    "RKMK45",
+    "Adaptive",
+    "ImplicitMidpoint",
+    "BDF1",
+    "BDF2",
+    "GeneralizedAlpha",
+    "VariationalMidpoint",
+    "Rattle",
+    "EnergyMomentum",
+    "checked",
+    "count_operations",
+    "Operations",
+    "joints",
+    "constraints",
+    "forces",
+    "simulate",
+    "spatial",
+    "lie",
+    "parallel",
+    "robots",
+    "interop",
+    "view",
+    "body",
+]
+
 __version__ = "0.1.0"
+
+from ._interrupts import watch_command_line as _watch_command_line
+
+
+_watch_command_line()  # before what takes seconds to import
 
 from .parallel.xla import prepare as _prepare
 
@@ -22,6 +310,7 @@ from . import (
     robots as robots,
     simulate as simulate,
     spatial as spatial,
+    view as view,
 )
 from ._checked import checked as checked
 from ._errors import (

@@ -19,6 +19,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     A compiled function cannot raise on the numbers it meets: a singular mass matrix gives infinities, a diverged rollout
     gives NaN, and one whose constraints open says so in `Trajectory.code`. Wrap the function, under `jit` or not, to have
     an exception instead.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> energy = rbd.checked(rbd.potential_energy)
+    >>> print(f"{energy(model, jnp.array([0.5, 1.0])):.3f}")
+    -17.912
     """
 
     @functools.wraps(function)

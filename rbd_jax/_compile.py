@@ -44,43 +44,57 @@ def compiled(function: F) -> F:
     def wrapper(*args, **kwargs):
         if _is_staged():
             return function(*args, **kwargs)
-        leaves, structure = jax.tree.flatten((args, kwargs))
-        arrays = tuple(_is_number(leaf) for leaf in leaves)
-        rest = [None if array else leaf for leaf, array in zip(leaves, arrays)]
-        numbers = [_plain(leaf) for leaf, array in zip(leaves, arrays) if array]
-
-        def run(numbers):
-            numbers = iter(numbers)
-            leaves = [next(numbers) if array else other for array, other in zip(arrays, rest)]
-            args, kwargs = jax.tree.unflatten(structure, leaves)
-            return function(*args, **kwargs)
-
-        run.__name__ = run.__qualname__ = function.__name__
-        try:
-            key = function, structure, arrays, tuple(identity(other) for other in rest)
-        except Changeable:
-            return _counted(run)(numbers)
-        return _ready(key, run)(numbers)
+        key, run, numbers = _taken_apart(function, args, kwargs)
+        return _ready(key, lambda: jax.jit(run))(numbers)
 
     return wrapper  # pyright: ignore[reportReturnType]
 
 
-def _ready(key: Hashable, run: Callable) -> Callable:
+def prepared(function: Callable, *args, **kwargs) -> Callable:
+    """The function as `compiled` has it, compiled already for arguments like these: only their numbers may be others."""
+    key, run, numbers = _taken_apart(function, args, kwargs)
+    shapes = tuple((x.shape, x.dtype) for x in numbers)
+    program = _ready(key and ("prepared", *key, shapes), lambda: jax.jit(run).lower(numbers).compile())
+    return lambda *args, **kwargs: program(_taken_apart(function, args, kwargs)[2])
+
+
+def _taken_apart(function: Callable, args, kwargs) -> tuple[tuple | None, Callable, list]:
+    """What a call is compiled under (None if that may change), the function of its numbers alone, and these."""
+    leaves, structure = jax.tree.flatten((args, kwargs))
+    arrays = tuple(_is_number(leaf) for leaf in leaves)
+    rest = [None if array else leaf for leaf, array in zip(leaves, arrays)]
+    numbers = [_plain(leaf) for leaf, array in zip(leaves, arrays) if array]
+
+    def run(numbers):
+        numbers = iter(numbers)
+        leaves = [next(numbers) if array else other for array, other in zip(arrays, rest)]
+        args, kwargs = jax.tree.unflatten(structure, leaves)
+        return function(*args, **kwargs)
+
+    run.__name__ = run.__qualname__ = function.__name__
+    try:
+        return (function, structure, arrays, tuple(identity(other) for other in rest)), run, numbers
+    except Changeable:
+        return None, run, numbers
+
+
+def _ready(key: Hashable, make: Callable[[], Callable]) -> Callable:
     """What was compiled under a key, or is to be."""
-    with _lock:
-        found = _known.get(key)
-        if found is None:
-            found = _known[key] = _counted(run)
-            while len(_known) > KEPT:
-                _known.popitem(last=False)
-        _known.move_to_end(key)
-        return found
-
-
-def _counted(run: Callable) -> Callable:
     global compilations
-    compilations += 1
-    return jax.jit(run)
+    with _lock:
+        found = None if key is None else _known.get(key)
+        if found is not None:
+            _known.move_to_end(key)
+            return found
+        compilations += 1
+    made = make()
+    if key is None:
+        return made
+    with _lock:
+        found = _known.setdefault(key, made)
+        while len(_known) > KEPT:
+            _known.popitem(last=False)
+        return found
 
 
 def forget() -> None:
@@ -99,9 +113,7 @@ def _is_staged() -> bool:
 
 def _is_number(leaf) -> bool:
     """Whether it is data, and not structure."""
-    return isinstance(leaf, jax.Array | np.ndarray | np.floating | float | complex) or (
-        isinstance(leaf, np.generic) and not isinstance(leaf, np.integer | np.bool_ | np.str_)
-    )
+    return isinstance(leaf, jax.Array | np.ndarray | np.inexact | float | complex)
 
 
 def _plain(leaf):
@@ -153,8 +165,8 @@ def identity(value: Any, seen: tuple = ()) -> Hashable:
     """A key that is equal for values which do the same.
 
     A function is what it says, its defaults, what it closes over and the global names that it uses: made again by the
-    same line around the same values it is the same. Raises `Changeable` for what cannot be told, such as an
-    object with attributes.
+    same line around the same values it is the same. An object whose class defines a hash is taken at its word: by Python's
+    rules what it hashes does not change. Raises `Changeable` for what cannot be told, such as any other object.
     """
     deeper = (*seen, value)
     if value is None or isinstance(value, str | int | float | complex | bool | bytes | np.generic):

@@ -43,6 +43,9 @@ def count_operations(function: Callable, *args, zeros: bool = True) -> Operation
 
     - `zeros`: whether operations with an operand that is zero count. Without them, and with arguments that are not zero by
       chance, what is left is what a program would do that knows where the zeros of its matrices are.
+
+    >>> rbd.count_operations(jnp.dot, jnp.ones(3), jnp.ones(3))
+    Operations(multiplications=3, additions=2, divisions=0, roots=0, functions=0)
     """
     leaves, structure = jax.tree.flatten(args)
     closed = jax.make_jaxpr(lambda *leaves: function(*jax.tree.unflatten(structure, leaves)))(*leaves)

@@ -4,6 +4,7 @@
 was stopped goes on where it was, and a change anywhere in the library or the tests starts anew.
 """
 
+import argparse
 import hashlib
 import json
 from collections import defaultdict
@@ -18,7 +19,6 @@ RESULTS = ROOT / ".pytest_cache" / "sweep"
 DURATIONS = ROOT / "tests" / "slow_durations.txt"
 #: For a file that the table does not have yet.
 UNKNOWN = 60.0
-THIRDS = 3
 
 
 def sources():
@@ -30,26 +30,34 @@ def sources():
     return digest.hexdigest()[:16]
 
 
-def thirds(names, durations):
-    """The number of the third of each test, by names: the longest files first, each to the third that is the shortest so far.
+def parts(names, durations, count):
+    """The number of the part of each test, by names: the longest files first, each to the part that is the shortest so far.
 
-    A file stays whole, since its tests share what they compile; but one that is longer than half a third is dealt out.
+    A file stays whole, since its tests share what they compile; but one that is longer than half a part is dealt out.
     """
     files = defaultdict(list)
     for name in sorted(names):
         files[file_of(name)].append(name)
     seconds = {file: durations.get(file, UNKNOWN) for file in files}
-    long = sum(seconds.values()) / (2 * THIRDS)
-    parts = []
+    long = sum(seconds.values()) / (2 * count)
+    pieces = []
     for file, tests in files.items():
-        pieces = [[test] for test in tests] if seconds[file] > long else [tests]
-        parts += [(seconds[file] / len(pieces), piece) for piece in pieces]
-    loads, chosen = [0.0] * THIRDS, {}
-    for duration, tests in sorted(parts, key=lambda part: (-part[0], part[1])):
-        third = loads.index(min(loads))
-        loads[third] += duration
-        chosen |= dict.fromkeys(tests, third)
+        own = [[test] for test in tests] if seconds[file] > long else [tests]
+        pieces += [(seconds[file] / len(own), piece) for piece in own]
+    loads, chosen = [0.0] * count, {}
+    for duration, tests in sorted(pieces, key=lambda piece: (-piece[0], piece[1])):
+        part = loads.index(min(loads))
+        loads[part] += duration
+        chosen |= dict.fromkeys(tests, part)
     return chosen
+
+
+def part_of(text):
+    """`2/6`: the number of a part, from 0, and of how many."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part: 2/6 is the third of six, counted from 0")
+    return int(number), int(count)
 
 
 def recorded_durations():
@@ -65,7 +73,7 @@ def file_of(nodeid):
 
 def pytest_addoption(parser):
     group = parser.getgroup("sweep")
-    group.addoption("--third", type=int, choices=range(THIRDS), help="of the tests, about equally long")
+    group.addoption("--part", type=part_of, metavar="K/N", help="of the tests, about equally long; K from 0")
     group.addoption("--fresh", action="store_true", help="run also what has passed already")
     group.addoption("--record", action="store_true", help="write tests/slow_durations.txt")
 
@@ -101,10 +109,11 @@ class Sweep:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
-        third, wanted = config.getoption("third"), items
-        if third is not None:
-            part = thirds([item.nodeid for item in items], recorded_durations())
-            wanted = [item for item in wanted if part[item.nodeid] == third]
+        part, wanted = config.getoption("part"), items
+        if part is not None:
+            number, count = part
+            chosen = parts([item.nodeid for item in items], recorded_durations(), count)
+            wanted = [item for item in wanted if chosen[item.nodeid] == number]
         wanted = [item for item in wanted if item.nodeid not in self.passed]
         if len(wanted) < len(items):
             config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
@@ -148,7 +157,7 @@ class Sweep:
             write(f"{result['seconds']:8.1f} s  {result['name']}")
         for result in by["failed"]:
             write(f"  FAILED  {result['name']}  ({result['where']})")
-        if self.config.getoption("record") and self.config.getoption("third") is None:
+        if self.config.getoption("record") and self.config.getoption("part") is None:
             record(results)
 
 

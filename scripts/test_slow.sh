@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # Sets up what is missing, then runs the slow tests: long sweeps over many models, hours on two cores.
 #
-#     scripts/test_slow.sh [--third K] [--fresh] [--record] [-- ARGUMENTS OF PYTEST]
+#     scripts/test_slow.sh [--part K/N] [--fresh] [--record] [-- ARGUMENTS OF PYTEST]
 #
 # It may be stopped at any time: the next run leaves out what has passed since the sources last changed, and --fresh runs it
-# again. --third runs one third (0, 1 or 2) of them, about equally long by tests/slow_durations.txt, which --record writes.
+# again. --part 0/6 runs the first of six parts, about equally long by tests/slow_durations.txt, which --record writes.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 
 options=()
 while (($#)); do
     case $1 in
-        --third)
-            options+=("--third=${2:?--third takes 0, 1 or 2}")
+        --part)
+            options+=("--part=${2:?--part takes a number from 0 and how many there are, as 0/6}")
             shift
             ;;
-        --third=* | --fresh | --record) options+=("$1") ;;
+        --part=* | --fresh | --record) options+=("$1") ;;
         --)
             shift
             break

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import rbd_jax as rbd
-from rbd_jax.__main__ import FRAMES, SPEED, SPREAD, _with_stops, main
-from rbd_jax.parallel import random_states
+from rbd_jax.__main__ import main
+from rbd_jax.cli.energy import GAIN, energies, falls_freely
+from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
+from rbd_jax.parallel import random_states, simulate_batch
+from rbd_jax.view import plot_trajectory
 
 
 URDF = """
@@ -168,7 +171,9 @@ BAD = {
     "unknown robot": (["simulate", "quadrupd"], "did you mean 'quadruped'"),
     "no such file": (["info", "missing.urdf"], "no such file"),
     "an ending that is not read": (["info", __file__], ".urdf, .xml or .mjcf"),
-    "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "takes no options"),
+    "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "give its URDF file"),
+    "mimic of a bundled robot": (["info", "arm7", "--mimic", "free"], "--mimic is for URDF files"),
+    "floating base of one that floats": (["simulate", "quadruped", "--floating-base"], "it floats without"),
     "negative step": (["simulate", "pendulum", "--dt", "-0.1"], "'-0.1' is not a positive number"),
     "a step that is not finite": (["simulate", "pendulum", "--dt", "nan"], "not a positive number"),
     "a step that is none": (["simulate", "pendulum", "--dt", "1e-300"], "--dt"),
@@ -200,12 +205,44 @@ def test_bad_input_is_refused_in_one_line(tmp_path, monkeypatch, capsys, argumen
     assert message in err and "Traceback" not in err
 
 
+def test_what_cannot_move_is_refused_and_drawn(tmp_path, capsys):
+    path = tmp_path / "block.urdf"
+    path.write_text("<robot name='block'><link name='block'/></robot>")
+    assert main(["simulate", str(path), "--out", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "nothing to simulate; with --floating-base" in err and err.count("\n") == 1
+    model = rbd.load_urdf(path)
+    still = simulate_batch(model, rbd.State(jnp.zeros((2, 0)), jnp.zeros((2, 0))), dt=0.01, steps=2)
+    plot_trajectory(model, still, tmp_path / "still.png")
+    assert png_size(tmp_path / "still.png")
+
+
+def test_a_joint_that_mimics_none(tmp_path, capsys):
+    """What the remedy says is an option of the command."""
+    path = tmp_path / "broken.urdf"
+    path.write_text(URDF.replace('mimic joint="lift"', 'mimic joint="left"'))
+    assert main(["info", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert "did you mean 'lift'" in err and "load it with --mimic free" in err
+    assert main(["info", str(path), "--mimic", "free"]) == 0
+    assert "nv = 2" in capsys.readouterr().out
+
+
 def test_a_broken_file_is_refused_in_one_line(tmp_path, capsys):
     path = tmp_path / "broken.urdf"
     path.write_text("<robot name='x'><link")
     assert main(["info", str(path)]) == 2
     err = capsys.readouterr().err
     assert "broken.urdf" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["info", "simulate"])
+def test_what_floats_in_mjcf_is_up_to_the_file(tmp_path, capsys, command):
+    (tmp_path / "four_bar.xml").write_text(FOUR_BAR)
+    assert main([command, str(tmp_path / "four_bar.xml"), "--floating-base"]) == 2
+    err = capsys.readouterr().err
+    assert "--floating-base is for URDF files" in err and "<freejoint/>" in err and err.count("\n") == 1
+    assert "floating_base" not in err
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["simulate", "--help"]])
@@ -219,12 +256,12 @@ def test_help_and_version(capsys, arguments):
 def test_stops_at_the_limits(urdf):
     """At the joints with limits, for schemes that take them; and what is said where they are left out."""
     model = rbd.load_urdf(urdf)
-    with_stops, said = _with_stops(model, rbd.SemiImplicitEuler(), False)
-    assert said == "soft stops at 1 joint" and [force.joints for force in with_stops.forces] == [("lift",)]
-    assert _with_stops(model, rbd.SemiImplicitEuler(), True) == (model, "not enforced (--no-limits)")
-    same, said = _with_stops(model, rbd.RungeKutta4(), False)
+    stopped, said = with_stops(model, rbd.SemiImplicitEuler(), False)
+    assert said == "soft stops at 1 joint" and [force.joints for force in stopped.forces] == [("lift",)]
+    assert with_stops(model, rbd.SemiImplicitEuler(), True) == (model, "not enforced (--no-limits)")
+    same, said = with_stops(model, rbd.RungeKutta4(), False)
     assert same is model and said == "not enforced: stops are too stiff for RungeKutta4"
-    assert _with_stops(arm_without_limits(), rbd.SemiImplicitEuler(), False)[1] is None
+    assert with_stops(arm_without_limits(), rbd.SemiImplicitEuler(), False)[1] is None
 
 
 def arm_without_limits():
@@ -233,6 +270,49 @@ def arm_without_limits():
     builder.add_body("upper", joint=rbd.joints.Revolute((0, 1, 0)), inertia=rod)
     builder.add_body("lower", "upper", rbd.joints.Revolute((0, 1, 0)), (0.0, 0.0, 1.0), rod)
     return builder.build()
+
+
+def test_no_more_than_all_the_energy_is_dissipated():
+    """Damped pendulums that come to rest lose all that they had, as motion and as height."""
+    builder = rbd.ModelBuilder(name="damped")
+    rod = rbd.Inertia.box(1.0, (0.1, 0.1, 1.0), (0.0, 0.0, -0.5))
+    builder.add_body("rod", joint=rbd.joints.Revolute((0, 1, 0)), inertia=rod, damping=3.0)
+    model = builder.build()
+    angles, speeds = jnp.array([1.5, 0.0, 2.5, 0.0]), jnp.array([0.0, 3.0, 3.0, 0.0])
+    path = simulate_batch(model, rbd.State(angles[:, None], speeds[:, None]), dt=0.01, steps=1000)
+    change, risen = energies(model, path)
+    np.testing.assert_allclose(change, [-1, -1, -1, 0], atol=1e-3)
+    assert (change >= -1).all() and (risen < 1e-3).all()
+
+
+def test_the_energy_of_what_falls_is_that_about_its_centre_of_mass():
+    """Halves that turn against each other lose all to the damper between, and a gain is seen however deep they fall."""
+    model = falling_arm(damping=5.0)
+    q = jnp.tile(rbd.neutral(model), (2, 1)).at[:, 7].set(0.5)
+    v = jnp.zeros((2, 7)).at[:, 1].set(-0.5).at[:, 6].set(1.0).at[1, 3:6].set(20.0)
+    path = simulate_batch(model, rbd.State(q, v), dt=0.01, steps=400)
+    change, risen = energies(model, path)
+    np.testing.assert_allclose(change, -1, atol=1e-3)
+    assert (change >= -1).all() and (risen < 1e-3).all()
+    spoilt = dataclasses.replace(path, v=path.v.at[:, 50:, 6].set(3.0))
+    assert (energies(model, spoilt)[1] > GAIN).all()
+
+
+def falling_arm(damping):
+    builder = rbd.ModelBuilder(name="falling")
+    rod = rbd.Inertia.box(1.0, (0.1, 0.1, 1.0), (0.0, 0.0, 0.5))
+    builder.add_body("upper", joint=rbd.joints.Free(), inertia=rod)
+    builder.add_body("lower", "upper", rbd.joints.Revolute((0, 1, 0)), (0.0, 0.0, 1.0), rod, damping=damping)
+    return builder.build()
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_falls_freely(said):
+    model = falling_arm(damping=5.0)
+    if not said:
+        model = rbd.add_forces(model, rbd.forces.ViscousDamping("upper", 1.0))
+    assert falls_freely(model) == said
+    assert not falls_freely(arm_without_limits())
 
 
 FOUR_BAR = """<mujoco><worldbody>

@@ -170,3 +170,18 @@ def test_identity():
     assert same(functools.partial(again, 2)) != same(functools.partial(again, 3))
     with pytest.raises(_compile.Changeable):
         same(Controller())
+
+
+def test_batches_and_what_follows_a_rollout(counted):
+    """Many samples at once, their energies, multipliers and reactions: a second time nothing is compiled."""
+    states = rbd.parallel.random_states(MODEL, 2, jax.random.key(0), 0.2, 0.5)
+    made = []
+    for dt in (0.01, 0.01, 0.02):
+        path = rbd.simulate_batch(MODEL, states, dt=dt, steps=5, frames=2)
+        rbd.parallel.energies_along(MODEL, path, (0, 1))
+        rbd.parallel.random_states(LONGER, 2, jax.random.key(1), 0.1, 0.5)
+        row = rbd.rollout(MODEL, rbd.State(V, V), dt=dt, steps=2)
+        row.multipliers(MODEL), row.reactions(MODEL)
+        made.append(counted())
+    assert made[0] > 0 and made[1:] == [0, 0]
+    assert path.q.shape == (2, 3, 2)

@@ -25,6 +25,7 @@ ORDER = (
     ("identify", "control"),
     ("view", "parallel", "interop"),
     ("__init__",),
+    ("cli",),
     ("__main__",),
 )
 

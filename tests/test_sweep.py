@@ -1,5 +1,6 @@
-"""The runner of the slow sweeps: thirds that are fair and always the same, and a run that goes on where another stopped."""
+"""The runner of the slow sweeps: parts that are fair and always the same, and a run that goes on where another stopped."""
 
+import argparse
 import importlib.util
 import json
 import os
@@ -21,18 +22,22 @@ def sweep():
     return module
 
 
-def test_thirds_are_fair(sweep):
-    """Files stay whole, but the one that is too long; every test is in one third, whatever order they come in."""
+def test_parts_are_fair(sweep):
+    """Files stay whole, but the one that is too long; every test is in one part, whatever order they come in."""
     names = [f"{file}::test_{i}" for file in "abcdefg" for i in range(12)]
     durations = {"a": 600.0, "b": 90.0, "c": 80.0, "d": 70.0, "e": 60.0, "f": 50.0}
-    chosen = sweep.thirds(names, durations)
-    assert set(chosen) == set(names) and chosen == sweep.thirds(names[::-1], durations)
+    chosen = sweep.parts(names, durations, 3)
+    assert set(chosen) == set(names) and chosen == sweep.parts(names[::-1], durations, 3)
     for file in "bcdefg":
         assert len({chosen[name] for name in names if name[0] == file}) == 1
     loads = [
-        sum(durations.get(name[0], 60) / 12 for name in names if chosen[name] == third) for third in range(3)
+        sum(durations.get(name[0], 60) / 12 for name in names if chosen[name] == part) for part in range(3)
     ]
     assert max(loads) < 1.2 * min(loads)
+    assert sweep.part_of("2/6") == (2, 6)
+    for text in ("6/6", "2", "a/3", "-1/3"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is no part"):
+            sweep.part_of(text)
 
 
 TESTS = """

@@ -1,4 +1,122 @@
-"""Constraints beyond the tree: loops, couplings, prescribed motions, and the dynamics under them (book ch. 8)."""
+"""Constraints beyond the tree: loops, couplings, prescribed motions, and the dynamics under them (book ch. 8).
+
+Families:
+
+- `Weld`: two frames stay on each other
+- `Connect`: two points stay on each other
+- `HingeLoop`: the loop of a planar mechanism closed in its plane: two rows
+- `LoopJoint`: any joint, closing a loop
+- `Distance`: two points stay a length apart
+- `PointOnLine`: a point stays on a line
+- `PointOnPlane`: a point stays on a plane
+- `PointOnCurve`: a point stays on a curve
+- `PointOnSurface`: a point stays on a surface
+- `CoordinateCoupling`: an equation between coordinates of joints
+- `PrescribedCoordinate`: a coordinate follows a function of time
+- `RelativeConstraint`: what constraints between two frames inherit from
+- `Constraint`: what every constraint inherits from
+
+On a model:
+
+- `add_constraints`: the model with constraints
+- `without_constraints`: the bare tree
+- `constraint_rows`: which rows are whose
+- `reach`: how far a mechanism reaches, by which openings of loops are judged
+
+Consistent states:
+
+- `assemble`: a configuration that satisfies the constraints, from a rough guess
+- `Assembly`: what it returns
+- `project`: the state moved onto the constraints
+- `project_velocity`: the velocity moved onto the constraints
+- `check_consistent`: an error for a state that breaks them
+- `mobility`: the number of ways in which the mechanism can move
+
+Equations:
+
+- `constraint_residual`: by how much each is broken
+- `constraint_velocity`: the rate of the residual
+- `constraint_jacobian`: the constraint Jacobian G
+- `constraint_bias`: the second rate of the residual without acceleration
+- `constraint_force`: the generalized forces `Gᵀ λ` of multipliers
+
+Dynamics:
+
+- `constrained_dynamics`: the acceleration that forces produce, and the multipliers
+- `ConstrainedMotion`: what it returns
+- `constrained_dynamics_derivatives`: the derivatives of both by q, v and the forces
+- `ConstrainedDerivatives`: what it returns
+- `constrained_inverse_dynamics`: the forces that produce an acceleration, and the multipliers
+- `ConstrainedEfforts`: what it returns
+- `joint_wrenches`: what the joints transmit
+
+Stabilization of rollouts:
+
+- `Projection`: after every step the state is projected
+- `Baumgarte`: the residual is made to decay
+- `Stabilization`: what both inherit from
+
+Independent variables:
+
+- `ReducedModel`: a model that moves with a few independent variables
+- `Closure`: a configuration given by them, and how it moves
+- `close`: that of a state of the variables
+- `closure_dynamics`: the accelerations of the variables
+
+Maximal coordinates:
+
+- `maximal_coordinates`: the same mechanism as free bodies with constraints
+- `to_maximal`: a state of the model as one of those
+- `from_maximal`: and back
+"""
+
+__all__ = [
+    "Weld",
+    "Connect",
+    "HingeLoop",
+    "LoopJoint",
+    "Distance",
+    "PointOnLine",
+    "PointOnPlane",
+    "PointOnCurve",
+    "PointOnSurface",
+    "CoordinateCoupling",
+    "PrescribedCoordinate",
+    "RelativeConstraint",
+    "Constraint",
+    "add_constraints",
+    "without_constraints",
+    "constraint_rows",
+    "reach",
+    "assemble",
+    "Assembly",
+    "project",
+    "project_velocity",
+    "check_consistent",
+    "mobility",
+    "constraint_residual",
+    "constraint_velocity",
+    "constraint_jacobian",
+    "constraint_bias",
+    "constraint_force",
+    "constrained_dynamics",
+    "ConstrainedMotion",
+    "constrained_dynamics_derivatives",
+    "ConstrainedDerivatives",
+    "constrained_inverse_dynamics",
+    "ConstrainedEfforts",
+    "joint_wrenches",
+    "Projection",
+    "Baumgarte",
+    "Stabilization",
+    "ReducedModel",
+    "Closure",
+    "close",
+    "closure_dynamics",
+    "maximal_coordinates",
+    "to_maximal",
+    "from_maximal",
+]
 
 from ..loops import (
     Connect as Connect,

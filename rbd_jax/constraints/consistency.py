@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._arguments import anything, configuration, joint_names, takes, velocity
 from .._array import identity_like, is_known, matmul, matvec, transpose, vecmat
+from .._text import can_be_shown, numbers
 from ..dynamics import Motion
 from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_force
@@ -36,6 +37,10 @@ def check_consistent(
 
     Says which constraint, by how much, and what to do. A state under `jit` cannot be looked at: it passes. By default the
     tolerance is 1e-6 in double precision and 1e-3 in single.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> rbd.check_consistent(model, q=jnp.array([0.5, -1.0]), v=jnp.array([1.0, -2.0]))  # it is
     """
     if not model.constraints or not is_known((model, q, v)):
         return
@@ -71,6 +76,12 @@ def project(
     `q ⊕ M⁻¹ Gᵀ μ` with M and G of the given q, and the μ that closes the constraints, found by Newton's method from
     nearby (from afar, `assemble` first). Then `v + M⁻¹ Gᵀ ν` with M and G of the new q: the velocity after the blow that
     makes the constraints hold. Derivatives are those of these equations.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> q, v = rbd.project(model, jnp.array([0.5, -1.1]), jnp.array([1.0, 0.0]))
+    >>> print(q, v)
+    [ 0.529 -1.057] [ 0.495 -0.99 ]
     """
     return projected(model, q, v, PROJECTION_STEPS)
 
@@ -133,7 +144,13 @@ def _projected_rule(steps: int, primals, tangents):
 
 @takes(q=configuration, v=velocity)
 def project_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """The velocity nearest to `v`, in the metric of the mass matrix, with which the constraints keep holding."""
+    """The velocity nearest to `v`, in the metric of the mass matrix, with which the constraints keep holding.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.project_velocity(model, jnp.array([0.5, -1.0]), jnp.array([1.0, 0.0])))
+    [ 0.52  -1.041]
+    """
     return nearest_velocity(Motion(model, q), v)
 
 
@@ -152,6 +169,16 @@ class Assembly(eqx.Module):
     residual: Float[Array, "*batch"]
     closed: Bool[Array, "*batch"]
 
+    def __repr__(self) -> str:
+        if not can_be_shown(self):
+            return super().__repr__()
+        closed = np.asarray(self.closed)
+        which = (
+            f"{closed.sum()} of {closed.size} closed" if closed.ndim else "closed" if closed else "not closed"
+        )
+        worst = np.max(self.residual, initial=0)
+        return f"Assembly: {which}, open by {worst:.2g} at most, q={numbers(self.q)}"
+
 
 @takes(q=configuration, hold=joint_names, tolerance=anything)
 def assemble(
@@ -169,6 +196,12 @@ def assemble(
 
     Derivatives by the numbers of the model, and by those of held joints, are those of the equations (in the directions
     that they leave open, nothing moves); by the rest of the guess they are zero.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> found = rbd.assemble(model, jnp.array([0.5, 0.0]), hold=["shoulder"])
+    >>> print(found.q, found.closed)
+    [ 0.5 -1. ] True
     """
     allowed = float(jnp.finfo(q.dtype).eps) ** 0.75 if tolerance is None else tolerance
     free = np.ones(model.nv)

@@ -61,6 +61,12 @@ def constrained_dynamics_derivatives(
     """The derivatives of `constrained_dynamics` by q, v and tau, of the acceleration and of the multipliers.
 
     They are right where the rank of the constraints does not change. The arguments are those of `constrained_dynamics`.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> q, v = jnp.array([0.5, -1.0]), jnp.array([1.0, -2.0])
+    >>> by_q, by_v, by_tau = rbd.constrained_dynamics_derivatives(model, q, v, jnp.zeros(2))
+    >>> print(by_tau)
     """
     motion = Motion(model, q, v)
     if not model.constraints:

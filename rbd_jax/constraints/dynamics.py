@@ -55,6 +55,7 @@ def constrained_dynamics(
 
     **Arguments**
 
+    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
     - `method`: all give the same, and cost: `"elimination"`, O(n) and for each constraint the square of what is open with it,
       so a chain of loops is linear; `"range_space"`, O(n) for each row and cubic in the rows; `"null_space"`, cubic in the
       degrees of freedom; `"kkt"`, in the sum of both. `"auto"` takes elimination, unless long chains are tied together all along.
@@ -63,6 +64,12 @@ def constrained_dynamics(
     Redundant constraints are no error: the acceleration is unique, and derivatives are right where the rank does not
     change. Where it does (a linkage that passes through a straight line), they are finite.
     Constraints that contradict each other are met in the sense of least squares, and `unmet` is not zero.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> a, multipliers = rbd.constrained_dynamics(model, jnp.array([0.5, -1.0]), jnp.array([1.0, -2.0]), jnp.zeros(2))
+    >>> print(a, multipliers)
+    [-8.219 16.439] [2.003]
     """
     return motion_under_constraints(Motion(model, q, v), tau, f_ext, method, stabilization)
 
@@ -104,7 +111,13 @@ def wanted_rate(motion: Motion, stabilization: Stabilization | None) -> Float[Ar
 
 @takes(q=configuration)
 def mobility(model: Model, q: Float[Array, "nq"]) -> Int[Array, ""]:
-    """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52)."""
+    """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52).
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.mobility(model, jnp.array([0.5, -1.0])))
+    1
+    """
     if not model.constraints:
         return jnp.asarray(model.nv)
     return model.nv - factorize(Motion(model, q)).rank

@@ -25,13 +25,25 @@ from ..spatial import Transform
 
 @takes(q=configuration)
 def constraint_residual(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:
-    """How much each equation of the model's constraints is broken, in their order."""
+    """How much each equation of the model's constraints is broken, in their order.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.constraint_residual(model, jnp.array([0.5, -1.1])))
+    [0.085]
+    """
     return residual_of(Motion(model, q))
 
 
 @takes(q=configuration)
 def constraint_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
-    """G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` the forces that hold the constraints (book eq. 8.6)."""
+    """G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` the forces that hold the constraints (book eq. 8.6).
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.constraint_jacobian(model, jnp.array([0.5, -1.0])))
+    [[-1.755 -0.878]]
+    """
     return matrix_of(Motion(model, q)).matrix
 
 
@@ -39,7 +51,13 @@ def constraint_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m 
 def constraint_force(
     model: Model, q: Float[Array, "nq"], multipliers: Float[Array, "m"]
 ) -> Float[Array, "nv"]:
-    """`Gᵀ λ`, the generalized forces that hold the constraints, in O(n) and without the matrix."""
+    """`Gᵀ λ`, the generalized forces that hold the constraints, in O(n) and without the matrix.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.constraint_force(model, jnp.array([0.5, -1.0]), jnp.array([10.0])))
+    [-17.552  -8.776]
+    """
     rows = sum(constraint.rows for constraint in model.constraints)
     if jnp.shape(multipliers) != (rows,):
         raise ValueError(
@@ -51,13 +69,25 @@ def constraint_force(
 
 @takes(q=configuration, v=velocity)
 def constraint_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
-    """`G v + g_t`, the rate of the residual; `g_t` is what moves by itself."""
+    """`G v + g_t`, the rate of the residual; `g_t` is what moves by itself.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.constraint_velocity(model, jnp.array([0.5, -1.0]), jnp.array([1.0, 0.0])))
+    [-1.755]
+    """
     return rate_of(Motion(model, q, v))
 
 
 @takes(q=configuration, v=velocity)
 def constraint_bias(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
-    """What the second rate of the residual is without acceleration: it is `G a + bias` (book's -k, eq. 8.15)."""
+    """What the second rate of the residual is without acceleration: it is `G a + bias` (book's -k, eq. 8.15).
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> print(rbd.constraint_bias(model, jnp.array([0.5, -1.1]), jnp.array([1.0, 0.0])))
+    [-0.085]
+    """
     return bias_of(Motion(model, q, v))
 
 

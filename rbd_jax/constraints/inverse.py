@@ -51,7 +51,14 @@ def constrained_inverse_dynamics(
 
     **Arguments**
 
+    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
     - `actuators`: names of the joints that have a motor; all by default.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    >>> q, still = jnp.array([0.5, -1.0]), jnp.zeros(2)
+    >>> print(rbd.constrained_inverse_dynamics(model, q, still, still, actuators=["shoulder"]).tau)
+    [14.109  0.   ]
     """
     motion = Motion(model, q, v)
     needed = recursive_newton_euler(motion, a, f_ext)

@@ -56,6 +56,13 @@ def maximal_coordinates(
 
     What acts along joints has no place here: a model with armature, damping, friction, springs, or joints that mimic
     others is refused, and so is one with massless bodies (`rbd.fuse_fixed` removes welded ones).
+
+    >>> rbd.maximal_coordinates(rbd.load("double_pendulum"))
+    double_pendulum, maximal: 2 bodies, nq = 14, nv = 12
+    ├─ upper  Free v[0:6], 1 kg
+    └─ lower  Free v[6:12], 1 kg
+    ╌╌ LoopJoint('world', 'upper', Revolute), 5 rows
+    ╌╌ LoopJoint('upper', 'lower', Revolute), 5 rows
     """
     instance("maximal_coordinates", "model", model, Model, "a Model")
     choice("maximal_coordinates", "frame", frame, FRAMES)
@@ -173,7 +180,13 @@ def _unshared(own, names):
 def to_maximal(
     model: Model, maximal: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "body"
 ) -> tuple[Float[Array, "nq_max"], Float[Array, "nv_max"]]:
-    """The state of `model` as one of `maximal`, its `maximal_coordinates` with the same `frame`."""
+    """The state of `model` as one of `maximal`, its `maximal_coordinates` with the same `frame`.
+
+    >>> model = rbd.load("pendulum")
+    >>> q, v = rbd.to_maximal(model, rbd.maximal_coordinates(model), jnp.array([0.5]), jnp.array([1.0]))
+    >>> print(q, v)
+    [0.    0.    0.    0.969 0.    0.247 0.   ] [0. 1. 0. 0. 0. 0.]
+    """
     if isinstance(v, Model):
         message = "to_maximal takes (model, maximal, q, v), as from_maximal does; (model, q, v, maximal) is deprecated"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
@@ -200,6 +213,12 @@ def from_maximal(
 
     What a state breaks of the constraints is lost. Where the displacement tells how often a joint has turned, as with
     `Helical` and `RackAndPinion`, it comes back with all its turns; of others the angle comes back in (-π, π].
+
+    >>> model = rbd.load("pendulum")
+    >>> free = rbd.maximal_coordinates(model)
+    >>> q, v = rbd.from_maximal(model, free, *rbd.to_maximal(model, free, jnp.array([0.5]), jnp.array([1.0])))
+    >>> print(q, v)
+    [0.5] [1.]
     """
     function = _check_pair("from_maximal(model, maximal, q, v, frame)", model, maximal, frame)
     q, v = configuration(function, maximal, "q", q), velocity(function, maximal, "v", v)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from .._arguments import anything, as_array, configuration, takes, velocity, wrenches
 from .._array import gather_or_zero, sum_rows, vecmat
 from ..dynamics import ExternalForces, Motion
+from ..dynamics.external import given_wrenches
 from ..model import Model, Tree
 from ..spatial import Transform, cross_force, moment_shift
 from .evaluate import matrix_of
@@ -25,13 +26,19 @@ def joint_wrenches(
 ) -> Float[Array, "nb 6"]:
     """The wrench `[n; f]` that each body gets through its joint (book table 5.1's f_i), in the body's own frame.
 
-    It is what a force and torque sensor in the joint measures, welds included. Along the joint it is what drives it,
-    `Sᵀ f = tau - armature a`; across it, what the bearings bear. Forces that act on bodies without a joint in between are
-    not in it unless they are given:
+    That is in the body's axes about its origin. It is what a force and torque sensor in the joint measures, welds included.
+    Along the joint it is what drives it, `Sᵀ f = tau - armature a`; across it, what the bearings bear. Forces that act on bodies
+    without a joint in between are not in it unless they are given:
 
-    - `f_ext`: on bodies, as for `inverse_dynamics`. It holds for springs and the like, too.
+    - `f_ext`: on bodies, as for `inverse_dynamics`, in the world's axes about the world's origin.
+      It holds for springs and the like, too.
     - `multipliers`: of the model's constraints, as `constrained_dynamics` gives them. The wrenches depend on them where a model
       has loops, so they are required there.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> q, still = rbd.neutral(model), jnp.zeros(2)
+    >>> print(rbd.joint_wrenches(model, q, still, still)[:, 5])  # what they bear along z, hanging at rest
+    [19.62  9.81]
     """
     motion, rows = Motion(model, q, v), sum(constraint.rows for constraint in model.constraints)
     if multipliers is None and rows:
@@ -79,7 +86,9 @@ def transmitted(
     needed = model.inertias.momentum(accelerations) + cross_force(motion.twists, momenta) - acting
 
     # Of each body about its own origin, in the world's axes; handed on to the parent by the way between the two.
-    wrenches = turned.force(needed) - moment_shift(_on_bodies(model, f_ext, a.dtype), frames.position)
+    wrenches, external = turned.force(needed), given_wrenches(model, f_ext)
+    if external is not None:
+        wrenches = wrenches - moment_shift(external, frames.position)
     parents = np.array(model.topology.parents, int)
     reach = frames.position - gather_or_zero(frames.position, parents)
 
@@ -91,12 +100,3 @@ def transmitted(
     tree = Tree(model.topology.parents, model.topology.traversal)
     total = tree.up(assemble, jnp.zeros(6, a.dtype), (wrenches, reach))[1]
     return turned.inverse_force(total)
-
-
-def _on_bodies(model: Model, f_ext: ExternalForces, dtype) -> Float[Array, "nb 6"]:
-    if f_ext is None:
-        return jnp.zeros((model.nb, 6), dtype)
-    if not isinstance(f_ext, dict):
-        return f_ext  # pyright: ignore[reportReturnType]
-    rows = [jnp.zeros((0, 6), dtype), *(wrench[None] for wrench in f_ext.values())]
-    return sum_rows(jnp.concatenate(rows), [model.body_index(body) for body in f_ext], model.nb)

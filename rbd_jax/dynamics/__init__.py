@@ -1,4 +1,99 @@
-"""The algorithms on trees: kinematics, inverse and forward dynamics, and what follows from them (book ch. 4 to 7, 9)."""
+"""The algorithms on trees: kinematics, inverse and forward dynamics, and what follows from them (book ch. 4 to 7, 9).
+
+Kinematics:
+
+- `forward_kinematics`: the frame of every body in the world
+- `body_velocities`: the spatial velocity of every body
+- `body_accelerations`: the spatial acceleration of every body
+- `jacobian`: the Jacobian of a body or a point of it
+- `jacobian_derivative`: its rate
+- `jacobian_product`: the Jacobians of all bodies times a velocity
+- `jacobian_derivative_product`: their rates times a velocity
+- `jacobian_transposed_product`: the generalized force of wrenches on the bodies
+- `Motion`: a model in a state: what follows from that, computed once
+- `Bodies`: some of its bodies in maximal coordinates
+
+Forces and accelerations:
+
+- `forward_dynamics`: the acceleration that generalized forces produce
+- `inverse_dynamics`: the generalized forces that produce an acceleration
+- `hybrid_dynamics`: some joints driven by force, the others by motion
+- `HybridMotion`: what it returns
+- `ExternalForces`: how forces on bodies are given
+- `forward_dynamics_derivatives`: the derivatives of the acceleration by q, v and the forces
+- `inverse_dynamics_derivatives`: the derivatives of the forces by q, v and the acceleration
+- `bias_force`: Coriolis, centrifugal and gravity forces
+- `gravity_force`: the forces that hold the model at rest
+- `passive_force`: damping, friction and springs of the joints
+
+Inertia:
+
+- `mass_matrix`: the joint-space inertia matrix M
+- `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
+- `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
+- `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
+- `operational_inertia`: the inertia that bodies seem to have where they are pushed
+- `inverse_operational_inertia`: how bodies answer to forces on them
+
+Energy and momentum:
+
+- `kinetic_energy`: of all bodies
+- `potential_energy`: of all bodies in gravity
+- `mechanical_energy`: both, with the springs at the joints
+- `momentum`: of all bodies, about the world's origin
+- `centroidal_momentum_matrix`: what makes of v the momentum about the centre of mass
+- `center_of_mass`: of all bodies, in the world
+- `center_of_mass_jacobian`: its Jacobian
+- `lagrangian_gradients`: the derivatives of the Lagrangian by q and v
+
+Linear in the inertia parameters:
+
+- `inverse_dynamics_regressor`: the generalized forces
+- `momentum_regressor`: the momentum
+- `kinetic_energy_regressor`: the kinetic energy
+- `potential_energy_regressor`: the potential energy
+"""
+
+__all__ = [
+    "forward_kinematics",
+    "body_velocities",
+    "body_accelerations",
+    "jacobian",
+    "jacobian_derivative",
+    "jacobian_product",
+    "jacobian_derivative_product",
+    "jacobian_transposed_product",
+    "Motion",
+    "Bodies",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "hybrid_dynamics",
+    "HybridMotion",
+    "ExternalForces",
+    "forward_dynamics_derivatives",
+    "inverse_dynamics_derivatives",
+    "bias_force",
+    "gravity_force",
+    "passive_force",
+    "mass_matrix",
+    "solve_mass_matrix",
+    "solve_augmented_mass_matrix",
+    "coriolis_matrix",
+    "operational_inertia",
+    "inverse_operational_inertia",
+    "kinetic_energy",
+    "potential_energy",
+    "mechanical_energy",
+    "momentum",
+    "centroidal_momentum_matrix",
+    "center_of_mass",
+    "center_of_mass_jacobian",
+    "lagrangian_gradients",
+    "inverse_dynamics_regressor",
+    "momentum_regressor",
+    "kinetic_energy_regressor",
+    "potential_energy_regressor",
+]
 
 from .bodies import Bodies as Bodies
 from .centroidal import (

@@ -17,13 +17,23 @@ from .motion import Motion
 
 @takes(q=configuration)
 def center_of_mass(model: Model, q: Float[Array, "nq"]) -> Float[Array, "3"]:
-    """The centre of mass of all bodies that can move, in the world."""
+    """The centre of mass of all bodies that can move, in the world.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(rbd.center_of_mass(model, q))
+    [-0.978  0.    -0.913]
+    """
     return _center(Motion(model, q))
 
 
 @takes(q=configuration, v=velocity)
 def momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
-    """The momentum `[k; p]` of all bodies: angular about the world's origin, then linear; in the world's axes."""
+    """The momentum `[k; p]` of all bodies: angular about the world's origin, then linear; in the world's axes.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> print(rbd.momentum(model, q, v))
+    [ 0.     7.165  0.    -1.967  0.     3.951]
+    """
     motion = Motion(model, q, v)
     momenta = motion.inertias.momentum(motion.velocities)
     return jnp.sum(moment_shift(momenta, -motion.common.origins), axis=0)
@@ -34,6 +44,12 @@ def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Arr
     """A with `A v` the momentum `[k; p]` about the centre of mass, in the world's axes.
 
     A column is the momentum of the composite body that the degree of freedom moves: `I^c S`.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(rbd.centroidal_momentum_matrix(model, q)[3:])  # the linear part
+    [[-1.826 -0.071]
+     [ 0.     0.   ]
+     [ 1.956  0.997]]
     """
     motion = Motion(model, q)
     origins = gather(motion.common.origins, model.topology.column_owner)
@@ -43,7 +59,14 @@ def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Arr
 
 @takes(q=configuration)
 def center_of_mass_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "3 nv"]:
-    """J with `J v` the velocity of the centre of mass: the linear momentum over the mass."""
+    """J with `J v` the velocity of the centre of mass: the linear momentum over the mass.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(rbd.center_of_mass_jacobian(model, q))
+    [[-0.913 -0.035]
+     [ 0.     0.   ]
+     [ 0.978  0.499]]
+    """
     return centroidal_momentum_matrix(model, q)[3:] / jnp.sum(moving_inertias(model).mass)
 
 

@@ -23,6 +23,11 @@ def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
     `C = Σ Jᵀ (I J̇ + B J)` over the bodies, `B = ½ (v×* I - I v× + (I v)×̄*)`. With `I^c` and `B^c` summed over subtrees,
     `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)` where both are those of the deeper of the two columns. Joints that move by themselves
     add velocity-product forces that are no multiple of v; they are in `bias_force` alone.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> c = rbd.coriolis_matrix(model, q, v)
+    >>> print(c @ v, rbd.bias_force(model, q, v) - rbd.gravity_force(model, q))
+    [-6.732  0.841] [-6.732  0.841]
     """
     motion, tree = Motion(model, q, v), model.topology.tree
     rates, moving_body, inertias = motion.subspace_rates, motion.velocities, motion.inertias

@@ -25,7 +25,14 @@ def inverse_dynamics_derivatives(
     a: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
-    """`(dtau/dq, dtau/dv, dtau/da)` of `inverse_dynamics`; the derivative by q is along `integrate(model, q, dq)`."""
+    """`(dtau/dq, dtau/dv, dtau/da)` of `inverse_dynamics`; the derivative by q is along `integrate(model, q, dq)`.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> by_q, by_v, by_a = rbd.inverse_dynamics_derivatives(model, q, v, jnp.zeros(2))
+    >>> print(by_q)
+    [[17.912 -3.628]
+     [ 0.694  1.234]]
+    """
     return newton_euler_derivatives(Motion(model, q, v), a, f_ext)
 
 
@@ -37,7 +44,14 @@ def forward_dynamics_derivatives(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> tuple[Float[Array, "nv nv"], Float[Array, "nv nv"], Float[Array, "nv nv"]]:
-    """`(da/dq, da/dv, da/dtau)` of `forward_dynamics`: `-M⁻¹` times those of inverse dynamics at the same motion, and `M⁻¹`."""
+    """`(da/dq, da/dv, da/dtau)` of `forward_dynamics`: `-M⁻¹` times those of inverse dynamics at the same motion, and `M⁻¹`.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> by_q, by_v, by_tau = rbd.forward_dynamics_derivatives(model, q, v, jnp.zeros(2))
+    >>> print(by_q)
+    [[-9.854 -3.205]
+     [14.479  5.621]]
+    """
     return forward_derivatives(Motion(model, q, v), tau, f_ext)
 
 

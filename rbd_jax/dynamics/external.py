@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import matmul
+from .._array import sum_rows
+from ..model import Model
 from ..model.lumping import sum_by_moving_body
 from ..spatial import moment_shift
 from .motion import Motion
@@ -24,16 +24,16 @@ def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m 6"
 
     A force on a body welded to the world does nothing.
     """
-    if f_ext is None:
+    wrenches = given_wrenches(motion.model, f_ext)
+    if wrenches is None:
         return None
-    model = motion.model
-    if isinstance(f_ext, Mapping):
-        if not f_ext:
-            return None
-        bodies = [model.body_index(body) for body in f_ext]
-        carried = model.topology.carriers[bodies] == np.arange(len(model.topology.moving_bodies))[:, None]
-        stacked = jnp.stack(list(f_ext.values()))
-        forces = matmul(jnp.asarray(carried, stacked.dtype), stacked)
-    else:
-        forces = sum_by_moving_body(model, f_ext)
-    return moment_shift(forces, motion.common.origins)
+    return moment_shift(sum_by_moving_body(motion.model, wrenches), motion.common.origins)
+
+
+def given_wrenches(model: Model, f_ext: ExternalForces) -> Float[Array, "nb 6"] | None:
+    """A row for each body, in the world frame at the world's origin, or None where there is no force."""
+    if not isinstance(f_ext, Mapping):
+        return f_ext
+    if not f_ext:
+        return None
+    return sum_rows(jnp.stack(list(f_ext.values())), [model.body_index(body) for body in f_ext], model.nb)

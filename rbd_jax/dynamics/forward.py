@@ -40,7 +40,13 @@ def forward_dynamics(
     A degree of freedom that moves no inertia (a massless end of a chain, without armature) has no acceleration: the result
     is not finite.
 
+    `f_ext`: wrenches `[n; f]`, `{body: wrench}` or (nb, 6), in the world's axes about the world's origin.
+
     Derivatives are `M⁻¹ (d tau - d inverse_dynamics)` with the factors of M that the algorithm has made.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> print(rbd.forward_dynamics(model, q, v, tau=jnp.zeros(2)))
+    [  2.283 -14.132]
     """
     return articulated_body(Motion(model, q, v), tau, f_ext)
 
@@ -49,7 +55,12 @@ def forward_dynamics(
 def solve_mass_matrix(
     model: Model, q: Float[Array, "nq"], rhs: Float[Array, "nv *k"]
 ) -> Float[Array, "nv *k"]:
-    """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`."""
+    """`M⁻¹ rhs` without the matrix M: the articulated-body algorithm at rest, O(n) for each column of `rhs`.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(rbd.solve_mass_matrix(model, q, jnp.array([1.0, 0.0])))
+    [ 0.585 -0.901]
+    """
     return solve_inertia(Motion(model, q), rhs)
 
 
@@ -204,17 +215,19 @@ def inertia_solver(motion: Motion) -> jax.tree_util.Partial:
     if len(motion.model.topology.mimic_joints):
         return _dense_inverse(motion)
     frames = BodyFrames.of(motion.model, motion.common)
-    return inverse_of_articulated(motion.model, frames, frames.inertias(motion.model).matrix)
+    factors = articulated_factors(motion.model, frames, frames.inertias(motion.model).matrix)
+    return factors.inverse(motion.model)
 
 
-def inverse_of_articulated(model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"], armature=None):
-    """`M⁻¹` of moving bodies with these inertias, each about its own origin and in the world's axes, and of the armature."""
+def articulated_factors(
+    model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"], armature=None
+) -> TreeFactors:
+    """M of moving bodies with these inertias, each about its own origin and in the world's axes, and of the armature."""
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
     inertia, armature = at_last_column(model, inertias), column_armature(model, armature)
     base = jnp.zeros(6, nothing.dtype)
-    _, factors = articulated_body_recursions(model, frames, inertia, nothing, nothing, idle, base, armature)
-    return factors.inverse(model)
+    return articulated_body_recursions(model, frames, inertia, nothing, nothing, idle, base, armature)[1]
 
 
 def singular_inertia(motion: Motion) -> Bool[Array, ""]:
@@ -222,11 +235,13 @@ def singular_inertia(motion: Motion) -> Bool[Array, ""]:
 
     Pivots are what is left of that when joints further out give way. Each subtraction on the way rounds.
     """
-    if _surely_regular(motion.model):
+    model = motion.model
+    if _surely_regular(model):
         return jnp.zeros((), bool)
-    if len(motion.model.topology.mimic_joints):
+    if len(model.topology.mimic_joints):
         return singular_matrix(composite_rigid_body(motion))
-    pivots = inertia_solver(motion).args[0].pivot
+    frames = BodyFrames.of(model, motion.common)
+    pivots = articulated_factors(model, frames, frames.inertias(model).matrix).pivot
     carried = _carried_inertia(motion)
     return jnp.any(pivots <= ROUNDING * jnp.finfo(pivots.dtype).eps * carried)
 

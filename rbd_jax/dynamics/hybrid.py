@@ -54,6 +54,12 @@ def hybrid_dynamics(
     - `tau`, `a`: of all degrees of freedom; those entries of `tau` that are prescribed are not looked at, nor those of `a`
       that are not.
     - `prescribed`: the joints, by name or by the index of their body; or a flag for each degree of freedom, which may be traced.
+    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> a, tau = rbd.hybrid_dynamics(model, q, v, tau=jnp.zeros(2), a=jnp.zeros(2), prescribed=["shoulder"])
+    >>> print(a, tau)
+    [  0.    -10.616] [-3.903  0.   ]
     """
     flags = jnp.asarray(prescribed)  # the names have become flags where the arguments were checked
     motion = Motion(model, q, v).computed("velocities", "velocity_products")

@@ -29,6 +29,15 @@ def inverse_dynamics(
     """The generalized forces `tau` that produce the acceleration `a`: `M a + C v + g - Jᵀ f_ext` (book table 5.1).
 
     Damping, friction and springs of the joints are not part of it: see `passive_force`.
+
+    **Arguments**
+
+    - `f_ext`: a wrench `[n; f]` on some bodies, `{body: wrench}`, or on each, (nb, 6): in the world's axes
+      about the world's origin.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> print(rbd.inverse_dynamics(model, q, v, a=jnp.array([1.0, 0.0])))
+    [16.543 12.168]
     """
     return recursive_newton_euler(Motion(model, q, v), a, f_ext)
 
@@ -37,13 +46,25 @@ def inverse_dynamics(
 def bias_force(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> Float[Array, "nv"]:
-    """`C v + g - Jᵀ f_ext`: the forces that produce no acceleration (book eq. 6.2)."""
+    """`C v + g - Jᵀ f_ext`: the forces that produce no acceleration (book eq. 6.2).
+
+    `f_ext`: as for `inverse_dynamics`, wrenches in the world's axes about the world's origin.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> print(rbd.bias_force(model, q, v))
+    [12.46  10.627]
+    """
     return recursive_newton_euler(Motion(model, q, v), jnp.zeros_like(v), f_ext)
 
 
 @takes(q=configuration)
 def gravity_force(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
-    """`g`: the forces that hold the model at rest against gravity; the gradient of `potential_energy` (eq. 5.12)."""
+    """`g`: the forces that hold the model at rest against gravity; the gradient of `potential_energy` (eq. 5.12).
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(rbd.gravity_force(model, q))
+    [19.192  9.785]
+    """
     return weight(Motion(model, q))
 
 

@@ -30,6 +30,13 @@ def jacobian(
     - `point`: the point of the body, in the body's frame, whose velocity the linear part is. By default the body's
       origin; for `"world"`, the body's point that passes the world's origin.
     - `frame`: `"world"` and `"world_aligned"` for the world's axes, `"body"` for the body's.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> tip = jnp.array([0.0, 0.0, -1.0])
+    >>> print(rbd.jacobian(model, q, "lower", tip)[3:])  # of the velocity of a point
+    [[-0.948 -0.071]
+     [ 0.     0.   ]
+     [ 1.477  0.997]]
     """
     return body_jacobian(Motion(model, q), body, point, frame)
 
@@ -43,7 +50,15 @@ def jacobian_derivative(
     point: Float[Array, "3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "6 nv"]:
-    """The rate of `jacobian(model, q, body, point, frame)` while the model moves at `v`."""
+    """The rate of `jacobian(model, q, body, point, frame)` while the model moves at `v`.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> tip = jnp.array([0.0, 0.0, -1.0])
+    >>> print(rbd.jacobian_derivative(model, q, v, "lower", tip)[3:])
+    [[3.472 2.992]
+     [0.    0.   ]
+     [1.09  0.212]]
+    """
     return body_jacobian_derivative(Motion(model, q, v), body, point, frame)
 
 

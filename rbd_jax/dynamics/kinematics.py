@@ -20,7 +20,14 @@ Frame = Literal["world", "body", "world_aligned"]
 
 @takes(q=configuration)
 def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
-    """The frame of every body, in the world: a `Transform` with a leading axis of bodies."""
+    """The frame of every body, in the world: a `Transform` with a leading axis of bodies.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> frames = rbd.forward_kinematics(model, jnp.array([0.5, 1.0]))
+    >>> print(frames.position)
+    [[ 0.     0.     0.   ]
+     [-0.479  0.    -0.878]]
+    """
     return Motion(model, q).world_frames
 
 
@@ -28,7 +35,19 @@ def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
 def body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb 6"]:
-    """The spatial velocity `[ω; v]` of every body."""
+    """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin.
+
+    **Arguments**
+
+    - `frame`: `"world"` is in the world's axes about the world's origin, so that v is the velocity of the body's point that
+      passes there, and not that of the body's own origin. That is in `"world_aligned"`, in the world's axes about the body's
+      origin, and in `"body"`, in the body's axes about the same.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> print(rbd.body_velocities(model, q, v, frame="world_aligned")[:, 3:])  # of the bodies' origins
+    [[ 0.     0.     0.   ]
+     [-0.878  0.     0.479]]
+    """
     motion = Motion(model, q, v)
     return express_by_body(motion, motion.velocities, frame)
 
@@ -37,10 +56,20 @@ def body_velocities(
 def body_accelerations(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb 6"]:
-    """The spatial acceleration `J a + J̇ v` of every body, gravity not mixed in.
+    """The spatial acceleration `J a + J̇ v` of every body, by default in the world's axes about the world's origin; gravity is
+    not mixed in.
 
     For the acceleration of a body's origin, as an accelerometer there would have it, take `frame="world_aligned"` and
-    `spatial.classical_acceleration`.
+    `spatial.classical_acceleration` with `body_velocities` in the same frame: spatial accelerations differ from it by `ω × v`.
+
+    **Arguments**
+
+    - `frame`: as for `body_velocities`.
+
+    >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.zeros(2)
+    >>> print(rbd.body_accelerations(model, q, v, a, frame="body"))
+    [[ 0.     0.     0.     0.     0.     0.   ]
+     [ 0.     0.     0.     1.683  0.    -1.081]]
     """
     motion = Motion(model, q, v)
     accelerations = motion.accelerations(a, jnp.zeros(6, q.dtype))

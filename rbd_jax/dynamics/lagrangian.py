@@ -27,6 +27,11 @@ def lagrangian_gradients(
     """`(∂L/∂q, ∂L/∂v)`, with V of gravity alone; the first is along `integrate(model, q, dq)`.
 
     The second is `M v`, and what joints that move by themselves add.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> by_q, by_v = rbd.lagrangian_gradients(model, q, v)
+    >>> print(by_q, by_v)
+    [-19.192 -12.31 ] [7.165 3.543]
     """
     return gradients_of_lagrangian(Motion(model, q, v))
 

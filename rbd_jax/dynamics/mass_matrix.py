@@ -19,6 +19,11 @@ def mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
     """M: `M_ij = S_iᵀ I^c_j S_j` where column i supports column j, armature added on the diagonal (book table 6.2).
 
     `I^c_j` is the composite inertia of all that column j moves: in the common frame, a sum of parameters.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(rbd.mass_matrix(model, q))
+    [[4.083 1.541]
+     [1.541 1.001]]
     """
     return composite_rigid_body(Motion(model, q))
 

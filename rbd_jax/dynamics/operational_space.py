@@ -35,6 +35,13 @@ def inverse_operational_inertia(
     - `bodies`: a name or an index, or a sequence of them.
     - `points`: of each body, in its own frame; as for `jacobian`.
     - `frame`: as for `jacobian`.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> answer = rbd.inverse_operational_inertia(model, q, "lower", frame="world_aligned")
+    >>> print(answer[3:, 3:])  # how the elbow accelerates under unit forces on it
+    [[ 0.451  0.    -0.246]
+     [ 0.     0.     0.   ]
+     [-0.246  0.     0.134]]
     """
     chosen = [bodies] if isinstance(bodies, str | int | np.integer) else list(bodies)
     if points is not None and len(points) != len(chosen):
@@ -60,5 +67,11 @@ def operational_inertia(
 
     Not finite where that is singular: in a straight arm, or for a body that has fewer than six degrees of freedom. For such a
     body take the rows of the Jacobian that matter, and invert `J M⁻¹ Jᵀ` of those.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> _ = builder.add_body("ball", joint=rbd.joints.Free(), inertia=rbd.Inertia.sphere(mass=2.0, radius=0.1))
+    >>> model = builder.build()
+    >>> print(jnp.diagonal(rbd.operational_inertia(model, rbd.neutral(model), "ball")))
+    [0.008 0.008 0.008 2.    2.    2.   ]
     """
     return jnp.linalg.inv(inverse_operational_inertia(model, q, bodies, points, frame))

@@ -19,6 +19,11 @@ def passive_force(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) ->
 
     Coulomb friction is smoothed over speeds of the size ε = `FRICTION_VELOCITY`, so that its derivative exists at rest; a
     joint held by friction alone creeps. (The default scheme of `rollout` takes Coulomb's law itself.)
+
+    >>> from dataclasses import replace
+    >>> model = replace(rbd.load("double_pendulum"), damping=jnp.array([0.5, 0.1]))
+    >>> print(rbd.passive_force(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
+    [-0.5 -0.2]
     """
     return smooth_passive_force(model, q, v) - model.friction * v / jnp.sqrt(v**2 + FRICTION_VELOCITY**2)
 

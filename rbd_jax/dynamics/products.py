@@ -24,7 +24,7 @@ from ..model import Model
 from ..model.lumping import sum_by_moving_body
 from ..spatial import Transform, cross_motion, moment_shift
 from .columns import to_columns
-from .forward import BodyFrames, inverse_of_articulated, inverse_of_dense
+from .forward import BodyFrames, articulated_factors, inverse_of_dense
 from .inverse import inertia_force, joint_forces
 from .kinematics import Frame, express_by_body
 from .mass_matrix import composite_rigid_body
@@ -35,7 +35,15 @@ from .motion import Motion
 def jacobian_product(
     model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb 6"]:
-    """`J dv` of every body (algorithm 5): its velocity, where no joint moves by itself."""
+    """`J dv` of every body (algorithm 5): its velocity, where no joint moves by itself.
+
+    By default in the world's axes about the world's origin; `frame` as for `body_velocities`.
+
+    >>> model, q, dv = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> print(rbd.jacobian_product(model, q, dv, "body"))
+    [[ 0.     1.     0.     0.     0.     0.   ]
+     [ 0.     3.     0.    -0.54   0.    -0.841]]
+    """
     return bodies_moved(Motion(model, q), dv, frame)
 
 
@@ -47,7 +55,15 @@ def jacobian_derivative_product(
     dv: Float[Array, "nv"],
     frame: Frame = "world",
 ) -> Float[Array, "nb 6"]:
-    """`J̇ dv` of every body while the model moves at `v` (algorithm 5)."""
+    """`J̇ dv` of every body while the model moves at `v` (algorithm 5).
+
+    By default in the world's axes about the world's origin; `frame` as for `body_velocities`.
+
+    >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
+    >>> print(rbd.jacobian_derivative_product(model, q, v, v))
+    [[ 0.     0.     0.     0.     0.     0.   ]
+     [ 0.     0.     0.    -0.959  0.    -1.755]]
+    """
     motion, topology = Motion(model, q, v), model.topology
     along, last = to_columns(model, dv)[:, None], topology.last_column
     rates = gather(topology.tree.path_sum(motion.subspace_rates * along), last)
@@ -66,7 +82,16 @@ def jacobian_derivative_product(
 def jacobian_transposed_product(
     model: Model, q: Float[Array, "nq"], wrenches: Float[Array, "nb 6"], frame: Frame = "world"
 ) -> Float[Array, "nv"]:
-    """`Jᵀ f`: the generalized force of a wrench `[n; f]` on every body (algorithm 6), expressed as `frame` says."""
+    """`Jᵀ f`: the generalized force of a wrench `[n; f]` on every body (algorithm 6).
+
+    By default the wrenches are in the world's axes about the world's origin. `frame`: `"world_aligned"` for the world's axes
+    about the body's origin, `"body"` for the body's axes about that.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> wrenches = jnp.zeros((model.nb, 6)).at[model.body_index("lower"), 3].set(1.0)  # along the body's x, at its origin
+    >>> print(rbd.jacobian_transposed_product(model, q, wrenches, "body"))
+    [-0.54  0.  ]
+    """
     return bodies_pushed(Motion(model, q), wrenches, frame)
 
 
@@ -106,6 +131,11 @@ def solve_augmented_mass_matrix(
 
     - `joint_terms`: for each degree of freedom.
     - `body_terms`: symmetric, for each body in its own frame; those of bodies welded to the world do nothing.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> stiffer = jnp.array([10.0, 10.0]), jnp.zeros((model.nb, 6, 6))
+    >>> print(rbd.solve_augmented_mass_matrix(model, q, jnp.array([1.0, 0.0]), *stiffer))
+    [ 0.072 -0.01 ]
     """
     return _solve(rhs, Motion(model, q).computed("common"), joint_terms, body_terms)
 
@@ -122,7 +152,7 @@ def _run(rhs, motion: Motion, joint_terms, body_terms):
     else:
         frames = BodyFrames.of(model, motion.common)
         inertias = frames.inertias(model).matrix + _about_moving_bodies(motion, body_terms)
-        solve = inverse_of_articulated(model, frames, inertias, stiffer)
+        solve = articulated_factors(model, frames, inertias, stiffer).inverse(model)
     return solve(rhs), solve
 
 

@@ -1,4 +1,78 @@
-"""What acts on a model besides its joints: springs, dampers, muscles, cables, gears, limits, fields. One family a file."""
+"""What acts on a model besides its joints: springs, dampers, muscles, cables, gears, limits, fields. One family a file.
+
+Along joints:
+
+- `JointLimit`: stops at the model's position limits
+- `BristleFriction`: dry friction with a state of its own (LuGre)
+- `Gear`: two joints meshed through elastic teeth
+- `mesh_gears`: the model with two joints in a rigid gear
+- `add_rotor`: the model with a geared rotor as a body
+- `reflect_rotor`: the model with a geared rotor as armature
+
+Between points:
+
+- `SpringDamper`: a spring and a damper between two points
+- `PointToPoint`: a linear spring between two points
+- `SpringNetwork`: springs along many edges
+- `Cable`: an elastic cable along a path
+- `Muscle`: a muscle along a path
+- `ActivatedMuscle`: a muscle with an activation of its own
+- `ACTIVE_LENGTH`: a muscle's active force by its length
+- `PASSIVE_LENGTH`: its passive force by its length
+- `FORCE_VELOCITY`: its force by its speed
+- `add_deformable`: point masses joined by springs, added to what is being built
+
+On bodies:
+
+- `DirectionalForce`: constant, in the world's axes
+- `ViscousDamping`: against the velocity of a frame
+- `GravityField`: the pull of a potential on every body
+- `CentralPotential`: that of a point mass
+
+Your own:
+
+- `add_forces`: the model with force elements
+- `Force`: what every force inherits from
+- `BodyForce`: what forces on bodies inherit from
+- `PointForce`: what pulls at points inherit from
+- `PathForce`: what tensions along a path inherit from
+- `Together`: several forces as one
+- `on_bodies`: those of some forces that act on bodies
+- `Motion`: what a force is asked about: a model in a state
+- `Bodies`: some of its bodies in maximal coordinates
+"""
+
+__all__ = [
+    "JointLimit",
+    "BristleFriction",
+    "Gear",
+    "mesh_gears",
+    "add_rotor",
+    "reflect_rotor",
+    "SpringDamper",
+    "PointToPoint",
+    "SpringNetwork",
+    "Cable",
+    "Muscle",
+    "ActivatedMuscle",
+    "ACTIVE_LENGTH",
+    "PASSIVE_LENGTH",
+    "FORCE_VELOCITY",
+    "add_deformable",
+    "DirectionalForce",
+    "ViscousDamping",
+    "GravityField",
+    "CentralPotential",
+    "add_forces",
+    "Force",
+    "BodyForce",
+    "PointForce",
+    "PathForce",
+    "Together",
+    "on_bodies",
+    "Motion",
+    "Bodies",
+]
 
 from ..dynamics import Bodies as Bodies, Motion as Motion
 from ._body import BodyForce as BodyForce, on_bodies as on_bodies

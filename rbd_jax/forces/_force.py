@@ -158,7 +158,13 @@ class Force(Attached):
 
 
 def add_forces(model: Model, *forces: Force) -> Model:
-    """The model with force elements after those that it has. They act in every rollout, and stay through every edit."""
+    """The model with force elements after those that it has. They act in every rollout, and stay through every edit.
+
+    >>> spring = rbd.forces.SpringDamper(("world", "lower"), ((0, 0, -3), (0, 0, -1)), rest_length=0.5, spring_constant=100.0)
+    >>> model = rbd.add_forces(rbd.load("double_pendulum"), spring)
+    >>> model.forces[0].label
+    "SpringDamper('world', 'lower')"
+    """
     return attach(model, all_of(Force, "a force; see rbd_jax.forces", forces), "add_forces")
 
 

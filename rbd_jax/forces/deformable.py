@@ -73,8 +73,9 @@ def add_deformable(
             place, inertia = Transform.from_position(places[node]), _point_mass(mass, point)
             body = builder.add_body(f"{name} {node}", WORLD, Translational(), place, inertia)
         elif body != WORLD:
-            [old] = (other for other in builder.bodies if other.name == body)
-            builder.exchange(replace(old, inertia=old.inertia + _point_mass(mass, point)))
+            index = [other.name for other in builder.bodies].index(body)
+            heavier = builder.bodies[index].inertia + _point_mass(mass, point)
+            builder.bodies[index] = replace(builder.bodies[index], inertia=heavier)
         bodies.append(body)
         points.append(point)
     at = jnp.asarray(np.stack(points)) if is_known(points) else jnp.stack(points)

@@ -80,7 +80,7 @@ def mesh_gears(model: Model, driver: str, driven: str, ratio, offset=0.0) -> Mod
     model.topology.joint_index(driver)
     if (followed := builder.bodies[body].mimic) is not None:
         raise ModelError(f"mesh_gears: joint {driven!r} is driven by {followed.leader!r} already")
-    builder.exchange(replace(builder.bodies[body], mimic=Mimic(driver, ratio, offset)))
+    builder.bodies[body] = replace(builder.bodies[body], mimic=Mimic(driver, ratio, offset))
     return builder.lay_out()
 
 

@@ -1,4 +1,67 @@
-"""Joints: one family a file, one protocol (`Joint`), from which a user's own joint inherits."""
+"""Joints: one family a file, one protocol (`Joint`), from which a user's own joint inherits.
+
+One degree of freedom:
+
+- `Revolute`: a hinge
+- `Prismatic`: a slide
+- `Helical`: a screw
+- `RackAndPinion`: a pinion that rolls on a rack
+- `SplineCurve`: along a curve of frames
+
+Two and three:
+
+- `Cylindrical`: a turn and a slide along one axis
+- `Universal`: two turns about axes that cross
+- `Planar`: in a plane, and about its normal
+- `Free2D`: the same by coordinates of the x-y plane
+- `SplineSurface`: on a surface of frames
+- `Spherical`: a ball in its socket, by a quaternion
+- `SphericalEuler`: by three angles
+- `SphericalExponential`: by a rotation vector
+- `Translational`: three slides
+
+None and six:
+
+- `Fixed`: a weld
+- `Free`: a position and a quaternion
+- `Free3D`: three slides, then a ball
+
+Made of others:
+
+- `Composite`: one joint after the other
+- `Driven`: led along a function of time
+- `ConstantVelocity`: led at a constant velocity
+
+Your own:
+
+- `Joint`: what every joint inherits from
+- `ConstantSubspaceJoint`: what those inherit from whose motion subspace is the same everywhere
+"""
+
+__all__ = [
+    "Revolute",
+    "Prismatic",
+    "Helical",
+    "RackAndPinion",
+    "SplineCurve",
+    "Cylindrical",
+    "Universal",
+    "Planar",
+    "Free2D",
+    "SplineSurface",
+    "Spherical",
+    "SphericalEuler",
+    "SphericalExponential",
+    "Translational",
+    "Fixed",
+    "Free",
+    "Free3D",
+    "Composite",
+    "Driven",
+    "ConstantVelocity",
+    "Joint",
+    "ConstantSubspaceJoint",
+]
 
 from ._joint import ConstantSubspaceJoint as ConstantSubspaceJoint, Joint as Joint
 from .composite import Composite as Composite, Free2D as Free2D, Free3D as Free3D

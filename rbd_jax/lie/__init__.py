@@ -1,4 +1,29 @@
-"""Lie groups: rotations, rigid motions, vectors and their products; quaternions as coordinates of rotations."""
+"""Lie groups: rotations, rigid motions, vectors and their products; quaternions as coordinates of rotations.
+
+- `SO3`: rotations, as matrices
+- `S3`: rotations, as unit quaternions
+- `SE3`: rigid motions
+- `SO3xR3`: rotations and translations
+- `S2`: directions: the unit sphere, which is no group but moves as one does
+- `Rn`: vectors
+- `Product`: the product of groups
+- `Power`: the product of the same group many times
+- `Group`: what every group has
+- `quaternion`: functions of quaternions
+"""
+
+__all__ = [
+    "SO3",
+    "S3",
+    "SE3",
+    "SO3xR3",
+    "S2",
+    "Rn",
+    "Product",
+    "Power",
+    "Group",
+    "quaternion",
+]
 
 from . import quaternion as quaternion
 from .group import Group as Group

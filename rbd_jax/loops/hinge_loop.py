@@ -11,7 +11,12 @@ from .relative import RelativeConstraint, across
 
 
 class HingeLoop(RelativeConstraint):
-    """The origins of `frame_a` and `frame_b` meet in the plane across `axis`, which is given in `frame_a`."""
+    """The origins of `frame_a` and `frame_b` meet in the plane across `axis`, which is given in `frame_a`; z by default.
+
+    It is for mechanisms whose bodies all move in planes across this axis. In one that lies in another plane its rows leave the
+    loop open in that plane: the `mobility` is too large by one. Give the axis about which the mechanism's hinges turn, or take a
+    `LoopJoint` with a `Revolute`, which has all five rows.
+    """
 
     axis: Float[Array, "3"]
 

@@ -1,4 +1,66 @@
-"""The model, its topology and tree, and the ways to make one."""
+"""The model, its topology and tree, and the ways to make one.
+
+- `Model`: a mechanism: its tree of bodies and joints, and all of its numbers
+- `Topology`: the static part of a model
+- `Tree`: the tree of bodies, and how it is traversed
+
+Made:
+
+- `ModelBuilder`: collects bodies, joints and what is attached to them
+- `Body`: one body, and the joint that attaches it
+- `Mimic`: a joint that follows another
+- `load_urdf`: the model that a URDF file describes
+- `load_mjcf`: the model that an MJCF file describes
+- `check`: an error that names every number that a model cannot have
+
+Changed:
+
+- `add_constraints`: the model with loops, couplings or prescribed motions
+- `lock_joints`: the model with some of its joints welded
+- `fuse_fixed`: the model without its welds
+- `rename`: the model with other names for bodies and joints
+- `concatenate`: several models in one world
+- `astype`: the model in another precision
+- `at_time`: the model with what moves by itself where it is at a time
+- `with_traversal`: the model with its tree traversed another way
+
+Configurations:
+
+- `neutral`: every joint at its zero
+- `random_configuration`: a configuration drawn within the limits
+- `integrate`: where a velocity, held for unit time, leads
+- `difference`: the velocity that leads from one configuration to another in unit time
+- `configuration_rate`: the rate of the numbers of q at a velocity
+- `chart_velocity`: the velocity of a step in the tangent space that changes
+- `chart_rate`: the rate of such a step at a velocity
+"""
+
+__all__ = [
+    "Model",
+    "Topology",
+    "Tree",
+    "ModelBuilder",
+    "Body",
+    "Mimic",
+    "load_urdf",
+    "load_mjcf",
+    "check",
+    "add_constraints",
+    "lock_joints",
+    "fuse_fixed",
+    "rename",
+    "concatenate",
+    "astype",
+    "at_time",
+    "with_traversal",
+    "neutral",
+    "random_configuration",
+    "integrate",
+    "difference",
+    "configuration_rate",
+    "chart_velocity",
+    "chart_rate",
+]
 
 from .attachments import add_constraints as add_constraints
 from .builder import Body as Body, Mimic as Mimic, ModelBuilder as ModelBuilder

@@ -40,7 +40,15 @@ def without(model: Model, role: str) -> Model:
 
 
 def add_constraints(model: Model, *constraints: Constraint) -> Model:
-    """The model with constraints after those that it has."""
+    """The model with constraints after those that it has.
+
+    >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    >>> rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    double_pendulum: 2 bodies, nq = 2, nv = 2
+    └─ upper (shoulder)  Revolute v[0:1], 1 kg
+       └─ lower (elbow)  Revolute v[1:2], 1 kg
+    ╌╌ PointOnPlane('world', 'lower'), 1 rows
+    """
     return attach(model, constraints_of(*constraints), "add_constraints")
 
 

@@ -76,18 +76,8 @@ class ModelBuilder:
         self.name = name
         self.traversal: Traversal = traversal
         self.attached: list[Attached] = []
-        self._bodies: dict[str, Body] = {}
-        self._joints: set[str] = set()
-
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        """The descriptions so far, parents first."""
-        return tuple(self._bodies.values())
-
-    @bodies.setter
-    def bodies(self, bodies: Sequence[Body]) -> None:
-        self._bodies = {body.name: body for body in bodies}
-        self._joints = {body.joint_name for body in bodies}
+        self.bodies: list[Body] = []
+        self._named: tuple[list[Body], set[str], set[str]] = self.bodies, set(), set()
 
     def add_body(
         self,
@@ -137,25 +127,30 @@ class ModelBuilder:
         for what, name in (("body", body.name), ("joint", body.joint_name), ("parent", body.parent)):
             if not isinstance(name, str) or not name:
                 raise ModelError(f"the name of a {what} is {name!r}; it must be text that is not empty")
-        if body.name == "world" or body.name in self._bodies:
+        known, joints = self._names()
+        if body.name == "world" or body.name in known:
             raise ModelError(f"body {body.name!r}: the name is taken; every body needs a name of its own")
-        if body.joint_name in self._joints:
+        if body.joint_name in joints:
             raise ModelError(
                 f"joint {body.joint_name!r} (of body {body.name!r}): the name is taken; every joint needs its own"
             )
-        if body.parent != "world" and body.parent not in self._bodies:
+        if body.parent != "world" and body.parent not in known:
             raise ModelError(
-                f"body {body.name!r}: no body {body.parent!r} to attach it to{suggest(body.parent, self._bodies)} "
+                f"body {body.name!r}: no body {body.parent!r} to attach it to{suggest(body.parent, known)} "
                 "(a parent must be added before its children, and the root is attached to 'world')"
             )
         _check(body, self.gravity.dtype)
-        self._bodies[body.name] = body
-        self._joints.add(body.joint_name)
+        self.bodies.append(body)
+        known.add(body.name)
+        joints.add(body.joint_name)
 
-    def exchange(self, body: Body) -> None:
-        """Put a described body in the place of the one that has its name and joint."""
-        _check(body, self.gravity.dtype)
-        self._bodies[body.name] = body
+    def _names(self) -> tuple[set[str], set[str]]:
+        """The names of the bodies and of the joints so far, kept while the list only grows here."""
+        bodies, known, joints = self._named
+        if bodies is not self.bodies or len(known) != len(bodies):
+            known, joints = {body.name for body in self.bodies}, {body.joint_name for body in self.bodies}
+            self._named = self.bodies, known, joints
+        return known, joints
 
     def attach(self, thing: Attached) -> None:
         """Attach something to bodies or joints that are there when the model is built: a constraint, a force element."""
@@ -178,13 +173,16 @@ class ModelBuilder:
         """The model, as `build` makes it, without a word about its inertias."""
         dtype = jnp.result_type(self.gravity)
         bodies = self.bodies
-        followed = ratios(bodies, dtype)
+        ratio_of = ratios(bodies, dtype)
         groups: dict[Any, list[int]] = {}
         for index, body in enumerate(bodies):
             leaves, structure = jax.tree.flatten(body.joint)
             groups.setdefault((structure, tuple(np.shape(leaf) for leaf in leaves)), []).append(index)
         names = {body.name: index for index, body in enumerate(bodies)}
         joint_names = {body.joint_name: index for index, body in enumerate(bodies)}
+        for what, own in (("body", names), ("joint", joint_names)):
+            if len(own) < len(bodies):
+                raise ModelError(f"model {self.name!r}: two of its {len(bodies)} {what} names are the same")
         topology = Topology(
             name=self.name,
             body_names=tuple(names),
@@ -192,22 +190,20 @@ class ModelBuilder:
             parents=tuple(names.get(body.parent, -1) for body in bodies),
             kinds=tuple(_kind(bodies[members[0]].joint, members) for members in groups.values()),
             leaders=tuple(
-                joint_names[followed[body.joint_name].leader] if body.mimic else -1 for body in bodies
+                joint_names[ratio_of[body.joint_name].leader] if body.mimic else -1 for body in bodies
             ),
             traversal=self.traversal,
         )
-        own, followers = (np.flatnonzero(topology.is_mimic == mimics).tolist() for mimics in (False, True))
+        own, mimics = (np.flatnonzero(topology.is_mimic == mimic).tolist() for mimic in (False, True))
         along, theirs = (
             {name: _all_along(bodies, some, name, topology, dtype) for name in ALONG_JOINT}
-            for some in (own, followers)
+            for some in (own, mimics)
         )
         multiplier, offset = (
-            _concatenate(
-                [getattr(followed[bodies[index].joint_name], name)[None] for index in followers], dtype
-            )
+            _concatenate([getattr(ratio_of[bodies[index].joint_name], name)[None] for index in mimics], dtype)
             for name in ("multiplier", "offset")
         )
-        if followers:
+        if mimics:
             at = {name: topology.leader_v if name in PER_DOF else topology.leader_q for name in ALONG_JOINT}
             along = absorbed(along, theirs, multiplier, offset, at)
         model = Model(

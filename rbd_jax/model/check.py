@@ -26,6 +26,14 @@ def check(model: Model) -> None:
 
     A builder and the loaders check what they are given; this is for models whose numbers were changed since, by
     `dataclasses.replace`, `equinox.tree_at` or an optimizer. `rollout` refuses what is refused here.
+
+    >>> from dataclasses import replace
+    >>> model = rbd.load("pendulum")
+    >>> rbd.check(model)  # there is nothing to say
+    >>> rbd.check(replace(model, damping=jnp.array([-1.0])))
+    Traceback (most recent call last):
+        ...
+    rbd_jax._errors.ModelError: check: model 'pendulum' is not possible: joint 'swing': its damping is -1; it cannot be negative
     """
     instance("check", "model", model, Model, "a Model, as rbd.load and rbd.load_urdf give one")
     refuse_faults("check", model)

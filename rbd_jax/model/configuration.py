@@ -11,13 +11,23 @@ from .model import Model
 
 
 def neutral(model: Model) -> Float[Array, "nq"]:
-    """The configuration in which every joint is at its zero."""
+    """The configuration in which every joint is at its zero.
+
+    >>> print(rbd.neutral(rbd.load("double_pendulum")))
+    [0. 0.]
+    """
     a_model("neutral", model)
     return _assemble(model, lambda joint: joint.neutral().astype(model.dtype), "q")
 
 
 def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
-    """A configuration drawn over each joint's whole range, within the model's limits where it has finite ones."""
+    """A configuration drawn over each joint's whole range, within the model's limits where it has finite ones.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> q = rbd.random_configuration(model, jax.random.key(0))
+    >>> bool(jnp.all(abs(q) <= jnp.pi))
+    True
+    """
     a_model("random_configuration", model)
     keys = jax.random.split(key, model.nb + 1)
     by_kind = [keys[np.array(_owners(model, kind), int)] for kind in range(len(model.joints))]
@@ -31,14 +41,24 @@ def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
 
 @takes(q=configuration, dv=velocity)
 def integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
-    """`q ⊕ dv`: where the constant velocity `dv`, held for unit time, leads from `q`."""
+    """`q ⊕ dv`: where the constant velocity `dv`, held for unit time, leads from `q`.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> print(rbd.integrate(model, jnp.array([0.5, 1.0]), jnp.array([0.1, 0.2])))
+    [0.6 1.2]
+    """
     arguments = _by_kind(model, q, "q"), _by_kind(model, dv, "v")
     return _assemble(model, lambda joint, q, dv: joint.integrate(q, dv), "q", *arguments)
 
 
 @takes(q0=configuration, q1=configuration)
 def difference(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
-    """`q1 ⊖ q0`: the velocity that, held for unit time, leads from `q0` to `q1`; the inverse of `integrate`."""
+    """`q1 ⊖ q0`: the velocity that, held for unit time, leads from `q0` to `q1`; the inverse of `integrate`.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> print(rbd.difference(model, q0=jnp.array([0.5, 1.0]), q1=jnp.array([0.6, 1.2])))
+    [0.1 0.2]
+    """
     arguments = _by_kind(model, q0, "q"), _by_kind(model, q1, "q")
     return _assemble(model, lambda joint, q0, q1: joint.difference(q0, q1), "v", *arguments)
 
@@ -89,7 +109,12 @@ def reparametrized(
 
 @takes(q=configuration, v=velocity)
 def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nq"]:
-    """`q̇`, the rate of the stored numbers of q at the velocity `v` (book's qdfn, eq. 3.7)."""
+    """`q̇`, the rate of the stored numbers of q at the velocity `v` (book's qdfn, eq. 3.7).
+
+    >>> model = rbd.load("double_pendulum")
+    >>> print(rbd.configuration_rate(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
+    [1. 2.]
+    """
 
     def along(step):
         return integrate(model, q, step * v)

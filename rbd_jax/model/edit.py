@@ -44,6 +44,12 @@ def lock_joints(model: Model, joints: Locks) -> Model:
     and the like go. A joint that moves by itself is stopped where it is. Joints that mimic a locked one are locked
     where they follow it. One that mimics cannot be locked by itself: lock its leader. What is attached stays: a force that
     acts along several joints leaves out the locked ones, and a constraint on the coordinate of one is refused.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> rbd.lock_joints(model, {"elbow": 0.5})
+    double_pendulum: 2 bodies, nq = 1, nv = 1
+    └─ upper (shoulder)  Revolute v[0:1], 1 kg
+       └─ lower (elbow)  Fixed, 1 kg
     """
     a_model("lock_joints", model)
     builder = ModelBuilder.from_model(model)
@@ -54,7 +60,7 @@ def lock_joints(model: Model, joints: Locks) -> Model:
     return builder.lay_out()
 
 
-def locked(bodies: Sequence[Body], joints: Locks | None) -> Sequence[Body]:
+def locked(bodies: list[Body], joints: Locks | None) -> list[Body]:
     """The described bodies with some of their joints welded; see `lock_joints`."""
     if joints is None:
         return bodies
@@ -138,6 +144,11 @@ def fuse_fixed(model: Model) -> Model:
     the world goes, and what attached to it is attached to the world. The joints that move keep their names, order and
     coordinates, so the dynamics are the same. The names of the welded bodies are gone, and so is the constant that
     those welded to the world add to the potential energy.
+
+    >>> model = rbd.lock_joints(rbd.load("double_pendulum"), "elbow")
+    >>> rbd.fuse_fixed(model)
+    double_pendulum: 1 bodies, nq = 1, nv = 1
+    └─ upper (shoulder)  Revolute v[0:1], 2 kg
     """
     a_model("fuse_fixed", model)
     old = model.topology
@@ -187,6 +198,12 @@ def concatenate(
       where the models share names.
     - `placements`: for each model where to put its world, or None; all in the same place by default. What is fixed to the
       world moves along; what is given in the world's axes (gravity, a `DirectionalForce`, a `GravityField`) does not.
+
+    >>> model = rbd.load("pendulum")
+    >>> rbd.concatenate(model, model, names=["left", "right"])
+    pendulum + pendulum: 2 bodies, nq = 2, nv = 2
+    ├─ left/bob (left/swing)  Revolute v[0:1], 1 kg
+    └─ right/bob (right/swing)  Revolute v[1:2], 1 kg
     """
     if not models:
         raise ModelError("concatenate: there is no model to put together; give at least one")
@@ -217,8 +234,7 @@ def concatenate(
     )
     builder = ModelBuilder(first.gravity, " + ".join(model.name for model in models), traversal)
     for model, prefix, placement in zip(models, prefixes, placements or [None] * len(models), strict=True):
-        moved = (_moved(body, prefix, placement) for body in describe(model))
-        builder.bodies = (*builder.bodies, *moved)
+        builder.bodies += [_moved(body, prefix, placement) for body in describe(model)]
         named = lambda name, prefix=prefix: prefix + name
         things = [renamed(thing, named, named) for thing in model.attached]
         builder.attached += (
@@ -261,6 +277,9 @@ def rename(
     **Arguments**
 
     - `bodies`, `joints`: `{name: new name}`.
+
+    >>> rbd.rename(rbd.load("pendulum"), joints={"swing": "hinge"}).joint_names
+    ('hinge',)
     """
     a_model("rename", model)
     new = {"body": dict(bodies or {}), "joint": dict(joints or {})}
@@ -285,14 +304,22 @@ def rename(
 
 
 def with_traversal(model: Model, traversal: Traversal) -> Model:
-    """The same model with its tree traversed another way: `"scan"`, `"levels"` or `"auto"` (see `Tree`)."""
+    """The same model with its tree traversed another way: `"scan"`, `"levels"` or `"auto"` (see `Tree`).
+
+    >>> rbd.with_traversal(rbd.load("double_pendulum"), "levels").topology.traversal
+    'levels'
+    """
     a_model("with_traversal", model)
     Tree((), traversal)  # refuses what is no traversal
     return replace(model, topology=replace(model.topology, traversal=traversal))
 
 
 def astype(model: Model, dtype) -> Model:
-    """The model with all its numbers in another precision."""
+    """The model with all its numbers in another precision.
+
+    >>> rbd.astype(rbd.load("pendulum"), jnp.float32).dtype
+    dtype('float32')
+    """
     a_model("astype", model)
     try:
         kind = np.dtype(dtype)
@@ -315,7 +342,14 @@ def astype(model: Model, dtype) -> Model:
 
 
 def at_time(model: Model, time) -> Model:
-    """The model as it is at a time: joints and what is attached that move by themselves (`rheonomic`) where it puts them."""
+    """The model as it is at a time: joints and what is attached that move by themselves (`rheonomic`) where it puts them.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> _ = builder.add_body("wheel", joint=rbd.joints.ConstantVelocity(rbd.joints.Prismatic((1, 0, 0)), [2.0]))
+    >>> model = rbd.at_time(builder.build(), 0.5)
+    >>> print(rbd.forward_kinematics(model, rbd.neutral(model)).position)
+    [[1. 0. 0.]]
+    """
     a_model("at_time", model)
     if not (model.topology.rheonomic or any(thing.rheonomic for thing in model.attached)):
         return model

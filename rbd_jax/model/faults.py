@@ -22,19 +22,19 @@ def of_numbers(name: str, leaves: list) -> Faults:
     finite = [np.isfinite(np.asarray(x)).reshape(len(x), -1) for x in leaves]
     if all(x.all() for x in finite):
         return
-    for entry in np.flatnonzero(~np.all([x.all(axis=1) for x in finite], axis=0)):
+    for entry in np.flatnonzero(~np.all([x.all(axis=1) for x in finite], axis=0)).tolist():
         yield entry, f"its {name} has a number that is not finite"
 
 
 def of_masses(masses: np.ndarray) -> Faults:
-    for entry in np.flatnonzero(masses < 0) if masses.min(initial=0) < 0 else ():
+    for entry in np.flatnonzero(masses < 0).tolist() if masses.min(initial=0) < 0 else ():
         yield entry, f"its mass is {masses[entry]:g}; a mass is positive or zero"
 
 
 def of_coefficients(name: str, values: np.ndarray) -> Faults:
     """Of what belongs to each degree of freedom and is not negative; limits alone may be infinite."""
     fine = values >= 0 if "limit" in name else (values >= 0) & (values < np.inf)
-    for entry in () if fine.all() else np.flatnonzero(~fine):
+    for entry in () if fine.all() else np.flatnonzero(~fine).tolist():
         negative = values[entry] < 0
         yield (
             entry,
@@ -44,7 +44,7 @@ def of_coefficients(name: str, values: np.ndarray) -> Faults:
 
 def of_limits(lower: np.ndarray, upper: np.ndarray) -> Faults:
     """Of the coordinates' range."""
-    for entry in () if (lower <= upper).all() else np.flatnonzero(~(lower <= upper)):
+    for entry in () if (lower <= upper).all() else np.flatnonzero(~(lower <= upper)).tolist():
         low, high = lower[entry], upper[entry]
         if np.isnan(low) or np.isnan(high):
             yield entry, f"its {'lower' if np.isnan(low) else 'upper'} limit is not a number"
@@ -66,7 +66,7 @@ def of_inertias(inertias: Inertia) -> Faults:
     # What the shift to the centre of mass loses by rounding is no fault of the body.
     slack = 1e-6 * np.abs(moments).max(axis=1, initial=0) + 8 * eps * largest
     negative, thin = moments[:, 0] < -slack, moments[:, 2] > moments[:, 0] + moments[:, 1] + slack
-    for entry in np.flatnonzero(np.where(heavy, negative | thin, largest > 0)):
+    for entry in np.flatnonzero(np.where(heavy, negative | thin, largest > 0)).tolist():
         if not heavy[entry]:
             yield entry, f"rotational inertia {largest[entry]:.3g} without mass"
         elif negative[entry]:

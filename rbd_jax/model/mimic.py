@@ -50,12 +50,12 @@ def ratios(bodies: Sequence[Body], dtype) -> dict[str, Ratio]:
             if leader in way:
                 raise ModelError(f"joint {next(iter(way))!r} mimics itself, by way of {leader!r}")
             body = by_joint[leader]
-        for name, follower in reversed(way.items()):
-            leader, multiplier, offset = _own_ratio(follower, dtype)
+        for name, mimicking in reversed(way.items()):
+            leader, multiplier, offset = _own_ratio(mimicking, dtype)
             if above := found.get(leader):
                 leader, offset = above.leader, multiplier * above.offset + offset
                 multiplier = multiplier * above.multiplier
-            for end in (follower, by_joint[leader]):
+            for end in (mimicking, by_joint[leader]):
                 if (end.joint.nq, end.joint.nv) != (1, 1):
                     raise ModelError(
                         f"joint {name!r} mimics {leader!r}, but joint {end.joint_name!r} has {end.joint.nv} degrees of "
@@ -80,23 +80,21 @@ def _own_ratio(body: Body, dtype) -> Ratio:
 
 
 def absorbed(
-    leaders: Mapping[str, Any], followers: Mapping[str, Any], factor, offset, at: Mapping[str, np.ndarray]
+    leaders: Mapping[str, Any], mimics: Mapping[str, Any], factor, offset, at: Mapping[str, np.ndarray]
 ):
-    """What acts along the coordinates that lead, and along those that follow them, as one.
+    """What acts along the leaders, with what acts along the joints that mimic them.
 
     Damping, armature and stiffness act on the leader through the multiplier squared, Coulomb friction through its size.
-    The leader's limits shrink to what those of the followers allow.
+    The leader's limits shrink to what those of the mimic joints allow.
 
-    **Arguments**: what acts along each, by name; multiplier and offset of each follower; and for each name which entry of
-    those that lead it follows.
+    **Arguments**: what acts along each, by name; multiplier and offset of each mimic joint; and for each name the entry of its
+    leader.
     """
-    xp = array_module([leaders, followers, factor, offset])
-    leaders, followers = (
-        {k: xp.asarray(x, factor.dtype) for k, x in own.items()} for own in (leaders, followers)
-    )
+    xp = array_module([leaders, mimics, factor, offset])
+    leaders, mimics = ({k: xp.asarray(x, factor.dtype) for k, x in own.items()} for own in (leaders, mimics))
     square = factor * factor
     total = {
-        name: _at(xp, "add", leaders[name], at[name], weight * followers[name])
+        name: _at(xp, "add", leaders[name], at[name], weight * mimics[name])
         for name, weight in (
             ("armature", square),
             ("damping", square),
@@ -108,12 +106,12 @@ def absorbed(
     once, first, group = np.unique(at["stiffness"], return_index=True, return_inverse=True)
     there = at["spring_reference"][first]
     stiffness, reference = total["stiffness"][once], leaders["spring_reference"][there]
-    rest = (followers["spring_reference"] - offset) * factor
-    pull = _at(xp, "add", leaders["stiffness"][once] * reference, group, followers["stiffness"] * rest)
+    rest = (mimics["spring_reference"] - offset) * factor
+    pull = _at(xp, "add", leaders["stiffness"][once] * reference, group, mimics["stiffness"] * rest)
     reference = xp.where(stiffness > 0, pull / xp.where(stiffness > 0, stiffness, 1), reference)
     total["spring_reference"] = _at(xp, "set", leaders["spring_reference"], there, reference)
     # Infinite limits are kept out of the division, which would differentiate to 0 * inf.
-    limits = xp.stack([followers["lower"], followers["upper"]])
+    limits = xp.stack([mimics["lower"], mimics["upper"]])
     factors = factor[None]
     finite = xp.isfinite(limits) & (factors != 0)
     ends = (xp.where(finite, limits, 0) - offset[None]) / xp.where(factors == 0, 1, factors)

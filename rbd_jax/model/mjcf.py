@@ -47,6 +47,9 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     `joint_5`, by MuJoCo's number (underscores are added where a name is taken). Velocities of free joints
     differ from MuJoCo's `qvel`: see `rbd_jax.interop.MujocoMap`.
 
+    `neutral` has every joint at its zero, which is not MuJoCo's `qpos0`: there free bodies are where the file puts them, and
+    hinges and slides at their `ref`. `rbd_jax.interop.MujocoMap(model, mj_model).configuration_from(mj_model.qpos0)` is that.
+
     - Several joints on one body make as many bodies in a row. All but the last are massless, and called
       `body:joint`.
     - A joint acts about its own `pos`. Where that is not the body's origin, its moving body is a massless body
@@ -67,6 +70,10 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     `ModelError` if `strict`): equality constraints of other kinds, tendons with a spring, damper, friction, limit or
     armature, gravity compensation, fluids, springs at free joints, springs and dampers that are not linear,
     flexible bodies, plugins; and mocap bodies, which are welded where they stand.
+
+    >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
+    >>> rbd.load_mjcf(xml).joint_names
+    ('swing',)
     """
     try:
         import mujoco

@@ -64,6 +64,13 @@ def load_urdf(
     `<limit>`, or without its `effort` or `velocity`, has none. Continuous joints have no position limits; floating and
     planar ones have no limits, damping or friction; a fixed joint has nothing but its origin. What is not mechanics
     (visual, collision, transmission, gazebo and other extensions) is not read.
+
+    >>> links = '<link name="base"/><link name="tip"/>'
+    >>> hinge = '<joint name="hinge" type="continuous"><parent link="base"/><child link="tip"/></joint>'
+    >>> rbd.load_urdf(f'<robot name="arm">{links}{hinge}</robot>')
+    arm: 2 bodies, nq = 1, nv = 1
+    └─ base (root_joint)  Fixed, massless
+       └─ tip (hinge)  Revolute v[0:1], massless
     """
     if mimic not in ("couple", "free"):
         raise ModelError(

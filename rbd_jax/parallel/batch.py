@@ -22,24 +22,35 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
     **Arguments**
 
     - `in_axes`: 0 for every argument that has a batch axis, None for one that is shared by all samples: one value for all
-      arguments, or a tuple with one for each. PyTrees are allowed.
+      positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
+      and goes by name belongs into `function`. PyTrees are allowed.
+
+    `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
+    and returns it, as `rollout(memory=...)` does.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> force = rbd.batch_map(lambda q: rbd.gravity_force(model, q))
+    >>> print(force(jnp.array([[0.5, -1.0], [0.1, 0.2]])))
+    [[ 4.703 -4.703]
+     [ 4.858  2.899]]
     """
 
     @functools.wraps(function)
-    def mapped(*args):
+    def mapped(*args, **named):
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
         if len(axes) != len(args) or any(axis not in (0, None) for axis in axes):
             raise ValueError(
-                f"batch_map: in_axes is {in_axes}; it has 0 or None for each of the {len(args)} arguments"
+                f"batch_map: in_axes is {in_axes}; it has 0 or None for each of the {len(args)} positional arguments"
             )
-        batched = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis == 0)
+        batched = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis == 0), named
         size = _batch_size(batched)
         devices = jax.local_devices()
         count = min(len(devices), size)
 
         def sample(rows, shared):
-            rows, shared = iter(rows), iter(shared)
-            return function(*(next(rows) if axis == 0 else next(shared) for axis in axes))
+            (rows, named), shared = rows, iter(shared)
+            rows = iter(rows)
+            return function(*(next(rows) if axis == 0 else next(shared) for axis in axes), **named)
 
         def run(batched, shared):
             if devices[0].platform == "cpu":

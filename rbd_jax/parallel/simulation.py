@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from .._arguments import a_model, instance, whole_number
+from .._compile import compiled, prepared
 from ..constraints import Stabilization, assemble, project_velocity
 from ..dynamics import mechanical_energy
 from ..model import Model, integrate, neutral
@@ -54,6 +54,14 @@ def simulate_batch(
     - `on_progress`: called with the number of steps done: with 0 when all is compiled, and after each stretch.
 
     **Returns** a trajectory of all samples, the leading axis of everything in it.
+
+    It compiles what `rollout` compiles, for the number of steps between two rows, and again where the number of samples is
+    another one.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> states = rbd.State(q=jnp.array([[0.5, -1.0], [0.1, 0.2]]), v=jnp.zeros((2, 2)))
+    >>> rbd.simulate_batch(model, states, dt=0.01, steps=100, frames=10).q.shape  # sample, row, coordinate
+    (2, 11, 2)
     """
     a_model("simulate_batch", model)
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
@@ -65,24 +73,19 @@ def simulate_batch(
     stretches = [stretch] * (steps // stretch) + [steps % stretch] * (steps % stretch > 0)
     dtype = jnp.result_type(states.q)
 
-    def advance(count: int):
-        def one(model, first, state):
-            time = first.astype(dtype) * dt
-            options = {"forces": forces, "stabilization": stabilization, "t0": time}
-            inner = count * substeps
-            path = rollout(
-                model, state, dt=dt / substeps, scheme=scheme, steps=inner, save_every=inner, **options
-            )
-            # -1 stays what it is.
-            return path.final, path.code, path.failed_step // substeps, path.opening
-
-        return jax.jit(batch_map(one, in_axes=(None, None, 0)))
-
     if states.own is None:  # what forces remember is carried from stretch to stretch
         own = system_of(model, jnp.zeros(model.nv, dtype), tuple(forces)).own.astype(dtype)
         states = State(states.q, states.v, jnp.broadcast_to(own, (len(states.q), *own.shape)))
-    compiled = {
-        count: advance(count).lower(model, jnp.int32(0), states).compile() for count in set(stretches)
+    step = jnp.asarray(dt, dtype)
+    options = {
+        "substeps": substeps,
+        "scheme": scheme,
+        "forces": tuple(forces),
+        "stabilization": stabilization,
+    }
+    advance = {
+        count: prepared(_advance, model, jnp.int32(0), states, step, count=count, **options)
+        for count in set(stretches)
     }
     report = on_progress if on_progress is not None else lambda done: None
     report(0)
@@ -91,10 +94,12 @@ def simulate_batch(
     code, failed = np.zeros(batch, np.int32), np.full(batch, -1, np.int32)
     opening = None
     for count in stretches:
-        states, ended, step, most = jax.block_until_ready(compiled[count](model, jnp.int32(done), states))
+        arguments = model, jnp.int32(done), states, step
+        found = advance[count](*arguments, count=count, **options)
+        states, ended, last, most = jax.block_until_ready(found)
         opening = most if opening is None or most is None else jnp.fmax(opening, most)
         first = (code == 0) & (np.asarray(ended) != 0)
-        code, failed = np.where(first, ended, code), np.where(first, np.asarray(step) + done, failed)
+        code, failed = np.where(first, ended, code), np.where(first, np.asarray(last) + done, failed)
         done += count
         rows.append(jax.tree.map(np.asarray, states))
         times.append(done)
@@ -106,6 +111,19 @@ def simulate_batch(
     return Trajectory(t, kept.q, kept.v, tau, *codes, own=kept.own, opening=opening)
 
 
+def _advance(model: Simulated, first, states: State, dt, *, count: int, substeps: int, **options):
+    """All samples after `count` steps from the `first` one on."""
+    inner = count * substeps
+
+    def one(model, state, first, dt):
+        time = first.astype(dt.dtype) * dt
+        path = rollout(model, state, dt=dt / substeps, steps=inner, save_every=inner, t0=time, **options)
+        # -1 stays what it is.
+        return path.final, path.code, path.failed_step // substeps, path.opening
+
+    return batch_map(one, in_axes=(None, 0, None, None))(model, states, first, dt)
+
+
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:
     """States near the neutral one, with a leading axis of samples.
 
@@ -114,8 +132,12 @@ def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, sp
     cannot be closed from where it was drawn starts open.
     """
 
-    @eqx.filter_jit
-    @jax.vmap
+    keys = jax.random.split(key, batch)
+    return _drawn(model, keys, jnp.asarray(spread, model.dtype), jnp.asarray(speed, model.dtype))
+
+
+@compiled
+def _drawn(model: Model, keys, spread, speed) -> State:
     def draw(key):
         offset, v = jax.random.normal(key, (2, model.nv), model.dtype)
         q = jnp.clip(integrate(model, neutral(model), spread * offset), model.lower, model.upper)
@@ -124,7 +146,7 @@ def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, sp
         q = assemble(model, q).q
         return State(q, project_velocity(model, q, speed * v))
 
-    return draw(jax.random.split(key, batch))
+    return jax.vmap(draw)(keys)
 
 
 def energies_along(
@@ -135,13 +157,20 @@ def energies_along(
     The latter with what springs at the joints and the forces that the model carries have stored.
     """
 
-    def energy(time, q, v, own):
+    own = np.zeros((*path.q.shape[:2], 0)) if path.own is None else path.own
+    rows = ((path.t[0, i], path.q[:, i], path.v[:, i], own[:, i]) for i in frames)
+    rows = (tuple(jnp.asarray(x, model.dtype) for x in row) for row in rows)
+    return np.stack([np.asarray(_energies(model, *row), float) for row in rows])
+
+
+@compiled
+def _energies(model: Model, time, q, v, own) -> Float[jax.Array, "batch 2"]:
+    """Of all samples at one time."""
+
+    def energy(model, time, q, v, own):
         system = TreeSystem(model=model, tau=jnp.zeros_like(v))
         motion = system.motion(time, q, v)
         stored = [force.stored_energy(motion) for force in system.holding(State(q, v, own))]
         return mechanical_energy(motion.model, q, v).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
 
-    ask = jax.jit(batch_map(energy, in_axes=(None, 0, 0, 0)))
-    own = np.zeros((*path.q.shape[:2], 0)) if path.own is None else path.own
-    rows = ((path.t[0, i], path.q[:, i], path.v[:, i], own[:, i]) for i in frames)
-    return np.stack([np.asarray(ask(*(jnp.asarray(x, model.dtype) for x in row)), float) for row in rows])
+    return batch_map(energy, in_axes=(None, None, 0, 0, 0))(model, time, q, v, own)

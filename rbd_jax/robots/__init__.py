@@ -1,6 +1,34 @@
-"""Bundled robots, and `load`, which reads one of them or a file."""
+"""Bundled robots, and `load`, which reads one of them or a file.
+
+- `load`: one of them by its name, or what a file describes
+- `options_of`: the options that it takes for a robot
+- `pendulum`: a ball on a rod
+- `double_pendulum`: two of them, one on the other
+- `cartpole`: a pole on a cart
+- `arm7`: an arm with seven hinges
+- `quadruped`: a trunk that floats on four legs
+- `humanoid`: a humanoid with 35 degrees of freedom
+- `all_joints`: one joint of every family
+- `NAMES`: the names that `load` knows
+- `SUFFIXES`: the endings of the files that it reads
+"""
 
 from __future__ import annotations
+
+
+__all__ = [
+    "load",
+    "options_of",
+    "pendulum",
+    "double_pendulum",
+    "cartpole",
+    "arm7",
+    "quadruped",
+    "humanoid",
+    "all_joints",
+    "NAMES",
+    "SUFFIXES",
+]
 
 import inspect
 from pathlib import Path
@@ -36,12 +64,17 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
     - `name_or_path`: one of `rbd_jax.robots.NAMES`, or the path of a `.urdf`, `.xml` or `.mjcf` file. An `.xml`
       file may be either: its outermost element decides.
     - `options`: those of `load_urdf` or `load_mjcf`. A bundled robot takes none.
+
+    >>> rbd.load("double_pendulum")
+    double_pendulum: 2 bodies, nq = 2, nv = 2
+    └─ upper (shoulder)  Revolute v[0:1], 1 kg
+       └─ lower (elbow)  Revolute v[1:2], 1 kg
     """
     if not isinstance(name_or_path, str | Path):
         raise ModelError(
             f"load: got a {type(name_or_path).__name__}; give the name of a bundled robot or a path"
         )
-    name, path = str(name_or_path), Path(name_or_path)
+    name, known = str(name_or_path), options_of(name_or_path)
     if name in _BUNDLED:
         if options:
             listed = ", ".join(map(repr, sorted(options)))
@@ -49,6 +82,19 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
                 f"robot {name!r} takes no options, but got {listed}; they are for URDF and MJCF files"
             )
         return _BUNDLED[name]()
+    path = Path(name_or_path)
+    read = _loader(path)
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ModelError(f"{name}: {read.__name__} has no option {unknown[0]!r}{suggest(unknown[0], known)}")
+    return read(path, **options)
+
+
+def options_of(name_or_path: str | Path) -> tuple[str, ...]:
+    """The names of the options that `load` takes for this robot."""
+    name, path = str(name_or_path), Path(name_or_path)
+    if name in _BUNDLED:
+        return ()
     if not _exists(path):
         if path.suffix or len(path.parts) > 1:
             raise ModelError(
@@ -60,12 +106,7 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
     if path.suffix.lower() not in SUFFIXES:
         expand = "; expand xacro first: xacro robot.xacro > robot.urdf" if path.suffix == ".xacro" else ""
         raise ModelError(f"{name}: robots are read from files that end in {_suffixes()}{expand}")
-    read = _loader(path)
-    unknown = sorted(set(options) - set(inspect.signature(read).parameters))
-    if unknown:
-        known = list(inspect.signature(read).parameters)[1:]
-        raise ModelError(f"{name}: {read.__name__} has no option {unknown[0]!r}{suggest(unknown[0], known)}")
-    return read(path, **options)
+    return tuple(inspect.signature(_loader(path)).parameters)[1:]
 
 
 def _loader(path: Path):

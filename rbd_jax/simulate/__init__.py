@@ -1,4 +1,111 @@
-"""Simulation: what is stepped (`System`), the schemes that step it, one a file, and rollouts."""
+"""Simulation: what is stepped (`System`), the schemes that step it, one a file, and rollouts.
+
+Rollouts:
+
+- `rollout`: many steps of one sample, with controls, forces, events and policies
+- `step`: one step
+- `step_derivatives`: one step linearized: the matrices A and B
+- `State`: configuration and velocity, and what forces remember themselves
+- `Trajectory`: what a rollout returns
+- `Result`: what the codes of a trajectory mean
+- `Actuation`: motors in some of the joints
+
+Explicit schemes:
+
+- `SemiImplicitEuler`: first order, implicit in what the joints do of themselves: the default
+- `LieEuler`: first order
+- `CommutatorFree2`: second order
+- `CommutatorFree3`: third order
+- `CommutatorFree4`: fourth order
+- `CrouchGrossman3`: third order
+- `RKMK2`: second order, in a chart
+- `RKMK3`: third order, in a chart
+- `RungeKutta4`: fourth order, in a chart
+- `RKMK45`: fifth order, in a chart, with steps of its own
+- `Adaptive`: any solver of diffrax, with steps of its own
+
+Implicit schemes:
+
+- `LinearlyImplicitEuler`: first order, one linear system a step, for stiff forces
+- `ImplicitMidpoint`: second order
+- `BDF1`: first order, for what is stiff
+- `BDF2`: second order, for what is stiff
+- `GeneralizedAlpha`: second order, with high frequencies damped by choice
+- `VariationalMidpoint`: second order, symplectic, from the Lagrangian at midpoints
+- `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
+- `EnergyMomentum`: second order, keeps energy and momentum
+
+A scheme of your own:
+
+- `Scheme`: what every scheme inherits from
+- `Memory`: what a scheme remembers from step to step
+- `SUCCESS`: the code of a step that went well
+- `ExplicitRungeKutta`: what explicit schemes inherit from
+- `CommutatorFree`: by successive steps along sums of the stages' velocities
+- `MuntheKaas`: by the stages in the chart at the step's start
+- `implicit_stage`: a stage of an implicit scheme, solved for
+- `solve_motion`: the unknowns of an implicit step, with the multipliers
+- `newton`: Newton's method
+- `solve_redundant`: a linear solve that allows redundant rows and unknowns
+- `Code`: how Newton's method ended
+- `first_failure`: the first code that is not zero
+
+A system of your own:
+
+- `System`: what a scheme steps
+- `TreeSystem`: a `Model` as a system
+- `ReducedSystem`: a `ReducedModel` as a system
+- `system_of`: either of them
+- `Simulated`: what can be simulated: the type of models
+- `Acting`: what can act in a rollout: the type of forces
+"""
+
+__all__ = [
+    "rollout",
+    "step",
+    "step_derivatives",
+    "State",
+    "Trajectory",
+    "Result",
+    "Actuation",
+    "SemiImplicitEuler",
+    "LieEuler",
+    "CommutatorFree2",
+    "CommutatorFree3",
+    "CommutatorFree4",
+    "CrouchGrossman3",
+    "RKMK2",
+    "RKMK3",
+    "RungeKutta4",
+    "RKMK45",
+    "Adaptive",
+    "LinearlyImplicitEuler",
+    "ImplicitMidpoint",
+    "BDF1",
+    "BDF2",
+    "GeneralizedAlpha",
+    "VariationalMidpoint",
+    "Rattle",
+    "EnergyMomentum",
+    "Scheme",
+    "Memory",
+    "SUCCESS",
+    "ExplicitRungeKutta",
+    "CommutatorFree",
+    "MuntheKaas",
+    "implicit_stage",
+    "solve_motion",
+    "newton",
+    "solve_redundant",
+    "Code",
+    "first_failure",
+    "System",
+    "TreeSystem",
+    "ReducedSystem",
+    "system_of",
+    "Simulated",
+    "Acting",
+]
 
 from .._failures import first_failure as first_failure
 from .._newton import Code as Code, newton as newton, solve_redundant as solve_redundant

@@ -108,7 +108,7 @@ def resisted(solve: Solve, known, resistance: Resistance):
     """
     if not resistance.frictional:
         return found_under(solve, known, resistance)[0]
-    return _Solution(solve)(known, resistance)
+    return _solution(solve)(known, resistance)
 
 
 def found_under(solve: Solve, known, resistance: Resistance):
@@ -119,30 +119,26 @@ def found_under(solve: Solve, known, resistance: Resistance):
     return solve(known, *resistance.acting(sliding))[0], sliding
 
 
-class _Solution:
+def _solution(solve: Solve):
     """`resisted` where there may be friction: a search for what sticks and slides, which is not differentiated."""
 
-    def __init__(self, solve: Solve):
-        @jax.custom_jvp
-        def solution(known, resistance):
-            return _search(solve, known, resistance)[0]
+    @jax.custom_jvp
+    def solution(known, resistance):
+        return _search(solve, known, resistance)[0]
 
-        def rule(primals, tangents):
-            known, resistance = primals
-            sliding = _search(solve, known, resistance)[1]
-            moving = moving_arguments(primals, tangents)
-            at = lambda known, resistance: solve(known, *resistance.acting(sliding))[0]
-            if moving is None:
-                x = at(known, resistance)
-                return x, jax.tree.map(jnp.zeros_like, x)
-            function, values, changes = moving
-            return jax.jvp(lambda *values: at(*function(*values)), values, changes)
+    def rule(primals, tangents):
+        known, resistance = primals
+        sliding = _search(solve, known, resistance)[1]
+        moving = moving_arguments(primals, tangents)
+        at = lambda known, resistance: solve(known, *resistance.acting(sliding))[0]
+        if moving is None:
+            x = at(known, resistance)
+            return x, jax.tree.map(jnp.zeros_like, x)
+        function, values, changes = moving
+        return jax.jvp(lambda *values: at(*function(*values)), values, changes)
 
-        solution.defjvp(rule, symbolic_zeros=True)
-        self.solution = solution
-
-    def __call__(self, known, resistance):
-        return self.solution(known, resistance)
+    solution.defjvp(rule, symbolic_zeros=True)
+    return solution
 
 
 def _search(solve: Solve, known, resistance: Resistance):
@@ -172,4 +168,7 @@ def _search(solve: Solve, known, resistance: Resistance):
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
     # The first pass is within the loop as well, so that it is compiled once.
     sliding, better, found, _ = lax.while_loop(refuted, another, (guess, guess, nothing, jnp.int32(0)))
+    # The law has one solution and the search comes to it; where rounding should keep it from that, the step has failed.
+    known = ~jnp.any((sliding != better) & counts)
+    found = jax.tree.map(lambda x: jnp.where(known, x, jnp.nan), found)
     return found, jnp.where(counts, sliding, better)

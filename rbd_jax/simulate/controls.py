@@ -36,6 +36,9 @@ class Actuation(eqx.Module):
 
     def __init__(self, joints: str | Sequence[str] | None = None, limits: bool = False):
         self.joints = None if joints is None else names("Actuation", "joints", joints)
+        given = self.joints or ()
+        if twice := [joint for joint in given if given.count(joint) > 1]:
+            raise ValueError(f"Actuation: joint {twice[0]!r} is named twice; it has one motor")
         if not isinstance(limits, bool):
             raise ValueError(f"Actuation: limits is {limits!r}; it is True or False")
         self.limits = limits
@@ -91,8 +94,9 @@ def driver(
     wanted = "nv" if size == model.nv else "nu"
     steps = _count(owner, model, controls, steps, size, wanted)
     if memory is not None and not callable(controls):
+        given = "None" if controls is None else "an array"
         raise ValueError(
-            f"{owner}: memory is for a policy (t, state, memory) -> (tau, memory); controls is none"
+            f"{owner}: memory is for a policy (t, state, memory) -> (tau, memory), and controls is {given}"
         )
     if controls is None:
         return Driver(lambda t, state, given, memory: (jnp.zeros(model.nv, dtype), memory), (), None, steps)

@@ -93,6 +93,12 @@ def rollout(
     steps and rows, and the functions among its arguments. With other numbers it runs at once. A function that is made again
     by the same line around the same values is the same one; a method of an object, whose attributes may change, is another
     each time.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> state = rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2))
+    >>> path = rbd.rollout(model, state, dt=0.01, steps=100)
+    >>> print(path.q.shape, path.final.q)
+    (101, 2) [-0.631  0.16 ]
     """
     begin = begun("rollout", model, state, dt, t0, scheme, forces, stabilization)
     drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt.dtype)

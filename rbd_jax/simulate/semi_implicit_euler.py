@@ -22,12 +22,14 @@ class SemiImplicitEuler(Scheme):
       the start of the step like all others, friction smoothed as `passive_force` has it.
     """
 
-    stiff = True
-
     passive: Literal["implicit", "explicit"] = eqx.field(static=True, default="implicit")
 
     def __check_init__(self):
         choice("SemiImplicitEuler", "passive", self.passive, ("implicit", "explicit"))
+
+    @property
+    def stiff(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.passive == "implicit"
 
     def step(self, system, time, state, memory, dt):
         ahead = dt if self.passive == "implicit" else None

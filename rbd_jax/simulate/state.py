@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._text import can_be_shown, numbers
+
 
 class State(eqx.Module):
     """Configuration q and velocity v of a model, and what its force elements remember themselves.
@@ -27,3 +29,9 @@ class State(eqx.Module):
     def internal(self) -> Float[Array, "*batch own"]:
         """The states that forces have themselves, as an array: an empty one where there is none."""
         return jnp.zeros((*self.q.shape[:-1], 0), self.q.dtype) if self.own is None else self.own
+
+    def __repr__(self) -> str:
+        if not can_be_shown(self):
+            return super().__repr__()
+        own = "" if self.own is None else f", own={numbers(self.own)}"
+        return f"State(q={numbers(self.q)}, v={numbers(self.v)}{own})"

@@ -47,6 +47,12 @@ def step(
     A scheme with a memory starts anew. A step that fails gives NaN.
 
     **Arguments** are those of `rollout`; `time` is its `t0`.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> state = rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2))
+    >>> after = rbd.step(model, state, tau=jnp.zeros(2), dt=0.01)
+    >>> print(after.v)
+    [-0.024 -0.061]
     """
     begin = begun("step", model, state, dt, time, scheme, forces, stabilization)
     return _stepped(begin, _control(begin, model, tau, "step"))
@@ -70,6 +76,13 @@ def step_derivatives(
 
     All that acts is part of it. For the default scheme on a tree the matrices are put together of analytic ones
     (see `forward_dynamics_derivatives`); for the others the step is differentiated.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> state = rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2))
+    >>> A, B = rbd.step_derivatives(model, state, tau=jnp.zeros(2), dt=0.01)
+    >>> print(B[2:])  # of the velocities
+    [[ 0.006 -0.009]
+     [-0.009  0.024]]
     """
     begin = begun("step_derivatives", model, state, dt, time, scheme, forces, stabilization)
     return _linearized(begin, _control(begin, model, tau, "step_derivatives"))

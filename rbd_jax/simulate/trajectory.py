@@ -8,14 +8,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._arguments import instance
 from .._array import is_known
+from .._compile import compiled
+from .._text import can_be_shown
 from ..constraints import joint_wrenches
 from ..constraints.dynamics import motion_under_constraints
 from ..forces import on_bodies
 from ..model import Model, at_time
+from .result import Result
 from .state import State
 from .system import System
 from .systems import Simulated, system_of
@@ -51,6 +55,9 @@ class Trajectory(eqx.Module):
     own: Float[Array, "*batch saved own"] | None = None
     opening: Float[Array, "*batch"] | None = None
     memory: Any = None
+
+    def __repr__(self) -> str:
+        return describe(self) if can_be_shown(self) else super().__repr__()
 
     @property
     def final(self) -> State:
@@ -92,28 +99,62 @@ class Trajectory(eqx.Module):
 
         - `forces`: what the rollout was given beside what the model carries.
         """
-        return self._along(model, lambda *row: _loaded(model, forces, *row)[1].multipliers)
+        instance("Trajectory", "model", model, Model, "the Model that was simulated")
+        return _multipliers(self, model, tuple(forces))
 
     def reactions(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves nb 6"]:
         """The wrenches that the joints transmit at the start of every saved step (see `joint_wrenches`), for one sample.
 
         What force elements do to bodies is counted; functions among `forces` act along the joints.
         """
-
-        def one(time, q, v, own, tau):
-            system, moving = _loaded(model, forces, time, q, v, own, tau)
-            now, f_ext = at_time(model, time), jnp.zeros((model.nb, 6), q.dtype)
-            for force in on_bodies(system.holding(State(q, v, own))):
-                f_ext = f_ext + force.wrenches(now, q, v)
-            return joint_wrenches(now, q, v, moving.acceleration, f_ext, moving.multipliers)
-
-        return self._along(model, one)
-
-    def _along(self, model: Model, function):
-        """A function of time, state and control at the start of every saved step."""
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
-        own = None if self.own is None else self.own[:-1]
-        return jax.vmap(function)(self.t[:-1], self.q[:-1], self.v[:-1], own, self.tau)
+        return _reactions(self, model, tuple(forces))
+
+
+@compiled
+def _multipliers(path: Trajectory, model: Model, forces: Sequence[Acting]):
+    return _along(path, lambda *row: _loaded(model, forces, *row)[1].multipliers)
+
+
+@compiled
+def _reactions(path: Trajectory, model: Model, forces: Sequence[Acting]):
+    def one(time, q, v, own, tau):
+        system, moving = _loaded(model, forces, time, q, v, own, tau)
+        now, f_ext = at_time(model, time), jnp.zeros((model.nb, 6), q.dtype)
+        for force in on_bodies(system.holding(State(q, v, own))):
+            f_ext = f_ext + force.wrenches(now, q, v)
+        return joint_wrenches(now, q, v, moving.acceleration, f_ext, moving.multipliers)
+
+    return _along(path, one)
+
+
+def _along(path: Trajectory, function):
+    """A function of time, state and control at the start of every saved step."""
+    own = None if path.own is None else path.own[:-1]
+    return jax.vmap(function)(path.t[:-1], path.q[:-1], path.v[:-1], own, path.tau)
+
+
+def describe(path: Trajectory) -> str:
+    """How long it is, how it went, and where it ended; of a batch, how many went how."""
+    t, code, failed = (np.asarray(x) for x in (path.t, path.code, path.failed_step))
+    batch, rows = t.shape[:-1], t.shape[-1]
+    of_batch = f"{' x '.join(map(str, batch))} samples of " if batch else ""
+    when = f" from t = {t[..., 0].min():.4g} to {t[..., -1].max():.4g}" if t.size else ""
+    lines = [f"Trajectory: {of_batch}{rows} states{when}"]
+    for kind in np.unique(code):
+        name = Result(kind).name if kind in set(Result) else f"code {kind}"
+        which = code == kind
+        count = f"{which.sum()} " if batch else ""
+        where = f" in step {failed[which].min()}" if kind != Result.SUCCESS else ""
+        lines.append(f"{count}{name}{', first' if where and batch else ''}{where}")
+    if path.event_step is not None and path.event_time is not None:
+        happened, time = np.asarray(path.event_step) >= 0, np.asarray(path.event_time)
+        when = f"at t = {time[happened].min():.4g}" if happened.any() else "never"
+        lines.append(f"event in {happened.sum()} samples, first {when}" if batch else f"event {when}")
+    if path.opening is not None:
+        lines.append(f"constraints open by {np.max(path.opening, initial=0):.2g} at most")
+    final = path.final if rows else None
+    return "\n   ".join([*lines, f"final {final!r}"] if final is not None else lines)
 
 
 def _loaded(model: Model, forces: Sequence[Acting], time, q, v, own, tau):

@@ -1,4 +1,45 @@
-"""Six-dimensional vector algebra (book ch. 2 and app. A), and the planar, three-dimensional one as the same interface."""
+"""Six-dimensional vector algebra (book ch. 2 and app. A), and the planar, three-dimensional one as the same interface.
+
+- `Transform`: a frame placed in another
+- `Inertia`: the inertia of a rigid body
+- `ArticulatedInertia`: the apparent inertia of a body that carries others
+- `Screw`: a motion as a turn about an axis in space and a slide along it
+- `Attached`: what can be fixed to bodies and joints: the protocol of constraints and forces
+- `no_frames`: the frames of what is on no body
+- `cross_motion`: `v × m`
+- `cross_force`: `v ×* f`
+- `cross_motion_matrix`: `v×`
+- `cross_force_matrix`: `v×*`
+- `cross_force_operand_matrix`: `f ×̄*`
+- `motion_shift`: a motion vector about another point
+- `moment_shift`: a force vector about another point
+- `inertia_shift`: an articulated inertia about another point
+- `power`: the scalar product of a motion and a force
+- `spatial_acceleration`: of a velocity and the acceleration of a point
+- `classical_acceleration`: the acceleration of a point, of the spatial one
+- `planar`: the same algebra for motion in a plane
+"""
+
+__all__ = [
+    "Transform",
+    "Inertia",
+    "ArticulatedInertia",
+    "Screw",
+    "Attached",
+    "no_frames",
+    "cross_motion",
+    "cross_force",
+    "cross_motion_matrix",
+    "cross_force_matrix",
+    "cross_force_operand_matrix",
+    "motion_shift",
+    "moment_shift",
+    "inertia_shift",
+    "power",
+    "spatial_acceleration",
+    "classical_acceleration",
+    "planar",
+]
 
 from . import planar as planar
 from .attached import Attached as Attached, no_frames as no_frames

@@ -245,7 +245,7 @@ def _coordinates(left, right, model: Model, t, q, v) -> None:
         right.plot(t, v[:, iv], color=color)
     more = model.nv - len(chosen)
     rest = f" ({more} more not shown)" if more > 0 else ""
-    _dress(left, f"position [rad, m]{rest}", legend=True)
+    _dress(left, f"position [rad, m]{rest}")
     _dress(right, "velocity [rad/s, m/s]")
 
 
@@ -291,14 +291,15 @@ def _energies(axes, model: Model, t, q, v, sample: int) -> None:
         axes.plot(t, middle, color=_COLORS[0], label="their median")
     axes.plot(t, change[np.searchsorted(some, sample)], color=_COLORS[1], linewidth=1.2, label="this sample")
     axes.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
-    _dress(axes, "change of energy [J]", legend=True)
+    _dress(axes, "change of energy [J]")
 
 
-def _dress(axes, title: str, legend: bool = False) -> None:
-    if legend:
+def _dress(axes, title: str) -> None:
+    labels = axes.get_legend_handles_labels()[1]
+    if labels:
         low, high = axes.get_ylim()
         axes.set_ylim(low, high + 0.25 * (high - low))  # room for the legend above the curves
-        columns = 3 if max(len(label) for label in axes.get_legend_handles_labels()[1]) < 15 else 2
+        columns = 3 if max(map(len, labels)) < 15 else 2
         key = axes.legend(fontsize=8, frameon=False, loc="upper left", ncols=columns, columnspacing=1.2)
         key.set_in_layout(False)
     axes.set_title(title, loc="left", fontsize=10)

@@ -229,7 +229,7 @@ def test_gradients_go_through():
         ((jnp.zeros((3, 2)), jnp.zeros(())), 0, "(3, 2), ()"),
         ((jnp.zeros((0, 2)), jnp.zeros((0, 2))), 0, "(0, 2), (0, 2)"),
         ((jnp.zeros(2), jnp.zeros(2)), None, "no argument has a batch axis"),
-        ((jnp.zeros(2), jnp.zeros(2)), (0,), "each of the 2 arguments"),
+        ((jnp.zeros(2), jnp.zeros(2)), (0,), "each of the 2 positional arguments"),
         ((jnp.zeros(2), jnp.zeros(2)), (0, 1), "0 or None"),
         ((1.0, jnp.zeros(2)), 0, "(), (2,)"),
     ],
@@ -238,6 +238,34 @@ def test_refused(arguments, in_axes, said):
     with pytest.raises(ValueError, match="^batch_map: ") as caught:
         rbd.batch_map(lambda a, b: a + b, in_axes)(*arguments)
     assert said in str(caught.value)
+
+
+def test_arguments_by_name_are_batched():
+    def function(a, b, *, c=1.0):
+        return a * b["x"] + c
+
+    a, b, c = jnp.arange(3.0), {"x": jnp.arange(3.0, 6.0)}, jnp.full(3, 0.5)
+    same(rbd.batch_map(function)(a, b=b, c=c), jax.vmap(function)(a, b=b, c=c))
+    same(rbd.batch_map(function, (None,))(a[2], b=b), a[2] * b["x"] + 1)
+    same(rbd.batch_map(function)(a=a, b=b), a * b["x"] + 1)
+    with pytest.raises(ValueError, match=r"^batch_map: .* \(3,\), \(\)"):
+        rbd.batch_map(function)(a, b=b, c=0.5)
+
+
+def test_a_policy_that_remembers():
+    """Its memory is per sample, and comes back."""
+
+    def policy(time, state, memory):
+        return -state.v, memory + state.v
+
+    def one(state, memory):
+        return rbd.rollout(MODEL, state, policy, dt=0.01, steps=3, memory=memory)
+
+    states, memory = rbd.State(Q, V), jnp.zeros_like(V)
+    found = rbd.batch_map(one)(states, memory=memory)
+    expected = jnp.sum(found.v[:, :-1], axis=1)
+    assert found.memory.shape == V.shape and not np.allclose(found.memory[0], found.memory[1])
+    same(found.memory, expected)
 
 
 DEVICES = """

@@ -12,6 +12,7 @@ from support import assert_each_close
 
 import rbd_jax as rbd
 from rbd_jax import constraints, forces, joints
+from rbd_jax.simulate._resistance import Resistance, resisted
 
 
 DT = 0.005
@@ -257,3 +258,15 @@ def test_a_wrong_word_is_refused(unchecked):
         ValueError, match="SemiImplicitEuler: passive is 'implicitly'; it is one of 'implicit', 'explicit'"
     ):
         rbd.SemiImplicitEuler(passive="implicitly")
+
+
+def test_a_search_that_comes_to_no_end_is_no_number():
+    """Equations that refute every assumption, which those of a mechanism cannot."""
+
+    def contrary(known, force, added):
+        a = jnp.where(added > 0, 100.0, -100.0)
+        return a, a
+
+    one = jnp.ones(1)
+    resistance = Resistance(one, 0 * one, 0 * one, 0 * one, one, jnp.asarray(0.1))
+    assert jnp.isnan(resisted(contrary, None, resistance)).all()

@@ -1,0 +1,130 @@
+"""The arguments of the commands, and what a wrong one is answered with.
+
+A wrong argument or file ends with one line on stderr and the exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+from .. import __version__
+from .._interrupts import over, watch
+from .info import info
+from .model import Refused
+from .simulate import SPEED, SPREAD, simulate
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise Refused(f"{message} (see {self.prog} --help)")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    Without `argv` the process is the command line's: its are the arguments, and an interrupt ends it.
+    """
+    if argv is not None:
+        return _answer(argv)
+    watch()
+    try:
+        return _answer(sys.argv[1:])
+    finally:
+        over()
+
+
+def _answer(argv: list[str]) -> int:
+    try:
+        arguments = _parser().parse_args(argv)
+        arguments.run(arguments)
+    except Refused as refusal:
+        message = " ".join(str(refusal).split())
+        print(f"rbd-jax: error: {message}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="rbd-jax", description="Rigid-body dynamics on JAX.")
+    parser.add_argument("--version", action="version", version=f"rbd-jax {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    robot = _Parser(add_help=False)
+    robot.add_argument(
+        "robot", metavar="ROBOT", help="a bundled robot (as quadruped), or a .urdf, .xml or .mjcf file"
+    )
+    robot.add_argument("--floating-base", action="store_true", help="let the root link of a URDF float")
+    robot.add_argument(
+        "--mimic",
+        choices=("couple", "free"),
+        default="couple",
+        help="whether joints of a URDF that mimic others follow them (couple, the default) or move by themselves (free)",
+    )
+
+    command = commands.add_parser(
+        "simulate",
+        parents=[robot],
+        help="simulate many samples and draw one",
+        description=(
+            "Simulate samples of a robot without controls: gravity acts, the joints' own damping, friction and "
+            "springs, and soft stops at their limits; contacts do not. Each sample starts near the neutral configuration "
+            f"(moved by {SPREAD:g} rad or m, one standard deviation) at a random velocity ({SPEED:g} rad/s or "
+            "m/s). Samples that fail or gain energy are simulated again in shorter steps. Writes trajectory.npz "
+            "and trajectory.png."
+        ),
+    )
+    command.add_argument("--batch", metavar="N", type=_count, default=1024, help="samples (default 1024)")
+    command.add_argument(
+        "--seconds", metavar="T", type=_positive, default=1.0, help="simulated time (default 1)"
+    )
+    command.add_argument("--dt", metavar="H", type=_positive, default=0.005, help="time step (default 0.005)")
+    command.add_argument(
+        "--scheme",
+        metavar="S",
+        default="semi-implicit-euler",
+        help="semi-implicit-euler (default), runge-kutta-4, ...",
+    )
+    command.add_argument("--no-limits", action="store_true", help="let joints move beyond their limits")
+    command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
+    command.add_argument(
+        "--seed", metavar="K", type=_seed, default=0, help="of the random states (default 0)"
+    )
+    command.set_defaults(run=simulate)
+
+    command = commands.add_parser(
+        "info",
+        parents=[robot],
+        help="show what a model consists of",
+        description="Show what a model consists of.",
+    )
+    command.set_defaults(run=info)
+    return parser
+
+
+def _count(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return value
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {2**32 - 1}")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return value

@@ -1,0 +1,94 @@
+"""What became of the energy of samples: what was dissipated, and what integration added, which nothing does."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import forces, joints
+from ..dynamics import forward_kinematics, momentum
+from ..model import Model
+from ..parallel import batch_map, energies_along
+from ..simulate import Result, Trajectory
+
+
+#: A sample that gains more than this share of the energy in its motion is in error.
+GAIN = 0.05
+
+
+def energies(model: Model, path: Trajectory) -> tuple[np.ndarray, np.ndarray]:
+    """Of every sample, relative to the energy in its motion: the change of its energy, and how far it ever rose.
+
+    Looked at are 21 times. Of samples that came to no end both are not numbers. The energy of what falls freely is that about its
+    centre of mass: beside that of the fall, which nothing can change, all else would be small.
+    """
+    frames = np.unique(np.linspace(0, path.t.shape[1] - 1, 21).astype(int)).tolist()
+    with np.errstate(all="ignore"):
+        if falls_freely(model):
+            model, path = _about_center_of_mass(model, path, frames)
+        kinetic, potential = np.moveaxis(energies_along(model, path, frames), -1, 0)
+    return relative(kinetic, potential)
+
+
+def relative(kinetic: np.ndarray, potential: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The change of energy and how far it ever rose, of energies along axis 0."""
+    with np.errstate(all="ignore"):
+        total = kinetic + potential
+        # The most that the motion could have had as kinetic energy, in its lowest potential. All that it can lose is less than
+        # that, so no more than 100 % is dissipated; and where nothing is lost, it is what goes to and fro.
+        scale = np.maximum(total.max(axis=0) - potential.min(axis=0), np.finfo(np.float32).tiny)
+        risen = (total - np.minimum.accumulate(total, axis=0)).max(axis=0)
+        change, risen = (total[-1] - total[0]) / scale, risen / scale
+    whole = np.isfinite(total).all(axis=0) & np.isfinite(scale)
+    return np.where(whole, change, np.nan), np.where(whole, risen, np.nan)
+
+
+def falls_freely(model: Model) -> bool:
+    """Whether all bodies float, and nothing but gravity acts on them from outside."""
+    topology = model.topology
+    roots = [body for body, parent in enumerate(topology.parents) if parent < 0]
+    floating = all(isinstance(model.joints[topology.kind_of[root][0]], joints.Free) for root in roots)
+    inner = not model.constraints and all(isinstance(force, forces.JointLimit) for force in model.forces)
+    if not floating or not inner:
+        return False
+    along = np.concatenate([np.arange(model.nv)[model.v_slice(root)] for root in roots])
+    names = "damping", "friction", "stiffness"
+    return not any(np.any(np.asarray(getattr(model, name))[along]) for name in names)
+
+
+def _about_center_of_mass(model: Model, path: Trajectory, frames: list[int]) -> tuple[Model, Trajectory]:
+    """Without gravity, and with the velocities relative to the centre of mass: what is seen by who falls with it."""
+    roots = [body for body, parent in enumerate(model.topology.parents) if parent < 0]
+
+    def relative_velocity(q, v):
+        fall = momentum(model, q, v)[3:] / jnp.sum(model.inertias.mass)
+        rotations = forward_kinematics(model, q).rotation
+        for root in roots:
+            v = v.at[model.v_slice(root)].add(
+                jnp.concatenate([jnp.zeros(3, v.dtype), -fall @ rotations[root]])
+            )
+        return v
+
+    ask = jax.jit(batch_map(relative_velocity))
+    v = path.v
+    for i in frames:
+        v = v.at[:, i].set(ask(path.q[:, i], v[:, i]))
+    weightless = dataclasses.replace(model, gravity=jnp.zeros_like(model.gravity))
+    return weightless, dataclasses.replace(path, v=v)
+
+
+def in_error(model: Model, path: Trajectory) -> np.ndarray:
+    """The samples that shorter steps may help: those that diverged, and those that gained energy of nothing."""
+    code = np.asarray(path.code)
+    failed = (code != Result.SUCCESS) & (code != Result.SINGULAR) & (code != Result.CONSTRAINTS_OPEN)
+    if model.topology.rheonomic:  # joints that are led do work
+        return failed
+    return failed | (energies(model, path)[1] > GAIN)
+
+
+def loses(model: Model) -> bool:
+    """Whether something dissipates energy."""
+    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)) or model.forces)

@@ -1,0 +1,69 @@
+"""The model that the arguments name, with what is suspicious about it."""
+
+from __future__ import annotations
+
+import warnings
+
+from .. import ModelError, ModelWarning, robots
+
+
+#: What messages of the library call options, and what these are here.
+SPELLED = {"mimic='free'": "--mimic free"}
+
+
+class Refused(Exception):
+    """Something that the user asked for cannot be done; the message is one line."""
+
+
+def load(arguments, console):
+    """The model, with what is suspicious about it in yellow."""
+    robot, options = arguments.robot, {}
+    if arguments.floating_base:
+        options["floating_base"] = True
+    if arguments.mimic != "couple":
+        options["mimic"] = arguments.mimic
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        try:
+            refused = set(options) - set(robots.options_of(robot))
+            if refused:
+                raise Refused(_not_for(robot, min(refused)))
+            model = robots.load(robot, **options)
+        except ModelError as error:
+            message = str(error)
+            for theirs, ours in SPELLED.items():
+                message = message.replace(theirs, ours)
+            raise Refused(message) from error
+        except (ImportError, OSError) as error:
+            raise Refused(f"{robot}: {error}") from error
+    for warning in caught:
+        if issubclass(warning.category, ModelWarning):
+            first, *rest = str(warning.message).split("; ")
+            head, _, fault = first.partition(": ")
+            console.print(f"warning: {head}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+            for line in (fault, *rest) if fault else rest:
+                console.print(f"  - {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return model
+
+
+def may_float(robot: str) -> bool:
+    """Whether --floating-base is for this robot."""
+    return "floating_base" in robots.options_of(robot)
+
+
+def _not_for(robot: str, option: str) -> str:
+    """Why this robot does not take the option, and what to do instead."""
+    said = f"{robot}: --{option.replace('_', '-')} is for URDF files"
+    if option != "floating_base":
+        return f"{said}; leave it out"
+    if robot not in robots.NAMES:
+        return (
+            f"{said}. In MJCF the file itself says what floats: leave the option out, "
+            "and give the root body a <freejoint/> if it has none"
+        )
+    topology = robots.load(robot).topology
+    floats = any(size == 6 and parent < 0 for size, parent in zip(topology.joint_nv, topology.parents))
+    remedy = "it floats without" if floats else "to let a robot float, give its URDF file"
+    return f"{said}, and this is a bundled robot: {remedy}"

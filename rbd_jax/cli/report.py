@@ -1,0 +1,105 @@
+"""What the commands print: tables, and what became of a simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from ..model import Model
+from ..simulate import Result, Scheme, Trajectory
+from .energy import GAIN, energies, falls_freely, loses
+
+
+def plain_console():
+    """Where to print. What colours text takes time to import, so it is imported when something is printed."""
+    from rich.console import Console
+
+    return Console(soft_wrap=False)
+
+
+def plain_table(title: str | None = None, header: bool = True):
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title, title_justify="left", show_header=header, box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A batch simulated: what came of it, the seconds it took, and how many samples were repeated in how many substeps each."""
+
+    path: Trajectory
+    compiling: float
+    simulating: float
+    repeated: tuple[tuple[int, int], ...]
+
+
+def report(model: Model, scheme: Scheme, dt: float, steps: int, limits: str | None, run: Run):
+    """A table of what was simulated, how fast, and how well."""
+    path = run.path
+    batch, (change, risen) = len(path.q), energies(model, path)
+    table = plain_table(header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+
+    def row(what, value, note="", **style):
+        table.add_row(what, value, note, **style)
+
+    device = jax.devices()[0]
+    place = device.platform if device.platform == "cpu" else device.device_kind
+    rate = batch * steps / run.simulating
+    row("robot", model.name, f"{model.nb} bodies, nq = {model.nq}, nv = {model.nv}")
+    row("samples x steps", f"{batch} x {steps}", f"dt = {dt:g} s, {type(scheme).__name__}")
+    for count, substeps in run.repeated:
+        note = f"dt = {dt / substeps:.3g} s: samples that failed or gained energy"
+        row("in shorter steps", str(count), note)
+    row("simulated time", f"{steps * dt:.6g} s", "each sample")
+    row("compiling", f"{run.compiling:.2f} s", "once")
+    note = f"{place}, {jax.device_count()} device(s), {model.dtype}"
+    row("simulating", f"{run.simulating:.3g} s", note)
+    row("steps per second", f"{rate:,.0f}", f"all samples; {1e6 / rate:.3g} µs a step")
+    row("real-time factor", f"{rate * dt:,.4g}", "all samples together")
+    row("", f"{rate * dt / batch:,.4g}", "each sample")
+    if limits:
+        row("joint limits", "", limits)
+    _energy_rows(row, model, change, risen, scheme)
+    if path.opening is not None:
+        row("loops open by", _share(np.max(np.asarray(path.opening))), "at most, of the reach, or rad")
+    codes, numbers = np.asarray(path.code), np.asarray(path.failed_step)
+    row("completed", str(np.sum(codes == Result.SUCCESS)), "" if codes.any() else "every sample, every step")
+    for code in map(Result, np.unique(codes[codes != Result.SUCCESS])):
+        when = dt * np.median(numbers[codes == code])
+        note = f"half of them by {when:.3g} s: {code.message}"
+        row(code.title, str(np.sum(codes == code)), note, style="bold red")
+    return table
+
+
+def _energy_rows(row, model: Model, change: np.ndarray, risen: np.ndarray, scheme: Scheme) -> None:
+    known = np.isfinite(change)
+    if not known.any():
+        return
+    of = "" if known.all() else f" of {known.sum()} samples"
+    place = " about the centre of mass" if falls_freely(model) else ""
+    note = f"median{of}, relative to the energy in motion{place}"
+    change, risen = change[known], risen[known]
+    if model.topology.rheonomic:
+        row("energy change", _share(np.median(change)), f"{note}; joints that are led do work")
+        return
+    if loses(model):
+        lost = np.maximum(-change, 0)
+        row("energy dissipated", _share(np.median(lost)), note)
+        row("", _share(np.max(lost)), "largest")
+    else:
+        row("energy error", _share(np.median(np.abs(change))), f"{note}; nothing dissipates")
+        row("", _share(np.max(np.abs(change))), "largest")
+    if np.max(risen) > GAIN:
+        remedy = "take a smaller --dt" + ("" if loses(model) else " or --scheme runge-kutta-4")
+        note = f"by {np.sum(risen > GAIN)} samples, at most: an error of {type(scheme).__name__}, {remedy}"
+        row("energy gained", _share(np.max(risen)), note, style="bold yellow")
+
+
+def _share(value) -> str:
+    return f"{value:.2g}" if abs(value) < 0.01 else f"{100 * value:.3g} %"

@@ -1,0 +1,221 @@
+"""The command `simulate`: many samples of a robot without controls, a file of their states and a picture of one."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import re
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import add_forces, forces, joints, simulate as schemes
+from .._errors import suggest
+from .._interrupts import clearing_up
+from ..model import Model
+from ..parallel import random_states, simulate_batch, xla_note
+from ..simulate import Scheme, Trajectory
+from ..view import plot_trajectory
+from .energy import in_error
+from .files import whole_file
+from .model import Refused, load, may_float
+from .report import Run, plain_console, report
+
+
+#: At most so many states of a sample are kept, and at most so many numbers of all samples together.
+FRAMES, NUMBERS = 100, 64_000_000
+
+#: The stops at the limits of joints that turn and of joints that slide: stiffness and damping (Nm/rad, Nms/rad, or N/m, Ns/m),
+#: and over what depth they come in.
+STOPS = {joints.Revolute: (1e4, 1e2, 1e-2), joints.Prismatic: (1e5, 1e3, 1e-3)}
+
+#: Into so many steps are those of samples divided that failed or gained energy, one after the other.
+SHORTER = (8, 64)
+
+#: How the samples start: the neutral configuration moved by normal deviates of this size in every degree of freedom (and back
+#: into the joint limits), and velocities that are normal deviates of that size (rad or m, rad/s or m/s).
+SPREAD, SPEED = 0.2, 0.5
+
+
+def simulate(arguments) -> None:
+    """Simulate, write `trajectory.npz` and `trajectory.png`, and report."""
+    steps, dt = _steps(arguments.seconds, arguments.dt), arguments.dt
+    console = plain_console()
+    scheme = _scheme(arguments.scheme)
+    loaded = load(arguments, console)
+    if not loaded.nv:
+        remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
+        raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to simulate{remedy}")
+    folder = _folder(arguments.out, arguments.robot, loaded)
+    model, limits = with_stops(loaded, scheme, arguments.no_limits)
+    if note := xla_note():
+        console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+    try:
+        with _progress(console) as progress:
+            run = _simulated(model, scheme, dt, steps, arguments.batch, arguments.seed, progress)
+            written = _written(folder, model, run.path, dt, progress)
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            raise Refused(f"out of memory with --batch {arguments.batch}; try a smaller one") from error
+        raise
+    except OSError as error:
+        raise Refused(f"cannot write to {folder}: {error.strerror or error}") from error
+    console.print(report(model, scheme, dt, steps, limits, run))
+    for file in written:
+        size = file.stat().st_size / 1e6
+        console.print(f"wrote {file} ({size:.2g} MB)", highlight=False, markup=False, soft_wrap=True)
+
+
+# Before.
+
+
+def _steps(seconds: float, dt: float) -> int:
+    """How many steps of `dt` make up the time."""
+    if seconds < dt:
+        raise Refused(f"--seconds {seconds:g} is less than one time step, --dt {dt:g}")
+    number = seconds / dt
+    if number > 2**31 - 1 or seconds + dt / 2 == seconds or jnp.asarray(dt) < jnp.finfo(float).tiny:
+        raise Refused(
+            f"--dt {dt:g} makes {number:.3g} steps, which is more than can be told apart; take a larger one"
+        )
+    return max(1, round(number))
+
+
+def _scheme(name: str) -> Scheme:
+    """The scheme of that name: any of `rbd_jax.simulate` that needs no parameters."""
+
+    def dashed(words: str) -> str:
+        return re.sub("(?<=[a-z])(?=[A-Z0-9])", "-", words).lower()
+
+    found = {}
+    for name_of_kind, kind in vars(schemes).items():
+        if inspect.isclass(kind) and issubclass(kind, Scheme) and not inspect.isabstract(kind):
+            needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
+            if not needed:
+                found[dashed(name_of_kind)] = kind
+    wanted = name.lower().replace("_", "-")
+    by_letters = {key.replace("-", ""): kind for key, kind in found.items()}
+    kind = found.get(wanted, by_letters.get(wanted.replace("-", "")))
+    if kind is None:
+        hint = suggest(name, found)
+        hint = "" if "there are" in hint else hint  # that would be some of them
+        raise Refused(
+            f"there is no scheme {name!r}{hint}. The schemes are {', '.join(map(repr, sorted(found)))}"
+        )
+    return kind()
+
+
+def _folder(wanted: Path | None, robot: str, model: Model) -> Path:
+    """Where to write, made and tried before the work begins."""
+    folder = Path("runs") / (Path(robot).stem or model.name) if wanted is None else wanted
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Refused(f"cannot write to {folder}: {reason}; choose another --out") from error
+    return folder
+
+
+def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str | None]:
+    """The model with soft stops at the limits of its joints, and what to say of them."""
+    topology = model.topology
+    limited = np.isfinite(np.asarray(model.lower)) | np.isfinite(np.asarray(model.upper))
+    stopped = {family: [] for family in STOPS}
+    for body, name in enumerate(model.joint_names):
+        family = type(model.joints[topology.kind_of[body][0]])
+        # A mimic joint has no coordinate of its own: its limits are stopped where its leader is.
+        if family in STOPS and not topology.is_mimic[body] and limited[model.q_slice(name)].any():
+            stopped[family].append(name)
+    count = sum(map(len, stopped.values()))
+    if not count:
+        return model, None
+    if left_out:
+        return model, "not enforced (--no-limits)"
+    if not scheme.stiff:
+        return model, f"not enforced: stops are too stiff for {type(scheme).__name__}"
+    stops = [forces.JointLimit(*STOPS[family], joints=names) for family, names in stopped.items() if names]
+    return add_forces(model, *stops), f"soft stops at {count} joint{'s' * (count > 1)}"
+
+
+# Meanwhile.
+
+
+@contextlib.contextmanager
+def _progress(console):
+    """Bars of what is done. An interrupt shows the cursor again, which they hide, and leaves their line."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+
+    def leave() -> None:
+        if console.is_terminal:
+            os.write(1, b"\x1b[?25h\n")
+
+    with clearing_up(leave), Progress(*columns, console=console) as progress:
+        yield progress
+
+
+def _simulated(model: Model, scheme: Scheme, dt: float, steps: int, batch: int, seed: int, progress) -> Run:
+    """The samples simulated, those in error again in shorter steps."""
+    frames = min(FRAMES, max(1, NUMBERS // (batch * (model.nq + model.nv + 1)) - 1))
+    options = {"dt": dt, "steps": steps, "scheme": scheme, "frames": frames}
+    begin, task, compiling = time.perf_counter(), progress.add_task("compiling", total=None), 0.0
+
+    def advanced(done: int) -> None:
+        nonlocal task, compiling
+        if done == 0:
+            compiling = time.perf_counter() - begin
+            progress.update(task, total=1, completed=1)
+            task = progress.add_task("simulating", total=steps)
+        progress.update(task, completed=done)
+
+    states = random_states(model, batch, jax.random.key(seed), SPREAD, SPEED)
+    path = simulate_batch(model, states, **options, on_progress=advanced)
+    simulating = time.perf_counter() - begin - compiling
+    repeated = []
+    for substeps in SHORTER:
+        rows = np.flatnonzero(in_error(model, path))
+        if not len(rows):
+            break
+        task = progress.add_task(f"in {substeps} times", total=steps)
+        again = simulate_batch(
+            model,
+            jax.tree.map(lambda x, rows=rows: x[rows], states),
+            **options,
+            substeps=substeps,
+            on_progress=lambda done, task=task: progress.update(task, completed=done),
+        )
+        path = jax.tree.map(lambda all, new, rows=rows: jnp.asarray(all).at[rows].set(new), path, again)
+        repeated.append((len(rows), substeps))
+    return Run(path, compiling, simulating, tuple(repeated))
+
+
+def _written(folder: Path, model: Model, path: Trajectory, dt: float, progress) -> tuple[Path, Path]:
+    """The two files."""
+    saving = progress.add_task("saving", total=2)
+    states, picture = folder / "trajectory.npz", folder / "trajectory.png"
+    with np.errstate(over="ignore"):  # of samples that diverge
+        saved = {name: np.asarray(getattr(path, name), np.float32) for name in "qv"}
+        saved["t"] = np.asarray(path.t[0], np.float32)
+    with whole_file(states) as part:
+        np.savez_compressed(
+            part,
+            **saved,  # pyright: ignore[reportArgumentType]
+            robot=np.array(model.name),
+            dt=np.float32(dt),
+            body_names=np.array(model.body_names),
+            joint_names=np.array(model.joint_names),
+        )
+    progress.advance(saving)
+    shown = int(np.argmax(np.isfinite(saved["q"]).all(axis=(1, 2))))
+    with whole_file(picture) as part:
+        plot_trajectory(model, path, part, shown)
+    progress.advance(saving)
+    return states, picture

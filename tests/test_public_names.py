@@ -1,0 +1,66 @@
+"""What a user finds: every public package lists what it exports, in `__all__` and, a line for each, in its docstring."""
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import rbd_jax as rbd
+
+
+PACKAGE = Path(rbd.__file__).parent
+PACKAGES = ["rbd_jax", *(f"rbd_jax.{file.parent.name}" for file in sorted(PACKAGE.glob("*/__init__.py")))]
+
+#: A line of a table of contents.
+LINE = re.compile(r"^- `(\w+)`: \S", re.MULTILINE)
+
+
+def exported(source: str) -> set[str]:
+    """The names that a package exports: those imported `as` themselves, and its own that have no underscore in front.
+
+    What type checkers go by.
+    """
+    names = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names if alias.asname == alias.name}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_what_is_exported_is_found():
+    source = "from .a import b as b, c as _c, d\nfrom . import e as e\nimport f\nG = _h = 1\ndef i(): ...\nclass J: ..."
+    assert exported(source) == {"b", "e", "G", "i", "J"}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_lists_what_it_exports(name):
+    package = importlib.import_module(name)
+    assert sorted(package.__all__) == sorted(exported(Path(package.__file__).read_text(encoding="utf-8")))
+    missing = [public for public in package.__all__ if not hasattr(package, public)]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_docstring_is_a_table_of_contents(name):
+    package = importlib.import_module(name)
+    assert LINE.findall(package.__doc__) == package.__all__
+
+
+def test_everything_public_can_be_imported():
+    names = {}
+    exec("from rbd_jax import *", names)
+    del names["__builtins__"]
+    assert sorted(names) == sorted(rbd.__all__)
+    assert names["view"].plot_model
+
+
+def test_public_packages_are_public():
+    """Their names are there without an import of their own, but for those whose names are all the package's, and the command."""
+    packages = {name.removeprefix("rbd_jax.") for name in PACKAGES[1:]}
+    assert packages - set(rbd.__all__) == {"cli", "dynamics", "loops", "model"}
