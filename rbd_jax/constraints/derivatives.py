@@ -67,6 +67,8 @@ def constrained_dynamics_derivatives(
     >>> q, v = jnp.array([0.5, -1.0]), jnp.array([1.0, -2.0])
     >>> by_q, by_v, by_tau = rbd.constrained_dynamics_derivatives(model, q, v, jnp.zeros(2))
     >>> print(by_tau)
+    [[ 0.52  -1.041]
+     [-1.041  2.082]]
     """
     motion = Motion(model, q, v)
     if not model.constraints:
@@ -95,7 +97,6 @@ def constrained_dynamics_derivatives(
         return _second_rate(motion.with_velocity(v), x, stabilization)
 
     held, rate, excess = jax.jacfwd(turned)(jnp.zeros_like(v))
-    matrix_of(motion)
     unit, nothing = jnp.eye(model.nv, dtype=q.dtype), jnp.zeros_like(rate)
     parts = (
         changed(held - by_q, -rate, excess),
