@@ -97,6 +97,7 @@ Constraints:
 - `check_consistent`: an error for a state that breaks the constraints
 - `mobility`: the number of ways in which the mechanism can move
 - `constrained_dynamics`: the acceleration under constraints, and their multipliers
+- `constrained_dynamics_derivatives`: the derivatives of both by q, v and the forces
 - `constrained_inverse_dynamics`: the forces that produce an acceleration, and the multipliers
 - `constraint_residual`: by how much each equation is broken
 - `constraint_velocity`: the rate of that
@@ -242,6 +243,7 @@ __all__ = [
     "check_consistent",
     "mobility",
     "constrained_dynamics",
+    "constrained_dynamics_derivatives",
     "constrained_inverse_dynamics",
     "constraint_residual",
     "constraint_velocity",
@@ -340,6 +342,7 @@ from .constraints import (
     assemble as assemble,
     check_consistent as check_consistent,
     constrained_dynamics as constrained_dynamics,
+    constrained_dynamics_derivatives as constrained_dynamics_derivatives,
     constrained_inverse_dynamics as constrained_inverse_dynamics,
     constraint_bias as constraint_bias,
     constraint_force as constraint_force,

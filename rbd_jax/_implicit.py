@@ -7,10 +7,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 
-def implicit(solve: Callable[..., tuple[Any, Callable]], residual: Callable[..., Any]) -> Callable[..., Any]:
+def implicit(
+    solve: Callable[..., tuple[Any, Callable]],
+    residual: Callable[..., Any],
+    symmetric: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
     """The x with `residual(x, *args) = rhs`, where the residual is affine in x; as a function of `(rhs, *args)`.
 
     Its derivative is `A⁻¹ (d rhs - d residual)`, A the derivative of the residual by x and the latter at fixed x, for the
@@ -21,6 +26,8 @@ def implicit(solve: Callable[..., tuple[Any, Callable]], residual: Callable[...,
 
     - `solve`: of `(rhs, *args)`, the solution and a function that applies `A⁻¹` with what is factored already.
     - `residual`: of `(x, *args)`.
+    - `symmetric`: A itself, of `(dx, *args)`, where it is symmetric: reverse mode then solves with the same factors instead of
+      transposing the steps of a solution.
     """
 
     @jax.custom_jvp
@@ -34,10 +41,16 @@ def implicit(solve: Callable[..., tuple[Any, Callable]], residual: Callable[...,
 
     def change(x, apply_inverse, rhs, given, args, moving):
         if moving is None:
-            return apply_inverse(jax.tree.map(_instantiated, rhs, given))
-        function, at, by = moving
-        of = jax.jvp(lambda *values: residual(x, *function(*values)), at, by)[1]
-        return apply_inverse(jax.tree.map(_less, given, of, is_leaf=_is_nothing))
+            missing = instantiated(rhs, given)
+        else:
+            function, at, by = moving
+            of = jax.jvp(lambda *values: residual(x, *function(*values)), at, by)[1]
+            missing = jax.tree.map(_less, given, of, is_leaf=_is_nothing)
+        if symmetric is None:
+            return apply_inverse(missing)
+        return lax.custom_linear_solve(
+            lambda dx: symmetric(dx, *args), missing, lambda _, rhs: apply_inverse(rhs), symmetric=True
+        )
 
     def rule(primals, tangents):
         rhs, *args = primals
@@ -77,6 +90,16 @@ def moving_arguments(args, changes) -> tuple[Callable, list, list] | None:
         return jax.tree.unflatten(structure, replaced)
 
     return rebuilt, [leaves[i] for i in moving], [changes[i] for i in moving]
+
+
+def moves(changes) -> bool:
+    """Whether anything changes, as the rule of a function with symbolic zeros is told."""
+    return any(not _is_zero(change) for change in jax.tree.leaves(changes, is_leaf=_is_zero))
+
+
+def instantiated(x, changes):
+    """The changes of x with zeros instead of symbolic ones."""
+    return jax.tree.map(_instantiated, x, changes)
 
 
 def _is_zero(x) -> bool:

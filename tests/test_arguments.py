@@ -54,6 +54,7 @@ FUNCTIONS = {
     "constraint_velocity": {"q": Q, "v": V},
     "constraint_bias": {"q": Q, "v": V},
     "constrained_dynamics": {"q": Q, "v": V, "tau": V, "f_ext": None},
+    "constrained_dynamics_derivatives": {"q": Q, "v": V, "tau": V, "f_ext": None},
     "constrained_inverse_dynamics": {"q": Q, "v": V, "a": V, "f_ext": None},
     "mobility": {"q": Q},
     "project": {"q": Q, "v": V},

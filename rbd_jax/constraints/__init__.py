@@ -44,6 +44,8 @@ Dynamics:
 
 - `constrained_dynamics`: the acceleration that forces produce, and the multipliers
 - `ConstrainedMotion`: what it returns
+- `constrained_dynamics_derivatives`: the derivatives of both by q, v and the forces
+- `ConstrainedDerivatives`: what it returns
 - `constrained_inverse_dynamics`: the forces that produce an acceleration, and the multipliers
 - `ConstrainedEfforts`: what it returns
 - `joint_wrenches`: what the joints transmit
@@ -99,6 +101,8 @@ __all__ = [
     "constraint_force",
     "constrained_dynamics",
     "ConstrainedMotion",
+    "constrained_dynamics_derivatives",
+    "ConstrainedDerivatives",
     "constrained_inverse_dynamics",
     "ConstrainedEfforts",
     "joint_wrenches",
@@ -145,6 +149,10 @@ from .consistency import (
     check_consistent as check_consistent,
     project as project,
     project_velocity as project_velocity,
+)
+from .derivatives import (
+    ConstrainedDerivatives as ConstrainedDerivatives,
+    constrained_dynamics_derivatives as constrained_dynamics_derivatives,
 )
 from .dynamics import (
     ConstrainedMotion as ConstrainedMotion,

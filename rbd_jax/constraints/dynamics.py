@@ -14,8 +14,9 @@ from ..dynamics import ExternalForces, Motion
 from ..dynamics.forward import articulated_body
 from ..dynamics.inverse import recursive_newton_euler
 from ..model import Model
+from ._factors import Factors
 from .evaluate import bias_of
-from .solving import Method, factorize, solve_system
+from .solving import Method, Solution, factorize, solve_system
 from .stabilization import Stabilization
 
 
@@ -84,14 +85,28 @@ def motion_under_constraints(
     if not motion.model.constraints:
         a = articulated_body(motion, tau, f_ext)
         return ConstrainedMotion(a, jnp.zeros(0, a.dtype), jnp.zeros((), int), jnp.zeros(0, a.dtype))
-    factors = factorize(motion, method)
-    wanted = -bias_of(motion)
-    steered = None if stabilization is None else stabilization.second_rate(motion)
-    wanted = wanted if steered is None else wanted + steered
-    force = tau - recursive_newton_euler(motion, jnp.zeros_like(tau), f_ext)
-    x = solve_system((force, wanted, None), factors, motion)
-    wanted = lax.stop_gradient(wanted)
+    x, factors = solved_system(motion, tau, f_ext, method, stabilization)
+    wanted = lax.stop_gradient(wanted_rate(motion, stabilization))
     return ConstrainedMotion(x.a, x.multipliers, factors.rank, wanted - factors.onto(wanted))
+
+
+def solved_system(
+    motion: Motion,
+    tau: Float[Array, "nv"],
+    f_ext: ExternalForces,
+    method: Method,
+    stabilization: Stabilization | None,
+) -> tuple[Solution, Factors]:
+    """The unknowns of the equations of a model in motion under constraints, and the factors that they were found with."""
+    factors = factorize(motion, method)
+    force = tau - recursive_newton_euler(motion, jnp.zeros_like(tau), f_ext)
+    return solve_system((force, wanted_rate(motion, stabilization), None), factors, motion), factors
+
+
+def wanted_rate(motion: Motion, stabilization: Stabilization | None) -> Float[Array, "m"]:
+    """What `G a` is to be."""
+    steered = None if stabilization is None else stabilization.second_rate(motion)
+    return -bias_of(motion) if steered is None else steered - bias_of(motion)
 
 
 @takes(q=configuration)

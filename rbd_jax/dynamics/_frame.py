@@ -95,12 +95,12 @@ def subspace_rows(joint, subspace):
     return subspace.T if joint.nv else jnp.zeros((1, 6), subspace.dtype)
 
 
-def evaluate_joints(model: Model, method, q, *velocities, per_column: bool = False):
+def evaluate_joints(model: Model, method, q, *others, per_column: bool = False):
     """Apply a method of joints to all moving bodies, equal joints together; results in the order of the moving bodies.
 
     **Arguments**
 
-    - `method`: takes a joint, its coordinates in `q`, and those in each of `velocities`.
+    - `method`: takes a joint, its coordinates in `q`, and what it has in each of the `others`: velocities, or changes of q.
     - `per_column`: it returns a row for each column of the joint; results are in the order of the columns.
     """
     topology = model.topology
@@ -108,8 +108,12 @@ def evaluate_joints(model: Model, method, q, *velocities, per_column: bool = Fal
     for kind, joints in zip(topology.kinds, model.joints, strict=True):
         if kind.fixed:
             continue
-        rows = [_coordinates(q, [topology.joint_q(body) for body in kind.bodies])]
-        rows += [_coordinates(x, [topology.joint_v(body) for body in kind.bodies]) for x in velocities]
+        # Where q and v are equally long, they are so for each joint.
+        entries = [topology.joint_q if x.shape == q.shape else topology.joint_v for x in (q, *others)]
+        rows = [
+            _coordinates(x, [of_joint(body) for body in kind.bodies])
+            for x, of_joint in zip((q, *others), entries, strict=True)
+        ]
         result = jax.vmap(method, axis_size=len(kind.bodies))(joints, *rows)
         moving_bodies = np.searchsorted(topology.moving_bodies, kind.bodies)
         if per_column:
@@ -121,7 +125,7 @@ def evaluate_joints(model: Model, method, q, *velocities, per_column: bool = Fal
         parts.append(result)
         order.append(moving_bodies)
     if not parts:  # nothing moves
-        one = jax.eval_shape(method, Fixed(), q[:0], *(x[:0] for x in velocities))
+        one = jax.eval_shape(method, Fixed(), q[:0], *(x[:0] for x in others))
         return jax.tree.map(lambda s: jnp.zeros((0, *s.shape[1 if per_column else 0 :]), s.dtype), one)
     position = np.argsort(np.concatenate(order), kind="stable")
     return jax.tree.map(lambda *leaves: gather(jnp.concatenate(leaves), position), *parts)

@@ -303,6 +303,10 @@ def _run_solve(rhs, motion: Motion):
 
 
 _accelerations = implicit(
-    forward_with_inverse, lambda a, motion, f_ext: recursive_newton_euler(motion, a, f_ext)
+    forward_with_inverse,
+    lambda a, motion, f_ext: recursive_newton_euler(motion, a, f_ext),
+    lambda a, motion, f_ext: inertia_force(motion, a),
 )
-_solve = implicit(_run_solve, lambda x, motion: inertia_force(motion, x))
+_solve = implicit(
+    _run_solve, lambda x, motion: inertia_force(motion, x), lambda x, motion: inertia_force(motion, x)
+)

@@ -8,8 +8,10 @@ from jaxtyping import Array, Float
 
 from .._arguments import configuration, takes, velocity, wrenches
 from .._array import dot, gather
+from .._implicit import instantiated, moves, moving_arguments
 from ..model import Model
 from ..spatial import cross_force
+from ._changes import newton_euler_along
 from ._frame import base_acceleration
 from .columns import at_last_column, from_columns, to_columns
 from .external import ExternalForces, external_forces
@@ -72,13 +74,46 @@ def recursive_newton_euler(
     """`inverse_dynamics` of a model in motion (table 5.1).
 
     In the common frame, down the tree `v_i = v_λ + S q̇` and `a_i = a_λ + S q̈ + c_J + v × v_J`, then for each body
-    `f = I a + v ×* I v - f_ext`, and up the tree `tau_i = Sᵀ Σ f` over the subtree.
+    `f = I a + v ×* I v - f_ext`, and up the tree `tau_i = Sᵀ Σ f` over the subtree. Derivatives by q, v, a and f_ext are those
+    of `newton_euler_along`.
     """
-    model, inertias, velocities = motion.model, motion.inertias, motion.velocities
-    accelerations = gather(motion.biased_accelerations(a), model.topology.last_column)
+    motion.computed("inertias", "velocities", "velocity_products")
+    return _newton_euler(motion, a, f_ext) + motion.model.armature * a
+
+
+def newton_euler_forces(motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces) -> Float[Array, "nv"]:
+    """`recursive_newton_euler` without what the armature takes, as it is differentiated step by step."""
+    inertias, velocities = motion.inertias, motion.velocities
+    accelerations = gather(motion.biased_accelerations(a), motion.model.topology.last_column)
     forces = inertias.momentum(accelerations) + cross_force(velocities, inertias.momentum(velocities))
     external = external_forces(motion, f_ext)
-    return joint_forces(motion, forces if external is None else forces - external) + model.armature * a
+    return joint_forces(motion, forces if external is None else forces - external)
+
+
+_newton_euler = jax.custom_jvp(newton_euler_forces)
+
+
+def _along(primals, tangents):
+    """The derivative by q, v, a and f_ext in closed form. What a motion has worked out already follows from these.
+
+    Where the numbers of the model move as well, and with them all of that, by differentiation of the recursion.
+    """
+    motion, a, f_ext = primals
+    moved, by_a, by_f_ext = tangents
+    model = moved.model
+    numbers = (model.gravity, model.placements, model.inertias, model.joints)
+    if moves((*numbers, model.mimic_multiplier, model.mimic_offset)):
+        function, at, by = moving_arguments(primals, tangents)
+        return jax.jvp(lambda *values: newton_euler_forces(*function(*values)), at, by)
+    given = (moved.q, moved.v, by_a, by_f_ext)
+    changes = [
+        instantiated(x, change) if moves(change) else None
+        for x, change in zip((motion.q, motion.v, a, f_ext), given)
+    ]
+    return _newton_euler(*primals), newton_euler_along(*primals, *changes)
+
+
+_newton_euler.defjvp(_along, symbolic_zeros=True)
 
 
 def weight(motion: Motion) -> Float[Array, "nv"]:

@@ -52,6 +52,11 @@ class Joint(eqx.Module):
             """The length of the configuration; more than `nv` where the manifold has no global chart."""
             return self.nv
 
+    @property
+    def flat(self) -> bool:
+        """Whether a configuration moves by adding to it, so that velocities are rates of q."""
+        return type(self).integrate is Joint.integrate
+
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
         """The successor frame, placed in the predecessor frame."""
@@ -68,11 +73,17 @@ class Joint(eqx.Module):
         """`q1 ⊖ q0`: the velocity that leads from `q0` to `q1` in unit time; the inverse of `integrate`."""
         return q1 - q0
 
+    def configuration_velocity(self, q: Float[Array, "nq"], rate: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        """The velocity at which the numbers of q change at `rate`; what leaves the configuration as it is has none."""
+        if self.flat:
+            return rate
+        return jax.jvp(lambda end: self.difference(q, end), (q,), (rate,))[1]
+
     def chart_velocity(
         self, q: Float[Array, "nq"], dv: Float[Array, "nv"], rate: Float[Array, "nv"]
     ) -> Float[Array, "nv"]:
         """The velocity of `q ⊕ dv` when `dv` changes at `rate`: the right Jacobian of ⊕, on a group `dexp`."""
-        if type(self).integrate is Joint.integrate:
+        if self.flat:
             return rate
         here = self.integrate(q, dv)
         return _slope(lambda s: self.difference(here, self.integrate(q, dv + s * rate)), q.dtype)
@@ -81,7 +92,7 @@ class Joint(eqx.Module):
         self, q: Float[Array, "nq"], dv: Float[Array, "nv"], v: Float[Array, "nv"]
     ) -> Float[Array, "nv"]:
         """The rate at which `dv` changes when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`."""
-        if type(self).integrate is Joint.integrate:
+        if self.flat:
             return v
         here = self.integrate(q, dv)
         return _slope(lambda s: self.difference(q, self.integrate(here, s * v)), q.dtype)

@@ -44,6 +44,10 @@ class Composite(Joint):
         return sum(joint.nq for joint in self.joints)
 
     @property
+    def flat(self):
+        return all(joint.flat for joint in self.joints)
+
+    @property
     def rheonomic(self):
         return any(joint.rheonomic for joint in self.joints)
 
@@ -85,6 +89,10 @@ class Composite(Joint):
     def difference(self, q0, q1):
         steps = [joint.difference(q0, q1) for joint, q0, q1 in zip(self.joints, self._q(q0), self._q(q1))]
         return jnp.concatenate(steps)
+
+    def configuration_velocity(self, q, rate):
+        rows = zip(self.joints, self._q(q), self._q(rate))
+        return jnp.concatenate([joint.configuration_velocity(q, rate) for joint, q, rate in rows])
 
     def chart_velocity(self, q, dv, rate):
         rows = zip(self.joints, self._q(q), self._v(dv), self._v(rate))

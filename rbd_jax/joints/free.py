@@ -42,6 +42,10 @@ class Free(ConstantSubspaceJoint):
         step = vecmat(q1[:3] - q0[:3], quaternion.to_matrix(q0[3:]))
         return jnp.concatenate([angular, matvec(SO3.dexp_left_inverse(angular), step)])
 
+    def configuration_velocity(self, q, rate):
+        linear = vecmat(rate[:3], quaternion.to_matrix(q[3:]))
+        return jnp.concatenate([quaternion.angular_velocity(q[3:], rate[3:]), linear])
+
     def chart_velocity(self, q, dv, rate):
         return matvec(SE3.dexp_right(dv), rate)
 

@@ -33,6 +33,9 @@ class Spherical(ConstantSubspaceJoint):
     def difference(self, q0, q1):
         return quaternion.log(quaternion.multiply(quaternion.conjugate(q0), q1))
 
+    def configuration_velocity(self, q, rate):
+        return quaternion.angular_velocity(q, rate)
+
     def chart_velocity(self, q, dv, rate):
         return matvec(SO3.dexp_right(dv), rate)
 

@@ -119,6 +119,12 @@ def derivative(q: Float[Array, "*batch 4"], angular: Float[Array, "*batch 3"]) -
     return multiply(q, jnp.concatenate([jnp.zeros_like(angular[..., :1]), angular / 2], axis=-1))
 
 
+def angular_velocity(q: Float[Array, "*batch 4"], rate: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
+    """The angular velocity in the moving frame, `2 q⁻¹ ∘ q̇`, of what `q` stands for while it changes at `rate`."""
+    unit, change = jax.jvp(normalize, (q,), (rate,))
+    return 2 * multiply(conjugate(unit), change)[..., 1:]
+
+
 def random(key: PRNGKeyArray | Shaped[Array, "2"], dtype=None) -> Float[Array, "4"]:
     """A unit quaternion, all rotations equally likely: the direction of a normal sample."""
     return normalize(jax.random.normal(key, (4,), dtype))

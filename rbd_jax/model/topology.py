@@ -185,6 +185,11 @@ class Topology:
         return np.repeat(np.arange(len(self.moving_bodies)), self.column_counts)
 
     @cached_property
+    def place_in_joint(self) -> np.ndarray:
+        """Which of the columns of its moving body each column is."""
+        return np.arange(self.tree.size) - (self.last_column - self.column_counts + 1)[self.column_owner]
+
+    @cached_property
     def last_column(self) -> np.ndarray:
         """The column of each moving body at which its body sits: its last."""
         return np.cumsum(self.column_counts) - 1

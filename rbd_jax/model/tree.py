@@ -7,6 +7,7 @@ depth after the other (`"levels"`, all nodes of a depth at once, the fewest kern
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -15,9 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import Array, Float
 
 from .._arguments import choice
-from .._array import sum_rows
+from .._array import gather_or_zero, sum_rows
 
 
 #: How a tree is traversed; `"auto"` picks by backend and depth.
@@ -137,18 +139,45 @@ class Tree:
         return self._up_levels(step, leaf, inputs) if self._by_levels else self._up_scan(step, leaf, inputs)
 
     def path_sum(self, x: Any) -> Any:
-        """The sum over each node and its ancestors."""
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), x)
-        return self.down(lambda parent, own: (jax.tree.map(jnp.add, parent, own), ()), zero, x)[0]
+        """The sum over each node and its ancestors; it solves `x = sum - (sum of the parent)`."""
+        return self._sums(x, self._less_parent, self._path_sum, self._subtree_sum)
 
     def subtree_sum(self, x: Any) -> Any:
-        """The sum over each node and its descendants."""
+        """The sum over each node and its descendants; it solves `x = sum - (sums of the children)`."""
+        return self._sums(x, self._less_children, self._subtree_sum, self._path_sum)
 
+    def _sums(self, x: Any, less: Callable, sums: Callable, transposed: Callable) -> Any:
+        """The two sums are each other's transposes. Told so, reverse mode makes one more traversal of it, where transposing
+        the loop would add up all that waits for a node at every node: n² for n of them.
+
+        All that is summed stands in one array with a row for each node: `custom_linear_solve` takes no leaves of which some
+        change and others do not.
+        """
+        leaves, structure = jax.tree.flatten(x)
+        if not leaves:
+            return x
+        widths = [math.prod(leaf.shape[1:]) for leaf in leaves]
+        rows = jnp.concatenate(
+            [leaf.reshape(self.size, width) for leaf, width in zip(leaves, widths)], axis=1
+        )
+        rows = lax.custom_linear_solve(less, rows, lambda _, x: sums(x), lambda _, x: transposed(x))
+        parts = jnp.split(rows, np.cumsum(widths)[:-1], axis=1)
+        return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves)])
+
+    def _less_parent(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        return x - gather_or_zero(x, self.parents)
+
+    def _less_children(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        return x - sum_rows(x, self.parents, self.size)
+
+    def _path_sum(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        return self.down(lambda parent, own: (parent + own, ()), jnp.zeros(x.shape[1:], x.dtype), x)[0]
+
+    def _subtree_sum(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
         def step(children, own):
-            total = jax.tree.map(jnp.add, children, own)
-            return total, total
+            return (total := children + own), total
 
-        return self.up(step, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), x), x)[1]
+        return self.up(step, jnp.zeros(x.shape[1:], x.dtype), x)[1]
 
     @property
     def _by_levels(self) -> bool:

@@ -18,7 +18,6 @@ from ..constraints import Stabilization
 from ..dynamics import Motion
 from ..dynamics.derivatives import newton_euler_derivatives
 from ..dynamics.forward import forward_with_inverse
-from ..joints import Joint
 from ..model import Model, difference, integrate
 from ..model.configuration import chart_velocity
 from ._failures import broken
@@ -186,7 +185,7 @@ def _resisting_derivatives(begin: Begin, system: TreeSystem, sliding, a):
 
 def _flat(model: Model) -> bool:
     """Whether a configuration moves by adding to it."""
-    return all(type(joint).integrate is Joint.integrate for joint in model.joints)
+    return all(joint.flat for joint in model.joints)
 
 
 def _accelerated(motion: Motion, force, added):

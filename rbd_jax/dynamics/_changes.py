@@ -1,0 +1,262 @@
+"""How motions and forces change with q and v: what all derivatives of inverse dynamics are made of.
+
+After Carpentier & Mansard (2018) and Singh, Russell & Wensing (2022), for joints of any kind, in the common frame. Turn
+column j by a little: all that it carries turns with it, and what does not cancel from that rigid turn is
+
+    Ψ̇_j = v_λ × S_j + e_j        of the velocities,
+    Ψ̈_j = a_λ × S_j + v_λ × Ψ̇_j + v × e_j + d_j    of the accelerations, v × Ψ̇_j included,
+
+with v_λ, a_λ those of the body that the joint is attached to and v that of the one it attaches. `e_j` and `d_j` are what
+the joint itself does, seen from its own successor frame, when q changes: zero for a constant motion subspace.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import (
+    cross,
+    dot,
+    gather,
+    gather_or_zero,
+    identity_like,
+    matvec,
+    outer,
+    sum_rows,
+    transpose,
+    vecmat,
+    with_zero_row,
+)
+from ..spatial import Inertia, cross_force, cross_motion
+from ._frame import base_acceleration, evaluate_joints, has_constant_subspaces
+from .columns import at_last_column, from_columns, to_columns
+from .external import ExternalForces, external_forces
+from .motion import Motion
+
+
+class Changes(eqx.Module):
+    """A model in motion with the acceleration `a`, and how the forces that it takes answer to changes: a row for each column.
+
+    A change of column j acts on all columns k that it carries, those of its own joint included, by what moves,
+
+        δτ_k = (I_k S_k) · δa_j + (B_kᵀ S_k) · δv_j,
+
+    and on those that carry it by what they have to hold, `δτ_k = S_k · δf_j`; I and B (see `Turning`) are sums over subtrees.
+    `δv_j` and `δa_j` are Ψ̇ and Ψ̈ for q, S and a `rate` for v, zero and S for a; `δf_j = I_j δa_j + B_j δv_j`, and for q also
+    what turns, `S_j ×* F_j`. External forces do not turn with what they act on, and are taken off.
+
+    - `momenta`, `turned`: `I S` and `Bᵀ S`, the angular part, as is `spin` of Ψ̇: that is all that B looks at.
+    - `spin`, `bend`, `rate`: Ψ̇, Ψ̈ and the accelerations for a change of v.
+    - `held_by_q`, `held_by_v`: `δf`; for a it is `momenta`.
+    - `force`, `external`: the net force on all that a column carries, and the external one in it.
+    - `subspace`: ∂S_k/∂q_j for the columns k of the joint of each column j, in their order; None if all are constant.
+    """
+
+    momenta: Float[Array, "n 6"]
+    turned: Float[Array, "n 3"]
+    spin: Float[Array, "n 3"]
+    bend: Float[Array, "n 6"]
+    rate: Float[Array, "n 6"]
+    held_by_q: Float[Array, "n 6"]
+    held_by_v: Float[Array, "n 6"]
+    force: Float[Array, "n 6"]
+    external: Float[Array, "n 6"] | None
+    subspace: Float[Array, "n widest 6"] | None
+
+    @staticmethod
+    def of(motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces) -> Changes:
+        model, topology, tree = motion.model, motion.model.topology, motion.model.topology.tree
+        accelerations = motion.biased_accelerations(a)
+        velocity = gather(motion.velocities, topology.column_owner)
+        above = topology.column_parent[topology.column_owner]
+        velocity_above = gather_or_zero(motion.column_velocities, above)
+        base = base_acceleration(model)
+        acceleration_above = gather(jnp.concatenate([accelerations, base[None]]), above)
+
+        subspace, own = motion.common.subspace, _JointDerivatives.of(motion, a)
+        psi = cross_motion(velocity_above, subspace)
+        psi_dot = psi if own is None else psi + own.velocity
+        psi_ddot = cross_motion(acceleration_above, subspace) + cross_motion(velocity_above, psi_dot)
+        rate = psi + cross_motion(velocity, subspace)
+        if own is not None:
+            psi_ddot = psi_ddot + cross_motion(velocity, own.velocity) + own.acceleration
+            rate = rate + own.product
+
+        # Of each body, then of each subtree: inertia, what turns with the velocity, net force and external force.
+        inertias = motion.inertias
+        momentum = inertias.momentum(motion.velocities)
+        turning = Turning.of(inertias, motion.velocities, momentum)
+        force = inertias.momentum(gather(accelerations, topology.last_column))
+        force = force + cross_force(motion.velocities, momentum)
+        bodies = (inertias.parameters, turning, force, external_forces(motion, f_ext))
+        columns = jax.tree.map(lambda x: at_last_column(model, x), bodies)
+        parameters, turning, force, external = tree.subtree_sum(columns)
+        inertia = Inertia.from_parameters(parameters)
+        held_by_q = inertia.momentum(psi_ddot) + turning.force(psi_dot) + cross_force(subspace, force)
+        return Changes(
+            inertia.momentum(subspace),
+            turning.transposed(subspace),
+            psi_dot[:, :3],
+            psi_ddot,
+            rate,
+            held_by_q,
+            inertia.momentum(rate) + turning.force(subspace),
+            force if external is None else force - external,
+            external,
+            None if own is None else own.subspace,
+        )
+
+    @property
+    def turned_subspace(self) -> Float[Array, "n widest"]:
+        """`∂S_k/∂q_j · F` for each column j and the columns k of its joint: F is the same on all of them."""
+        assert self.subspace is not None
+        return dot(self.subspace, self.force[:, None, :])
+
+
+class Turning(eqx.Module):
+    """`v ×* I - I v× + (I v) ×̄*`, twice what is called B(I, v): how the force on a body answers to a change of velocity.
+
+    Of a rigid body it is `-2 [[ω× Σ + h× u×, 0], [p×, 0]]`, with v = [ω; u], the linear momentum p and the second moments
+    of mass `Σ = ½ tr(Ī) 1 - Ī`: it takes the angular part alone.
+    """
+
+    angular: Float[Array, "*b 3 3"]
+    linear: Float[Array, "*b 3"]
+
+    @staticmethod
+    def of(inertia: Inertia, velocity: Float[Array, "*b 6"], momentum: Float[Array, "*b 6"]) -> Turning:
+        rotational = inertia.rotational_matrix
+        trace = jnp.trace(rotational, axis1=-2, axis2=-1)[..., None, None]
+        moments = 0.5 * trace * identity_like(rotational) - rotational
+        spin = velocity[..., None, :3]
+        # `(ω× Σ)ᵀ` has the rows `ω × Σ_i`; and `h× u× = u hᵀ - (h · u) 1`.
+        turned = transpose(cross(spin, moments))
+        product = outer(velocity[..., 3:], inertia.first_moment)
+        along = dot(inertia.first_moment, velocity[..., 3:])[..., None, None] * identity_like(rotational)
+        return Turning(-2 * (turned + product - along), -2 * momentum[..., 3:])
+
+    def force(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*b 6"]:
+        """The matrix times a motion vector."""
+        spin = motion[..., :3]
+        return jnp.concatenate([matvec(self.angular, spin), cross(self.linear, spin)], axis=-1)
+
+    def transposed(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*b 3"]:
+        """The transposed matrix times a motion vector: its angular part, the other is zero."""
+        return vecmat(motion[..., :3], self.angular) - cross(self.linear, motion[..., 3:])
+
+
+class _JointDerivatives(eqx.Module):
+    """What each joint does of itself, in the common frame, when its own q or v changes: a row for each column j.
+
+    `velocity` e_j = ∂(S v + σ)/∂q_j; `acceleration` d_j = ∂(S v̇ + c_J)/∂q_j; `product` ∂c_J/∂v_j; `subspace` as in `Changes`.
+    """
+
+    velocity: Float[Array, "n 6"]
+    acceleration: Float[Array, "n 6"]
+    product: Float[Array, "n 6"]
+    subspace: Float[Array, "n widest 6"]
+
+    @staticmethod
+    def of(motion: Motion, a) -> _JointDerivatives | None:
+        """None where motion subspaces are constant, and nothing of that is there."""
+        model = motion.model
+        if has_constant_subspaces(model):
+            return None
+        widest = int(model.topology.column_counts.max())
+        q = model.joint_configurations(motion.q)
+        v, a = (model.joint_velocities(x) for x in (motion.v, a))
+
+        def of_joint(joint, q, v, a):
+            if joint.nv == 0:
+                return (jnp.zeros((1, 6), q.dtype),) * 3 + (jnp.zeros((1, widest, 6), q.dtype),)
+
+            def motions(dq):
+                here = joint.integrate(q, dq)
+                subspace = joint.motion_subspace(here)
+                velocity = matvec(subspace, v) + joint.drift(here)
+                acceleration = matvec(subspace, a) + joint.velocity_product(here, v)
+                return velocity, acceleration, subspace
+
+            velocity, acceleration, subspace = jax.jacfwd(motions)(jnp.zeros_like(v))
+            product = jax.jacfwd(lambda v: joint.velocity_product(q, v))(v)
+            subspace = jnp.pad(subspace.transpose(2, 1, 0), ((0, 0), (0, widest - joint.nv), (0, 0)))
+            return velocity.T, acceleration.T, product.T, subspace
+
+        own = evaluate_joints(model, of_joint, q, v, a, per_column=True)
+        frames = motion.common.placements.gather(model.topology.column_owner)
+        velocity, acceleration, product = (frames.motion(x) for x in own[:3])
+        subspace = jax.vmap(lambda frame, x: frame.motion(x))(frames, own[3])
+        return _JointDerivatives(velocity, acceleration, product, subspace)
+
+
+def newton_euler_along(
+    motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces, by_q, by_v, by_a, by_f_ext
+) -> Float[Array, "nv"]:
+    """How the forces of inverse dynamics, but for those of the armature, change along a direction; O(n).
+
+    The products of the matrices of `newton_euler_derivatives` with these changes, as sums over paths and subtrees.
+
+    **Arguments**
+
+    - `by_q`, `by_v`, `by_a`, `by_f_ext`: the changes, that of q in its own numbers; None where there is none.
+    """
+    model, topology, tree = motion.model, motion.model.topology, motion.model.topology.tree
+    changes, subspace = Changes.of(motion, a, f_ext), motion.common.subspace
+    turned = None if by_q is None else column_changes(motion, by_q)[:, None]
+
+    velocity, acceleration, held = [], [], []
+    if turned is not None:
+        velocity.append(changes.spin * turned)
+        acceleration.append(changes.bend * turned)
+        held.append(changes.held_by_q * turned)
+    if by_v is not None:
+        along = to_columns(model, by_v)[:, None]
+        velocity.append(subspace[:, :3] * along)
+        acceleration.append(changes.rate * along)
+        held.append(changes.held_by_v * along)
+    if by_a is not None:
+        along = to_columns(model, by_a)[:, None]
+        acceleration.append(subspace * along)
+        held.append(changes.momenta * along)
+
+    last = topology.last_column[topology.column_owner]
+    result = jnp.zeros_like(subspace[:, 0])
+    # External forces stay as they are while what they act on turns.
+    stays = turned is not None and changes.external is not None
+    moved = [(changes.momenta, acceleration), (changes.turned, velocity)]
+    moved += [(-cross_force(subspace, changes.external), [subspace * turned])] if stays else []
+    moved = [(answer, sum(part)) for answer, part in moved if part]
+    if moved:
+        sums = tree.path_sum([part for _, part in moved])
+        for (answer, _), total in zip(moved, sums, strict=True):
+            result = result + dot(answer, gather(total, last))
+    if held:
+        own = sum(held)
+        result = result + dot(subspace, gather(tree.subtree_sum(own) - own, last))
+    if by_f_ext is not None:
+        external = tree.subtree_sum(at_last_column(model, external_forces(motion, by_f_ext)))
+        result = result - dot(subspace, external)
+    if turned is not None and changes.subspace is not None:
+        # Entry (joint, k): of its columns j together.
+        joints = len(topology.last_column)
+        rows = sum_rows(changes.turned_subspace * turned, topology.column_owner, joints)
+        place = topology.column_owner * rows.shape[1] + topology.place_in_joint
+        result = result + gather(rows.reshape(-1), place)
+    return from_columns(model, result)
+
+
+def column_changes(motion: Motion, by_q: Float[Array, "nq"]) -> Float[Array, "n"]:
+    """What a change of the numbers of q is along each column: a velocity, on the tangent space."""
+    model, topology = motion.model, motion.model.topology
+    change = jax.jvp(model.joint_configurations, (motion.q,), (by_q,))[1]
+    if all(joints.flat for joints in model.joints):
+        return change if topology.columns_are_v else gather(with_zero_row(change), topology.column_v)
+
+    def of_joint(joint, q, rate):
+        return joint.configuration_velocity(q, rate) if joint.nv else jnp.zeros(1, q.dtype)
+
+    q = model.joint_configurations(motion.q)
+    return evaluate_joints(model, of_joint, q, change, per_column=True)

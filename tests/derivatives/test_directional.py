@@ -1,0 +1,141 @@
+"""Automatic differentiation of inverse and forward dynamics is analytic, and to any order that of the recursion itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from differences import GROUPS, MODELS, branched_model, mixed_model, states, weights
+from support import assert_close
+
+import rbd_jax as rbd
+from rbd_jax.dynamics import Motion
+from rbd_jax.dynamics.inverse import newton_euler_forces, recursive_newton_euler
+
+
+def plain(model, q, v, a, f_ext):
+    """Inverse dynamics, differentiated step by step."""
+    return newton_euler_forces(Motion(model, q, v), a, f_ext) + model.armature * a
+
+
+def directions(model):
+    """States of a model, with quaternions that are not of unit length; and what acts there; and changes of all that."""
+    q, v = states(model)
+    for body in range(model.nb):
+        joint = model.joint(body)
+        if joint.quaternion is not None and not model.topology.is_mimic[body]:
+            start = model.q_slice(body).start
+            q = q.at[:, start + joint.quaternion.start : start + joint.quaternion.stop].multiply(1.7)
+    rng = np.random.default_rng(0)
+    shapes = (model.nv, (model.nb, 6)), (model.nq, model.nv, model.nv, (model.nb, 6))
+    a, f_ext = (jnp.asarray(rng.normal(size=(len(q), *np.atleast_1d(shape)))) for shape in shapes[0])
+    changes = tuple(jnp.asarray(rng.normal(size=(len(q), *np.atleast_1d(shape)))) for shape in shapes[1])
+    return (q, v, a, f_ext), changes
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("turns", "coupled") else pytest.mark.slow)
+        for name in (*GROUPS, "mixed", "coupled")
+    ],
+)
+def test_along_a_direction_of_everything(name):
+    """By the numbers of q, by v, a and f_ext, for joints of all families: to rounding that of the recursion."""
+    model = MODELS[name]()
+    at, changes = directions(model)
+
+    def both(at, changes):
+        found = jax.jvp(lambda *x: rbd.inverse_dynamics(model, *x), at, changes)[1]
+        return found, jax.jvp(lambda *x: plain(model, *x), at, changes)[1]
+
+    found, expected = jax.jit(jax.vmap(both))(at, changes)
+    assert_close(found, expected, 1e-12, axis=-1)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_one_change_alone(number):
+    """A change of one argument is told from none: the sum over the arguments is that of all."""
+    model = branched_model()
+    at, changes = (jax.tree.map(lambda x: x[0], x) for x in directions(model))
+
+    def of_one(function):
+        def one(x):
+            return function(*at[:number], x, *at[number + 1 :])
+
+        return jax.jvp(one, (at[number],), (changes[number],))[1]
+
+    found = of_one(lambda *x: rbd.inverse_dynamics(model, *x))
+    assert_close(found, of_one(lambda *x: plain(model, *x)), 1e-12)
+
+
+@pytest.mark.parametrize("model", [branched_model, pytest.param(mixed_model, marks=pytest.mark.slow)])
+def test_second_derivatives(model):
+    """The Hessian, and reverse mode over and under forward mode, are those of the recursion: also by the model, second."""
+    model = model()
+    (q, v, a, f_ext), _ = directions(model)
+    at = q[0], v[0], a[0]
+
+    def scalar(dynamics):
+        return lambda heavier, *x: weights(model.nv) @ dynamics(_scaled(model, heavier), *x, f_ext[0])
+
+    def seconds(function):
+        by_motion = jax.grad(function, argnums=(1, 2, 3))
+        return {
+            "Hessian": jax.hessian(function, argnums=(1, 2, 3))(1.0, *at),
+            "reverse over forward": jax.jacrev(jax.jacfwd(function, argnums=(1, 2)), argnums=1)(1.0, *at),
+            "by the model, then": jax.jacfwd(by_motion)(1.0, *at),
+            "by the model, first": jax.jacfwd(jax.grad(function), argnums=(1, 2, 3))(1.0, *at),
+        }
+
+    found, expected = jax.jit(lambda: (seconds(scalar(rbd.inverse_dynamics)), seconds(scalar(plain))))()
+    for name, parts in expected.items():
+        for one, other in zip(jax.tree.leaves(found[name]), jax.tree.leaves(parts), strict=True):
+            assert_close(one, other, 1e-11, name)
+
+
+def _scaled(model, factor):
+    """With heavier bodies, longer links and more gravity."""
+    import equinox as eqx
+
+    leaves = lambda m: (m.inertias, m.placements.position, m.gravity)
+    return eqx.tree_at(leaves, model, jax.tree.map(lambda leaf: factor * leaf, leaves(model)))
+
+
+@pytest.mark.parametrize("model", [branched_model, pytest.param(mixed_model, marks=pytest.mark.slow)])
+def test_forward_dynamics(model):
+    """Forward and reverse mode give the matrices, on the tangent space, and reverse over forward mode is symmetric."""
+    model = model()
+    (q, v, tau, f_ext), _ = (jax.tree.map(lambda x: x[0], x) for x in directions(model))
+
+    def moved(dq, v, tau):
+        return rbd.forward_dynamics(model, rbd.integrate(model, q, dq), v, tau, f_ext)
+
+    at = jnp.zeros(model.nv), v, tau
+    everything = jax.jit(
+        lambda: (
+            rbd.forward_dynamics_derivatives(model, q, v, tau, f_ext),
+            jax.jacfwd(moved, argnums=(0, 1, 2))(*at),
+            jax.jacrev(moved, argnums=(0, 1, 2))(*at),
+        )
+    )
+    matrices, forward, reverse = everything()
+    for expected, one, other in zip(matrices, forward, reverse, strict=True):
+        assert_close(one, expected, 1e-11)
+        assert_close(other, expected, 1e-11)
+
+
+def test_what_a_motion_knows_may_be_differentiated():
+    """Whether it was worked out before or not, and outside of what is differentiated or inside."""
+    model = branched_model()
+    (q, v, a, _), (dq, *_) = (jax.tree.map(lambda x: x[0], x) for x in directions(model))
+
+    def asked(q):
+        motion = Motion(model, q, v).computed("velocities", "inertias")
+        force = recursive_newton_euler(motion, a)
+        return force @ force + jnp.sum(motion.velocities)
+
+    def anew(q):
+        force = plain(model, q, v, a, None)
+        return force @ force + jnp.sum(Motion(model, q, v).velocities)
+
+    assert_close(jax.jvp(asked, (q,), (dq,))[1], jax.jvp(anew, (q,), (dq,))[1], 1e-12)
