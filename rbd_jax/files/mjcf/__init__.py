@@ -17,7 +17,9 @@ from ...model.builder import report_inertias
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
 from .constraints import constraints_of
 from .keyframes import keyframes_of
+from .sensors import sensors_of
 from .settings import settings_of
+from .sites import sites_of
 from .source import compiled_from
 from .tree import bodies_of
 from .unsupported import left_out
@@ -85,6 +87,8 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
             builder.add(body)
         if not disabled & {"EQUALITY", "CONSTRAINT"}:
             builder.attached += constraints_of(mujoco, compiled)
+        builder.attached += sites_of(compiled)
+        builder.attached += sensors_of(mujoco, compiled)
         builder.attached += keyframes_of(compiled)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()

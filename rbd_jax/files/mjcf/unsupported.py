@@ -6,6 +6,7 @@ import numpy as np
 
 from .compiled import FREE, body_names, disabled_effects, joint_names
 from .constraints import JOINT
+from .sensors import not_measured
 
 
 def left_out(mujoco, compiled) -> list[str]:
@@ -63,4 +64,4 @@ def left_out(mujoco, compiled) -> list[str]:
     if compiled.nplugin:
         found.append(f"{compiled.nplugin} plugins")
     among("motion of mocap bodies", bodies, compiled.body_mocapid >= 0)
-    return found
+    return found + not_measured(mujoco, compiled)
