@@ -99,7 +99,7 @@ def fixed_frames(motion: Motion, things: Sequence[Attached]) -> Bodies:
 def frames_on(motion: Motion, bodies: Sequence[str], placements: Transform) -> Bodies:
     """Frames placed on bodies or on the world, as bodies that move along: a row for each (see `fixed_frames`)."""
     carriers = list(dict.fromkeys(body for body in bodies if body != "world"))
-    known = motion.bodies([motion.model.body_index(body) for body in carriers]) if carriers else _none(motion)
+    known = motion.bodies([motion.model.topology.body_index(body) for body in carriers]) if carriers else _none(motion)
     if not bodies:
         return known
     rows = np.array([carriers.index(body) if body != "world" else -1 for body in bodies])
@@ -121,7 +121,7 @@ def generalized_force_at(
         lambda *x: jnp.concatenate(x), *(thing.frames for thing in things if thing.bodies)
     )
     own = placement.gather(rows).force(gather(wrenches, rows))
-    return motion.generalized_force([motion.model.body_index(bodies[row]) for row in rows], own)
+    return motion.generalized_force([motion.model.topology.body_index(bodies[row]) for row in rows], own)
 
 
 def _none(motion: Motion) -> Bodies:

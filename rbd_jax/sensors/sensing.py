@@ -118,7 +118,7 @@ class Sensing:
     def _carriers(self) -> np.ndarray:
         """The body that each frame is on, -1 the world."""
         model = self.motion.model
-        return np.array([-1 if body == "world" else model.body_index(body) for body in self._bodies], int)
+        return np.array([-1 if body == "world" else model.topology.body_index(body) for body in self._bodies], int)
 
     @functools.cached_property
     def _proper(self):
@@ -143,23 +143,23 @@ class Sensing:
 def _table(attached, sensors):
     """The bodies and placements of all frames that sensors have, those of a site once, and where each sensor has its own."""
     known = {Reference(thing.role, thing.name): thing for thing in attached if thing.name}
-    bodies, placements, rows, places = [], [], {}, {}
+    bodies, placements, rows, others = [], [], {}, {}
     for sensor in sensors:
         if not isinstance(sensor, PlacedSensor):
             continue
-        own = 0
+        if sensor.bodies:
+            placements.append(sensor.placements)
         for which, place in enumerate(sensor.places):
-            if place.role == "body":
-                rows[sensor.name, which] = len(bodies)
-                bodies.append(place.name)
-                placements.append(sensor.placements[own : own + 1])
-                own += 1
+            if place in others:
+                rows[sensor.name, which] = others[place]
                 continue
-            if place not in places:
-                places[place] = len(bodies)
+            rows[sensor.name, which] = len(bodies)
+            if place.role == "body":
+                bodies.append(place.name)
+            else:
+                others[place] = len(bodies)
                 bodies.append(known[place].bodies[0])
                 placements.append(known[place].frames)
-            rows[sensor.name, which] = places[place]
     placed = jax.tree.map(lambda *x: jnp.concatenate(x), *placements) if placements else no_frames()
     return bodies, placed, rows
 
@@ -206,8 +206,10 @@ def measured(
 
 def per_number(sensors: Sequence[Sensor], given: Sequence, otherwise: float, dtype) -> Float[Array, "n"]:
     """A number of each sensor, for each of the numbers that it reads; `otherwise` for those that have none."""
-    own = jnp.stack([jnp.asarray(otherwise if x is None else x, dtype) for x in given])
-    return gather(own, np.repeat(np.arange(len(sensors)), [sensor.size for sensor in sensors]))
+    known = [jnp.asarray(x, dtype) for x in given if x is not None]
+    place = np.cumsum([x is not None for x in given]) * [x is not None for x in given]
+    own = jnp.stack([jnp.asarray(otherwise, dtype), *known])
+    return gather(own, np.repeat(place, [sensor.size for sensor in sensors]))
 
 
 def _starts(sensors: Sequence[Sensor]) -> np.ndarray:

@@ -37,7 +37,7 @@ class SubtreeSensor(BodySensor):
             if parent >= 0:
                 above[body] |= above[parent]
         bodies = [sensor.body for sensor in sensors]
-        rows = [None if body == "world" else above[:, model.body_index(body)] for body in bodies]
+        rows = [None if body == "world" else above[:, model.topology.body_index(body)] for body in bodies]
         return np.stack([np.ones(model.nb, bool) if row is None else row for row in rows])
 
 
@@ -83,5 +83,5 @@ def _center(sensors, sensing):
     center = matmul(members, masses.first_moment) / jnp.where(known, mass, 1)[:, None]
     if sensing.motion.model.nb == 0:
         return center
-    rows = [-1 if one.body == "world" else sensing.motion.model.body_index(one.body) for one in sensors]
+    rows = [-1 if one.body == "world" else sensing.motion.model.topology.body_index(one.body) for one in sensors]
     return jnp.where(known[:, None], center, masses.position[np.array(rows)])
