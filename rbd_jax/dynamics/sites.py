@@ -99,7 +99,11 @@ def fixed_frames(motion: Motion, things: Sequence[Attached]) -> Bodies:
 def frames_on(motion: Motion, bodies: Sequence[str], placements: Transform) -> Bodies:
     """Frames placed on bodies or on the world, as bodies that move along: a row for each (see `fixed_frames`)."""
     carriers = list(dict.fromkeys(body for body in bodies if body != "world"))
-    known = motion.bodies([motion.model.topology.body_index(body) for body in carriers]) if carriers else _none(motion)
+    known = (
+        motion.bodies([motion.model.topology.body_index(body) for body in carriers])
+        if carriers
+        else _none(motion)
+    )
     if not bodies:
         return known
     rows = np.array([carriers.index(body) if body != "world" else -1 for body in bodies])

@@ -172,6 +172,16 @@ def fused(thing: A, topology: Topology, welds: Transform) -> A:
     return thing.attached(bodies, _stacked(frames, thing.frames), thing.joints)
 
 
+def cut_bodies(model: Model) -> list[int]:
+    """The bodies that something of the model needs apart from what they are welded to."""
+    known = {Reference(thing.role, thing.name): thing.bodies for thing in model.attached if thing.name}
+    bodies: list[str] = []
+    for thing in model.attached:
+        for place in thing.cuts:
+            bodies += [place.name] if place.role == "body" else known[place]
+    return [model.topology.body_index(body) for body in dict.fromkeys(bodies) if body != "world"]
+
+
 def after_locking(things: Iterable[Attached], joints: Collection[str]) -> list[Attached]:
     """The things of a model of which some joints are locked. What refers to something that goes, goes with it or without it."""
     left, gone = [], []

@@ -20,20 +20,26 @@ def drawn(
         return None
 
     def share(what: str):
-        halves = [0.5 if one.unit and one.size == 4 else 1.0 for one in sensors]  # an angle is twice that of the quaternion
+        halves = [
+            0.5 if one.unit and one.size == 4 else 1.0 for one in sensors
+        ]  # an angle is twice that of the quaternion
         own = [one.noise and half * getattr(one.noise, what) for one, half in zip(sensors, halves)]
         return per_number(sensors, own, 0.0, dtype)
 
+    def spread(what: str):
+        return jnp.broadcast_to(share(what), (*times.shape, size))
+
     anew, once, walk = jax.random.split(key, 3)
-    deviation, bias = share("deviation"), share("bias")
-    shape = (*times.shape, *deviation.shape)
-    errors = deviation * jax.random.normal(anew, shape, dtype) + bias * jax.random.normal(once, bias.shape, dtype)
+    size = sum(sensor.size for sensor in sensors)
+    shape = (*times.shape, size)
+    errors = share("bias") * jax.random.normal(once, (size,), dtype)
+    errors = jnp.broadcast_to(errors, shape) + spread("deviation") * jax.random.normal(anew, shape, dtype)
     if not times.ndim:
         return errors
     spans = jnp.abs(jnp.diff(times, prepend=times[:1]))
-    known = spans > 0
-    steps = jnp.where(known, jnp.sqrt(jnp.where(known, spans, 1)), 0)[:, None] * jax.random.normal(walk, shape, dtype)
-    return errors + share("drift") * jnp.cumsum(steps, axis=0)
+    steps = jnp.where(spans > 0, jnp.sqrt(jnp.where(spans > 0, spans, 1)), 0)
+    walked = jnp.cumsum(steps[:, None] * jax.random.normal(walk, shape, dtype), axis=0)
+    return errors + spread("drift") * walked
 
 
 def delayed(

@@ -67,7 +67,15 @@ class Magnetometer(PointSensor):
         return vecmat(field, rotation)
 
 
-class ForceSensor(PointSensor):
+class InterfaceSensor(PointSensor):
+    """A sensor between a body and its parent."""
+
+    @property
+    def cuts(self):
+        return self.places
+
+
+class ForceSensor(InterfaceSensor):
     """The force that the sensor's body gets from its parent, in the sensor's axes.
 
     It is what the joint between them transmits, a weld included. Forces that act on bodies are told apart from it (those
@@ -79,7 +87,7 @@ class ForceSensor(PointSensor):
         return sensing.wrenches(sensors)[:, 3:]
 
 
-class TorqueSensor(PointSensor):
+class TorqueSensor(InterfaceSensor):
     """The torque about the sensor's origin that its body gets from its parent, in its axes (see `ForceSensor`)."""
 
     @classmethod

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import number
-from .._array import gather
+from .._array import gather, gather_or_zero
 from .._errors import ModelError
 from ..joints import Spherical
 from ..lie import quaternion
@@ -39,16 +39,20 @@ class JointVelocity(JointSensor):
 
 
 class JointForce(JointSensor):
-    """What drives a joint with one degree of freedom: the generalized force of its actuators, and of `tau`."""
+    """What drives a joint with one degree of freedom: the generalized force of its actuators, and of `tau`.
+
+    A joint that mimics another has none of its own.
+    """
 
     scalar_joints = True
 
     @classmethod
     def read(cls, sensors, sensing):
         topology = sensing.motion.model.topology
-        rows = [topology.joint_v(topology.joint_index(joint))[0] for joint in _joints(sensors)]
-        driving = sensing.loads.driving
-        return gather(sensing.motion.model.joint_velocities(driving), rows)[:, None]
+        rows = [int(topology.joint_v(topology.joint_index(joint))[0]) for joint in _joints(sensors)]
+        return gather_or_zero(sensing.loads.driving, [row if row < topology.nv else -1 for row in rows])[
+            :, None
+        ]
 
 
 class JointOrientation(JointSensor):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,23 +20,23 @@ from .places import PlacedSensor
 from .sensor import Sensor
 
 
-class Loads(Protocol):
-    """What acts on a model, and what follows from it."""
+class Loads(abc.ABC):
+    """What acts on a model in a state, and what follows from it."""
 
     @property
+    @abc.abstractmethod
     def acceleration(self) -> Float[Array, "nv"]:
         """How the model accelerates."""
-        ...
 
     @property
+    @abc.abstractmethod
     def joint_wrenches(self) -> Float[Array, "nb 6"]:
         """What its joints transmit (see `rbd.joint_wrenches`)."""
-        ...
 
     @property
+    @abc.abstractmethod
     def driving(self) -> Float[Array, "nv"]:
         """The generalized force that drives its joints."""
-        ...
 
 
 class Masses(NamedTuple):
@@ -118,7 +119,9 @@ class Sensing:
     def _carriers(self) -> np.ndarray:
         """The body that each frame is on, -1 the world."""
         model = self.motion.model
-        return np.array([-1 if body == "world" else model.topology.body_index(body) for body in self._bodies], int)
+        return np.array(
+            [-1 if body == "world" else model.topology.body_index(body) for body in self._bodies], int
+        )
 
     @functools.cached_property
     def _proper(self):
@@ -176,7 +179,12 @@ def values(sensing: Sensing, sensors: Sequence[Sensor]) -> Float[Array, "n"]:
         read = family.read([sensors[index] for index in members], sensing)
         parts.append(read.astype(sensing.motion.q.dtype).reshape(-1))
     starts = _starts(sensors)
-    order = [starts[index] + k for members in families.values() for index in members for k in range(sensors[index].size)]
+    order = [
+        starts[index] + k
+        for members in families.values()
+        for index in members
+        for k in range(sensors[index].size)
+    ]
     return gather(jnp.concatenate(parts), np.argsort(order))
 
 
@@ -190,7 +198,11 @@ def measured(
         order = np.arange(read.shape[-1])
         parts, at = [read], read.shape[-1]
         for size in sorted({one.size for one in sensors if one.unit}):
-            own = [start + np.arange(size) for start, one in zip(starts, sensors) if one.unit and one.size == size]
+            own = [
+                start + np.arange(size)
+                for start, one in zip(starts, sensors)
+                if one.unit and one.size == size
+            ]
             rows = read[..., np.stack(own)]
             square = jnp.sum(rows**2, axis=-1, keepdims=True)
             rows = rows / jnp.sqrt(jnp.where(square > 0, square, 1))
@@ -201,6 +213,7 @@ def measured(
     if all(sensor.cutoff is None for sensor in sensors):
         return read
     most = per_number(sensors, [one.cutoff for one in sensors], jnp.inf, read.dtype)
+    most = jnp.broadcast_to(most, read.shape)
     return jnp.clip(read, -most, most)
 
 

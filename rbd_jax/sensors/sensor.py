@@ -120,5 +120,3 @@ class BodySensor(Sensor):
     def __init__(self, name: str, body: str, **options: Any):
         super().__init__(name, **options)
         (self.body,) = names(f"{type(self).__name__} {name!r}", "body", body, 1)
-
-

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._array import cross, matmul, matvec
 from ..model import Model
-from ..spatial import no_frames
+from ..spatial import Reference, Transform
 from .sensor import BodySensor
 
 
@@ -24,7 +24,11 @@ class SubtreeSensor(BodySensor):
 
     @property
     def frames(self):
-        return no_frames()
+        return Transform(jnp.eye(3)[None], jnp.zeros((1, 3)))
+
+    @property
+    def cuts(self):
+        return (Reference("body", self.body),)
 
     def attached(self, bodies, frames, joints):
         return self.changed(body=bodies[0])
@@ -83,5 +87,7 @@ def _center(sensors, sensing):
     center = matmul(members, masses.first_moment) / jnp.where(known, mass, 1)[:, None]
     if sensing.motion.model.nb == 0:
         return center
-    rows = [-1 if one.body == "world" else sensing.motion.model.topology.body_index(one.body) for one in sensors]
+    rows = [
+        -1 if one.body == "world" else sensing.motion.model.topology.body_index(one.body) for one in sensors
+    ]
     return jnp.where(known[:, None], center, masses.position[np.array(rows)])

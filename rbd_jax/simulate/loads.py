@@ -13,11 +13,12 @@ from ..constraints.dynamics import ConstrainedMotion, motion_under_constraints
 from ..constraints.reactions import constraint_wrenches, transmitted
 from ..dynamics import ExternalForces, Motion
 from ..forces import on_bodies
+from ..sensors.sensing import Loads
 from .state import State
 from .tree_system import TreeSystem
 
 
-class Loads:
+class TreeLoads(Loads):
     """What acts on a model in a state. All is computed when it is first asked for.
 
     - `system`: the model with the control and the forces.

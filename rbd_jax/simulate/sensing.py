@@ -19,7 +19,7 @@ from ..sensors import Readings
 from ..sensors.errors import delayed, drawn
 from ..sensors.sensing import Sensing, measured, values
 from .begin import checked_forces
-from .loads import Loads
+from .loads import TreeLoads
 from .state import State
 from .trajectory import Trajectory
 from .tree_system import Acting, TreeSystem
@@ -133,5 +133,7 @@ def _values(model: Model, state: State, time, forces, tau, f_ext) -> Float[Array
     tau = jnp.zeros(model.nv, dtype) if tau is None else tau.astype(dtype)
     f_ext = with_precision(f_ext, dtype)
     system = TreeSystem(model=model, tau=tau, forces=forces)
-    sensing = Sensing(system.motion(time, state.q, state.v), model.sensors, lambda: Loads(system, time, state, f_ext))
+    sensing = Sensing(
+        system.motion(time, state.q, state.v), model.sensors, lambda: TreeLoads(system, time, state, f_ext)
+    )
     return values(sensing, model.sensors)

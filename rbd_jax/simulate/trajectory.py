@@ -16,7 +16,7 @@ from .._array import is_known
 from .._compile import compiled
 from .._text import can_be_shown
 from ..model import Model
-from .loads import Loads
+from .loads import TreeLoads
 from .result import Result
 from .state import State
 from .system import System
@@ -151,9 +151,9 @@ def describe(path: Trajectory) -> str:
     return "\n   ".join([*lines, f"final {final!r}"] if final is not None else lines)
 
 
-def _loads(model: Model, forces: Sequence[Acting], time, q, v, own, tau) -> Loads:
+def _loads(model: Model, forces: Sequence[Acting], time, q, v, own, tau) -> TreeLoads:
     """What acts on the model in one of the states."""
-    return Loads(TreeSystem(model=model, tau=tau, forces=tuple(forces)), time, State(q, v, own))
+    return TreeLoads(TreeSystem(model=model, tau=tau, forces=tuple(forces)), time, State(q, v, own))
 
 
 def between(

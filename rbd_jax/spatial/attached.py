@@ -37,6 +37,8 @@ class Attached(eqx.Module):
     - `joints`: the names of the joints.
     - `name`: what it is called among those of its role; empty where it has no name.
     - `refers`: the other things that it means by name.
+    - `cuts`: the bodies that stay apart from what they are welded to when welds are fused, since something is measured in
+      between: they themselves, `Reference("body", name)`, or those that other things are on.
     """
 
     if TYPE_CHECKING:  # fields of some, properties of others
@@ -45,9 +47,11 @@ class Attached(eqx.Module):
         joints: tuple[str, ...]
         name: str
         refers: tuple[Reference, ...]
+        cuts: tuple[Reference, ...]
     else:
         name = ""
         refers = ()
+        cuts = ()
 
     #: What a model lists it under: `model.attached_as(role)`.
     role: ClassVar[str]

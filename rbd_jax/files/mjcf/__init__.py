@@ -17,7 +17,7 @@ from ...model.builder import report_inertias
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
 from .constraints import constraints_of
 from .keyframes import keyframes_of
-from .sensors import sensors_of
+from .sensors import sensor_names as sensor_names, sensors_of
 from .settings import settings_of
 from .sites import sites_of
 from .source import compiled_from
@@ -59,7 +59,10 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against each other do nothing, and are
     left out.
 
-    Not part of a tree, and left out without a word: contacts, actuators, sensors, limits of ball joints,
+    Sites and sensors come along in the order of the file: `model.sites`, `model.sensors`, read by `rbd.sense`. Sensors of kinds
+    that are not measured here are named among what is left out.
+
+    Not part of a tree, and left out without a word: contacts, actuators, limits of ball joints,
     tendons that exert no force. What would move the tree differently is named in one `ModelWarning` (a
     `ModelError` if `strict`): equality constraints of other kinds, tendons with a spring, damper, friction, limit or
     armature, gravity compensation, fluids, springs at free joints, springs and dampers that are not linear,
