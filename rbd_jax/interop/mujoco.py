@@ -25,6 +25,7 @@ from ..files.mjcf import joint_names, sensor_names
 from ..lie import quaternion
 from ..model import Model
 from ..sensors import Readings
+from ..sensors.sensing import sensors_of
 from ..simulate import State
 from ._match import inverse, mismatch, pairs, put, sample, table
 
@@ -66,7 +67,7 @@ class MujocoMap:
         self._quaternions = table([q for q, _ in free], 4)
         self._linear = table([v[:3] for _, v in free], 3)
         self._angular = table([v[3:] for _, v in free], 3)
-        self._name, self._sensors = model.name, model.sensors
+        self._name, self._sensors = model.name, sensors_of(model)
         self._sensor_rows = _sensor_rows(mj_model)
         self._nsensordata = int(mj_model.nsensordata)
 
@@ -101,13 +102,15 @@ class MujocoMap:
     def readings(self, sensordata) -> Readings:
         """What the sensors of our model read, of MuJoCo's `sensordata`; NaN for those that MuJoCo's model has not."""
         given = sample("MujocoMap.readings", "sensordata", sensordata, self._nsensordata)
-        missing = [len(given)]
-        rows = [self._sensor_rows.get(one.name, missing * one.size) for one in self._sensors]
-        for one, own in zip(self._sensors, rows, strict=True):
+        rows = []
+        for one in self._sensors:
+            own = self._sensor_rows.get(one.name, np.full(one.size, len(given)))
             if len(own) != one.size:
                 raise ModelError(
-                    f"sensor {one.name!r} of model {self._name!r} reads {one.size} numbers; in the MuJoCo model it reads {len(own)}"
+                    f"sensor {one.name!r} of model {self._name!r} reads {one.size} numbers; in the MuJoCo model it reads "
+                    f"{len(own)}"
                 )
+            rows.append(own)
         order = np.concatenate([*rows, np.zeros(0, int)]).astype(int)
         return Readings.of(self._sensors, jnp.concatenate([given, jnp.full(1, jnp.nan, given.dtype)])[order])
 

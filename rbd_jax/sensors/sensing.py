@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import cross, gather, gather_or_zero, matvec, vecmat, with_precision, with_zero_row
+from .._array import cross, gather, gather_or_zero, matvec, vecmat, with_precision
 from ..dynamics import Bodies, Motion
 from ..dynamics.sites import frames_on
+from ..model import Model
 from ..spatial import Reference, Transform, no_frames
 from .places import PlacedSensor
 from .sensor import Sensor
@@ -165,6 +166,11 @@ def _table(attached, sensors):
                 placements.append(known[place].frames)
     placed = jax.tree.map(lambda *x: jnp.concatenate(x), *placements) if placements else no_frames()
     return bodies, placed, rows
+
+
+def sensors_of(model: Model) -> tuple[Sensor, ...]:
+    """The sensors of a model, in their order."""
+    return model.sensors  # pyright: ignore[reportReturnType]
 
 
 def values(sensing: Sensing, sensors: Sequence[Sensor]) -> Float[Array, "n"]:

@@ -17,7 +17,7 @@ from ..dynamics import ExternalForces
 from ..model import Model
 from ..sensors import Readings
 from ..sensors.errors import delayed, drawn
-from ..sensors.sensing import Sensing, measured, values
+from ..sensors.sensing import Sensing, measured, sensors_of, values
 from .begin import checked_forces
 from .loads import TreeLoads
 from .state import State
@@ -60,7 +60,7 @@ def sense(
     >>> rbd.sense(model, rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.array([1.0, 2.0])))
     Readings:
       gyro [0 3 0]
-      accelerometer [7.105e-15 0 13.1]
+      accelerometer [-0.01185 0 8.313]
     """
     given = _checked("sense", model, state, time, forces)
     tau = None if tau is None else velocity("sense", model, "tau", tau)
@@ -111,8 +111,8 @@ def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acti
 @compiled
 def _sensed(model: Model, state: State, time, forces, tau, f_ext, key) -> Readings:
     read = _values(model, state, time, forces, tau, f_ext)
-    errors = None if key is None else drawn(model.sensors, key, time, read.dtype)
-    return Readings.of(model.sensors, measured(model.sensors, read, errors))
+    errors = None if key is None else drawn(sensors_of(model), key, time, read.dtype)
+    return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
 
 
 @compiled
@@ -122,9 +122,9 @@ def _sensed_along(model: Model, path: Trajectory, forces, key) -> Readings:
     def at(time, q, v, own, tau):
         return _values(model, State(q, v, own), time, forces, tau, None)
 
-    read = delayed(model.sensors, times, jax.vmap(at)(times, path.q[:-1], path.v[:-1], own, path.tau))
-    errors = None if key is None else drawn(model.sensors, key, times, read.dtype)
-    return Readings.of(model.sensors, measured(model.sensors, read, errors))
+    read = delayed(sensors_of(model), times, jax.vmap(at)(times, path.q[:-1], path.v[:-1], own, path.tau))
+    errors = None if key is None else drawn(sensors_of(model), key, times, read.dtype)
+    return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
 
 
 def _values(model: Model, state: State, time, forces, tau, f_ext) -> Float[Array, "n"]:
@@ -134,6 +134,8 @@ def _values(model: Model, state: State, time, forces, tau, f_ext) -> Float[Array
     f_ext = with_precision(f_ext, dtype)
     system = TreeSystem(model=model, tau=tau, forces=forces)
     sensing = Sensing(
-        system.motion(time, state.q, state.v), model.sensors, lambda: TreeLoads(system, time, state, f_ext)
+        system.motion(time, state.q, state.v),
+        sensors_of(model),
+        lambda: TreeLoads(system, time, state, f_ext),
     )
-    return values(sensing, model.sensors)
+    return values(sensing, sensors_of(model))

@@ -13,7 +13,8 @@ BODIES = f"""<option gravity="1 -2 -9.81" magnetic=".1 -.4 .3"><flag energy="ena
 <body name="upper" pos=".1 0 .3" euler=".3 0 .2">{GEOM}<site name="elbow" pos=".1 .2 .3" euler="1 2 3"/>
   <joint name="turn" axis="0 .6 .8" pos=".1 .2 .1" armature=".02" damping=".3" stiffness="2" ref=".3" springref=".2"/>
   <camera name="eye" pos=".1 .2 .3" euler="1 1 1"/>
-  <body name="lower" pos=".4 .2 0"><joint name="ball" type="ball" damping=".1"/>{GEOM}<site name="rod" pos=".2 -.1 .3" euler="-1 .2 .3"/>
+  <body name="lower" pos=".4 .2 0"><joint name="ball" type="ball" damping=".1"/>{GEOM}
+    <site name="rod" pos=".2 -.1 .3" euler="-1 .2 .3"/>
     <body name="flange" pos="0 0 .3" euler="1 0 0"><site name="wrist" euler=".2 .3 0" pos="0 .1 0"/>
       <geom name="tool" type="box" size=".1 .1 .1" pos=".1 0 .1" mass=".5" euler="1 0 1"/>
       <body name="finger" pos=".1 .1 .1">{GEOM}<site name="tip" pos="0 .1 .2"/>

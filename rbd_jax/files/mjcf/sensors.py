@@ -96,7 +96,7 @@ def not_measured(mujoco, compiled) -> list[str]:
         if _maker(mujoco, compiled, index) is None:
             by_kind.setdefault(_kind(mujoco, compiled, index).lower(), []).append(name)
     found = [f"sensors ({kind}) {', '.join(map(repr, names))}" for kind, names in by_kind.items()]
-    if hasattr(compiled, "sensor_interval"):  # since MuJoCo 3.5
+    if compiled.nsensor and hasattr(compiled, "sensor_interval"):  # since MuJoCo 3.5
         rare = np.asarray(compiled.sensor_interval).reshape(compiled.nsensor, -1)[:, 0] > 0
         if rare.any():
             listed = [repr(name) for name, one in zip(sensor_names(compiled), rare, strict=True) if one]
