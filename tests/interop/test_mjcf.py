@@ -248,7 +248,6 @@ LEFT_OUT = {
     ),
     "gravity compensation of bodies 'two'": ('name="two"', 'name="two" gravcomp="1"'),
     "springs at free joints 'f'": ('name="f" type="free"', 'name="f" type="free" stiffness="1"'),
-    "a fluid (density 1.2, viscosity 0)": ("<worldbody>", '<option density="1.2"/><worldbody>'),
     "motion of mocap bodies 'ghost'": ("</worldbody>", '<body name="ghost" mocap="true"/></worldbody>'),
 }
 PLAIN = f"""<mujoco><worldbody><body name="one"><joint name="a"/>{BALL}</body><body name="two" pos="1 0 0">

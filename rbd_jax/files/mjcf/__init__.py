@@ -16,6 +16,7 @@ from ...model import Model, ModelBuilder
 from ...model.builder import report_inertias
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
 from .constraints import constraints_of
+from .fluid import fluid_of
 from .keyframes import keyframes_of
 from .settings import settings_of
 from .source import compiled_from
@@ -60,7 +61,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     Not part of a tree, and left out without a word: contacts, actuators, sensors, limits of ball joints,
     tendons that exert no force. What would move the tree differently is named in one `ModelWarning` (a
     `ModelError` if `strict`): equality constraints of other kinds, tendons with a spring, damper, friction, limit or
-    armature, gravity compensation, fluids, springs at free joints, springs and dampers that are not linear,
+    armature, gravity compensation, springs at free joints, springs and dampers that are not linear,
     flexible bodies, plugins; and mocap bodies, which are welded where they stand.
 
     >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
@@ -85,6 +86,8 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
             builder.add(body)
         if not disabled & {"EQUALITY", "CONSTRAINT"}:
             builder.attached += constraints_of(mujoco, compiled)
+        if not disabled >= {"SPRING", "DAMPER"}:
+            builder.attached += fluid_of(mujoco, compiled)
         builder.attached += keyframes_of(compiled)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()

@@ -56,8 +56,6 @@ def left_out(mujoco, compiled) -> list[str]:
         if hasattr(compiled, "jnt_plasticadr"):
             curved |= compiled.jnt_plasticadr >= 0
         among("nonlinear springs or dampers of joints", hinges, curved)
-    if compiled.opt.density or compiled.opt.viscosity:
-        found.append(f"a fluid (density {compiled.opt.density:g}, viscosity {compiled.opt.viscosity:g})")
     if compiled.nflex:
         found.append(f"{compiled.nflex} flexible bodies")
     if compiled.nplugin:
