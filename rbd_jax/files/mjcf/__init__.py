@@ -53,10 +53,10 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     the ranges of limited hinges and slides. The armature of a free joint weighs the acceleration in our
     coordinates of it, which is not quite MuJoCo's in a body that turns.
 
-    Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a
-    `Connect`, `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`. Here they are hard: what makes them soft (`solref`,
-    `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against each other do nothing, and are
-    left out.
+    Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a `Connect`,
+    `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`, and so a `<tendon>` whose tendons are sums of coordinates. Here they are
+    hard: what makes them soft (`solref`, `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against
+    each other do nothing, and are left out.
 
     Not part of a tree, and left out without a word: contacts, actuators, sensors, limits of ball joints,
     tendons that exert no force. What would move the tree differently is named in one `ModelWarning` (a

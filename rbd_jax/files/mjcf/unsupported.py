@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import FREE, body_names, disabled_effects, joint_names
-from .constraints import JOINT
+from .constraints import JOINT, TENDON, couples_coordinates
 
 
 def left_out(mujoco, compiled) -> list[str]:
@@ -26,6 +26,8 @@ def left_out(mujoco, compiled) -> list[str]:
     if not disabled & {"EQUALITY", "CONSTRAINT"}:
         for kind in range(JOINT + 1, 8):
             which = (compiled.eq_type == kind) & compiled.eq_active0.astype(bool)
+            for equality in np.flatnonzero(which).tolist() if kind == TENDON else ():
+                which[equality] = not couples_coordinates(mujoco, compiled, equality)
             if which.any():
                 label = mujoco.mjtEq(kind).name.removeprefix("mjEQ_").lower()
                 names = [compiled.eq(i).name or f"equality_{i}" for i in range(compiled.neq)]
