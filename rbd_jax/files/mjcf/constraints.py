@@ -50,7 +50,8 @@ def couples_coordinates(mujoco, compiled, equality: int) -> bool:
         start, count = compiled.tendon_adr[tendon], compiled.tendon_num[tendon]
         if (compiled.wrap_type[start : start + count] != mujoco.mjtWrap.mjWRAP_JOINT).any():
             return False
-    return second < 0 or bool(compiled.tendon_num[second] == 1 or not compiled.eq_data[equality, 2:5].any())
+    of_one = second < 0 or compiled.tendon_num[second] == 1
+    return bool(of_one or not compiled.eq_data[equality, 2:5].any())
 
 
 def _sums(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:
