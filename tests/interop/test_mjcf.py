@@ -260,6 +260,10 @@ LEFT_OUT = {
     ),
     "gravity compensation of bodies 'two'": ('name="two"', 'name="two" gravcomp="1"'),
     "springs at free joints 'f'": ('name="f" type="free"', 'name="f" type="free" stiffness="1"'),
+    "Coriolis forces of the armature of free joints 'f'": (
+        'name="f" type="free"',
+        'name="f" type="free" armature="1"',
+    ),
     "motion of mocap bodies 'ghost'": ("</worldbody>", '<body name="ghost" mocap="true"/></worldbody>'),
 }
 PLAIN = f"""<mujoco><worldbody><body name="one"><joint name="a"/>{BALL}<site name="here"/></body><body name="two" pos="1 0 0">

@@ -51,7 +51,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
 
     Taken along: gravity; armature, damping, stiffness with its rest position, dry friction (`frictionloss`);
     the ranges of limited hinges and slides. The armature of a free joint weighs the acceleration in our
-    coordinates of it, which is not quite MuJoCo's in a body that turns.
+    coordinates of it, which is not quite MuJoCo's in a body that turns, and is told.
 
     Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a `Connect`,
     `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`, and so a `<tendon>` whose tendons are sums of coordinates. Here they are

@@ -48,6 +48,9 @@ def left_out(mujoco, compiled) -> list[str]:
     if compiled.njnt:
         free = (compiled.jnt_type == FREE) & (compiled.jnt_stiffness != 0)
         among("springs at free joints", hinges, free)
+        heavy = np.zeros(compiled.njnt, bool)
+        heavy[compiled.dof_jntid[compiled.dof_armature != 0]] = True
+        among("Coriolis forces of the armature of free joints", hinges, heavy & (compiled.jnt_type == FREE))
         curved = (
             nonzero("jnt_stiffnesspoly")
             if hasattr(compiled, "jnt_stiffnesspoly")
