@@ -8,7 +8,7 @@ own, and refer to others by theirs: a sensor to its site. It knows no model: tha
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -78,6 +78,11 @@ class Attached(eqx.Module):
 
     def fault(self, carriers: Sequence[int]) -> str | None:
         """Why it makes no sense on these bodies, or None; `carriers` are the moving bodies they are part of, -1 the world."""
+        return None
+
+    def doubt(self, loop: Callable[[], list]) -> str | None:
+        """Why it is probably not what was meant, or None. `loop()` has the joints of the tree between its two bodies, each with
+        the rotation of its successor frame in the first of the frames, as the model is described."""
         return None
 
     def attached(self: A, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> A:
