@@ -22,6 +22,17 @@ Between points:
 - `FORCE_VELOCITY`: its force by its speed
 - `add_deformable`: point masses joined by springs, added to what is being built
 
+Tendons:
+
+- `FixedTendon`: a sum of coordinates
+- `SpatialTendon`: a string through points
+- `Pulley`: where its next string begins
+- `Around`: a sphere or a cylinder that it wraps around
+- `Tendon`: what every tendon inherits from
+- `tendon_lengths`: the length of each
+- `tendon_velocities`: the rate of that
+- `tendon_moments`: the moment arms
+
 On bodies:
 
 - `DirectionalForce`: constant, in the world's axes
@@ -62,6 +73,14 @@ __all__ = [
     "PASSIVE_LENGTH",
     "FORCE_VELOCITY",
     "add_deformable",
+    "FixedTendon",
+    "SpatialTendon",
+    "Pulley",
+    "Around",
+    "Tendon",
+    "tendon_lengths",
+    "tendon_velocities",
+    "tendon_moments",
     "DirectionalForce",
     "ViscousDamping",
     "GravityField",
@@ -107,4 +126,14 @@ from .muscle import (
 from .point_to_point import PointToPoint as PointToPoint
 from .spring_damper import SpringDamper as SpringDamper
 from .spring_network import SpringNetwork as SpringNetwork
+from .tendon import (
+    Around as Around,
+    FixedTendon as FixedTendon,
+    Pulley as Pulley,
+    SpatialTendon as SpatialTendon,
+    Tendon as Tendon,
+    tendon_lengths as tendon_lengths,
+    tendon_moments as tendon_moments,
+    tendon_velocities as tendon_velocities,
+)
 from .viscous_damping import ViscousDamping as ViscousDamping
