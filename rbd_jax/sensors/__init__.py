@@ -48,9 +48,12 @@ Of the whole model:
 
 What they have in common:
 
-- `Sensor`: what every sensor inherits from
 - `Noise`: the errors of a sensor
 - `Readings`: what sensors read, by name and as one vector
+- `Sensor`: what every sensor inherits from
+- `JointSensor`: what sensors in joints do
+- `PlacedSensor`: what sensors in frames do
+- `Sensing`: what sensors read from
 """
 
 __all__ = [
@@ -82,9 +85,12 @@ __all__ = [
     "KineticEnergy",
     "PotentialEnergy",
     "Clock",
-    "Sensor",
     "Noise",
     "Readings",
+    "Sensor",
+    "JointSensor",
+    "PlacedSensor",
+    "Sensing",
 ]
 
 from .frame import (
@@ -113,9 +119,10 @@ from .joint import (
     JointPosition as JointPosition,
     JointVelocity as JointVelocity,
 )
-from .places import OnBody as OnBody, OnShape as OnShape
+from .places import OnBody as OnBody, OnShape as OnShape, PlacedSensor as PlacedSensor
 from .readings import Readings as Readings
-from .sensor import Noise as Noise, Sensor as Sensor
+from .sensing import Sensing as Sensing
+from .sensor import JointSensor as JointSensor, Noise as Noise, Sensor as Sensor
 from .subtree import (
     SubtreeAngularMomentum as SubtreeAngularMomentum,
     SubtreeCenterOfMass as SubtreeCenterOfMass,

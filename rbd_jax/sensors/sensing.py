@@ -76,6 +76,11 @@ class Sensing:
         """Their frames, in the world's axes about a point near by, the same for all."""
         return self._placed.frames.gather(self._places(sensors, which))
 
+    def world_frames(self, sensors: Sequence[PlacedSensor], which: int = 0) -> Transform:
+        """Their frames, in the world."""
+        frames = self.frames(sensors, which)
+        return Transform(frames.rotation, frames.position + self._placed.origin[None])
+
     def twists(self, sensors: Sequence[PlacedSensor], which: int = 0) -> Float[Array, "k 6"]:
         """`[ω; v]` of their frames, each in its own axes."""
         return gather(self._placed.twists, self._places(sensors, which))

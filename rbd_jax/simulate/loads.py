@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import sum_rows
-from ..constraints.dynamics import ConstrainedMotion, motion_under_constraints
+from ..constraints.dynamics import motion_under_constraints
 from ..constraints.reactions import constraint_wrenches, transmitted
 from ..dynamics import ExternalForces, Motion
 from ..forces import on_bodies
 from ..sensors.sensing import Loads
+from ._resistance import resisted
 from .state import State
 from .tree_system import TreeSystem
 
@@ -23,21 +24,32 @@ class TreeLoads(Loads):
 
     - `system`: the model with the control and the forces.
     - `f_ext`: wrenches on bodies, in the world's axes about the world's origin.
+    - `dt`: the step over which what resists along the joints is taken implicitly, or None.
     """
 
-    def __init__(self, system: TreeSystem, time, state: State, f_ext: ExternalForces = None):
-        self.system, self.state, self.f_ext = system, state, f_ext
+    def __init__(self, system: TreeSystem, time, state: State, f_ext: ExternalForces = None, dt=None):
+        self.system, self.state, self.f_ext, self.dt = system, state, f_ext, dt
         self.motion: Motion = system.motion(time, state.q, state.v)
 
     @functools.cached_property
-    def moving(self) -> ConstrainedMotion:
-        """How it accelerates, and the multipliers of its constraints."""
-        force = self.system.applied(self.motion, self.state) + self.system.tau
-        return motion_under_constraints(self.motion, force, self.f_ext)
+    def _moving(self) -> tuple[Float[Array, "nv"], Float[Array, "m"]]:
+        motion, state, tau = self.motion, self.state, self.system.tau
+        if self.dt is None:
+            none = jnp.zeros_like(tau)
+            return _accelerated((motion, self.f_ext), self.system.applied(motion, state) + tau, none)[0]
+        resistance = self.system.resistance(motion, state, self.dt).under(tau)
+        motion.computed("velocities", "velocity_products", "inertias")
+        return resisted(_accelerated, (motion, self.f_ext), resistance)
 
     @property
     def acceleration(self) -> Float[Array, "nv"]:
-        return self.moving.acceleration
+        """How the model accelerates."""
+        return self._moving[0]
+
+    @property
+    def multipliers(self) -> Float[Array, "m"]:
+        """Those of its constraints."""
+        return self._moving[1]
 
     @property
     def driving(self) -> Float[Array, "nv"]:
@@ -47,7 +59,7 @@ class TreeLoads(Loads):
     @functools.cached_property
     def joint_wrenches(self) -> Float[Array, "nb 6"]:
         """What its joints transmit. What force elements and constraints do to bodies is counted, what acts along joints not."""
-        motion, multipliers = self.motion, self.moving.multipliers
+        motion, multipliers = self.motion, self.multipliers
         model = motion.model
         acting = jnp.zeros((model.nb, 6), motion.q.dtype)
         if multipliers.size:
@@ -58,3 +70,11 @@ class TreeLoads(Loads):
                 wrenches = force.body_wrenches(model, motion.bodies(bodies))
                 acting = acting + sum_rows(wrenches, np.array(bodies, int), model.nb)
         return transmitted(motion, self.acceleration, self.f_ext, acting)
+
+
+def _accelerated(known, force, added):
+    """What moves and what holds under forces, with something added to the armature; and the acceleration alone."""
+    motion, f_ext = known
+    motion = motion.with_armature(motion.model.armature + added)
+    moving = motion_under_constraints(motion, force, f_ext)
+    return (moving.acceleration, moving.multipliers), moving.acceleration

@@ -33,6 +33,7 @@ def sense(
     time: float | Float[Array, ""] = 0.0,
     forces: Sequence[Acting] = (),
     f_ext: ExternalForces = None,
+    dt: float | Float[Array, ""] | None = None,
     key=None,
 ) -> Readings:
     """What the sensors of a model read in a state: `model.sensors`, in their order.
@@ -47,6 +48,8 @@ def sense(
     - `time`: of the state, for what depends on time.
     - `forces`: as for `rollout`.
     - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
+    - `dt`: a step over which what the joints do of themselves is taken implicitly, as the default scheme does: a joint that dry
+      friction holds is then felt to be held. By default they do what they do at this very moment; friction at rest is nothing.
     - `key`: of JAX's random numbers. With one, sensors err as their `noise` says; without one they are exact. Delays are
       seen along trajectories alone, see `sense_along`.
 
@@ -62,13 +65,21 @@ def sense(
       gyro [0 3 0]
       accelerometer [-0.01185 0 8.313]
     """
-    given = _checked("sense", model, state, time, forces)
+    model, state, time, forces = _checked("sense", model, state, time, forces)
     tau = None if tau is None else velocity("sense", model, "tau", tau)
     f_ext = wrenches("sense", model, "f_ext", f_ext)
-    return _sensed(*given, tau, f_ext, key)
+    dt = _step("sense", model, dt)
+    return _sensed(model, state, time, forces, tau, f_ext, dt, key)
 
 
-def sense_along(model: Model, trajectory: Trajectory, *, forces: Sequence[Acting] = (), key=None) -> Readings:
+def sense_along(
+    model: Model,
+    trajectory: Trajectory,
+    *,
+    forces: Sequence[Acting] = (),
+    dt: float | Float[Array, ""] | None = None,
+    key=None,
+) -> Readings:
     """What the sensors of a model read at the start of every saved step of a trajectory, under its control, for one sample.
 
     The readings have times as their first axis, those of `trajectory.t[:-1]`. Delays are in them, and with a key noise and drift.
@@ -76,7 +87,7 @@ def sense_along(model: Model, trajectory: Trajectory, *, forces: Sequence[Acting
     **Arguments**
 
     - `forces`: what the rollout was given beside what the model carries.
-    - `key`: as for `sense`.
+    - `dt`, `key`: as for `sense`.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointPosition("elbow angle", "elbow", noise=0.01))
     >>> path = rbd.rollout(model, rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2)), dt=0.01, steps=100)
@@ -90,7 +101,12 @@ def sense_along(model: Model, trajectory: Trajectory, *, forces: Sequence[Acting
         )
     first = State(trajectory.q[0], trajectory.v[0])
     model, _, _, forces = _checked("sense_along", model, first, 0.0, forces)
-    return _sensed_along(model, with_precision(trajectory, model.dtype), forces, key)
+    dt = _step("sense_along", model, dt)
+    return _sensed_along(model, with_precision(trajectory, model.dtype), forces, dt, key)
+
+
+def _step(owner: str, model: Model, dt):
+    return None if dt is None else number(owner, "dt", dt, dtype=model.dtype, above=0)
 
 
 def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acting]):
@@ -109,25 +125,25 @@ def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acti
 
 
 @compiled
-def _sensed(model: Model, state: State, time, forces, tau, f_ext, key) -> Readings:
-    read = _values(model, state, time, forces, tau, f_ext)
+def _sensed(model: Model, state: State, time, forces, tau, f_ext, dt, key) -> Readings:
+    read = _values(model, state, time, forces, tau, f_ext, dt)
     errors = None if key is None else drawn(sensors_of(model), key, time, read.dtype)
     return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
 
 
 @compiled
-def _sensed_along(model: Model, path: Trajectory, forces, key) -> Readings:
+def _sensed_along(model: Model, path: Trajectory, forces, dt, key) -> Readings:
     times, own = path.t[:-1], None if path.own is None else path.own[:-1]
 
     def at(time, q, v, own, tau):
-        return _values(model, State(q, v, own), time, forces, tau, None)
+        return _values(model, State(q, v, own), time, forces, tau, None, dt)
 
     read = delayed(sensors_of(model), times, jax.vmap(at)(times, path.q[:-1], path.v[:-1], own, path.tau))
     errors = None if key is None else drawn(sensors_of(model), key, times, read.dtype)
     return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
 
 
-def _values(model: Model, state: State, time, forces, tau, f_ext) -> Float[Array, "n"]:
+def _values(model: Model, state: State, time, forces, tau, f_ext, dt) -> Float[Array, "n"]:
     """What all sensors read, without errors."""
     dtype = state.q.dtype
     tau = jnp.zeros(model.nv, dtype) if tau is None else tau.astype(dtype)
@@ -136,6 +152,6 @@ def _values(model: Model, state: State, time, forces, tau, f_ext) -> Float[Array
     sensing = Sensing(
         system.motion(time, state.q, state.v),
         sensors_of(model),
-        lambda: TreeLoads(system, time, state, f_ext),
+        lambda: TreeLoads(system, time, state, f_ext, dt),
     )
     return values(sensing, sensors_of(model))

@@ -111,7 +111,7 @@ class Trajectory(eqx.Module):
 
 @compiled
 def _multipliers(path: Trajectory, model: Model, forces: Sequence[Acting]):
-    return _along(path, lambda *row: _loads(model, forces, *row).moving.multipliers)
+    return _along(path, lambda *row: _loads(model, forces, *row).multipliers)
 
 
 @compiled

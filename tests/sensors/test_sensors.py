@@ -176,6 +176,20 @@ def test_springs_and_constraints_on_bodies_are_borne():
     assert abs(float(kept[0] - free[0])) > 1
 
 
+def test_a_joint_that_friction_holds():
+    """With a step it is felt to be held, also on an axis that is not loaded; without one it falls."""
+    imu = rs.Accelerometer("imu", rs.OnBody("bob", (0, 0, -1)))
+    model = rbd.attach(rbd.load("pendulum"), imu)
+    stuck = eqx.tree_at(lambda m: m.friction, model, jnp.array([100.0]))
+    state = rbd.State(jnp.array([jnp.pi / 2]), jnp.zeros(1))  # horizontal
+    along = lambda model, **options: rbd.sense(model, state, **options)["imu"]
+    assert_each_close(jnp.linalg.norm(along(stuck, dt=0.01)), 9.81, 1e-6)
+    assert_each_close(along(stuck), along(model), 1e-12)
+    assert float(jnp.linalg.norm(along(model))) < 0.1
+    slope = jax.grad(lambda dt: along(stuck, dt=dt)[0])(0.01)
+    assert np.isfinite(slope)
+
+
 # Edits.
 
 
@@ -382,6 +396,8 @@ def test_more_that_is_refused(model, motion, path, unchecked):
         rbd.sense(hinge, rbd.State(q, v))
     with pytest.raises(ValueError, match="sense: tau has shape"):
         rbd.sense(model, rbd.State(q, v), jnp.zeros(3))
+    with pytest.raises(ValueError, match="sense: dt is 0.0; it must be greater than 0"):
+        rbd.sense(model, rbd.State(q, v), dt=0.0)
     with pytest.raises(ValueError, match="sense: state is a tuple; it takes a State"):
         rbd.sense(model, (q, v))
     with pytest.raises(ValueError, match="sense_along: trajectory is a batch"):
