@@ -25,6 +25,9 @@ from .xml import Element, parse, read
 #: The types of URDF joints.
 TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
+#: A limit of this size is none. Other readers want limits where there are none, and do not read "inf".
+NO_LIMIT = np.finfo(float).max
+
 
 def load_urdf(
     path_or_xml: str | Path,
@@ -127,7 +130,7 @@ def _bodies(robot: Element, floating_base: bool, couple: bool) -> list[Body]:
         pass
     else:
         if root == "world":
-            names[root] = _unused("world_link", links)
+            names[root] = unused("world_link", links)
         hinge = joints.Free() if floating_base else joints.Fixed()
         bodies.append(
             Body(
@@ -136,7 +139,7 @@ def _bodies(robot: Element, floating_base: bool, couple: bool) -> list[Body]:
                 hinge,
                 Transform.identity(),
                 Inertia(*map(jnp.asarray, inertia)),
-                _unused("root_joint", hinges),
+                unused("root_joint", hinges),
             )
         )
     stack = below.get(root, [])[::-1]
@@ -208,7 +211,7 @@ def _root(links: dict[str, Element], hung_by: dict[str, Element]) -> str:
     return roots[0]
 
 
-def _unused(name: str, taken) -> str:
+def unused(name: str, taken) -> str:
     while name in taken:
         name += "_"
     return name
@@ -281,13 +284,13 @@ def _along(joint: Element, hinges: dict[str, Element], couple: bool) -> dict[str
     limit, dynamics = joint.child("limit"), joint.child("dynamics")
     if limit is not None:
         for key in ("effort", "velocity"):
-            along[f"{key}_limit"] = limit.number(key, math.inf, finite=False)
+            along[f"{key}_limit"] = _limit(limit, key, math.inf)
             if along[f"{key}_limit"] < 0:
                 raise ModelError(
                     f"{limit}: {key}={limit.text(key)!r} is negative; it is the largest size allowed"
                 )
         if kind != "continuous":
-            lower, upper = (limit.number(key, 0.0, finite=False) for key in ("lower", "upper"))
+            lower, upper = (_limit(limit, key, 0.0) for key in ("lower", "upper"))
             if lower > upper:
                 raise ModelError(f"{limit}: lower={lower:g} is above upper={upper:g}; exchange them")
             along |= {"lower": lower, "upper": upper}
@@ -297,6 +300,11 @@ def _along(joint: Element, hinges: dict[str, Element], couple: bool) -> dict[str
     if mimic is not None and couple:
         along["mimic"] = _mimic(joint, mimic, hinges)
     return along
+
+
+def _limit(limit: Element, key: str, default: float) -> float:
+    value = limit.number(key, default, finite=False)
+    return math.copysign(math.inf, value) if abs(value) >= NO_LIMIT else value
 
 
 def _mimic(joint: Element, mimic: Element, hinges: dict[str, Element]) -> Mimic:
