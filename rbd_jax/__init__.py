@@ -12,6 +12,7 @@ Models:
 - `load`: a bundled robot by its name, or what a URDF or MJCF file describes
 - `load_urdf`: the model that a URDF file describes
 - `load_mjcf`: the model that an MJCF file describes
+- `load_sdf`: the model that an SDF file describes
 - `save_urdf`: write a model as a URDF file
 - `to_urdf`: the text of one
 - `save_mjcf`: write a model as an MJCF file
@@ -174,6 +175,7 @@ __all__ = [
     "load",
     "load_urdf",
     "load_mjcf",
+    "load_sdf",
     "save_urdf",
     "to_urdf",
     "save_mjcf",
@@ -407,6 +409,7 @@ from .dynamics import (
 )
 from .files import (
     load_mjcf as load_mjcf,
+    load_sdf as load_sdf,
     load_urdf as load_urdf,
     save_mjcf as save_mjcf,
     save_urdf as save_urdf,

@@ -170,7 +170,7 @@ def test_info_of_a_bundled_robot(capsys):
 BAD = {
     "unknown robot": (["simulate", "quadrupd"], "did you mean 'quadruped'"),
     "no such file": (["info", "missing.urdf"], "no such file"),
-    "an ending that is not read": (["info", __file__], ".urdf, .xml or .mjcf"),
+    "an ending that is not read": (["info", __file__], ".urdf, .xml, .mjcf or .sdf"),
     "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "give its URDF file"),
     "mimic of a bundled robot": (["info", "arm7", "--mimic", "free"], "--mimic is for URDF files"),
     "floating base of one that floats": (["simulate", "quadruped", "--floating-base"], "it floats without"),

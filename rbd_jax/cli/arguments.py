@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
 
     robot = _Parser(add_help=False)
     robot.add_argument(
-        "robot", metavar="ROBOT", help="a bundled robot (as quadruped), or a .urdf, .xml or .mjcf file"
+        "robot", metavar="ROBOT", help="a bundled robot (as quadruped), or a .urdf, .xml, .mjcf or .sdf file"
     )
     robot.add_argument("--floating-base", action="store_true", help="let the root link of a URDF float")
     robot.add_argument(

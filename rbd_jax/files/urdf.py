@@ -19,6 +19,7 @@ from ..model import Body, Mimic, Model, ModelBuilder
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
 from ..spatial import Inertia, Transform
+from .placement import rotation_of_angles
 from .xml import Element, parse, read
 
 
@@ -96,7 +97,7 @@ def _check_root(robot: Element) -> None:
         return
     remedies = {
         "mujoco": "it is MJCF; read it with load_mjcf",
-        "sdf": "it is SDF, which has no loader here; convert it to URDF",
+        "sdf": "it is SDF; read it with load_sdf",
     }
     remedy = remedies.get(robot.tag, "a URDF's is <robot>")
     raise ModelError(f"the outermost element is <{robot.tag}>: {remedy}")
@@ -226,15 +227,7 @@ def _origin(origin: Element | None) -> tuple[np.ndarray, np.ndarray]:
         return np.eye(3), np.zeros(3)
     zero = (0.0, 0.0, 0.0)
     xyz, rpy = origin.numbers("xyz", 3, zero), origin.numbers("rpy", 3, zero)
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
-    rotation = np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
-    return rotation, xyz
+    return rotation_of_angles(rpy), xyz
 
 
 def _placement(origin: Element | None) -> Transform:

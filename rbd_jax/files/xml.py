@@ -49,6 +49,7 @@ class Element:
     line: int
     parent: Element | None
     children: list[Element] = field(default_factory=list)
+    content: str = ""
 
     def __str__(self) -> str:
         """`joint 'elbow' (line 7)`, or `<axis> in line 9, of joint 'elbow'`."""
@@ -93,31 +94,59 @@ class Element:
         """An attribute of so many numbers."""
         if key not in self.attributes and default is not None:
             return np.array(default, float)
-        text = self.text(key)
-        words = text.split()
-        if len(words) != count:
-            raise ModelError(
-                f"{self}: {key}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces"
-            )
-        try:
-            if "_" in text:  # a number to Python alone
-                raise ValueError
-            values = np.array([float(word) for word in words])
-        except ValueError:
-            raise ModelError(
-                f"{self}: {key}={text!r} is not {'a number' if count == 1 else 'numbers'}"
-            ) from None
-        if np.isnan(values).any() or (finite and not np.isfinite(values).all()):
-            raise ModelError(f"{self}: {key}={text!r} is not finite")
-        return values
+        return _numbers(f"{self}: {key}", self.text(key), count, finite)
 
     def number(self, key: str, default: float | None = None, finite: bool = True) -> float:
         return float(self.numbers(key, 1, None if default is None else [default], finite)[0])
+
+    def said(self, example: str) -> str:
+        """The text inside, which must be there."""
+        value = self.content.strip()
+        if not value:
+            raise ModelError(f"{self} is empty; write {example}")
+        return value
+
+    def inside(self, tag: str, count: int, default: Sequence[float], finite: bool = True) -> np.ndarray:
+        """The so many numbers inside the only child of that tag, or the default where there is none."""
+        child = self.child(tag)
+        if child is None:
+            return np.array(default, float)
+        return _numbers(str(child), child.said(f"<{tag}>{' '.join(['0'] * count)}</{tag}>"), count, finite)
+
+    def inside_one(self, tag: str, default: float, finite: bool = True) -> float:
+        return float(self.inside(tag, 1, [default], finite)[0])
+
+    def is_true(self, tag: str, default: bool = False) -> bool:
+        """Whether the only child of that tag says so."""
+        child = self.child(tag)
+        if child is None:
+            return default
+        word = child.content.strip().lower()
+        if word not in ("true", "1", "false", "0"):
+            raise ModelError(f"{child} says {child.content.strip()!r}; it is true or false")
+        return word in ("true", "1")
+
+
+def _numbers(what: str, text: str, count: int, finite: bool) -> np.ndarray:
+    """A text of so many numbers; `what` is said where it is none."""
+    words = text.split()
+    if len(words) != count:
+        raise ModelError(f"{what}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces")
+    try:
+        if "_" in text:  # a number to Python alone
+            raise ValueError
+        values = np.array([float(word) for word in words])
+    except ValueError:
+        raise ModelError(f"{what}={text!r} is not {'a number' if count == 1 else 'numbers'}") from None
+    if np.isnan(values).any() or (finite and not np.isfinite(values).all()):
+        raise ModelError(f"{what}={text!r} is not finite")
+    return values
 
 
 def parse(content: str | bytes) -> Element:
     """The root element of an XML text."""
     parser = expat.ParserCreate()
+    parser.buffer_text = True
     top = Element("", {}, 0, None)
     open_elements = [top]
 
@@ -130,6 +159,9 @@ def parse(content: str | bytes) -> Element:
 
     def end(tag):
         open_elements.pop()
+
+    def characters(text):
+        open_elements[-1].content += text
 
     def doctype(name, system, public, has_internal):
         if system or public:
@@ -145,6 +177,7 @@ def parse(content: str | bytes) -> Element:
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
+    parser.CharacterDataHandler = characters
     parser.StartDoctypeDeclHandler = doctype
     parser.EntityDeclHandler = entity
     try:

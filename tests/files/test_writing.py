@@ -23,7 +23,8 @@ from support import assert_close
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
-from rbd_jax.files.writing.numerals import angles, quaternion, text
+from rbd_jax.files.placement import quaternion
+from rbd_jax.files.writing.numerals import angles, text
 from rbd_jax.interop import MujocoMap, PinocchioMap
 
 

@@ -32,21 +32,6 @@ def angles(rotation) -> np.ndarray:
     return np.array([roll, pitch, yaw])
 
 
-def quaternion(rotation) -> np.ndarray:
-    """The unit quaternion `(w, x, y, z)` of a matrix, w not negative; by the largest of the four, so exact everywhere."""
-    r = np.asarray(rotation, float)
-    trace = np.trace(r)
-    squares = np.array([trace, *(2 * np.diag(r) - trace)])
-    k = int(np.argmax(squares))
-    w = np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]])
-    if k == 0:
-        q = np.array([1 + trace, *w])
-    else:
-        q = np.array([w[k - 1], *(r[k - 1] + r[:, k - 1])])
-        q[k] = 1 + squares[k]
-    return q / math.copysign(np.linalg.norm(q), q[0])
-
-
 def principal(central, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
     """Moments and axes (a rotation) of the inertia about a centre of mass.
 

@@ -10,8 +10,9 @@ import numpy as np
 from ....model import Body, Model
 from ....spatial import Transform
 from ...mjcf.compiled import unused
+from ...placement import quaternion
 from ..losses import Losses
-from ..numerals import quaternion, text
+from ..numerals import text
 from ..series import Part
 
 

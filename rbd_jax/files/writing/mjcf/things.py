@@ -16,8 +16,8 @@ from ....loops import Connect, CoordinateCoupling, Weld
 from ....model import Keyframe
 from ....shapes import Site
 from ....spatial import Attached, Transform
-from ...mjcf.compiled import rotation_matrix
-from ..numerals import check_name, quaternion, text
+from ...placement import quaternion, rotation_matrix
+from ..numerals import check_name, text
 from ..series import FREE, PLANE
 from .document import Document, Written, place
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from ...._errors import ModelError
 from ....model import Body
-from ...mjcf.compiled import rotation_matrix, unused
+from ...mjcf.compiled import unused
+from ...placement import quaternion, rotation_matrix
 from ..description import Mass
-from ..numerals import principal, quaternion, text
+from ..numerals import principal, text
 from ..series import BALL, FREE, PLANE, SLIDE, TURN, Part, directions, part_names, parts_of
 from .document import Document, Written, set_frame
 
