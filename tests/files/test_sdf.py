@@ -121,7 +121,9 @@ def test_the_same_tree(seed, relative):
         for field in ("lower", "upper", "damping", "friction", "stiffness", "effort_limit", "velocity_limit"):
             place = "q" if field in ("lower", "upper") else "v"
             of = lambda m, *at: getattr(m, at[0])[getattr(m, f"{at[1]}_slice")(at[2])]
-            np.testing.assert_array_equal(of(again, field, place, name), of(model, field, place, name), err_msg=field)
+            np.testing.assert_array_equal(
+                of(again, field, place, name), of(model, field, place, name), err_msg=field
+            )
 
 
 @pytest.mark.slow

@@ -178,6 +178,31 @@ def test_bodies_without_mass():
     assert_same_mechanism(model, again)
 
 
+def test_inertias_that_no_real_body_has():
+    """MuJoCo takes none. Those of what is welded are written as parts of the body that moves."""
+    random = np.random.default_rng(7)
+    long = rbd.Inertia.from_mass_com(0.1, jnp.zeros(3), 1e-3 * jnp.diag(jnp.array([1.0, 1.0, 3.0])))
+    builder = rbd.ModelBuilder(name="unreal")
+    builder.add_body("moves", "world", joints.Revolute((0, 0, 1)), placement(random))
+    builder.add_body("heavy", "moves", joints.Fixed(), placement(random), inertia(random))
+    builder.add_body("sensor", "heavy", joints.Fixed(), placement(random), long)
+    builder.add_body("next", "sensor", joints.Revolute((0, 1, 0)), placement(random), inertia(random))
+    model = quietly(builder.build)
+    again = rbd.load_mjcf(rbd.to_mjcf(model))
+    assert again.inertias.mass[again.body_index("moves")] > 0.1
+    assert_same_mechanism(model, again)
+
+
+def test_limits_of_one_number():
+    """MuJoCo's are wider: by as little as can be."""
+    builder = rbd.ModelBuilder()
+    for name, value in (("a", 0.0), ("b", 0.3)):
+        ends = {"lower": value, "upper": value, "effort_limit": 0.0}
+        builder.add_body(name, "world", joints.Revolute(), None, rbd.Inertia.sphere(1.0, 0.1), **ends)
+    again = rbd.load_mjcf(rbd.to_mjcf(builder.build()))
+    np.testing.assert_allclose([again.lower, again.upper], [[0, 0.3]] * 2, rtol=1e-15, atol=1e-300)
+
+
 def test_several_joints_on_a_body_are_one_body_again():
     mujoco = pytest.importorskip("mujoco")
     text = """<mujoco><worldbody><body name="base" pos="1 2 3" euler="10 20 30">

@@ -21,7 +21,10 @@ FILES = urdf_files()
 #: A robot for every day.
 FAST = "solo12"
 
-#: Robots that have no MJCF that says all, and what is then lost: MuJoCo refuses such inertias.
+#: Files that are not read, and why.
+REFUSED = {"ur3": "it is the empty leaf of a xacro that failed: a robot without name or links"}
+
+#: What MJCF cannot say of some robots that moves them: MuJoCo refuses such inertias. Then frames are compared.
 UNPHYSICAL = "inertias that no real body has"
 
 
@@ -90,6 +93,8 @@ def written(write, model) -> tuple[str, str]:
 
 
 def check(name: str, floating: bool, format: str):
+    if name in REFUSED:
+        pytest.skip(REFUSED[name])
     model = load(FILES[name], floating_base=floating, mimic="free")
     if not model.nv:
         pytest.skip("nothing can move")

@@ -79,6 +79,15 @@ class Mass:
         central = about - (first @ com * np.eye(3) - np.outer(first, com))
         return Mass(mass, com, central, 64 * eps * abs(np.trace(about)))
 
+    def joined(self, other: Mass, rotation, position) -> Mass:
+        """With that of a body welded to this one, which is placed so in its frame."""
+        mass, com = self.mass + other.mass, rotation @ other.com + position
+        center = (self.mass * self.com + other.mass * com) / mass if mass else np.zeros(3)
+        central = self.central + rotation @ other.central @ rotation.T
+        for m, at in ((self.mass, self.com - center), (other.mass, com - center)):
+            central = central + m * (at @ at * np.eye(3) - np.outer(at, at))
+        return Mass(mass, center, central, self.tolerance + other.tolerance)
+
     @property
     def empty(self) -> bool:
         return self.mass == 0 and not self.central.any()

@@ -52,6 +52,8 @@ def to_mjcf(model: Model, strict: bool = True) -> str:
       are joints of that body again.
     - Other bodies without mass that move (and carry none welded to them) get 2e-15 kg, and as many kg m², the least that
       MuJoCo takes. Nothing but bodies without any mass outside them moves differently for that.
+    - MuJoCo takes no inertia that no real body has. Where one of several bodies welded together has such, the one that moves is
+      written with that of all of them; where that does not help, it is lost, and the body has the mean of its moments.
     - Joints in series (`Cylindrical`, `Universal`, `Translational`, `SphericalEuler`, `Composite`) become hinges, slides and
       balls of one body, called `joint:1`, `joint:2`.
     - A `Planar` joint becomes two slides and a hinge, and a `Free` one that is not on the world itself three slides and a ball,

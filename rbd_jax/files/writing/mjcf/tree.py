@@ -16,7 +16,7 @@ import numpy as np
 from ...._errors import ModelError
 from ....model import Body
 from ...mjcf.compiled import unused
-from ...placement import quaternion, rotation_matrix
+from ...placement import Placement, quaternion, rotation_matrix
 from ..description import Mass
 from ..numerals import principal, text
 from ..series import BALL, FREE, PLANE, SLIDE, TURN, Part, directions, part_names, parts_of
@@ -72,9 +72,10 @@ def write_tree(out: Document, bodies: list[Body], eps: float) -> None:
     used = {name for thing in out.model.attached for name in thing.bodies}
     chains = _chains(bodies, used)
     taken = {chain[-1].name for chain in chains}
+    masses = _masses(chains, eps)
     for chain in chains:
         _write_chain(out, chain, taken)
-        _write_mass(out, chain[-1], eps)
+        _write_mass(out, chain[-1], masses[chain[-1].name])
     for body in bodies:
         _tell_losses(out, body)
     for element in out.world.findall("body"):
@@ -227,11 +228,11 @@ def _along(out: Document, joint: Element, step: Step) -> None:
         ends = [entry("lower"), entry("upper")]
         if np.isfinite(ends).any():
             joint.set("limited", "true")
-            joint.set("range", text(ends))
+            joint.set("range", text(_wide(*ends)))
         effort = float(_of(body, "effort_limit")[step.v[0]])
         if np.isfinite(effort):
             joint.set("actuatorfrclimited", "true")
-            joint.set("actuatorfrcrange", text([-effort, effort]))
+            joint.set("actuatorfrcrange", text(_wide(-effort, effort)))
     turned = (
         kind in (FREE, PLANE) and step.kind == "slide"
     )  # slides of the parent's axes, where v has those of the body
@@ -250,6 +251,15 @@ def _along(out: Document, joint: Element, step: Step) -> None:
             joint.set(word, text(values[0]))
             if name == "stiffness" and step.kind != "ball":
                 joint.set("springref", text(entry("spring_reference")))
+
+
+def _wide(lower: float, upper: float) -> tuple[float, float]:
+    """A range, which for MuJoCo must not be a single number."""
+    return (
+        (lower, upper)
+        if lower < upper
+        else (lower, max(np.nextafter(upper, np.inf), upper + np.finfo(float).tiny))
+    )
 
 
 def _of(body: Body, name: str) -> np.ndarray:
@@ -284,13 +294,37 @@ def _is_unturned(quaternion) -> bool:
 # Masses.
 
 
-def _write_mass(out: Document, body: Body, eps: float) -> None:
-    mass = Mass.of(body, eps)
+def _masses(chains: list[list[Body]], eps: float) -> dict[str, Mass]:
+    """Of each body that is written. Where one is such as no real body has, the moving body has that of all welded to it."""
+    masses = {chain[-1].name: Mass.of(chain[-1], eps) for chain in chains}
+    carriers: dict[str, tuple[str, Placement]] = {}
+    for chain in chains:
+        body = chain[-1]
+        welded = len(chain) == 1 and not parts_of(body)
+        at = Placement(body.placement.rotation, body.placement.position)
+        if welded and body.parent in carriers:
+            carrier, above = carriers[body.parent]
+            carriers[body.name] = carrier, above @ at
+        elif not welded:
+            carriers[body.name] = body.name, Placement.identity()
+    unreal = {name for name, mass in masses.items() if not _is_real(mass)}
+    for name, (carrier, at) in carriers.items():
+        if name != carrier and any(carriers.get(one, ("",))[0] == carrier for one in unreal):
+            masses[carrier] = masses[carrier].joined(masses[name], at.rotation, at.position)
+            masses[name] = Mass(0.0, np.zeros(3), np.zeros((3, 3)), 0.0)
+    return masses
+
+
+def _is_real(mass: Mass) -> bool:
+    least, middle, most = sorted(principal(mass.central, mass.tolerance)[0])
+    return bool(mass.mass >= 0 and least >= 0 and least + middle >= most)
+
+
+def _write_mass(out: Document, body: Body, mass: Mass) -> None:
     if mass.empty:
         return
     moments, axes = principal(mass.central, mass.tolerance)
-    least, middle, most = sorted(moments)
-    if mass.mass < 0 or least < 0 or least + middle < most:
+    if not _is_real(mass):
         out.losses.add("inertias that no real body has, of bodies", body.name)
         moments, axes = np.full(3, max(moments.mean(), 0)), np.eye(3)
     element = SubElement(out.bodies[body.name], "inertial", pos=text(mass.com))
