@@ -72,7 +72,7 @@ def test_joints_in_series(format):
 def test_what_acts_along_joints_comes_back(format):
     write, read = WRITERS[format]
     first = read(write(robot(URDF, 4, format)))
-    assert np.isfinite(first.upper).sum() == 4 and np.asarray(first.friction).any()
+    assert np.isfinite(first.upper).sum() == np.isfinite(first.effort_limit).sum() == 4 and np.asarray(first.friction).any()
     again = read(write(first))
     assert_same_model(first, again)
     for name in ("lower", "upper", "damping", "friction", "stiffness", "effort_limit", "gravity"):
