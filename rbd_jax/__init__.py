@@ -121,6 +121,8 @@ Simulation:
 - `rollout`: many steps of one sample, with controls, forces, events and policies
 - `step`: one step
 - `step_derivatives`: one step linearized: the matrices A and B
+- `sense`: what the sensors of a model read in a state
+- `sense_along`: what they read along a trajectory
 - `simulate_batch`: many samples for a long time, some of the rows kept
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
 - `Trajectory`: what a rollout returns
@@ -164,6 +166,7 @@ Packages:
 - `lie`: Lie groups: rotations, rigid motions and their products
 - `parallel`: batches, and the compiler option that they profit from
 - `shapes`: what bodies look like and touch with, and named frames on them
+- `sensors`: what is measured: joints, inertial units, frames, forces, subtrees
 - `files`: models from files
 - `robots`: the bundled robots
 - `interop`: states to and from Pinocchio and MuJoCo
@@ -269,6 +272,8 @@ __all__ = [
     "rollout",
     "step",
     "step_derivatives",
+    "sense",
+    "sense_along",
     "simulate_batch",
     "batch_map",
     "Trajectory",
@@ -306,6 +311,7 @@ __all__ = [
     "lie",
     "parallel",
     "shapes",
+    "sensors",
     "files",
     "robots",
     "interop",
@@ -335,6 +341,7 @@ from . import (
     lie as lie,
     parallel as parallel,
     robots as robots,
+    sensors as sensors,
     shapes as shapes,
     simulate as simulate,
     spatial as spatial,
@@ -470,6 +477,8 @@ from .simulate import (
     Trajectory as Trajectory,
     VariationalMidpoint as VariationalMidpoint,
     rollout as rollout,
+    sense as sense,
+    sense_along as sense_along,
     step as step,
     step_derivatives as step_derivatives,
 )

@@ -48,8 +48,9 @@ def implicit(
             missing = jax.tree.map(_less, given, of, is_leaf=_is_nothing)
         if symmetric is None:
             return apply_inverse(missing)
+        times = symmetric
         return lax.custom_linear_solve(
-            lambda dx: symmetric(dx, *args), missing, lambda _, rhs: apply_inverse(rhs), symmetric=True
+            lambda dx: times(dx, *args), missing, lambda _, rhs: apply_inverse(rhs), symmetric=True
         )
 
     def rule(primals, tangents):

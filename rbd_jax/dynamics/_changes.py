@@ -225,9 +225,9 @@ def newton_euler_along(
     last = topology.last_column[topology.column_owner]
     result = jnp.zeros_like(subspace[:, 0])
     # External forces stay as they are while what they act on turns.
-    stays = turned is not None and changes.external is not None
     moved = [(changes.momenta, acceleration), (changes.turned, velocity)]
-    moved += [(-cross_force(subspace, changes.external), [subspace * turned])] if stays else []
+    if turned is not None and changes.external is not None:
+        moved.append((-cross_force(subspace, changes.external), [subspace * turned]))
     moved = [(answer, sum(part)) for answer, part in moved if part]
     if moved:
         sums = tree.path_sum([part for _, part in moved])
@@ -237,8 +237,9 @@ def newton_euler_along(
         own = sum(held)
         result = result + dot(subspace, gather(tree.subtree_sum(own) - own, last))
     if by_f_ext is not None:
-        external = tree.subtree_sum(at_last_column(model, external_forces(motion, by_f_ext)))
-        result = result - dot(subspace, external)
+        external = external_forces(motion, by_f_ext)
+        assert external is not None
+        result = result - dot(subspace, tree.subtree_sum(at_last_column(model, external)))
     if turned is not None and changes.subspace is not None:
         # Entry (joint, k): of its columns j together.
         joints = len(topology.last_column)

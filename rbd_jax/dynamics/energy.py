@@ -20,8 +20,13 @@ def kinetic_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -
     >>> print(f"{rbd.kinetic_energy(model, q, v):.3f}")
     7.126
     """
-    motion = Motion(model, q, v)
-    return jnp.sum(motion.inertias.kinetic_energy(motion.velocities)) + 0.5 * dot(model.armature * v, v)
+    return kinetic_energy_of(Motion(model, q, v))
+
+
+def kinetic_energy_of(motion: Motion) -> Float[Array, ""]:
+    """`kinetic_energy` of a model in motion."""
+    of_bodies = jnp.sum(motion.inertias.kinetic_energy(motion.velocities))
+    return of_bodies + 0.5 * dot(motion.model.armature * motion.v, motion.v)
 
 
 @takes(q=configuration)
@@ -32,8 +37,13 @@ def potential_energy(model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
     >>> print(f"{rbd.potential_energy(model, q):.3f}")
     -17.912
     """
-    motion = Motion(model, q)
-    first_moment = motion.inertias.first_moment + motion.inertias.mass[:, None] * motion.common.origins
+    return potential_energy_of(Motion(model, q))
+
+
+def potential_energy_of(motion: Motion) -> Float[Array, ""]:
+    """`potential_energy` of a model in motion."""
+    model, inertias = motion.model, motion.inertias
+    first_moment = inertias.first_moment + inertias.mass[:, None] * motion.common.origins
     return -jnp.sum(dot(first_moment, model.gravity)) - dot(_grounded(model), model.gravity)
 
 
@@ -45,9 +55,14 @@ def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
     >>> print(rbd.mechanical_energy(model, q, v))
     [  7.126 -17.912]
     """
-    stretch = difference(model, model.spring_reference, q)
-    springs = 0.5 * jnp.sum(model.stiffness * stretch**2)
-    return jnp.stack([kinetic_energy(model, q, v), potential_energy(model, q) + springs])
+    motion = Motion(model, q, v)
+    return jnp.stack([kinetic_energy_of(motion), potential_energy_of(motion) + spring_energy_of(motion)])
+
+
+def spring_energy_of(motion: Motion) -> Float[Array, ""]:
+    """What the springs at the joints keep."""
+    stretch = difference(motion.model, motion.model.spring_reference, motion.q)
+    return 0.5 * jnp.sum(motion.model.stiffness * stretch**2)
 
 
 def _grounded(model: Model) -> Float[Array, "3"]:

@@ -102,8 +102,9 @@ def _along(primals, tangents):
     moved, by_a, by_f_ext = tangents
     model = moved.model
     numbers = (model.gravity, model.placements, model.inertias, model.joints)
-    if moves((*numbers, model.mimic_multiplier, model.mimic_offset)):
-        function, at, by = moving_arguments(primals, tangents)
+    moving = moving_arguments(primals, tangents)
+    if moving is not None and moves((*numbers, model.mimic_multiplier, model.mimic_offset)):
+        function, at, by = moving
         return jax.jvp(lambda *values: newton_euler_forces(*function(*values)), at, by)
     given = (moved.q, moved.v, by_a, by_f_ext)
     changes = [

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import choice, configuration, takes, velocity
-from .._array import gather
+from .._array import gather, with_precision
 from .._errors import UnknownNameError
 from ..model import Model
-from ..spatial import Attached, Transform
+from ..spatial import Attached, Transform, no_frames
 from .bodies import Bodies
 from .jacobians import body_jacobian
 from .motion import Motion
@@ -92,15 +92,25 @@ def fixed_frames(motion: Motion, things: Sequence[Attached]) -> Bodies:
     """
     bodies = [body for thing in things for body in thing.bodies]
     placements = [thing.frames for thing in things if thing.bodies]
+    placed = jax.tree.map(lambda *x: jnp.concatenate(x), *placements) if placements else no_frames()
+    return frames_on(motion, bodies, placed)
+
+
+def frames_on(motion: Motion, bodies: Sequence[str], placements: Transform) -> Bodies:
+    """Frames placed on bodies or on the world, as bodies that move along: a row for each (see `fixed_frames`)."""
     carriers = list(dict.fromkeys(body for body in bodies if body != "world"))
-    known = motion.bodies([motion.model.body_index(body) for body in carriers]) if carriers else _none(motion)
+    known = (
+        motion.bodies([motion.model.topology.body_index(body) for body in carriers])
+        if carriers
+        else _none(motion)
+    )
     if not bodies:
         return known
-    placement = jax.tree.map(lambda *x: jnp.concatenate(x).astype(motion.q.dtype), *placements)
     rows = np.array([carriers.index(body) if body != "world" else -1 for body in bodies])
     known = known.with_world() if (rows < 0).any() else known
     frames = known.frames.gather(rows)
-    return Bodies(frames @ placement, placement.inverse_motion(gather(known.twists, rows)), known.origin)
+    placed = with_precision(placements, motion.q.dtype)
+    return Bodies(frames @ placed, placed.inverse_motion(gather(known.twists, rows)), known.origin)
 
 
 def generalized_force_at(
@@ -115,7 +125,7 @@ def generalized_force_at(
         lambda *x: jnp.concatenate(x), *(thing.frames for thing in things if thing.bodies)
     )
     own = placement.gather(rows).force(gather(wrenches, rows))
-    return motion.generalized_force([motion.model.body_index(bodies[row]) for row in rows], own)
+    return motion.generalized_force([motion.model.topology.body_index(bodies[row]) for row in rows], own)
 
 
 def _none(motion: Motion) -> Bodies:

@@ -28,6 +28,9 @@ On bodies:
 - `ViscousDamping`: against the velocity of a frame
 - `GravityField`: the pull of a potential on every body
 - `CentralPotential`: that of a point mass
+- `BoxDrag`: of a fluid on bodies, as on cuboids
+- `EllipsoidDrag`: of a fluid on bodies, as on ellipsoids; with lift
+- `FluidForce`: what both inherit from
 
 Your own:
 
@@ -63,6 +66,9 @@ __all__ = [
     "ViscousDamping",
     "GravityField",
     "CentralPotential",
+    "BoxDrag",
+    "EllipsoidDrag",
+    "FluidForce",
     "add_forces",
     "Force",
     "BodyForce",
@@ -82,6 +88,7 @@ from .bristle_friction import BristleFriction as BristleFriction
 from .cable import Cable as Cable
 from .deformable import add_deformable as add_deformable
 from .directional_force import DirectionalForce as DirectionalForce
+from .fluid import BoxDrag as BoxDrag, EllipsoidDrag as EllipsoidDrag, FluidForce as FluidForce
 from .gear import (
     Gear as Gear,
     add_rotor as add_rotor,

@@ -4,6 +4,8 @@ Configurations are the same numbers (`q = [x y z, w x y z]` for a free joint, `w
 another order of joints at most. Velocities differ at free joints alone: there MuJoCo has `qvel = [ṙ; ω]`, the
 position's rate in the world's axes and then the angular velocity in the body's, where ours is `v = [ω; v]`,
 both in the body's: `ṙ = R v`. With that `r̈ = R (v̇ + ω × v)`, and forces are dual: `f_world = R f`.
+
+A whole state goes over with what the actuators remember, and what sensors read in MuJoCo's order of them.
 """
 
 from __future__ import annotations
@@ -19,9 +21,12 @@ from jaxtyping import Array, Float
 from .. import joints
 from .._array import cross, is_known, matvec, transpose
 from .._errors import ModelError
-from ..files.mjcf import joint_names
+from ..files.mjcf import joint_names, sensor_names
 from ..lie import quaternion
 from ..model import Model
+from ..sensors import Readings
+from ..sensors.sensing import sensors_of
+from ..simulate import State
 from ._match import inverse, mismatch, pairs, put, sample, table
 
 
@@ -62,6 +67,54 @@ class MujocoMap:
         self._quaternions = table([q for q, _ in free], 4)
         self._linear = table([v[:3] for _, v in free], 3)
         self._angular = table([v[3:] for _, v in free], 3)
+        self._name, self._sensors = model.name, sensors_of(model)
+        self._sensor_rows = _sensor_rows(mj_model)
+        self._nsensordata = int(mj_model.nsensordata)
+
+    # Whole states.
+
+    def state(self, data: Any) -> State:
+        """The state of a `mujoco.MjData`."""
+        q = self.configuration_from(np.array(data.qpos))
+        return State(q, self.velocity_from(q, np.array(data.qvel)))
+
+    def to_data(self, state: State, data: Any, tau=None, *, time=None) -> None:
+        """Put a state into a `mujoco.MjData`, with the generalized force and the time if they are given.
+
+        What follows from them is MuJoCo's to compute: `mujoco.mj_forward(mj_model, data)`.
+        """
+        data.qpos[:] = self.configuration(state.q)
+        data.qvel[:] = self.velocity(state.q, state.v)
+        if tau is not None:
+            data.qfrc_applied[:] = self.force(state.q, tau)
+        if time is not None:
+            data.time = float(time)
+
+    def sensordata(self, readings: Readings) -> Float[Array, "nsensordata"]:
+        """MuJoCo's `sensordata`: what sensors read in the order that they have there; NaN for those that we have not."""
+        read = sample("MujocoMap.sensordata", "readings.vector", readings.vector, sum(readings.sizes))
+        order = np.full(self._nsensordata, len(read))
+        for name in readings:
+            if name in self._sensor_rows:
+                order[self._sensor_rows[name]] = np.arange(len(read))[readings.place(name)]
+        return jnp.concatenate([read, jnp.full(1, jnp.nan, read.dtype)])[order]
+
+    def readings(self, sensordata) -> Readings:
+        """What the sensors of our model read, of MuJoCo's `sensordata`; NaN for those that MuJoCo's model has not."""
+        given = sample("MujocoMap.readings", "sensordata", sensordata, self._nsensordata)
+        rows = []
+        for one in self._sensors:
+            own = self._sensor_rows.get(one.name, np.full(one.size, len(given)))
+            if len(own) != one.size:
+                raise ModelError(
+                    f"sensor {one.name!r} of model {self._name!r} reads {one.size} numbers; in the MuJoCo model it reads "
+                    f"{len(own)}"
+                )
+            rows.append(own)
+        order = np.concatenate([*rows, np.zeros(0, int)]).astype(int)
+        return Readings.of(self._sensors, jnp.concatenate([given, jnp.full(1, jnp.nan, given.dtype)])[order])
+
+    # One by one.
 
     def configuration(self, q) -> Float[Array, "nq"]:
         """MuJoCo's `qpos`. Quaternions keep their length: MuJoCo normalizes them too."""
@@ -119,6 +172,12 @@ class MujocoMap:
         """`ω × v` at the linear entries of free joints, in MuJoCo's order; zero elsewhere."""
         v = sample("MujocoMap", "v", v, self.nv)[self._order_v]
         return put(jnp.zeros_like(v), self._linear, cross(v[self._angular], v[self._linear]))
+
+
+def _sensor_rows(mj_model) -> dict[str, np.ndarray]:
+    """Where in `sensordata` each sensor is, by its name here."""
+    places = zip(sensor_names(mj_model), mj_model.sensor_adr, mj_model.sensor_dim, strict=True)
+    return {name: start + np.arange(size) for name, start, size in places}
 
 
 def _check_placement(model: Model, body: int) -> None:

@@ -4,10 +4,16 @@ In a mechanism that moves in a plane anyway, three of the five rows of a hinge s
 those that are left, so that the constraints are independent.
 """
 
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import direction
+from ..joints import Revolute
 from .relative import RelativeConstraint, across
+
+
+#: Axes are parallel where the cosine of the angle between them is as near to one.
+PARALLEL = 1e-4
 
 
 class HingeLoop(RelativeConstraint):
@@ -15,7 +21,8 @@ class HingeLoop(RelativeConstraint):
 
     It is for mechanisms whose bodies all move in planes across this axis. In one that lies in another plane its rows leave the
     loop open in that plane: the `mobility` is too large by one. Give the axis about which the mechanism's hinges turn, or take a
-    `LoopJoint` with a `Revolute`, which has all five rows.
+    `LoopJoint` with a `Revolute`, which has all five rows. Hinges that are parallel to each other and not to the axis are told
+    in a `ModelWarning`.
     """
 
     axis: Float[Array, "3"]
@@ -25,6 +32,23 @@ class HingeLoop(RelativeConstraint):
     def __init__(self, body_a: str, frame_a, body_b: str, frame_b, axis=(0.0, 0.0, 1.0)):
         self.attach(body_a, frame_a, body_b, frame_b)
         self.axis = direction("HingeLoop", axis)
+
+    def doubt(self, loop):
+        turns = [
+            rotation @ np.asarray(joint.axis) for joint, rotation in loop() if isinstance(joint, Revolute)
+        ]
+        own = np.asarray(self.axis)
+        if (
+            not turns
+            or any(1 - abs(turn @ turns[0]) > PARALLEL for turn in turns)
+            or 1 - abs(own @ turns[0]) <= PARALLEL
+        ):
+            return None
+        axis = tuple(float(x) for x in np.round(turns[0], 6) + 0.0)
+        return (
+            f"it closes the loop in the plane across {own.tolist()}, but its hinges turn about {axis} (both in its first "
+            f"frame), and the loop stays open in their plane; give axis={axis}, or take a LoopJoint"
+        )
 
     def deviation(self, relative):
         return across(relative.position, self.axis)

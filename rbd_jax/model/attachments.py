@@ -5,6 +5,7 @@ Everything that is attached to bodies or joints is an `Attached`, whatever it is
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -14,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import a_model
-from .._array import with_precision
-from .._errors import ModelError, UnknownNameError, suggest
+from .._array import is_known, with_precision
+from .._errors import ModelError, ModelWarning, UnknownNameError, suggest
+from ..joints import Joint
 from ..loops import Constraint
 from ..spatial import Attached, Reference, Transform
 from .model import Model
@@ -35,7 +37,7 @@ def attach(model: Model, *things: Attached) -> Model:
     >>> rbd.attach(rbd.load("double_pendulum"), site).sites
     (Site('tip', on 'lower'),)
     """
-    return attached_to(model, things, "attach")
+    return told(attached_to(model, things, "attach"), things)
 
 
 def attached_to(model: Model, things: Iterable[Attached], owner: str) -> Model:
@@ -45,6 +47,33 @@ def attached_to(model: Model, things: Iterable[Attached], owner: str) -> Model:
     bound = [thing.bound(model.body_names, coordinates) for thing in attachable(*things)]
     check_attached(model.topology, bound, model.attached)
     return replace(model, attached=(*model.attached, *with_precision(bound, model.dtype)))
+
+
+def told(model: Model, things: Iterable[Attached]) -> Model:
+    """The model, with a warning about those of its things that are probably not what was meant, if their numbers are known."""
+    for thing in things:
+        if is_known((model, thing)) and (doubt := thing.doubt(lambda thing=thing: _loop(model, thing))):
+            warnings.warn(f"{thing.label}: {doubt}", ModelWarning, stacklevel=3)
+    return model
+
+
+def _loop(model: Model, thing: Attached) -> list[tuple[Joint, np.ndarray]]:
+    """The joints between the two bodies of a thing, each with the rotation of its successor frame in the thing's first frame."""
+    topology = model.topology
+    ways, rotations, q = [], {-1: np.eye(3)}, np.asarray(model.joint_configurations(model.reference))
+    for body in thing.bodies:
+        way, index = [], -1 if body == "world" else topology.body_index(body)
+        while index >= 0:
+            way.append(index)
+            index = topology.parents[index]
+        ways.append(way)
+    for index in sorted({index for way in ways for index in way}):
+        joint = model.joint(index)
+        turned = joint.transform(jnp.asarray(q[np.asarray(topology.joint_q(index), int)])).rotation
+        own = np.asarray(model.placements[index].rotation) @ np.asarray(turned)
+        rotations[index] = rotations[topology.parents[index]] @ own
+    first = rotations[ways[0][0] if ways[0] else -1] @ np.asarray(thing.frames[0].rotation)
+    return [(model.joint(index), first.T @ rotations[index]) for index in sorted(set(ways[0]) ^ set(ways[1]))]
 
 
 def without(model: Model, role: str) -> Model:
@@ -62,7 +91,7 @@ def add_constraints(model: Model, *constraints: Constraint) -> Model:
        └─ lower (elbow)  Revolute v[1:2], 1 kg
     ╌╌ PointOnPlane('world', 'lower'), 1 rows
     """
-    return attached_to(model, constraints_of(*constraints), "add_constraints")
+    return told(attached_to(model, constraints_of(*constraints), "add_constraints"), constraints)
 
 
 def without_constraints(model: Model) -> Model:
@@ -170,6 +199,16 @@ def fused(thing: A, topology: Topology, welds: Transform) -> A:
         bodies.append("world" if carrier < 0 else topology.body_names[topology.moving_bodies[carrier]])
         frames.append(welds[index] @ own)
     return thing.attached(bodies, _stacked(frames, thing.frames), thing.joints)
+
+
+def cut_bodies(model: Model) -> list[int]:
+    """The bodies that something of the model needs apart from what they are welded to."""
+    known = {Reference(thing.role, thing.name): thing.bodies for thing in model.attached if thing.name}
+    bodies: list[str] = []
+    for thing in model.attached:
+        for place in thing.cuts:
+            bodies += [place.name] if place.role == "body" else known[place]
+    return [model.topology.body_index(body) for body in dict.fromkeys(bodies) if body != "world"]
 
 
 def after_locking(things: Iterable[Attached], joints: Collection[str]) -> list[Attached]:

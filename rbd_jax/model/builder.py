@@ -25,7 +25,7 @@ from ..loops import Constraint
 from ..spatial import Attached, Inertia, Transform
 from ..spatial.transform import rigid_fault
 from . import faults
-from .attachments import attachable, attached_to, constraints_of
+from .attachments import attachable, attached_to, constraints_of, told
 from .mimic import Mimic, absorbed, array_module, numbers_of, ratios
 from .model import Model
 from .settings import Settings
@@ -176,7 +176,7 @@ class ModelBuilder:
     def build(self, strict: bool = False) -> Model:
         """The model. Inertias that no real body has give one warning that names the bodies, or an error if `strict`."""
         report_inertias(self.name, self.bodies, strict)
-        return self.lay_out()
+        return told(self.lay_out(), self.attached)
 
     def lay_out(self) -> Model:
         """The model, as `build` makes it, without a word about its inertias."""

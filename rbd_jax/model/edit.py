@@ -20,7 +20,7 @@ from .._array import is_known, with_precision
 from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Reference, Transform
-from .attachments import after_locking, check_attached, fused, reframed, renamed
+from .attachments import after_locking, check_attached, cut_bodies, fused, reframed, renamed
 from .builder import Body, ModelBuilder, describe
 from .lumping import moving_inertias, moving_placements, weld_frames
 from .model import Model
@@ -145,7 +145,8 @@ def fuse_fixed(model: Model) -> Model:
     The inertia of a welded body is added to its carrier's, and what attached to it is attached to the carrier; what is welded to
     the world goes, and what attached to it is attached to the world. The joints that move keep their names, order and
     coordinates, so the dynamics are the same. The names of the welded bodies are gone, and so is the constant that
-    those welded to the world add to the potential energy.
+    those welded to the world add to the potential energy. Welds in which something is measured stay: those that bear a force
+    sensor, and those at which a subtree begins.
 
     >>> model = rbd.lock_joints(rbd.load("double_pendulum"), "elbow")
     >>> rbd.fuse_fixed(model)
@@ -153,9 +154,10 @@ def fuse_fixed(model: Model) -> Model:
     └─ upper (shoulder)  Revolute v[0:1], 2 kg
     """
     a_model("fuse_fixed", model)
+    whole, model = model, _parted(model)
     old = model.topology
     if not old.fixed.any():
-        return model
+        return whole
     place = {int(body): moving_body for moving_body, body in enumerate(old.moving_bodies)}
     kept = [index for index, kind in enumerate(old.kinds) if not kind.fixed]
     topology = Topology(
@@ -164,7 +166,11 @@ def fuse_fixed(model: Model) -> Model:
         joint_names=tuple(old.joint_names[body] for body in old.moving_bodies),
         parents=old.moving_tree.parents,
         kinds=tuple(
-            replace(old.kinds[index], bodies=tuple(place[body] for body in old.kinds[index].bodies))
+            replace(
+                old.kinds[index],
+                bodies=tuple(place[body] for body in old.kinds[index].bodies),
+                fixed=all(whole.topology.fixed[body] for body in old.kinds[index].bodies),
+            )
             for index in kept
         ),
         leaders=tuple(place.get(old.leaders[body], -1) for body in old.moving_bodies),
@@ -179,6 +185,26 @@ def fuse_fixed(model: Model) -> Model:
         topology=topology,
         attached=tuple(fused(thing, old, welds) for thing in model.attached),
     )
+
+
+def _parted(model: Model) -> Model:
+    """The model with welds that must stay as a group of joints that is not fixed."""
+    topology = model.topology
+    welds = [body for body in cut_bodies(model) if topology.fixed[body]]
+    if not welds:
+        return model
+    kinds, groups = list(topology.kinds), list(model.joints)
+    for index, kind in enumerate(topology.kinds):
+        own = [body in welds for body in kind.bodies]
+        for which, moves in (([not one for one in own], False), (own, True)):
+            part = np.flatnonzero(which)
+            if kind.fixed and any(own):
+                group = jax.tree.map(lambda leaf, part=part: leaf[part], model.joints[index])
+                bodies = tuple(kind.bodies[place] for place in part)
+                at = len(kinds) if moves else index
+                kinds[at : at + 1] = [replace(kind, bodies=bodies, fixed=not moves)]
+                groups[at : at + 1] = [group]
+    return replace(model, topology=replace(topology, kinds=tuple(kinds)), joints=tuple(groups))
 
 
 @jax.jit  # as one program, which takes a tenth of the time that its operations take one by one

@@ -64,7 +64,7 @@ def begun(
     if is_known(dt) and jnp.shape(dt) == () and dt == 0:
         raise ValueError(f"{owner}: dt is zero; a step needs a length")
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
-    forces = _sequence(owner, forces)
+    forces = checked_forces(owner, forces)
     if isinstance(model, Model):
         check_quaternions(owner, model, q)
         check_consistent(at_time(model, time), q, v)
@@ -74,7 +74,7 @@ def begun(
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
 
 
-def _sequence(owner: str, forces) -> tuple[Acting, ...]:
+def checked_forces(owner: str, forces) -> tuple[Acting, ...]:
     """What acts, each of it a force element or a function."""
     if not isinstance(forces, Sequence):
         raise ValueError(f"{owner}: forces is {reprlib.repr(forces)}; it takes a sequence of them: [force]")

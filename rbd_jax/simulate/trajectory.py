@@ -15,10 +15,8 @@ from .._arguments import instance
 from .._array import is_known
 from .._compile import compiled
 from .._text import can_be_shown
-from ..constraints import joint_wrenches
-from ..constraints.dynamics import motion_under_constraints
-from ..forces import on_bodies
-from ..model import Model, at_time
+from ..model import Model
+from .loads import TreeLoads
 from .result import Result
 from .state import State
 from .system import System
@@ -113,17 +111,13 @@ class Trajectory(eqx.Module):
 
 @compiled
 def _multipliers(path: Trajectory, model: Model, forces: Sequence[Acting]):
-    return _along(path, lambda *row: _loaded(model, forces, *row)[1].multipliers)
+    return _along(path, lambda *row: _loads(model, forces, *row).moving.multipliers)
 
 
 @compiled
 def _reactions(path: Trajectory, model: Model, forces: Sequence[Acting]):
     def one(time, q, v, own, tau):
-        system, moving = _loaded(model, forces, time, q, v, own, tau)
-        now, f_ext = at_time(model, time), jnp.zeros((model.nb, 6), q.dtype)
-        for force in on_bodies(system.holding(State(q, v, own))):
-            f_ext = f_ext + force.wrenches(now, q, v)
-        return joint_wrenches(now, q, v, moving.acceleration, f_ext, moving.multipliers)
+        return _loads(model, forces, time, q, v, own, tau).joint_wrenches
 
     return _along(path, one)
 
@@ -157,11 +151,9 @@ def describe(path: Trajectory) -> str:
     return "\n   ".join([*lines, f"final {final!r}"] if final is not None else lines)
 
 
-def _loaded(model: Model, forces: Sequence[Acting], time, q, v, own, tau):
-    """The model as a system, and how it accelerates."""
-    system = TreeSystem(model=model, tau=tau, forces=tuple(forces))
-    motion = system.motion(time, q, v)
-    return system, motion_under_constraints(motion, system.applied(motion, State(q, v, own)) + tau)
+def _loads(model: Model, forces: Sequence[Acting], time, q, v, own, tau) -> TreeLoads:
+    """What acts on the model in one of the states."""
+    return TreeLoads(TreeSystem(model=model, tau=tau, forces=tuple(forces)), time, State(q, v, own))
 
 
 def between(

@@ -8,7 +8,7 @@ own, and refer to others by theirs: a sensor to its site. It knows no model: tha
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -37,6 +37,8 @@ class Attached(eqx.Module):
     - `joints`: the names of the joints.
     - `name`: what it is called among those of its role; empty where it has no name.
     - `refers`: the other things that it means by name.
+    - `cuts`: the bodies that stay apart from what they are welded to when welds are fused, since something is measured in
+      between: they themselves, `Reference("body", name)`, or those that other things are on.
     """
 
     if TYPE_CHECKING:  # fields of some, properties of others
@@ -45,9 +47,11 @@ class Attached(eqx.Module):
         joints: tuple[str, ...]
         name: str
         refers: tuple[Reference, ...]
+        cuts: tuple[Reference, ...]
     else:
         name = ""
         refers = ()
+        cuts = ()
 
     #: What a model lists it under: `model.attached_as(role)`.
     role: ClassVar[str]
@@ -74,6 +78,11 @@ class Attached(eqx.Module):
 
     def fault(self, carriers: Sequence[int]) -> str | None:
         """Why it makes no sense on these bodies, or None; `carriers` are the moving bodies they are part of, -1 the world."""
+        return None
+
+    def doubt(self, loop: Callable[[], list]) -> str | None:
+        """Why it is probably not what was meant, or None. `loop()` has the joints of the tree between its two bodies, each with
+        the rotation of its successor frame in the first of the frames, as the model is described."""
         return None
 
     def attached(self: A, bodies: Sequence[str], frames: Transform, joints: Sequence[str]) -> A:

@@ -1,6 +1,7 @@
 """Consistent states: projected, assembled, told from others; models with constraints edited; bad input refused."""
 
 import functools
+import warnings
 
 import equinox as eqx
 import jax
@@ -262,3 +263,25 @@ def test_edits_that_constraints_forbid():
     with pytest.raises(rbd.ModelError, match="coordinates of joints"):
         rc.maximal_coordinates(rbd.fuse_fixed(coupled))
     assert rc.without_constraints(coupled).constraints == ()
+
+
+@pytest.mark.parametrize("axis", [(0.0, 0.0, 1.0), (0.0, -1.0, 0.0)])
+def test_a_hinge_loop_across_another_plane_is_told(axis):
+    """Of a four-bar whose hinges turn about y: with the axis z its loop stays open, which mobility shows."""
+    tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
+    builder = rbd.ModelBuilder(name="four-bar")
+    for name, parent, placement in (
+        ("crank", "world", None),
+        ("coupler", "crank", tip),
+        ("follower", "world", tip),
+    ):
+        builder.add_body(
+            name, parent, rbd.joints.Revolute((0, 1, 0)), placement, rbd.Inertia.sphere(1.0, 0.1)
+        )
+    model, loop = builder.build(), rc.HingeLoop("coupler", tip, "follower", tip, axis)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        closed = rbd.add_constraints(model, loop)
+    fits = axis[1] != 0
+    assert [("give axis=(0.0, 1.0, 0.0)" in str(one.message)) for one in said] == ([] if fits else [True])
+    assert int(rbd.mobility(closed, jnp.array([0.7, -0.7, 0.7]))) == (1 if fits else 2)

@@ -40,9 +40,18 @@ def points(seed, count):
     return np.random.default_rng(seed).uniform(-0.5, 0.5, (count, 3))
 
 
+FRAMES = rbd.Transform(
+    jnp.stack([rbd.Transform.from_xyz_rpy((0, 0, 0), (a, 0.2, 0.1)).rotation for a in (0.4, 0.9)]),
+    jnp.asarray(points(4, 2)),
+)
+
 #: One of each family, all of them at work in the states below.
 ALL = {
     "viscous damping": forces.ViscousDamping("forearm", (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
+    "box drag": forces.BoxDrag(("tool", "stone"), FRAMES, points(2, 2) + 1, 1.2, 0.3, (0.3, -0.2, 0.5)),
+    "ellipsoid drag": forces.EllipsoidDrag(
+        ("tool", "stone"), FRAMES, points(3, 2) + 1, 1.2, 0.3, (0.3, -0.2, 0.5), added_masses=(0.1, 0.2, 0.3)
+    ),
     "directional force": forces.DirectionalForce("tool", points(0, 1)[0], (1.0, -2.0, 3.0)),
     "point to point": forces.PointToPoint(("tool", "stone"), points(1, 2), 30.0),
     "spring": forces.SpringDamper(("arm", "stone"), points(6, 2), 0.4, 50.0, 3.0),

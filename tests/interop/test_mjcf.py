@@ -53,10 +53,19 @@ EQUALITIES = """
 <joint joint1="x" joint2="turn" polycoef=".1 .2 .3 -.4 .5"/>
 <joint joint1="knob:x" joint2="y" polycoef="0 -2 0 0 0"/>
 <joint joint1="turn" polycoef=".1 .2 .3 .4 .5"/>
+<tendon tendon1="sum" tendon2="difference" polycoef=".1 .3 0 0 0"/>
+<tendon tendon1="sum" tendon2="one" polycoef=".1 .3 -.2 0 .4"/>
+<tendon tendon1="difference" polycoef=".2 0 0 0 0"/>
 <weld body1="rock" body2="rod" active="false"/>
 <connect body1="base" body2="post" anchor="0 0 1"/>
 """
-TIED = XML.replace("</mujoco>", f"<equality>{EQUALITIES}</equality></mujoco>")
+#: Lengths that are sums of coordinates.
+SUMS = """
+<fixed name="sum"><joint joint="x" coef="1.5"/><joint joint="turn" coef="-2"/></fixed>
+<fixed name="difference"><joint joint="x" coef="1"/><joint joint="y" coef="-.7"/></fixed>
+<fixed name="one"><joint joint="y" coef="1.2"/></fixed>
+"""
+TIED = XML.replace("</mujoco>", f"<tendon>{SUMS}</tendon><equality>{EQUALITIES}</equality></mujoco>")
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +186,9 @@ def test_equalities_are_constraints():
         "CoordinateCoupling('x', 'turn')",
         "CoordinateCoupling('knob:x', 'y')",
         "CoordinateCoupling('turn')",
+        "CoordinateCoupling('x', 'turn', 'y')",
+        "CoordinateCoupling('x', 'turn', 'y')",
+        "CoordinateCoupling('x', 'y')",
     ]
     mj_model = mujoco.MjModel.from_xml_string(TIED)
     mj_model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
@@ -196,7 +208,7 @@ def test_equalities_are_constraints():
         mujoco.mj_fwdPosition(mj_model, data)
         of = np.where(data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY, data.efc_id, -1)
         slopes = data.efc_J.reshape(-1, mj_model.nv) @ T
-        np.testing.assert_allclose(slopes[of == 11], 0, atol=1e-12)  # bodies welded together
+        np.testing.assert_allclose(slopes[of == 14], 0, atol=1e-12)  # bodies welded together
         for i, (constraint, rows) in enumerate(
             zip(model.constraints, rc.constraint_rows(model), strict=True)
         ):
@@ -239,7 +251,7 @@ def test_single_precision():
 LEFT_OUT = {
     "equality constraints (tendon) 'tie', 'equality_1'": (
         "</mujoco>",
-        '<tendon><fixed name="rope"><joint joint="a" coef="1"/></fixed></tendon>'
+        '<tendon><spatial name="rope"><site site="here"/><site site="there"/></spatial></tendon>'
         '<equality><tendon name="tie" tendon1="rope"/><tendon tendon1="rope"/></equality></mujoco>',
     ),
     "forces of tendons 'rope'": (
@@ -248,11 +260,14 @@ LEFT_OUT = {
     ),
     "gravity compensation of bodies 'two'": ('name="two"', 'name="two" gravcomp="1"'),
     "springs at free joints 'f'": ('name="f" type="free"', 'name="f" type="free" stiffness="1"'),
-    "a fluid (density 1.2, viscosity 0)": ("<worldbody>", '<option density="1.2"/><worldbody>'),
+    "Coriolis forces of the armature of free joints 'f'": (
+        'name="f" type="free"',
+        'name="f" type="free" armature="1"',
+    ),
     "motion of mocap bodies 'ghost'": ("</worldbody>", '<body name="ghost" mocap="true"/></worldbody>'),
 }
-PLAIN = f"""<mujoco><worldbody><body name="one"><joint name="a"/>{BALL}</body><body name="two" pos="1 0 0">
-<joint name="b"/>{BALL}</body>
+PLAIN = f"""<mujoco><worldbody><body name="one"><joint name="a"/>{BALL}<site name="here"/></body><body name="two" pos="1 0 0">
+<joint name="b"/>{BALL}<site name="there"/></body>
 <body name="three"><joint name="f" type="free"/>{BALL}</body></worldbody></mujoco>"""
 
 

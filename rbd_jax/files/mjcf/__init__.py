@@ -16,8 +16,11 @@ from ...model import Model, ModelBuilder
 from ...model.builder import report_inertias
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
 from .constraints import constraints_of
+from .fluid import fluid_of
 from .keyframes import keyframes_of
+from .sensors import sensor_names as sensor_names, sensors_of
 from .settings import settings_of
+from .sites import sites_of
 from .source import compiled_from
 from .tree import bodies_of
 from .unsupported import left_out
@@ -51,17 +54,20 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     Taken along: gravity; armature, damping, stiffness with its rest position, dry friction (`frictionloss`);
     the ranges of limited hinges and slides; what actuators may do to a joint at most (`actuatorfrcrange`), where it is the same
     both ways, as its effort limit. The armature of a free joint weighs the acceleration in our
-    coordinates of it, which is not quite MuJoCo's in a body that turns.
+    coordinates of it, which is not quite MuJoCo's in a body that turns, and is told.
 
-    Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a
-    `Connect`, `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`. Here they are hard: what makes them soft (`solref`,
-    `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against each other do nothing, and are
-    left out.
+    Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a `Connect`,
+    `<weld>` a `Weld`, `<joint>` a `CoordinateCoupling`, and so a `<tendon>` whose tendons are sums of coordinates. Here they are
+    hard: what makes them soft (`solref`, `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against
+    each other do nothing, and are left out.
 
-    Not part of a tree, and left out without a word: contacts, actuators, sensors, limits of ball joints,
+    Sites and sensors come along in the order of the file: `model.sites`, `model.sensors`, read by `rbd.sense`. Sensors of kinds
+    that are not measured here are named among what is left out.
+
+    Not part of a tree, and left out without a word: contacts, actuators, limits of ball joints,
     tendons that exert no force. What would move the tree differently is named in one `ModelWarning` (a
     `ModelError` if `strict`): equality constraints of other kinds, tendons with a spring, damper, friction, limit or
-    armature, gravity compensation, fluids, springs at free joints, springs and dampers that are not linear,
+    armature, gravity compensation, springs at free joints, springs and dampers that are not linear,
     flexible bodies, plugins; and mocap bodies, which are welded where they stand.
 
     >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
@@ -86,6 +92,10 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
             builder.add(body)
         if not disabled & {"EQUALITY", "CONSTRAINT"}:
             builder.attached += constraints_of(mujoco, compiled)
+        if not disabled >= {"SPRING", "DAMPER"}:
+            builder.attached += fluid_of(mujoco, compiled)
+        builder.attached += sites_of(compiled)
+        builder.attached += sensors_of(mujoco, compiled)
         builder.attached += keyframes_of(compiled)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()

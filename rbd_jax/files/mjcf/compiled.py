@@ -47,7 +47,17 @@ def carrier_of(compiled, body: int) -> int:
 
 def disabled_effects(mujoco, compiled) -> set[str]:
     """The effects that the file switches off, of those that a model has."""
-    flags = ("GRAVITY", "SPRING", "DAMPER", "PASSIVE", "FRICTIONLOSS", "LIMIT", "CONSTRAINT", "EQUALITY")
+    flags = (
+        "GRAVITY",
+        "SPRING",
+        "DAMPER",
+        "PASSIVE",
+        "FRICTIONLOSS",
+        "LIMIT",
+        "CONSTRAINT",
+        "EQUALITY",
+        "SENSOR",
+    )
     found = set()
     for flag in flags:
         bit = getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}", None)

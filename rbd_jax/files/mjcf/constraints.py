@@ -12,7 +12,7 @@ from .compiled import body_names, carrier_of, joint_names, rotation_matrix
 
 
 #: MuJoCo's `eq_type`, as far as it has a family of constraints here.
-CONNECT, WELD, JOINT = range(3)
+CONNECT, WELD, JOINT, TENDON = range(4)
 
 
 def constraints_of(mujoco, compiled) -> list[Constraint]:
@@ -22,6 +22,8 @@ def constraints_of(mujoco, compiled) -> list[Constraint]:
         kind = compiled.eq_type[equality]
         if kind == JOINT:
             found.append(CoordinateCoupling(_polynomials(compiled, equality, hinges)))
+        elif kind == TENDON and couples_coordinates(mujoco, compiled, equality):
+            found.append(CoordinateCoupling(_sums(compiled, equality, hinges)))
         elif kind in (CONNECT, WELD):
             (body_a, frame_a), (body_b, frame_b) = _ends(mujoco, compiled, equality)
             if carrier_of(compiled, body_a) != carrier_of(compiled, body_b):
@@ -38,6 +40,43 @@ def _polynomials(compiled, equality: int, hinges: list[str]) -> dict[str, np.nda
         return {hinges[first]: np.array([-y0 - p.coef[0], 1])}
     x0 = compiled.qpos0[compiled.jnt_qposadr[second]]
     return {hinges[first]: np.array([-y0, 1]), hinges[second]: -p(Polynomial([-x0, 1])).coef}
+
+
+def couples_coordinates(mujoco, compiled, equality: int) -> bool:
+    """Whether an equality of tendons is a sum of polynomials of coordinates: all are sums of coordinates themselves, and the
+    polynomial is linear unless there is one joint in it."""
+    first, second = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
+    for tendon in (first, second)[: 1 if second < 0 else 2]:
+        start, count = compiled.tendon_adr[tendon], compiled.tendon_num[tendon]
+        if (compiled.wrap_type[start : start + count] != mujoco.mjtWrap.mjWRAP_JOINT).any():
+            return False
+    of_one = second < 0 or compiled.tendon_num[second] == 1
+    return bool(of_one or not compiled.eq_data[equality, 2:5].any())
+
+
+def _sums(compiled, equality: int, hinges: list[str]) -> dict[str, np.ndarray]:
+    """`y - y0 = p(x - x0)` for the lengths of tendons, `Σ c q`, as a polynomial for each joint. Without a second one x is x0."""
+    first, second = compiled.eq_obj1id[equality], compiled.eq_obj2id[equality]
+    total: dict[str, Polynomial] = {}
+
+    def add(tendon, of_length):
+        """`of_length` (affine, or any polynomial where there is one joint) of the length of a tendon."""
+        start, count = compiled.tendon_adr[tendon], compiled.tendon_num[tendon]
+        for place in range(start, start + count):
+            scaled = of_length(Polynomial([0, compiled.wrap_prm[place]]))
+            # The constant is for one of them.
+            own = scaled if place == start else scaled - of_length(Polynomial([0]))
+            joint = hinges[compiled.wrap_objid[place]]
+            total[joint] = total.get(joint, Polynomial([0])) + own
+
+    y0, p = compiled.tendon_length0[first], Polynomial(compiled.eq_data[equality, :5])
+    if second < 0:
+        add(first, lambda y: y - y0 - p.coef[0])
+    else:
+        x0 = compiled.tendon_length0[second]
+        add(first, lambda y: y - y0)
+        add(second, lambda x: -p(x - x0))
+    return {joint: np.atleast_1d(polynomial.coef) for joint, polynomial in total.items()}
 
 
 def _ends(mujoco, compiled, equality: int) -> list[tuple[int, Transform]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import FREE, body_names, disabled_effects, joint_names
-from .constraints import JOINT
+from .constraints import JOINT, TENDON, couples_coordinates
+from .sensors import not_measured
 
 
 def left_out(mujoco, compiled) -> list[str]:
@@ -26,6 +27,8 @@ def left_out(mujoco, compiled) -> list[str]:
     if not disabled & {"EQUALITY", "CONSTRAINT"}:
         for kind in range(JOINT + 1, 8):
             which = (compiled.eq_type == kind) & compiled.eq_active0.astype(bool)
+            for equality in np.flatnonzero(which).tolist() if kind == TENDON else ():
+                which[equality] = not couples_coordinates(mujoco, compiled, equality)
             if which.any():
                 label = mujoco.mjtEq(kind).name.removeprefix("mjEQ_").lower()
                 names = [compiled.eq(i).name or f"equality_{i}" for i in range(compiled.neq)]
@@ -46,6 +49,9 @@ def left_out(mujoco, compiled) -> list[str]:
     if compiled.njnt:
         free = (compiled.jnt_type == FREE) & (compiled.jnt_stiffness != 0)
         among("springs at free joints", hinges, free)
+        heavy = np.zeros(compiled.njnt, bool)
+        heavy[compiled.dof_jntid[compiled.dof_armature != 0]] = True
+        among("Coriolis forces of the armature of free joints", hinges, heavy & (compiled.jnt_type == FREE))
         curved = (
             nonzero("jnt_stiffnesspoly")
             if hasattr(compiled, "jnt_stiffnesspoly")
@@ -56,11 +62,9 @@ def left_out(mujoco, compiled) -> list[str]:
         if hasattr(compiled, "jnt_plasticadr"):
             curved |= compiled.jnt_plasticadr >= 0
         among("nonlinear springs or dampers of joints", hinges, curved)
-    if compiled.opt.density or compiled.opt.viscosity:
-        found.append(f"a fluid (density {compiled.opt.density:g}, viscosity {compiled.opt.viscosity:g})")
     if compiled.nflex:
         found.append(f"{compiled.nflex} flexible bodies")
     if compiled.nplugin:
         found.append(f"{compiled.nplugin} plugins")
     among("motion of mocap bodies", bodies, compiled.body_mocapid >= 0)
-    return found
+    return found + not_measured(mujoco, compiled)

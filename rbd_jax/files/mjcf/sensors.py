@@ -1,0 +1,173 @@
+"""The sensors of an MJCF file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ... import sensors
+from ...sensors import OnBody, Sensor
+from ...sensors.places import Place
+from ...spatial import Transform
+from .compiled import BALL, FREE, body_names, disabled_effects, joint_names, names_of, rotation_matrix
+from .sites import site_names
+
+
+#: Of MuJoCo's kinds of sensors, by their names in files: those that are in a joint.
+JOINTS: dict[str, Any] = {
+    "JOINTPOS": sensors.JointPosition,
+    "JOINTVEL": sensors.JointVelocity,
+    "JOINTACTFRC": sensors.JointForce,
+    "BALLQUAT": sensors.JointOrientation,
+    "BALLANGVEL": sensors.JointAngularVelocity,
+}
+
+#: At the limit of one.
+LIMITS: dict[str, Any] = {
+    "JOINTLIMITPOS": sensors.JointLimitPosition,
+    "JOINTLIMITVEL": sensors.JointLimitVelocity,
+}
+
+#: At a site.
+SITES: dict[str, Any] = {
+    "ACCELEROMETER": sensors.Accelerometer,
+    "VELOCIMETER": sensors.Velocimeter,
+    "GYRO": sensors.Gyro,
+    "FORCE": sensors.ForceSensor,
+    "TORQUE": sensors.TorqueSensor,
+}
+
+#: Of a frame, as seen from another.
+FRAMES: dict[str, Any] = {
+    "FRAMEPOS": sensors.FramePosition,
+    "FRAMEQUAT": sensors.FrameOrientation,
+    "FRAMELINVEL": sensors.FrameLinearVelocity,
+    "FRAMEANGVEL": sensors.FrameAngularVelocity,
+}
+
+#: Of a frame, as an axis of the world has it.
+ACCELERATIONS: dict[str, Any] = {
+    "FRAMELINACC": sensors.FrameLinearAcceleration,
+    "FRAMEANGACC": sensors.FrameAngularAcceleration,
+}
+
+#: Of a body and what it carries.
+SUBTREES: dict[str, Any] = {
+    "SUBTREECOM": sensors.SubtreeCenterOfMass,
+    "SUBTREELINVEL": sensors.SubtreeLinearVelocity,
+    "SUBTREEANGMOM": sensors.SubtreeAngularMomentum,
+}
+
+#: Of the whole model.
+WHOLE: dict[str, Any] = {
+    "E_POTENTIAL": sensors.PotentialEnergy,
+    "E_KINETIC": sensors.KineticEnergy,
+    "CLOCK": sensors.Clock,
+}
+
+
+def sensor_names(compiled) -> list[str]:
+    """The name that each sensor of an `MjModel` has in our model: `sensor_3` by MuJoCo's number where it has none."""
+    count = compiled.nsensor
+    return names_of([compiled.sensor(i).name or f"sensor_{i}" for i in range(count)], compiled.sensor)
+
+
+def sensors_of(mujoco, compiled) -> list[Sensor]:
+    """Those that are measured here, in the order of the file."""
+    if "SENSOR" in disabled_effects(mujoco, compiled):
+        return []
+    made = (_maker(mujoco, compiled, index) for index in range(compiled.nsensor))
+    return [
+        make(name, **_options(compiled, index))
+        for index, (name, make) in enumerate(zip(sensor_names(compiled), made, strict=True))
+        if make is not None
+    ]
+
+
+def not_measured(mujoco, compiled) -> list[str]:
+    """The sensors of the file that are not measured here, in words."""
+    if "SENSOR" in disabled_effects(mujoco, compiled):
+        return []
+    by_kind: dict[str, list[str]] = {}
+    for index, name in enumerate(sensor_names(compiled)):
+        if _maker(mujoco, compiled, index) is None:
+            by_kind.setdefault(_kind(mujoco, compiled, index).lower(), []).append(name)
+    found = [f"sensors ({kind}) {', '.join(map(repr, names))}" for kind, names in by_kind.items()]
+    if compiled.nsensor and hasattr(compiled, "sensor_interval"):  # since MuJoCo 3.5
+        rare = np.asarray(compiled.sensor_interval).reshape(compiled.nsensor, -1)[:, 0] > 0
+        if rare.any():
+            listed = [repr(name) for name, one in zip(sensor_names(compiled), rare, strict=True) if one]
+            found.append(f"intervals between readings of sensors {', '.join(listed)}")
+    return found
+
+
+def _maker(mujoco, compiled, index: int) -> Callable[..., Sensor] | None:
+    """What makes the sensor of its name and options; None where there is none of its kind here."""
+    kind, own = _kind(mujoco, compiled, index), int(compiled.sensor_objid[index])
+    if kind in JOINTS:
+        return lambda name, **options: JOINTS[kind](name, joint_names(compiled)[own], **options)
+    if kind in LIMITS and compiled.jnt_type[own] not in (FREE, BALL):
+        margin = compiled.jnt_margin[own]
+        return lambda name, **options: LIMITS[kind](name, joint_names(compiled)[own], margin, **options)
+    if kind in SUBTREES:
+        return lambda name, **options: SUBTREES[kind](name, body_names(compiled)[own], **options)
+    if kind in WHOLE:
+        return lambda name, **options: WHOLE[kind](name, **options)
+    axis = kind.removeprefix("FRAME").removesuffix("AXIS").lower()
+    if kind not in SITES | FRAMES | ACCELERATIONS and kind != "MAGNETOMETER" and axis not in ("x", "y", "z"):
+        return None
+    place = _place(mujoco, compiled, int(compiled.sensor_objtype[index]), own)
+    if place is None:
+        return None
+    if kind == "MAGNETOMETER":
+        field = np.array(compiled.opt.magnetic)
+        return lambda name, **options: sensors.Magnetometer(name, place, field, **options)
+    if kind in SITES | ACCELERATIONS:
+        return lambda name, **options: (SITES | ACCELERATIONS)[kind](name, place, **options)
+    other, seen = int(compiled.sensor_refid[index]), None
+    if other >= 0:
+        seen = _place(mujoco, compiled, int(compiled.sensor_reftype[index]), other)
+        if seen is None:
+            return None
+    if kind in FRAMES:
+        return lambda name, **options: FRAMES[kind](name, place, seen, **options)
+    return lambda name, **options: sensors.FrameAxis(name, place, axis, seen, **options)
+
+
+def _kind(mujoco, compiled, index: int) -> str:
+    return mujoco.mjtSensor(int(compiled.sensor_type[index])).name.removeprefix("mjSENS_")
+
+
+def _place(mujoco, compiled, kind: int, index: int) -> Place | None:
+    """A frame that a sensor measures; None for cameras that turn by themselves, and for whatever else has a frame."""
+    objects = mujoco.mjtObj
+    if kind == objects.mjOBJ_SITE:
+        return site_names(compiled)[index]
+    if kind in (objects.mjOBJ_BODY, objects.mjOBJ_XBODY):
+        name = body_names(compiled)[index]
+        inertial = kind == objects.mjOBJ_BODY
+        return _on(name, compiled.body_iquat[index], compiled.body_ipos[index]) if inertial else OnBody(name)
+    if kind == objects.mjOBJ_GEOM:
+        body = body_names(compiled)[compiled.geom_bodyid[index]]
+        return _on(body, compiled.geom_quat[index], compiled.geom_pos[index])
+    if kind == objects.mjOBJ_CAMERA and compiled.cam_mode[index] == mujoco.mjtCamLight.mjCAMLIGHT_FIXED:
+        body = body_names(compiled)[compiled.cam_bodyid[index]]
+        return _on(body, compiled.cam_quat[index], compiled.cam_pos[index])
+    return None
+
+
+def _on(body: str, turn, position) -> OnBody:
+    return OnBody(body, Transform(jnp.asarray(rotation_matrix(turn)), jnp.asarray(np.array(position))))
+
+
+def _options(compiled, index: int) -> dict[str, Any]:
+    """What all sensors have. MuJoCo keeps the noise for its users, as is done here; delays are there since its version 3.5."""
+    options: dict[str, Any] = {}
+    for option in ("noise", "cutoff", "delay"):
+        known = getattr(compiled, f"sensor_{option}", None)
+        if known is not None and known[index] > 0:
+            options[option] = known[index]
+    return options

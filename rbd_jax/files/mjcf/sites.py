@@ -1,0 +1,30 @@
+"""The sites of an MJCF file."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...shapes import Site
+from ...spatial import Transform
+from .compiled import body_names, names_of, rotation_matrix
+
+
+def site_names(compiled) -> list[str]:
+    """The name that each site of an `MjModel` has in our model: `site_3` by MuJoCo's number where it has none."""
+    return names_of([compiled.site(i).name or f"site_{i}" for i in range(compiled.nsite)], compiled.site)
+
+
+def sites_of(compiled) -> list[Site]:
+    bodies = body_names(compiled)
+    return [
+        Site(
+            name,
+            bodies[compiled.site_bodyid[index]],
+            Transform(
+                jnp.asarray(rotation_matrix(compiled.site_quat[index])),
+                jnp.asarray(np.array(compiled.site_pos[index])),
+            ),
+        )
+        for index, name in enumerate(site_names(compiled))
+    ]

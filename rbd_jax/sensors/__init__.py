@@ -1,0 +1,124 @@
+"""What is measured of a model in motion: joints, inertial units, frames, forces, subtrees, energies.
+
+A sensor is attached to a model (`rbd.attach`) and read by `rbd.sense`. Its place is the name of a site, or one of these:
+
+- `OnBody`: a frame on a body
+- `OnShape`: the frame of a shape
+
+In joints:
+
+- `JointPosition`: the coordinate of a joint
+- `JointVelocity`: its rate
+- `JointForce`: what drives it
+- `JointOrientation`: the quaternion of a ball joint
+- `JointAngularVelocity`: its angular velocity
+- `JointLimitPosition`: how far a joint is from its limit
+- `JointLimitVelocity`: the rate of that
+
+At a site:
+
+- `Gyro`: the angular velocity
+- `Accelerometer`: the acceleration, with gravity
+- `Velocimeter`: the linear velocity
+- `Magnetometer`: the magnetic field
+- `ForceSensor`: the force that a body gets from its parent
+- `TorqueSensor`: the torque
+
+Of a frame, in the world or as seen from another frame:
+
+- `FramePosition`: where it is
+- `FrameOrientation`: its quaternion
+- `FrameAxis`: one of its axes
+- `FrameLinearVelocity`: how fast it moves
+- `FrameAngularVelocity`: how fast it turns
+- `FrameLinearAcceleration`: its acceleration, with gravity
+- `FrameAngularAcceleration`: its angular acceleration
+
+Of a body and all that it carries:
+
+- `SubtreeCenterOfMass`: the centre of mass
+- `SubtreeLinearVelocity`: its velocity
+- `SubtreeAngularMomentum`: the angular momentum about it
+
+Of the whole model:
+
+- `KineticEnergy`: of all bodies
+- `PotentialEnergy`: in gravity and in springs
+- `Clock`: the time
+
+What they have in common:
+
+- `Sensor`: what every sensor inherits from
+- `Noise`: the errors of a sensor
+- `Readings`: what sensors read, by name and as one vector
+"""
+
+__all__ = [
+    "OnBody",
+    "OnShape",
+    "JointPosition",
+    "JointVelocity",
+    "JointForce",
+    "JointOrientation",
+    "JointAngularVelocity",
+    "JointLimitPosition",
+    "JointLimitVelocity",
+    "Gyro",
+    "Accelerometer",
+    "Velocimeter",
+    "Magnetometer",
+    "ForceSensor",
+    "TorqueSensor",
+    "FramePosition",
+    "FrameOrientation",
+    "FrameAxis",
+    "FrameLinearVelocity",
+    "FrameAngularVelocity",
+    "FrameLinearAcceleration",
+    "FrameAngularAcceleration",
+    "SubtreeCenterOfMass",
+    "SubtreeLinearVelocity",
+    "SubtreeAngularMomentum",
+    "KineticEnergy",
+    "PotentialEnergy",
+    "Clock",
+    "Sensor",
+    "Noise",
+    "Readings",
+]
+
+from .frame import (
+    FrameAngularAcceleration as FrameAngularAcceleration,
+    FrameAngularVelocity as FrameAngularVelocity,
+    FrameAxis as FrameAxis,
+    FrameLinearAcceleration as FrameLinearAcceleration,
+    FrameLinearVelocity as FrameLinearVelocity,
+    FrameOrientation as FrameOrientation,
+    FramePosition as FramePosition,
+)
+from .inertial import (
+    Accelerometer as Accelerometer,
+    ForceSensor as ForceSensor,
+    Gyro as Gyro,
+    Magnetometer as Magnetometer,
+    TorqueSensor as TorqueSensor,
+    Velocimeter as Velocimeter,
+)
+from .joint import (
+    JointAngularVelocity as JointAngularVelocity,
+    JointForce as JointForce,
+    JointLimitPosition as JointLimitPosition,
+    JointLimitVelocity as JointLimitVelocity,
+    JointOrientation as JointOrientation,
+    JointPosition as JointPosition,
+    JointVelocity as JointVelocity,
+)
+from .places import OnBody as OnBody, OnShape as OnShape
+from .readings import Readings as Readings
+from .sensor import Noise as Noise, Sensor as Sensor
+from .subtree import (
+    SubtreeAngularMomentum as SubtreeAngularMomentum,
+    SubtreeCenterOfMass as SubtreeCenterOfMass,
+    SubtreeLinearVelocity as SubtreeLinearVelocity,
+)
+from .whole import Clock as Clock, KineticEnergy as KineticEnergy, PotentialEnergy as PotentialEnergy

@@ -1,0 +1,54 @@
+"""The errors of sensors, drawn at random, and their delays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .sensing import per_number
+from .sensor import Sensor
+
+
+def drawn(
+    sensors: Sequence[Sensor], key, times: Float[Array, "*times"], dtype
+) -> Float[Array, "*times n"] | None:
+    """The errors of all numbers that sensors read, at one time or at several, one after the other; None where none errs."""
+    if all(sensor.noise is None for sensor in sensors):
+        return None
+
+    def share(what: str):
+        halves = [
+            0.5 if one.unit and one.size == 4 else 1.0 for one in sensors
+        ]  # an angle is twice that of the quaternion
+        own = [one.noise and half * getattr(one.noise, what) for one, half in zip(sensors, halves)]
+        return per_number(sensors, own, 0.0, dtype)
+
+    def spread(what: str):
+        return jnp.broadcast_to(share(what), (*times.shape, size))
+
+    anew, once, walk = jax.random.split(key, 3)
+    size = sum(sensor.size for sensor in sensors)
+    shape = (*times.shape, size)
+    errors = share("bias") * jax.random.normal(once, (size,), dtype)
+    errors = jnp.broadcast_to(errors, shape) + spread("deviation") * jax.random.normal(anew, shape, dtype)
+    if not times.ndim:
+        return errors
+    spans = jnp.abs(jnp.diff(times, prepend=times[:1]))
+    steps = jnp.where(spans > 0, jnp.sqrt(jnp.where(spans > 0, spans, 1)), 0)
+    walked = jnp.cumsum(steps[:, None] * jax.random.normal(walk, shape, dtype), axis=0)
+    return errors + spread("drift") * walked
+
+
+def delayed(
+    sensors: Sequence[Sensor], times: Float[Array, "rows"], read: Float[Array, "rows n"]
+) -> Float[Array, "rows n"]:
+    """What is seen later than it happens: between two rows on the chord, and before the first row that itself."""
+    if all(sensor.delay is None for sensor in sensors):
+        return read
+    delay = per_number(sensors, [one.delay for one in sensors], 0.0, read.dtype)
+    ahead = jnp.where(times[-1] < times[0], -1, 1).astype(times.dtype)  # time may run backwards
+    seen = lambda late, column: jnp.interp(ahead * times - late, ahead * times, column)
+    return jax.vmap(seen, in_axes=(0, 1), out_axes=1)(delay, read)

@@ -1,0 +1,95 @@
+"""Inertial measurement units, and what is built into the same box."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import vector
+from .._array import vecmat
+from .places import Place, PlacedSensor
+
+
+class PointSensor(PlacedSensor):
+    """A sensor of three numbers in the axes of its own frame.
+
+    - `place`: the name of the site where it is, or another frame.
+    """
+
+    size = 3
+
+    def __init__(self, name: str, place: Place, **options: Any):
+        super().__init__(name, [place], **options)
+
+
+class Gyro(PointSensor):
+    """The angular velocity, in the sensor's axes."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return sensing.twists(sensors)[:, :3]
+
+
+class Velocimeter(PointSensor):
+    """The linear velocity of the sensor's origin, in its axes."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return sensing.twists(sensors)[:, 3:]
+
+
+class Accelerometer(PointSensor):
+    """The proper acceleration `Rᵀ (r̈ - g)` of the sensor's origin, in its axes: at rest it reads g upwards."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return sensing.proper_accelerations(sensors)[:, 3:]
+
+
+class Magnetometer(PointSensor):
+    """The magnetic field, which is the same everywhere, in the sensor's axes.
+
+    - `field`: in the world's axes. By default MuJoCo's: half a gauss towards -y.
+    """
+
+    field: Float[Array, "3"]
+
+    def __init__(self, name: str, place: Place, field: Any = (0.0, -0.5, 0.0), **options: Any):
+        super().__init__(name, place, **options)
+        self.field = vector(f"Magnetometer {name!r}", "field", field)
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        rotation = sensing.frames(sensors).rotation
+        field = jnp.stack([sensor.field for sensor in sensors]).astype(rotation.dtype)
+        return vecmat(field, rotation)
+
+
+class InterfaceSensor(PointSensor):
+    """A sensor between a body and its parent."""
+
+    @property
+    def cuts(self):
+        return self.places
+
+
+class ForceSensor(InterfaceSensor):
+    """The force that the sensor's body gets from its parent, in the sensor's axes.
+
+    It is what the joint between them transmits, a weld included. Forces that act on bodies are told apart from it (those
+    of springs and of constraints, and `f_ext`); those that act along joints are not.
+    """
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return sensing.wrenches(sensors)[:, 3:]
+
+
+class TorqueSensor(InterfaceSensor):
+    """The torque about the sensor's origin that its body gets from its parent, in its axes (see `ForceSensor`)."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return sensing.wrenches(sensors)[:, :3]

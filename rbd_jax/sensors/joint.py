@@ -1,0 +1,152 @@
+"""What is measured in joints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import number
+from .._array import gather, gather_or_zero
+from .._errors import ModelError
+from ..joints import Spherical
+from ..lie import quaternion
+from ..model import Model
+from .sensor import JointSensor
+
+
+class JointPosition(JointSensor):
+    """The coordinate of a joint with one degree of freedom."""
+
+    scalar_joints = True
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return sensing.motion.coordinates(_joints(sensors))[:, None]
+
+
+class JointVelocity(JointSensor):
+    """The rate of that coordinate."""
+
+    scalar_joints = True
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return sensing.motion.speeds(_joints(sensors))[:, None]
+
+
+class JointForce(JointSensor):
+    """What drives a joint with one degree of freedom: the generalized force of its actuators, and of `tau`.
+
+    A joint that mimics another has none of its own.
+    """
+
+    scalar_joints = True
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        topology = sensing.motion.model.topology
+        rows = [int(topology.joint_v(topology.joint_index(joint))[0]) for joint in _joints(sensors)]
+        return gather_or_zero(sensing.loads.driving, [row if row < topology.nv else -1 for row in rows])[
+            :, None
+        ]
+
+
+class JointOrientation(JointSensor):
+    """The unit quaternion of a ball joint (`joints.Spherical`)."""
+
+    size = 4
+    unit = True
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        motion = sensing.motion
+        rows = [motion.model.topology.joint_q(body) for body in _balls(sensors, motion.model)]
+        q = motion.model.joint_configurations(motion.q)
+        return quaternion.normalize(gather(q, np.concatenate(rows)).reshape(-1, 4))
+
+
+class JointAngularVelocity(JointSensor):
+    """The angular velocity of a ball joint, in the axes of the body that it moves."""
+
+    size = 3
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        motion = sensing.motion
+        rows = [motion.model.topology.joint_v(body) for body in _balls(sensors, motion.model)]
+        return gather(motion.model.joint_velocities(motion.v), np.concatenate(rows)).reshape(-1, 3)
+
+
+class LimitSensor(JointSensor):
+    """A sensor of the limit of a joint with one degree of freedom.
+
+    - `margin`: the limit is seen from this distance on.
+    """
+
+    margin: Float[Array, ""]
+
+    scalar_joints = True
+
+    def __init__(self, name: str, joint: str, margin: Any = 0.0, **options: Any):
+        super().__init__(name, joint, **options)
+        self.margin = number(f"{type(self).__name__} {name!r}", "margin", margin)
+
+    @classmethod
+    def seen(cls, sensors: Sequence[LimitSensor], sensing):
+        """How far beyond the margin each joint is, which way its limit is (-1 the upper one), and whether it is seen."""
+        motion, topology = sensing.motion, sensing.motion.model.topology
+        places = [int(topology.joint_q(topology.joint_index(joint))[0]) for joint in _joints(sensors)]
+        margin = jnp.stack([sensor.margin for sensor in sensors]).astype(motion.q.dtype)
+        position = motion.coordinates(_joints(sensors))
+        lower, upper = (_bounds(motion.model, places, bound) for bound in ("lower", "upper"))
+        below, above = position - lower - margin, upper - position - margin
+        sign = jnp.where(below < 0, 1, -1).astype(position.dtype)
+        distance = jnp.where(below < 0, below, above)
+        return distance, sign, distance < 0
+
+
+class JointLimitPosition(LimitSensor):
+    """How far a joint is from the limit that it is near, less the margin: never positive, zero where none is near."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        distance, _, seen = cls.seen(sensors, sensing)
+        return jnp.where(seen, distance, 0)[:, None]
+
+
+class JointLimitVelocity(LimitSensor):
+    """The rate of that distance; zero where no limit is near."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        _, sign, seen = cls.seen(sensors, sensing)
+        return jnp.where(seen, sign * sensing.motion.speeds(_joints(sensors)), 0)[:, None]
+
+
+def _joints(sensors) -> list[str]:
+    return [sensor.joint for sensor in sensors]
+
+
+def _bounds(model: Model, places: list[int], bound: str):
+    """The limits of joints, which a mimic joint has none of."""
+    far = jnp.full(1, -jnp.inf if bound == "lower" else jnp.inf, model.dtype)
+    own = [place if place < model.nq else -1 for place in places]
+    return gather(jnp.concatenate([getattr(model, bound), far]), own)
+
+
+def _balls(sensors, model: Model) -> list[int]:
+    """The bodies that the joints attach, each of which must be a ball joint."""
+    found = []
+    for sensor in sensors:
+        body = model.topology.joint_index(sensor.joint)
+        kind = type(model.joints[model.topology.kind_of[body][0]])
+        if not issubclass(kind, Spherical):
+            raise ModelError(
+                f"{sensor.label}: joint {sensor.joint!r} is a {kind.__name__}; this is measured of a Spherical one"
+            )
+        found.append(body)
+    return found

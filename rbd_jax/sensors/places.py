@@ -1,0 +1,101 @@
+"""Where sensors are: at sites, on bodies, at shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import names, vector
+from ..spatial import Reference, Transform, no_frames
+from .sensor import Sensor
+
+
+class OnBody(eqx.Module):
+    """A frame on a body, as the place of a sensor.
+
+    - `body`: by name, or "world".
+    - `placement`: the frame in that of the body, or the point where its origin is; by default the body's own frame.
+    """
+
+    body: str = eqx.field(static=True)
+    placement: Transform
+
+    def __init__(self, body: str, placement: Transform | Float[Array, "3"] | tuple = (0.0, 0.0, 0.0)):
+        (self.body,) = names("OnBody", "body", body, 1)
+        if not isinstance(placement, Transform):
+            expected = "it takes a Transform, or a point, of shape (3,)"
+            placement = Transform.from_position(vector("OnBody", "placement", placement, 3, expected))
+        self.placement = placement
+
+
+class OnShape(eqx.Module):
+    """The frame of a shape, as the place of a sensor.
+
+    - `shape`: by name.
+    """
+
+    shape: str = eqx.field(static=True)
+
+    def __init__(self, shape: str):
+        (self.shape,) = names("OnShape", "shape", shape, 1)
+
+
+#: Where a sensor is: a site, by its name, or another frame.
+Place: TypeAlias = str | OnBody | OnShape
+
+
+class PlacedSensor(Sensor):
+    """A sensor in a frame, or in one and a second that it measures against.
+
+    - `places`: what the frames are of: sites and shapes, or bodies.
+    - `placements`: of those on bodies, in the frame of the body: (k,).
+    """
+
+    places: tuple[Reference, ...] = eqx.field(static=True)
+    placements: Transform
+
+    def __init__(self, name: str, places: Sequence[Place], **options: Any):
+        super().__init__(name, **options)
+        found, placements = [], []
+        for place in places:
+            if isinstance(place, str):
+                found.append(Reference("site", place))
+            elif isinstance(place, OnShape):
+                found.append(Reference("shape", place.shape))
+            elif isinstance(place, OnBody):
+                found.append(Reference("body", place.body))
+                placements.append(place.placement)
+            else:
+                raise ValueError(
+                    f"{type(self).__name__} {name!r}: a place is {place!r}; it is the name of a site, or "
+                    "rbd.sensors.OnBody(body, placement), or rbd.sensors.OnShape(shape)"
+                )
+        self.places = tuple(found)
+        self.placements = jax.tree.map(lambda *x: jnp.stack(x), *placements) if placements else no_frames()
+
+    @property
+    def bodies(self):
+        return tuple(place.name for place in self.places if place.role == "body")
+
+    @property
+    def frames(self):
+        return self.placements
+
+    @property
+    def refers(self):
+        return tuple(place for place in self.places if place.role != "body")
+
+    def attached(self, bodies, frames, joints):
+        given = iter(bodies)
+        places = [Reference("body", next(given)) if one.role == "body" else one for one in self.places]
+        return self.changed(places=tuple(places), placements=frames)
+
+    def called(self, name, refers):
+        given = iter(refers)
+        places = [one if one.role == "body" else next(given) for one in self.places]
+        return self.changed(name=name, places=tuple(places))

@@ -1,0 +1,63 @@
+"""What sensors read, by name and as one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from .._errors import UnknownNameError, suggest
+from .._text import can_be_shown, numbers
+from .sensor import Sensor
+
+
+class Readings(eqx.Module):
+    """What the sensors of a model read: `readings["imu"]`, or all of them one after the other, `readings.vector`.
+
+    What a sensor of several numbers reads has an axis of its own, the last. Along a trajectory times are the first axis. It is a
+    mapping: `dict(readings)` is one of arrays.
+
+    - `names`, `sizes`: of the sensors in the order of the vector, and how many numbers each of them reads.
+    """
+
+    vector: Float[Array, "*batch n"]
+    names: tuple[str, ...] = eqx.field(static=True)
+    sizes: tuple[int, ...] = eqx.field(static=True)
+
+    @staticmethod
+    def of(sensors: Sequence[Sensor], vector: Float[Array, "*batch n"]) -> Readings:
+        """Those of sensors, in their order."""
+        return Readings(vector, tuple(one.name for one in sensors), tuple(one.size for one in sensors))
+
+    def place(self, name: str) -> slice:
+        """Where in the vector a sensor is."""
+        if name not in self.names:
+            raise UnknownNameError(f"there is no sensor {name!r}{suggest(name, self.names)}")
+        index = self.names.index(name)
+        start = sum(self.sizes[:index])
+        return slice(start, start + self.sizes[index])
+
+    def __getitem__(self, name: str) -> Float[Array, "..."]:
+        own = self.place(name)
+        return self.vector[..., own.start] if own.stop == own.start + 1 else self.vector[..., own]
+
+    def keys(self) -> tuple[str, ...]:
+        return self.names
+
+    def items(self) -> list[tuple[str, Float[Array, "..."]]]:
+        return [(name, self[name]) for name in self.names]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name) -> bool:
+        return name in self.names
+
+    def __repr__(self) -> str:
+        if not can_be_shown(self):
+            return super().__repr__()
+        return "\n".join(["Readings:", *(f"  {name} {numbers(value)}" for name, value in self.items())])

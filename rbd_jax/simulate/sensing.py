@@ -1,0 +1,141 @@
+"""What the sensors of a model read, in a state and along a trajectory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import a_model, configuration, instance, number, velocity, wrenches
+from .._array import with_precision
+from .._compile import compiled
+from ..dynamics import ExternalForces
+from ..model import Model
+from ..sensors import Readings
+from ..sensors.errors import delayed, drawn
+from ..sensors.sensing import Sensing, measured, sensors_of, values
+from .begin import checked_forces
+from .loads import TreeLoads
+from .state import State
+from .trajectory import Trajectory
+from .tree_system import Acting, TreeSystem
+
+
+def sense(
+    model: Model,
+    state: State,
+    tau: Float[Array, "nv"] | None = None,
+    *,
+    time: float | Float[Array, ""] = 0.0,
+    forces: Sequence[Acting] = (),
+    f_ext: ExternalForces = None,
+    key=None,
+) -> Readings:
+    """What the sensors of a model read in a state: `model.sensors`, in their order.
+
+    Accelerometers, force and torque sensors read what follows from all that acts: `tau`, gravity, the joints' own
+    `passive_force`, the forces that the model carries, its constraints, `forces` and `f_ext`. Where no sensor asks for
+    it, no acceleration is computed.
+
+    **Arguments**
+
+    - `tau`: the control, by default none.
+    - `time`: of the state, for what depends on time.
+    - `forces`: as for `rollout`.
+    - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
+    - `key`: of JAX's random numbers. With one, sensors err as their `noise` says; without one they are exact. Delays are
+      seen along trajectories alone, see `sense_along`.
+
+    **Returns**
+
+    `Readings`: `readings["imu"]` is what the sensor of that name reads, `readings.vector` all one after the other.
+
+    >>> tip = rbd.Site("tip", "lower", (0, 0, -1))
+    >>> gyro, accelerometer = rbd.sensors.Gyro("gyro", "tip"), rbd.sensors.Accelerometer("accelerometer", "tip")
+    >>> model = rbd.attach(rbd.load("double_pendulum"), tip, gyro, accelerometer)
+    >>> rbd.sense(model, rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.array([1.0, 2.0])))
+    Readings:
+      gyro [0 3 0]
+      accelerometer [-0.01185 0 8.313]
+    """
+    given = _checked("sense", model, state, time, forces)
+    tau = None if tau is None else velocity("sense", model, "tau", tau)
+    f_ext = wrenches("sense", model, "f_ext", f_ext)
+    return _sensed(*given, tau, f_ext, key)
+
+
+def sense_along(model: Model, trajectory: Trajectory, *, forces: Sequence[Acting] = (), key=None) -> Readings:
+    """What the sensors of a model read at the start of every saved step of a trajectory, under its control, for one sample.
+
+    The readings have times as their first axis, those of `trajectory.t[:-1]`. Delays are in them, and with a key noise and drift.
+
+    **Arguments**
+
+    - `forces`: what the rollout was given beside what the model carries.
+    - `key`: as for `sense`.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointPosition("elbow angle", "elbow", noise=0.01))
+    >>> path = rbd.rollout(model, rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2)), dt=0.01, steps=100)
+    >>> rbd.sense_along(model, path, key=jax.random.key(0))["elbow angle"].shape
+    (100,)
+    """
+    instance("sense_along", "trajectory", trajectory, Trajectory, "a Trajectory, as rbd.rollout returns")
+    if trajectory.q.ndim != 2:
+        raise ValueError(
+            f"sense_along: trajectory is a batch, of shape {trajectory.q.shape[:-2]}; it takes one sample, so batch with jax.vmap"
+        )
+    first = State(trajectory.q[0], trajectory.v[0])
+    model, _, _, forces = _checked("sense_along", model, first, 0.0, forces)
+    return _sensed_along(model, with_precision(trajectory, model.dtype), forces, key)
+
+
+def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acting]):
+    """The arguments, in the finest precision among them."""
+    a_model(owner, model)
+    instance(owner, "model", model, Model, "a Model; a reduced one has its `model`")
+    instance(owner, "state", state, State, "a State, of q and v")
+    q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
+    dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
+    model = model if model.dtype == dtype else with_precision(model, dtype)
+    forces = checked_forces(owner, forces)
+    own = TreeSystem(model=model, tau=jnp.zeros(model.nv, dtype), forces=forces).own
+    own = own if state.own is None else number(owner, "own", state.own, own.shape)
+    state = State(q.astype(dtype), v.astype(dtype), own.astype(dtype))
+    return model, state, number(owner, "time", time, dtype=dtype), forces
+
+
+@compiled
+def _sensed(model: Model, state: State, time, forces, tau, f_ext, key) -> Readings:
+    read = _values(model, state, time, forces, tau, f_ext)
+    errors = None if key is None else drawn(sensors_of(model), key, time, read.dtype)
+    return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
+
+
+@compiled
+def _sensed_along(model: Model, path: Trajectory, forces, key) -> Readings:
+    times, own = path.t[:-1], None if path.own is None else path.own[:-1]
+
+    def at(time, q, v, own, tau):
+        return _values(model, State(q, v, own), time, forces, tau, None)
+
+    read = delayed(sensors_of(model), times, jax.vmap(at)(times, path.q[:-1], path.v[:-1], own, path.tau))
+    errors = None if key is None else drawn(sensors_of(model), key, times, read.dtype)
+    return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
+
+
+def _values(model: Model, state: State, time, forces, tau, f_ext) -> Float[Array, "n"]:
+    """What all sensors read, without errors."""
+    dtype = state.q.dtype
+    tau = jnp.zeros(model.nv, dtype) if tau is None else tau.astype(dtype)
+    f_ext = with_precision(f_ext, dtype)
+    system = TreeSystem(model=model, tau=tau, forces=forces)
+    sensing = Sensing(
+        system.motion(time, state.q, state.v),
+        sensors_of(model),
+        lambda: TreeLoads(system, time, state, f_ext),
+    )
+    return values(sensing, sensors_of(model))

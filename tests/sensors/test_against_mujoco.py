@@ -1,0 +1,121 @@
+"""Sensors of every kind against MuJoCo's `sensordata`."""
+
+import warnings
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import assert_close
+
+import rbd_jax as rbd
+from rbd_jax.sensors.joint import LimitSensor
+
+
+mujoco = pytest.importorskip("mujoco")
+
+from sensed import XML, theirs, upright  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def both():
+    """Our model, loaded without a warning, MuJoCo's, and the map between them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = rbd.load_mjcf(XML)
+    mj_model = mujoco.MjModel.from_xml_string(XML)
+    return model, mj_model, rbd.interop.MujocoMap(model, mj_model)
+
+
+@pytest.fixture(scope="module")
+def states(both):
+    model = both[0]
+    keys = jax.random.split(jax.random.key(3), 4)
+    q = jax.vmap(lambda key: rbd.random_configuration(model, key))(keys)
+    # Within the limits, beyond either of them, and within the margin.
+    q = q.at[:, model.q_slice("slide")].set(jnp.array([[0.1], [-0.3], [0.25], [0.4]]))
+    q = q.at[:, model.q_slice("bend")].set(jnp.array([[-1.2], [0.3], [0.6], [-0.9]]))
+    v, tau = jax.random.normal(jax.random.key(4), (2, 4, model.nv))
+    return q, v, tau
+
+
+@pytest.fixture(scope="module")
+def ours(both, states):
+    """The readings in all states, batched."""
+    model = both[0]
+    return jax.jit(jax.vmap(lambda q, v, tau: rbd.sense(model, rbd.State(q, v), tau, time=1.5)))(*states)
+
+
+def test_names_and_order(both):
+    model, mj_model, _ = both
+    assert len(model.sensors) == mj_model.nsensor > 140
+    assert model.sensors[-1].name == "named" and model.sensors[3].name == "sensor_3"
+    assert [one.size for one in model.sensors] == mj_model.sensor_dim.tolist()
+    assert float(model.named("sensor", "named").noise.deviation) == 0.2
+    assert model.unsupported == ()
+
+
+def test_all_kinds(both, states, ours):
+    """1e-9 relative to the numbers of the sensor, without contacts and constraints."""
+    model, mj_model, to = both
+    expected = theirs(mj_model, to, states, constrained=False)
+    found = np.stack([upright(mj_model, np.array(row)) for row in ours.vector])
+    assert found.shape == expected.shape
+    # Without constraints limits are not seen there.
+    without = [isinstance(sensor, LimitSensor) for sensor in model.sensors]
+    assert sum(without) == 4 and (np.abs(expected).max(axis=0) > 0).sum() > 380
+    for index, sensor in enumerate(model.sensors):
+        if without[index]:
+            continue
+        own = mj_model.sensor_adr[index] + np.arange(sensor.size)
+        what = f"{sensor.name}, a {mujoco.mjtSensor(int(mj_model.sensor_type[index])).name}"
+        assert_close(found[:, own], expected[:, own], 1e-9, what)
+        np.testing.assert_array_equal(ours[sensor.name], ours.vector[:, own[0] if sensor.size == 1 else own])
+
+
+def test_under_constraints(both, states, ours):
+    """What does not depend on forces is the same where MuJoCo's limits act, and so are the sensors of limits."""
+    model, mj_model, to = both
+    expected = theirs(mj_model, to, states, constrained=True)
+    found = np.stack([upright(mj_model, np.array(row)) for row in ours.vector])
+    early = np.repeat(mj_model.sensor_needstage < int(mujoco.mjtStage.mjSTAGE_ACC), mj_model.sensor_dim)
+    assert early.sum() > 200 and np.abs(expected - found)[:, ~early].max() > 1e-3
+    assert_close(found[:, early], expected[:, early], 1e-9)
+
+
+def test_sensordata_both_ways(both, ours):
+    model, mj_model, to = both
+    one = jax.tree.map(lambda x: x[0], ours)
+    np.testing.assert_array_equal(to.sensordata(one), one.vector)
+    np.testing.assert_array_equal(to.readings(one.vector)["named"], one["named"])
+    # With one sensor less than MuJoCo has.
+    kept = tuple(thing for thing in model.attached if thing.name != "sensor_0")
+    other = rbd.interop.MujocoMap(replace(model, attached=kept), mj_model)
+    back = other.readings(one.vector)
+    assert "sensor_0" not in back and len(back) == len(model.sensors) - 1
+    there = other.sensordata(back)
+    assert np.isnan(there[:3]).all()
+    np.testing.assert_array_equal(there[3:], one.vector[3:])
+
+
+KINDS = {
+    "touch": ('<touch name="x" site="ground"/>', "sensors (touch) 'x'"),
+    "camera": ('<camprojection name="x" site="tip" camera="eye"/>', "sensors (camprojection) 'x'"),
+    "distance": ('<distance name="x" geom1="post" geom2="tool" cutoff="1"/>', "sensors (geomdist) 'x'"),
+    "user": ('<user name="x" dim="2"/>', "sensors (user) 'x'"),
+    "limit": ('<jointlimitfrc name="x" joint="bend"/>', "sensors (jointlimitfrc) 'x'"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_measured_is_named(kind):
+    element, words = KINDS[kind]
+    xml = XML.replace("<sensor>", f"<sensor><clock/>{element}")
+    with pytest.warns(rbd.ModelWarning):
+        model = rbd.load_mjcf(xml.replace('<camera name="eye" ', '<camera name="eye" resolution="10 10" '))
+    assert words in model.unsupported and model.sensors[1].name == "sensor_2"
+
+
+def test_switched_off():
+    assert rbd.load_mjcf(XML.replace('contact="disable"', 'contact="disable" sensor="disable"')).sensors == ()

@@ -1,0 +1,410 @@
+"""What sensors read: laws of motion, edits of the model, derivatives, errors, and what is refused."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import assert_close, assert_each_close, quotient
+
+import rbd_jax as rbd
+from rbd_jax import sensors as rs
+
+
+def at(*numbers):
+    return rbd.Transform.from_xyz_rpy(numbers[:3], numbers[3:] or (0.0, 0.0, 0.0))
+
+
+def body(mass):
+    return rbd.Inertia.box(mass, (0.2, 0.3, 0.4), (0.1, 0.2, -0.1))
+
+
+OTHER = rs.OnBody("hull", at(0.1, 0.0, 0.2, 0.0, 1.0, 0.0))
+SENSORS = (
+    rs.Gyro("gyro", "tip"),
+    rs.Accelerometer("accelerometer", "tip"),
+    rs.Velocimeter("velocimeter", "tip"),
+    rs.Magnetometer("magnetometer", "tip", (0.1, 0.2, 0.3)),
+    rs.ForceSensor("force", "wrist"),
+    rs.TorqueSensor("torque", "wrist"),
+    rs.FramePosition("position", "tip", OTHER),
+    rs.FrameOrientation("orientation", "tip", OTHER),
+    rs.FrameAxis("axis", "tip", "y", OTHER),
+    rs.FrameLinearVelocity("velocity", "tip", OTHER),
+    rs.FrameAngularVelocity("turning", "tip", OTHER),
+    rs.FrameLinearAcceleration("acceleration", OTHER),
+    rs.FrameAngularAcceleration("spinning up", OTHER),
+    rs.SubtreeCenterOfMass("center", "flange"),
+    rs.SubtreeLinearVelocity("drift", "hull"),
+    rs.SubtreeAngularMomentum("spin", "hull"),
+    rs.JointPosition("angle", "elbow"),
+    rs.JointVelocity("rate", "elbow"),
+    rs.JointForce("effort", "elbow"),
+    rs.JointOrientation("ball", "shoulder"),
+    rs.JointAngularVelocity("ball rate", "shoulder"),
+    rs.JointLimitPosition("limit", "elbow", 0.1),
+    rs.KineticEnergy("kinetic"),
+    rs.PotentialEnergy("potential"),
+    rs.Clock("clock"),
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A floating hull with an arm of a ball, a hinge and a flange that is welded on; a slide on the ground beside it."""
+    builder = rbd.ModelBuilder((1.0, -2.0, -9.0), name="machine")
+    builder.add_body("hull", joint=rbd.joints.Free(), inertia=body(5.0))
+    builder.add_body(
+        "upper",
+        "hull",
+        rbd.joints.Spherical(),
+        at(0.2, 0.1, 0.0, 0.3, 0.0, 0.1),
+        body(2.0),
+        joint_name="shoulder",
+    )
+    hinge = rbd.joints.Revolute((0.0, 1.0, 1.0))
+    limits = {"lower": -1.0, "upper": 2.0, "damping": 0.2, "stiffness": 0.5}
+    builder.add_body("lower", "upper", hinge, at(0.0, 0.2, 0.5), body(1.0), joint_name="elbow", **limits)
+    builder.add_body("flange", "lower", placement=at(0.0, 0.0, 0.3, 0.5, 0.2, 0.1), inertia=body(0.5))
+    builder.add_body("lamp", "flange", placement=at(0.0, 0.1, 0.3), inertia=body(0.2))
+    builder.add_body("cart", joint=rbd.joints.Prismatic((1.0, 0.0, 0.0)), inertia=body(1.0))
+    sites = (
+        rbd.Site("tip", "lamp", at(0.1, 0.2, 0.3, 1.0, 2.0, 3.0)),
+        rbd.Site("wrist", "flange", at(0.0, 0.1, 0.0, 0.1, 0.2, 0.3)),
+    )
+    return rbd.attach(builder.build(), *SENSORS, *sites)
+
+
+@pytest.fixture(scope="module")
+def motion(model):
+    keys = jax.random.split(jax.random.key(1), 3)
+    v, tau = (jax.random.normal(key, (model.nv,)) for key in keys[:2])
+    q = rbd.random_configuration(model, keys[2]).at[model.q_slice("elbow")].set(1.95)
+    return q, v, tau
+
+
+@jax.jit
+def sense(model, q, v, tau):
+    return rbd.sense(model, rbd.State(q, v), tau, time=2.0)
+
+
+@pytest.fixture(scope="module")
+def readings(model, motion):
+    return sense(model, *motion)
+
+
+# What they mean.
+
+
+def test_an_imu_feels_how_its_site_moves(model, motion, readings):
+    """The second derivative of the site's position along the motion, which is what `a` makes of it, less g."""
+    q, v, tau = motion
+
+    @jax.jit
+    def moving(q, v, tau):
+        a = rbd.forward_dynamics(model, q, v, tau + rbd.passive_force(model, q, v))
+
+        def place(t):
+            return rbd.site_frames(model, rbd.integrate(model, q, v * t + a * t**2 / 2))[0].position
+
+        zero, one = jnp.zeros(()), jnp.ones(())
+        speed = lambda t: jax.jvp(place, (t,), (one,))[1]
+        return rbd.site_frames(model, q)[0].rotation, speed(zero), jax.jvp(speed, (zero,), (one,))[1], a
+
+    rotation, speed, acceleration, a = moving(q, v, tau)
+    assert_each_close(readings["velocimeter"], rotation.T @ speed, 1e-11)
+    assert_each_close(readings["accelerometer"], rotation.T @ (acceleration - model.gravity), 1e-10)
+    twist = rbd.site_velocities(model, q, v, frame="site")[0]
+    assert_each_close((readings["gyro"], readings["velocimeter"]), (twist[:3], twist[3:]), 1e-12)
+    # What the flange's weld transmits, in the axes of the site.
+    wrench = model.named("site", "wrist").placement.inverse_force(
+        rbd.joint_wrenches(model, q, v, a)[model.body_index("flange")]
+    )
+    assert_each_close((readings["torque"], readings["force"]), (wrench[:3], wrench[3:]), 1e-11)
+
+
+def test_at_rest_it_feels_gravity(model, motion):
+    """Upwards, as the ground holds what stands on it; and a lamp on a flange weighs what it weighs."""
+    held = rbd.lock_joints(model, ["hull", "shoulder", "elbow", "cart"])
+    assert [one.name for one in held.sensors] == [one.name for one in SENSORS if not one.joints]
+    read = rbd.sense(held, rbd.State(jnp.zeros(0), jnp.zeros(0)))
+    tip, wrist = rbd.site_frames(held, jnp.zeros(0)).rotation
+    assert_each_close(read["accelerometer"], -tip.T @ model.gravity, 1e-12)
+    assert_each_close(read["force"], -0.7 * wrist.T @ model.gravity, 1e-12)
+    assert_each_close((read["gyro"], read["kinetic"]), (np.zeros(3), np.zeros(())))
+
+
+def test_the_others(model, motion, readings):
+    q, v, tau = motion
+    assert_each_close(
+        (readings["angle"], readings["effort"]),
+        (q[model.q_slice("elbow")][0], tau[model.v_slice("elbow")][0]),
+    )
+    assert_each_close(readings["limit"], 2.0 - 1.95 - 0.1, 1e-12)
+    assert_each_close(readings["clock"], 2.0)
+    energies = rbd.mechanical_energy(model, q, v)
+    assert_each_close(jnp.stack([readings["kinetic"], readings["potential"]]), energies)
+    assert set(readings.keys()) == {one.name for one in SENSORS} and readings["ball"].shape == (4,)
+    assert len(readings) == len(SENSORS) and dict(readings)["gyro"].shape == (3,)
+    assert "gyro" in repr(readings)
+    with pytest.raises(rbd.UnknownNameError, match="no sensor 'giro'; did you mean 'gyro'"):
+        readings["giro"]
+
+
+def test_springs_and_constraints_on_bodies_are_borne():
+    """A pendulum that a spring holds, and one that is tied: the hinge bears what they do not."""
+    spring = rbd.forces.SpringDamper(
+        ("world", "bob"), ((0, 0, 1), (0, 0, -1)), rest_length=0.5, spring_constant=30.0
+    )
+    site, sensor = rbd.Site("pivot", "bob"), rs.ForceSensor("force", "pivot")
+    bare = rbd.attach(rbd.load("pendulum"), site, sensor)
+    tied = rbd.add_constraints(
+        bare, rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "bob", (0, 0, -0.5))
+    )
+    state = rbd.State(jnp.zeros(1), jnp.zeros(1))
+    weight = rbd.sense(bare, state)["force"]
+    held = rbd.sense(rbd.add_forces(bare, spring), state)["force"]
+    # At rest and hanging, the spring pulls upwards with 30 (2 - 0.5).
+    assert_each_close(held - weight, np.array([0.0, 0.0, -45.0]), 1e-9)
+    pulled = {"bob": jnp.array([0.0, -4.0, 0.0, 4.0, 0.0, 0.0])}  # by the end of the rod, sideways
+    free, kept = (rbd.sense(one, state, f_ext=pulled)["force"] for one in (bare, tied))
+    a, multipliers = rbd.constrained_dynamics(tied, state.q, state.v, jnp.zeros(1), pulled)
+    expected = rbd.joint_wrenches(tied, state.q, state.v, a, pulled, multipliers)[0, 3:]
+    assert_each_close(kept, expected, 1e-10)
+    assert abs(float(kept[0] - free[0])) > 1
+
+
+# Edits.
+
+
+def test_edits_do_not_change_what_is_read(model, motion, readings):
+    """Fused, renamed, put together, built anew: the same readings, to rounding. Locked: of what does not move."""
+    q, v, tau = motion
+    fused = rbd.fuse_fixed(model)
+    # The lamp is part of the flange, which stays for the sake of the force sensor and the centre of mass.
+    assert fused.body_names == ("hull", "upper", "lower", "flange", "cart")
+    assert fused.topology.fixed.tolist() == [False, False, False, True, False]
+    names = {("sensor", "gyro"): "imu", ("site", "tip"): "end", ("sensor", "axis"): "y"}
+    renamed = rbd.rename(model, {"hull": "ship", "flange": "plate"}, {"elbow": "bend"}, names)
+    assert renamed.sensors[0].name == "imu" and renamed.sensors[0].refers[0].name == "end"
+    rebuilt = rbd.ModelBuilder.from_model(model).build()
+    for other in (rbd.rename(fused, attached=names), renamed, rebuilt):
+        assert_close(sense(other, q, v, tau).vector, readings.vector, 1e-11, other.body_names)
+    both = rbd.concatenate(model, model, names=("a", "b"))
+    twice = sense(both, *(jnp.concatenate([x, x]) for x in (q, v, tau)))
+    for name in ("gyro", "force", "position", "center", "angle"):
+        assert_close(twice[f"b/{name}"], readings[name], 1e-10, name)
+
+
+def test_what_a_lock_takes_goes(model, motion):
+    """Sensors of a locked joint go; the others read what they do in the same motion of the whole."""
+    q, v, _ = motion
+    still = v.at[model.v_slice("elbow")].set(0.0)
+    locked = rbd.lock_joints(model, {"elbow": 1.95})
+    gone = {"angle", "rate", "effort", "limit"}
+    assert {one.name for one in model.sensors} - {one.name for one in locked.sensors} == gone
+    own = (
+        np.delete(np.arange(model.nq), model.q_slice("elbow")),
+        np.delete(np.arange(model.nv), model.v_slice("elbow")),
+    )
+    read = sense(locked, q[own[0]], still[own[1]], jnp.zeros(locked.nv))
+    whole = sense(model, q, still, jnp.zeros(model.nv))
+    for name in ("gyro", "velocity", "turning", "orientation", "spin", "drift", "center", "ball"):
+        assert_close(read[name], whole[name], 1e-11, name)
+
+
+def test_a_site_that_goes_is_missed(model):
+    without = tuple(thing for thing in model.attached if thing.name != "tip")
+    with pytest.raises(rbd.UnknownNameError, match=r"Gyro\('gyro'\): there is no site 'tip'"):
+        rbd.attach(rbd.load("pendulum"), *without)
+
+
+# Derivatives.
+
+
+def test_derivatives(model, motion):
+    """By q, v and tau at once, backwards, against central differences along a direction."""
+    q, v, tau = motion
+
+    @jax.jit
+    def changed(step):
+        parts = jnp.split(step, 3)
+        q_moved = rbd.integrate(model, q, parts[0])
+        return rbd.sense(model, rbd.State(q_moved, v + parts[1]), tau + parts[2]).vector
+
+    direction = np.asarray(jax.random.normal(jax.random.key(9), (3 * model.nv,)))
+    numeric = quotient(lambda t: changed(t * direction))
+    weights = jnp.sin(jnp.arange(1.0, 1.0 + numeric.size))  # of all readings at once, of both signs
+    exact = jax.jit(jax.grad(lambda step: weights @ changed(step)))(jnp.zeros(3 * model.nv))
+    assert_close(exact @ direction, weights @ numeric, 1e-7)
+
+
+def test_derivatives_are_finite_everywhere(model):
+    """At rest, at the limit, where frames coincide, and where one is turned by half a turn."""
+    half = rs.FrameOrientation("half", rs.OnBody("hull"), rs.OnBody("hull", at(0, 0, 0, 0, 0, np.pi)))
+    same = rs.FrameOrientation("same", rs.OnBody("hull"), rs.OnBody("hull"))
+    nothing = rs.SubtreeAngularMomentum("nothing", "dust"), rs.SubtreeCenterOfMass("nowhere", "dust")
+    builder = rbd.ModelBuilder.from_model(model)
+    builder.add_body("dust", "hull", inertia=rbd.Inertia.zero())
+    there = rbd.attach(builder.build(), half, same, *nothing)
+    q = rbd.neutral(there).at[there.q_slice("elbow")].set(2.0)
+
+    def total(model, q, v, tau):
+        return jnp.sum(jnp.abs(rbd.sense(model, rbd.State(q, v), tau, key=jax.random.key(0)).vector) ** 2)
+
+    v = jnp.zeros(there.nv)
+    slopes = eqx.filter_jit(jax.grad(total, (0, 1, 2, 3), allow_int=True))(there, q, v, v)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(slopes, eqx.is_inexact_array)))
+    read = rbd.sense(there, rbd.State(q, v))
+    assert_each_close(read["nowhere"], np.zeros(3))
+
+
+def test_single_precision(model, motion, readings):
+    """To 1e-5 of the numbers of the sensor."""
+    q, v, tau = (x.astype(jnp.float32) for x in motion)
+    read = sense(rbd.astype(model, jnp.float32), q, v, tau)
+    assert read.vector.dtype == jnp.float32
+    for name in readings:
+        assert_close(read[name], readings[name], 1e-5, name)
+
+
+# Errors.
+
+
+@pytest.fixture(scope="module")
+def noisy(model):
+    """Some of the sensors, with errors."""
+    names = ("gyro", "angle", "kinetic", "orientation", "axis", "ball")
+    sensors = [one.changed(noise=rs.Noise(0.1, 0.05)) for one in model.sensors if one.name in names]
+    return rbd.attach(replace(model, attached=model.sites), *sensors)
+
+
+def test_noise(noisy, motion, readings):
+    """Of the deviation that was asked for; axes and quaternions stay of length one, and turn by as much."""
+    q, v, _ = motion
+    many = jax.jit(jax.vmap(lambda key: rbd.sense(noisy, rbd.State(q, v), key=key)))
+    keys = jax.random.split(jax.random.key(0), 4000)
+    read, again = many(keys), many(keys)
+    np.testing.assert_array_equal(read.vector, again.vector)
+    spread = np.sqrt(0.1**2 + 0.05**2)
+    for name in ("gyro", "angle", "kinetic"):
+        assert_each_close(
+            np.std(read[name] - readings[name][None], axis=0), spread * np.ones(readings[name].shape), 0.05
+        )
+    for name in ("orientation", "axis", "ball"):
+        assert_each_close(jnp.linalg.norm(read[name], axis=-1), np.ones(4000), 1e-12)
+    for name in ("orientation", "ball"):
+        turned = 2 * jnp.arccos(jnp.clip(jnp.abs(read[name] @ readings[name]), -1, 1))
+        assert_each_close(np.sqrt(np.mean(turned**2) / 3), spread, 0.05)
+    exact = rbd.sense(noisy, rbd.State(q, v))
+    assert_each_close(exact.vector, jnp.concatenate([jnp.ravel(readings[name]) for name in exact]), 1e-12)
+
+
+@pytest.fixture(scope="module")
+def path():
+    """A pendulum that falls, with an angle measured well, late, and badly."""
+    sensors = (
+        rs.JointPosition("angle", "swing"),
+        rs.JointPosition("late", "swing", delay=0.025),
+        rs.JointPosition("biased", "swing", noise=rs.Noise(bias=0.1)),
+        rs.JointPosition("drifting", "swing", noise=rs.Noise(drift=0.2)),
+        rs.Accelerometer("felt", rs.OnBody("bob", (0, 0, -1))),
+        rs.JointForce("effort", "swing"),
+        rs.JointPosition("cut", "swing", cutoff=0.95),
+    )
+    model = rbd.attach(rbd.load("pendulum"), *sensors)
+    state = rbd.State(jnp.array([1.0]), jnp.zeros(1))
+    return model, rbd.rollout(model, state, lambda t, state: -0.1 * state.v, dt=0.01, steps=100)
+
+
+def test_along_a_trajectory(path):
+    """Each row is what is read in its state, under its control; what is late is on the chord between rows."""
+    model, motion = path
+    read = rbd.sense_along(model, motion)
+    assert read.vector.shape == (100, 9)
+    for row in (0, 57):
+        one = rbd.sense(model, rbd.State(motion.q[row], motion.v[row]), motion.tau[row], time=motion.t[row])
+        for name in ("angle", "felt", "effort", "cut"):
+            assert_each_close(read[name][row], one[name])
+    assert_each_close(read["late"][50], (motion.q[47, 0] + motion.q[48, 0]) / 2, 1e-9)
+    assert_each_close(read["late"][:2], np.ones(2))
+    assert_each_close(read["cut"][0], 0.95)
+
+
+def test_errors_along_a_trajectory(path):
+    """A bias is one number for a key, a drift grows with the square root of time."""
+    model, motion = path
+    keys = jax.random.split(jax.random.key(2), 500)
+    read = jax.jit(jax.vmap(lambda key: rbd.sense_along(model, motion, key=key)))(keys)
+    exact = np.asarray(motion.q[:-1, 0])
+    bias = np.asarray(read["biased"]) - exact
+    assert_each_close(bias, np.broadcast_to(bias[:, :1], bias.shape), 1e-12)
+    drift = np.std(np.asarray(read["drifting"]) - exact, axis=0)
+    assert_each_close(
+        (np.std(bias[:, 0]), drift[0], drift[99], drift[25]), (0.1, 0.0, 0.2 * 0.99**0.5, 0.1), 0.01
+    )
+
+
+# Refused.
+
+
+BAD = {
+    "site": (lambda: rs.Gyro("imu", "tipp"), r"Gyro\('imu'\): there is no site 'tipp'; did you mean 'tip'"),
+    "body": (lambda: rs.FramePosition("x", rs.OnBody("hul")), "there is no body 'hul'; did you mean 'hull'"),
+    "shape": (lambda: rs.FramePosition("x", rs.OnShape("ball")), "there is no shape 'ball'"),
+    "joint": (lambda: rs.JointPosition("x", "elbo"), "there is no joint 'elbo'; did you mean 'elbow'"),
+    "subtree": (lambda: rs.SubtreeCenterOfMass("x", "hul"), "there is no body 'hul'"),
+    "ball": (lambda: rs.JointPosition("x", "shoulder"), "joint 'shoulder' has 3 degrees of freedom"),
+    "twice": (lambda: rs.Clock("gyro"), "two sensors are called 'gyro'"),
+    "place": (lambda: rs.Gyro("imu", 3), "Gyro 'imu': a place is 3; it is the name of a site, or"),
+    "noise": (lambda: rs.Clock("x", noise=-1.0), "Clock 'x': noise is -1.0; it cannot be less than 0"),
+    "cutoff": (lambda: rs.Clock("x", cutoff=0.0), "cutoff is 0.0; it must be greater than 0"),
+    "axis": (lambda: rs.FrameAxis("x", "tip", "w"), "FrameAxis 'x': axis is 'w'; it is one of 'x', 'y', 'z'"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_refused(model, what, unchecked):
+    make, words = BAD[what]
+    with pytest.raises(ValueError, match=words):
+        rbd.attach(model, make())
+
+
+def test_more_that_is_refused(model, motion, path, unchecked):
+    q, v, _ = motion
+    hinge = rbd.attach(model, rs.JointOrientation("x", "elbow"))
+    with pytest.raises(
+        rbd.ModelError,
+        match=r"JointOrientation\('x'\): joint 'elbow' is a Revolute; this is measured of a Sph",
+    ):
+        rbd.sense(hinge, rbd.State(q, v))
+    with pytest.raises(ValueError, match="sense: tau has shape"):
+        rbd.sense(model, rbd.State(q, v), jnp.zeros(3))
+    with pytest.raises(ValueError, match="sense: state is a tuple; it takes a State"):
+        rbd.sense(model, (q, v))
+    with pytest.raises(ValueError, match="sense_along: trajectory is a batch"):
+        rbd.sense_along(path[0], jax.tree.map(lambda x: x[None], path[1]))
+
+
+def test_a_model_without_sensors_reads_nothing():
+    assert rbd.sense(rbd.load("pendulum"), rbd.State(jnp.zeros(1), jnp.zeros(1))).vector.shape == (0,)
+
+
+def test_no_acceleration_is_computed_that_nobody_asks_for(model, motion):
+    """Of a model with a gyro alone nothing is computed that depends on forces."""
+    q, v, tau = motion
+    late = {"accelerometer", "force", "torque", "acceleration", "spinning up"}
+    early = replace(model, attached=tuple(thing for thing in model.attached if thing.name not in late))
+    # If an acceleration were traced, what acts would be asked.
+    asked = []
+
+    def force(model, q, v):
+        asked.append(1)
+        return jnp.zeros(model.nv)
+
+    jax.make_jaxpr(lambda q, v: rbd.sense(early, rbd.State(q, v), forces=[force]).vector)(q, v)
+    assert not asked
+    jax.make_jaxpr(lambda q, v: rbd.sense(model, rbd.State(q, v), forces=[force]).vector)(q, v)
+    assert len(asked) == 1
