@@ -72,7 +72,10 @@ def test_joints_in_series(format):
 def test_what_acts_along_joints_comes_back(format):
     write, read = WRITERS[format]
     first = read(write(robot(URDF, 4, format)))
-    assert np.isfinite(first.upper).sum() == np.isfinite(first.effort_limit).sum() == 4 and np.asarray(first.friction).any()
+    assert (
+        np.isfinite(first.upper).sum() == np.isfinite(first.effort_limit).sum() == 4
+        and np.asarray(first.friction).any()
+    )
     again = read(write(first))
     assert_same_model(first, again)
     for name in ("lower", "upper", "damping", "friction", "stiffness", "effort_limit", "gravity"):
@@ -279,6 +282,7 @@ def test_what_is_attached_comes_back():
         again = rbd.load_mjcf(content)
     assert again.settings == model.settings
     np.testing.assert_array_equal(again.gravity, (0, 1, -9))
+    assert [site.name for site in again.sites if ":" not in site.name] == ["floor", "eye"]
     theirs = mujoco.MjModel.from_xml_string(content)
     eye = theirs.site("eye")
     assert theirs.body(eye.bodyid[0]).name == "b" and theirs.site("floor").bodyid == 0
@@ -301,6 +305,67 @@ def test_what_is_attached_comes_back():
     np.testing.assert_allclose(theirs[10], ours[10] / 4, atol=1e-12)  # its slope is one there
     for part in (slice(3, 6), slice(6, 9)):  # the weld, in other axes
         np.testing.assert_allclose(np.linalg.norm(theirs[part]), np.linalg.norm(ours[part]), atol=1e-12)
+
+
+SENSED = """<mujoco><option magnetic=".1 -.4 .3"/><worldbody><site name="ground" pos="1 2 3" euler="10 20 30"/>
+<body name="upper" pos=".1 0 .3" euler="30 0 20"><geom type="box" size=".1 .2 .3" pos=".1 .2 .3"/>
+<joint name="turn" axis="0 .6 .8" pos=".1 .2 .1" range="-10 20" margin=".1"/><site name="elbow" pos=".1 .2 .3"/>
+<camera name="eye" pos=".1 .2 .3" euler="10 10 10"/>
+<body name="lower" pos=".4 .2 0"><joint name="ball" type="ball"/><geom name="tool" size=".1" pos="0 .1 .3"/></body></body>
+</worldbody><sensor><gyro site="elbow" name="g" noise=".1" cutoff="5"/><accelerometer site="elbow"/><velocimeter site="ground"/>
+<magnetometer site="elbow"/><force site="elbow"/><torque site="elbow"/><jointpos joint="turn"/><jointvel joint="turn"/>
+<jointactuatorfrc joint="turn"/><jointlimitpos joint="turn"/><jointlimitvel joint="turn"/><ballquat joint="ball"/>
+<ballangvel joint="ball"/><framepos objtype="body" objname="lower" reftype="camera" refname="eye"/>
+<framequat objtype="xbody" objname="lower" reftype="site" refname="ground"/><framexaxis objtype="geom" objname="tool"/>
+<framezaxis objtype="xbody" objname="lower" reftype="xbody" refname="upper"/>
+<framelinvel objtype="site" objname="elbow" reftype="body" refname="lower"/><frameangvel objtype="camera" objname="eye"/>
+<framelinacc objtype="body" objname="lower"/><frameangacc objtype="xbody" objname="lower"/><subtreecom body="upper"/>
+<subtreelinvel body="world"/><subtreeangmom body="lower"/><e_potential/><e_kinetic/><clock/></sensor></mujoco>"""
+
+
+def test_sensors_come_back():
+    """Of every kind that is read: in MuJoCo they read the same. Frames of geoms and cameras are sites then."""
+    mujoco = pytest.importorskip("mujoco")
+    model = rbd.load_mjcf(SENSED, strict=True)
+    content = rbd.to_mjcf(model)
+    again = rbd.load_mjcf(content, strict=True)
+    for one, other in zip(model.sensors, again.sensors, strict=True):
+        assert (one.name, type(one)) == (other.name, type(other))
+    named = again.named("sensor", "g")
+    assert (float(named.noise.deviation), float(named.cutoff)) == (0.1, 5.0)
+    random, rows = np.random.default_rng(0), []
+    q, v = random.normal(size=model.nq), random.normal(size=model.nv)
+    for text in (SENSED, content):
+        theirs = mujoco.MjModel.from_xml_string(text)
+        theirs.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
+        data = mujoco.MjData(theirs)
+        data.qpos[:], data.qvel[:], data.time = q, v, 1.5
+        mujoco.mj_forward(theirs, data)
+        rows.append(np.array(data.sensordata))
+    assert (rows[0] != 0).sum() > 50
+    assert_close(rows[1], rows[0], 1e-9)
+
+
+def test_sensors_that_mjcf_has_not():
+    model = rbd.load_mjcf(SENSED)
+    other = rbd.sensors.Magnetometer("m", "elbow", (1.0, 0.0, 0.0))
+    late = rbd.sensors.Gyro("late", "elbow", delay=0.1, noise=rbd.sensors.Noise(0.1, bias=0.2))
+    with pytest.raises(rbd.ModelError) as refusal:
+        rbd.to_mjcf(rbd.attach(model, other, late))
+    for what in ("sensors 'm'", "delays of sensors 'late'", "bias and drift of sensors 'late'"):
+        assert what in str(refusal.value)
+
+
+def test_sums_of_coordinates():
+    """A differential: MuJoCo's are tendons that keep their length."""
+    builder = rbd.ModelBuilder()
+    for name in "abc":
+        builder.add_body(name, "world", joints.Revolute(), None, rbd.Inertia.sphere(1.0, 0.1), reference=0.2)
+    builder.attach(rc.CoordinateCoupling({"a": (0.5, 1), "b": (0, 2), "c": (0, -3)}))
+    model = builder.build()
+    again = rbd.load_mjcf(rbd.to_mjcf(model))
+    q = jnp.array([0.1, 0.7, -0.4])
+    np.testing.assert_allclose(rc.constraint_residual(again, q), rc.constraint_residual(model, q), atol=1e-14)
 
 
 # What cannot be said.

@@ -74,3 +74,14 @@ def set_frame(element: Element, rotation, position) -> None:
 def place(element: Element, frame: Transform) -> None:
     """`pos` and `quat` of a frame."""
     set_frame(element, np.asarray(frame.rotation, float), np.asarray(frame.position, float))
+
+
+def site_at(out: Document, name: str, body: str, frame: Transform) -> str:
+    """The name of a site in this frame of a body: one that the model has there, or a new one."""
+    for site in out.model.sites:
+        same = np.array_equal(site.frames.position[0], frame.position)
+        if site.bodies[0] == body and same and np.array_equal(site.frames.rotation[0], frame.rotation):
+            return site.name
+    name = out.unused("site", name)
+    place(SubElement(out.bodies[body], "site", name=name), frame)
+    return name

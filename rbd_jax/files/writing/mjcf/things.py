@@ -14,12 +14,14 @@ from numpy.polynomial import Polynomial
 
 from ....loops import Connect, CoordinateCoupling, Weld
 from ....model import Keyframe
+from ....sensors import FrameAxis
 from ....shapes import Site
 from ....spatial import Attached, Transform
 from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
 from ..series import FREE, PLANE
-from .document import Document, Written, place
+from .document import Document, Written, place, site_at
+from .sensors import TAGS, write_sensor
 
 
 def write_things(out: Document) -> None:
@@ -48,19 +50,12 @@ def _tie(out: Document, kind: str, constraint: Attached, **attributes) -> bool:
 
 def _connect(out: Document, constraint: Connect) -> bool:
     """By sites, which say both points: of two bodies MuJoCo is told one, and finds the other where they stand at first."""
-    sites = [_helper(out, f"{constraint.label}:{end}", constraint, i) for i, end in enumerate("ab")]
+    frames = [Transform.from_position(constraint.frames.position[i]) for i in (0, 1)]
+    sites = [
+        site_at(out, f"{constraint.label}:{body}", body, frame)
+        for body, frame in zip(constraint.bodies, frames)
+    ]
     return _tie(out, "connect", constraint, site1=sites[0], site2=sites[1])
-
-
-def _helper(out: Document, name: str, constraint: Attached, end: int) -> str:
-    """A site where a constraint has a frame: one that the model has there, or a new one."""
-    frame, body = constraint.frames[end], constraint.bodies[end]
-    for site in out.model.sites:
-        if site.bodies[0] == body and np.array_equal(site.frames.position[0], frame.position):
-            return site.name
-    name = out.unused("site", name)
-    place(SubElement(out.bodies[body], "site", name=name), Transform.from_position(frame.position))
-    return name
 
 
 def _weld(out: Document, constraint: Weld) -> bool:
@@ -79,13 +74,13 @@ def _weld(out: Document, constraint: Weld) -> bool:
 def _coupling(out: Document, constraint: CoordinateCoupling) -> bool:
     """`y - y0 = p(x - x0)` of one or two joints, of which one is there with its first power alone."""
     rows = [Polynomial(np.asarray(row, float)).trim() for row in constraint.coefficients]
-    if len(rows) > 2 or any(joint not in out.joints for joint in constraint.joints):
+    if any(joint not in out.joints for joint in constraint.joints):
         return False
     for y, x in ((0, 1), (1, 0))[: len(rows)]:
-        if rows[y].degree() == 1 and (len(rows) == 1 or rows[x].degree() <= 4):
+        if len(rows) <= 2 and rows[y].degree() == 1 and (len(rows) == 1 or rows[x].degree() <= 4):
             break
     else:
-        return False
+        return _sum(out, constraint, rows)
     references = [float(out.joints[joint].body.reference[0]) for joint in constraint.joints]
     constant, slope = rows[y].coef
     if len(rows) == 1:
@@ -106,6 +101,20 @@ def _coupling(out: Document, constraint: CoordinateCoupling) -> bool:
         joint2=constraint.joints[x],
         polycoef=text(coefficients),
     )
+
+
+def _sum(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) -> bool:
+    """`Σ c q` of any number of joints, as the length of a tendon that stays."""
+    if any(row.degree() > 1 for row in rows):
+        return False
+    name = out.unused("fixed", constraint.name or constraint.label)
+    tendon = SubElement(out.section("tendon"), "fixed", name=name)
+    rest = 0.0
+    for joint, row in zip(constraint.joints, rows, strict=True):
+        constant, slope = np.pad(row.coef, (0, 2 - len(row.coef)))
+        SubElement(tendon, "joint", joint=joint, coef=text(slope))
+        rest -= constant + slope * float(out.joints[joint].body.reference[0])
+    return _tie(out, "tendon", constraint, tendon1=name, polycoef=text([rest, 0, 0, 0, 0]))
 
 
 # Keyframes.
@@ -152,4 +161,6 @@ WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Weld: _weld,
     CoordinateCoupling: _coupling,
     Keyframe: _keyframe,
+    FrameAxis: write_sensor,
+    **dict.fromkeys(TAGS, write_sensor),
 }
