@@ -12,6 +12,11 @@ Models:
 - `load`: a bundled robot by its name, or what a URDF or MJCF file describes
 - `load_urdf`: the model that a URDF file describes
 - `load_mjcf`: the model that an MJCF file describes
+- `load_sdf`: the model that an SDF file describes
+- `save_urdf`: write a model as a URDF file
+- `to_urdf`: the text of one
+- `save_mjcf`: write a model as an MJCF file
+- `to_mjcf`: the text of one
 - `ModelBuilder`: collects bodies, joints and what is attached to them, and builds a `Model`
 - `Model`: a mechanism: its tree of bodies and joints, and all of its numbers; `print(model)` draws it
 - `Body`: one body of a `ModelBuilder`, the joint that attaches it, and what acts along that joint
@@ -173,6 +178,11 @@ __all__ = [
     "load",
     "load_urdf",
     "load_mjcf",
+    "load_sdf",
+    "save_urdf",
+    "to_urdf",
+    "save_mjcf",
+    "to_mjcf",
     "ModelBuilder",
     "Model",
     "Body",
@@ -404,7 +414,15 @@ from .dynamics import (
     solve_augmented_mass_matrix as solve_augmented_mass_matrix,
     solve_mass_matrix as solve_mass_matrix,
 )
-from .files import load_mjcf as load_mjcf, load_urdf as load_urdf
+from .files import (
+    load_mjcf as load_mjcf,
+    load_sdf as load_sdf,
+    load_urdf as load_urdf,
+    save_mjcf as save_mjcf,
+    save_urdf as save_urdf,
+    to_mjcf as to_mjcf,
+    to_urdf as to_urdf,
+)
 from .forces import add_forces as add_forces
 from .model import (
     Body as Body,

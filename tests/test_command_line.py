@@ -167,10 +167,69 @@ def test_info_of_a_bundled_robot(capsys):
     assert "FL_hip" in out and "Limits" in out and "warning" not in out
 
 
+WHOLE = """<mujoco model="whole"><option timestep="0.004" integrator="RK4" density="1.2"/><custom><numeric name="gain"
+data="2"/></custom><worldbody><body name="a"><joint name="j"/><geom size=".1"/></body><body name="b"><joint name="k"/><geom
+size=".1"/></body></worldbody><equality><connect body1="a" body2="b" anchor="0 0 1"/></equality>
+<keyframe><key name="home" qpos=".1 0"/><key name="away" qpos=".1 2"/></keyframe></mujoco>"""
+
+
+def test_info_of_what_is_attached(tmp_path, capsys):
+    """Counts, and with --all each by name; the settings of the file, and what of it has no effect."""
+    pytest.importorskip("mujoco")
+    path = tmp_path / "whole.xml"
+    path.write_text(WHOLE)
+    assert main(["info", str(path)]) == 0
+    out = capsys.readouterr().out
+    for what in (
+        r"keyframes +2 \(--all lists them\)",
+        r"constraints +1 ",
+        "timestep +0.004 s",
+        "integrator +rk4",
+        "custom +gain",
+    ):
+        assert re.search(what, out), what
+    assert re.search("without effect +a fluid", out) and "away" not in out
+    assert main(["info", str(path), "--all"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"away +Keyframe +j, k", out) and re.search(r"Connect +a, b", out)
+
+
+def test_convert(urdf, tmp_path, capsys):
+    """To MJCF and back, with what is lost; nothing is written where --strict forbids that."""
+    pytest.importorskip("mujoco")
+    path = tmp_path / "small.xml"
+    assert main(["convert", urdf, str(path), "--strict"]) == 2
+    err = capsys.readouterr().err
+    assert (
+        "velocity limits of joints 'lift'" in err
+        and "leave out --strict, and" in err
+        and err.count("\n") == 1
+    )
+    assert not path.exists()
+    assert main(["convert", urdf, str(path), "--mimic", "free"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "  - velocity limits of joints 'lift', 'nod'" in out
+        and f"{path}: small, 4 bodies, nq = 2, nv = 2" in out
+    )
+    assert main(["convert", str(path), str(tmp_path / "back.urdf")]) == 0
+    back = rbd.load(tmp_path / "back.urdf")
+    assert set(back.joint_names) >= {"lift", "nod"} and float(back.damping[0]) == 0.375
+    assert main(["convert", "cartpole", str(tmp_path / "cart.urdf")]) == 0
+    assert rbd.load(tmp_path / "cart.urdf").joint_names == rbd.load("cartpole").joint_names
+
+
 BAD = {
+    "a format that is not written": (["convert", "pendulum", "p.sdf"], "end in .urdf, .xml or .mjcf"),
+    "what URDF has not": (["convert", "humanoid", "h.urdf"], "'waist' is a ball, and URDF has none"),
+    "a folder that is not there": (
+        ["convert", "pendulum", "no/such/p.urdf"],
+        "cannot write to no/such/p.urdf",
+    ),
+    "nowhere to write": (["convert", "pendulum"], "FILE"),
     "unknown robot": (["simulate", "quadrupd"], "did you mean 'quadruped'"),
     "no such file": (["info", "missing.urdf"], "no such file"),
-    "an ending that is not read": (["info", __file__], ".urdf, .xml or .mjcf"),
+    "an ending that is not read": (["info", __file__], ".urdf, .xml, .mjcf or .sdf"),
     "floating base of a bundled robot": (["info", "arm7", "--floating-base"], "give its URDF file"),
     "mimic of a bundled robot": (["info", "arm7", "--mimic", "free"], "--mimic is for URDF files"),
     "floating base of one that floats": (["simulate", "quadruped", "--floating-base"], "it floats without"),
@@ -203,6 +262,11 @@ def test_bad_input_is_refused_in_one_line(tmp_path, monkeypatch, capsys, argumen
     err = capsys.readouterr().err
     assert err.startswith("rbd-jax: error: ") and err.count("\n") == 1
     assert message in err and "Traceback" not in err
+
+
+def test_a_file_is_not_written_over_itself(urdf, capsys):
+    assert main(["convert", urdf, urdf]) == 2
+    assert "it is the file that is read; name another" in capsys.readouterr().err
 
 
 def test_what_cannot_move_is_refused_and_drawn(tmp_path, capsys):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .. import __version__
 from .._interrupts import over, watch
+from .convert import convert
 from .info import info
 from .model import Refused
 from .simulate import SPEED, SPREAD, simulate
@@ -54,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
     robot = _Parser(add_help=False)
     robot.add_argument(
-        "robot", metavar="ROBOT", help="a bundled robot (as quadruped), or a .urdf, .xml or .mjcf file"
+        "robot", metavar="ROBOT", help="a bundled robot (as quadruped), or a .urdf, .xml, .mjcf or .sdf file"
     )
     robot.add_argument("--floating-base", action="store_true", help="let the root link of a URDF float")
     robot.add_argument(
@@ -100,7 +101,25 @@ def _parser() -> argparse.ArgumentParser:
         help="show what a model consists of",
         description="Show what a model consists of.",
     )
+    command.add_argument(
+        "--all", action="store_true", help="list everything that is attached to it, not the counts alone"
+    )
     command.set_defaults(run=info)
+
+    command = commands.add_parser(
+        "convert",
+        parents=[robot],
+        help="write a model in another format",
+        description=(
+            "Write a model as URDF (.urdf) or MJCF (.xml, .mjcf): the same mechanism, with what the format has words for. "
+            "Prints what it has none for."
+        ),
+    )
+    command.add_argument(
+        "file", metavar="FILE", help="what to write: a name that ends in .urdf, .xml or .mjcf"
+    )
+    command.add_argument("--strict", action="store_true", help="write nothing if anything is lost")
+    command.set_defaults(run=convert)
     return parser
 
 

@@ -9,8 +9,15 @@ from .model import load
 from .report import plain_console, plain_table
 
 
+#: The roles of what is attached to a model, and what the things in each are called.
+ROLES = {
+    "site": "sites", "shape": "shapes", "tendon": "tendons", "actuator": "actuators", "sensor": "sensors",
+    "keyframe": "keyframes", "constraint": "constraints", "force": "force elements",
+}  # fmt: skip
+
+
 def info(arguments) -> None:
-    """Print the tree of bodies, the totals, the limits, and the joints that mimic others."""
+    """Print the tree of bodies, the totals, the limits, the joints that mimic others, and with `--all` what is attached."""
     console = plain_console()
     model = load(arguments, console)
     console.print(repr(model), highlight=False, markup=False, soft_wrap=True)
@@ -32,6 +39,17 @@ def info(arguments) -> None:
     welded = [name for name, fixed in zip(model.joint_names, topology.fixed) if fixed]
     if welded:
         totals.add_row("fixed joints", _listed(welded))
+    attached = {title: model.attached_as(role) for role, title in ROLES.items()}
+    for title, things in attached.items():
+        if things:
+            totals.add_row(title, str(len(things)) if arguments.all else f"{len(things)} (--all lists them)")
+    for title, value in (("timestep", model.settings.timestep), ("integrator", model.settings.integrator)):
+        if value is not None:
+            totals.add_row(title, f"{value:g} s" if title == "timestep" else str(value))
+    if model.settings.custom:
+        totals.add_row("custom", _listed([*model.settings.custom]))
+    for row, line in enumerate(model.unsupported):
+        totals.add_row("" if row else "without effect", line)
     console.print(totals)
 
     if model.nv:
@@ -46,6 +64,22 @@ def info(arguments) -> None:
             shift = f" {offset:+.6g}" if offset else ""
             table.add_row(model.joint_names[body], leader, f"{multiplier:.6g} q{shift}")
         console.print(table)
+
+    for title, things in attached.items():
+        if things and arguments.all:
+            console.print(_attached(title, things))
+
+
+def _attached(title: str, things):
+    """A row for each thing: its name, what it is, and what it is on, acts on or means."""
+    table = plain_table(title.capitalize())
+    table.add_column("name")
+    table.add_column("family", style="dim")
+    table.add_column("on")
+    for thing in things:
+        on = [*thing.bodies, *thing.joints, *(name for _, name in thing.refers)]
+        table.add_row(thing.name, type(thing).__name__, _listed(list(dict.fromkeys(on))))
+    return table
 
 
 def _listed(names: list[str], most: int = 12) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 from .. import ModelError, ModelWarning, robots
 
 
 #: What messages of the library call options, and what these are here.
-SPELLED = {"mimic='free'": "--mimic free"}
+SPELLED = {
+    "mimic='free'": "--mimic free",
+    "give strict=False and": "leave out --strict, and",
+    "write MJCF: rbd.save_mjcf": "write MJCF: name a .xml file",
+    "Write URDF (rbd.save_urdf)": "Write URDF (name a .urdf file)",
+}
 
 
 class Refused(Exception):
@@ -22,20 +28,24 @@ def load(arguments, console):
         options["floating_base"] = True
     if arguments.mimic != "couple":
         options["mimic"] = arguments.mimic
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ModelWarning)
+    with told(console):
         try:
             refused = set(options) - set(robots.options_of(robot))
             if refused:
                 raise Refused(_not_for(robot, min(refused)))
-            model = robots.load(robot, **options)
+            return robots.load(robot, **options)
         except ModelError as error:
-            message = str(error)
-            for theirs, ours in SPELLED.items():
-                message = message.replace(theirs, ours)
-            raise Refused(message) from error
+            raise Refused(spelled(str(error))) from error
         except (ImportError, OSError) as error:
             raise Refused(f"{robot}: {error}") from error
+
+
+@contextlib.contextmanager
+def told(console):
+    """Within the block what is suspicious about a model is gathered, and at its end printed in yellow."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        yield
     for warning in caught:
         if issubclass(warning.category, ModelWarning):
             first, *rest = str(warning.message).split("; ")
@@ -45,7 +55,13 @@ def load(arguments, console):
                 console.print(f"  - {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return model
+
+
+def spelled(message: str) -> str:
+    """A message of the library in the words of the command line."""
+    for theirs, ours in SPELLED.items():
+        message = message.replace(theirs, ours)
+    return message
 
 
 def may_float(robot: str) -> bool:

@@ -16,13 +16,13 @@ import numpy as np
 
 from .. import add_forces, forces, joints, simulate as schemes
 from .._errors import suggest
+from .._files import whole_file
 from .._interrupts import clearing_up
 from ..model import Model
 from ..parallel import random_states, simulate_batch, xla_note
 from ..simulate import Scheme, Trajectory
 from ..view import plot_trajectory
 from .energy import in_error
-from .files import whole_file
 from .model import Refused, load, may_float
 from .report import Run, plain_console, report
 

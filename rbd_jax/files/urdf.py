@@ -1,18 +1,14 @@
 """Reading URDF, the XML robot description of ROS.
 
-What the file says is taken as it stands or refused, with the element, its line and the remedy. The XML is read with
-Python's own parser with entities switched off, so a file can neither blow up nor reach for other files. A robot may
+What the file says is taken as it stands or refused, with the element, its line and the remedy. A robot may
 have a hundred links: the arithmetic is done in NumPy, since JAX takes a hundred times as long for a few numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,10 +19,15 @@ from ..model import Body, Mimic, Model, ModelBuilder
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
 from ..spatial import Inertia, Transform
+from .placement import rotation_of_angles
+from .xml import Element, parse, read
 
 
 #: The types of URDF joints.
 TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+
+#: A limit of this size is none. Other readers want limits where there are none, and do not read "inf".
+NO_LIMIT = np.finfo(float).max
 
 
 def load_urdf(
@@ -76,9 +77,9 @@ def load_urdf(
         raise ModelError(
             f"load_urdf: mimic is {mimic!r}; it is 'couple' or 'free'{suggest(mimic, ('couple', 'free'))}"
         )
-    source, content = _read(path_or_xml)
+    source, content = read("load_urdf", "URDF", path_or_xml)
     try:
-        robot = _parse(content)
+        robot = parse(content)
         _check_root(robot)
         name = robot.text("name")
         builder = ModelBuilder(gravity, name)
@@ -91,159 +92,12 @@ def load_urdf(
         raise type(error)(f"{source}: {error}") from None
 
 
-# The file.
-
-
-def _read(path_or_xml) -> tuple[str, str | bytes]:
-    """What to call the source in errors, and its content."""
-    if not isinstance(path_or_xml, str | Path):
-        raise ModelError(f"load_urdf: got a {type(path_or_xml).__name__}; give a path or the XML text")
-    if isinstance(path_or_xml, str):
-        text = path_or_xml.lstrip("\ufeff \t\r\n")
-        if text.startswith("<"):
-            return "URDF text", text
-    path = Path(path_or_xml)
-    try:
-        return str(path), path.read_bytes()
-    except FileNotFoundError:
-        raise ModelError(
-            f"{path}: there is no such file; give the path of a URDF file or the XML text"
-        ) from None
-    except IsADirectoryError:
-        raise ModelError(f"{path}: it is a directory; give the path of a URDF file in it") from None
-    except (OSError, ValueError) as error:  # names too long, null characters, no permission
-        shown = str(path) if len(str(path)) < 80 else f"{str(path)[:80]}..."
-        reason = type(error).__name__
-        raise ModelError(f"{shown!r}: it cannot be read ({reason}); give a path or XML text") from None
-
-
-@dataclass
-class _Element:
-    """An element of the XML, with its line and what it is a part of."""
-
-    tag: str
-    attributes: dict[str, str]
-    line: int
-    parent: _Element | None
-    children: list[_Element] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        """`joint 'elbow' (line 7)`, or `<axis> in line 9, of joint 'elbow'`."""
-        if "name" in self.attributes:
-            return f"{self.tag} {self.attributes['name']!r} (line {self.line})"
-        owner = self.parent
-        while owner is not None and owner.tag not in ("link", "joint"):
-            owner = owner.parent
-        of = f", of {owner.tag} {owner.attributes['name']!r}" if owner and "name" in owner.attributes else ""
-        return f"<{self.tag}> in line {self.line}{of}"
-
-    def all(self, tag: str) -> list[_Element]:
-        return [child for child in self.children if child.tag == tag]
-
-    def child(self, tag: str) -> _Element | None:
-        """The only child of that tag, or None."""
-        found = self.all(tag)
-        if len(found) > 1:
-            raise ModelError(f"{self} has {len(found)} <{tag}>; keep one")
-        return found[0] if found else None
-
-    def needed(self, tag: str, example: str) -> _Element:
-        child = self.child(tag)
-        if child is None:
-            raise ModelError(f"{self} has no <{tag}>; add {example}")
-        return child
-
-    def text(self, key: str) -> str:
-        """An attribute that must be there."""
-        value = self.attributes.get(key, "")
-        if not value.strip():
-            raise ModelError(f'{self} has no {key}; write <{self.tag} {key}="...">')
-        if "${" in value or "$(" in value:
-            raise ModelError(
-                f"{self}: {key}={value!r} is xacro; expand the file first: xacro robot.xacro > robot.urdf"
-            )
-        return value
-
-    def numbers(
-        self, key: str, count: int, default: Sequence[float] | None = None, finite: bool = True
-    ) -> np.ndarray:
-        """An attribute of so many numbers."""
-        if key not in self.attributes and default is not None:
-            return np.array(default, float)
-        text = self.text(key)
-        words = text.split()
-        if len(words) != count:
-            raise ModelError(
-                f"{self}: {key}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces"
-            )
-        try:
-            if "_" in text:  # a number to Python alone
-                raise ValueError
-            values = np.array([float(word) for word in words])
-        except ValueError:
-            raise ModelError(
-                f"{self}: {key}={text!r} is not {'a number' if count == 1 else 'numbers'}"
-            ) from None
-        if np.isnan(values).any() or (finite and not np.isfinite(values).all()):
-            raise ModelError(f"{self}: {key}={text!r} is not finite")
-        return values
-
-    def number(self, key: str, default: float | None = None, finite: bool = True) -> float:
-        return float(self.numbers(key, 1, None if default is None else [default], finite)[0])
-
-
-def _parse(content: str | bytes) -> _Element:
-    """The root element of an XML text."""
-    parser = expat.ParserCreate()
-    top = _Element("", {}, 0, None)
-    open_elements = [top]
-
-    def start(tag, attributes):
-        element = _Element(tag, attributes, parser.CurrentLineNumber, open_elements[-1])
-        if tag.startswith("xacro:"):
-            raise ModelError(f"{element} is xacro; expand the file first: xacro robot.xacro > robot.urdf")
-        open_elements[-1].children.append(element)
-        open_elements.append(element)
-
-    def end(tag):
-        open_elements.pop()
-
-    def doctype(name, system, public, has_internal):
-        if system or public:
-            raise ModelError(
-                f"line {parser.CurrentLineNumber}: the DOCTYPE refers to {system or public!r}; remove it"
-            )
-
-    def entity(name, *_):
-        raise ModelError(
-            f"line {parser.CurrentLineNumber}: the DOCTYPE declares the entity {name!r}, and entities are not read; "
-            "write out what it stands for"
-        )
-
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.StartDoctypeDeclHandler = doctype
-    parser.EntityDeclHandler = entity
-    try:
-        parser.Parse(content, True)
-    except expat.ExpatError as error:
-        raise ModelError(
-            f"it is not well-formed XML: {expat.ErrorString(error.code)} in line {error.lineno}, "
-            f"column {error.offset + 1}"
-        ) from None
-    except (LookupError, ValueError) as error:
-        if isinstance(error, ModelError):
-            raise
-        raise ModelError(f"it is not readable XML: {error}; save it as UTF-8") from None
-    return top.children[0]
-
-
-def _check_root(robot: _Element) -> None:
+def _check_root(robot: Element) -> None:
     if robot.tag == "robot":
         return
     remedies = {
         "mujoco": "it is MJCF; read it with load_mjcf",
-        "sdf": "it is SDF, which has no loader here; convert it to URDF",
+        "sdf": "it is SDF; read it with load_sdf",
     }
     remedy = remedies.get(robot.tag, "a URDF's is <robot>")
     raise ModelError(f"the outermost element is <{robot.tag}>: {remedy}")
@@ -252,13 +106,13 @@ def _check_root(robot: _Element) -> None:
 # The tree.
 
 
-def _bodies(robot: _Element, floating_base: bool, couple: bool) -> list[Body]:
+def _bodies(robot: Element, floating_base: bool, couple: bool) -> list[Body]:
     """The bodies of a robot, depth first."""
     links, hinges = _by_name(robot, "link"), _by_name(robot, "joint")
     if not links:
         raise ModelError("the robot has no links; a model needs at least one (is this the whole file?)")
-    hung_by: dict[str, _Element] = {}
-    below: dict[str, list[_Element]] = {}
+    hung_by: dict[str, Element] = {}
+    below: dict[str, list[Element]] = {}
     for joint in hinges.values():
         parent, child = _ends(joint, links)
         if child in hung_by:
@@ -277,7 +131,7 @@ def _bodies(robot: _Element, floating_base: bool, couple: bool) -> list[Body]:
         pass
     else:
         if root == "world":
-            names[root] = _unused("world_link", links)
+            names[root] = unused("world_link", links)
         hinge = joints.Free() if floating_base else joints.Fixed()
         bodies.append(
             Body(
@@ -286,7 +140,7 @@ def _bodies(robot: _Element, floating_base: bool, couple: bool) -> list[Body]:
                 hinge,
                 Transform.identity(),
                 Inertia(*map(jnp.asarray, inertia)),
-                _unused("root_joint", hinges),
+                unused("root_joint", hinges),
             )
         )
     stack = below.get(root, [])[::-1]
@@ -312,8 +166,8 @@ def _bodies(robot: _Element, floating_base: bool, couple: bool) -> list[Body]:
     return bodies
 
 
-def _by_name(robot: _Element, tag: str) -> dict[str, _Element]:
-    found: dict[str, _Element] = {}
+def _by_name(robot: Element, tag: str) -> dict[str, Element]:
+    found: dict[str, Element] = {}
     for element in robot.all(tag):
         name = element.text("name")
         if name in found:
@@ -323,7 +177,7 @@ def _by_name(robot: _Element, tag: str) -> dict[str, _Element]:
     return found
 
 
-def _ends(joint: _Element, links: dict[str, _Element]) -> tuple[str, str]:
+def _ends(joint: Element, links: dict[str, Element]) -> tuple[str, str]:
     ends = []
     for tag in ("parent", "child"):
         name = joint.needed(tag, f'<{tag} link="..."/>').text("link")
@@ -333,7 +187,7 @@ def _ends(joint: _Element, links: dict[str, _Element]) -> tuple[str, str]:
     return ends[0], ends[1]
 
 
-def _root(links: dict[str, _Element], hung_by: dict[str, _Element]) -> str:
+def _root(links: dict[str, Element], hung_by: dict[str, Element]) -> str:
     """The one link without a parent, every other link being below it."""
     roots = [name for name in links if name not in hung_by]
     if len(roots) > 1:
@@ -358,7 +212,7 @@ def _root(links: dict[str, _Element], hung_by: dict[str, _Element]) -> str:
     return roots[0]
 
 
-def _unused(name: str, taken) -> str:
+def unused(name: str, taken) -> str:
     while name in taken:
         name += "_"
     return name
@@ -367,29 +221,21 @@ def _unused(name: str, taken) -> str:
 # The numbers.
 
 
-def _origin(origin: _Element | None) -> tuple[np.ndarray, np.ndarray]:
+def _origin(origin: Element | None) -> tuple[np.ndarray, np.ndarray]:
     """Rotation and position of an `<origin>`: `Rz(yaw) Ry(pitch) Rx(roll)`."""
     if origin is None:
         return np.eye(3), np.zeros(3)
     zero = (0.0, 0.0, 0.0)
     xyz, rpy = origin.numbers("xyz", 3, zero), origin.numbers("rpy", 3, zero)
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
-    rotation = np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
-    return rotation, xyz
+    return rotation_of_angles(rpy), xyz
 
 
-def _placement(origin: _Element | None) -> Transform:
+def _placement(origin: Element | None) -> Transform:
     rotation, position = _origin(origin)
     return Transform(jnp.asarray(rotation), jnp.asarray(position))
 
 
-def _inertia(link: _Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _inertia(link: Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mass, first moment and triangle of the rotational inertia about the link's origin: the fields of `Inertia`."""
     inertial = link.child("inertial")
     if inertial is None:
@@ -405,7 +251,7 @@ def _inertia(link: _Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.array(mass), mass * com, np.array([about_origin[i, j] for i in range(3) for j in range(i + 1)])
 
 
-def _joint(joint: _Element) -> joints.Joint:
+def _joint(joint: Element) -> joints.Joint:
     kind = joint.text("type")
     if kind not in TYPES:
         listed = ", ".join(TYPES)
@@ -423,7 +269,7 @@ def _joint(joint: _Element) -> joints.Joint:
     return family(jnp.asarray(axis / length))
 
 
-def _along(joint: _Element, hinges: dict[str, _Element], couple: bool) -> dict[str, Any]:
+def _along(joint: Element, hinges: dict[str, Element], couple: bool) -> dict[str, Any]:
     """What acts along a joint: limits, friction, and whom it mimics."""
     kind, along = joint.text("type"), {}
     if kind not in ("revolute", "continuous", "prismatic"):
@@ -431,13 +277,13 @@ def _along(joint: _Element, hinges: dict[str, _Element], couple: bool) -> dict[s
     limit, dynamics = joint.child("limit"), joint.child("dynamics")
     if limit is not None:
         for key in ("effort", "velocity"):
-            along[f"{key}_limit"] = limit.number(key, math.inf, finite=False)
+            along[f"{key}_limit"] = _limit(limit, key, math.inf)
             if along[f"{key}_limit"] < 0:
                 raise ModelError(
                     f"{limit}: {key}={limit.text(key)!r} is negative; it is the largest size allowed"
                 )
         if kind != "continuous":
-            lower, upper = (limit.number(key, 0.0, finite=False) for key in ("lower", "upper"))
+            lower, upper = (_limit(limit, key, 0.0) for key in ("lower", "upper"))
             if lower > upper:
                 raise ModelError(f"{limit}: lower={lower:g} is above upper={upper:g}; exchange them")
             along |= {"lower": lower, "upper": upper}
@@ -449,7 +295,12 @@ def _along(joint: _Element, hinges: dict[str, _Element], couple: bool) -> dict[s
     return along
 
 
-def _mimic(joint: _Element, mimic: _Element, hinges: dict[str, _Element]) -> Mimic:
+def _limit(limit: Element, key: str, default: float) -> float:
+    value = limit.number(key, default, finite=False)
+    return math.copysign(math.inf, value) if abs(value) >= NO_LIMIT else value
+
+
+def _mimic(joint: Element, mimic: Element, hinges: dict[str, Element]) -> Mimic:
     leader = mimic.text("joint")
     if leader not in hinges:
         raise ModelError(

@@ -53,17 +53,17 @@ _BUNDLED = {
 NAMES = tuple(_BUNDLED)
 
 #: The endings of the files that `load` reads.
-SUFFIXES = (".urdf", ".xml", ".mjcf")
+SUFFIXES = (".urdf", ".xml", ".mjcf", ".sdf")
 
 
 def load(name_or_path: str | Path, **options: Any) -> Model:
-    """A bundled robot by its name, or what a URDF or MJCF file describes.
+    """A bundled robot by its name, or what a URDF, MJCF or SDF file describes.
 
     **Arguments**
 
-    - `name_or_path`: one of `rbd_jax.robots.NAMES`, or the path of a `.urdf`, `.xml` or `.mjcf` file. An `.xml`
-      file may be either: its outermost element decides.
-    - `options`: those of `load_urdf` or `load_mjcf`. A bundled robot takes none.
+    - `name_or_path`: one of `rbd_jax.robots.NAMES`, or the path of a `.urdf`, `.xml`, `.mjcf` or `.sdf` file. An
+      `.xml` file may be any of them: its outermost element decides.
+    - `options`: those of `load_urdf`, `load_mjcf` or `load_sdf`. A bundled robot takes none.
 
     >>> rbd.load("double_pendulum")
     double_pendulum: 2 bodies, nq = 2, nv = 2
@@ -78,9 +78,7 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
     if name in _BUNDLED:
         if options:
             listed = ", ".join(map(repr, sorted(options)))
-            raise ModelError(
-                f"robot {name!r} takes no options, but got {listed}; they are for URDF and MJCF files"
-            )
+            raise ModelError(f"robot {name!r} takes no options, but got {listed}; they are for files")
         return _BUNDLED[name]()
     path = Path(name_or_path)
     read = _loader(path)
@@ -110,13 +108,17 @@ def options_of(name_or_path: str | Path) -> tuple[str, ...]:
 
 
 def _loader(path: Path):
-    if path.suffix.lower() == ".urdf" or (path.suffix.lower() == ".xml" and _root(path) == "robot"):
-        from ..files import load_urdf
+    from .. import files
 
-        return load_urdf
-    from ..files import load_mjcf
-
-    return load_mjcf
+    kinds = {
+        ".urdf": files.load_urdf,
+        ".sdf": files.load_sdf,
+        ".xml": files.load_mjcf,
+        ".mjcf": files.load_mjcf,
+    }
+    if path.suffix.lower() != ".xml":
+        return kinds[path.suffix.lower()]
+    return {"robot": files.load_urdf, "sdf": files.load_sdf}.get(_root(path) or "", files.load_mjcf)
 
 
 def _root(path: Path) -> str | None:

@@ -318,8 +318,10 @@ def test_refusals(tmp_path):
         load_mjcf(tmp_path)
     with pytest.raises(rbd.ModelError, match="load_urdf"):
         load_mjcf('<?xml version="1.0"?><!-- <mujoco> --><robot name="r"/>')
-    with pytest.raises(rbd.ModelError, match="<sdf>: an MJCF"):
+    with pytest.raises(rbd.ModelError, match="load_sdf"):
         load_mjcf("<sdf/>")
+    with pytest.raises(rbd.ModelError, match="<world>: an MJCF"):
+        load_mjcf("<world/>")
     with pytest.raises(rbd.ModelError, match="MuJoCo does not accept it.*unrecognized"):
         load_mjcf("<mujoco><worldbody><body><wheel/></body></worldbody></mujoco>")
     with pytest.raises(rbd.ModelError, match="MuJoCo does not accept it.*mass and inertia"):

@@ -55,7 +55,7 @@ BAD = {
     ),
     "entity nobody declared": (robot(link("&name;")), ["undefined entity", "line 2"]),
     # The robot.
-    "SDF": ("<sdf version='1.7'><model name='m'/></sdf>", ["<sdf>", "SDF", "convert it to URDF"]),
+    "SDF": ("<sdf version='1.7'><model name='m'/></sdf>", ["<sdf>", "SDF", "load_sdf"]),
     "MJCF": ("<mujoco><worldbody/></mujoco>", ["<mujoco>", "load_mjcf"]),
     "another language": ("<html/>", ["<html>", "<robot>"]),
     "robot without name": ("<robot><link name='a'/></robot>", ["<robot> in line 1 has no name"]),

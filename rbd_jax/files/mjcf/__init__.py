@@ -52,7 +52,8 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     - Bodies without joints are welded, by a joint called like the body.
 
     Taken along: gravity; armature, damping, stiffness with its rest position, dry friction (`frictionloss`);
-    the ranges of limited hinges and slides. The armature of a free joint weighs the acceleration in our
+    the ranges of limited hinges and slides; what actuators may do to a joint at most (`actuatorfrcrange`), where it is the same
+    both ways, as its effort limit. The armature of a free joint weighs the acceleration in our
     coordinates of it, which is not quite MuJoCo's in a body that turns, and is told.
 
     Equality constraints that are active become constraints of the model, in the order of the file: `<connect>` a `Connect`,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from ..placement import rotation_matrix as rotation_matrix
 
 
 #: MuJoCo's `jnt_type`.
@@ -36,18 +36,6 @@ def unused(name: str, taken) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def rotation_matrix(quaternion) -> np.ndarray:
-    """The matrix of a quaternion, in NumPy: JAX takes a hundred times as long for a few numbers."""
-    w, x, y, z = np.asarray(quaternion) / np.linalg.norm(quaternion)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
 
 
 def carrier_of(compiled, body: int) -> int:

@@ -45,5 +45,7 @@ def _check_root(source: str, content: str) -> None:
     tag = root.group(1) if root else None
     if tag == "robot":
         raise ModelError(f"{source}: the outermost element is <robot>: it is URDF; read it with load_urdf")
+    if tag == "sdf":
+        raise ModelError(f"{source}: the outermost element is <sdf>: it is SDF; read it with load_sdf")
     if tag not in ("mujoco", "mujocoinclude", None):
         raise ModelError(f"{source}: the outermost element is <{tag}>: an MJCF file's is <mujoco>")

@@ -111,6 +111,15 @@ def _along(compiled, joint: int, disabled) -> dict[str, Any]:
         along["spring_reference"] = compiled.qpos_spring[q]
     if not disabled & {"LIMIT", "CONSTRAINT"} and kind in (SLIDE, HINGE) and compiled.jnt_limited[joint]:
         along["lower"], along["upper"] = compiled.jnt_range[joint]
+    # Before MuJoCo 3.0 the force of all actuators on a joint had no limit.
+    if (
+        kind in (SLIDE, HINGE)
+        and hasattr(compiled, "jnt_actfrclimited")
+        and compiled.jnt_actfrclimited[joint]
+    ):
+        least, most = compiled.jnt_actfrcrange[joint]
+        if least == -most:
+            along["effort_limit"] = most
     return along
 
 

@@ -1,0 +1,35 @@
+"""The command `convert`: a model of one format written in another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .. import ModelError, save_mjcf, save_urdf
+from .model import Refused, load, spelled, told
+from .report import plain_console
+
+
+#: What files of each ending are written by.
+WRITERS = {".urdf": save_urdf, ".xml": save_mjcf, ".mjcf": save_mjcf}
+
+
+def convert(arguments) -> None:
+    """Read a model, write it, and print what of it is lost."""
+    console, path = plain_console(), Path(arguments.file)
+    write = WRITERS.get(path.suffix.lower())
+    if write is None:
+        raise Refused(f"{path}: models are written to files that end in .urdf, .xml or .mjcf (MJCF)")
+    if path.exists() and Path(arguments.robot).exists() and path.samefile(arguments.robot):
+        raise Refused(f"{path}: it is the file that is read; name another")
+    model = load(arguments, console)
+    with told(console):
+        try:
+            write(model, path, strict=arguments.strict)
+        except ModelError as error:
+            raise Refused(f"{path}: {spelled(str(error))}") from error
+        except OSError as error:
+            raise Refused(f"cannot write to {path}: {error.strerror or error}") from error
+    console.print(
+        f"{path}: {model.name}, {model.nb} bodies, nq = {model.nq}, nv = {model.nv}",
+        highlight=False, markup=False, soft_wrap=True,
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Writing MJCF, as MuJoCo's compiler reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement
+
+import numpy as np
+
+from ...._files import whole_file
+from ....model import Model
+from ..description import bodies_of
+from ..losses import Losses
+from ..numerals import text, xml_text
+from .document import Document
+from .things import write_things
+from .tree import write_tree
+
+
+#: What the integrators of `Settings` are called in the file.
+INTEGRATORS = {"euler": "Euler", "rk4": "RK4", "implicit": "implicit", "implicitfast": "implicitfast"}
+
+
+def save_mjcf(model: Model, path: str | Path, strict: bool = True) -> None:
+    """Write a model as an MJCF file, which then is there as a whole or, if that fails, as it was. See `to_mjcf`.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rbd.save_mjcf(rbd.load("double_pendulum"), pathlib.Path(folder, "two.xml"))
+    ...     rbd.load(pathlib.Path(folder, "two.xml"))
+    double_pendulum: 2 bodies, nq = 2, nv = 2
+    └─ upper (shoulder)  Revolute v[0:1], 1 kg
+       └─ lower (elbow)  Revolute v[1:2], 1 kg
+    """
+    content = _written("save_mjcf", model, strict)
+    with whole_file(Path(path)) as part:
+        part.write_text(content, encoding="utf-8")
+
+
+def to_mjcf(model: Model, strict: bool = True) -> str:
+    """The text of an MJCF file that describes a model.
+
+    **Arguments**
+
+    - `strict`: whether what MJCF has no words for is an error or one warning, each with the names of what has it.
+
+    Read by `load_mjcf`, or by MuJoCo, it is the same mechanism: bodies and joints of the same names, the same coordinates, mass
+    matrix and bias force, to rounding, and the same frames; with the limits, damping, friction, springs, armature, equality
+    constraints, sites, keyframes, gravity, timestep and integrator.
+
+    - Bodies `body:joint` without mass, as `load_mjcf` makes them for several joints on one body, or for one beside its origin,
+      are joints of that body again.
+    - Other bodies without mass that move (and carry none welded to them) get 2e-15 kg, and as many kg m², the least that
+      MuJoCo takes. Nothing but bodies without any mass outside them moves differently for that.
+    - MuJoCo takes no inertia that no real body has. Where one of several bodies welded together has such, the one that moves is
+      written with that of all of them; where that does not help, it is lost, and the body has the mean of its moments.
+    - Joints in series (`Cylindrical`, `Universal`, `Translational`, `SphericalEuler`, `Composite`) become hinges, slides and
+      balls of one body, called `joint:1`, `joint:2`.
+    - A `Planar` joint becomes two slides and a hinge, and a `Free` one that is not on the world itself three slides and a ball,
+      as in `Free2D` and `Free3D`: the same motion and the same numbers of q (those of `Planar` in the order x, y, angle), but
+      the linear velocities are those in the parent's axes.
+    - MuJoCo keeps joints that mimic others by constraints: they are joints with coordinates of their own, and an equality
+      `<joint>` ties each to its leader. The motion is the same, as far as MuJoCo's soft constraints hold; nq and nv are larger.
+    - Effort limits are those of what actuators do to a joint (`actuatorfrcrange`).
+    - Welds are called by the bodies that they weld, as `load_mjcf` calls them.
+
+    MJCF has no words for velocity limits, for screws and racks (`Helical`, `RackAndPinion`, which are refused), for
+    joints that move by themselves or along splines, for damping, friction or springs that differ between the directions of a
+    ball or a free joint, and for constraints other than `Connect`, `Weld` and a `CoordinateCoupling` of a polynomial of
+    degree four.
+
+    >>> "<hinge" in rbd.to_mjcf(rbd.load("double_pendulum")), "<joint" in rbd.to_mjcf(rbd.load("double_pendulum"))
+    (False, True)
+    """
+    return _written("to_mjcf", model, strict)
+
+
+def _written(function: str, model: Model, strict: bool) -> str:
+    bodies = bodies_of(function, model)
+    root = Element("mujoco", model=model.name)
+    SubElement(root, "compiler", angle="radian", inertiafromgeom="false", autolimits="true")
+    option = SubElement(root, "option", gravity=text(model.gravity))
+    settings = model.settings
+    if settings.timestep is not None:
+        option.set("timestep", text(settings.timestep))
+    if settings.integrator is not None:
+        option.set("integrator", INTEGRATORS.get(settings.integrator, settings.integrator))
+    out = Document(model, root, SubElement(root, "worldbody"), Losses(model.name, "MJCF"))
+    _custom(out)
+    write_tree(out, bodies, float(np.finfo(model.dtype).eps))
+    write_things(out)
+    out.losses.report(strict)
+    return xml_text(root)
+
+
+def _custom(out: Document) -> None:
+    for name, value in out.model.settings.custom.items():
+        if isinstance(value, str):
+            SubElement(out.section("custom"), "text", name=name, data=value)
+        else:
+            SubElement(out.section("custom"), "numeric", name=name, data=text(value), size=str(len(value)))

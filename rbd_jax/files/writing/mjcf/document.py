@@ -1,0 +1,87 @@
+"""An MJCF file while it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element, SubElement
+
+import numpy as np
+
+from ....model import Body, Model
+from ....spatial import Transform
+from ...mjcf.compiled import unused
+from ...placement import quaternion
+from ..losses import Losses
+from ..numerals import text
+from ..series import Part
+
+
+@dataclass(frozen=True)
+class Written:
+    """A joint in the file, and which of the coordinates of a joint of the model are its own.
+
+    - `kind`: "hinge", "slide", "ball" or "free".
+    - `part`: what it is, or is of, in the joint of the body; `q` and `v` are its own entries of that joint's.
+    """
+
+    body: Body
+    kind: str
+    part: Part
+    q: tuple[int, ...]
+    v: tuple[int, ...]
+
+
+@dataclass
+class Document:
+    """The file, and what of the model is where in it."""
+
+    model: Model
+    root: Element
+    world: Element
+    losses: Losses
+    #: The element of each body.
+    bodies: dict[str, Element] = field(default_factory=dict)
+    #: The joints of the file, by name.
+    joints: dict[str, Written] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.bodies["world"] = self.world
+
+    def section(self, tag: str) -> Element:
+        """A part of the file, made where it is first asked for."""
+        found = self.root.find(tag)
+        return SubElement(self.root, tag) if found is None else found
+
+    def unused(self, tag: str, name: str) -> str:
+        """The name, or with as many underscores as it takes to be the only one of its kind."""
+        taken = {element.get("name", "") for element in self.root.iter(tag)}
+        taken |= {thing.name for thing in self.model.attached}
+        return unused(name, taken)
+
+    def joint_names(self) -> list[str]:
+        """The joints in the order of MuJoCo's coordinates."""
+        return [joint.attrib["name"] for joint in self.world.iter() if joint.tag == "joint"]
+
+
+def set_frame(element: Element, rotation, position) -> None:
+    """`pos` and `quat`, where they say anything."""
+    if np.any(position):
+        element.set("pos", text(position))
+    if not np.array_equal(rotation, np.eye(3)):
+        element.set("quat", text(quaternion(rotation)))
+
+
+def place(element: Element, frame: Transform) -> None:
+    """`pos` and `quat` of a frame."""
+    set_frame(element, np.asarray(frame.rotation, float), np.asarray(frame.position, float))
+
+
+def site_at(out: Document, name: str, body: str, frame: Transform) -> str:
+    """The name of a site in this frame of a body: one that the model has there, or a new one."""
+    for site in out.model.sites:
+        same = np.array_equal(site.frames.position[0], frame.position)
+        if site.bodies[0] == body and same and np.array_equal(site.frames.rotation[0], frame.rotation):
+            return site.name
+    name = out.unused("site", name)
+    place(SubElement(out.bodies[body], "site", name=name), frame)
+    return name

@@ -1,0 +1,104 @@
+"""The sensors of an MJCF file: what `files/mjcf/sensors.py` reads, the other way round."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element, SubElement
+
+import numpy as np
+
+from .... import sensors
+from ....sensors.joint import LimitSensor
+from ....sensors.places import PlacedSensor
+from ....sensors.sensor import BodySensor, JointSensor, Sensor
+from ....spatial import Reference, Transform
+from ...mjcf.sensors import ACCELERATIONS, FRAMES, JOINTS, LIMITS, SITES, SUBTREES, WHOLE
+from ..numerals import text
+from .document import Document, site_at
+
+
+#: What each family is called in the file. An axis of a frame has its letter in the name.
+TAGS: dict[type, str] = {
+    family: kind.lower()
+    for table in (JOINTS, LIMITS, SITES, FRAMES, ACCELERATIONS, SUBTREES, WHOLE)
+    for kind, family in table.items()
+} | {sensors.JointForce: "jointactuatorfrc", sensors.Magnetometer: "magnetometer"}
+
+#: Those that are at sites. The others of a frame take bodies, too.
+AT_SITES = (*SITES.values(), sensors.Magnetometer)
+
+
+def write_sensor(out: Document, sensor: Sensor) -> bool:
+    family = type(sensor)
+    tag = f"frame{sensor.axis}axis" if isinstance(sensor, sensors.FrameAxis) else TAGS.get(family)
+    if tag is None:
+        return False
+    attributes: dict[str, str] = {}
+    if isinstance(sensor, JointSensor):
+        if sensor.joint not in out.joints:
+            return False
+        attributes["joint"] = sensor.joint
+        if isinstance(sensor, LimitSensor) and not _has_margin(out, sensor):
+            return False
+    elif isinstance(sensor, PlacedSensor):
+        if any(place.role == "shape" for place in sensor.places):
+            return False
+        if family is sensors.Magnetometer and not _has_field(out, sensor):
+            return False
+        attributes |= _places(out, sensor, at_site=family in AT_SITES)
+    elif isinstance(sensor, BodySensor):
+        attributes["body"] = sensor.body
+    element = SubElement(out.section("sensor"), tag, name=sensor.name, **attributes)
+    _write_options(out, element, sensor)
+    return True
+
+
+def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str]:
+    """The words that say which frames a sensor has."""
+    frames = iter(range(len(sensor.bodies)))
+    found: dict[str, str] = {}
+    for place, words in zip(sensor.places, (("objtype", "objname"), ("reftype", "refname"))):
+        kind, name = "site", place.name
+        if place.role == "body":
+            kind, name = _on_body(out, sensor, place, sensor.frames[next(frames)], at_site)
+        found |= {"site": name} if at_site else dict(zip(words, (kind, name)))
+    return found
+
+
+def _on_body(
+    out: Document, sensor: Sensor, place: Reference, frame: Transform, at_site: bool
+) -> tuple[str, str]:
+    """A body, where the frame is its own, or else a site."""
+    own = np.array_equal(frame.rotation, np.eye(3)) and not np.any(frame.position)
+    if own and not at_site:
+        return "xbody", place.name
+    return "site", site_at(out, f"{sensor.name}:{place.name}", place.name, frame)
+
+
+def _has_margin(out: Document, sensor: LimitSensor) -> bool:
+    """Whether the joint has this margin from now on: there is one for all."""
+    joint = next(one for one in out.world.iter("joint") if one.get("name") == sensor.joint)
+    margin = text(sensor.margin)
+    if joint.get("margin", margin) != margin:
+        return False
+    joint.set("margin", margin)
+    return True
+
+
+def _has_field(out: Document, sensor) -> bool:
+    """Whether the file has this magnetic field from now on: there is one for all."""
+    option, field = out.section("option"), text(sensor.field)
+    if option.get("magnetic", field) != field:
+        return False
+    option.set("magnetic", field)
+    return True
+
+
+def _write_options(out: Document, element: Element, sensor: Sensor) -> None:
+    if sensor.cutoff is not None:
+        element.set("cutoff", text(sensor.cutoff))
+    if sensor.noise is not None:
+        element.set("noise", text(sensor.noise.deviation))
+        if sensor.noise.bias or sensor.noise.drift:
+            out.losses.add("bias and drift of sensors", sensor.name)
+    if sensor.delay is not None:
+        out.losses.add("delays of sensors", sensor.name)

@@ -1,0 +1,194 @@
+"""XML that describes a robot, with the line of everything in it.
+
+Read with Python's own parser with entities switched off, so a file can neither blow up nor reach for other files. What is wrong
+in it is told with the element, its line and the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+import numpy as np
+
+from .._errors import ModelError
+
+
+def read(function: str, kind: str, path_or_xml) -> tuple[str, str | bytes]:
+    """What to call the source in errors, and its content. `kind` is that of the file: "URDF"."""
+    a = "an" if kind == "SDF" else "a"
+    if not isinstance(path_or_xml, str | Path):
+        raise ModelError(f"{function}: got a {type(path_or_xml).__name__}; give a path or the XML text")
+    if isinstance(path_or_xml, str):
+        text = path_or_xml.lstrip("\ufeff \t\r\n")
+        if text.startswith("<"):
+            return f"{kind} text", text
+    path = Path(path_or_xml)
+    try:
+        return str(path), path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(
+            f"{path}: there is no such file; give the path of {a} {kind} file or the XML text"
+        ) from None
+    except IsADirectoryError:
+        raise ModelError(f"{path}: it is a directory; give the path of {a} {kind} file in it") from None
+    except (OSError, ValueError) as error:  # names too long, null characters, no permission
+        shown = str(path) if len(str(path)) < 80 else f"{str(path)[:80]}..."
+        reason = type(error).__name__
+        raise ModelError(f"{shown!r}: it cannot be read ({reason}); give a path or XML text") from None
+
+
+@dataclass
+class Element:
+    """An element of the XML, with its line and what it is a part of."""
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    parent: Element | None
+    children: list[Element] = field(default_factory=list)
+    content: str = ""
+
+    def __str__(self) -> str:
+        """`joint 'elbow' (line 7)`, or `<axis> in line 9, of joint 'elbow'`."""
+        if "name" in self.attributes:
+            return f"{self.tag} {self.attributes['name']!r} (line {self.line})"
+        owner = self.parent
+        while owner is not None and owner.tag not in ("link", "joint"):
+            owner = owner.parent
+        of = f", of {owner.tag} {owner.attributes['name']!r}" if owner and "name" in owner.attributes else ""
+        return f"<{self.tag}> in line {self.line}{of}"
+
+    def all(self, tag: str) -> list[Element]:
+        return [child for child in self.children if child.tag == tag]
+
+    def child(self, tag: str) -> Element | None:
+        """The only child of that tag, or None."""
+        found = self.all(tag)
+        if len(found) > 1:
+            raise ModelError(f"{self} has {len(found)} <{tag}>; keep one")
+        return found[0] if found else None
+
+    def needed(self, tag: str, example: str) -> Element:
+        child = self.child(tag)
+        if child is None:
+            raise ModelError(f"{self} has no <{tag}>; add {example}")
+        return child
+
+    def text(self, key: str) -> str:
+        """An attribute that must be there."""
+        value = self.attributes.get(key, "")
+        if not value.strip():
+            raise ModelError(f'{self} has no {key}; write <{self.tag} {key}="...">')
+        if "${" in value or "$(" in value:
+            raise ModelError(
+                f"{self}: {key}={value!r} is xacro; expand the file first: xacro robot.xacro > robot.urdf"
+            )
+        return value
+
+    def numbers(
+        self, key: str, count: int, default: Sequence[float] | None = None, finite: bool = True
+    ) -> np.ndarray:
+        """An attribute of so many numbers."""
+        if key not in self.attributes and default is not None:
+            return np.array(default, float)
+        return _numbers(f"{self}: {key}", self.text(key), count, finite)
+
+    def number(self, key: str, default: float | None = None, finite: bool = True) -> float:
+        return float(self.numbers(key, 1, None if default is None else [default], finite)[0])
+
+    def said(self, example: str) -> str:
+        """The text inside, which must be there."""
+        value = self.content.strip()
+        if not value:
+            raise ModelError(f"{self} is empty; write {example}")
+        return value
+
+    def inside(self, tag: str, count: int, default: Sequence[float], finite: bool = True) -> np.ndarray:
+        """The so many numbers inside the only child of that tag, or the default where there is none."""
+        child = self.child(tag)
+        if child is None:
+            return np.array(default, float)
+        return _numbers(str(child), child.said(f"<{tag}>{' '.join(['0'] * count)}</{tag}>"), count, finite)
+
+    def inside_one(self, tag: str, default: float, finite: bool = True) -> float:
+        return float(self.inside(tag, 1, [default], finite)[0])
+
+    def is_true(self, tag: str, default: bool = False) -> bool:
+        """Whether the only child of that tag says so."""
+        child = self.child(tag)
+        if child is None:
+            return default
+        word = child.content.strip().lower()
+        if word not in ("true", "1", "false", "0"):
+            raise ModelError(f"{child} says {child.content.strip()!r}; it is true or false")
+        return word in ("true", "1")
+
+
+def _numbers(what: str, text: str, count: int, finite: bool) -> np.ndarray:
+    """A text of so many numbers; `what` is said where it is none."""
+    words = text.split()
+    if len(words) != count:
+        raise ModelError(f"{what}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces")
+    try:
+        if "_" in text:  # a number to Python alone
+            raise ValueError
+        values = np.array([float(word) for word in words])
+    except ValueError:
+        raise ModelError(f"{what}={text!r} is not {'a number' if count == 1 else 'numbers'}") from None
+    if np.isnan(values).any() or (finite and not np.isfinite(values).all()):
+        raise ModelError(f"{what}={text!r} is not finite")
+    return values
+
+
+def parse(content: str | bytes) -> Element:
+    """The root element of an XML text."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    top = Element("", {}, 0, None)
+    open_elements = [top]
+
+    def start(tag, attributes):
+        element = Element(tag, attributes, parser.CurrentLineNumber, open_elements[-1])
+        if tag.startswith("xacro:"):
+            raise ModelError(f"{element} is xacro; expand the file first: xacro robot.xacro > robot.urdf")
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+
+    def end(tag):
+        open_elements.pop()
+
+    def characters(text):
+        open_elements[-1].content += text
+
+    def doctype(name, system, public, has_internal):
+        if system or public:
+            raise ModelError(
+                f"line {parser.CurrentLineNumber}: the DOCTYPE refers to {system or public!r}; remove it"
+            )
+
+    def entity(name, *_):
+        raise ModelError(
+            f"line {parser.CurrentLineNumber}: the DOCTYPE declares the entity {name!r}, and entities are not read; "
+            "write out what it stands for"
+        )
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = characters
+    parser.StartDoctypeDeclHandler = doctype
+    parser.EntityDeclHandler = entity
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise ModelError(
+            f"it is not well-formed XML: {expat.ErrorString(error.code)} in line {error.lineno}, "
+            f"column {error.offset + 1}"
+        ) from None
+    except (LookupError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(f"it is not readable XML: {error}; save it as UTF-8") from None
+    return top.children[0]
