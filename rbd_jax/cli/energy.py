@@ -51,7 +51,7 @@ def falls_freely(model: Model) -> bool:
     topology = model.topology
     roots = [body for body, parent in enumerate(topology.parents) if parent < 0]
     floating = all(isinstance(model.joints[topology.kind_of[root][0]], joints.Free) for root in roots)
-    inner = not model.constraints and all(isinstance(force, forces.JointLimit) for force in model.forces)
+    inner = not model.constraints and all(isinstance(force, forces.JointLimit) for force in forces.carried_forces(model))
     if not floating or not inner:
         return False
     along = np.concatenate([np.arange(model.nv)[model.v_slice(root)] for root in roots])
@@ -84,11 +84,11 @@ def in_error(model: Model, path: Trajectory) -> np.ndarray:
     """The samples that shorter steps may help: those that diverged, and those that gained energy of nothing."""
     code = np.asarray(path.code)
     failed = (code != Result.SUCCESS) & (code != Result.SINGULAR) & (code != Result.CONSTRAINTS_OPEN)
-    if model.topology.rheonomic:  # joints that are led do work
+    if model.topology.rheonomic or model.actuators:  # joints that are led do work, and so do servos
         return failed
     return failed | (energies(model, path)[1] > GAIN)
 
 
 def loses(model: Model) -> bool:
     """Whether something dissipates energy."""
-    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)) or model.forces)
+    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)) or forces.carried_forces(model))

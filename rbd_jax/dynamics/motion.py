@@ -272,6 +272,16 @@ class Motion:
         columns = topology.v_column[np.array([self._joint(joint)[1] for joint in joints], int)]
         return from_columns(self.model, sum_rows(efforts, columns, topology.tree.size))
 
+    def resistance_along(self, joints: Sequence[str], coefficients: Float[Array, "k"]) -> Float[Array, "nv"]:
+        """What coefficients of dampers (or springs) along those coordinates are along each degree of freedom by itself."""
+        topology, model = self.model.topology, self.model
+        places = np.array([self._joint(joint)[1] for joint in joints], int)
+        if not len(topology.mimic_joints):
+            return sum_rows(coefficients, places, model.nv)
+        leaders = np.concatenate([np.arange(model.nv), topology.leader_v])
+        ratios = jnp.concatenate([jnp.ones(model.nv, self.q.dtype), model.mimic_multiplier.astype(self.q.dtype)])
+        return sum_rows(coefficients * gather(ratios, places) ** 2, leaders[places], model.nv)
+
     def _joint(self, joint: str) -> tuple[int, int]:
         """Where the coordinate and the speed of a joint are among those of all joints."""
         topology = self.model.topology

@@ -38,10 +38,17 @@ On bodies:
 - `DirectionalForce`: constant, in the world's axes
 - `ViscousDamping`: against the velocity of a frame
 - `GravityField`: the pull of a potential on every body
+- `GravityCompensation`: what holds bodies up
 - `CentralPotential`: that of a point mass
 - `BoxDrag`: of a fluid on bodies, as on cuboids
 - `EllipsoidDrag`: of a fluid on bodies, as on ellipsoids; with lift
 - `FluidForce`: what both inherit from
+
+Actuators: see `rbd.actuators`, which is a part of this.
+
+All together:
+
+- `carried_forces`: all that acts on a model by what it carries
 
 Your own:
 
@@ -85,9 +92,11 @@ __all__ = [
     "ViscousDamping",
     "GravityField",
     "CentralPotential",
+    "GravityCompensation",
     "BoxDrag",
     "EllipsoidDrag",
     "FluidForce",
+    "carried_forces",
     "add_forces",
     "Force",
     "BodyForce",
@@ -105,6 +114,7 @@ from ._force import Force as Force, Together as Together, add_forces as add_forc
 from ._point import PathForce as PathForce, PointForce as PointForce
 from .bristle_friction import BristleFriction as BristleFriction
 from .cable import Cable as Cable
+from .carried import carried_forces as carried_forces
 from .deformable import add_deformable as add_deformable
 from .directional_force import DirectionalForce as DirectionalForce
 from .fluid import BoxDrag as BoxDrag, EllipsoidDrag as EllipsoidDrag, FluidForce as FluidForce
@@ -116,6 +126,7 @@ from .gear import (
 )
 from .gravity_field import CentralPotential as CentralPotential, GravityField as GravityField
 from .joint_limit import JointLimit as JointLimit
+from .gravity_compensation import GravityCompensation as GravityCompensation
 from .muscle import (
     ACTIVE_LENGTH as ACTIVE_LENGTH,
     FORCE_VELOCITY as FORCE_VELOCITY,

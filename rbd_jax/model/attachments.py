@@ -148,11 +148,9 @@ def check_attached(topology: Topology, things: Sequence[Attached], carried: Sequ
                     f"{label}: there is no joint {joint!r}{suggest(joint, topology.joint_names)}"
                 )
             body = topology.joint_index(joint)
-            if thing.scalar_joints and (topology.joint_nq[body], topology.joint_nv[body]) != (1, 1):
-                raise ModelError(
-                    f"{label}: joint {joint!r} has {topology.joint_nv[body]} degrees of freedom; its coordinate can be "
-                    "taken only where there is one. Attach to the bodies instead, as a LoopJoint is"
-                )
+            fault = thing.joint_fault(joint, int(topology.joint_nq[body]), int(topology.joint_nv[body]))
+            if fault is not None:
+                raise ModelError(f"{label}: {fault}")
         fault = thing.fault([_carrier(topology, body) for body in thing.bodies])
         if fault is not None:
             raise ModelError(f"{label}: {fault}")

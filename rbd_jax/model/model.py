@@ -71,6 +71,11 @@ class Model(eqx.Module):
         return self.topology.nv
 
     @property
+    def nu(self) -> int:
+        """The number of controls: one for each actuator."""
+        return len(self.actuators)
+
+    @property
     def nb(self) -> int:
         """The number of bodies, the world not counted."""
         return self.topology.nb

@@ -36,6 +36,11 @@ class Loads(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def actuator_forces(self) -> Float[Array, "nu"]:
+        """What each actuator exerts along its length."""
+
+    @property
+    @abc.abstractmethod
     def driving(self) -> Float[Array, "nv"]:
         """The generalized force that drives its joints."""
 

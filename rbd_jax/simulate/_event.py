@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from .control import Controls
 from .scheme import Scheme
 from .state import State
 from .system import System
@@ -32,19 +33,19 @@ class Crossing(eqx.Module):
     """The step in which the sign changed, -1 before that, its control, and the states around it."""
 
     step: Int[Array, ""]
-    tau: Float[Array, "nv"]
+    control: Controls
     before: State
     after: State
 
     @staticmethod
-    def none(tau, state: State) -> Crossing:
-        return Crossing(jnp.int32(-1), tau, state, state)
+    def none(control, state: State) -> Crossing:
+        return Crossing(jnp.int32(-1), control, state, state)
 
     def happened(self) -> Bool[Array, ""]:
         return self.step >= 0
 
     def watch(
-        self, event: EventFunction, time, tau, state: State, new: State, dt, number
+        self, event: EventFunction, time, control, state: State, new: State, dt, number
     ) -> tuple[State, Crossing, Bool[Array, ""]]:
         """The state to go on with, the crossing, after one more step, and whether there was a number to look at.
 
@@ -55,7 +56,7 @@ class Crossing(eqx.Module):
         crossed = ((behind > 0) & (ahead <= 0)) | ((behind < 0) & (ahead >= 0))
         waiting = ~self.happened()
         step = jnp.where(waiting & crossed, number.astype(self.step.dtype), self.step)
-        around = choose(waiting, (tau, state, new), (self.tau, self.before, self.after))
+        around = choose(waiting, (control, state, new), (self.control, self.before, self.after))
         crossing = Crossing(step, *around)
         return choose(step < 0, new, crossing.before), crossing, ~(waiting & jnp.isnan(behind + ahead))
 
@@ -99,6 +100,7 @@ class Crossing(eqx.Module):
             time,
             rows.own,
             path.opening,
+            u=path.u,
         )
 
 

@@ -18,11 +18,12 @@ from ..forces import Force
 from ..model import Model, at_time
 from ..model.check import refuse_faults
 from ..model.configuration import check_quaternions
+from .runge_kutta_4 import RungeKutta4
 from .scheme import Scheme
 from .semi_implicit_euler import SemiImplicitEuler
 from .state import State
 from .system import System
-from .systems import Simulated, system_of
+from .systems import Simulated, system_of, tree_of
 from .tree_system import Acting
 
 
@@ -49,13 +50,19 @@ def begun(
     """The arguments that all simulations have, checked for the function `owner`; in the finest precision among them."""
     a_model(owner, model)
     instance(owner, "state", state, State, "a State, of q and v")
-    scheme = SemiImplicitEuler() if scheme is None else scheme
+    settings = tree_of(model).settings
+    if scheme is None:
+        scheme = RungeKutta4() if settings.integrator == "rk4" else SemiImplicitEuler()
+    if dt is None:
+        dt = settings.timestep
+    if dt is None:
+        raise ValueError(f"{owner}: dt is missing, and the file of model {model.name!r} says no timestep: dt=0.01")
     if not isinstance(scheme, Scheme):
         raise TypeError(
             f"{owner}: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "
             "diffrax, rbd.Adaptive(solver)"
         )
-    refuse_faults(owner, model if isinstance(model, Model) else model.model)
+    refuse_faults(owner, tree_of(model))
     q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
     # So that nothing is lost.
     dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))

@@ -1,4 +1,4 @@
-"""What drives a simulation: a table of efforts, a policy, or nothing; on all joints or on some."""
+"""What drives a simulation: tables of controls, a policy, or nothing."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from .._arguments import as_array, instance, names, whole_number
 from .._array import sum_rows
 from .._errors import UnknownNameError
 from ..model import Model
+from .control import Controls
 from .state import State
-from .systems import Simulated
+from .systems import Simulated, tree_of
 
 
-#: Efforts for every step; or a policy, which is asked at the start of every step: `(t, state) -> effort`, or, if it has a memory,
-#: `(t, state, memory) -> (effort, memory)`; or none.
-Controls: TypeAlias = Float[Array, "steps nu"] | Callable[..., Any] | None
+#: Controls of the actuators, or generalized forces, for every step; or a policy, which is asked at the start of every step:
+#: `(t, state) -> control`, or, if it has a memory, `(t, state, memory) -> (control, memory)`; or none.
+Driving: TypeAlias = Controls | Float[Array, "steps nv"] | Callable[..., Any] | None
 
 
 class Actuation(eqx.Module):
-    """Which joints have a motor, so that controls are efforts of those alone: (nu,), in the order of `joints`.
+    """Which joints generalized forces are for: they are then efforts of those alone, in the order of `joints`.
 
     - `joints`: by name; by default all.
     - `limits`: whether efforts are cut off at the model's `effort_limit`.
@@ -62,12 +63,12 @@ class Actuation(eqx.Module):
 
 
 class Driver(NamedTuple):
-    """How to get the efforts of a step, and what of them comes with the step.
+    """How to get the controls of a step, and what of them comes with the step.
 
-    `ask(t, state, given, memory)` returns tau and what the policy remembers.
+    `ask(t, state, given, memory)` returns them in full, u and tau, and what the policy remembers.
     """
 
-    ask: Callable[[Float[Array, ""], State, Any, Any], tuple[Float[Array, "nv"], Any]]
+    ask: Callable[[Float[Array, ""], State, Any, Any], tuple[Controls, Any]]
     inputs: Any
     memory: Any
     steps: int
@@ -76,45 +77,39 @@ class Driver(NamedTuple):
 def driver(
     owner: str,
     model: Simulated,
-    controls: Controls,
+    controls: Driving,
     steps: SupportsIndex | None,
     actuation: Actuation | None,
     memory: Any,
     dtype,
 ) -> Driver:
     """The controls of a rollout, checked."""
-    size, spread = model.nv, lambda u: u
+    size, spread = model.nv, lambda tau: tau
     if actuation is not None:
         instance(owner, "actuation", actuation, Actuation, "an Actuation: rbd.Actuation(joints=[...])")
         if not isinstance(model, Model):
             raise ValueError(
                 f"{owner}: actuation is for a Model; the controls of the reduced model {model.name!r} act along its variables"
             )
-        size, spread = len(actuation.dof(model)), lambda u: actuation.effort(model, u)
-    wanted = "nv" if size == model.nv else "nu"
-    steps = _count(owner, model, controls, steps, size, wanted)
+        size, spread = len(actuation.dof(model)), lambda tau: actuation.effort(model, tau)
+    wide = _Widths(owner, model.name, tree_of(model).nu, size, model.nv, dtype, spread)
+    steps = _count(owner, controls, steps)
     if memory is not None and not callable(controls):
         given = "None" if controls is None else "an array"
         raise ValueError(
             f"{owner}: memory is for a policy (t, state, memory) -> (tau, memory), and controls is {given}"
         )
     if controls is None:
-        return Driver(lambda t, state, given, memory: (jnp.zeros(model.nv, dtype), memory), (), None, steps)
+        return Driver(lambda t, state, given, memory: (wide.full(Controls(None)), memory), (), None, steps)
     if not callable(controls):
-        table = as_array(owner, "controls", controls, "real numbers").astype(dtype)
-        return Driver(lambda t, state, given, memory: (spread(given), memory), table, None, steps)
+        table = wide.checked(controls, "controls", (steps,))
+        return Driver(lambda t, state, given, memory: (wide.full(given), memory), table, None, steps)
 
-    def effort(value):
-        u = as_array(owner, "the result of controls", value, f"an array ({wanted},) with {wanted} = {size}")
-        if u.shape != (size,):
-            raise ValueError(
-                f"{owner}: the result of controls has shape {u.shape}; for model {model.name!r} it must be ({wanted},) with "
-                f"{wanted} = {size}"
-            )
-        return spread(u.astype(dtype))
+    def told(value):
+        return wide.full(wide.checked(value, "the result of controls"))
 
     if memory is None:
-        return Driver(lambda t, state, given, memory: (effort(controls(t, state)), memory), (), None, steps)
+        return Driver(lambda t, state, given, memory: (told(controls(t, state)), memory), (), None, steps)
     memory = jax.tree.map(jnp.asarray, memory)
 
     def remembering(t, state, given, memory):
@@ -123,9 +118,15 @@ def driver(
             raise ValueError(
                 f"{owner}: with a memory, controls returns a pair (tau, memory); it returned a {type(result).__name__}"
             )
-        return effort(result[0]), _like(owner, memory, result[1])
+        return told(result[0]), _like(owner, memory, result[1])
 
     return Driver(remembering, (), memory, steps)
+
+
+def control_of(owner: str, model: Simulated, given, dtype) -> Controls:
+    """The control of one step as it is given, or none, in full."""
+    wide = _Widths(owner, model.name, tree_of(model).nu, model.nv, model.nv, dtype, lambda tau: tau)
+    return wide.full(Controls(None) if given is None else wide.checked(given, "tau"))
 
 
 def _like(owner: str, before, after):
@@ -145,18 +146,58 @@ def _like(owner: str, before, after):
     return jax.tree.map(leaf, before, after)
 
 
-def _count(
-    owner: str, model: Simulated, controls: Controls, steps: SupportsIndex | None, size: int, wanted: str
-) -> int:
+class _Widths(NamedTuple):
+    """How many numbers controls have, of actuators (`nu`) and of generalized forces, and how the latter are spread over all."""
+
+    owner: str
+    model: str
+    nu: int
+    size: int
+    nv: int
+    dtype: Any
+    spread: Callable
+
+    def checked(self, given, name: str, rows: tuple[int, ...] = ()) -> Controls:
+        """Of one step, or of as many as `rows` says, in the precision of the state; an array is tau."""
+        if not isinstance(given, Controls):
+            return Controls(None, self._of_shape(given, name, (*rows, self.size), self._tau, rows))
+        u = self._of_shape(given.u, f"u of {name}", (*rows, self.nu), "nu", rows)
+        if given.tau is None:
+            return Controls(u)
+        return Controls(u, self._of_shape(given.tau, f"tau of {name}", (*rows, self.size), self._tau, rows))
+
+    def full(self, given: Controls) -> Controls:
+        """With zeros for what is not given."""
+        u = jnp.zeros(self.nu, self.dtype) if given.u is None else given.u
+        tau = jnp.zeros(self.nv, self.dtype) if given.tau is None else self.spread(given.tau)
+        return Controls(u, tau)
+
+    @property
+    def _tau(self) -> str:
+        return "nv" if self.size == self.nv else "nu"
+
+    def _of_shape(self, value, name: str, shape: tuple[int, ...], wanted: str, rows) -> Float[Array, "..."]:
+        array = as_array(self.owner, name, value, f"an array of {wanted} = {shape[-1]} real numbers")
+        if array.shape != shape or 0 in rows:
+            expected = f"({', '.join(map(str, (*rows, wanted)))}{'' if rows else ','}) with {wanted} = {shape[-1]}"
+            hint = "; controls of its actuators are rbd.Controls(u)" if self._meant(array, wanted) else ""
+            raise ValueError(
+                f"{self.owner}: {name} has shape {array.shape}; for model {self.model!r} it must be {expected}{hint}"
+            )
+        return array.astype(self.dtype)
+
+    def _meant(self, array, wanted: str) -> bool:
+        """Whether an array that does not fit as tau would as u."""
+        return wanted != "nu" and self.nu > 0 and array.shape[-1:] == (self.nu,)
+
+
+def _count(owner: str, controls: Driving, steps: SupportsIndex | None) -> int:
+    """The number of steps: as it is given, or that of the rows of a table."""
     steps = None if steps is None else whole_number(owner, "steps", steps)
-    if controls is None or callable(controls):
+    given = controls.u if isinstance(controls, Controls) else controls
+    if given is None or callable(given):
         if steps is None:
             raise ValueError(f"{owner}: steps is missing; it is needed where controls is not an array")
         return steps
-    shape = jnp.shape(controls)
-    if len(shape) != 2 or shape[1] != size or shape[0] == 0 or (steps is not None and shape[0] != steps):
-        expected = f"({'steps' if steps is None else steps}, {wanted}) with {wanted} = {size}"
-        raise ValueError(
-            f"{owner}: controls has shape {shape}; for model {model.name!r} it must be {expected}"
-        )
-    return shape[0]
+    shape = jnp.shape(given)
+    return steps if steps is not None else shape[0] if len(shape) == 2 else 1

@@ -13,6 +13,7 @@ from ..constraints.dynamics import motion_under_constraints
 from ..constraints.reactions import constraint_wrenches, transmitted
 from ..dynamics import ExternalForces, Motion
 from ..forces import on_bodies
+from ..forces.actuators import Drive
 from ..sensors.sensing import Loads
 from ._resistance import resisted
 from .state import State
@@ -53,8 +54,21 @@ class TreeLoads(Loads):
 
     @property
     def driving(self) -> Float[Array, "nv"]:
-        """The generalized force that drives its joints."""
-        return self.system.tau
+        """The generalized force that drives its joints: `tau` and what the actuators do."""
+        return self.system.tau + sum(
+            (drive.generalized_force(self.motion) for drive in self._drives), jnp.zeros_like(self.system.tau)
+        )
+
+    @property
+    def actuator_forces(self) -> Float[Array, "nu"]:
+        """What each actuator exerts along its length."""
+        forces = [drive.forces(self.motion) for drive in self._drives]
+        return jnp.concatenate(forces) if forces else jnp.zeros(0, self.motion.q.dtype)
+
+    @property
+    def _drives(self) -> list[Drive]:
+        """The actuators of the model: all of them in one."""
+        return [force for force in self.system.holding(self.state) if isinstance(force, Drive)]
 
     @functools.cached_property
     def joint_wrenches(self) -> Float[Array, "nb 6"]:

@@ -29,12 +29,13 @@ class ReducedSystem(System):
     reduced: ReducedModel
     tau: Float[Array, "ny"]
     forces: tuple[Acting, ...] = ()
+    u: Float[Array, "nu"] | None = None
 
     @property
     def whole(self) -> TreeSystem:
-        """The tree that moves along, without a control."""
+        """The tree that moves along, without `tau`."""
         still = jnp.zeros(self.reduced.model.nv, self.tau.dtype)
-        return TreeSystem(model=self.reduced.model, tau=still, forces=self.forces)
+        return TreeSystem(model=self.reduced.model, tau=still, forces=self.forces, u=self.u)
 
     def moving(self, time, y, y_rate) -> tuple[Closure, Motion]:
         """How the tree depends on the variables, and the tree in motion."""
@@ -48,6 +49,10 @@ class ReducedSystem(System):
     @property
     def simulated(self):
         return self.reduced
+
+    @property
+    def nu(self):
+        return self.reduced.model.nu
 
     @property
     def rheonomic(self):

@@ -20,7 +20,8 @@ from ._event import Crossing, EventFunction, choose
 from ._failures import broken, explained, opening, seen_in, without_failed
 from ._progress import progress_bar
 from .begin import Begin, begun
-from .controls import Actuation, Controls, Driver, driver
+from .control import Controls
+from .controls import Actuation, Driver, Driving, driver
 from .result import Result
 from .scheme import Memory, Scheme
 from .state import State
@@ -33,9 +34,9 @@ from .tree_system import Acting
 def rollout(
     model: Simulated,
     state: State,
-    controls: Controls = None,
+    controls: Driving = None,
     *,
-    dt: float | Float[Array, ""],
+    dt: float | Float[Array, ""] | None = None,
     scheme: Scheme | None = None,
     steps: SupportsIndex | None = None,
     forces: Sequence[Acting] = (),
@@ -54,8 +55,8 @@ def rollout(
     A model with constraints moves under them; its initial state must satisfy them (see `rbd.project`). A
     `rbd.constraints.ReducedModel` moves in its independent variables.
 
-    What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; the forces that the model
-    carries (`rbd.add_forces`); and `forces`.
+    What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; the forces, tendons and
+    actuators that the model carries; and `forces`. Actuators that are told nothing are told zero: a servo then holds.
 
     A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
     `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either, by
@@ -65,11 +66,13 @@ def rollout(
 
     **Arguments**
 
-    - `controls`: an array (steps, nv), a policy `(t, state) -> tau`, or None for none.
-    - `actuation`: which joints they are for, if not for all: `rbd.Actuation(joints=[...], limits=True)`.
+    - `controls`: `rbd.Controls(u)` of the model's actuators, u of shape (steps, nu); an array (steps, nv) of generalized forces;
+      a policy `(t, state) -> rbd.Controls(u)` or `-> tau`; or None for none.
+    - `actuation`: which joints generalized forces are for, if not for all: `rbd.Actuation(joints=[...], limits=True)`.
+    - `dt`: by default the timestep that the model's file says (`model.settings`).
     - `memory`: where the memory of a policy that has one starts, any PyTree of arrays: the policy is then
       `(t, state, memory) -> (tau, memory)`, and `Trajectory.memory` is what it remembers at the end.
-    - `scheme`: `SemiImplicitEuler()` by default.
+    - `scheme`: by default `RungeKutta4()` if the model's file says so, and else `SemiImplicitEuler()`.
     - `steps`: the number of steps; not needed where `controls` is an array.
     - `forces`: force elements (`rbd.forces`) or functions `(model, q, v) -> tau`, asked wherever the scheme asks what acts.
     - `save_every`: keep every so manieth state.
@@ -124,7 +127,7 @@ def rollout(
 @compiled
 def _simulated(
     begin: Begin,
-    controls: Controls,
+    controls: Driving,
     actuation: Actuation | None,
     memory: Any,
     event: EventFunction | None,
@@ -150,8 +153,8 @@ def _simulated(
     numbers = jnp.arange(steps, dtype=jnp.int32).reshape(saves, save_every)
     blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), drive.inputs))
     carry = run.start(jax.tree.map(lambda x: x[0], drive.inputs))
-    carry, (states, tau) = _scan(run.save, carry, blocks, segment)
-    return run.finish(carry, states, tau)
+    carry, (states, controls) = _scan(run.save, carry, blocks, segment)
+    return run.finish(carry, states, controls)
 
 
 class Carry(eqx.Module):
@@ -205,17 +208,17 @@ class _Run:
             Failure.none(),
             Failure.none(),
             jnp.zeros_like(self.dt),
-            None if self.event is None else Crossing.none(system.tau, state),
+            None if self.event is None else Crossing.none(system.control, state),
         )
 
-    def advance(self, carry: Carry, number, given) -> tuple[Carry, Float[Array, "nv"]]:
+    def advance(self, carry: Carry, number, given) -> tuple[Carry, Controls]:
         """One step, and the control that it had."""
         state = carry.state
         if carry.crossing is not None:
             number = jnp.where(carry.crossing.happened(), carry.crossing.step, number)
         time = self.t0 + number.astype(self.dt.dtype) * self.dt
-        tau, policy = self.drive.ask(time, state, given, carry.policy)
-        system = self.system.with_control(tau)
+        control, policy = self.drive.ask(time, state, given, carry.policy)
+        system = self.system.with_control(control)
         failure, (opened, most) = carry.failure, self.watch_constraints(system, time, carry, number)
         new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
         new = system.settled(time + self.dt, new)
@@ -225,11 +228,11 @@ class _Run:
             new, memory = choose(failure.happened, (state, carry.memory), (new, memory))
         crossing = carry.crossing
         if self.event is not None and crossing is not None:
-            new, crossing, known = crossing.watch(self.event, time, system.tau, state, new, self.dt, number)
+            new, crossing, known = crossing.watch(self.event, time, system.control, state, new, self.dt, number)
             failure = failure.noted(jnp.where(known, Result.SUCCESS, Result.NOT_FINITE), number)
         if system.charted:
             new, memory = self.reparametrized(system, time + self.dt, new, memory)
-        return Carry(new, memory, policy, failure, opened, most, crossing), system.tau
+        return Carry(new, memory, policy, failure, opened, most, crossing), control
 
     def watch_constraints(
         self, system: System, time, carry: Carry, number
@@ -260,15 +263,15 @@ class _Run:
         """As many steps as lie between two rows; the state after them, and the control of the first."""
         numbers, given = block
         if self.save_every == 1:
-            carry, tau = self.step(carry, numbers[0], jax.tree.map(lambda x: x[0], given))
+            carry, control = self.step(carry, numbers[0], jax.tree.map(lambda x: x[0], given))
         else:
-            carry, taus = lax.scan(lambda carry, step: self.step(carry, *step), carry, (numbers, given))
-            tau = taus[0]
+            carry, controls = lax.scan(lambda carry, step: self.step(carry, *step), carry, (numbers, given))
+            control = jax.tree.map(lambda x: x[0], controls)
         if self.bar is not None:
             self.bar(numbers[-1] + 1)
-        return carry, (carry.state, tau)
+        return carry, (carry.state, control)
 
-    def finish(self, carry: Carry, states: State, tau) -> Trajectory:
+    def finish(self, carry: Carry, states: State, controls: Controls) -> Trajectory:
         """The trajectory, from its first state and those that were saved."""
         state, steps = self.begin.state, self.drive.steps
         end = self.t0 + self.dt * steps
@@ -284,11 +287,12 @@ class _Run:
         failure = opened.or_earlier(failure)
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
         most = None if self.allowed is None else most
-        extra = {"own": rows.own, "opening": most, "memory": carry.policy}
-        path = Trajectory(t, rows.q, rows.v, tau, failure.code, failure.step, **extra)
+        u = controls.u if self.system.nu else None
+        extra = {"own": rows.own, "opening": most, "memory": carry.policy, "u": u}
+        path = Trajectory(t, rows.q, rows.v, controls.tau, failure.code, failure.step, **extra)
         if self.event is None or carry.crossing is None:
             return path
-        system = self.system.with_control(carry.crossing.tau)
+        system = self.system.with_control(carry.crossing.control)
         return carry.crossing.cut(self.scheme, system, self.event, path, self.t0, self.dt, self.save_every)
 
 

@@ -19,6 +19,8 @@ from ..sensors import Readings
 from ..sensors.errors import delayed, drawn
 from ..sensors.sensing import Sensing, measured, sensors_of, values
 from .begin import checked_forces
+from .control import Controls
+from .controls import control_of
 from .loads import TreeLoads
 from .state import State
 from .trajectory import Trajectory
@@ -28,7 +30,7 @@ from .tree_system import Acting, TreeSystem
 def sense(
     model: Model,
     state: State,
-    tau: Float[Array, "nv"] | None = None,
+    tau: Controls | Float[Array, "nv"] | None = None,
     *,
     time: float | Float[Array, ""] = 0.0,
     forces: Sequence[Acting] = (),
@@ -39,12 +41,12 @@ def sense(
     """What the sensors of a model read in a state: `model.sensors`, in their order.
 
     Accelerometers, force and torque sensors read what follows from all that acts: `tau`, gravity, the joints' own
-    `passive_force`, the forces that the model carries, its constraints, `forces` and `f_ext`. Where no sensor asks for
-    it, no acceleration is computed.
+    `passive_force`, the forces, tendons and actuators that the model carries, its constraints, `forces` and `f_ext`. Where no
+    sensor asks for it, no acceleration is computed.
 
     **Arguments**
 
-    - `tau`: the control, by default none.
+    - `tau`: the control, by default none: a generalized force, or `rbd.Controls(u)` of the model's actuators.
     - `time`: of the state, for what depends on time.
     - `forces`: as for `rollout`.
     - `f_ext`: wrenches `[n; f]` on bodies, in the world's axes about the world's origin.
@@ -66,10 +68,10 @@ def sense(
       accelerometer [-0.01185 0 8.313]
     """
     model, state, time, forces = _checked("sense", model, state, time, forces)
-    tau = None if tau is None else velocity("sense", model, "tau", tau)
+    control = control_of("sense", model, tau, state.q.dtype)
     f_ext = wrenches("sense", model, "f_ext", f_ext)
     dt = _step("sense", model, dt)
-    return _sensed(model, state, time, forces, tau, f_ext, dt, key)
+    return _sensed(model, state, time, forces, control, f_ext, dt, key)
 
 
 def sense_along(
@@ -125,8 +127,8 @@ def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acti
 
 
 @compiled
-def _sensed(model: Model, state: State, time, forces, tau, f_ext, dt, key) -> Readings:
-    read = _values(model, state, time, forces, tau, f_ext, dt)
+def _sensed(model: Model, state: State, time, forces, control, f_ext, dt, key) -> Readings:
+    read = _values(model, state, time, forces, control, f_ext, dt)
     errors = None if key is None else drawn(sensors_of(model), key, time, read.dtype)
     return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
 
@@ -135,20 +137,20 @@ def _sensed(model: Model, state: State, time, forces, tau, f_ext, dt, key) -> Re
 def _sensed_along(model: Model, path: Trajectory, forces, dt, key) -> Readings:
     times, own = path.t[:-1], None if path.own is None else path.own[:-1]
 
-    def at(time, q, v, own, tau):
-        return _values(model, State(q, v, own), time, forces, tau, None, dt)
+    def at(time, q, v, own, tau, u):
+        return _values(model, State(q, v, own), time, forces, Controls(u, tau), None, dt)
 
-    read = delayed(sensors_of(model), times, jax.vmap(at)(times, path.q[:-1], path.v[:-1], own, path.tau))
+    known = jax.vmap(at)(times, path.q[:-1], path.v[:-1], own, path.tau, path.u)
+    read = delayed(sensors_of(model), times, known)
     errors = None if key is None else drawn(sensors_of(model), key, times, read.dtype)
     return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
 
 
-def _values(model: Model, state: State, time, forces, tau, f_ext, dt) -> Float[Array, "n"]:
+def _values(model: Model, state: State, time, forces, control: Controls, f_ext, dt) -> Float[Array, "n"]:
     """What all sensors read, without errors."""
     dtype = state.q.dtype
-    tau = jnp.zeros(model.nv, dtype) if tau is None else tau.astype(dtype)
     f_ext = with_precision(f_ext, dtype)
-    system = TreeSystem(model=model, tau=tau, forces=forces)
+    system = TreeSystem(model=model, tau=control.tau, forces=forces, u=control.u)
     sensing = Sensing(
         system.motion(time, state.q, state.v),
         sensors_of(model),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import velocity
 from .._array import blocks, matmul, products, transpose
 from .._compile import compiled
 from .._failures import first_failure, lost
@@ -23,6 +21,8 @@ from ..model.configuration import chart_velocity
 from ._failures import broken
 from ._resistance import found_under
 from .begin import Begin, begun
+from .control import Controls
+from .controls import control_of
 from .result import Result
 from .scheme import Scheme
 from .semi_implicit_euler import SemiImplicitEuler
@@ -34,15 +34,17 @@ from .tree_system import Acting, TreeSystem
 def step(
     model: Simulated,
     state: State,
-    tau: Float[Array, "nv"] | None,
-    dt: float | Float[Array, ""],
+    tau: Controls | Float[Array, "nv"] | None = None,
+    dt: float | Float[Array, ""] | None = None,
     scheme: Scheme | None = None,
     *,
     forces: Sequence[Acting] = (),
     time: float | Float[Array, ""] = 0.0,
     stabilization: Stabilization | Literal["auto"] | None = "auto",
 ) -> State:
-    """The state after one step of length `dt` under the control `tau`: what a `rollout` of one step ends with.
+    """The state after one step of length `dt` under the control `tau`, or `rbd.Controls(u)` of the model's actuators.
+
+    It is what a `rollout` of one step ends with.
 
     A scheme with a memory starts anew. A step that fails gives NaN.
 
@@ -55,24 +57,24 @@ def step(
     [-0.024 -0.061]
     """
     begin = begun("step", model, state, dt, time, scheme, forces, stabilization)
-    return _stepped(begin, _control(begin, model, tau, "step"))
+    return _stepped(begin, control_of("step", model, tau, begin.dt.dtype))
 
 
 def step_derivatives(
     model: Simulated,
     state: State,
-    tau: Float[Array, "nv"] | None,
-    dt: float | Float[Array, ""],
+    tau: Controls | Float[Array, "nv"] | None = None,
+    dt: float | Float[Array, ""] | None = None,
     scheme: Scheme | None = None,
     *,
     forces: Sequence[Acting] = (),
     time: float | Float[Array, ""] = 0.0,
     stabilization: Stabilization | Literal["auto"] | None = "auto",
-) -> tuple[Float[Array, "nx nx"], Float[Array, "nx nv"]]:
+) -> tuple[Float[Array, "nx nx"], Float[Array, "nx nu"]]:
     """`A, B` of one step, linearized: `δx⁺ = A δx + B δtau` with `δx = (δq, δv)` on the tangent space.
 
     `δq` is the change of `integrate(model, q, δq)`, at the end too, and so of length nv. The states that forces have themselves
-    come after, so nx = 2 nv + own.
+    come after, so nx = 2 nv + own. Of `rbd.Controls(u)`, B is by u instead of tau; if it has both, by u and then by tau.
 
     All that acts is part of it. For the default scheme on a tree the matrices are put together of analytic ones
     (see `forward_dynamics_derivatives`); for the others the step is differentiated.
@@ -85,32 +87,28 @@ def step_derivatives(
      [-0.009  0.024]]
     """
     begin = begun("step_derivatives", model, state, dt, time, scheme, forces, stabilization)
-    return _linearized(begin, _control(begin, model, tau, "step_derivatives"))
+    given = tau if isinstance(tau, Controls) else Controls(None, jnp.zeros(model.nv))
+    by = tuple(getattr(given, name) is not None for name in ("u", "tau"))
+    return _linearized(begin, control_of("step_derivatives", model, tau, begin.dt.dtype), by=by)
 
 
 @compiled
-def _stepped(begin: Begin, tau):
-    return _end(begin, begin.state, tau)
+def _stepped(begin: Begin, control: Controls):
+    return _end(begin, begin.state, control)
 
 
 @compiled
-def _linearized(begin: Begin, tau):
+def _linearized(begin: Begin, control: Controls, *, by: tuple[bool, bool]):
     system, scheme = begin.system, begin.scheme
     plain = isinstance(scheme, SemiImplicitEuler) and scheme.passive == "implicit"
     if plain and isinstance(system, TreeSystem) and _is_plain(system, begin.state):
-        return _analytic(begin, replace(system, tau=tau))
-    return _differentiated(begin, tau)
+        return _analytic(begin, system.with_control(control), by)
+    return _differentiated(begin, control, by)
 
 
-def _control(begin: Begin, model: Simulated, tau, owner: str):
-    """The control as it is given, or none."""
-    dtype = begin.dt.dtype
-    return jnp.zeros(model.nv, dtype) if tau is None else velocity(owner, model, "tau", tau).astype(dtype)
-
-
-def _end(begin: Begin, state: State, tau) -> State:
+def _end(begin: Begin, state: State, control: Controls) -> State:
     """The state at the end of a step."""
-    system, scheme, dt = begin.system.with_control(tau), begin.scheme, begin.dt
+    system, scheme, dt = begin.system.with_control(control), begin.scheme, begin.dt
     memory = scheme.init(system, begin.time, state, dt)
     new, _, code = scheme.step(system, begin.time, state, memory, dt)
     new = system.settled(begin.time + dt, new)
@@ -121,19 +119,30 @@ def _end(begin: Begin, state: State, tau) -> State:
     return jax.tree.map(lambda x: x[0], row)
 
 
-def _differentiated(begin: Begin, tau):
+def _differentiated(begin: Begin, control: Controls, by: tuple[bool, bool]):
     """By forward-mode differentiation of the step."""
     system, start = begin.system, begin.state
-    nv, end = tau.size, jax.lax.stop_gradient(_end(begin, start, tau))
+    nv, end = control.tau.size, jax.lax.stop_gradient(_end(begin, start, control))
 
-    def moved(change, u):
+    def moved(change, given):
         own = start.own if start.own is None else start.own + change[2 * nv :]
         state = State(system.move(start.q, change[:nv]), start.v + change[nv : 2 * nv], own)
-        new = _end(begin, state, u)
+        new = _end(begin, state, _told(control, given, by))
         return jnp.concatenate([system.difference(end.q, new.q), new.v, new.internal])
 
-    nothing = jnp.zeros(2 * nv + start.internal.size, tau.dtype)
-    return jax.jacfwd(moved, argnums=(0, 1))(nothing, tau)
+    nothing = jnp.zeros(2 * nv + start.internal.size, begin.dt.dtype)
+    return jax.jacfwd(moved, argnums=(0, 1))(nothing, _chosen(control, by))
+
+
+def _chosen(control: Controls, by: tuple[bool, bool]):
+    """What of the controls is differentiated by, in a row."""
+    return jnp.concatenate([x for x, one in zip((control.u, control.tau), by) if one])
+
+
+def _told(control: Controls, given, by: tuple[bool, bool]) -> Controls:
+    """The controls with those numbers."""
+    first = control.u.size if by[0] else 0
+    return Controls(given[:first] if by[0] else control.u, given[first:] if by[1] else control.tau)
 
 
 def _is_plain(system: TreeSystem, state: State) -> bool:
@@ -141,7 +150,7 @@ def _is_plain(system: TreeSystem, state: State) -> bool:
     return not (system.constraint_rows or state.internal.size or system.charted)
 
 
-def _analytic(begin: Begin, system: TreeSystem):
+def _analytic(begin: Begin, system: TreeSystem, by: tuple[bool, bool]):
     """Of the step `(M + E) a = τ + f - C v - g`, `v⁺ = v + h a`, `q⁺ = q ⊕ h v⁺`, E what resists (see `_resistance`)."""
     q, v, h = begin.state.q, begin.state.v, begin.dt
     motion = system.motion(begin.time, q, v)
@@ -163,7 +172,24 @@ def _analytic(begin: Begin, system: TreeSystem):
     by_tau = jnp.concatenate([upper, inverse])
     # One product of both halves: of several, the compiler would compute each again for the other.
     forces = jnp.concatenate([force_by_q - by_q, force_by_v - by_v], axis=1)
-    return alone + products(by_tau, transpose(forces)), by_tau
+    by_state = alone + products(by_tau, transpose(forces))
+    if not by[0]:
+        return by_state, by_tau
+    by_u = matmul(by_tau, _by_controls(begin, system, sliding, a))
+    return by_state, jnp.concatenate([by_u, by_tau], axis=1) if by[1] else by_u
+
+
+def _by_controls(begin: Begin, system: TreeSystem, sliding, a):
+    """By u: of the forces at the start of the step, less what the resistance to `a` takes."""
+    start = begin.state
+
+    def given(u):
+        told = system.with_control(Controls(u, system.tau))
+        motion = told.motion(begin.time, start.q, start.v)
+        force, added = told.resistance(motion, start, begin.dt).acting(sliding)
+        return force - added * a
+
+    return jax.jacfwd(given)(system.control.u)
 
 
 def _resisting_derivatives(begin: Begin, system: TreeSystem, sliding, a):

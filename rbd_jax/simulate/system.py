@@ -18,21 +18,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from .control import Controls
 from .state import State
 
 
 class System(eqx.Module):
-    """Something that moves, with the control `tau` of the present step.
+    """Something that moves, with the control of the present step: `tau`, and `u` of its actuators.
 
     Every method without a body is one that a system has to have; those with one are the same for all.
     """
 
     if TYPE_CHECKING:  # a field of every system, in a place of its own choice among its fields
         tau: Float[Array, "nv"]
+        u: Float[Array, "nu"] | None
 
-    def with_control(self, tau: Float[Array, "nv"]) -> System:
-        """The system under another control."""
-        return replace(self, tau=tau)
+    @property
+    def control(self) -> Controls:
+        """What it is told, in full."""
+        u = jnp.zeros(self.nu, self.tau.dtype) if self.u is None else self.u
+        return Controls(u, self.tau)
+
+    def with_control(self, control: Controls) -> System:
+        """The system under another control, which is given in full."""
+        return replace(self, tau=control.tau, u=control.u)
 
     # What it is.
 
@@ -45,6 +53,11 @@ class System(eqx.Module):
     @abc.abstractmethod
     def simulated(self) -> Any:
         """The model that it is the system of."""
+
+    @property
+    @abc.abstractmethod
+    def nu(self) -> int:
+        """The number of its actuators."""
 
     @property
     @abc.abstractmethod

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from jaxtyping import Array, Float
+
 from ..constraints import ReducedModel, Stabilization
 from ..model import Model
 from .reduced_system import ReducedSystem
@@ -15,14 +17,23 @@ from .tree_system import Acting, TreeSystem
 Simulated: TypeAlias = Model | ReducedModel
 
 
+def tree_of(model: Simulated) -> Model:
+    """The model whose bodies move."""
+    return model if isinstance(model, Model) else model.model
+
+
 def system_of(
-    model: Simulated, tau, forces: tuple[Acting, ...] = (), stabilization: Stabilization | None = None
+    model: Simulated,
+    tau,
+    forces: tuple[Acting, ...] = (),
+    stabilization: Stabilization | None = None,
+    u: Float[Array, "nu"] | None = None,
 ) -> System:
-    """The system of a model with the control `tau`."""
+    """The system of a model with the control `tau`, and `u` of its actuators."""
     if isinstance(model, Model):
-        return TreeSystem(model=model, tau=tau, forces=forces, stabilization=stabilization)
+        return TreeSystem(model=model, tau=tau, forces=forces, stabilization=stabilization, u=u)
     if stabilization is not None:
         raise ValueError(
             f"rollout: the closure of the reduced model {model.name!r} leaves nothing to stabilize; leave stabilization out"
         )
-    return ReducedSystem(reduced=model, tau=tau, forces=forces)
+    return ReducedSystem(reduced=model, tau=tau, forces=forces, u=u)

@@ -31,8 +31,9 @@ def _constant(value: int):
 class Trajectory(eqx.Module):
     """States over time, the initial one first.
 
-    - `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`. `own` are the
-      states that forces have themselves, None where they have none.
+    - `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`, and `u[i]` that
+      of the model's actuators, None where it has none. `own` are the states that forces have themselves, None where they have
+      none.
     - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
       went well. From that step on the states are NaN, but for `Result.CONSTRAINTS_OPEN`.
     - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
@@ -53,6 +54,7 @@ class Trajectory(eqx.Module):
     own: Float[Array, "*batch saved own"] | None = None
     opening: Float[Array, "*batch"] | None = None
     memory: Any = None
+    u: Float[Array, "*batch saves nu"] | None = None
 
     def __repr__(self) -> str:
         return describe(self) if can_be_shown(self) else super().__repr__()
@@ -87,7 +89,7 @@ class Trajectory(eqx.Module):
         # The row after an event holds the state at the event.
         span = jnp.minimum(rows[row + 1], last) - rows[row]
         span, since = jnp.where(span > 0, span, 1), t - rows[row]
-        state = between(system_of(model, self.tau[0]), start, end, ahead * span, since / span)
+        state = between(system_of(model, self.tau[0], u=None if self.u is None else self.u[0]), start, end, ahead * span, since / span)
         return jax.tree.map(lambda x: jnp.where(outside, jnp.nan, x), state)
 
     def multipliers(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves m"]:
@@ -116,8 +118,8 @@ def _multipliers(path: Trajectory, model: Model, forces: Sequence[Acting]):
 
 @compiled
 def _reactions(path: Trajectory, model: Model, forces: Sequence[Acting]):
-    def one(time, q, v, own, tau):
-        return _loads(model, forces, time, q, v, own, tau).joint_wrenches
+    def one(*row):
+        return _loads(model, forces, *row).joint_wrenches
 
     return _along(path, one)
 
@@ -125,7 +127,7 @@ def _reactions(path: Trajectory, model: Model, forces: Sequence[Acting]):
 def _along(path: Trajectory, function):
     """A function of time, state and control at the start of every saved step."""
     own = None if path.own is None else path.own[:-1]
-    return jax.vmap(function)(path.t[:-1], path.q[:-1], path.v[:-1], own, path.tau)
+    return jax.vmap(function)(path.t[:-1], path.q[:-1], path.v[:-1], own, path.tau, path.u)
 
 
 def describe(path: Trajectory) -> str:
@@ -151,9 +153,9 @@ def describe(path: Trajectory) -> str:
     return "\n   ".join([*lines, f"final {final!r}"] if final is not None else lines)
 
 
-def _loads(model: Model, forces: Sequence[Acting], time, q, v, own, tau) -> TreeLoads:
+def _loads(model: Model, forces: Sequence[Acting], time, q, v, own, tau, u) -> TreeLoads:
     """What acts on the model in one of the states."""
-    return TreeLoads(TreeSystem(model=model, tau=tau, forces=tuple(forces)), time, State(q, v, own))
+    return TreeLoads(TreeSystem(model=model, tau=tau, forces=tuple(forces), u=u), time, State(q, v, own))
 
 
 def between(

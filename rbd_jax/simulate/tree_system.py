@@ -24,11 +24,12 @@ from ..dynamics.inverse import recursive_newton_euler
 from ..dynamics.lagrangian import gradients_of_lagrangian
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..dynamics.passive import smooth_passive_force
-from ..forces import Force
+from ..forces import Force, carried_forces
 from ..forces.own_state import holding, own_rates, own_states
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
 from ..model.configuration import charted, reparametrized
 from ._resistance import Resistance, resisted
+from .control import Controls
 from .state import State
 from .system import System
 
@@ -45,6 +46,7 @@ class TreeSystem(System):
     """A model with the control `tau` of the present step.
 
     - `forces`: what acts beside what the model carries.
+    - `u`: the controls of its actuators, by default zero.
     - `stabilization`: what holds its constraints.
     """
 
@@ -52,6 +54,7 @@ class TreeSystem(System):
     tau: Float[Array, "nv"]
     forces: tuple[Acting, ...] = ()
     stabilization: Stabilization | None = None
+    u: Float[Array, "nu"] | None = None
 
     def motion(self, time, q, v=None) -> Motion:
         """The model in motion. Asked again about the same arrays, it has what was computed before."""
@@ -88,6 +91,10 @@ class TreeSystem(System):
         return self.model
 
     @property
+    def nu(self):
+        return self.model.nu
+
+    @property
     def rheonomic(self):
         return self.model.topology.rheonomic
 
@@ -98,9 +105,9 @@ class TreeSystem(System):
 
     @property
     def elements(self) -> tuple[Force, ...]:
-        """The force elements: those that the model carries, and those given to the rollout."""
+        """The force elements: those that the model carries, its actuators, and those given to the rollout."""
         given = (force for force in self.forces if isinstance(force, Force))
-        return (*self.model.forces, *given)  # pyright: ignore[reportReturnType]
+        return (*carried_forces(self.model, self.u), *given)
 
     @property
     def own(self):
@@ -162,7 +169,7 @@ class TreeSystem(System):
 
         def ask():
             answer = _compiled_answer if closed else _answer
-            given = state.own, self.tau, self.forces, self.stabilization, step
+            given = state.own, self.control, self.forces, self.stabilization, step
             return _Answer(state.own, step, *answer(motion, *given))
 
         known = motion.keep("answer", ask, velocity=True)
@@ -234,9 +241,17 @@ class TreeSystem(System):
         return State(*self.stabilization.settled(now, state.q, state.v), state.internal)
 
 
-def _answer(motion: Motion, own, tau, forces: tuple[Acting, ...], stabilization: Stabilization | None, step):
+def _answer(
+    motion: Motion,
+    own,
+    control: Controls,
+    forces: tuple[Acting, ...],
+    stabilization: Stabilization | None,
+    step,
+):
     """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states."""
-    system = TreeSystem(model=motion.model, tau=tau, forces=forces, stabilization=stabilization)
+    tau = control.tau
+    system = TreeSystem(motion.model, tau, forces, stabilization, control.u)
     state = State(motion.q, motion.v, own)
     if step is None:
         moving = motion_under_constraints(

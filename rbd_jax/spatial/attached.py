@@ -80,6 +80,15 @@ class Attached(eqx.Module):
         """Why it makes no sense on these bodies, or None; `carriers` are the moving bodies they are part of, -1 the world."""
         return None
 
+    def joint_fault(self, joint: str, nq: int, nv: int) -> str | None:
+        """Why it makes no sense on one of its joints, which has so many coordinates and degrees of freedom, or None."""
+        if not self.scalar_joints or (nq, nv) == (1, 1):
+            return None
+        return (
+            f"joint {joint!r} has {nv} degrees of freedom; its coordinate can be taken only where there is one. Attach to the "
+            "bodies instead, as a LoopJoint is"
+        )
+
     def doubt(self, loop: Callable[[], list]) -> str | None:
         """Why it is probably not what was meant, or None. `loop()` has the joints of the tree between its two bodies, each with
         the rotation of its successor frame in the first of the frames, as the model is described."""

@@ -14,6 +14,8 @@ import numpy as np
 from ..._errors import ModelError, ModelWarning
 from ...model import Model, ModelBuilder
 from ...model.builder import report_inertias
+from .actuators import actuator_names as actuator_names, actuators_of
+from .compensation import compensation_of
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
 from .constraints import constraints_of
 from .fluid import fluid_of
@@ -22,6 +24,7 @@ from .sensors import sensor_names as sensor_names, sensors_of
 from .settings import settings_of
 from .sites import sites_of
 from .source import compiled_from
+from .tendons import tendon_names as tendon_names, tendons_of
 from .tree import bodies_of
 from .unsupported import left_out
 
@@ -94,9 +97,13 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
             builder.attached += constraints_of(mujoco, compiled)
         if not disabled >= {"SPRING", "DAMPER"}:
             builder.attached += fluid_of(mujoco, compiled)
+        if "GRAVITY" not in disabled:
+            builder.attached += compensation_of(compiled)
         builder.attached += sites_of(compiled)
+        builder.attached += tendons_of(mujoco, compiled)
+        builder.attached += actuators_of(mujoco, compiled)
         builder.attached += sensors_of(mujoco, compiled)
-        builder.attached += keyframes_of(compiled)
+        builder.attached += keyframes_of(mujoco, compiled)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
     except ModelError as error:

@@ -57,6 +57,8 @@ def disabled_effects(mujoco, compiled) -> set[str]:
         "CONSTRAINT",
         "EQUALITY",
         "SENSOR",
+        "ACTUATION",
+        "CLAMPCTRL",
     )
     found = set()
     for flag in flags:

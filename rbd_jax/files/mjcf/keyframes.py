@@ -5,18 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from ...model import Keyframe
-from .compiled import BALL, FREE, joint_names, names_of, rotation_matrix
+from .actuators import actuator_names, control_place, known_actuators
+from .compiled import BALL, FREE, disabled_effects, joint_names, names_of, rotation_matrix
 
 
-def keyframes_of(compiled) -> list[Keyframe]:
+def keyframes_of(mujoco, compiled) -> list[Keyframe]:
     """Each keyframe, called `key_3` by MuJoCo's number where it has no name."""
     names = names_of([compiled.key(i).name or f"key_{i}" for i in range(compiled.nkey)], compiled.key)
     joints = joint_names(compiled)
+    actuators, known = actuator_names(compiled), known_actuators(mujoco, compiled)
+    if "ACTUATION" in disabled_effects(mujoco, compiled):
+        known = []
+    active = [i for i in known if compiled.actuator_actadr[i] >= 0]
     return [
         Keyframe(
             name,
             {joint: _configuration(compiled, index, k) for k, joint in enumerate(joints)},
             {joint: _velocity(compiled, index, k) for k, joint in enumerate(joints)},
+            controls={actuators[i]: compiled.key_ctrl[index, control_place(compiled, i)] for i in known},
+            activations={actuators[i]: compiled.key_act[index, [compiled.actuator_actadr[i]]] for i in active},
             time=compiled.key_time[index],
         )
         for index, name in enumerate(names)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import FREE, body_names, disabled_effects, joint_names
+from .actuators import not_driven
+from .compiled import FREE, SLIDE, body_names, disabled_effects, joint_names
 from .constraints import JOINT, TENDON, couples_coordinates
 from .sensors import not_measured
 
@@ -35,23 +36,26 @@ def left_out(mujoco, compiled) -> list[str]:
                 among(f"equality constraints ({label})", names, which)
     if compiled.ntendon:
         names = [compiled.tendon(i).name or f"tendon_{i}" for i in range(compiled.ntendon)]
-        forces = (
-            "stiffness",
-            "stiffnesspoly",
-            "damping",
-            "dampingpoly",
-            "frictionloss",
-            "limited",
-            "armature",
-        )
-        among("forces of tendons", names, nonzero(*(f"tendon_{name}" for name in forces)))
-    among("gravity compensation of bodies", bodies, nonzero("body_gravcomp"))
+        for fields, what in (
+            (("stiffnesspoly", "dampingpoly"), "nonlinear springs or dampers of tendons"),
+            (("frictionloss",), "dry friction of tendons"),
+            (("limited",), "limits of tendons"),
+            (("armature",), "armature of tendons"),
+            (("actfrclimited",), "limits of what actuators do to tendons"),
+        ):
+            fields = [f"tendon_{field}" for field in fields if hasattr(compiled, f"tendon_{field}")]
+            if fields:
+                among(what, names, nonzero(*fields))
     if compiled.njnt:
         free = (compiled.jnt_type == FREE) & (compiled.jnt_stiffness != 0)
         among("springs at free joints", hinges, free)
         heavy = np.zeros(compiled.njnt, bool)
         heavy[compiled.dof_jntid[compiled.dof_armature != 0]] = True
         among("Coriolis forces of the armature of free joints", hinges, heavy & (compiled.jnt_type == FREE))
+        if hasattr(compiled, "jnt_actfrclimited"):
+            uneven = compiled.jnt_actfrcrange[:, 0] != -compiled.jnt_actfrcrange[:, 1]
+            uneven |= compiled.jnt_type < SLIDE
+            among("limits of what actuators do to joints", hinges, compiled.jnt_actfrclimited.astype(bool) & uneven)
         curved = (
             nonzero("jnt_stiffnesspoly")
             if hasattr(compiled, "jnt_stiffnesspoly")
@@ -67,4 +71,4 @@ def left_out(mujoco, compiled) -> list[str]:
     if compiled.nplugin:
         found.append(f"{compiled.nplugin} plugins")
     among("motion of mocap bodies", bodies, compiled.body_mocapid >= 0)
-    return found + not_measured(mujoco, compiled)
+    return found + not_driven(mujoco, compiled) + not_measured(mujoco, compiled)

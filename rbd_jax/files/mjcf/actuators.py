@@ -1,0 +1,181 @@
+"""The actuators of an MJCF file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._errors import ModelError
+from ...forces.actuators import (
+    Activation,
+    Actuator,
+    Affine,
+    Constant,
+    Filter,
+    Integrator,
+    Law,
+    MuscleActivation,
+    MuscleBias,
+    MuscleGain,
+    OnJoint,
+    OnSite,
+    OnTendon,
+    SliderCrank,
+    Transmission,
+)
+from .compiled import BALL, FREE, disabled_effects, joint_names, names_of
+from .sites import site_names
+from .tendons import tendon_names
+
+
+def actuator_names(compiled) -> list[str]:
+    """The name that each actuator of an `MjModel` has in our model: `actuator_3` by MuJoCo's number where it has none."""
+    count = compiled.nactuator if hasattr(compiled, "nactuator") else compiled.nu  # since MuJoCo 4
+    return names_of([compiled.actuator(i).name or f"actuator_{i}" for i in range(count)], compiled.actuator)
+
+
+def actuators_of(mujoco, compiled) -> list[Actuator]:
+    """Those that there are here, in the order of the file."""
+    if "ACTUATION" in disabled_effects(mujoco, compiled):
+        return []
+    return [
+        _actuator(mujoco, compiled, index, name)
+        for index, name in enumerate(actuator_names(compiled))
+        if _foreign(mujoco, compiled, index) is None
+    ]
+
+
+def not_driven(mujoco, compiled) -> list[str]:
+    """The actuators of the file that are none here, and what of others has no effect, in words."""
+    if "ACTUATION" in disabled_effects(mujoco, compiled):
+        return []
+    by_reason: dict[str, list[str]] = {}
+    for index, name in enumerate(actuator_names(compiled)):
+        foreign = _foreign(mujoco, compiled, index)
+        if foreign is not None:
+            by_reason.setdefault(f"actuators ({foreign})", []).append(name)
+            continue
+        for field, what in (
+            ("delay", "delays"),
+            ("armature", "armature"),
+            ("damping", "damping"),
+            ("dampingpoly", "damping"),
+            ("actearly", "early activation"),
+        ):
+            if hasattr(compiled, f"actuator_{field}") and np.any(
+                getattr(compiled, f"actuator_{field}")[index]
+            ):
+                by_reason.setdefault(f"{what} of actuators", []).append(name)
+    return [f"{what} {', '.join(map(repr, dict.fromkeys(names)))}" for what, names in by_reason.items()]
+
+
+def known_actuators(mujoco, compiled) -> list[int]:
+    """MuJoCo's numbers of those that there are here."""
+    return [i for i in range(len(actuator_names(compiled))) if _foreign(mujoco, compiled, i) is None]
+
+
+def control_place(compiled, index: int) -> int:
+    """Where the control of an actuator is among MuJoCo's `ctrl`."""
+    return int(compiled.actuator_ctrladr[index]) if hasattr(compiled, "actuator_ctrladr") else index
+
+
+def _foreign(mujoco, compiled, index: int) -> str | None:
+    """What of an actuator there is nothing for here, in MuJoCo's word; None for those that there are."""
+    kinds = (
+        ("trntype", mujoco.mjtTrn, "mjTRN_", ("JOINT", "JOINTINPARENT", "TENDON", "SITE", "SLIDERCRANK")),
+        ("dyntype", mujoco.mjtDyn, "mjDYN_", ("NONE", "INTEGRATOR", "FILTER", "FILTEREXACT", "MUSCLE")),
+        ("gaintype", mujoco.mjtGain, "mjGAIN_", ("FIXED", "AFFINE", "MUSCLE")),
+        ("biastype", mujoco.mjtBias, "mjBIAS_", ("NONE", "AFFINE", "MUSCLE")),
+    )
+    for field, enumeration, prefix, known in kinds:
+        kind = enumeration(int(getattr(compiled, f"actuator_{field}")[index])).name.removeprefix(prefix)
+        if kind not in known:
+            return kind.lower()
+    if hasattr(compiled, "actuator_plugin") and compiled.actuator_plugin[index] >= 0:
+        return "plugin"
+    group = int(compiled.actuator_group[index])
+    if 0 <= group < 31 and compiled.opt.disableactuator >> group & 1:
+        return f"group {group}, which is switched off"
+    return None
+
+
+def _actuator(mujoco, compiled, index: int, name: str) -> Actuator:
+    limited = "CLAMPCTRL" not in disabled_effects(mujoco, compiled)
+    muscular = _muscle(compiled, index)
+    gain_kind = mujoco.mjtGain(int(compiled.actuator_gaintype[index]))
+    bias_kind = mujoco.mjtBias(int(compiled.actuator_biastype[index]))
+    gain, bias = np.array(compiled.actuator_gainprm[index]), np.array(compiled.actuator_biasprm[index])
+    gains, biases = mujoco.mjtGain, mujoco.mjtBias
+    try:
+        transmission, gear = _transmission(mujoco, compiled, index)
+        return Actuator(
+            name,
+            transmission,
+            gear=gear,
+            gain=_law(gain_kind, gains.mjGAIN_AFFINE, gains.mjGAIN_MUSCLE, gain, MuscleGain, muscular),
+            bias=None
+            if bias_kind == biases.mjBIAS_NONE
+            else _law(bias_kind, biases.mjBIAS_AFFINE, biases.mjBIAS_MUSCLE, bias, MuscleBias, muscular),
+            dynamics=_dynamics(mujoco, compiled, index),
+            control_range=_range(compiled, "ctrl", index) if limited else None,
+            force_range=_range(compiled, "force", index),
+            activation_range=_range(compiled, "act", index),
+        )
+    except (ModelError, ValueError) as error:
+        raise ModelError(f"actuator {name!r}: {error}") from None
+
+
+def _transmission(mujoco, compiled, index: int) -> tuple[Transmission, Any]:
+    """What it acts on, and its gear: MuJoCo has forces before torques."""
+    kinds, kind = mujoco.mjtTrn, mujoco.mjtTrn(int(compiled.actuator_trntype[index]))
+    gear = np.array(compiled.actuator_gear[index])
+    own, other = (int(i) for i in compiled.actuator_trnid[index])
+    wrench = gear[[3, 4, 5, 0, 1, 2]]
+    if kind in (kinds.mjTRN_JOINT, kinds.mjTRN_JOINTINPARENT):
+        in_parent = bool(kind == kinds.mjTRN_JOINTINPARENT)
+        by_kind = {FREE: wrench, BALL: gear[:3]}
+        return OnJoint(joint_names(compiled)[own], in_parent), by_kind.get(compiled.jnt_type[own], gear[0])
+    if kind == kinds.mjTRN_TENDON:
+        return OnTendon(tendon_names(compiled)[own]), gear[0]
+    sites = site_names(compiled)
+    if kind == kinds.mjTRN_SITE:
+        return OnSite(sites[own], None if other < 0 else sites[other]), wrench
+    return SliderCrank(sites[own], sites[other], compiled.actuator_cranklength[index]), gear[0]
+
+
+def _law(kind, affine, muscle, numbers: np.ndarray, family, muscular) -> Law:
+    if kind == muscle:
+        return family(*muscular(numbers))
+    return Affine(*numbers[:3]) if kind == affine else Constant(numbers[0])
+
+
+def _muscle(compiled, index: int):
+    """The numbers of a muscle: its peak force is given, or follows from what a unit of force accelerates."""
+
+    def numbers(given: np.ndarray):
+        low, high, peak, scale, shortest, longest, fastest, passive, eccentric = given[:9]
+        if peak < 0:
+            peak = scale / max(compiled.actuator_acc0[index], 1e-15)
+        lengths = np.array(compiled.actuator_lengthrange[index])
+        return peak, lengths, (low, high), shortest, longest, fastest, passive, eccentric
+
+    return numbers
+
+
+def _dynamics(mujoco, compiled, index: int) -> Activation | None:
+    kinds, kind = mujoco.mjtDyn, mujoco.mjtDyn(int(compiled.actuator_dyntype[index]))
+    numbers = np.array(compiled.actuator_dynprm[index])
+    if kind == kinds.mjDYN_NONE:
+        return None
+    if kind == kinds.mjDYN_INTEGRATOR:
+        return Integrator()
+    if kind == kinds.mjDYN_MUSCLE:
+        return MuscleActivation(*numbers[:3])
+    return Filter(max(numbers[0], 1e-15))
+
+
+def _range(compiled, what: str, index: int) -> np.ndarray | None:
+    if not getattr(compiled, f"actuator_{what}limited")[index]:
+        return None
+    return np.array(getattr(compiled, f"actuator_{what}range")[index])

@@ -1,0 +1,70 @@
+"""How what an actuator does follows its control in time: its state, the activation, and the rate of that."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..._arguments import number
+
+
+class Activation(eqx.Module):
+    """The rate of an activation."""
+
+    @abc.abstractmethod
+    def rate(self, control: Float[Array, ""], activation: Float[Array, ""]) -> Float[Array, ""]:
+        """`d activation / dt`."""
+
+
+class Integrator(Activation):
+    """The activation is the integral of the control."""
+
+    def rate(self, control, activation):
+        return control
+
+
+class Filter(Activation):
+    """The activation follows the control with a time constant: `T ȧ = u - a`."""
+
+    time_constant: Float[Array, ""]
+
+    def __init__(self, time_constant: Any):
+        self.time_constant = number("Filter", "time_constant", time_constant, above=0)
+
+    def rate(self, control, activation):
+        return (control - activation) / self.time_constant
+
+
+class MuscleActivation(Activation):
+    """The activation of a muscle, from 0 to 1, which rises faster than it falls.
+
+    - `rising`, `falling`: the time constants at half activation.
+    - `smoothing`: over how much of `u - a` one goes over into the other.
+    """
+
+    numbers: Float[Array, "3"]
+
+    def __init__(self, rising: Any = 0.01, falling: Any = 0.04, smoothing: Any = 0.0):
+        owner = "MuscleActivation"
+        self.numbers = jnp.stack(
+            [
+                number(owner, "rising", rising, above=0),
+                number(owner, "falling", falling, above=0),
+                number(owner, "smoothing", smoothing, least=0),
+            ]
+        )
+
+    def rate(self, control, activation):
+        rising, falling, smoothing = self.numbers
+        missing = jnp.clip(control, 0, 1) - activation
+        share = 0.5 + 1.5 * jnp.clip(activation, 0, 1)
+        rising, falling = rising * share, falling / share
+        sharp = smoothing <= 0
+        x = jnp.clip(missing / jnp.where(sharp, 1, smoothing) + 0.5, 0, 1)
+        x = x * x * x * (3 * x * (2 * x - 5) + 10)
+        x = jnp.where(sharp, (missing > 0).astype(x.dtype), x)
+        return missing / (falling + (rising - falling) * x)

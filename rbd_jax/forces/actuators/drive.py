@@ -1,0 +1,196 @@
+"""What all actuators of a model do together, as one force with the activations as its own state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..._arguments import configuration, takes, velocity
+from ..._array import gather, sum_rows
+from ...dynamics import Motion
+from ...model import Model
+from .._force import Force
+from .actuator import Actuator
+from .transmission import Transmissions
+
+
+class Drive(Force):
+    """Actuators under controls.
+
+    - `controls`: one for each, zero by default.
+    - `activations`: of those that have one, which are its own state; where they start, by default.
+    """
+
+    actuators: tuple[Actuator, ...]
+    controls: Float[Array, "nu"]
+    activations: Float[Array, "na"]
+
+    def __init__(self, actuators: Sequence[Actuator], controls=None, activations=None):
+        self.actuators = tuple(actuators)
+        starts = [one.activation for one in self.actuators if one.activation is not None]
+        self.controls = jnp.zeros(len(self.actuators)) if controls is None else controls
+        if activations is None:
+            activations = jnp.stack(starts) if starts else jnp.zeros(0)
+        self.activations = activations
+
+    @property
+    def own(self):
+        return self.activations
+
+    def holding(self, own):
+        return self.changed(activations=own)
+
+    def own_rate(self, motion):
+        chosen = self._active
+        if not len(chosen):
+            return jnp.zeros(0, motion.q.dtype)
+        active = [self.actuators[i] for i in chosen]
+        controls = gather(self._controls(motion), chosen)
+        activations = self.activations.astype(motion.q.dtype)
+        rates = _each([one.dynamics for one in active], lambda one, u, a: one.rate(u, a), controls, activations)
+        low, high = self._ranges(active, "activation_range", motion)
+        leaves = ((activations >= high) & (rates > 0)) | ((activations <= low) & (rates < 0))
+        return jnp.where(leaves, 0, rates)
+
+    def forces(self, motion: Motion) -> Float[Array, "nu"]:
+        """What each exerts along its length."""
+        return self._forces(motion, Transmissions(motion, self.actuators))[0]
+
+    def generalized_force(self, motion):
+        known = Transmissions(motion, self.actuators)
+        total = known.generalized_force(self._forces(motion, known)[0])
+        most = motion.model.effort_limit.astype(total.dtype)
+        return jnp.clip(total, -most, most)
+
+    def stored_energy(self, motion):
+        return jnp.zeros((), motion.q.dtype)
+
+    def joint_resistance(self, motion):
+        """Of what acts along joints with one degree of freedom, where no limit cuts it off."""
+        known = Transmissions(motion, self.actuators)
+        chosen, gears = known.scalar
+        if not chosen or not self._resists(chosen):
+            return None
+        forces, by_length, by_rate, cut = self._forces(motion, known, derivatives=True)
+        most = motion.model.effort_limit.astype(forces.dtype)
+        free = jnp.abs(known.generalized_force(forces)) < most
+        square = jnp.where(gather(cut, np.array(chosen)), 0, gears**2)
+        joints = known.scalar_joints()
+
+        def along(slope):
+            own = square * jnp.maximum(-gather(slope, np.array(chosen)), 0)
+            return jnp.where(free, motion.resistance_along(joints, own), 0)
+
+        return along(by_rate), along(by_length)
+
+    @property
+    def _active(self) -> np.ndarray:
+        return np.array([i for i, one in enumerate(self.actuators) if one.dynamics is not None], int)
+
+    def _resists(self, chosen: Sequence[int]) -> bool:
+        """Whether one of them depends on its length or rate, as far as its laws say."""
+        return any(self.actuators[i].resists for i in chosen)
+
+    def _controls(self, motion: Motion) -> Float[Array, "nu"]:
+        low, high = self._ranges(self.actuators, "control_range", motion)
+        return jnp.clip(self.controls.astype(motion.q.dtype), low, high)
+
+    def _inputs(self, motion: Motion) -> Float[Array, "nu"]:
+        """What each law is multiplied by: its control, or its activation within its range."""
+        controls, chosen = self._controls(motion), self._active
+        if not len(chosen):
+            return controls
+        low, high = self._ranges([self.actuators[i] for i in chosen], "activation_range", motion)
+        activations = jnp.clip(self.activations.astype(motion.q.dtype), low, high)
+        place = np.full(len(self.actuators), -1)
+        place[chosen] = np.arange(len(chosen))
+        return jnp.where(place >= 0, gather(activations, np.maximum(place, 0)), controls)
+
+    def _forces(self, motion: Motion, known: Transmissions, derivatives: bool = False):
+        """The force of each; and on request its derivatives by length and rate, and whether it is cut off."""
+        inputs = self._inputs(motion)
+
+        def exerted(lengths, rates):
+            gain = _each([one.gain for one in self.actuators], lambda law, *at: law(*at), lengths, rates)
+            bias = _each([one.bias for one in self.actuators], lambda law, *at: law(*at), lengths, rates)
+            return gain * inputs + bias
+
+        lengths, rates = known.lengths, known.rates
+        low, high = self._ranges(self.actuators, "force_range", motion)
+        force = exerted(lengths, rates)
+        clipped = jnp.clip(force, low, high)
+        if not derivatives:
+            return (clipped,)
+        one, none = jnp.ones_like(lengths), jnp.zeros_like(lengths)
+        by_length = jax.jvp(exerted, (lengths, rates), (one, none))[1]
+        by_rate = jax.jvp(exerted, (lengths, rates), (none, one))[1]
+        return clipped, by_length, by_rate, clipped != force
+
+    def _ranges(self, actuators: Sequence[Actuator], name: str, motion: Motion):
+        """The lower and the upper ends of a range of each."""
+        given = [getattr(one, name) for one in actuators]
+        open_ended = jnp.array([-jnp.inf, jnp.inf])
+        pairs = jnp.concatenate([open_ended if pair is None else pair for pair in given]).reshape(-1, 2)
+        return pairs.astype(motion.q.dtype).T
+
+
+def _each(things: Sequence[Any], value: Callable, *arguments: Float[Array, "n"]) -> Float[Array, "n"]:
+    """`value(thing, ...)` of each thing, of things of one kind at once; zero where there is None."""
+    groups: dict[Any, list[int]] = {}
+    for index, thing in enumerate(things):
+        if thing is not None:
+            groups.setdefault(jax.tree.structure(thing), []).append(index)
+    if not groups:
+        return jnp.zeros_like(arguments[0])
+    parts = []
+    for members in groups.values():
+        stacked = jax.tree.map(
+            lambda *x: jnp.stack(x).astype(arguments[0].dtype), *(things[i] for i in members)
+        )
+        parts.append(jax.vmap(value)(stacked, *(gather(x, np.array(members)) for x in arguments)))
+    rows = np.concatenate([np.array(members) for members in groups.values()])
+    return sum_rows(jnp.concatenate(parts), rows, len(things))
+
+
+@takes(q=configuration)
+def actuator_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu"]:
+    """The length of every actuator, in the order of `model.actuators`.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
+    >>> print(rbd.actuator_lengths(model, jnp.array([0.5, 1.0])))
+    [50.]
+    """
+    return Transmissions(Motion(model, q), _actuators(model)).lengths
+
+
+@takes(q=configuration, v=velocity)
+def actuator_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nu"]:
+    """The rate of the length of every actuator.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
+    >>> print(rbd.actuator_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
+    [100.]
+    """
+    return Transmissions(Motion(model, q, v), _actuators(model)).rates
+
+
+@takes(q=configuration)
+def actuator_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv"]:
+    """J, the moment arms of every actuator: `J v` is the rate of its length, and `Jᵀ f` what a force f along it does.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
+    >>> print(rbd.actuator_moments(model, jnp.array([0.5, 1.0])))
+    [[ 0. 50.]]
+    """
+    known = Transmissions(Motion(model, q), _actuators(model))
+    return jax.vmap(known.generalized_force)(jnp.eye(known.count, dtype=q.dtype))
+
+
+def _actuators(model: Model) -> Sequence[Actuator]:
+    return model.actuators  # pyright: ignore[reportReturnType]

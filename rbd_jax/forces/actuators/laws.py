@@ -1,0 +1,147 @@
+"""What an actuator does along its length: the force that follows from its input, its length and its rate.
+
+A law is a gain or a bias: the effort is `gain(length, rate) * input + bias(length, rate)`. The laws of muscles are MuJoCo's.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..._arguments import number
+from ..._array import is_known
+from ..._errors import ModelError
+
+
+class Law(eqx.Module):
+    """A number that depends on the length of an actuator and on its rate."""
+
+    @abc.abstractmethod
+    def __call__(self, length: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
+        """Its value."""
+
+
+class Constant(Law):
+    """A number that depends on neither."""
+
+    value: Float[Array, ""]
+
+    def __init__(self, value: Any):
+        self.value = number("Constant", "value", value)
+
+    def __call__(self, length, rate):
+        return self.value
+
+
+class Affine(Law):
+    """`c[0] + c[1] length + c[2] rate`."""
+
+    coefficients: Float[Array, "3"]
+
+    def __init__(self, constant: Any = 0.0, by_length: Any = 0.0, by_rate: Any = 0.0):
+        given = {"constant": constant, "by_length": by_length, "by_rate": by_rate}
+        self.coefficients = jnp.stack([number("Affine", name, value) for name, value in given.items()])
+
+    def __call__(self, length, rate):
+        c = self.coefficients
+        return c[0] + c[1] * length + c[2] * rate
+
+
+class MuscleCurves(eqx.Module):
+    """The numbers of a muscle's curves, of which `MuscleGain` is its active force and `MuscleBias` its passive one.
+
+    Lengths are counted in optimal lengths: where the actuator is at `length_range` (its ends), the muscle is at `operating_range`
+    optimal lengths.
+
+    - `peak_force`: the force at optimal length and rest, in N.
+    - `shortest`, `longest`: beyond these there is no active force.
+    - `fastest`: the rate of shortening, in optimal lengths per second, at which there is none.
+    - `passive`: the passive force at `longest`, in peak forces.
+    - `eccentric`: the most active force when it is drawn out, in peak forces.
+    """
+
+    numbers: Float[Array, "10"]
+
+    def __init__(
+        self,
+        peak_force: Any,
+        length_range: Any,
+        operating_range: Any = (0.75, 1.05),
+        shortest: Any = 0.5,
+        longest: Any = 1.6,
+        fastest: Any = 1.5,
+        passive: Any = 1.3,
+        eccentric: Any = 1.2,
+    ):
+        owner = "MuscleCurves"
+        peak_force = number(owner, "peak_force", peak_force, least=0)
+        lengths = number(owner, "length_range", length_range, (2,))
+        operating = number(owner, "operating_range", operating_range, (2,))
+        for name, pair in (("length_range", lengths), ("operating_range", operating)):
+            _rising(f"{owner}: {name}", pair)
+        fastest = number(owner, "fastest", fastest, above=0)
+        shape = (
+            number(owner, "shortest", shortest),
+            number(owner, "longest", longest),
+            fastest,
+            number(owner, "passive", passive),
+            number(owner, "eccentric", eccentric),
+        )
+        self.numbers = jnp.stack([peak_force, *lengths, *operating, *shape])
+
+    def scaled(self, length: Float[Array, ""], rate: Float[Array, ""]):
+        """The length in optimal ones, and the rate in the fastest."""
+        _, start, end, low, high, _, _, fastest = self.numbers[:8]
+        optimal = (end - start) / (high - low)
+        return low + (length - start) / optimal, rate / (optimal * fastest)
+
+
+class MuscleGain(MuscleCurves, Law):
+    """The active force of a muscle that is wholly activated, negative since it pulls: its force by length times that by rate."""
+
+    def __call__(self, length, rate):
+        peak, shortest, longest, most = self.numbers[0], self.numbers[5], self.numbers[6], self.numbers[9]
+        length, rate = self.scaled(length, rate)
+        lower, upper = (shortest + 1) / 2, (1 + longest) / 2
+        rising = 0.5 * _square((length - shortest) / _positive(lower - shortest))
+        before = 1 - 0.5 * _square((1 - length) / _positive(1 - lower))
+        after = 1 - 0.5 * _square((length - 1) / _positive(upper - 1))
+        falling = 0.5 * _square((longest - length) / _positive(longest - upper))
+        by_length = jnp.where(length <= 1, jnp.where(length <= lower, rising, before), 0)
+        by_length = jnp.where(length > 1, jnp.where(length <= upper, after, falling), by_length)
+        by_length = jnp.where((length >= shortest) & (length <= longest), by_length, 0)
+        drawn = most - 1
+        shortening = jnp.where(rate > -1, _square(rate + 1), 0)
+        lengthening = jnp.where(rate <= drawn, most - _square(drawn - rate) / _positive(drawn), most)
+        return -peak * by_length * jnp.where(rate <= 0, shortening, lengthening)
+
+
+class MuscleBias(MuscleCurves, Law):
+    """The passive force of a muscle, negative since it pulls: from the optimal length on."""
+
+    def __call__(self, length, rate):
+        peak, longest, passive = self.numbers[0], self.numbers[6], self.numbers[8]
+        length, _ = self.scaled(length, rate)
+        upper = (1 + longest) / 2
+        width = _positive(upper - 1)
+        bent = 0.5 * _square((length - 1) / width)
+        straight = 0.5 + (length - upper) / width
+        return -peak * passive * jnp.where(length <= 1, 0, jnp.where(length <= upper, bent, straight))
+
+
+def _rising(owner: str, pair) -> None:
+    if is_known(pair) and not pair[0] < pair[1]:
+        raise ModelError(f"{owner} is {pair.tolist()}; it rises from the first number to the second")
+
+
+def _square(x):
+    return x * x
+
+
+def _positive(x):
+    """Never zero, where a range has no width."""
+    return jnp.maximum(x, 1e-15)

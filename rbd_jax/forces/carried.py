@@ -1,0 +1,32 @@
+"""All that acts on a model by what it carries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtyping import Array, Float
+
+from ..model import Model
+from .actuators import Drive
+from .tendon import TendonForces
+
+
+if TYPE_CHECKING:
+    from ._force import Force
+
+
+def carried_forces(model: Model, u: Float[Array, "nu"] | None = None) -> tuple[Force, ...]:
+    """The force elements of a model, the springs and dampers of its tendons, and its actuators under the controls u (or zero).
+
+    The states that they have themselves are in this order: those of the force elements, then the activations.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
+    >>> rbd.forces.carried_forces(model, jnp.array([0.1]))[0](model, jnp.zeros(2), jnp.zeros(2))
+    Array([0., 5.], dtype=float64)
+    """
+    forces, tendons = model.forces, tuple(one for one in model.tendons if one.acts)
+    if tendons:
+        forces = (*forces, TendonForces(tendons))
+    if model.actuators:
+        forces = (*forces, Drive(model.actuators, u))
+    return forces

@@ -1,0 +1,52 @@
+"""What holds bodies up against gravity: buoyancy, a counterweight, MuJoCo's `gravcomp`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import names, number
+from .._array import dot, vecmat
+from ..dynamics.sites import fixed_frames, generalized_force_at
+from ..spatial import Transform
+from ._force import Force
+
+
+class GravityCompensation(Force):
+    """A force `-m g` at a point of each of some bodies, whatever the gravity g of the model is.
+
+    - `bodies`, `points`: the body of each point, and the point: (k, 3).
+    - `masses`: how much is held up there, (k,); negative what weighs more than it is heavy.
+    """
+
+    bodies: tuple[str, ...] = eqx.field(static=True)
+    placements: Transform
+    masses: Float[Array, "k"]
+
+    def __init__(self, bodies: str | Sequence[str], points, masses):
+        self.bodies = names("GravityCompensation", "bodies", bodies)
+        size = len(self.bodies)
+        points = number("GravityCompensation", "points", points, (size, 3))
+        self.placements = Transform(jnp.broadcast_to(jnp.eye(3, dtype=points.dtype), (size, 3, 3)), points)
+        self.masses = number("GravityCompensation", "masses", masses, (size,))
+
+    @property
+    def frames(self):
+        return self.placements
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(bodies=tuple(bodies), placements=frames)
+
+    def generalized_force(self, motion):
+        at = fixed_frames(motion, (self,))
+        force = -self.masses[:, None] * vecmat(motion.model.gravity, at.frames.rotation)
+        return generalized_force_at(
+            motion, (self,), jnp.concatenate([jnp.zeros_like(force), force], axis=-1)
+        )
+
+    def stored_energy(self, motion):
+        height = dot(motion.model.gravity, fixed_frames(motion, (self,)).world_frames.position)
+        return jnp.sum(self.masses * height)
