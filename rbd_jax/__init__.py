@@ -127,7 +127,10 @@ Simulation:
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
 - `Trajectory`: what a rollout returns
 - `Result`: what the codes of a trajectory mean
-- `Actuation`: motors in some of the joints
+- `Controls`: what the actuators of a model are told
+- `Actuation`: generalized forces at some of the joints
+- `keyframe`: a state that a model carries under a name
+- `keyframe_controls`: what its actuators are told in it
 - `System`: something that moves: what a scheme steps
 - `Scheme`: a rule that carries a state over one step
 - `SemiImplicitEuler`: first order, stable with stiff joints: the default
@@ -160,7 +163,8 @@ Packages:
 
 - `joints`: hinges, slides, balls and all other joints, and the protocol for your own
 - `constraints`: loops, couplings and prescribed motions, and what follows from them
-- `forces`: springs, dampers, muscles, cables, gears, limits, fields
+- `forces`: springs, dampers, muscles, cables, tendons, gears, limits, fields
+- `actuators`: what drives a model: motors, servos, cylinders, muscles
 - `simulate`: systems and schemes, and what your own are made of
 - `spatial`: the algebra of spatial vectors
 - `lie`: Lie groups: rotations, rigid motions and their products
@@ -278,7 +282,10 @@ __all__ = [
     "batch_map",
     "Trajectory",
     "Result",
+    "Controls",
     "Actuation",
+    "keyframe",
+    "keyframe_controls",
     "System",
     "Scheme",
     "SemiImplicitEuler",
@@ -306,6 +313,7 @@ __all__ = [
     "joints",
     "constraints",
     "forces",
+    "actuators",
     "simulate",
     "spatial",
     "lie",
@@ -423,7 +431,7 @@ from .files import (
     to_mjcf as to_mjcf,
     to_urdf as to_urdf,
 )
-from .forces import add_forces as add_forces
+from .forces import actuators as actuators, add_forces as add_forces
 from .model import (
     Body as Body,
     Keyframe as Keyframe,
@@ -461,6 +469,7 @@ from .simulate import (
     CommutatorFree2 as CommutatorFree2,
     CommutatorFree3 as CommutatorFree3,
     CommutatorFree4 as CommutatorFree4,
+    Controls as Controls,
     CrouchGrossman3 as CrouchGrossman3,
     EnergyMomentum as EnergyMomentum,
     GeneralizedAlpha as GeneralizedAlpha,
@@ -476,6 +485,8 @@ from .simulate import (
     System as System,
     Trajectory as Trajectory,
     VariationalMidpoint as VariationalMidpoint,
+    keyframe as keyframe,
+    keyframe_controls as keyframe_controls,
     rollout as rollout,
     sense as sense,
     sense_along as sense_along,

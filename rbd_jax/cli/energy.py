@@ -51,7 +51,9 @@ def falls_freely(model: Model) -> bool:
     topology = model.topology
     roots = [body for body, parent in enumerate(topology.parents) if parent < 0]
     floating = all(isinstance(model.joints[topology.kind_of[root][0]], joints.Free) for root in roots)
-    inner = not model.constraints and all(isinstance(force, forces.JointLimit) for force in forces.carried_forces(model))
+    inner = not model.constraints and all(
+        isinstance(force, forces.JointLimit) for force in forces.carried_forces(model)
+    )
     if not floating or not inner:
         return False
     along = np.concatenate([np.arange(model.nv)[model.v_slice(root)] for root in roots])
@@ -91,4 +93,8 @@ def in_error(model: Model, path: Trajectory) -> np.ndarray:
 
 def loses(model: Model) -> bool:
     """Whether something dissipates energy."""
-    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)) or forces.carried_forces(model))
+    return bool(
+        np.any(np.asarray(model.damping))
+        or np.any(np.asarray(model.friction))
+        or forces.carried_forces(model)
+    )

@@ -279,7 +279,9 @@ class Motion:
         if not len(topology.mimic_joints):
             return sum_rows(coefficients, places, model.nv)
         leaders = np.concatenate([np.arange(model.nv), topology.leader_v])
-        ratios = jnp.concatenate([jnp.ones(model.nv, self.q.dtype), model.mimic_multiplier.astype(self.q.dtype)])
+        ratios = jnp.concatenate(
+            [jnp.ones(model.nv, self.q.dtype), model.mimic_multiplier.astype(self.q.dtype)]
+        )
         return sum_rows(coefficients * gather(ratios, places) ** 2, leaders[places], model.nv)
 
     def _joint(self, joint: str) -> tuple[int, int]:

@@ -49,6 +49,7 @@ Actuators: see `rbd.actuators`, which is a part of this.
 All together:
 
 - `carried_forces`: all that acts on a model by what it carries
+- `activation_places`: where its activations are among the states that forces have themselves
 
 Your own:
 
@@ -97,6 +98,7 @@ __all__ = [
     "EllipsoidDrag",
     "FluidForce",
     "carried_forces",
+    "activation_places",
     "add_forces",
     "Force",
     "BodyForce",
@@ -114,7 +116,7 @@ from ._force import Force as Force, Together as Together, add_forces as add_forc
 from ._point import PathForce as PathForce, PointForce as PointForce
 from .bristle_friction import BristleFriction as BristleFriction
 from .cable import Cable as Cable
-from .carried import carried_forces as carried_forces
+from .carried import activation_places as activation_places, carried_forces as carried_forces
 from .deformable import add_deformable as add_deformable
 from .directional_force import DirectionalForce as DirectionalForce
 from .fluid import BoxDrag as BoxDrag, EllipsoidDrag as EllipsoidDrag, FluidForce as FluidForce
@@ -124,9 +126,9 @@ from .gear import (
     mesh_gears as mesh_gears,
     reflect_rotor as reflect_rotor,
 )
+from .gravity_compensation import GravityCompensation as GravityCompensation
 from .gravity_field import CentralPotential as CentralPotential, GravityField as GravityField
 from .joint_limit import JointLimit as JointLimit
-from .gravity_compensation import GravityCompensation as GravityCompensation
 from .muscle import (
     ACTIVE_LENGTH as ACTIVE_LENGTH,
     FORCE_VELOCITY as FORCE_VELOCITY,

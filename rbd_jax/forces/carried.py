@@ -30,3 +30,16 @@ def carried_forces(model: Model, u: Float[Array, "nu"] | None = None) -> tuple[F
     if model.actuators:
         forces = (*forces, Drive(model.actuators, u))
     return forces
+
+
+def activation_places(model: Model) -> dict[str, int]:
+    """Where the activation of each actuator that has one is among the states that what a model carries has itself.
+
+    >>> servo = rbd.actuators.Position("servo", "elbow", kp=10.0, time_constant=0.1)
+    >>> rbd.forces.activation_places(rbd.attach(rbd.load("double_pendulum"), servo))
+    {'servo': 0}
+    """
+    carried = carried_forces(model)
+    start = sum(force.own.size for force in carried if not isinstance(force, Drive))
+    active = [one.name for one in model.actuators if one.dynamics is not None]
+    return {name: start + place for place, name in enumerate(active)}

@@ -43,9 +43,7 @@ class GravityCompensation(Force):
     def generalized_force(self, motion):
         at = fixed_frames(motion, (self,))
         force = -self.masses[:, None] * vecmat(motion.model.gravity, at.frames.rotation)
-        return generalized_force_at(
-            motion, (self,), jnp.concatenate([jnp.zeros_like(force), force], axis=-1)
-        )
+        return generalized_force_at(motion, (self,), jnp.concatenate([jnp.zeros_like(force), force], axis=-1))
 
     def stored_energy(self, motion):
         height = dot(motion.model.gravity, fixed_frames(motion, (self,)).world_frames.position)

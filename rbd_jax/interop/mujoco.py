@@ -21,12 +21,14 @@ from jaxtyping import Array, Float
 from .. import joints
 from .._array import cross, is_known, matvec, transpose
 from .._errors import ModelError
-from ..files.mjcf import joint_names, sensor_names
+from ..files.mjcf import actuator_names, control_place, joint_names, sensor_names
+from ..forces import activation_places, carried_forces
+from ..forces.own_state import own_states
 from ..lie import quaternion
 from ..model import Model
 from ..sensors import Readings
 from ..sensors.sensing import sensors_of
-from ..simulate import State
+from ..simulate import Controls, State
 from ._match import inverse, mismatch, pairs, put, sample, table
 
 
@@ -70,19 +72,44 @@ class MujocoMap:
         self._name, self._sensors = model.name, sensors_of(model)
         self._sensor_rows = _sensor_rows(mj_model)
         self._nsensordata = int(mj_model.nsensordata)
+        self._own = own_states(carried_forces(model))
+        self._controls, self._activations = _actuator_places(model, mj_model)
+        self._nu, self._na = int(mj_model.nu), int(mj_model.na)
 
     # Whole states.
 
     def state(self, data: Any) -> State:
-        """The state of a `mujoco.MjData`."""
-        q = self.configuration_from(np.array(data.qpos))
-        return State(q, self.velocity_from(q, np.array(data.qvel)))
+        """The state of a `mujoco.MjData`, with the activations of its actuators."""
+        q, own = self.configuration_from(np.array(data.qpos)), self._own
+        for ours, theirs in self._activations:
+            own = own.at[ours].set(float(data.act[theirs]))
+        return State(q, self.velocity_from(q, np.array(data.qvel)), own)
+
+    def controls(self, ctrl) -> Controls:
+        """What our actuators are told, of MuJoCo's `ctrl`."""
+        given = sample("MujocoMap.controls", "ctrl", ctrl, self._nu)
+        return Controls(jnp.concatenate([given, jnp.zeros(1, given.dtype)])[self._controls])
+
+    def ctrl(self, controls: Controls) -> Float[Array, "nu"]:
+        """MuJoCo's `ctrl`; zero of what our model has no actuator for."""
+        u = sample("MujocoMap.ctrl", "controls.u", controls.u, len(self._controls))
+        order = np.full(self._nu, len(u))
+        known = self._controls < self._nu
+        order[self._controls[known]] = np.flatnonzero(known)
+        return jnp.concatenate([u, jnp.zeros(1, u.dtype)])[order]
 
     def to_data(self, state: State, data: Any, tau=None, *, time=None) -> None:
-        """Put a state into a `mujoco.MjData`, with the generalized force and the time if they are given.
+        """Put a state into a `mujoco.MjData`, with the control and the time if they are given.
 
-        What follows from them is MuJoCo's to compute: `mujoco.mj_forward(mj_model, data)`.
+        `tau` is a generalized force, or `rbd.Controls` of the actuators. What follows from them is MuJoCo's to compute:
+        `mujoco.mj_forward(mj_model, data)`.
         """
+        own = self._own if state.own is None else state.own
+        for ours, theirs in self._activations:
+            data.act[theirs] = float(own[ours])
+        if isinstance(tau, Controls):
+            data.ctrl[:] = self.ctrl(tau)
+            tau = tau.tau
         data.qpos[:] = self.configuration(state.q)
         data.qvel[:] = self.velocity(state.q, state.v)
         if tau is not None:
@@ -172,6 +199,18 @@ class MujocoMap:
         """`ω × v` at the linear entries of free joints, in MuJoCo's order; zero elsewhere."""
         v = sample("MujocoMap", "v", v, self.nv)[self._order_v]
         return put(jnp.zeros_like(v), self._linear, cross(v[self._angular], v[self._linear]))
+
+
+def _actuator_places(model: Model, mj_model) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Where the control of each of our actuators is in `ctrl` (beyond its end for those that MuJoCo's model has not), and
+    which of our own states is which of `act`."""
+    theirs = {name: index for index, name in enumerate(actuator_names(mj_model))}
+    controls = [
+        control_place(mj_model, theirs[one.name]) if one.name in theirs else int(mj_model.nu)
+        for one in model.actuators
+    ]
+    known = [(own, theirs[name]) for name, own in activation_places(model).items() if name in theirs]
+    return np.array(controls, int), [(own, int(mj_model.actuator_actadr[i])) for own, i in known]
 
 
 def _sensor_rows(mj_model) -> dict[str, np.ndarray]:

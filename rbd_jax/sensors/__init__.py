@@ -15,6 +15,15 @@ In joints:
 - `JointLimitPosition`: how far a joint is from its limit
 - `JointLimitVelocity`: the rate of that
 
+Of an actuator or a tendon:
+
+- `ActuatorPosition`: the length of an actuator
+- `ActuatorVelocity`: the rate of that
+- `ActuatorForce`: what it exerts
+- `TendonPosition`: the length of a tendon
+- `TendonVelocity`: the rate of that
+- `TendonForce`: what all its actuators exert
+
 At a site:
 
 - `Gyro`: the angular velocity
@@ -66,6 +75,12 @@ __all__ = [
     "JointAngularVelocity",
     "JointLimitPosition",
     "JointLimitVelocity",
+    "ActuatorPosition",
+    "ActuatorVelocity",
+    "ActuatorForce",
+    "TendonPosition",
+    "TendonVelocity",
+    "TendonForce",
     "Gyro",
     "Accelerometer",
     "Velocimeter",
@@ -93,6 +108,14 @@ __all__ = [
     "Sensing",
 ]
 
+from .driven import (
+    ActuatorForce as ActuatorForce,
+    ActuatorPosition as ActuatorPosition,
+    ActuatorVelocity as ActuatorVelocity,
+    TendonForce as TendonForce,
+    TendonPosition as TendonPosition,
+    TendonVelocity as TendonVelocity,
+)
 from .frame import (
     FrameAngularAcceleration as FrameAngularAcceleration,
     FrameAngularVelocity as FrameAngularVelocity,

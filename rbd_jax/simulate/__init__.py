@@ -10,7 +10,10 @@ Rollouts:
 - `State`: configuration and velocity, and what forces remember themselves
 - `Trajectory`: what a rollout returns
 - `Result`: what the codes of a trajectory mean
-- `Actuation`: motors in some of the joints
+- `Controls`: what a model's actuators are told
+- `Actuation`: generalized forces at some of the joints
+- `keyframe`: a state that a model carries
+- `keyframe_controls`: what its actuators are told in it
 
 Explicit schemes:
 
@@ -71,7 +74,10 @@ __all__ = [
     "State",
     "Trajectory",
     "Result",
+    "Controls",
     "Actuation",
+    "keyframe",
+    "keyframe_controls",
     "SemiImplicitEuler",
     "LieEuler",
     "CommutatorFree2",
@@ -125,11 +131,13 @@ from .bdf2 import BDF2 as BDF2
 from .commutator_free_2 import CommutatorFree2 as CommutatorFree2
 from .commutator_free_3 import CommutatorFree3 as CommutatorFree3
 from .commutator_free_4 import CommutatorFree4 as CommutatorFree4
+from .control import Controls as Controls
 from .controls import Actuation as Actuation
 from .crouch_grossman_3 import CrouchGrossman3 as CrouchGrossman3
 from .energy_momentum import EnergyMomentum as EnergyMomentum
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
+from .keyframes import keyframe as keyframe, keyframe_controls as keyframe_controls
 from .lie_euler import LieEuler as LieEuler
 from .linearly_implicit_euler import LinearlyImplicitEuler as LinearlyImplicitEuler
 from .rattle import Rattle as Rattle

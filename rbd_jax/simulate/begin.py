@@ -56,7 +56,9 @@ def begun(
     if dt is None:
         dt = settings.timestep
     if dt is None:
-        raise ValueError(f"{owner}: dt is missing, and the file of model {model.name!r} says no timestep: dt=0.01")
+        raise ValueError(
+            f"{owner}: dt is missing, and the file of model {model.name!r} says no timestep: dt=0.01"
+        )
     if not isinstance(scheme, Scheme):
         raise TypeError(
             f"{owner}: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "

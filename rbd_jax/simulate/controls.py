@@ -179,7 +179,9 @@ class _Widths(NamedTuple):
     def _of_shape(self, value, name: str, shape: tuple[int, ...], wanted: str, rows) -> Float[Array, "..."]:
         array = as_array(self.owner, name, value, f"an array of {wanted} = {shape[-1]} real numbers")
         if array.shape != shape or 0 in rows:
-            expected = f"({', '.join(map(str, (*rows, wanted)))}{'' if rows else ','}) with {wanted} = {shape[-1]}"
+            expected = (
+                f"({', '.join(map(str, (*rows, wanted)))}{'' if rows else ','}) with {wanted} = {shape[-1]}"
+            )
             hint = "; controls of its actuators are rbd.Controls(u)" if self._meant(array, wanted) else ""
             raise ValueError(
                 f"{self.owner}: {name} has shape {array.shape}; for model {self.model!r} it must be {expected}{hint}"

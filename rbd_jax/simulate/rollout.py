@@ -228,7 +228,9 @@ class _Run:
             new, memory = choose(failure.happened, (state, carry.memory), (new, memory))
         crossing = carry.crossing
         if self.event is not None and crossing is not None:
-            new, crossing, known = crossing.watch(self.event, time, system.control, state, new, self.dt, number)
+            new, crossing, known = crossing.watch(
+                self.event, time, system.control, state, new, self.dt, number
+            )
             failure = failure.noted(jnp.where(known, Result.SUCCESS, Result.NOT_FINITE), number)
         if system.charted:
             new, memory = self.reparametrized(system, time + self.dt, new, memory)

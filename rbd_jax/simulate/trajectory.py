@@ -89,7 +89,13 @@ class Trajectory(eqx.Module):
         # The row after an event holds the state at the event.
         span = jnp.minimum(rows[row + 1], last) - rows[row]
         span, since = jnp.where(span > 0, span, 1), t - rows[row]
-        state = between(system_of(model, self.tau[0], u=None if self.u is None else self.u[0]), start, end, ahead * span, since / span)
+        state = between(
+            system_of(model, self.tau[0], u=None if self.u is None else self.u[0]),
+            start,
+            end,
+            ahead * span,
+            since / span,
+        )
         return jax.tree.map(lambda x: jnp.where(outside, jnp.nan, x), state)
 
     def multipliers(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves m"]:

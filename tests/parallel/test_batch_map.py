@@ -162,7 +162,15 @@ def test_every_public_function_of_a_state_is_there():
         "checked",
     }
     others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf"}
-    others |= {"add_constraints", "add_forces", "attach", "rename", "maximal_coordinates", "check", "check_consistent"}
+    others |= {
+        "add_constraints",
+        "add_forces",
+        "attach",
+        "rename",
+        "maximal_coordinates",
+        "check",
+        "check_consistent",
+    }
     # This one is of batches itself.
     others |= {"simulate_batch"}
     # These search, and have tests of their own under vmap.

@@ -14,7 +14,7 @@ import numpy as np
 from ..._errors import ModelError, ModelWarning
 from ...model import Model, ModelBuilder
 from ...model.builder import report_inertias
-from .actuators import actuator_names as actuator_names, actuators_of
+from .actuators import actuator_names as actuator_names, actuators_of, control_place as control_place
 from .compensation import compensation_of
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
 from .constraints import constraints_of

@@ -37,13 +37,8 @@ def actuator_names(compiled) -> list[str]:
 
 def actuators_of(mujoco, compiled) -> list[Actuator]:
     """Those that there are here, in the order of the file."""
-    if "ACTUATION" in disabled_effects(mujoco, compiled):
-        return []
-    return [
-        _actuator(mujoco, compiled, index, name)
-        for index, name in enumerate(actuator_names(compiled))
-        if _foreign(mujoco, compiled, index) is None
-    ]
+    names = actuator_names(compiled)
+    return [_actuator(mujoco, compiled, index, names[index]) for index in known_actuators(mujoco, compiled)]
 
 
 def not_driven(mujoco, compiled) -> list[str]:
@@ -72,6 +67,8 @@ def not_driven(mujoco, compiled) -> list[str]:
 
 def known_actuators(mujoco, compiled) -> list[int]:
     """MuJoCo's numbers of those that there are here."""
+    if "ACTUATION" in disabled_effects(mujoco, compiled):
+        return []
     return [i for i in range(len(actuator_names(compiled))) if _foreign(mujoco, compiled, i) is None]
 
 

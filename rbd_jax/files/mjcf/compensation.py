@@ -17,4 +17,6 @@ def compensation_of(compiled) -> list[GravityCompensation]:
     names = body_names(compiled)
     if not len(bodies):
         return []
-    return [GravityCompensation([names[b] for b in bodies], np.array(compiled.body_ipos[bodies]), masses[bodies])]
+    return [
+        GravityCompensation([names[b] for b in bodies], np.array(compiled.body_ipos[bodies]), masses[bodies])
+    ]

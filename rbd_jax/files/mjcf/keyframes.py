@@ -6,7 +6,7 @@ import numpy as np
 
 from ...model import Keyframe
 from .actuators import actuator_names, control_place, known_actuators
-from .compiled import BALL, FREE, disabled_effects, joint_names, names_of, rotation_matrix
+from .compiled import BALL, FREE, joint_names, names_of, rotation_matrix
 
 
 def keyframes_of(mujoco, compiled) -> list[Keyframe]:
@@ -14,8 +14,6 @@ def keyframes_of(mujoco, compiled) -> list[Keyframe]:
     names = names_of([compiled.key(i).name or f"key_{i}" for i in range(compiled.nkey)], compiled.key)
     joints = joint_names(compiled)
     actuators, known = actuator_names(compiled), known_actuators(mujoco, compiled)
-    if "ACTUATION" in disabled_effects(mujoco, compiled):
-        known = []
     active = [i for i in known if compiled.actuator_actadr[i] >= 0]
     return [
         Keyframe(
@@ -23,7 +21,9 @@ def keyframes_of(mujoco, compiled) -> list[Keyframe]:
             {joint: _configuration(compiled, index, k) for k, joint in enumerate(joints)},
             {joint: _velocity(compiled, index, k) for k, joint in enumerate(joints)},
             controls={actuators[i]: compiled.key_ctrl[index, control_place(compiled, i)] for i in known},
-            activations={actuators[i]: compiled.key_act[index, [compiled.actuator_actadr[i]]] for i in active},
+            activations={
+                actuators[i]: compiled.key_act[index, [compiled.actuator_actadr[i]]] for i in active
+            },
             time=compiled.key_time[index],
         )
         for index, name in enumerate(names)

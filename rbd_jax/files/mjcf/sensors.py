@@ -12,8 +12,10 @@ from ... import sensors
 from ...sensors import OnBody, Sensor
 from ...sensors.places import Place
 from ...spatial import Transform
+from .actuators import actuator_names, known_actuators
 from .compiled import BALL, FREE, body_names, disabled_effects, joint_names, names_of, rotation_matrix
 from .sites import site_names
+from .tendons import tendon_names
 
 
 #: Of MuJoCo's kinds of sensors, by their names in files: those that are in a joint.
@@ -23,6 +25,18 @@ JOINTS: dict[str, Any] = {
     "JOINTACTFRC": sensors.JointForce,
     "BALLQUAT": sensors.JointOrientation,
     "BALLANGVEL": sensors.JointAngularVelocity,
+}
+
+#: Of an actuator, and of a tendon.
+ACTUATORS: dict[str, Any] = {
+    "ACTUATORPOS": sensors.ActuatorPosition,
+    "ACTUATORVEL": sensors.ActuatorVelocity,
+    "ACTUATORFRC": sensors.ActuatorForce,
+}
+TENDONS: dict[str, Any] = {
+    "TENDONPOS": sensors.TendonPosition,
+    "TENDONVEL": sensors.TendonVelocity,
+    "TENDONACTFRC": sensors.TendonForce,
 }
 
 #: At the limit of one.
@@ -112,6 +126,12 @@ def _maker(mujoco, compiled, index: int) -> Callable[..., Sensor] | None:
     if kind in LIMITS and compiled.jnt_type[own] not in (FREE, BALL):
         margin = compiled.jnt_margin[own]
         return lambda name, **options: LIMITS[kind](name, joint_names(compiled)[own], margin, **options)
+    if kind in TENDONS:
+        return lambda name, **options: TENDONS[kind](name, tendon_names(compiled)[own], **options)
+    if kind in ACTUATORS:
+        if own not in known_actuators(mujoco, compiled):
+            return None
+        return lambda name, **options: ACTUATORS[kind](name, actuator_names(compiled)[own], **options)
     if kind in SUBTREES:
         return lambda name, **options: SUBTREES[kind](name, body_names(compiled)[own], **options)
     if kind in WHOLE:

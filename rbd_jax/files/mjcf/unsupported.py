@@ -55,7 +55,11 @@ def left_out(mujoco, compiled) -> list[str]:
         if hasattr(compiled, "jnt_actfrclimited"):
             uneven = compiled.jnt_actfrcrange[:, 0] != -compiled.jnt_actfrcrange[:, 1]
             uneven |= compiled.jnt_type < SLIDE
-            among("limits of what actuators do to joints", hinges, compiled.jnt_actfrclimited.astype(bool) & uneven)
+            among(
+                "limits of what actuators do to joints",
+                hinges,
+                compiled.jnt_actfrclimited.astype(bool) & uneven,
+            )
         curved = (
             nonzero("jnt_stiffnesspoly")
             if hasattr(compiled, "jnt_stiffnesspoly")

@@ -182,7 +182,12 @@ class Damper(Actuator):
     """A damper as strong as it is told: `-kv u rate`, u not below zero."""
 
     def __init__(
-        self, name: str, on: str | Transmission, kv: Any = 1.0, control_range: Any = (0.0, 1.0), **options: Any
+        self,
+        name: str,
+        on: str | Transmission,
+        kv: Any = 1.0,
+        control_range: Any = (0.0, 1.0),
+        **options: Any,
     ):
         owner = f"Damper {name!r}"
         kv = number(owner, "kv", kv, least=0)

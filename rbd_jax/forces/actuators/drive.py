@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,7 +52,9 @@ class Drive(Force):
         active = [self.actuators[i] for i in chosen]
         controls = gather(self._controls(motion), chosen)
         activations = self.activations.astype(motion.q.dtype)
-        rates = _each([one.dynamics for one in active], lambda one, u, a: one.rate(u, a), controls, activations)
+        rates = _each(
+            [one.dynamics for one in active], lambda one, u, a: one.rate(u, a), controls, activations
+        )
         low, high = self._ranges(active, "activation_range", motion)
         leaves = ((activations >= high) & (rates > 0)) | ((activations <= low) & (rates < 0))
         return jnp.where(leaves, 0, rates)

@@ -273,9 +273,7 @@ def _turning(motion: Motion, actuators, which: list[int]) -> _Turns:
             moments.append(gear)
         dofs.append(np.asarray(model.topology.joint_v(body), int))
         owners.append(np.full(len(dofs[-1]), i))
-    return _Turns(
-        jnp.stack(lengths), np.concatenate(owners), np.concatenate(dofs), jnp.concatenate(moments)
-    )
+    return _Turns(jnp.stack(lengths), np.concatenate(owners), np.concatenate(dofs), jnp.concatenate(moments))
 
 
 class _Frames(NamedTuple):
@@ -392,7 +390,9 @@ def checked_gear(owner: str, gear) -> Float[Array, "k"]:
     """A gear: one number, or one for each degree of freedom of what it acts on."""
     shape = np.shape(gear)
     if len(shape) > 1 or shape == (0,):
-        raise ModelError(f"{owner}: gear has shape {shape}; it is one number, or one for each degree of freedom")
+        raise ModelError(
+            f"{owner}: gear has shape {shape}; it is one number, or one for each degree of freedom"
+        )
     gear = number(owner, "gear", gear, shape).reshape(-1)
     if is_known(gear) and not np.any(np.asarray(gear)):
         raise ModelError(f"{owner}: gear is zero, so it would do nothing; give the ratio, or leave it out")

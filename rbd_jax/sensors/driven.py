@@ -1,0 +1,115 @@
+"""What is measured of actuators and of tendons."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import names
+from .._array import gather, sum_rows
+from ..forces.actuators import OnTendon
+from ..forces.actuators.transmission import Transmissions
+from ..forces.tendon import Tendons
+from ..model import Model
+from ..spatial import Reference
+from .sensor import Sensor
+
+
+class NamedSensor(Sensor):
+    """A sensor of something else that has a name. It goes where that goes."""
+
+    measured: str = eqx.field(static=True)
+
+    #: The role of what is measured.
+    of: ClassVar[str]
+
+    def __init__(self, name: str, measured: str, **options: Any):
+        super().__init__(name, **options)
+        (self.measured,) = names(f"{type(self).__name__} {name!r}", self.of, measured, 1)
+
+    @property
+    def refers(self):
+        return (Reference(self.of, self.measured),)
+
+    def called(self, name, refers):
+        return self.changed(name=name, measured=refers[0].name)
+
+    @classmethod
+    def rows(cls, sensors, model: Model) -> np.ndarray:
+        """Which of the model's own each sensor measures."""
+        known = {thing.name: row for row, thing in enumerate(model.attached_as(cls.of))}
+        return np.array([known[sensor.measured] for sensor in sensors])
+
+
+class ActuatorSensor(NamedSensor):
+    """A sensor of an actuator, by name."""
+
+    of = "actuator"
+
+
+class ActuatorPosition(ActuatorSensor):
+    """The length of an actuator."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        motion = sensing.motion
+        known = Transmissions(motion, motion.model.actuators)
+        return gather(known.lengths, cls.rows(sensors, motion.model))[:, None]
+
+
+class ActuatorVelocity(ActuatorSensor):
+    """The rate of that."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        motion = sensing.motion
+        known = Transmissions(motion, motion.model.actuators)
+        return gather(known.rates, cls.rows(sensors, motion.model))[:, None]
+
+
+class ActuatorForce(ActuatorSensor):
+    """What an actuator exerts along its length."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return gather(sensing.loads.actuator_forces, cls.rows(sensors, sensing.motion.model))[:, None]
+
+
+class TendonSensor(NamedSensor):
+    """A sensor of a tendon, by name."""
+
+    of = "tendon"
+
+
+class TendonPosition(TendonSensor):
+    """The length of a tendon."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return gather(Tendons(sensing.motion).lengths, cls.rows(sensors, sensing.motion.model))[:, None]
+
+
+class TendonVelocity(TendonSensor):
+    """The rate of that."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        return gather(Tendons(sensing.motion).rates, cls.rows(sensors, sensing.motion.model))[:, None]
+
+
+class TendonForce(TendonSensor):
+    """What all actuators of a tendon exert together, each along its own length."""
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        model = sensing.motion.model
+        tendons = {tendon.name: row for row, tendon in enumerate(model.tendons)}
+        on = [one.transmission for one in model.actuators]
+        rows = [tendons[one.tendon] if isinstance(one, OnTendon) else -1 for one in on]
+        if not rows:
+            return jnp.zeros((len(sensors), 1), sensing.motion.q.dtype)
+        forces = sum_rows(sensing.loads.actuator_forces, np.array(rows), len(tendons))
+        return gather(forces, cls.rows(sensors, model))[:, None]

@@ -1,0 +1,48 @@
+"""The states that a model carries under a name, and what its actuators are told in them."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from .._arguments import a_model
+from ..forces import activation_places, carried_forces
+from ..forces.own_state import own_states
+from ..model import Keyframe, Model
+from .control import Controls
+from .state import State
+
+
+def keyframe(model: Model, name: str) -> State:
+    """The state that a model carries under a name.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Keyframe("up", {"shoulder": [3.0]}))
+    >>> rbd.keyframe(model, "up")
+    State(q=[3 0], v=[0 0])
+    """
+    known = _found("keyframe", model, name)
+    own = own_states(carried_forces(model)).astype(model.dtype)
+    for actuator, value in zip(known.actuators, known.activations, strict=True):
+        if value is not None:
+            own = own.at[activation_places(model)[actuator]].set(value[0].astype(own.dtype))
+    return State(known.configuration(model), known.velocity(model), own)
+
+
+def keyframe_controls(model: Model, name: str) -> Controls:
+    """What the actuators of a model are told in that state: zero where nothing is said.
+
+    >>> motor = rbd.actuators.Motor("motor", "elbow")
+    >>> model = rbd.attach(rbd.load("double_pendulum"), motor, rbd.Keyframe("up", {}, controls={"motor": 0.5}))
+    >>> print(rbd.keyframe_controls(model, "up").u)
+    [0.5]
+    """
+    known = _found("keyframe_controls", model, name)
+    u, place = jnp.zeros(model.nu, model.dtype), {one.name: i for i, one in enumerate(model.actuators)}
+    for actuator, value in zip(known.actuators, known.controls, strict=True):
+        if value is not None:
+            u = u.at[place[actuator]].set(value.astype(u.dtype))
+    return Controls(u)
+
+
+def _found(owner: str, model: Model, name: str) -> Keyframe:
+    a_model(owner, model)
+    return model.named("keyframe", name)  # pyright: ignore[reportReturnType]
