@@ -69,6 +69,11 @@ class Drive(Force):
         most = motion.model.effort_limit.astype(total.dtype)
         return jnp.clip(total, -most, most)
 
+    def body_wrenches_in(self, motion):
+        """Of strings that actuators pull at. Joints, and thrusters at sites, count as acting along the joints, as for MuJoCo."""
+        known = Transmissions(motion, self.actuators)
+        return known.body_wrenches(self._forces(motion, known)[0])
+
     def stored_energy(self, motion):
         return jnp.zeros((), motion.q.dtype)
 

@@ -212,8 +212,7 @@ class Transmissions:
                 self.scalar_joints(), self._gears * gather(efforts, np.array(self._scalar))
             )
         if self._on_tendons:
-            own = self._tendon_gears * gather(efforts, np.array(self._on_tendons))
-            total = total + self._tendons.generalized_force(sum_rows(own, self._tendon, self._tendons.count))
+            total = total + self._tendons.generalized_force(self._along_tendons(efforts))
         if self._turns is not None:
             own = self._turns.moments * gather(efforts, self._turns.owners)
             total = total + sum_rows(own, self._turns.dofs, len(total))
@@ -222,6 +221,16 @@ class Transmissions:
             own = arms.wrenches * gather(efforts, arms.owners)[:, None]
             total = total + self._frames.generalized_force(motion, own)
         return total
+
+    def body_wrenches(self, efforts: Float[Array, "n"]) -> Float[Array, "nb 6"] | None:
+        """What strings that they pull at do to every body, in its own frame."""
+        if not self._on_tendons:
+            return None
+        return self._tendons.body_wrenches(self._along_tendons(efforts))
+
+    def _along_tendons(self, efforts: Float[Array, "n"]) -> Float[Array, "t"]:
+        own = self._tendon_gears * gather(efforts, np.array(self._on_tendons))
+        return sum_rows(own, self._tendon, self._tendons.count)
 
     def _gear(self, which: Sequence[int]) -> Float[Array, "k"]:
         return jnp.concatenate([self.actuators[i].gear for i in which])
