@@ -22,7 +22,7 @@ from .fluid import fluid_of
 from .keyframes import keyframes_of
 from .sensors import sensor_names as sensor_names, sensors_of
 from .settings import settings_of
-from .sites import sites_of
+from .sites import site_names as site_names, sites_of
 from .source import compiled_from
 from .tendons import tendon_names as tendon_names, tendons_of
 from .tree import bodies_of
