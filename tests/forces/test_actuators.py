@@ -148,7 +148,7 @@ def test_edits(both):
     locked = rbd.lock_joints(model, ["hinge"])
     gone = {one.name for one in model.actuators} - {one.name for one in locked.actuators}
     assert gone == {"servo", "actuator_22"} and "sum" in [one.name for one in locked.tendons]
-    twice = rbd.concatenate(model, model, prefixes=("a/", "b/"))
+    twice = rbd.concatenate(model, model, names=("a", "b"))
     assert twice.nu == 2 * model.nu and twice.actuators[-1].joints == ("b/hinge",)
     assert rbd.astype(model, jnp.float32).actuators[0].gear.dtype == jnp.float32
 

@@ -10,6 +10,9 @@ from whole_models import Refused, compared, files
 
 FILES = files()
 
+#: MuJoCo finds the point of a string inside of a surface to seven digits.
+TOLERANCE = {"mjx/tendon/wrap_sidesite.xml": 1e-7}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
@@ -19,4 +22,4 @@ def test_all_files(name):
         model, worst, left_out = compared(FILES[name])
     except Refused as reason:
         pytest.skip(str(reason))
-    assert worst and max(worst.values()) < 1e-8, f"{worst}; without {left_out}: {model.unsupported}"
+    assert worst and max(worst.values()) < TOLERANCE.get(name, 1e-8), f"{worst}; without {left_out}: {model.unsupported}"
