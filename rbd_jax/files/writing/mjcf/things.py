@@ -12,26 +12,46 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from ....forces import FixedTendon, SpatialTendon
+from ....forces.actuators import (
+    Actuator,
+    Cylinder,
+    Damper,
+    IntegratedVelocity,
+    Motor,
+    Muscle,
+    Position,
+    Velocity,
+)
 from ....loops import Connect, CoordinateCoupling, Weld
 from ....model import Keyframe
 from ....sensors import FrameAxis
 from ....shapes import Site
-from ....spatial import Attached, Transform
+from ....spatial import Attached, Reference, Transform
 from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
 from ..series import FREE, PLANE
+from .actuators import write_actuator
 from .document import Document, Written, place, site_at
 from .sensors import TAGS, write_sensor
+from .tendons import write_fixed, write_spatial
+
+
+#: What is written before what refers to it, and before sites and the like that are made up for others.
+ORDER = ("site", "shape", "tendon", "constraint", "force", "actuator", "sensor", "keyframe")
 
 
 def write_things(out: Document) -> None:
-    """Everything that is attached, and tell what has no words."""
-    for thing in out.model.attached:
-        write = WRITERS.get(type(thing))
+    """Everything that is attached, and tell what has no words; what refers to that goes with it, or without it."""
+    lost: set[Reference] = set()
+    for thing in sorted(out.model.attached, key=lambda thing: ORDER.index(thing.role)):
         if thing.name:
             check_name(thing.role, thing.name)
-        if write is None or not write(out, thing):
+        kept = thing.without(lost) if lost & set(thing.refers) else thing
+        write = WRITERS.get(type(thing))
+        if kept is None or write is None or not write(out, kept):
             out.losses.add(f"{thing.role}s", thing.name or thing.label)
+            lost.add(Reference(thing.role, thing.name))
 
 
 def _site(out: Document, site: Site) -> bool:
@@ -107,14 +127,28 @@ def _sum(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) 
     """`Σ c q` of any number of joints, as the length of a tendon that stays."""
     if any(row.degree() > 1 for row in rows):
         return False
+    terms = {
+        joint: np.pad(row.coef, (0, 2 - len(row.coef)))
+        for joint, row in zip(constraint.joints, rows, strict=True)
+    }
+    name = _sum_of(out, constraint, {joint: float(slope) for joint, (_, slope) in terms.items()})
+    rest = -sum(
+        constant + slope * float(out.joints[joint].body.reference[0])
+        for joint, (constant, slope) in terms.items()
+    )
+    return _tie(out, "tendon", constraint, tendon1=name, polycoef=text([rest, 0, 0, 0, 0]))
+
+
+def _sum_of(out: Document, constraint: CoordinateCoupling, slopes: dict[str, float]) -> str:
+    """The name of a tendon with this length: one that the model has, or a new one."""
+    for tendon in out.model.tendons:
+        if isinstance(tendon, FixedTendon) and dict(zip(tendon.joints, tendon.coefficients.tolist())) == slopes:
+            return tendon.name
     name = out.unused("fixed", constraint.name or constraint.label)
     tendon = SubElement(out.section("tendon"), "fixed", name=name)
-    rest = 0.0
-    for joint, row in zip(constraint.joints, rows, strict=True):
-        constant, slope = np.pad(row.coef, (0, 2 - len(row.coef)))
+    for joint, slope in slopes.items():
         SubElement(tendon, "joint", joint=joint, coef=text(slope))
-        rest -= constant + slope * float(out.joints[joint].body.reference[0])
-    return _tie(out, "tendon", constraint, tendon1=name, polycoef=text([rest, 0, 0, 0, 0]))
+    return name
 
 
 # Keyframes.
@@ -139,6 +173,17 @@ def _keyframe(out: Document, keyframe: Keyframe) -> bool:
     )
     if np.any(qvel):
         key.set("qvel", text(qvel))
+    told = dict(zip(keyframe.actuators, zip(keyframe.controls, keyframe.activations)))
+    ctrl, act = [], []
+    for actuator in out.section("actuator"):
+        control, activation = told.get(actuator.attrib["name"], (None, None))
+        ctrl.append(0.0 if control is None else control)
+        if actuator.get("dyntype") != "none":
+            own = out.model.named("actuator", actuator.attrib["name"]).activation
+            act += np.ravel(own if activation is None else activation).tolist()
+    for word, numbers in (("ctrl", ctrl), ("act", act)):
+        if np.any(numbers):
+            key.set(word, text(numbers))
     return True
 
 
@@ -161,6 +206,9 @@ WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Weld: _weld,
     CoordinateCoupling: _coupling,
     Keyframe: _keyframe,
+    FixedTendon: write_fixed,
+    SpatialTendon: write_spatial,
+    **dict.fromkeys((Actuator, Motor, Position, Velocity, IntegratedVelocity, Damper, Cylinder, Muscle), write_actuator),
     FrameAxis: write_sensor,
     **dict.fromkeys(TAGS, write_sensor),
 }
