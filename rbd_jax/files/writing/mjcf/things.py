@@ -12,7 +12,7 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from ....forces import FixedTendon, SpatialTendon
+from ....forces import BoxDrag, EllipsoidDrag, FixedTendon, GravityCompensation, SpatialTendon
 from ....forces.actuators import (
     Actuator,
     Cylinder,
@@ -33,6 +33,7 @@ from ..numerals import check_name, text
 from ..series import FREE, PLANE
 from .actuators import write_actuator
 from .document import Document, Written, place, site_at
+from .forces import write_compensation, write_fluid, write_fluids
 from .sensors import TAGS, write_sensor
 from .tendons import write_fixed, write_spatial
 
@@ -43,6 +44,7 @@ ORDER = ("site", "shape", "tendon", "constraint", "force", "actuator", "sensor",
 
 def write_things(out: Document) -> None:
     """Everything that is attached, and tell what has no words; what refers to that goes with it, or without it."""
+    write_fluids(out)
     lost: set[Reference] = set()
     for thing in sorted(out.model.attached, key=lambda thing: ORDER.index(thing.role)):
         if thing.name:
@@ -209,6 +211,9 @@ WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     FixedTendon: write_fixed,
     SpatialTendon: write_spatial,
     **dict.fromkeys((Actuator, Motor, Position, Velocity, IntegratedVelocity, Damper, Cylinder, Muscle), write_actuator),
+    GravityCompensation: write_compensation,
+    BoxDrag: write_fluid,
+    EllipsoidDrag: write_fluid,
     FrameAxis: write_sensor,
     **dict.fromkeys(TAGS, write_sensor),
 }

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from ...._errors import ModelError
+from ....forces import BoxDrag
 from ....model import Body
 from ...mjcf.compiled import unused
 from ...placement import Placement, quaternion, rotation_matrix
@@ -72,10 +73,10 @@ def write_tree(out: Document, bodies: list[Body], eps: float) -> None:
     used = {name for thing in out.model.attached for name in thing.bodies}
     chains = _chains(bodies, used)
     taken = {chain[-1].name for chain in chains}
-    masses = _masses(chains, eps)
+    masses, axes = _masses(chains, eps), _axes(out)
     for chain in chains:
         _write_chain(out, chain, taken)
-        _write_mass(out, chain[-1], masses[chain[-1].name])
+        _write_mass(out, chain[-1], masses[chain[-1].name], axes.get(chain[-1].name))
     for body in bodies:
         _tell_losses(out, body)
     for element in out.world.findall("body"):
@@ -320,10 +321,20 @@ def _is_real(mass: Mass) -> bool:
     return bool(mass.mass >= 0 and least >= 0 and least + middle >= most)
 
 
-def _write_mass(out: Document, body: Body, mass: Mass) -> None:
+def _axes(out: Document) -> dict[str, np.ndarray]:
+    """The axes of the cuboids that fluid drags at, which are those of the bodies' inertias where both are MuJoCo's."""
+    return {
+        body: np.asarray(force.frames.rotation[row], float)
+        for force in out.model.forces
+        if isinstance(force, BoxDrag)
+        for row, body in enumerate(force.bodies)
+    }
+
+
+def _write_mass(out: Document, body: Body, mass: Mass, wanted) -> None:
     if mass.empty:
         return
-    moments, axes = principal(mass.central, mass.tolerance)
+    moments, axes = principal(mass.central, mass.tolerance, wanted)
     if not _is_real(mass):
         out.losses.add("inertias that no real body has, of bodies", body.name)
         moments, axes = np.full(3, max(moments.mean(), 0)), np.eye(3)
