@@ -11,7 +11,7 @@ from ...._files import whole_file
 from ....model import Model
 from ..description import bodies_of
 from ..losses import Losses
-from ..numerals import text, xml_text
+from ..numerals import check_name, text, xml_text
 from .document import Document
 from .things import write_things
 from .tree import write_tree
@@ -83,9 +83,12 @@ def _written(function: str, model: Model, strict: bool) -> str:
     settings = model.settings
     if settings.timestep is not None:
         option.set("timestep", text(settings.timestep))
-    if settings.integrator is not None:
-        option.set("integrator", INTEGRATORS.get(settings.integrator, settings.integrator))
-    out = Document(model, root, SubElement(root, "worldbody"), Losses(model.name, "MJCF"))
+    losses = Losses(model.name, "MJCF")
+    if settings.integrator in INTEGRATORS:
+        option.set("integrator", INTEGRATORS[settings.integrator])
+    elif settings.integrator is not None:
+        losses.add("the integrator", settings.integrator)
+    out = Document(model, root, SubElement(root, "worldbody"), losses)
     _custom(out)
     write_tree(out, bodies, float(np.finfo(model.dtype).eps))
     write_things(out)
@@ -95,7 +98,10 @@ def _written(function: str, model: Model, strict: bool) -> str:
 
 def _custom(out: Document) -> None:
     for name, value in out.model.settings.custom.items():
-        if isinstance(value, str):
+        check_name("custom entry", name)
+        if not len(value):
+            out.losses.add("empty custom numbers and texts", name)
+        elif isinstance(value, str):
             SubElement(out.section("custom"), "text", name=name, data=value)
         else:
             SubElement(out.section("custom"), "numeric", name=name, data=text(value), size=str(len(value)))

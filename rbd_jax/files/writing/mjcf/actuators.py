@@ -39,8 +39,8 @@ def write_actuator(out: Document, actuator: Actuator) -> bool:
         found["lengthrange"] = text(lengths[0])
     for word, name in (("ctrl", "control_range"), ("force", "force_range"), ("act", "activation_range")):
         pair = getattr(actuator, name)
-        if pair is not None and np.isfinite(pair).any():
-            found |= {f"{word}limited": "true", f"{word}range": text(np.clip(pair, -ENDLESS, ENDLESS))}
+        if pair is not None:
+            found |= {f"{word}limited": "true", f"{word}range": text(pair)}
     SubElement(out.section("actuator"), "general", name=actuator.name, **found, **dynamics)
     return True
 
@@ -60,7 +60,12 @@ def _transmission(out: Document, actuator: Actuator) -> dict[str, str] | None:
         seen = {} if on.reference is None else {"refsite": on.reference}
         return {"site": on.site, **seen, "gear": text(gear[[3, 4, 5, 0, 1, 2]])}
     if isinstance(on, SliderCrank):
-        return {"cranksite": on.crank, "slidersite": on.slider, "cranklength": text(on.rod), "gear": text(gear)}
+        return {
+            "cranksite": on.crank,
+            "slidersite": on.slider,
+            "cranklength": text(on.rod),
+            "gear": text(gear),
+        }
     return None
 
 
@@ -95,7 +100,3 @@ def _dynamics(actuator: Actuator) -> dict[str, str] | None:
 
 def _same_as(lengths: list):
     return lambda other: np.array_equal(other, lengths[0])
-
-
-#: A range that is open at one end ends there.
-ENDLESS = float(np.finfo(float).max)

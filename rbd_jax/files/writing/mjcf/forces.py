@@ -69,12 +69,18 @@ def write_fluids(out: Document) -> None:
     with_ellipsoids = {body for one in ellipsoids for body in one.bodies}
     heavy = {name: element for name, element in _moving(out.world) if name not in with_ellipsoids}
     same = sorted(body for body, *_ in boxes) == sorted(heavy)
-    if not same or not all(_is_box(heavy[body], *box) for body, *box in boxes) or not all(map(_is_moved_by, ellipsoids)):
+    if (
+        not same
+        or not all(_is_box(heavy[body], *box) for body, *box in boxes)
+        or not all(map(_is_moved_by, ellipsoids))
+    ):
         return
     out.section("option").attrib.update(fluids[0])
     for one in ellipsoids:
         for row, body in enumerate(one.bodies):
-            geom = SubElement(out.bodies[body], "geom", type="ellipsoid", size=text(one.semiaxes[row]), mass="0")
+            geom = SubElement(
+                out.bodies[body], "geom", type="ellipsoid", size=text(one.semiaxes[row]), mass="0"
+            )
             geom.set("name", out.unused("geom", f"{body}:fluid"))
             geom.attrib.update(contype="0", conaffinity="0", fluidshape="ellipsoid")
             geom.set("fluidcoef", text(one.coefficients[row]))

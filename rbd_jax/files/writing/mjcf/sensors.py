@@ -32,7 +32,11 @@ TAGS: dict[type, str] = {
     family: kind.lower()
     for table in (JOINTS, ACTUATORS, TENDONS, LIMITS, SITES, FRAMES, ACCELERATIONS, SUBTREES, WHOLE)
     for kind, family in table.items()
-} | {sensors.JointForce: "jointactuatorfrc", sensors.TendonForce: "tendonactuatorfrc", sensors.Magnetometer: "magnetometer"}
+} | {
+    sensors.JointForce: "jointactuatorfrc",
+    sensors.TendonForce: "tendonactuatorfrc",
+    sensors.Magnetometer: "magnetometer",
+}
 
 #: Those that are at sites. The others of a frame take bodies, too.
 AT_SITES = (*SITES.values(), sensors.Magnetometer)

@@ -144,7 +144,10 @@ def _sum(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) 
 def _sum_of(out: Document, constraint: CoordinateCoupling, slopes: dict[str, float]) -> str:
     """The name of a tendon with this length: one that the model has, or a new one."""
     for tendon in out.model.tendons:
-        if isinstance(tendon, FixedTendon) and dict(zip(tendon.joints, tendon.coefficients.tolist())) == slopes:
+        if (
+            isinstance(tendon, FixedTendon)
+            and dict(zip(tendon.joints, tendon.coefficients.tolist())) == slopes
+        ):
             return tendon.name
     name = out.unused("fixed", constraint.name or constraint.label)
     tendon = SubElement(out.section("tendon"), "fixed", name=name)
@@ -210,7 +213,9 @@ WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Keyframe: _keyframe,
     FixedTendon: write_fixed,
     SpatialTendon: write_spatial,
-    **dict.fromkeys((Actuator, Motor, Position, Velocity, IntegratedVelocity, Damper, Cylinder, Muscle), write_actuator),
+    **dict.fromkeys(
+        (Actuator, Motor, Position, Velocity, IntegratedVelocity, Damper, Cylinder, Muscle), write_actuator
+    ),
     GravityCompensation: write_compensation,
     BoxDrag: write_fluid,
     EllipsoidDrag: write_fluid,
