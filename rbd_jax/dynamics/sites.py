@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import choice, configuration, takes, velocity
-from .._array import gather, with_precision
+from .._array import gather, sum_rows, with_precision
 from .._errors import UnknownNameError
 from ..model import Model
 from ..spatial import Attached, Transform, no_frames
@@ -117,15 +117,31 @@ def generalized_force_at(
     motion: Motion, things: Sequence[Attached], wrenches: Float[Array, "k 6"]
 ) -> Float[Array, "nv"]:
     """`Σ Jᵀ f` of a wrench at each of the frames that things have on bodies, each in the axes of its frame."""
+    indices, own = _on_bodies(motion.model, things, wrenches)
+    return motion.generalized_force(indices, own) if indices else jnp.zeros_like(motion.v)
+
+
+def body_wrenches_at(
+    motion: Motion, things: Sequence[Attached], wrenches: Float[Array, "k 6"]
+) -> Float[Array, "nb 6"]:
+    """The wrench on every body of wrenches at the frames that things have on them, each in its own frame."""
+    indices, own = _on_bodies(motion.model, things, wrenches)
+    if not indices:
+        return jnp.zeros((motion.model.nb, 6), motion.q.dtype)
+    return sum_rows(own, np.array(indices), motion.model.nb)
+
+
+def _on_bodies(model: Model, things: Sequence[Attached], wrenches: Float[Array, "k 6"]):
+    """Which bodies wrenches are on, the world left out, and what they are in the frames of those."""
     bodies = [body for thing in things for body in thing.bodies]
     rows = np.array([row for row, body in enumerate(bodies) if body != "world"], int)
     if not len(rows):
-        return jnp.zeros_like(motion.v)
+        return [], wrenches
     placement = jax.tree.map(
         lambda *x: jnp.concatenate(x), *(thing.frames for thing in things if thing.bodies)
     )
     own = placement.gather(rows).force(gather(wrenches, rows))
-    return motion.generalized_force([motion.model.topology.body_index(bodies[row]) for row in rows], own)
+    return [model.topology.body_index(bodies[row]) for row in rows], own
 
 
 def _none(motion: Motion) -> Bodies:

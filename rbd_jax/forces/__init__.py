@@ -59,7 +59,6 @@ Your own:
 - `PointForce`: what pulls at points inherit from
 - `PathForce`: what tensions along a path inherit from
 - `Together`: several forces as one
-- `on_bodies`: those of some forces that act on bodies
 - `Motion`: what a force is asked about: a model in a state
 - `Bodies`: some of its bodies in maximal coordinates
 """
@@ -105,13 +104,12 @@ __all__ = [
     "PointForce",
     "PathForce",
     "Together",
-    "on_bodies",
     "Motion",
     "Bodies",
 ]
 
 from ..dynamics import Bodies as Bodies, Motion as Motion
-from ._body import BodyForce as BodyForce, on_bodies as on_bodies
+from ._body import BodyForce as BodyForce
 from ._force import Force as Force, Together as Together, add_forces as add_forces
 from ._point import PathForce as PathForce, PointForce as PointForce
 from .bristle_friction import BristleFriction as BristleFriction

@@ -8,7 +8,6 @@ body twists, as an implicit scheme in maximal coordinates wants them (eq. 1.30).
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
 from dataclasses import replace
 
 import jax
@@ -16,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather_or_zero
+from .._array import gather_or_zero, sum_rows
 from ..dynamics import Bodies
 from ..model import Model
-from ._force import Force, Together
+from ._force import Force
 
 
 class BodyForce(Force):
@@ -43,6 +42,13 @@ class BodyForce(Force):
             return jnp.zeros_like(motion.v)
         wrenches = self.body_wrenches(motion.model, motion.bodies(indices))
         return motion.generalized_force(indices, wrenches)
+
+    def body_wrenches_in(self, motion):
+        indices = self.acts_on(motion.model)
+        if not indices:
+            return None
+        wrenches = self.body_wrenches(motion.model, motion.bodies(indices))
+        return sum_rows(wrenches, np.array(indices), motion.model.nb)
 
     def stored_energy(self, motion):
         indices = self.acts_on(motion.model)
@@ -89,12 +95,3 @@ class BodyForce(Force):
         force, motion = self.in_motion(model, q, v)
         indices = force.acts_on(model)
         return force, motion.bodies(indices), indices
-
-
-def on_bodies(forces: Sequence[Force]) -> list[BodyForce]:
-    """Those of the forces that act on bodies, and not along joints."""
-    found = []
-    for force in forces:
-        found += on_bodies(force.forces) if isinstance(force, Together) else []
-        found += [force] if isinstance(force, BodyForce) else []
-    return found

@@ -81,6 +81,10 @@ class Force(Attached):
         """
         return None
 
+    def body_wrenches_in(self, motion: Motion) -> Float[Array, "nb 6"] | None:
+        """The wrench on every body, in its own frame, of a force that acts on bodies; None for what acts along joints."""
+        return None
+
     # A state of its own.
 
     @property
@@ -188,6 +192,10 @@ class Together(Force):
     def joint_resistance(self, motion):
         known = [pair for force in self.forces if (pair := force.joint_resistance(motion)) is not None]
         return jax.tree.map(lambda *x: sum(x), *known) if known else None
+
+    def body_wrenches_in(self, motion):
+        known = [one for force in self.forces if (one := force.body_wrenches_in(motion)) is not None]
+        return sum(known) if known else None
 
     @property
     def own(self):

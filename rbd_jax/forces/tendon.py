@@ -20,7 +20,7 @@ from .._arguments import configuration, names, number, takes, vector, velocity
 from .._array import cross, dot, gather, matvec, sum_rows, vecmat
 from .._errors import ModelError
 from ..dynamics import Motion
-from ..dynamics.sites import fixed_frames, generalized_force_at
+from ..dynamics.sites import body_wrenches_at, fixed_frames, generalized_force_at
 from ..model import Model
 from ..spatial import Reference, Transform, no_frames
 from ._force import Force
@@ -70,6 +70,9 @@ class Tendon(Force):
 
     def generalized_force(self, motion):
         return TendonForces((self,)).generalized_force(motion)
+
+    def body_wrenches_in(self, motion):
+        return TendonForces((self,)).body_wrenches_in(motion)
 
     def stored_energy(self, motion):
         return TendonForces((self,)).stored_energy(motion)
@@ -257,7 +260,7 @@ class Tendons:
     """Tendons of a model in motion, all of its own by default: their lengths and rates, and what efforts along them do."""
 
     def __init__(self, motion: Motion, some: Sequence[Tendon] | None = None):
-        tendons: Sequence = motion.model.tendons if some is None else some
+        tendons = tendons_of(motion.model) if some is None else some
         self.motion, self.count = motion, len(tendons)
         fixed = [(i, one) for i, one in enumerate(tendons) if isinstance(one, FixedTendon)]
         self.joints = [joint for _, one in fixed for joint in one.joints]
@@ -295,12 +298,23 @@ class Tendons:
         total = jnp.zeros_like(self.motion.v)
         if self.factors is not None:
             total = total + self.motion.along(self.joints, self.factors * gather(efforts, self.of_joint))
-        if self.strings is None or self.layout is None:
+        if self.layout is None:
             return total
-        forces = self.strings.pulls * gather(efforts, self.layout.owners)[:, None]
-        wrenches = jnp.concatenate([cross(self.strings.arms, forces), forces], axis=-1)
-        rows = sum_rows(wrenches, self.layout.rows, self.layout.size)
-        return total + generalized_force_at(self.motion, self.layout.things, rows)
+        return total + generalized_force_at(self.motion, self.layout.things, self._pulls(efforts))
+
+    def body_wrenches(self, efforts: Float[Array, "t"]) -> Float[Array, "nb 6"]:
+        """What the strings among them do to every body, in its own frame."""
+        if self.layout is None:
+            return jnp.zeros((self.motion.model.nb, 6), self.motion.q.dtype)
+        return body_wrenches_at(self.motion, self.layout.things, self._pulls(efforts))
+
+    def _pulls(self, efforts: Float[Array, "t"]) -> Float[Array, "f 6"]:
+        """The wrench at each frame of the layout."""
+        strings, layout = self.strings, self.layout
+        assert strings is not None and layout is not None
+        forces = strings.pulls * gather(efforts, layout.owners)[:, None]
+        wrenches = jnp.concatenate([cross(strings.arms, forces), forces], axis=-1)
+        return sum_rows(wrenches, layout.rows, layout.size)
 
 
 class _Layout(NamedTuple):
@@ -417,15 +431,22 @@ class TendonForces(Force):
 
     tendons: tuple[Tendon, ...]
 
+    def __init__(self, tendons: Sequence[Tendon]):
+        self.tendons = tuple(tendons)
+
     def generalized_force(self, motion):
         known = Tendons(motion, self.tendons)
-        efforts = (
-            -self._of("spring_constant") * self._beyond(known) - self._of("damping_constant") * known.rates
-        )
-        return known.generalized_force(efforts)
+        return known.generalized_force(self._efforts(known))
+
+    def body_wrenches_in(self, motion):
+        known = Tendons(motion, self.tendons)
+        return known.body_wrenches(self._efforts(known))
 
     def stored_energy(self, motion):
         return 0.5 * jnp.sum(self._of("spring_constant") * self._beyond(Tendons(motion, self.tendons)) ** 2)
+
+    def _efforts(self, known: Tendons) -> Float[Array, "t"]:
+        return -self._of("spring_constant") * self._beyond(known) - self._of("damping_constant") * known.rates
 
     def _of(self, name: str) -> Float[Array, "t"]:
         given = [getattr(one, name) for one in self.tendons]
@@ -435,6 +456,11 @@ class TendonForces(Force):
         """How far each spring is stretched, or (negative) compressed."""
         low, high = jnp.stack([one.rest_length for one in self.tendons]).T
         return jnp.maximum(known.lengths - high, 0) + jnp.minimum(known.lengths - low, 0)
+
+
+def tendons_of(model: Model) -> tuple[Tendon, ...]:
+    """The tendons of a model, in their order."""
+    return model.tendons  # pyright: ignore[reportReturnType]
 
 
 @takes(q=configuration)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .control import Controls
+from .control import Control
 from .scheme import Scheme
 from .state import State
 from .system import System
@@ -33,7 +33,7 @@ class Crossing(eqx.Module):
     """The step in which the sign changed, -1 before that, its control, and the states around it."""
 
     step: Int[Array, ""]
-    control: Controls
+    control: Control
     before: State
     after: State
 

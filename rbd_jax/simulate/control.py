@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -25,3 +25,10 @@ class Controls(eqx.Module):
 
     def __init__(self, u: Any, tau: Any = None):
         self.u, self.tau = u, tau
+
+
+class Control(NamedTuple):
+    """What a model is told during a step, in full."""
+
+    u: Float[Array, "nu"]
+    tau: Float[Array, "nv"]

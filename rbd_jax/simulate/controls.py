@@ -15,7 +15,7 @@ from .._arguments import as_array, instance, names, whole_number
 from .._array import sum_rows
 from .._errors import UnknownNameError
 from ..model import Model
-from .control import Controls
+from .control import Control, Controls
 from .state import State
 from .systems import Simulated, tree_of
 
@@ -68,7 +68,7 @@ class Driver(NamedTuple):
     `ask(t, state, given, memory)` returns them in full, u and tau, and what the policy remembers.
     """
 
-    ask: Callable[[Float[Array, ""], State, Any, Any], tuple[Controls, Any]]
+    ask: Callable[[Float[Array, ""], State, Any, Any], tuple[Control, Any]]
     inputs: Any
     memory: Any
     steps: int
@@ -123,7 +123,7 @@ def driver(
     return Driver(remembering, (), memory, steps)
 
 
-def control_of(owner: str, model: Simulated, given, dtype) -> Controls:
+def control_of(owner: str, model: Simulated, given, dtype) -> Control:
     """The control of one step as it is given, or none, in full."""
     wide = _Widths(owner, model.name, tree_of(model).nu, model.nv, model.nv, dtype, lambda tau: tau)
     return wide.full(Controls(None) if given is None else wide.checked(given, "tau"))
@@ -166,11 +166,11 @@ class _Widths(NamedTuple):
             return Controls(u)
         return Controls(u, self._of_shape(given.tau, f"tau of {name}", (*rows, self.size), self._tau, rows))
 
-    def full(self, given: Controls) -> Controls:
+    def full(self, given: Controls) -> Control:
         """With zeros for what is not given."""
         u = jnp.zeros(self.nu, self.dtype) if given.u is None else given.u
         tau = jnp.zeros(self.nv, self.dtype) if given.tau is None else self.spread(given.tau)
-        return Controls(u, tau)
+        return Control(u, tau)
 
     @property
     def _tau(self) -> str:

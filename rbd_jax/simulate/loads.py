@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import sum_rows
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.reactions import constraint_wrenches, transmitted
 from ..dynamics import ExternalForces, Motion
-from ..forces import on_bodies
 from ..forces.actuators import Drive
 from ..sensors.sensing import Loads
 from ._resistance import resisted
@@ -78,11 +75,10 @@ class TreeLoads(Loads):
         acting = jnp.zeros((model.nb, 6), motion.q.dtype)
         if multipliers.size:
             acting = constraint_wrenches(motion, multipliers)
-        for force in on_bodies(self.system.holding(self.state)):
-            bodies = force.acts_on(model)
-            if bodies:
-                wrenches = force.body_wrenches(model, motion.bodies(bodies))
-                acting = acting + sum_rows(wrenches, np.array(bodies, int), model.nb)
+        for force in self.system.holding(self.state):
+            wrenches = force.body_wrenches_in(motion)
+            if wrenches is not None:
+                acting = acting + wrenches
         return transmitted(motion, self.acceleration, self.f_ext, acting)
 
 

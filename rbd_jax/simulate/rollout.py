@@ -20,7 +20,7 @@ from ._event import Crossing, EventFunction, choose
 from ._failures import broken, explained, opening, seen_in, without_failed
 from ._progress import progress_bar
 from .begin import Begin, begun
-from .control import Controls
+from .control import Control
 from .controls import Actuation, Driver, Driving, driver
 from .result import Result
 from .scheme import Memory, Scheme
@@ -153,8 +153,8 @@ def _simulated(
     numbers = jnp.arange(steps, dtype=jnp.int32).reshape(saves, save_every)
     blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), drive.inputs))
     carry = run.start(jax.tree.map(lambda x: x[0], drive.inputs))
-    carry, (states, controls) = _scan(run.save, carry, blocks, segment)
-    return run.finish(carry, states, controls)
+    carry, (states, told) = _scan(run.save, carry, blocks, segment)
+    return run.finish(carry, states, told)
 
 
 class Carry(eqx.Module):
@@ -211,7 +211,7 @@ class _Run:
             None if self.event is None else Crossing.none(system.control, state),
         )
 
-    def advance(self, carry: Carry, number, given) -> tuple[Carry, Controls]:
+    def advance(self, carry: Carry, number, given) -> tuple[Carry, Control]:
         """One step, and the control that it had."""
         state = carry.state
         if carry.crossing is not None:
@@ -273,7 +273,7 @@ class _Run:
             self.bar(numbers[-1] + 1)
         return carry, (carry.state, control)
 
-    def finish(self, carry: Carry, states: State, controls: Controls) -> Trajectory:
+    def finish(self, carry: Carry, states: State, controls: Control) -> Trajectory:
         """The trajectory, from its first state and those that were saved."""
         state, steps = self.begin.state, self.drive.steps
         end = self.t0 + self.dt * steps

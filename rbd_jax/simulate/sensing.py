@@ -19,7 +19,7 @@ from ..sensors import Readings
 from ..sensors.errors import delayed, drawn
 from ..sensors.sensing import Sensing, measured, sensors_of, values
 from .begin import checked_forces
-from .control import Controls
+from .control import Control, Controls
 from .controls import control_of
 from .loads import TreeLoads
 from .state import State
@@ -138,7 +138,8 @@ def _sensed_along(model: Model, path: Trajectory, forces, dt, key) -> Readings:
     times, own = path.t[:-1], None if path.own is None else path.own[:-1]
 
     def at(time, q, v, own, tau, u):
-        return _values(model, State(q, v, own), time, forces, Controls(u, tau), None, dt)
+        control = Control(jnp.zeros(model.nu, tau.dtype) if u is None else u, tau)
+        return _values(model, State(q, v, own), time, forces, control, None, dt)
 
     known = jax.vmap(at)(times, path.q[:-1], path.v[:-1], own, path.tau, path.u)
     read = delayed(sensors_of(model), times, known)
@@ -146,7 +147,7 @@ def _sensed_along(model: Model, path: Trajectory, forces, dt, key) -> Readings:
     return Readings.of(sensors_of(model), measured(sensors_of(model), read, errors))
 
 
-def _values(model: Model, state: State, time, forces, control: Controls, f_ext, dt) -> Float[Array, "n"]:
+def _values(model: Model, state: State, time, forces, control: Control, f_ext, dt) -> Float[Array, "n"]:
     """What all sensors read, without errors."""
     dtype = state.q.dtype
     f_ext = with_precision(f_ext, dtype)

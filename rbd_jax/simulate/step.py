@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import jax
@@ -21,7 +22,7 @@ from ..model.configuration import chart_velocity
 from ._failures import broken
 from ._resistance import found_under
 from .begin import Begin, begun
-from .control import Controls
+from .control import Control, Controls
 from .controls import control_of
 from .result import Result
 from .scheme import Scheme
@@ -88,25 +89,25 @@ def step_derivatives(
     """
     begin = begun("step_derivatives", model, state, dt, time, scheme, forces, stabilization)
     given = tau if isinstance(tau, Controls) else Controls(None, jnp.zeros(model.nv))
-    by = tuple(getattr(given, name) is not None for name in ("u", "tau"))
+    by = given.u is not None, given.tau is not None
     return _linearized(begin, control_of("step_derivatives", model, tau, begin.dt.dtype), by=by)
 
 
 @compiled
-def _stepped(begin: Begin, control: Controls):
+def _stepped(begin: Begin, control: Control):
     return _end(begin, begin.state, control)
 
 
 @compiled
-def _linearized(begin: Begin, control: Controls, *, by: tuple[bool, bool]):
+def _linearized(begin: Begin, control: Control, *, by: tuple[bool, bool]):
     system, scheme = begin.system, begin.scheme
     plain = isinstance(scheme, SemiImplicitEuler) and scheme.passive == "implicit"
     if plain and isinstance(system, TreeSystem) and _is_plain(system, begin.state):
-        return _analytic(begin, system.with_control(control), by)
+        return _analytic(begin, replace(system, tau=control.tau, u=control.u), by)
     return _differentiated(begin, control, by)
 
 
-def _end(begin: Begin, state: State, control: Controls) -> State:
+def _end(begin: Begin, state: State, control: Control) -> State:
     """The state at the end of a step."""
     system, scheme, dt = begin.system.with_control(control), begin.scheme, begin.dt
     memory = scheme.init(system, begin.time, state, dt)
@@ -119,7 +120,7 @@ def _end(begin: Begin, state: State, control: Controls) -> State:
     return jax.tree.map(lambda x: x[0], row)
 
 
-def _differentiated(begin: Begin, control: Controls, by: tuple[bool, bool]):
+def _differentiated(begin: Begin, control: Control, by: tuple[bool, bool]):
     """By forward-mode differentiation of the step."""
     system, start = begin.system, begin.state
     nv, end = control.tau.size, jax.lax.stop_gradient(_end(begin, start, control))
@@ -134,15 +135,15 @@ def _differentiated(begin: Begin, control: Controls, by: tuple[bool, bool]):
     return jax.jacfwd(moved, argnums=(0, 1))(nothing, _chosen(control, by))
 
 
-def _chosen(control: Controls, by: tuple[bool, bool]):
+def _chosen(control: Control, by: tuple[bool, bool]):
     """What of the controls is differentiated by, in a row."""
     return jnp.concatenate([x for x, one in zip((control.u, control.tau), by) if one])
 
 
-def _told(control: Controls, given, by: tuple[bool, bool]) -> Controls:
+def _told(control: Control, given, by: tuple[bool, bool]) -> Control:
     """The controls with those numbers."""
     first = control.u.size if by[0] else 0
-    return Controls(given[:first] if by[0] else control.u, given[first:] if by[1] else control.tau)
+    return Control(given[:first] if by[0] else control.u, given[first:] if by[1] else control.tau)
 
 
 def _is_plain(system: TreeSystem, state: State) -> bool:
@@ -184,7 +185,7 @@ def _by_controls(begin: Begin, system: TreeSystem, sliding, a):
     start = begin.state
 
     def given(u):
-        told = system.with_control(Controls(u, system.tau))
+        told = replace(system, u=u)
         motion = told.motion(begin.time, start.q, start.v)
         force, added = told.resistance(motion, start, begin.dt).acting(sliding)
         return force - added * a

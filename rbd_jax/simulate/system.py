@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .control import Controls
+from .control import Control
 from .state import State
 
 
@@ -33,12 +33,12 @@ class System(eqx.Module):
         u: Float[Array, "nu"] | None
 
     @property
-    def control(self) -> Controls:
+    def control(self) -> Control:
         """What it is told, in full."""
         u = jnp.zeros(self.nu, self.tau.dtype) if self.u is None else self.u
-        return Controls(u, self.tau)
+        return Control(u, self.tau)
 
-    def with_control(self, control: Controls) -> System:
+    def with_control(self, control: Control) -> System:
         """The system under another control, which is given in full."""
         return replace(self, tau=control.tau, u=control.u)
 

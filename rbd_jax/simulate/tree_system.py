@@ -29,7 +29,7 @@ from ..forces.own_state import holding, own_rates, own_states
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
 from ..model.configuration import charted, reparametrized
 from ._resistance import Resistance, resisted
-from .control import Controls
+from .control import Control
 from .state import State
 from .system import System
 
@@ -244,14 +244,14 @@ class TreeSystem(System):
 def _answer(
     motion: Motion,
     own,
-    control: Controls,
+    control: Control,
     forces: tuple[Acting, ...],
     stabilization: Stabilization | None,
     step,
 ):
     """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states."""
     tau = control.tau
-    system = TreeSystem(motion.model, tau, forces, stabilization, control.u)
+    system = TreeSystem(model=motion.model, tau=tau, forces=forces, stabilization=stabilization, u=control.u)
     state = State(motion.q, motion.v, own)
     if step is None:
         moving = motion_under_constraints(

@@ -238,7 +238,8 @@ class Muscle(Actuator):
         curves: dict[str, Any] | None = None,
         **options: Any,
     ):
-        gain, bias = (law(peak_force, length_range, **(curves or {})) for law in (MuscleGain, MuscleBias))
+        gain = MuscleGain(peak_force, length_range, **(curves or {}))
+        bias = MuscleBias(peak_force, length_range, **(curves or {}))
         dynamics = MuscleActivation(rising, falling, smoothing)
         super().__init__(
             name, on, gain=gain, bias=bias, dynamics=dynamics, **{"control_range": (0.0, 1.0), **options}

@@ -51,7 +51,7 @@ class Affine(Law):
         return c[0] + c[1] * length + c[2] * rate
 
 
-class MuscleCurves(eqx.Module):
+class MuscleCurves(Law):
     """The numbers of a muscle's curves, of which `MuscleGain` is its active force and `MuscleBias` its passive one.
 
     Lengths are counted in optimal lengths: where the actuator is at `length_range` (its ends), the muscle is at `operating_range`
@@ -100,7 +100,7 @@ class MuscleCurves(eqx.Module):
         return low + (length - start) / optimal, rate / (optimal * fastest)
 
 
-class MuscleGain(MuscleCurves, Law):
+class MuscleGain(MuscleCurves):
     """The active force of a muscle that is wholly activated, negative since it pulls: its force by length times that by rate."""
 
     def __call__(self, length, rate):
@@ -120,7 +120,7 @@ class MuscleGain(MuscleCurves, Law):
         return -peak * by_length * jnp.where(rate <= 0, shortening, lengthening)
 
 
-class MuscleBias(MuscleCurves, Law):
+class MuscleBias(MuscleCurves):
     """The passive force of a muscle, negative since it pulls: from the optimal length on."""
 
     def __call__(self, length, rate):
