@@ -335,8 +335,8 @@ def test_sensors_come_back():
     assert (float(named.noise.deviation), float(named.cutoff)) == (0.1, 5.0)
     random, rows = np.random.default_rng(0), []
     q, v = random.normal(size=model.nq), random.normal(size=model.nv)
-    for text in (SENSED, content):
-        theirs = mujoco.MjModel.from_xml_string(text)
+    for xml in (SENSED, content):
+        theirs = mujoco.MjModel.from_xml_string(xml)
         theirs.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
         data = mujoco.MjData(theirs)
         data.qpos[:], data.qvel[:], data.time = q, v, 1.5
@@ -355,15 +355,20 @@ DRIVEN = """<mujoco><option density="2" viscosity=".3" wind="1 0 .2" timestep=".
 <geom name="knob" size=".02" pos=".1 0 0" mass=".4"/><site name="tip" pos=".1 .1 0" euler="0 30 0"/></body></body>
 <body name="ship" pos="1 2 3"><freejoint name="float"/><geom type="ellipsoid" size=".1 .2 .3" fluidshape="ellipsoid"/>
 <site name="screw" pos="0 0 -.2"/><body name="mast"><joint name="ball" type="ball"/><geom size=".1" pos="0 0 .3"/></body></body>
-</worldbody><tendon><fixed name="sum" stiffness="3" springlength="-1 .4"><joint joint="swing" coef="2"/><joint joint="slide" coef="-1"/></fixed>
+</worldbody><tendon><fixed name="sum" stiffness="3" springlength="-1 .4">
+<joint joint="swing" coef="2"/><joint joint="slide" coef="-1"/></fixed>
 <spatial name="string" damping=".5"><site site="hook"/><geom geom="drum" sidesite="side"/><site site="tip"/><pulley divisor="2"/>
-<site site="hook"/><geom geom="knob"/><site site="end"/><site site="screw"/><pulley divisor="2"/><site site="tip"/><site site="screw"/></spatial></tendon>
-<actuator><motor name="motor" joint="swing" gear="3" ctrlrange="-1 2"/><position name="servo" joint="slide" kp="5" kv=".2" forcerange="-9 9"/>
+<site site="hook"/><geom geom="knob"/><site site="end"/><site site="screw"/><pulley divisor="2"/>
+<site site="tip"/><site site="screw"/></spatial></tendon>
+<actuator><motor name="motor" joint="swing" gear="3" ctrlrange="-1 2"/>
+<position name="servo" joint="slide" kp="5" kv=".2" forcerange="-9 9"/>
 <intvelocity name="integral" joint="slide" kp="3" actrange="-1 1"/><velocity name="rate" tendon="sum" kv="2"/>
-<damper name="brake" joint="swing" kv="2" ctrlrange="0 1"/><cylinder name="piston" tendon="string" timeconst=".3" area=".2" bias="1 2 3"/>
+<damper name="brake" joint="swing" kv="2" ctrlrange="0 1"/>
+<cylinder name="piston" tendon="string" timeconst=".3" area=".2" bias="1 2 3"/>
 <muscle name="muscle" tendon="string" force="20" lengthrange=".5 2"/><motor name="thrust" site="screw" gear="1 2 3 4 5 6"/>
 <position name="pull" site="tip" refsite="screw" gear="1 2 3 0 0 0"/><motor name="turn" jointinparent="ball" gear="1 2 3"/>
-<motor name="drive" joint="float" gear="1 2 3 4 5 6"/><motor name="crank" cranksite="end" slidersite="rail" cranklength=".7"/></actuator>
+<motor name="drive" joint="float" gear="1 2 3 4 5 6"/>
+<motor name="crank" cranksite="end" slidersite="rail" cranklength=".7"/></actuator>
 <sensor><tendonpos tendon="string"/><tendonvel tendon="sum"/><tendonactuatorfrc tendon="string"/><actuatorpos actuator="servo"/>
 <actuatorvel actuator="servo"/><actuatorfrc actuator="piston" name="force"/></sensor>
 <keyframe><key name="home" ctrl="1 2 3 4 5 6 7 8 9 1 2 3" act=".1 .2 .3" time="2"/></keyframe></mujoco>"""
@@ -377,8 +382,8 @@ def test_what_drives_a_model_comes_back():
     assert_same_model(model, rbd.load_mjcf(content, strict=True), 1e-12)
     random, seen = np.random.default_rng(0), []
     q, v, u, act = (random.normal(size=n) for n in (model.nq, model.nv, model.nu, 3))
-    for text in (DRIVEN, content):
-        theirs = mujoco.MjModel.from_xml_string(text)
+    for xml in (DRIVEN, content):
+        theirs = mujoco.MjModel.from_xml_string(xml)
         theirs.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
         data = mujoco.MjData(theirs)
         data.qpos[:], data.qvel[:], data.ctrl[:], data.act[:] = q, v, u, act

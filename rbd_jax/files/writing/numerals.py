@@ -35,8 +35,9 @@ def angles(rotation) -> np.ndarray:
 def principal(central, tolerance: float, wanted=None) -> tuple[np.ndarray, np.ndarray]:
     """Moments and axes (a rotation) of the inertia about a centre of mass.
 
-    Axes are the `wanted` ones or those of the matrix where it is diagonal in them, to the tolerance or altogether. A largest moment that is above the sum of the others by no more than
-    the tolerance is that sum, and a negative one by no more than that is zero: so rounding leaves a rod or a plate what it is.
+    Axes are the `wanted` ones where the matrix is diagonal in them, to the tolerance, or else the given ones where it is that.
+    A largest moment that is above the sum of the others by no more than the tolerance is that sum, and a negative one by no more
+    than that is zero: so rounding leaves a rod or a plate what it is.
     """
     central = np.asarray(central, float)
     seen = np.eye(3) if wanted is None else wanted.T @ central @ wanted

@@ -1,4 +1,4 @@
-"""The force elements that an MJCF file can say: fluids and gravity compensation, the other way round than `files/mjcf` reads them.
+"""The force elements that an MJCF file can say: fluids and gravity compensation.
 
 A fluid is around all bodies: MuJoCo works out the cuboid or the ellipsoid of each, so those of the model must be the same.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
-
 from scipy.special import elliprd
 
 from ....forces import BoxDrag, EllipsoidDrag, FluidForce, GravityCompensation
