@@ -482,11 +482,17 @@ def test_settings_that_mjcf_has_not():
 def test_sensors_that_mjcf_has_not():
     model = rbd.load_mjcf(SENSED)
     other = rbd.sensors.Magnetometer("m", "elbow", (1.0, 0.0, 0.0))
-    late = rbd.sensors.Gyro("late", "elbow", delay=0.1, noise=rbd.sensors.Noise(0.1, bias=0.2))
+    biased = rbd.sensors.Gyro("biased", "elbow", noise=rbd.sensors.Noise(0.1, bias=0.2))
     with pytest.raises(rbd.ModelError) as refusal:
-        rbd.to_mjcf(rbd.attach(model, other, late))
-    for what in ("sensors 'm'", "delays of sensors 'late'", "bias and drift of sensors 'late'"):
+        rbd.to_mjcf(rbd.attach(model, other, biased))
+    for what in ("sensors 'm'", "bias and drift of sensors 'biased'"):
         assert what in str(refusal.value)
+
+
+def test_sensors_that_are_late():
+    pytest.importorskip("mujoco", "3.5")
+    model = rbd.attach(rbd.load("pendulum"), rbd.sensors.JointPosition("late", "swing", delay=0.1))
+    assert rbd.load_mjcf(rbd.to_mjcf(model)).named("sensor", "late").delay == 0.1
 
 
 def test_sums_of_coordinates():
@@ -499,6 +505,9 @@ def test_sums_of_coordinates():
     again = rbd.load_mjcf(rbd.to_mjcf(model))
     q = jnp.array([0.1, 0.7, -0.4])
     np.testing.assert_allclose(rc.constraint_residual(again, q), rc.constraint_residual(model, q), atol=1e-14)
+    assert_same_model(
+        again, rbd.load_mjcf(rbd.to_mjcf(again))
+    )  # the tendon is there then, and no other is made
 
 
 # What cannot be said.

@@ -7,15 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracle_robots import folder, mjcf_files
+from oracle_robots import all_mjcf_files
 from support import assert_close
 
 import rbd_jax as rbd
 
 
 mujoco = pytest.importorskip("mujoco")
-
-PACKAGES = (("dm_control", "suite"), ("gymnasium", "envs"), ("gymnasium_robotics", "envs"))
 
 #: What acts in MuJoCo, or resists, and is no part of a tree.
 OTHERWISE = (
@@ -28,20 +26,10 @@ OTHERWISE = (
 )
 
 
-def files():
-    """By package and path, those that have sensors which are not those of another file."""
-    found = dict(mjcf_files())
-    for place in PACKAGES:
-        root = folder(*place)
-        found |= (
-            {f"{place[0]}/{path.relative_to(root)}": path for path in sorted(root.rglob("*.xml"))}
-            if root
-            else {}
-        )
-    return {name: path for name, path in found.items() if "<sensor>" in path.read_text(errors="replace")}
-
-
-FILES = files()
+#: Those that have sensors which are not those of another file.
+FILES = {
+    name: path for name, path in all_mjcf_files().items() if "<sensor>" in path.read_text(errors="replace")
+}
 
 
 @pytest.mark.slow

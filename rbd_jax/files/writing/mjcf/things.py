@@ -98,6 +98,8 @@ def _coupling(out: Document, constraint: CoordinateCoupling) -> bool:
     rows = [Polynomial(np.asarray(row, float)).trim() for row in constraint.coefficients]
     if any(joint not in out.joints for joint in constraint.joints):
         return False
+    if _tendon_of(out, constraint, rows) is not None:
+        return _sum(out, constraint, rows)
     for y, x in ((0, 1), (1, 0))[: len(rows)]:
         if len(rows) <= 2 and rows[y].degree() == 1 and (len(rows) == 1 or rows[x].degree() <= 4):
             break
@@ -129,31 +131,28 @@ def _sum(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) 
     """`Σ c q` of any number of joints, as the length of a tendon that stays."""
     if any(row.degree() > 1 for row in rows):
         return False
-    terms = {
-        joint: np.pad(row.coef, (0, 2 - len(row.coef)))
-        for joint, row in zip(constraint.joints, rows, strict=True)
-    }
-    name = _sum_of(out, constraint, {joint: float(slope) for joint, (_, slope) in terms.items()})
+    name = _tendon_of(out, constraint, rows)
+    terms = [(joint, np.pad(row.coef, (0, 2 - len(row.coef)))) for joint, row in zip(constraint.joints, rows)]
+    if name is None:
+        name = out.unused("fixed", constraint.name or constraint.label)
+        tendon = SubElement(out.section("tendon"), "fixed", name=name)
+        for joint, (_, slope) in terms:
+            SubElement(tendon, "joint", joint=joint, coef=text(slope))
     rest = -sum(
-        constant + slope * float(out.joints[joint].body.reference[0])
-        for joint, (constant, slope) in terms.items()
+        constant + slope * float(out.joints[joint].body.reference[0]) for joint, (constant, slope) in terms
     )
     return _tie(out, "tendon", constraint, tendon1=name, polycoef=text([rest, 0, 0, 0, 0]))
 
 
-def _sum_of(out: Document, constraint: CoordinateCoupling, slopes: dict[str, float]) -> str:
-    """The name of a tendon with this length: one that the model has, or a new one."""
+def _tendon_of(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) -> str | None:
+    """The tendon of the model whose length is a sum, but for what is constant; None where there is none."""
+    slopes = {joint: row.coef[1:].tolist() for joint, row in zip(constraint.joints, rows)}
     for tendon in out.model.tendons:
-        if (
-            isinstance(tendon, FixedTendon)
-            and dict(zip(tendon.joints, tendon.coefficients.tolist())) == slopes
-        ):
-            return tendon.name
-    name = out.unused("fixed", constraint.name or constraint.label)
-    tendon = SubElement(out.section("tendon"), "fixed", name=name)
-    for joint, slope in slopes.items():
-        SubElement(tendon, "joint", joint=joint, coef=text(slope))
-    return name
+        if isinstance(tendon, FixedTendon):
+            own = dict(zip(tendon.joints, tendon.coefficients.reshape(-1, 1).tolist()))
+            if own == slopes:
+                return tendon.name
+    return None
 
 
 # Keyframes.
