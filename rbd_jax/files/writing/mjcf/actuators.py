@@ -25,15 +25,16 @@ from .document import Document
 
 def write_actuator(out: Document, actuator: Actuator) -> bool:
     """As a `<general>`, which is what all of MuJoCo's are. Activations start at zero there."""
-    found = _transmission(out, actuator)
-    laws = [_law(law, constant) for law, constant in ((actuator.gain, "fixed"), (actuator.bias, "affine"))]
-    dynamics = _dynamics(actuator)
+    found, dynamics = _transmission(out, actuator), _dynamics(actuator)
+    gain, bias = _law(actuator.gain, "fixed"), _law(actuator.bias, "affine")
     lengths = [law.numbers[1:3] for law in (actuator.gain, actuator.bias) if isinstance(law, MuscleCurves)]
-    if found is None or dynamics is None or None in laws or not all(map(_same_as(lengths), lengths)):
+    if found is None or dynamics is None or gain is None or bias is None:
+        return False
+    if any(not np.array_equal(other, lengths[0]) for other in lengths):
         return False
     if actuator.activation is not None and np.any(actuator.activation):
         out.losses.add("activations at the start of actuators", actuator.name)
-    for what, (kind, numbers) in zip(("gain", "bias"), laws):
+    for what, (kind, numbers) in (("gain", gain), ("bias", bias)):
         found |= {f"{what}type": kind, f"{what}prm": text(numbers)}
     if lengths:
         found["lengthrange"] = text(lengths[0])
@@ -41,7 +42,7 @@ def write_actuator(out: Document, actuator: Actuator) -> bool:
         pair = getattr(actuator, name)
         if pair is not None:
             found |= {f"{word}limited": "true", f"{word}range": text(pair)}
-    SubElement(out.section("actuator"), "general", name=actuator.name, **found, **dynamics)
+    SubElement(out.section("actuator"), "general", {"name": actuator.name} | found | dynamics)
     return True
 
 
@@ -96,7 +97,3 @@ def _dynamics(actuator: Actuator) -> dict[str, str] | None:
     if type(by) is MuscleActivation:
         return {"dyntype": "muscle", "dynprm": text(by.numbers)}
     return None
-
-
-def _same_as(lengths: list):
-    return lambda other: np.array_equal(other, lengths[0])

@@ -71,7 +71,7 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
         attributes["body"] = sensor.body
     elif isinstance(sensor, NamedSensor):
         attributes[sensor.of] = sensor.measured
-    element = SubElement(out.section("sensor"), tag, name=sensor.name, **attributes)
+    element = SubElement(out.section("sensor"), tag, {"name": sensor.name} | attributes)
     _write_options(out, element, sensor)
     return True
 

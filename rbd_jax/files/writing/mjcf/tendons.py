@@ -37,8 +37,9 @@ def write_spatial(out: Document, tendon: SpatialTendon) -> bool:
             kind = "sphere" if piece.is_sphere else "cylinder"
             body, frame = tendon.own_bodies[piece.surface], tendon.frames[piece.surface]
             name = wrapped_at(out, f"{tendon.name}:{body}", body, frame, kind, float(radius))
-            side = {} if piece.side is None else {"sidesite": _site(out, tendon, piece.side)}
-            SubElement(element, "geom", geom=name, **side)
+            geom = SubElement(element, "geom", geom=name)
+            if piece.side is not None:
+                geom.set("sidesite", _site(out, tendon, piece.side))
         SubElement(element, "site", site=_site(out, tendon, piece.end))
         last, divisor = piece.end, share
     return True

@@ -177,14 +177,16 @@ def _keyframe(out: Document, keyframe: Keyframe) -> bool:
     )
     if np.any(qvel):
         key.set("qvel", text(qvel))
+    starts = {one.name: one.activation for one in model.actuators if isinstance(one, Actuator)}
     told = dict(zip(keyframe.actuators, zip(keyframe.controls, keyframe.activations)))
     ctrl, act = [], []
-    for actuator in out.section("actuator"):
-        control, activation = told.get(actuator.attrib["name"], (None, None))
-        ctrl.append(0.0 if control is None else control)
-        if actuator.get("dyntype") != "none":
-            own = out.model.named("actuator", actuator.attrib["name"]).activation
-            act += np.ravel(own if activation is None else activation).tolist()
+    for element in out.section("actuator"):
+        name = element.attrib["name"]
+        control, activation = told.get(name, (None, None))
+        ctrl.append(0.0 if control is None else float(control))
+        activation = starts[name] if activation is None else activation
+        if activation is not None:
+            act.append(float(np.ravel(activation)[0]))
     for word, numbers in (("ctrl", ctrl), ("act", act)):
         if np.any(numbers):
             key.set(word, text(numbers))

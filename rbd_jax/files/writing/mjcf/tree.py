@@ -6,7 +6,6 @@ joints' reference (`ref`). So joints of bodies without mass, one after the other
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement
 
@@ -125,8 +124,9 @@ def _massless(body: Body) -> bool:
 # Joints.
 
 
-def _steps(chain: list[Body]) -> Iterator[Step | tuple[np.ndarray, np.ndarray]]:
-    """The joints of a chain, and last where the body is, seen from the last of them."""
+def _steps(chain: list[Body]) -> tuple[list[Step], tuple[np.ndarray, np.ndarray]]:
+    """The joints of a chain, and where the body is, seen from the last of them."""
+    steps: list[Step] = []
     rotation, position = np.eye(3), np.zeros(3)
     for index, body in enumerate(chain):
         placed = body.placement.rotation, body.placement.position
@@ -140,9 +140,9 @@ def _steps(chain: list[Body]) -> Iterator[Step | tuple[np.ndarray, np.ndarray]]:
                     "Write URDF (rbd.save_urdf), or take a slide and a hinge with a rbd.constraints.CoordinateCoupling"
                 )
             for kind, axis, q, v, ending in _elements(part, floats):
-                yield Step(name + ending, kind, part, axis, rotation, position, body, q, v)
+                steps.append(Step(name + ending, kind, part, axis, rotation, position, body, q, v))
                 rotation, position = np.eye(3), np.zeros(3)
-    yield rotation, position
+    return steps, (rotation, position)
 
 
 def _elements(part: Part, floats: bool):
@@ -167,8 +167,8 @@ def _elements(part: Part, floats: bool):
 def _write_chain(out: Document, chain: list[Body], taken: set[str]) -> None:
     """The body that a chain becomes, in its parent; several, where MuJoCo cannot have all of the joints on one."""
     last, parent = chain[-1], out.bodies[chain[0].parent]
-    *steps, end = _steps(chain)
-    groups, rest = [[]], end
+    steps, end = _steps(chain)
+    groups: list[list[Step]] = [[]]
     for step in steps:
         if groups[-1] and not _joins(groups[-1], step):
             groups.append([])
@@ -181,7 +181,7 @@ def _write_chain(out: Document, chain: list[Body], taken: set[str]) -> None:
         name = last.name if final else unused(f"{last.name}:{group[-1].name}", taken)
         taken.add(name)
         element = SubElement(parent, "body", name=name)
-        _write_body(out, element, group, rest if final else (np.eye(3), np.zeros(3)))
+        _write_body(out, element, group, end if final else (np.eye(3), np.zeros(3)))
         out.bodies[name] = parent = element
 
 
@@ -302,7 +302,7 @@ def _masses(chains: list[list[Body]], eps: float) -> dict[str, Mass]:
     for chain in chains:
         body = chain[-1]
         welded = len(chain) == 1 and not parts_of(body)
-        at = Placement(body.placement.rotation, body.placement.position)
+        at = Placement(np.asarray(body.placement.rotation), np.asarray(body.placement.position))
         if welded and body.parent in carriers:
             carrier, above = carriers[body.parent]
             carriers[body.name] = carrier, above @ at
