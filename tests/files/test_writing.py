@@ -404,6 +404,12 @@ def test_what_drives_a_model_comes_back():
         assert_close(ours, theirs, 1e-10)
 
 
+def test_fluids_in_single_precision():
+    model = rbd.astype(rbd.load_mjcf(DRIVEN), jnp.float32)
+    again = rbd.load_mjcf(rbd.to_mjcf(model))
+    assert [force.label for force in again.forces] == [force.label for force in model.forces]
+
+
 def test_tendons_through_points_of_their_own():
     """They become sites and geoms; families of actuators become what MuJoCo has of all."""
     mujoco = pytest.importorskip("mujoco")

@@ -16,8 +16,8 @@ from ..numerals import text
 from .document import Document, place
 
 
-#: How exact what MuJoCo works out from other numbers must be what the model has.
-SAME = 1e-9
+#: How exact what MuJoCo works out from other numbers must be what the model has; as exact as its numbers, where they are short.
+SAME, ROUNDED = 1e-9, 1e4
 
 #: Of the fluid that moves along with an ellipsoid: MuJoCo's integral is less exact.
 SIMILAR = 1e-2
@@ -29,6 +29,7 @@ WEIGHTLESS = 1e-15
 def write_compensation(out: Document, force: GravityCompensation) -> bool:
     """As shares of the bodies' weight, which act at their centres of mass."""
     held: dict[str, np.ndarray] = {}
+    tolerance = _tolerance(out)
     for body, point, mass in zip(
         force.bodies, np.asarray(force.frames.position, float), np.asarray(force.masses, float), strict=True
     ):
@@ -40,13 +41,17 @@ def write_compensation(out: Document, force: GravityCompensation) -> bool:
         scale = abs(mass) * (1 + np.abs(center).max())
         if not mass and not np.any(moment):
             continue
-        if not own or np.abs(moment - mass * center).max() > SAME * scale:
+        if not own or np.abs(moment - mass * center).max() > tolerance * scale:
             return False
         shares[body] = mass / own
     for body, share in shares.items():
         element = out.bodies[body]
         element.set("gravcomp", text(share + float(element.get("gravcomp", "0"))))
     return True
+
+
+def _tolerance(out: Document) -> float:
+    return max(SAME, ROUNDED * float(np.finfo(out.model.dtype).eps))
 
 
 def _mass_of(inertial: Element) -> tuple[float, np.ndarray]:
@@ -67,12 +72,9 @@ def write_fluids(out: Document) -> None:
     ellipsoids = [one for one in drags if type(one) is EllipsoidDrag]
     with_ellipsoids = {body for one in ellipsoids for body in one.bodies}
     heavy = {name: element for name, element in _moving(out.world) if name not in with_ellipsoids}
-    same = sorted(body for body, *_ in boxes) == sorted(heavy)
-    if (
-        not same
-        or not all(_is_box(heavy[body], *box) for body, *box in boxes)
-        or not all(map(_is_moved_by, ellipsoids))
-    ):
+    if sorted(body for body, *_ in boxes) != sorted(heavy) or not all(map(_is_moved_by, ellipsoids)):
+        return
+    if not all(_is_box(_tolerance(out), heavy[body], *box) for body, *box in boxes):
         return
     out.section("option").attrib.update(fluids[0])
     for one in ellipsoids:
@@ -107,16 +109,16 @@ def _moving(element: Element, moves: bool = False):
         yield from _moving(body, moving)
 
 
-def _is_box(inertial: Element, rotation, position, sides) -> bool:
+def _is_box(tolerance: float, inertial: Element, rotation, position, sides) -> bool:
     """Whether a cuboid is the one with the inertia of a body."""
     mass, center = _mass_of(inertial)
     moments = _numbers(inertial, "diaginertia", "")
     squares = (moments.sum() - 2 * moments).clip(WEIGHTLESS) / mass * 6
     turned = rotation_matrix(_numbers(inertial, "quat", "1 0 0 0"))
     return bool(
-        np.abs(squares - sides**2).max() <= SAME * squares.max()
-        and np.abs(position - center).max() <= SAME * (1 + np.abs(center).max())
-        and np.abs(rotation - turned).max() <= SAME
+        np.abs(squares - sides**2).max() <= tolerance * squares.max()
+        and np.abs(position - center).max() <= tolerance * (1 + np.abs(center).max())
+        and np.abs(rotation - turned).max() <= tolerance
     )
 
 
