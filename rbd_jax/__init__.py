@@ -26,6 +26,7 @@ Models:
 - `Transform`: a frame placed in another
 - `Attached`: what can be fixed to bodies and joints of a model: the protocol of constraints, forces, sites, sensors
 - `Site`: a named frame on a body
+- `Shape`: a geometry on a body, to be seen and to touch with; see `shapes`
 - `Keyframe`: a named state
 - `attach`: the model with sites, shapes, actuators, sensors and whatever else hangs on its bodies
 - `check`: an error that names every number that a model cannot have
@@ -63,6 +64,7 @@ Kinematics:
 - `center_of_mass`: of all bodies, in the world
 - `center_of_mass_jacobian`: its Jacobian
 - `site_frames`: the frame of every site in the world
+- `shape_frames`: the frame of every shape in the world
 - `site_velocities`: how the sites move
 - `site_jacobian`: the Jacobian of a site
 - `Motion`: a model in a state: what follows from that, computed once
@@ -196,6 +198,7 @@ __all__ = [
     "Transform",
     "Attached",
     "Site",
+    "Shape",
     "Keyframe",
     "attach",
     "check",
@@ -227,6 +230,7 @@ __all__ = [
     "center_of_mass",
     "center_of_mass_jacobian",
     "site_frames",
+    "shape_frames",
     "site_velocities",
     "site_jacobian",
     "Motion",
@@ -416,6 +420,7 @@ from .dynamics import (
     passive_force as passive_force,
     potential_energy as potential_energy,
     potential_energy_regressor as potential_energy_regressor,
+    shape_frames as shape_frames,
     site_frames as site_frames,
     site_jacobian as site_jacobian,
     site_velocities as site_velocities,
@@ -457,7 +462,7 @@ from .model import (
 )
 from .parallel import batch_map as batch_map, simulate_batch as simulate_batch
 from .robots import load as load
-from .shapes import Site as Site
+from .shapes import Shape as Shape, Site as Site
 from .simulate import (
     BDF1 as BDF1,
     BDF2 as BDF2,

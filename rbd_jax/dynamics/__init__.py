@@ -11,6 +11,7 @@ Kinematics:
 - `jacobian_derivative_product`: their rates times a velocity
 - `jacobian_transposed_product`: the generalized force of wrenches on the bodies
 - `site_frames`: the frame of every site in the world
+- `shape_frames`: the frame of every shape in the world
 - `site_velocities`: how the sites move
 - `site_jacobian`: the Jacobian of a site
 - `Motion`: a model in a state: what follows from that, computed once
@@ -67,6 +68,7 @@ __all__ = [
     "jacobian_derivative_product",
     "jacobian_transposed_product",
     "site_frames",
+    "shape_frames",
     "site_velocities",
     "site_jacobian",
     "Motion",
@@ -153,6 +155,7 @@ from .regressor import (
     potential_energy_regressor as potential_energy_regressor,
 )
 from .sites import (
+    shape_frames as shape_frames,
     site_frames as site_frames,
     site_jacobian as site_jacobian,
     site_velocities as site_velocities,

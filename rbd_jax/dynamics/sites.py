@@ -1,4 +1,4 @@
-"""Named frames on bodies: where they are, how they move, and what forces there do."""
+"""Frames of sites and shapes on bodies: where they are, how they move, and what forces there do."""
 
 from __future__ import annotations
 
@@ -46,6 +46,18 @@ def site_frames(model: Model, q: Float[Array, "nq"]) -> Transform:
     [[-1.477  0.    -0.948]]
     """
     return fixed_frames(Motion(model, q), model.sites).world_frames
+
+
+@takes(q=configuration)
+def shape_frames(model: Model, q: Float[Array, "nq"]) -> Transform:
+    """The frame of every shape, in the world, in the order of `model.shapes`: a `Transform` with a leading axis.
+
+    >>> ball = rbd.Shape("bob", "lower", rbd.shapes.Sphere(0.1), (0, 0, -1))
+    >>> model = rbd.attach(rbd.load("double_pendulum"), ball)
+    >>> print(rbd.shape_frames(model, jnp.array([0.5, 1.0])).position[-1])
+    [-1.477  0.    -0.948]
+    """
+    return fixed_frames(Motion(model, q), model.shapes).world_frames
 
 
 @takes(q=configuration, v=velocity, frame=site_frame)

@@ -1,8 +1,42 @@
 """What bodies look like and touch with, and named frames on them.
 
 - `Site`: a named frame on a body
+- `Shape`: a geometry on a body, to be seen and to touch with
+- `Geometry`: the protocol of geometries: inertia, and triangles to draw
+- `Sphere`: a ball
+- `Capsule`: a cylinder between two half balls
+- `Cylinder`: along z
+- `Box`: a cuboid
+- `Ellipsoid`: by its semiaxes
+- `Plane`: z = 0, solid below
+- `HeightField`: terrain, heights over a rectangle
+- `Mesh`: triangles, given or in a file
 """
 
-__all__ = ["Site"]
+__all__ = [
+    "Site",
+    "Shape",
+    "Geometry",
+    "Sphere",
+    "Capsule",
+    "Cylinder",
+    "Box",
+    "Ellipsoid",
+    "Plane",
+    "HeightField",
+    "Mesh",
+]
 
+from .geometry import (
+    Box as Box,
+    Capsule as Capsule,
+    Cylinder as Cylinder,
+    Ellipsoid as Ellipsoid,
+    Geometry as Geometry,
+    Plane as Plane,
+    Sphere as Sphere,
+)
+from .height_field import HeightField as HeightField
+from .mesh import Mesh as Mesh
+from .shape import Shape as Shape
 from .site import Site as Site

@@ -22,6 +22,7 @@ from .fluid import fluid_of
 from .keyframes import keyframes_of
 from .sensors import sensor_names as sensor_names, sensors_of
 from .settings import settings_of
+from .shapes import contacts_left_out, shape_names as shape_names, shapes_of
 from .sites import site_names as site_names, sites_of
 from .source import compiled_from
 from .tendons import tendon_names as tendon_names, tendons_of
@@ -64,6 +65,8 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     hard: what makes them soft (`solref`, `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against
     each other do nothing, and are left out.
 
+    Geoms come along as `model.shapes`, the world's too. Contact between them is not computed, which `model.unsupported` says.
+
     Sites and sensors come along in the order of the file: `model.sites`, `model.sensors`, read by `rbd.sense`. Sensors of kinds
     that are not measured here are named among what is left out.
 
@@ -88,9 +91,10 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
         name = compiled.names.split(b"\0", 1)[0].decode() or "model"
         missing = left_out(mujoco, compiled)
         _report(name, missing, strict)
+        inactive = missing + contacts_left_out(mujoco, compiled)
         disabled = disabled_effects(mujoco, compiled)
         gravity = np.zeros(3) if "GRAVITY" in disabled else compiled.opt.gravity
-        builder = ModelBuilder(gravity, name, settings=settings_of(mujoco, compiled, missing))
+        builder = ModelBuilder(gravity, name, settings=settings_of(mujoco, compiled, inactive))
         for body in bodies_of(compiled, disabled):
             builder.add(body)
         if not disabled & {"EQUALITY", "CONSTRAINT"}:
@@ -100,6 +104,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
         if "GRAVITY" not in disabled:
             builder.attached += compensation_of(compiled)
         builder.attached += sites_of(compiled)
+        builder.attached += shapes_of(mujoco, compiled)
         builder.attached += tendons_of(mujoco, compiled)
         builder.attached += actuators_of(mujoco, compiled)
         builder.attached += sensors_of(mujoco, compiled)

@@ -56,6 +56,8 @@ def disabled_effects(mujoco, compiled) -> set[str]:
         "LIMIT",
         "CONSTRAINT",
         "EQUALITY",
+        "CONTACT",
+        "FILTERPARENT",
         "SENSOR",
         "ACTUATION",
         "CLAMPCTRL",

@@ -1,0 +1,134 @@
+"""The shapes of an MJCF file: its geoms."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
+from ...shapes.geometry import Geometry
+from ...shapes.mesh import GivenMesh
+from ...spatial import Transform
+from .compiled import body_names, disabled_effects, names_of, rotation_matrix
+
+
+#: The groups that MuJoCo draws unless it is told otherwise.
+DRAWN = range(3)
+
+#: The colour of a geom that says none: it has that of its material.
+UNSAID = (0.5, 0.5, 0.5, 1.0)
+
+
+def shape_names(compiled) -> list[str]:
+    """The name that each geom of an `MjModel` has in our model: `geom_3` by MuJoCo's number where it has none."""
+    return names_of([compiled.geom(i).name or f"geom_{i}" for i in range(compiled.ngeom)], compiled.geom)
+
+
+def shapes_of(mujoco, compiled) -> list[Shape]:
+    """All geoms, the world's too, in the order of the file."""
+    bodies = body_names(compiled)
+    paired = {int(geom) for geom in [*compiled.pair_geom1, *compiled.pair_geom2]}
+    mesh = cache(lambda index: _mesh(compiled, index))
+    return [
+        Shape(
+            name,
+            bodies[compiled.geom_bodyid[index]],
+            _geometry(mujoco, compiled, index, mesh),
+            Transform(
+                jnp.asarray(rotation_matrix(compiled.geom_quat[index])),
+                jnp.asarray(np.array(compiled.geom_pos[index])),
+            ),
+            visual=int(compiled.geom_group[index]) in DRAWN,
+            collision=bool(compiled.geom_contype[index] or compiled.geom_conaffinity[index])
+            or index in paired,
+            group=int(compiled.geom_group[index]),
+            **_colour(compiled, index),
+            **{key: int(getattr(compiled, f"geom_{key}")[index]) for key in WORDS},
+            **{key: np.array(getattr(compiled, f"geom_{key}")[index]) for key in NUMBERS},
+        )
+        for index, name in enumerate(shape_names(compiled))
+    ]
+
+
+#: What a shape has under the name that MuJoCo gives it: whole numbers, and others.
+WORDS = ("contype", "conaffinity", "condim", "priority")
+NUMBERS = ("margin", "gap", "friction", "solref", "solimp")
+
+
+def contacts_left_out(mujoco, compiled) -> list[str]:
+    """That geoms do not touch here, if some could."""
+    return ["contacts between shapes"] if _may_touch(mujoco, compiled) else []
+
+
+def _may_touch(mujoco, compiled) -> bool:
+    """Whether the file lets two geoms touch that can move against each other: MuJoCo's filters."""
+    disabled = disabled_effects(mujoco, compiled)
+    if disabled & {"CONTACT", "CONSTRAINT"}:
+        return False
+    if compiled.npair:
+        return True
+    kind, affinity = compiled.geom_contype, compiled.geom_conaffinity
+    touch = (kind[:, None] & affinity) | (affinity[:, None] & kind)
+    body = compiled.geom_bodyid
+    weld = compiled.body_weldid[body]
+    touch = (touch != 0) & (weld[:, None] != weld)
+    if "FILTERPARENT" not in disabled:
+        above = compiled.body_weldid[compiled.body_parentid[weld]]
+        adjacent = (above[:, None] == weld) & (weld != 0)
+        touch &= ~(adjacent | adjacent.T)
+    excluded = {(int(one) >> 16, int(one) & 0xFFFF) for one in compiled.exclude_signature}
+    rows, columns = np.nonzero(touch)
+    pairs = set(zip(body[rows].tolist(), body[columns].tolist()))
+    return any((a, b) not in excluded and (b, a) not in excluded for a, b in pairs)
+
+
+def _colour(compiled, index: int) -> dict:
+    rgba, material = compiled.geom_rgba[index], int(compiled.geom_matid[index])
+    if material < 0:
+        return {"rgba": rgba.clip(0, 1)}
+    if tuple(rgba.tolist()) == UNSAID:
+        rgba = compiled.mat_rgba[material]
+    return {"rgba": rgba.clip(0, 1), "material": compiled.mat(material).name}
+
+
+def _geometry(mujoco, compiled, index: int, mesh) -> Geometry:
+    kinds, kind = mujoco.mjtGeom, int(compiled.geom_type[index])
+    size, data = np.array(compiled.geom_size[index]), int(compiled.geom_dataid[index])
+    if kind in (kinds.mjGEOM_MESH, kinds.mjGEOM_SDF):
+        return Mesh.of(mesh(data))
+    if kind == kinds.mjGEOM_HFIELD:
+        return _height_field(compiled, data)
+    if kind == kinds.mjGEOM_PLANE:
+        return Plane(size[:2])
+    if kind == kinds.mjGEOM_SPHERE:
+        return Sphere(size[0])
+    if kind == kinds.mjGEOM_CAPSULE:
+        return Capsule(size[0], size[1])
+    if kind == kinds.mjGEOM_CYLINDER:
+        return Cylinder(size[0], size[1])
+    return Box(size) if kind == kinds.mjGEOM_BOX else Ellipsoid(size)
+
+
+def _mesh(compiled, index: int) -> GivenMesh:
+    """A mesh in the frame of its geoms, which MuJoCo puts at its centre, along its principal axes."""
+    vertex, vertices = compiled.mesh_vertadr[index], compiled.mesh_vertnum[index]
+    face, faces = compiled.mesh_faceadr[index], compiled.mesh_facenum[index]
+    return GivenMesh(
+        compiled.mesh_vert[vertex : vertex + vertices],
+        compiled.mesh_face[face : face + faces],
+        _file(compiled, int(compiled.mesh_pathadr[index])),
+    )
+
+
+def _height_field(compiled, index: int) -> HeightField:
+    rows, columns = compiled.hfield_nrow[index], compiled.hfield_ncol[index]
+    start, (x, y, top, base) = compiled.hfield_adr[index], compiled.hfield_size[index]
+    heights = compiled.hfield_data[start : start + rows * columns].reshape(rows, columns)
+    return HeightField(top * heights.astype(float), np.array([x, y]), base)
+
+
+def _file(compiled, address: int) -> str:
+    """A path in the model's block of paths; empty where there is none."""
+    return "" if address < 0 else compiled.paths[address:].split(b"\0", 1)[0].decode()

@@ -1,0 +1,137 @@
+"""Bodies of simple geometry: what they weigh, and the triangles that they are drawn with.
+
+Sizes are leaves. Frames are at the centre, with the z axis along what has an axis.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import number
+from .._errors import ModelError
+from ..spatial import Inertia
+from . import surfaces
+from .surfaces import Triangles
+
+
+class Geometry(eqx.Module):
+    """The geometry of a shape, in its frame."""
+
+    @abc.abstractmethod
+    def inertia(self, density: Any) -> Inertia:
+        """The inertia of a uniform body of this geometry, about the origin of its frame."""
+
+    @abc.abstractmethod
+    def triangles(self) -> Triangles:
+        """Its surface, for drawing, in NumPy: vertices (v, 3), and three for each triangle, by number: (f, 3)."""
+
+
+class Sphere(Geometry):
+    """A ball."""
+
+    radius: Float[Array, ""]
+
+    def __init__(self, radius: Any):
+        self.radius = number("Sphere", "radius", radius, above=0)
+
+    def inertia(self, density):
+        return Inertia.sphere(density * 4 / 3 * jnp.pi * self.radius**3, self.radius)
+
+    def triangles(self):
+        vertices, faces = surfaces.ball()
+        return vertices * np.asarray(self.radius), faces
+
+
+class Capsule(Geometry):
+    """A cylinder along z between two half balls; `half_length` is that of the cylinder alone."""
+
+    radius: Float[Array, ""]
+    half_length: Float[Array, ""]
+
+    def __init__(self, radius: Any, half_length: Any):
+        self.radius = number("Capsule", "radius", radius, above=0)
+        self.half_length = number("Capsule", "half_length", half_length, least=0)
+
+    def inertia(self, density):
+        r, length = self.radius, 2 * self.half_length
+        return Inertia.capsule(density * jnp.pi * r**2 * (length + 4 / 3 * r), r, length)
+
+    def triangles(self):
+        return surfaces.capsule(float(self.radius), float(self.half_length))
+
+
+class Cylinder(Geometry):
+    """A cylinder along z."""
+
+    radius: Float[Array, ""]
+    half_length: Float[Array, ""]
+
+    def __init__(self, radius: Any, half_length: Any):
+        self.radius = number("Cylinder", "radius", radius, above=0)
+        self.half_length = number("Cylinder", "half_length", half_length, above=0)
+
+    def inertia(self, density):
+        r, length = self.radius, 2 * self.half_length
+        return Inertia.cylinder(density * jnp.pi * r**2 * length, r, length)
+
+    def triangles(self):
+        return surfaces.cylinder(float(self.radius), float(self.half_length))
+
+
+class Box(Geometry):
+    """A cuboid, by half the lengths of its sides."""
+
+    half_sizes: Float[Array, "3"]
+
+    def __init__(self, half_sizes: Any):
+        self.half_sizes = number("Box", "half_sizes", half_sizes, (3,), above=0)
+
+    def inertia(self, density):
+        return Inertia.box(density * 8 * jnp.prod(self.half_sizes), 2 * self.half_sizes)
+
+    def triangles(self):
+        return surfaces.box(np.asarray(self.half_sizes))
+
+
+class Ellipsoid(Geometry):
+    """An ellipsoid, by its semiaxes along x, y and z."""
+
+    semiaxes: Float[Array, "3"]
+
+    def __init__(self, semiaxes: Any):
+        self.semiaxes = number("Ellipsoid", "semiaxes", semiaxes, (3,), above=0)
+
+    def inertia(self, density):
+        mass, square = density * 4 / 3 * jnp.pi * jnp.prod(self.semiaxes), self.semiaxes**2
+        return Inertia.from_mass_com(
+            mass, jnp.zeros(3, square.dtype), jnp.diag(mass / 5 * (square.sum() - square))
+        )
+
+    def triangles(self):
+        vertices, faces = surfaces.ball()
+        return vertices * np.asarray(self.semiaxes), faces
+
+
+class Plane(Geometry):
+    """The plane z = 0, solid below. It is drawn to the half sizes along x and y; it is infinite where they are zero."""
+
+    half_sizes: Float[Array, "2"]
+
+    #: How far it is drawn where it is infinite.
+    drawn: ClassVar[float] = 10.0
+
+    def __init__(self, half_sizes: Any = (0.0, 0.0)):
+        self.half_sizes = number("Plane", "half_sizes", half_sizes, (2,), least=0)
+
+    def inertia(self, density):
+        raise ModelError("a plane has no volume, and so no inertia; give its body one")
+
+    def triangles(self):
+        x, y = np.where(np.asarray(self.half_sizes) > 0, np.asarray(self.half_sizes), self.drawn)
+        return np.array([[-x, -y, 0], [x, -y, 0], [-x, y, 0], [x, y, 0]]), surfaces.grid(2, 2)

@@ -1,0 +1,67 @@
+"""Terrain: heights over a rectangle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import as_array, number
+from ..spatial import Inertia
+from . import surfaces
+from .geometry import Geometry
+
+
+class HeightField(Geometry):
+    """Heights over a grid of points, and solid below, down to `z = -base`.
+
+    - `heights`: rows along y, columns along x, from the corner where both are least: (r, c), at least 2 each.
+    - `half_sizes`: half the lengths of the rectangle along x and y.
+    - `base`: how far it goes down below zero.
+
+    Each cell is two triangles, split along the diagonal from its corner of least x and y.
+    """
+
+    heights: Float[Array, "r c"]
+    half_sizes: Float[Array, "2"]
+    base: Float[Array, ""]
+
+    def __init__(self, heights: Any, half_sizes: Any, base: Any = 1.0):
+        given = as_array("HeightField", "heights", heights, "an array of heights, of shape (rows, columns)")
+        if given.ndim != 2 or min(given.shape) < 2:
+            raise ValueError(
+                f"HeightField: heights has shape {given.shape}; it is (rows, columns), at least 2 each"
+            )
+        self.heights = number("HeightField", "heights", heights, given.shape)
+        self.half_sizes = number("HeightField", "half_sizes", half_sizes, (2,), above=0)
+        self.base = number("HeightField", "base", base, least=0)
+
+    def inertia(self, density):
+        return Inertia.from_mesh(self._vertices(jnp), self._faces(), density=density)
+
+    def triangles(self):
+        return self._vertices(np), self._faces()
+
+    def _vertices(self, xp):
+        """The points of the surface, then those below them on the base."""
+        rows, columns = self.heights.shape
+        x, y = (xp.asarray(self.half_sizes[i]) * np.linspace(-1, 1, n) for i, n in enumerate((columns, rows)))
+        x, y = (xp.ravel(one) for one in xp.meshgrid(x, y))
+        top = xp.ravel(xp.asarray(self.heights))
+        bottom = xp.broadcast_to(-xp.asarray(self.base), top.shape)
+        return xp.concatenate([xp.stack([x, y, z], axis=1) for z in (top, bottom)])
+
+    def _faces(self) -> np.ndarray:
+        rows, columns = self.heights.shape
+        top = surfaces.grid(rows, columns)
+        number = np.arange(rows * columns).reshape(rows, columns)
+        rim = np.concatenate([number[0, :-1], number[:-1, -1], number[-1, :0:-1], number[:0:-1, 0]])
+        here, after = rim, np.roll(rim, -1)
+        below = rows * columns
+        walls = [
+            np.column_stack([here, here + below, after + below]),
+            np.column_stack([here, after + below, after]),
+        ]
+        return np.vstack([top, top[:, ::-1] + below, *walls])

@@ -1,0 +1,122 @@
+"""What a body looks like and touches with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import instance, names, number, vector
+from .._errors import ModelError
+from ..spatial import Attached, Inertia, Transform
+from .geometry import Geometry
+
+
+class Shape(Attached):
+    """A geometry on a body, to be seen, to touch with, or both.
+
+    - `body`: the name of the body, or "world".
+    - `geometry`: a `Sphere`, a `Box`, a `Mesh`, ...
+    - `placement`: the frame of the geometry in that of the body, or the point where its origin is.
+    - `visual`: whether it is drawn.
+    - `collision`: whether it touches others.
+    - `group`: a number to sort shapes by.
+    - `rgba`: red, green, blue and opacity, from 0 to 1.
+    - `material`: the name of its material.
+
+    How it touches, with MuJoCo's meaning:
+
+    - `contype`, `conaffinity`: two shapes may touch if a bit of one's `contype` is set in the other's `conaffinity`.
+    - `condim`: the directions in which contact acts, 1, 3, 4 or 6: along the normal, across it, about it, and rolling.
+    - `margin`, `gap`: the distance at which a contact is found, and by how much it is smaller where it acts.
+    - `friction`: coefficients of sliding, spinning (a length) and rolling (a length).
+    - `solref`, `solimp`: how stiff and how damped contact is.
+    - `priority`: whose numbers hold where two shapes touch.
+    """
+
+    name: str = eqx.field(static=True)
+    body: str = eqx.field(static=True)
+    geometry: Geometry
+    placement: Transform
+    visual: bool = eqx.field(static=True)
+    collision: bool = eqx.field(static=True)
+    group: int = eqx.field(static=True)
+    rgba: tuple[float, ...] = eqx.field(static=True)
+    material: str = eqx.field(static=True)
+    contype: int = eqx.field(static=True)
+    conaffinity: int = eqx.field(static=True)
+    condim: int = eqx.field(static=True)
+    priority: int = eqx.field(static=True)
+    margin: Float[Array, ""]
+    gap: Float[Array, ""]
+    friction: Float[Array, "3"]
+    solref: Float[Array, "2"]
+    solimp: Float[Array, "5"]
+
+    role = "shape"
+    joints = ()
+
+    def __init__(
+        self,
+        name: str,
+        body: str,
+        geometry: Geometry,
+        placement: Transform | Float[Array, "3"] | tuple = (0.0, 0.0, 0.0),
+        *,
+        visual: bool = True,
+        collision: bool = True,
+        group: int = 0,
+        rgba: Any = (0.5, 0.5, 0.5, 1.0),
+        material: str = "",
+        contype: int = 1,
+        conaffinity: int = 1,
+        condim: int = 3,
+        margin: Any = 0.0,
+        gap: Any = 0.0,
+        friction: Any = (1.0, 0.005, 0.0001),
+        solref: Any = (0.02, 1.0),
+        solimp: Any = (0.9, 0.95, 0.001, 0.5, 2.0),
+        priority: int = 0,
+    ):
+        (self.name,), (self.body,) = names("Shape", "name", name, 1), names("Shape", "body", body, 1)
+        owner = f"Shape {name!r}"
+        instance(owner, "geometry", geometry, Geometry, "a geometry, such as rbd.shapes.Sphere(0.1)")
+        if not isinstance(placement, Transform):
+            expected = "it takes a Transform, or a point, of shape (3,)"
+            placement = Transform.from_position(vector(owner, "placement", placement, 3, expected))
+        self.geometry, self.placement = geometry, placement
+        self.visual, self.collision, self.material = bool(visual), bool(collision), str(material)
+        self.rgba = tuple(np.asarray(number(owner, "rgba", rgba, (4,), least=0, most=1), float).tolist())
+        self.group, self.priority = int(group), int(priority)
+        self.contype, self.conaffinity, self.condim = int(contype), int(conaffinity), int(condim)
+        if self.condim not in (1, 3, 4, 6):
+            raise ValueError(f"{owner}: condim is {condim}; it is 1, 3, 4 or 6")
+        self.margin = number(owner, "margin", margin)
+        self.gap = number(owner, "gap", gap)
+        self.friction = number(owner, "friction", friction, (3,), least=0)
+        self.solref = number(owner, "solref", solref, (2,))
+        self.solimp = number(owner, "solimp", solimp, (5,))
+
+    @property
+    def bodies(self):
+        return (self.body,)
+
+    @property
+    def frames(self):
+        return jax.tree.map(lambda leaf: leaf[None], self.placement)
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(body=bodies[0], placement=frames[0])
+
+    def inertia(self, density: Any) -> Inertia:
+        """The inertia of a uniform body of this shape, in the frame of its body."""
+        try:
+            return self.geometry.inertia(density).placed(self.placement)
+        except ModelError as error:
+            raise type(error)(f"{self.label}: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"Shape({self.name!r}, {type(self.geometry).__name__} on {self.body!r})"
