@@ -10,7 +10,7 @@ import abc
 import hashlib
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -37,6 +37,9 @@ class MeshSource(abc.ABC):
 
     #: The file, or empty.
     file: str
+
+    #: Whether it is the file, as it stands.
+    is_file: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -107,6 +110,8 @@ class GivenMesh(MeshSource):
 
 class MeshFile(MeshSource):
     """The triangles in a file, read once. `wanted` is what it is called where it is asked for, where that is no path."""
+
+    is_file = True
 
     def __init__(self, file: str | Path, wanted: str = ""):
         self.file, self.wanted = str(file), wanted or str(file)

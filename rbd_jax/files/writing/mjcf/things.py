@@ -15,13 +15,14 @@ from numpy.polynomial import Polynomial
 from ....loops import Connect, CoordinateCoupling, Weld
 from ....model import Keyframe
 from ....sensors import FrameAxis
-from ....shapes import Site
+from ....shapes import Shape, Site
 from ....spatial import Attached, Transform
 from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
 from ..series import FREE, PLANE
 from .document import Document, Written, place, site_at
 from .sensors import TAGS, write_sensor
+from .shapes import write_shape
 
 
 def write_things(out: Document) -> None:
@@ -157,6 +158,7 @@ def _in_parents_axes(written: Written, q, v) -> np.ndarray:
 #: How each family is written; whether it could be.
 WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Site: _site,
+    Shape: write_shape,
     Connect: _connect,
     Weld: _weld,
     CoordinateCoupling: _coupling,
