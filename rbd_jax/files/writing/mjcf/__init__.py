@@ -46,7 +46,8 @@ def to_mjcf(model: Model, strict: bool = True) -> str:
 
     Read by `load_mjcf`, or by MuJoCo, it is the same mechanism: bodies and joints of the same names, the same coordinates, mass
     matrix and bias force, to rounding, and the same frames; with the limits, damping, friction, springs, armature, equality
-    constraints, sites, tendons, actuators, sensors, keyframes, gravity and its compensation, fluids, timestep and integrator.
+    constraints, sites, shapes, tendons, actuators, sensors, keyframes, gravity and its
+    compensation, fluids, timestep and integrator.
 
     - Bodies `body:joint` without mass, as `load_mjcf` makes them for several joints on one body, or for one beside its origin,
       are joints of that body again.

@@ -26,7 +26,7 @@ from ....forces.actuators import (
 from ....loops import Connect, CoordinateCoupling, Weld
 from ....model import Keyframe
 from ....sensors import FrameAxis
-from ....shapes import Site
+from ....shapes import Shape, Site
 from ....spatial import Attached, Reference, Transform
 from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
@@ -35,6 +35,7 @@ from .actuators import write_actuator
 from .document import Document, Written, place, site_at
 from .forces import write_compensation, write_fluid, write_fluids
 from .sensors import TAGS, write_sensor
+from .shapes import write_shape
 from .tendons import write_fixed, write_spatial
 
 
@@ -208,6 +209,7 @@ def _in_parents_axes(written: Written, q, v) -> np.ndarray:
 #: How each family is written; whether it could be.
 WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Site: _site,
+    Shape: write_shape,
     Connect: _connect,
     Weld: _weld,
     CoordinateCoupling: _coupling,
