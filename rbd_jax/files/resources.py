@@ -22,7 +22,9 @@ class Resources:
     folder of the file.
     """
 
-    def __init__(self, function: str, source: str | Path | None, package_dirs: Iterable[str | Path]):
+    def __init__(
+        self, function: str, source: str | Path | None, package_dirs: str | Path | Iterable[str | Path]
+    ):
         if isinstance(package_dirs, str | Path):
             package_dirs = [package_dirs]
         given = [Path(place) for place in package_dirs]

@@ -42,7 +42,7 @@ def load_urdf(
     strict: bool = False,
     *,
     gravity: Any = (0.0, 0.0, -9.81),
-    package_dirs: Iterable[str | Path] = (),
+    package_dirs: str | Path | Iterable[str | Path] = (),
 ) -> Model:
     """The model that a URDF describes.
 
