@@ -2,6 +2,7 @@
 
 import shutil
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -195,3 +196,23 @@ def test_frames_follow_their_bodies():
     ball = shape('<sphere radius="1"/>', more='<origin xyz="1 0 0"/>')
     model = rbd.load_urdf(robot(ball).replace("<child", '<axis xyz="0 0 1"/><child'))
     assert_close(rbd.shape_frames(model, jnp.array([np.pi / 2])).position[0], [0.0, 1.0, 0.0], 1e-15)
+
+
+def test_written_and_read_again(package):
+    """All that URDF says of a shape; what it has no words for is named."""
+    placed = '<origin xyz="1 2 3" rpy="0.1 0.2 0.3"/>'
+    blue = '<material name="blue"><color rgba="0 0 1 0.5"/></material>'
+    mesh = '<mesh filename="package://arm/meshes/part.obj" scale="1 2 3"/>'
+    text = "".join(
+        shape(one, more=placed + blue) + shape(one, "collision", name="c") for one in (*GEOMETRIES, mesh)
+    )
+    model = rbd.load_urdf(robot(text), package_dirs=[package])
+    again = rbd.load_urdf(rbd.to_urdf(model), package_dirs=[package])
+    assert len(model.shapes) == 10
+    assert jax.tree.structure(again.shapes) == jax.tree.structure(model.shapes)
+    for ours, back in zip(jax.tree.leaves(model.shapes), jax.tree.leaves(again.shapes)):
+        assert_close(back, ours, 1e-15)
+    ground = rbd.Shape("ground", "world", rbd.shapes.Plane())
+    rough = rbd.Shape("rough", "tip", Sphere(1.0), friction=(2.0, 0.0, 0.0), visual=False, group=3)
+    with pytest.raises(rbd.ModelError, match="shapes 'ground'; what shapes touch with 'rough'. Take"):
+        rbd.to_urdf(rbd.attach(model, ground, rough))
