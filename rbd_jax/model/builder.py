@@ -324,7 +324,7 @@ def _known_numbers(value) -> np.ndarray:
 
 
 def _plainly_fine(along: Mapping[str, Any], largest: float) -> bool:
-    """Whether all that acts along a joint is plain numbers, as in a file, and can be; seen in a fiftieth of the time of arrays."""
+    """Whether all that acts along a joint is plain numbers, as in a file, and can be: in a fiftieth of the time of arrays."""
     for name, value in along.items():
         least = 0.0 if name in PER_DOF else -largest
         if not isinstance(value, float) or not (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 from oracle_robots import STATES, Worst, compiled, folder, mjcf_files
 
 import rbd_jax as rbd
-from rbd_jax.files.mjcf import actuator_names, body_names, control_place
+from rbd_jax.files.mjcf import actuator_names, body_names, control_place, site_names, tendon_names
 from rbd_jax.forces.actuators.drive import actuators_of
 
 
