@@ -191,7 +191,7 @@ def unit_matrix(dtype=None) -> Float[Array, "3 3"]:
 @functools.cache
 def _unit_matrix(dtype) -> Array:
     with jax.ensure_compile_time_eval():  # also where a function is traced, which has no part in it
-        return jnp.eye(3, dtype=dtype)
+        return jnp.asarray(np.eye(3, dtype=dtype))  # what makes it in JAX would be compiled, in five pieces
 
 
 def in_numpy(x):

@@ -59,7 +59,7 @@ def bodies_of(compiled, disabled) -> list[Body]:
                 _joint(compiled, joint),
                 rotation,
                 position,
-                inertia if last else Inertia.zero(inertia.mass.dtype),
+                inertia if last else with_numpy_leaves(Inertia.zero, 0.0, np.zeros(3), np.zeros(6)),
                 hinges[joint],
                 **_along(compiled, joint, disabled),
             )
