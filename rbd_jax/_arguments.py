@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ._array import floating, in_numpy, is_known
+from ._array import as_jax, floating, floating_numpy, in_numpy, is_known
 from ._compile import compiled
 from ._errors import UnknownNameError
 
@@ -315,7 +315,12 @@ def vector(
     owner: str, name: str, value, length: int = 3, expected: str = "a vector of space has shape (3,)"
 ) -> Array:
     """A vector of a length; `expected` says whose length that is. Its numbers are not looked at."""
-    array = as_array(owner, name, value, f"an array of {length} numbers")
+    return floating(plain_vector(owner, name, value, length, expected))
+
+
+def plain_vector(owner: str, name: str, value, length: int, expected: str) -> Array | np.ndarray:
+    """A vector of a length as `vector` has it, but of NumPy if it is not one of JAX already."""
+    array = _real(owner, name, value, f"an array of {length} numbers")
     if array.shape != (length,):
         raise ValueError(f"{owner}: {name} has shape {array.shape}; {expected}")
     return array
@@ -339,12 +344,15 @@ UNIT = np.eye(3)
 
 def rotation_fault(matrix, tolerance: float) -> str | None:
     """Why a known 3 x 3 matrix is no rotation, in words, or None if it is one to the tolerance."""
-    axes = np.asarray(matrix, np.float64)
-    off = float(np.abs(axes.T @ axes - UNIT).max())
-    if not off <= tolerance:
-        finite = np.isfinite(axes).all()
-        return f"is no rotation matrix: R'R differs from 1 by {off:.3g}" if finite else "is not finite"
-    if np.linalg.det(axes) < 0:
+    # With plain numbers: every operation of NumPy would take the time of all of them together.
+    (a, b, c), (d, e, f), (g, h, i) = rows = np.asarray(matrix, np.float64).tolist()
+    lengths = a * a + d * d + g * g - 1, b * b + e * e + h * h - 1, c * c + f * f + i * i - 1
+    angles = a * b + d * e + g * h, a * c + d * f + g * i, b * c + e * f + h * i
+    off = [abs(x) for x in (*lengths, *angles)]
+    if not all(x <= tolerance for x in off):  # not so with a nan either
+        finite = np.isfinite(rows).all()
+        return f"is no rotation matrix: R'R differs from 1 by {max(off):.3g}" if finite else "is not finite"
+    if a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g) < 0:
         return "is a reflection: det R = -1"
     return None
 
@@ -356,6 +364,12 @@ def accuracy(dtype) -> float:
 
 def direction(owner: str, value, name: str = "axis") -> Array:
     """A direction in space as a unit vector; a zero or non-finite one is refused where it can be seen."""
+    axis = plain_direction(owner, value, name)
+    return as_jax(axis) if isinstance(axis, np.ndarray) else axis
+
+
+def plain_direction(owner: str, value, name: str = "axis") -> Array | np.ndarray:
+    """A direction as `direction` has it, but of NumPy where its numbers can be seen."""
     axis = _real(owner, name, value, "a vector of three components")
     if axis.shape != (3,):
         raise ValueError(f"{owner}: {name} has shape {axis.shape}, but a direction has three components")
@@ -363,12 +377,11 @@ def direction(owner: str, value, name: str = "axis") -> Array:
         axis = floating(axis)
         return axis / jnp.sqrt(jnp.sum(axis**2))
     # In NumPy, which spares compiling and calling small operations.
-    given = np.asarray(axis)
-    given = given if jnp.issubdtype(given.dtype, jnp.floating) else given.astype(jnp.result_type(float))
+    given = floating_numpy(np.asarray(axis))
     length = np.sqrt(np.sum(given**2))
     if not 0 < length < np.inf:
         raise ValueError(f"{owner}: {name} {given.tolist()} has no direction; give a finite, non-zero vector")
-    return jnp.asarray(given / length)
+    return given / length
 
 
 def choice(owner: str, name: str, value, choices: Sequence[str]) -> str:

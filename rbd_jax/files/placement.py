@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 
+from .._array import with_numpy_leaves
 from ..spatial import Transform
 
 
@@ -32,12 +32,12 @@ class Placement:
         return self.rotation @ point + self.position
 
     def transform(self) -> Transform:
-        return Transform(jnp.asarray(self.rotation), jnp.asarray(self.position))
+        return with_numpy_leaves(Transform.identity, self.rotation, self.position)
 
 
 def rotation_of_angles(rpy) -> np.ndarray:
     """`Rz(yaw) Ry(pitch) Rx(roll)`."""
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
+    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy).tolist(), np.sin(rpy).tolist()
     return np.array(
         [
             [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],

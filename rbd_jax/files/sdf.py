@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import joints
+from .._array import with_numpy_leaves
 from .._errors import ModelError, ModelWarning, suggest
 from ..model import Body, Mimic, Model, ModelBuilder
 from ..model.builder import report_inertias
@@ -647,4 +648,4 @@ def _inertia(link: Element) -> Inertia:
     central = rotation @ moments @ rotation.T
     about = central + mass * (com @ com * np.eye(3) - np.outer(com, com))
     triangle = np.array([about[i, j] for i in range(3) for j in range(i + 1)])
-    return Inertia(jnp.asarray(mass), jnp.asarray(mass * com), jnp.asarray(triangle))
+    return with_numpy_leaves(Inertia.zero, mass, mass * com, triangle)

@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from .. import joints
+from .._arguments import UNIT, plain_direction
+from .._array import with_numpy_leaves
 from .._errors import ModelError, ModelWarning, suggest
 from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias
@@ -33,6 +35,8 @@ TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
 #: A limit of this size is none. Other readers want limits where there are none, and do not read "inf".
 NO_LIMIT = np.finfo(float).max
+#: The entries of a symmetric matrix in the order of `Inertia.rotational`.
+TRIANGLE = np.tril_indices(3)
 
 
 def load_urdf(
@@ -162,8 +166,8 @@ def _bodies(robot: Element, floating_base: bool, couple: bool) -> tuple[list[Bod
                 names[root],
                 "world",
                 hinge,
-                Transform.identity(),
-                Inertia(*map(jnp.asarray, inertia)),
+                _placement(None),
+                with_numpy_leaves(Inertia.zero, *inertia),
                 unused("root_joint", hinges),
             )
         )
@@ -181,7 +185,7 @@ def _bodies(robot: Element, floating_base: bool, couple: bool) -> tuple[list[Bod
                 names.get(parent, parent),
                 _joint(joint),
                 _placement(joint.child("origin")),
-                Inertia(*map(jnp.asarray, _inertia(links[child]))),
+                with_numpy_leaves(Inertia.zero, *_inertia(links[child])),
                 joint.text("name"),
                 **_along(joint, hinges, couple),
             )
@@ -265,7 +269,7 @@ def _origin(origin: Element | None) -> tuple[np.ndarray, np.ndarray]:
 
 def _placement(origin: Element | None) -> Transform:
     rotation, position = _origin(origin)
-    return Transform(jnp.asarray(rotation), jnp.asarray(position))
+    return with_numpy_leaves(Transform.identity, rotation, position)
 
 
 def _inertia(link: Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -280,8 +284,8 @@ def _inertia(link: Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if mass < 0:
         raise ModelError(f"{link}: its mass is {mass:g}; a mass is positive or zero")
     central = rotation @ np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]]) @ rotation.T
-    about_origin = central + mass * (com @ com * np.eye(3) - np.outer(com, com))
-    return np.array(mass), mass * com, np.array([about_origin[i, j] for i in range(3) for j in range(i + 1)])
+    about_origin = central + mass * (com @ com * UNIT - com[:, None] * com[None])
+    return np.array(mass), mass * com, about_origin[TRIANGLE]
 
 
 def _joint(joint: Element) -> joints.Joint:
@@ -299,7 +303,8 @@ def _joint(joint: Element) -> joints.Joint:
     if not 0 < length < math.inf:
         raise ModelError(f"{joint}: its axis {axis.tolist()} has no direction; give one that is not zero")
     family = {"prismatic": joints.Prismatic, "planar": joints.Planar}.get(kind, joints.Revolute)
-    return family(jnp.asarray(axis / length))
+    unit = np.asarray(axis / length, jax.dtypes.canonicalize_dtype(float))
+    return with_numpy_leaves(family, plain_direction(family.__name__, unit))
 
 
 def _along(joint: Element, hinges: dict[str, Element], couple: bool) -> dict[str, Any]:

@@ -6,7 +6,8 @@ in it is told with the element, its line and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -40,7 +41,7 @@ def read(function: str, kind: str, path_or_xml) -> tuple[str, str | bytes]:
         raise ModelError(f"{shown!r}: it cannot be read ({reason}); give a path or XML text") from None
 
 
-@dataclass
+@dataclass(slots=True)
 class Element:
     """An element of the XML, with its line and what it is a part of."""
 
@@ -66,10 +67,13 @@ class Element:
 
     def child(self, tag: str) -> Element | None:
         """The only child of that tag, or None."""
-        found = self.all(tag)
-        if len(found) > 1:
-            raise ModelError(f"{self} has {len(found)} <{tag}>; keep one")
-        return found[0] if found else None
+        found = None
+        for child in self.children:
+            if child.tag == tag:
+                if found is not None:
+                    raise ModelError(f"{self} has {len(self.all(tag))} <{tag}>; keep one")
+                found = child
+        return found
 
     def needed(self, tag: str, example: str) -> Element:
         child = self.child(tag)
@@ -94,10 +98,15 @@ class Element:
         """An attribute of so many numbers."""
         if key not in self.attributes and default is not None:
             return np.array(default, float)
-        return _numbers(f"{self}: {key}", self.text(key), count, finite)
+        return np.array(self._said(key, count, finite))
 
     def number(self, key: str, default: float | None = None, finite: bool = True) -> float:
-        return float(self.numbers(key, 1, None if default is None else [default], finite)[0])
+        if key not in self.attributes and default is not None:
+            return default
+        return self._said(key, 1, finite)[0]
+
+    def _said(self, key: str, count: int, finite: bool) -> list[float]:
+        return _numbers(lambda: f"{self}: {key}", self.text(key), count, finite)
 
     def said(self, example: str) -> str:
         """The text inside, which must be there."""
@@ -111,7 +120,8 @@ class Element:
         child = self.child(tag)
         if child is None:
             return np.array(default, float)
-        return _numbers(str(child), child.said(f"<{tag}>{' '.join(['0'] * count)}</{tag}>"), count, finite)
+        text = child.said(f"<{tag}>{' '.join(['0'] * count)}</{tag}>")
+        return np.array(_numbers(lambda: str(child), text, count, finite))
 
     def inside_one(self, tag: str, default: float, finite: bool = True) -> float:
         return float(self.inside(tag, 1, [default], finite)[0])
@@ -127,19 +137,19 @@ class Element:
         return word in ("true", "1")
 
 
-def _numbers(what: str, text: str, count: int, finite: bool) -> np.ndarray:
-    """A text of so many numbers; `what` is said where it is none."""
+def _numbers(what: Callable[[], str], text: str, count: int, finite: bool) -> list[float]:
+    """A text of so many numbers; `what()` is said where it is none."""
     words = text.split()
     if len(words) != count:
-        raise ModelError(f"{what}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces")
+        raise ModelError(f"{what()}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces")
     try:
         if "_" in text:  # a number to Python alone
             raise ValueError
-        values = np.array([float(word) for word in words])
+        values = list(map(float, words))
     except ValueError:
-        raise ModelError(f"{what}={text!r} is not {'a number' if count == 1 else 'numbers'}") from None
-    if np.isnan(values).any() or (finite and not np.isfinite(values).all()):
-        raise ModelError(f"{what}={text!r} is not finite")
+        raise ModelError(f"{what()}={text!r} is not {'a number' if count == 1 else 'numbers'}") from None
+    if any(map(math.isnan, values)) or (finite and not all(map(math.isfinite, values))):
+        raise ModelError(f"{what()}={text!r} is not finite")
     return values
 
 

@@ -7,7 +7,7 @@ and lays them out as a `Model`. The loaders, and every function that edits a mod
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -17,8 +17,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from .._arguments import number, vector
-from .._array import is_known
+from .._arguments import UNIT, number, plain_vector
+from .._array import is_known, with_numpy_leaves
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
 from ..loops import Constraint
@@ -124,7 +124,7 @@ class ModelBuilder:
             parent,
             joint,
             _placement(name, placement),
-            Inertia.zero() if inertia is None else inertia,
+            with_numpy_leaves(Inertia.zero, 0.0, np.zeros(3), np.zeros(6)) if inertia is None else inertia,
             name if joint_name is None else joint_name,
             **along_joint,
         )
@@ -186,7 +186,7 @@ class ModelBuilder:
         groups: dict[Any, list[int]] = {}
         for index, body in enumerate(bodies):
             leaves, structure = jax.tree.flatten(body.joint)
-            groups.setdefault((structure, tuple(np.shape(leaf) for leaf in leaves)), []).append(index)
+            groups.setdefault((structure, tuple(map(np.shape, leaves))), []).append(index)
         names = {body.name: index for index, body in enumerate(bodies)}
         joint_names = {body.joint_name: index for index, body in enumerate(bodies)}
         for what, own in (("body", names), ("joint", joint_names)):
@@ -270,15 +270,9 @@ def describe(model: Model) -> list[Body]:
 
 def report_inertias(name: str, bodies: Sequence[Body], strict: bool) -> None:
     """One warning (or error, if `strict`) that names the bodies whose inertia no real body can have, and why."""
-    bodies = [body for body in bodies if is_known(body.inertia)]
-    stacked = (
-        jax.tree.map(lambda *leaves: np.stack(leaves), *(body.inertia for body in bodies)) if bodies else None
-    )
-    listed = (
-        []
-        if stacked is None
-        else [f"{bodies[i].name!r}: {fault}" for i, fault in faults.of_inertias(stacked)]
-    )
+    known = [body for body in bodies if is_known(body.inertia)]
+    found = faults.of_inertias(_stacked([body.inertia for body in known], np.asarray)) if known else ()
+    listed = [f"{known[i].name!r}: {fault}" for i, fault in found]
     if not listed:
         return
     message = f"model {name!r} has inertias that are not physical: {'; '.join(listed)}"
@@ -288,32 +282,62 @@ def report_inertias(name: str, bodies: Sequence[Body], strict: bool) -> None:
 
 
 def _placement(body: str, given) -> Transform:
-    if given is None:
-        return Transform.identity()
     if isinstance(given, Transform):
         return given
     expected = "it takes a Transform, or a point, of shape (3,)"
     try:
-        return Transform.from_position(vector(f"body {body!r}", "placement", given, 3, expected))
+        position = (
+            np.zeros(3) if given is None else plain_vector(f"body {body!r}", "placement", given, 3, expected)
+        )
     except ValueError as error:
         raise ModelError(str(error)) from None
+    if isinstance(position, np.ndarray):
+        return with_numpy_leaves(Transform.identity, UNIT, position)
+    return Transform.from_position(position)
 
 
 def _check(body: Body, dtype) -> None:
     """Refuse numbers that cannot be."""
-    owner, joint = f"body {body.name!r}", f"joint {body.joint_name!r}"
-    for name, value in (("placement", body.placement), ("inertia", body.inertia), ("joint", body.joint)):
-        leaves = jax.tree.leaves(value)
-        if known := [np.ravel(leaf) for leaf in leaves if not isinstance(leaf, Tracer)]:
-            numbers = np.concatenate(known)
-            _refuse(owner, faults.of_numbers(name, [numbers[None]]))
-            _refuse_lost(f"{owner}: its {name}", numbers, dtype)
+    owner = f"body {body.name!r}"
+    largest = float(np.finfo(dtype).max)
+    # One look at them all, which mostly is the last. It sees a nan, too.
+    numbers = _known_numbers((body.placement, body.inertia, body.joint))
+    if not np.abs(numbers).max(initial=0) <= largest:
+        for name, value in (("placement", body.placement), ("inertia", body.inertia), ("joint", body.joint)):
+            if (numbers := _known_numbers(value)).size:
+                _refuse(owner, faults.of_numbers(name, [numbers[None]]))
+                _refuse_lost(f"{owner}: its {name}", numbers, dtype)
     fault = rigid_fault(body.placement)
     if fault is not None:
         raise ModelError(f"{owner}: placement: {fault}")
     if is_known(body.inertia.mass):
         _refuse(owner, faults.of_masses(np.asarray(body.inertia.mass)[None]))
-    given = {name: _spread(body, name) for name in ALONG_JOINT if getattr(body, name) is not DEFAULTS[name]}
+    given = {name: value for name in ALONG_JOINT if (value := getattr(body, name)) is not DEFAULTS[name]}
+    if not _plainly_fine(given, largest):
+        _check_along(body, list(given), dtype)
+
+
+def _known_numbers(value) -> np.ndarray:
+    """All numbers of a PyTree that can be seen, in a row."""
+    known = [leaf for leaf in jax.tree.leaves(value) if not isinstance(leaf, Tracer)]
+    return np.concatenate(known, axis=None) if known else np.zeros(0)
+
+
+def _plainly_fine(along: Mapping[str, Any], largest: float) -> bool:
+    """Whether all that acts along a joint is plain numbers, as in a file, and can be: in a fiftieth of the time of arrays."""
+    for name, value in along.items():
+        least = 0.0 if name in PER_DOF else -largest
+        if not isinstance(value, float) or not (
+            least <= value <= largest or name.endswith("limit") and value == np.inf
+        ):
+            return False
+    return along.get("lower", -np.inf) <= along.get("upper", np.inf)
+
+
+def _check_along(body: Body, names: Sequence[str], dtype) -> None:
+    """Refuse numbers along the joint that cannot be."""
+    joint = f"joint {body.joint_name!r}"
+    given = {name: _spread(body, name) for name in names}
     known = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
     for name, value in known.items():
         if name in PER_DOF:
@@ -341,6 +365,10 @@ def _refuse_lost(what: str, numbers: np.ndarray, dtype) -> None:
 def _all_along(bodies: Sequence[Body], chosen: list[int], name: str, topology: Topology, dtype):
     """A per-dof or per-coordinate field of some bodies, one after the other, in NumPy where it is known."""
     values = [getattr(bodies[index], name) for index in chosen]
+    if all(value is None for value in values) and all(
+        _neutral_is_zero(bodies[index].joint) for index in chosen
+    ):
+        values = [0.0] * len(values)
     if all(isinstance(value, float) for value in values):  # of thousands of bodies, at once
         sizes = topology.joint_nv if name in PER_DOF else topology.joint_nq
         return np.repeat(np.asarray(values, dtype), sizes[chosen])
@@ -354,7 +382,7 @@ def _spread(body: Body, name: str):
     if isinstance(value, int | float):
         return np.full(size, float(value))
     if value is None:
-        value = np.zeros(size) if type(body.joint).neutral is Joint.neutral else body.joint.neutral()
+        value = np.zeros(size) if _neutral_is_zero(body.joint) else body.joint.neutral()
     value = numbers_of(f"joint {body.joint_name!r}: {name}", value)
     if value.ndim == 0:
         return array_module(value).full(size, value)
@@ -366,6 +394,10 @@ def _spread(body: Body, name: str):
     return value
 
 
+def _neutral_is_zero(joint: Joint) -> bool:
+    return type(joint).neutral is Joint.neutral
+
+
 def _kind(joint: Joint, members: list[int]) -> JointKind:
     return JointKind(joint.nq, joint.nv, isinstance(joint, Fixed), joint.rheonomic, tuple(members))
 
@@ -375,13 +407,19 @@ def _stack(items: list, empty, dtype):
     if not items:
         return jax.tree.map(lambda leaf: jnp.zeros((0, *leaf.shape), dtype), empty)
 
-    def stack(*leaves):
+    def stack(leaves):
         # In NumPy where all is known: JAX would compile a concatenation of as many arrays as there are bodies.
         if not is_known(leaves):
             return jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves])
-        return jnp.asarray(np.stack([np.asarray(leaf, dtype) for leaf in leaves]))
+        return jnp.asarray(np.asarray([np.asarray(leaf, dtype) for leaf in leaves]))
 
-    return jax.tree.map(stack, *items)
+    return _stacked(items, stack)
+
+
+def _stacked(items: list, stack):
+    """Equal PyTrees as one, each of its leaves made of theirs by `stack`. (`jax.tree.map` is slow for thousands of arguments.)"""
+    leaves = zip(*map(jax.tree.leaves, items), strict=True)
+    return jax.tree.unflatten(jax.tree.structure(items[0]), list(map(stack, leaves)))
 
 
 def _concatenate(parts: list, dtype):

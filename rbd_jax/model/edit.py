@@ -135,7 +135,8 @@ def _configuration(body: Body, value):
 
 def _welded(body: Body, q) -> Body:
     # A fresh body: nothing acts along a weld.
-    placement = body.placement @ body.joint.transform(q)
+    placement, joint = jax.tree.map(jnp.asarray, (body.placement, body.joint))
+    placement = placement @ joint.transform(q)
     return Body(body.name, body.parent, Fixed(), placement, body.inertia, body.joint_name)
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import joints
+from ..._array import with_numpy_leaves
 from ...model import Body
 from ...spatial import Inertia, Transform
 from .compiled import BALL, FREE, HINGE, SLIDE, body_names, joint_names, rotation_matrix, unused
@@ -20,7 +21,7 @@ def bodies_of(compiled, disabled) -> list[Body]:
     bodies = []
 
     def add(name, parent, joint, rotation, position, inertia, joint_name, **along):
-        placement = Transform(jnp.asarray(rotation), jnp.asarray(position))
+        placement = with_numpy_leaves(Transform.identity, rotation, position)
         bodies.append(Body(name, parent, joint, placement, inertia, joint_name, **along))
 
     def moving_body(name):
@@ -58,7 +59,7 @@ def bodies_of(compiled, disabled) -> list[Body]:
                 _joint(compiled, joint),
                 rotation,
                 position,
-                inertia if last else Inertia.zero(inertia.mass.dtype),
+                inertia if last else with_numpy_leaves(Inertia.zero, 0.0, np.zeros(3), np.zeros(6)),
                 hinges[joint],
                 **_along(compiled, joint, disabled),
             )
@@ -130,4 +131,4 @@ def _inertia(compiled, body: int) -> Inertia:
         com @ com * np.eye(3) - np.outer(com, com)
     )
     triangle = np.array([about[i, j] for i in range(3) for j in range(i + 1)])
-    return Inertia(jnp.asarray(mass), jnp.asarray(mass * com), jnp.asarray(triangle))
+    return with_numpy_leaves(Inertia.zero, mass, mass * com, triangle)

@@ -7,6 +7,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..._arguments import names, number
@@ -249,6 +250,7 @@ def _range(owner: str, name: str, given) -> Float[Array, "2"] | None:
     if given is None:
         return None
     pair = number(owner, name, given, (2,))
-    if is_known(given) and not pair[0] < pair[1]:
+    # In NumPy: what takes an entry of an array of JAX would be compiled.
+    if is_known(given) and not np.less(*np.asarray(given, pair.dtype)):
         raise ModelError(f"{owner}: {name} is {pair.tolist()}; it rises from the first number to the second")
     return pair
