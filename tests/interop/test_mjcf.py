@@ -254,11 +254,29 @@ LEFT_OUT = {
         '<tendon><spatial name="rope"><site site="here"/><site site="there"/></spatial></tendon>'
         '<equality><tendon name="tie" tendon1="rope"/><tendon tendon1="rope"/></equality></mujoco>',
     ),
-    "forces of tendons 'rope'": (
-        "</mujoco>",
-        '<tendon><fixed name="rope" stiffness="1"><joint joint="a" coef="1"/></fixed></tendon></mujoco>',
+    **{
+        f"{what} of tendons 'rope'": (
+            "</mujoco>",
+            f'<tendon><fixed name="rope" {given}><joint joint="a" coef="1"/></fixed></tendon></mujoco>',
+        )
+        for what, given in (
+            ("dry friction", 'frictionloss="1"'),
+            ("limits", 'limited="true" range="0 1"'),
+            ("armature", 'armature="1"'),
+        )
+    },
+    "gravity compensation, which acts, but is not counted as the actuators', of joints 'b'": (
+        'name="two" pos="1 0 0">\n<joint name="b"',
+        'name="two" pos="1 0 0" gravcomp="1"><joint name="b" actuatorgravcomp="true"',
     ),
-    "gravity compensation of bodies 'two'": ('name="two"', 'name="two" gravcomp="1"'),
+    "limits of what actuators do to joints 'b'": (
+        'name="b"',
+        'name="b" actuatorfrcrange="-1 2"',
+    ),
+    "actuators (body) 'grip'": (
+        "</mujoco>",
+        '<actuator><adhesion name="grip" body="one" ctrlrange="0 1"/></actuator></mujoco>',
+    ),
     "springs at free joints 'f'": ('name="f" type="free"', 'name="f" type="free" stiffness="1"'),
     "Coriolis forces of the armature of free joints 'f'": (
         'name="f" type="free"',
