@@ -223,6 +223,13 @@ def test_convert(urdf, tmp_path, capsys):
     assert rbd.load(tmp_path / "cart.urdf").joint_names == rbd.load("cartpole").joint_names
 
 
+def test_convert_keeps_all_digits(tmp_path):
+    """Also where JAX computes in single precision."""
+    with jax.enable_x64(False):
+        assert main(["convert", "cartpole", str(tmp_path / "cart.xml")]) == 0
+    assert 'gravity="0 0 -9.81"' in (tmp_path / "cart.xml").read_text()
+
+
 BAD = {
     "a format that is not written": (["convert", "pendulum", "p.sdf"], "end in .urdf, .xml or .mjcf"),
     "what URDF has not": (["convert", "humanoid", "h.urdf"], "'waist' is a ball, and URDF has none"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jax
+
 from .. import ModelError, save_mjcf, save_urdf
 from .model import Refused, load, spelled, told
 from .report import plain_console
@@ -14,7 +16,12 @@ WRITERS = {".urdf": save_urdf, ".xml": save_mjcf, ".mjcf": save_mjcf}
 
 
 def convert(arguments) -> None:
-    """Read a model, write it, and print what of it is lost."""
+    """Read a model, write it, and print what of it is lost; with all digits of its numbers."""
+    with jax.enable_x64(True):
+        _convert(arguments)
+
+
+def _convert(arguments) -> None:
     console, path = plain_console(), Path(arguments.file)
     write = WRITERS.get(path.suffix.lower())
     if write is None:

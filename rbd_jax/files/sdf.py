@@ -40,8 +40,19 @@ AT_ORIGIN = 1e-12
 
 #: What has no effect, where it is found: in models, links and joints.
 WITHOUT_EFFECT = {
+    "world": ("actor", "state", "plugin", "wind", "road"),
     "model": ("plugin", "gripper"),
-    "link": ("sensor", "light", "projector", "battery", "particle_emitter", "audio_source", "plugin"),
+    "link": (
+        "sensor",
+        "visual",
+        "collision",
+        "light",
+        "projector",
+        "battery",
+        "particle_emitter",
+        "audio_source",
+        "plugin",
+    ),
     "joint": ("sensor", "plugin"),
 }
 
@@ -160,6 +171,7 @@ class _File:
             self._gather(model, "", "world", False)
         if self.world is not None:
             self._gather_frames(self.world, "", "world")
+            self._note("world", self.world, self.world.text("name"))
         self._resolve_ends()
         self.unsupported += [
             f"{what} {', '.join(map(repr, names))}" for what, names in self._left_out.items()
@@ -257,6 +269,9 @@ class _File:
         decay = link.child("velocity_decay")
         if decay is not None and any(decay.inside_one(key, 0.0) for key in ("linear", "angular")):
             self._leave_out("velocity decay of links", self._shown(name))
+        inertial = link.child("inertial")
+        if inertial is not None and inertial.child("fluid_added_mass") is not None:
+            self._leave_out("added mass of links", self._shown(name))
         self._note("link", link, name)
 
     def _note(self, kind: str, element: Element, scope: str) -> None:
@@ -617,6 +632,9 @@ def _inertia(link: Element) -> Inertia:
             raise ModelError(
                 f"{inertial}: it is to be computed from shapes; write mass and inertia: gz sdf --inertial-stats"
             )
+        pose = inertial.child("pose")
+        if pose is not None and pose.attributes.get("relative_to", "").strip():
+            raise ModelError(f"{pose}: the inertia of a link is in its own frame; take out relative_to")
         mass = inertial.inside_one("mass", 1.0)
         at = _pose(inertial)
         com, rotation = at.position, at.rotation

@@ -8,7 +8,8 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from .actuators import Drive
-from .tendon import TendonForces
+from .actuators.drive import actuators_of
+from .tendon import TendonForces, tendons_of
 
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ def carried_forces(model: Model, u: Float[Array, "nu"] | None = None) -> tuple[F
     >>> rbd.forces.carried_forces(model, jnp.array([0.1]))[0](model, jnp.zeros(2), jnp.zeros(2))
     Array([0., 5.], dtype=float64)
     """
-    forces, tendons = model.forces, tuple(one for one in model.tendons if one.acts)
-    if tendons:
+    forces: tuple[Force, ...] = model.forces  # pyright: ignore[reportAssignmentType]
+    if tendons := [one for one in tendons_of(model) if one.acts]:
         forces = (*forces, TendonForces(tendons))
     if model.actuators:
-        forces = (*forces, Drive(model.actuators, u))
+        forces = (*forces, Drive(actuators_of(model), u))
     return forces
 
 
@@ -41,5 +42,5 @@ def activation_places(model: Model) -> dict[str, int]:
     """
     carried = carried_forces(model)
     start = sum(force.own.size for force in carried if not isinstance(force, Drive))
-    active = [one.name for one in model.actuators if one.dynamics is not None]
+    active = [one.name for one in actuators_of(model) if one.dynamics is not None]
     return {name: start + place for place, name in enumerate(active)}

@@ -260,7 +260,7 @@ class Tendons:
     """Tendons of a model in motion, all of its own by default: their lengths and rates, and what efforts along them do."""
 
     def __init__(self, motion: Motion, some: Sequence[Tendon] | None = None):
-        tendons: Sequence = motion.model.tendons if some is None else some
+        tendons = tendons_of(motion.model) if some is None else some
         self.motion, self.count = motion, len(tendons)
         fixed = [(i, one) for i, one in enumerate(tendons) if isinstance(one, FixedTendon)]
         self.joints = [joint for _, one in fixed for joint in one.joints]
@@ -431,6 +431,9 @@ class TendonForces(Force):
 
     tendons: tuple[Tendon, ...]
 
+    def __init__(self, tendons: Sequence[Tendon]):
+        self.tendons = tuple(tendons)
+
     def generalized_force(self, motion):
         known = Tendons(motion, self.tendons)
         return known.generalized_force(self._efforts(known))
@@ -453,6 +456,11 @@ class TendonForces(Force):
         """How far each spring is stretched, or (negative) compressed."""
         low, high = jnp.stack([one.rest_length for one in self.tendons]).T
         return jnp.maximum(known.lengths - high, 0) + jnp.minimum(known.lengths - low, 0)
+
+
+def tendons_of(model: Model) -> tuple[Tendon, ...]:
+    """The tendons of a model, in their order."""
+    return model.tendons  # pyright: ignore[reportReturnType]
 
 
 @takes(q=configuration)

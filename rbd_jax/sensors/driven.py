@@ -11,6 +11,7 @@ import numpy as np
 from .._arguments import names
 from .._array import gather, sum_rows
 from ..forces.actuators import OnTendon
+from ..forces.actuators.drive import actuators_of
 from ..forces.actuators.transmission import Transmissions
 from ..forces.tendon import Tendons
 from ..model import Model
@@ -34,6 +35,9 @@ class NamedSensor(Sensor):
     def refers(self):
         return (Reference(self.of, self.measured),)
 
+    def attached(self, bodies, frames, joints):
+        return self
+
     def called(self, name, refers):
         return self.changed(name=name, measured=refers[0].name)
 
@@ -56,7 +60,7 @@ class ActuatorPosition(ActuatorSensor):
     @classmethod
     def read(cls, sensors, sensing):
         motion = sensing.motion
-        known = Transmissions(motion, motion.model.actuators)
+        known = Transmissions(motion, actuators_of(motion.model))
         return gather(known.lengths, cls.rows(sensors, motion.model))[:, None]
 
 
@@ -66,7 +70,7 @@ class ActuatorVelocity(ActuatorSensor):
     @classmethod
     def read(cls, sensors, sensing):
         motion = sensing.motion
-        known = Transmissions(motion, motion.model.actuators)
+        known = Transmissions(motion, actuators_of(motion.model))
         return gather(known.rates, cls.rows(sensors, motion.model))[:, None]
 
 
@@ -107,7 +111,7 @@ class TendonForce(TendonSensor):
     def read(cls, sensors, sensing):
         model = sensing.motion.model
         tendons = {tendon.name: row for row, tendon in enumerate(model.tendons)}
-        on = [one.transmission for one in model.actuators]
+        on = [one.transmission for one in actuators_of(model)]
         rows = [tendons[one.tendon] if isinstance(one, OnTendon) else -1 for one in on]
         if not rows:
             return jnp.zeros((len(sensors), 1), sensing.motion.q.dtype)

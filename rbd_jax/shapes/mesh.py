@@ -23,6 +23,7 @@ from .._array import is_known, outer, with_precision
 from .._errors import ModelError
 from ..spatial import Inertia
 from ..spatial.inertia import triangle
+from . import rays
 from .geometry import Geometry
 from .surfaces import Triangles
 
@@ -180,6 +181,12 @@ class Mesh(Geometry):
         vertices, faces = self.source.triangles
         scale = np.asarray(self.scale)
         return vertices * scale, faces[:, ::-1] if np.prod(scale) < 0 else faces
+
+    def ray(self, origin, direction):
+        # Scaling space does not change t, and leaves the triangles as they are.
+        vertices, faces = self.source.triangles
+        corners = jnp.asarray(vertices[faces], self.scale.dtype)
+        return rays.triangles(origin / self.scale, direction / self.scale, corners)
 
     def convex_hull(self) -> Mesh:
         """The smallest convex mesh that contains it; what it touches others with."""

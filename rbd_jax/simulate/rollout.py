@@ -153,8 +153,8 @@ def _simulated(
     numbers = jnp.arange(steps, dtype=jnp.int32).reshape(saves, save_every)
     blocks = (numbers, jax.tree.map(lambda x: x.reshape(saves, save_every, *x.shape[1:]), drive.inputs))
     carry = run.start(jax.tree.map(lambda x: x[0], drive.inputs))
-    carry, (states, controls) = _scan(run.save, carry, blocks, segment)
-    return run.finish(carry, states, controls)
+    carry, (states, told) = _scan(run.save, carry, blocks, segment)
+    return run.finish(carry, states, told)
 
 
 class Carry(eqx.Module):

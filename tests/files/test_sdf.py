@@ -68,8 +68,10 @@ def as_sdf(model, relative: bool) -> str:
         pose = f'<pose relative_to="{body.joint_name}"/>' if relative else f"<pose>{numbers}</pose>"
         moments = "".join(f"<i{a}{b}>{text(mass.central['xyz'.index(a), 'xyz'.index(b)])}</i{a}{b}>"
                           for a, b in ("xx", "xy", "xz", "yy", "yz", "zz"))  # fmt: skip
-        inertial = f"<inertial><pose>{text(mass.com)} 0 0 0</pose><mass>{text(mass.mass)}</mass><inertia>{moments}</inertia></inertial>"
-        said += f'<link name="{body.name}">{pose}{inertial}</link>'
+        inertial = (
+            f"<pose>{text(mass.com)} 0 0 0</pose><mass>{text(mass.mass)}</mass><inertia>{moments}</inertia>"
+        )
+        said += f'<link name="{body.name}">{pose}<inertial>{inertial}</inertial></link>'
         axes = [getattr(body.joint, name) for name in ("axis", "axis1", "axis2") if hasattr(body.joint, name)]
         inside = ""
         for k, (axis, tag) in enumerate(zip(axes, ("axis", "axis2"))):
@@ -93,7 +95,8 @@ def as_sdf(model, relative: bool) -> str:
             inside += f"<screw_thread_pitch>{text(2 * np.pi * body.joint.pitch)}</screw_thread_pitch>"
         if relative:
             inside += f'<pose relative_to="{"__model__" if body.parent == "world" else body.parent}">{numbers}</pose>'
-        said += f'<joint name="{body.joint_name}" type="{kind}"><parent>{body.parent}</parent><child>{body.name}</child>{inside}</joint>'
+        ends = f"<parent>{body.parent}</parent><child>{body.name}</child>"
+        said += f'<joint name="{body.joint_name}" type="{kind}">{ends}{inside}</joint>'
     return sdf(said, name=model.name)
 
 
@@ -146,14 +149,17 @@ POSES = {
         (1, 0, 0),
     ),
     "as a quaternion": (
-        f'<link name="tip"><pose rotation_format="quat_xyzw">1 0 0 {text(quaternion(TURNED)[[1, 2, 3, 0]])}</pose></link>', (1, 0, 0),
+        f'<link name="tip"><pose rotation_format="quat_xyzw">1 0 0 {text(quaternion(TURNED)[[1, 2, 3, 0]])}</pose></link>',
+        (1, 0, 0),
     ),
     "nowhere": ('<link name="tip"><pose relative_to="turned"></pose></link>', (0, 0, 0)),
 }  # fmt: skip
-FRAMES = """<link name="off"><pose>1 0 0 0 0 0</pose></link><joint name="k" type="fixed"><parent>base</parent><child>off</child></joint>
+FRAMES = """<link name="off"><pose>1 0 0 0 0 0</pose></link>
+<joint name="k" type="fixed"><parent>base</parent><child>off</child></joint>
 <link name="turned"><pose>0 0 0 0.1 0.2 0.3</pose></link>
 <joint name="l" type="fixed"><parent>base</parent><child>turned</child></joint>
-<frame name="F" attached_to="off"><pose>0 2 0 0 0 0</pose></frame><frame name="G"><pose relative_to="F">0 0 5 0 0 0</pose></frame>"""
+<frame name="F" attached_to="off"><pose>0 2 0 0 0 0</pose></frame>
+<frame name="G"><pose relative_to="F">0 0 5 0 0 0</pose></frame>"""
 
 
 @pytest.mark.parametrize("link, position", POSES.values(), ids=POSES)
@@ -170,7 +176,9 @@ AXES = {
     "the joint's own pose": ("1.9", "<xyz>1 0 0</xyz>", "<pose>0 0 0 0 0 1.5707963267948966</pose>", np.eye(3)[1]),
     "the model": ("1.9", '<xyz expressed_in="__model__">1 0 0</xyz>', "", TURNED.T @ X),
     "the parent": ("1.9", '<xyz expressed_in="base">0 0 2</xyz>', "", TURNED.T @ Z),
-    "the model in 1.6, if it says so": ("1.6", "<xyz>1 0 0</xyz><use_parent_model_frame>1</use_parent_model_frame>", "", TURNED.T @ X),
+    "the model in 1.6, if it says so": (
+        "1.6", "<xyz>1 0 0</xyz><use_parent_model_frame>1</use_parent_model_frame>", "", TURNED.T @ X,
+    ),
     "the link in 1.6": ("1.6", "<xyz>1 0 0</xyz>", "", X),
     "the model in 1.4": ("1.4", "<xyz>1 0 0</xyz>", "", TURNED.T @ X),
     "by default": ("1.9", "", "", Z),
@@ -210,8 +218,11 @@ def test_ends_that_are_frames():
 
 def test_masses():
     """By default 1 kg and 1 kg m²; the pose of an inertial turns its moments."""
-    said = "<inertial><pose>0 1 0 0 0 1.5707963267948966</pose><mass>2</mass><inertia><ixx>1</ixx><iyy>2</iyy><izz>2.5</izz></inertia></inertial>"
-    model = rbd.load_sdf(sdf(BASE + ROOTED + f'<link name="tip">{said}</link>' + hinge()))
+    said = "<pose>0 1 0 0 0 1.5707963267948966</pose><mass>2</mass>"
+    said += "<inertia><ixx>1</ixx><iyy>2</iyy><izz>2.5</izz></inertia>"
+    model = rbd.load_sdf(
+        sdf(BASE + ROOTED + f'<link name="tip"><inertial>{said}</inertial></link>' + hinge())
+    )
     assert_close(model.inertias.mass, np.array([1.0, 2]), 0)
     assert_close(model.inertias.rotational_com[0], np.eye(3), 1e-15)
     assert_close(model.inertias.rotational_com[1], np.diag([2, 1, 2.5]), 1e-12)
@@ -257,7 +268,8 @@ def test_screws():
 
 
 def test_mimic():
-    mimic = '<xyz>0 0 1</xyz><mimic joint="hinge"><multiplier>2</multiplier><offset>0.5</offset><reference>0.1</reference></mimic>'
+    numbers = "<multiplier>2</multiplier><offset>0.5</offset><reference>0.1</reference>"
+    mimic = f'<xyz>0 0 1</xyz><mimic joint="hinge">{numbers}</mimic>'
     model = rbd.load_sdf(
         sdf(
             arm()
@@ -288,9 +300,11 @@ def test_what_floats_and_what_is_static():
 def test_a_world():
     """Names of several models have theirs in front; models stand where their poses say; joints between them are the world's."""
     first = f'<model name="a"><pose>0 0 5 0 0 0</pose>{BASE}</model>'
-    second = f'<model name="b"><pose relative_to="a">0 1 0 0 0 0</pose>{BASE}<model name="hand"><pose>1 0 0 0 0 0</pose>{BASE}</model></model>'
+    hand = f'<model name="hand"><pose>1 0 0 0 0 0</pose>{BASE}</model>'
+    second = f'<model name="b"><pose relative_to="a">0 1 0 0 0 0</pose>{BASE}{hand}</model>'
     joint = hinge(parent="a::base", child="b::hand::base", axis="<xyz>0 0 1</xyz>")
-    world = f'<sdf version="1.10"><world name="w"><gravity>0 0 -1</gravity><physics><max_step_size>0.002</max_step_size></physics>{first}{second}{joint}</world></sdf>'
+    settings = "<gravity>0 0 -1</gravity><physics><max_step_size>0.002</max_step_size></physics>"
+    world = f'<sdf version="1.10"><world name="w">{settings}{first}{second}{joint}</world></sdf>'
     model = rbd.load_sdf(world)
     assert model.name == "w" and model.settings.timestep == 0.002 and model.gravity[2] == -1
     assert model.body_names == ("a::base", "b::hand::base", "b::base")
@@ -320,16 +334,22 @@ def test_options(tmp_path):
 
 
 def test_what_has_no_effect():
-    said = '<link name="tip"><gravity>false</gravity><sensor name="imu" type="imu"/><velocity_decay><linear>1</linear></velocity_decay></link>'
-    content = sdf(BASE + ROOTED + said + hinge() + '<plugin name="drive" filename="x"/>')
+    decays, mass = "<velocity_decay><linear>1</linear></velocity_decay>", "<fluid_added_mass/>"
+    said = f'<gravity>false</gravity><sensor name="imu"/>{decays}<inertial>{mass}</inertial><visual name="skin"/>'
+    content = sdf(
+        BASE + ROOTED + f'<link name="tip">{said}</link>' + hinge() + '<plugin name="drive" filename="x"/>'
+    )
     with pytest.warns(
         rbd.ModelWarning,
-        match="links without gravity 'tip'; velocity decay of links 'tip'; sensors 'imu'; plugins 'drive'",
+        match="links without gravity 'tip'; velocity decay of links 'tip'; added mass of links 'tip'; sensors 'imu'; visuals "
+        "'skin'; plugins 'drive'",
     ):
         model = rbd.load_sdf(content)
-    assert len(model.unsupported) == 4
+    assert len(model.unsupported) == 6
     with pytest.raises(rbd.ModelError, match="strict=False"):
         rbd.load_sdf(content, strict=True)
+    world = f'<sdf version="1.9"><world name="w"><state name="later"/><actor name="walker"/>{content[19:-6]}</world></sdf>'
+    assert "actors 'walker'; states 'later'" in "; ".join(quietly(rbd.load_sdf, world).unsupported)
 
 
 BAD = {
@@ -340,20 +360,37 @@ BAD = {
     "nothing": ('<sdf version="1.9"/>', "no model"),
     "no links": (sdf(""), "model 'robot' (line 1) has no links"),
     "two worlds": ('<sdf version="1.9"><world name="a"/><world name="b"/></sdf>', "the worlds 'a', 'b'; keep one"),
-    "an include": (sdf(BASE + "<include><uri>model://x</uri></include>"), "<include> in line 3 (model://x): other files are not read"),
+    "an include": (
+        sdf(BASE + "<include><uri>model://x</uri></include>"),
+        "<include> in line 3 (model://x): other files are not read",
+    ),
     "a name twice": (sdf(BASE + BASE), "link 'base' (line 3) has the name of link 'base' (line 2)"),
     "a joint twice": (sdf(arm() + hinge()), "joint 'hinge' (line 6) has the name of joint 'hinge' (line 5)"),
     "the world as a name": (sdf('<link name="world"/>'), "meaning of its own"),
-    "no frame": (sdf(LINK.format("a", "").replace("<pose>", '<pose relative_to="bse">0 0 0 0 0 0') + BASE), "no frame 'bse'; did you mean 'base'"),
-    "circular poses": (sdf('<link name="a"><pose relative_to="b">0 0 0 0 0 0</pose></link><link name="b"><pose relative_to="a"/></link>'), "relative to itself"),
+    "no frame": (
+        sdf(LINK.format("a", "").replace("<pose>", '<pose relative_to="bse">0 0 0 0 0 0') + BASE),
+        "no frame 'bse'; did you mean 'base'",
+    ),
+    "circular poses": (
+        sdf('<link name="a"><pose relative_to="b"/></link><link name="b"><pose relative_to="a"/></link>'), "relative to itself",
+    ),
+    "an inertia elsewhere": (
+        sdf('<link name="a"><inertial><pose relative_to="b">0 0 0 0 0 0</pose></inertial></link>'),
+        "of a link is in its own frame",
+    ),
     "short pose": (sdf(LINK.format("a", "0 0 0")), "<pose> in line 2, of link 'a'='0 0 0' has 3 numbers; it takes 6"),
     "a pose of words": (sdf(LINK.format("a", "0 0 0 x 0 0")), "is not numbers"),
     "no child": (sdf(arm().replace("<child>tip</child>", "")), "joint 'hinge' (line 5) has no <child>"),
     "unknown parent": (sdf(arm(parent="bas")), "there is no frame 'bas'; did you mean 'base'?"),
     "its own parent": (sdf(arm(parent="tip")), "joins link 'tip' to itself"),
     "the world as child": (sdf(arm(parent="tip", child="world")), "exchange parent and child"),
-    "two parents": (sdf(arm() + hinge(name="again")), "link 'tip' has two parents, by joint 'hinge' (line 5) and joint 'again' (line 6)"),
-    "a circle": (sdf(BASE + LINK.format("tip", "") + hinge() + hinge(name="back", parent="tip", child="base")), "run in a circle"),
+    "two parents": (
+        sdf(arm() + hinge(name="again")),
+        "link 'tip' has two parents, by joint 'hinge' (line 5) and joint 'again' (line 6)",
+    ),
+    "a circle": (
+        sdf(BASE + LINK.format("tip", "") + hinge() + hinge(name="back", parent="tip", child="base")), "run in a circle",
+    ),
     "an unknown type": (sdf(arm(kind="revolut")), "its type is 'revolut'; did you mean 'revolute'?"),
     "a gearbox": (sdf(arm(kind="gearbox")), "CoordinateCoupling"),
     "no axis": (sdf(arm(axis="")), "joint 'hinge' (line 5) has no <axis>"),

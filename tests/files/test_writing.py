@@ -335,8 +335,8 @@ def test_sensors_come_back():
     assert (float(named.noise.deviation), float(named.cutoff)) == (0.1, 5.0)
     random, rows = np.random.default_rng(0), []
     q, v = random.normal(size=model.nq), random.normal(size=model.nv)
-    for text in (SENSED, content):
-        theirs = mujoco.MjModel.from_xml_string(text)
+    for xml in (SENSED, content):
+        theirs = mujoco.MjModel.from_xml_string(xml)
         theirs.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
         data = mujoco.MjData(theirs)
         data.qpos[:], data.qvel[:], data.time = q, v, 1.5
@@ -346,14 +346,159 @@ def test_sensors_come_back():
     assert_close(rows[1], rows[0], 1e-9)
 
 
+DRIVEN = """<mujoco><option density="2" viscosity=".3" wind="1 0 .2" timestep=".003"/><worldbody>
+<site name="hook" pos="0 0 1"/><site name="rail" pos=".2 0 .1" euler="10 20 30"/>
+<body name="arm" gravcomp=".4"><joint name="swing" axis="0 1 0" stiffness="1" range="-2 2" limited="true"/>
+<geom name="drum" type="cylinder" size=".05 .2" euler="80 0 0"/><geom type="box" size=".1 .2 .3" pos=".1 0 .2" euler="10 0 40"/>
+<site name="side" pos="0 .1 .1"/><site name="end" pos=".3 0 0"/>
+<body name="hand" pos=".3 0 0" gravcomp="1.2"><joint name="slide" type="slide" damping="2"/>
+<geom name="knob" size=".02" pos=".1 0 0" mass=".4"/><site name="tip" pos=".1 .1 0" euler="0 30 0"/></body></body>
+<body name="ship" pos="1 2 3"><freejoint name="float"/><geom type="ellipsoid" size=".1 .2 .3" fluidshape="ellipsoid"/>
+<site name="screw" pos="0 0 -.2"/><body name="mast"><joint name="ball" type="ball"/><geom size=".1" pos="0 0 .3"/></body></body>
+</worldbody><tendon><fixed name="sum" stiffness="3" springlength="-1 .4">
+<joint joint="swing" coef="2"/><joint joint="slide" coef="-1"/></fixed>
+<spatial name="string" damping=".5"><site site="hook"/><geom geom="drum" sidesite="side"/><site site="tip"/><pulley divisor="2"/>
+<site site="hook"/><geom geom="knob"/><site site="end"/><site site="screw"/><pulley divisor="2"/>
+<site site="tip"/><site site="screw"/></spatial></tendon>
+<actuator><motor name="motor" joint="swing" gear="3" ctrlrange="-1 2"/>
+<position name="servo" joint="slide" kp="5" kv=".2" forcerange="-9 9"/>
+<intvelocity name="integral" joint="slide" kp="3" actrange="-1 1"/><velocity name="rate" tendon="sum" kv="2"/>
+<damper name="brake" joint="swing" kv="2" ctrlrange="0 1"/>
+<cylinder name="piston" tendon="string" timeconst=".3" area=".2" bias="1 2 3"/>
+<muscle name="muscle" tendon="string" force="20" lengthrange=".5 2"/><motor name="thrust" site="screw" gear="1 2 3 4 5 6"/>
+<position name="pull" site="tip" refsite="screw" gear="1 2 3 0 0 0"/><motor name="turn" jointinparent="ball" gear="1 2 3"/>
+<motor name="drive" joint="float" gear="1 2 3 4 5 6"/>
+<motor name="crank" cranksite="end" slidersite="rail" cranklength=".7"/></actuator>
+<sensor><tendonpos tendon="string"/><tendonvel tendon="sum"/><tendonactuatorfrc tendon="string"/><actuatorpos actuator="servo"/>
+<actuatorvel actuator="servo"/><actuatorfrc actuator="piston" name="force"/></sensor>
+<keyframe><key name="home" ctrl="1 2 3 4 5 6 7 8 9 1 2 3" act=".1 .2 .3" time="2"/></keyframe></mujoco>"""
+
+
+def test_what_drives_a_model_comes_back():
+    """Tendons, actuators of all kinds, the fluid and what holds bodies up, with every number; in MuJoCo they do the same."""
+    mujoco = pytest.importorskip("mujoco")
+    model = rbd.load_mjcf(DRIVEN, strict=True)
+    content = rbd.to_mjcf(model)
+    assert_same_model(model, rbd.load_mjcf(content, strict=True), 1e-12)
+    random, seen = np.random.default_rng(0), []
+    q, v, u, act = (random.normal(size=n) for n in (model.nq, model.nv, model.nu, 3))
+    for xml in (DRIVEN, content):
+        theirs = mujoco.MjModel.from_xml_string(xml)
+        theirs.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+        data = mujoco.MjData(theirs)
+        data.qpos[:], data.qvel[:], data.ctrl[:], data.act[:] = q, v, u, act
+        mujoco.mj_forward(theirs, data)
+        fields = (
+            data.actuator_force,
+            data.actuator_length,
+            data.act_dot,
+            data.ten_length,
+            data.qfrc_passive,
+            data.qacc,
+        )
+        seen.append(
+            [np.array(field) for field in (*fields, data.sensordata, theirs.key_ctrl, theirs.key_act)]
+        )
+    for ours, theirs in zip(seen[1], seen[0], strict=True):
+        assert np.any(theirs)
+        assert_close(ours, theirs, 1e-10)
+
+
+def test_fluids_in_single_precision():
+    model = rbd.astype(rbd.load_mjcf(DRIVEN), jnp.float32)
+    again = rbd.load_mjcf(rbd.to_mjcf(model))
+    assert [force.label for force in again.forces] == [force.label for force in model.forces]
+
+
+def test_tendons_through_points_of_their_own():
+    """They become sites and geoms; families of actuators become what MuJoCo has of all."""
+    mujoco = pytest.importorskip("mujoco")
+    model, drive = rbd.load("double_pendulum"), rbd.actuators
+    around = rbd.forces.Around("upper", (0, 0, -0.5), 0.1, "cylinder", side=("upper", (0.2, 0.0, -0.5)))
+    path = [
+        rbd.forces.Pulley(2.0),
+        ("world", (0.1, 0, 0.4)),
+        around,
+        ("lower", (0, 0, -0.4)),
+        ("lower", (0.1, 0, -0.4)),
+    ]
+    model = rbd.attach(
+        model,
+        rbd.forces.SpatialTendon("string", path, spring_constant=3.0, rest_length=(0.1, 0.2)),
+        rbd.forces.FixedTendon("sum", {"shoulder": 2.0, "elbow": -1.0}, 1.0, -1.0),
+        drive.Muscle("muscle", drive.OnTendon("string"), 30.0, (0.2, 0.9)),
+        drive.Position("servo", "elbow", 3.0, 0.1, time_constant=0.2, force_range=(-1.0, 5.0)),
+        rbd.Keyframe("home", {"elbow": [0.3]}, controls={"servo": 0.7}),
+    )
+    content = rbd.to_mjcf(model)
+    theirs = mujoco.MjModel.from_xml_string(content)
+    assert theirs.nsite == 4 and theirs.ngeom == 1 and theirs.key_ctrl.tolist() == [[0, 0.7]]
+    data = mujoco.MjData(theirs)
+    data.qpos[:], data.qvel[:], data.ctrl[:], data.act[:] = (0.3, 0.6), (1, -2), (0.4, 0.5), (0.2, 0.1)
+    mujoco.mj_forward(theirs, data)
+    q, v = jnp.array([0.3, 0.6]), jnp.array([1.0, -2.0])
+    force = rbd.forces.carried_forces(model, jnp.array([0.4, 0.5]))
+    assert_close(drive.actuator_lengths(model, q), data.actuator_length, 1e-12)
+    assert_close(force[0](model, q, v), data.qfrc_spring, 1e-10)
+    again = rbd.load_mjcf(content)
+    assert_same_model(again, rbd.load_mjcf(rbd.to_mjcf(again)))
+
+
+def test_what_drives_a_model_and_is_lost():
+    """What refers to something that MJCF has not goes with it, or without it."""
+    drive, model = rbd.actuators, rbd.load("double_pendulum")
+    curves = {"gain": drive.MuscleGain(1.0, (0.1, 1.0)), "bias": drive.MuscleBias(1.0, (0.2, 1.0))}
+    around = rbd.forces.Around("upper", (0, 0, -0.5), 0.0)
+    model = rbd.attach(
+        model,
+        rbd.forces.SpatialTendon("string", [("world", (0, 0, 1)), around, ("lower", (0, 0, 0))]),
+        drive.Motor("pull", drive.OnTendon("string")),
+        drive.Actuator("uneven", "elbow", **curves),
+        drive.IntegratedVelocity("servo", "elbow", activation=0.5),
+        rbd.sensors.ActuatorForce("felt", "pull"),
+        rbd.Keyframe("home", {}, controls={"pull": 1.0, "servo": 2.0}),
+        rbd.forces.GravityCompensation("upper", [(0.0, 0.0, 0.0)], [1.0]),
+        rbd.forces.BoxDrag(
+            "upper", rbd.Transform(jnp.eye(3)[None], jnp.zeros((1, 3))), jnp.ones((1, 3)), 1.0
+        ),
+    )
+    with pytest.raises(rbd.ModelError) as refusal:
+        rbd.to_mjcf(model)
+    for what in (
+        "tendons 'string'", "actuators 'pull', 'uneven'", "activations at the start of actuators 'servo'", "sensors 'felt'",
+        "forces \"GravityCompensation('upper')\", \"BoxDrag('upper')\"",
+    ):  # fmt: skip
+        assert what in str(refusal.value)
+    again = rbd.load_mjcf(quietly(rbd.to_mjcf, model, strict=False))
+    assert [thing.label for thing in again.attached] == ["Actuator('servo')", "Keyframe('home')"]
+    assert again.keyframes[0].controls == (2.0,)
+
+
+def test_settings_that_mjcf_has_not():
+    settings = rbd.model.Settings(0.01, "leapfrog", {"empty": (), "note": ""})
+    builder = rbd.ModelBuilder(settings=settings)
+    builder.add_body("b", "world", joints.Revolute(), None, rbd.Inertia.sphere(1.0, 0.1))
+    with pytest.raises(
+        rbd.ModelError, match="the integrator 'leapfrog'; empty custom numbers and texts 'empty', 'note'"
+    ):
+        rbd.to_mjcf(builder.build())
+    assert rbd.load_mjcf(quietly(rbd.to_mjcf, builder.build(), strict=False)).settings.timestep == 0.01
+
+
 def test_sensors_that_mjcf_has_not():
     model = rbd.load_mjcf(SENSED)
     other = rbd.sensors.Magnetometer("m", "elbow", (1.0, 0.0, 0.0))
-    late = rbd.sensors.Gyro("late", "elbow", delay=0.1, noise=rbd.sensors.Noise(0.1, bias=0.2))
+    biased = rbd.sensors.Gyro("biased", "elbow", noise=rbd.sensors.Noise(0.1, bias=0.2))
     with pytest.raises(rbd.ModelError) as refusal:
-        rbd.to_mjcf(rbd.attach(model, other, late))
-    for what in ("sensors 'm'", "delays of sensors 'late'", "bias and drift of sensors 'late'"):
+        rbd.to_mjcf(rbd.attach(model, other, biased))
+    for what in ("sensors 'm'", "bias and drift of sensors 'biased'"):
         assert what in str(refusal.value)
+
+
+def test_sensors_that_are_late():
+    pytest.importorskip("mujoco", "3.5")
+    model = rbd.attach(rbd.load("pendulum"), rbd.sensors.JointPosition("late", "swing", delay=0.1))
+    assert rbd.load_mjcf(rbd.to_mjcf(model)).named("sensor", "late").delay == 0.1
 
 
 def test_sums_of_coordinates():
@@ -366,6 +511,9 @@ def test_sums_of_coordinates():
     again = rbd.load_mjcf(rbd.to_mjcf(model))
     q = jnp.array([0.1, 0.7, -0.4])
     np.testing.assert_allclose(rc.constraint_residual(again, q), rc.constraint_residual(model, q), atol=1e-14)
+    assert_same_model(
+        again, rbd.load_mjcf(rbd.to_mjcf(again))
+    )  # the tendon is there then, and no other is made
 
 
 # What cannot be said.

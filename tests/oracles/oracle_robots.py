@@ -40,6 +40,16 @@ def mjcf_files() -> dict[str, Path]:
     }
 
 
+def all_mjcf_files() -> dict[str, Path]:
+    """Those, and the ones of dm_control, gymnasium and gymnasium-robotics; among them pieces of files that are none alone."""
+    found = mjcf_files()
+    for package, below in (("dm_control", "suite"), ("gymnasium", "envs"), ("gymnasium_robotics", "envs")):
+        root = folder(package, below)
+        paths = sorted(root.rglob("*.xml")) if root else []
+        found |= {f"{package}/{path.relative_to(root)}": path for path in paths}
+    return found
+
+
 def load(path: Path | str, **options) -> rbd.Model:
     """A robot, its oddities not spoken of."""
     with warnings.catch_warnings():

@@ -1,7 +1,8 @@
-"""Every URDF of example-robot-data, read here and written again: as URDF for Pinocchio, as MJCF for MuJoCo.
+"""Every URDF of example-robot-data, read here and written again: as URDF for Pinocchio, as MJCF for MuJoCo; and every MJCF.
 
 What they read there has the mass matrix, the bias force and the frames of the model here. Mimic joints are taken as
-free ones: MuJoCo has none, and Pinocchio does not read all of them.
+free ones: MuJoCo has none, and Pinocchio does not read all of them. An MJCF file that is written again has the actuator forces,
+tendons, sensors and accelerations that it had.
 """
 
 import warnings
@@ -9,7 +10,7 @@ import warnings
 import jax
 import numpy as np
 import pytest
-from oracle_robots import STATES, Worst, compiled, load, random_states, urdf_files
+from oracle_robots import STATES, Worst, all_mjcf_files, compiled, load, random_states, urdf_files
 
 import rbd_jax as rbd
 from rbd_jax.interop import MujocoMap, PinocchioMap
@@ -123,3 +124,101 @@ def test_robots(format):
 @pytest.mark.parametrize("name", FILES)
 def test_all_robots(name, floating, format):
     check(name, floating, format)
+
+
+MJCF = all_mjcf_files()
+
+#: What MuJoCo works out of an MJCF file. (Tendons may get more, for sums of coordinates.)
+SMOOTH = (
+    "qfrc_bias", "qfrc_spring", "qfrc_damper", "qfrc_fluid", "qfrc_gravcomp", "actuator_length", "actuator_velocity",
+    "actuator_force", "act_dot", "qacc_smooth",
+)  # fmt: skip
+
+#: What models do not have, and their files therefore not, by what is told when they are loaded.
+UNREAD = (
+    "armature of tendons",
+    "limits of what actuators do",
+    "nonlinear springs",
+    "actuators (",
+    "of actuators",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MJCF)
+def test_all_mjcf(name):
+    """It comes back with every number, and is the same for MuJoCo."""
+    mujoco = pytest.importorskip("mujoco")
+    try:
+        first = mujoco.MjModel.from_xml_path(str(MJCF[name]))
+    except ValueError as error:
+        pytest.skip(f"MuJoCo does not compile it: {error}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rbd.ModelWarning)
+        model = rbd.load_mjcf(MJCF[name])
+        content = rbd.to_mjcf(model)
+        again = rbd.load_mjcf(content)
+    assert (again.body_names, again.joint_names) == (model.body_names, model.joint_names)
+    settings = [(one.timestep, one.integrator, one.custom) for one in (model.settings, again.settings)]
+    assert settings[0] == settings[1]
+    # Frames of geoms become sites, which sensors then are at.
+    made = {site.name for site in again.sites} - {site.name for site in model.sites}
+    assert all(":" in one for one in made)
+    things = [thing for thing in again.attached if thing.role != "site" or thing.name not in made]
+    assert [thing.label for thing in things] == [thing.label for thing in model.attached]
+    for ours, theirs in zip(things, model.attached, strict=True):
+        if ours.refers == theirs.refers:
+            same_numbers(ours, theirs, ours.label)
+    for field in (
+        "placements",
+        "inertias",
+        "joints",
+        "armature",
+        "damping",
+        "stiffness",
+        "friction",
+        "lower",
+        "upper",
+    ):
+        same_numbers(getattr(again, field), getattr(model, field), field)
+    second = mujoco.MjModel.from_xml_string(content)
+    if any(what in line for line in model.unsupported for what in UNREAD):
+        return
+    worst = Worst()
+    random = np.random.default_rng(0)
+    for _ in range(STATES):
+        q, v = np.array(first.qpos0), random.normal(size=first.nv)
+        mujoco.mj_integratePos(first, q, random.normal(size=first.nv), 1.0)
+        seen = [in_motion(mujoco, one, q, v, random.bit_generator.state) for one in (first, second)]
+        for field in SMOOTH:
+            worst.compare(field, *(getattr(data, field) for data in seen))
+        worst.compare("sensordata", *(readings(*pair, model.sensors) for pair in zip((first, second), seen)))
+    print(f"{name}: {dict(worst)}")
+    assert all(error <= TOLERANCE for error in worst.values())
+
+
+def same_numbers(ours, theirs, what: str) -> None:
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        b = np.asarray(b)
+        size = 1 + np.abs(b[np.isfinite(b)]).max(initial=0)
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11 * size, err_msg=what)
+
+
+def in_motion(mujoco, model, q, v, state):
+    """What MuJoCo works out in a state, with controls and activations drawn from a generator in this state."""
+    random, data = np.random.default_rng(0), mujoco.MjData(model)
+    random.bit_generator.state = state
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
+    data.qpos[:], data.qvel[:] = q, v
+    data.ctrl[:], data.act[:] = random.normal(size=data.ctrl.size), random.uniform(size=data.act.size)
+    mujoco.mj_forward(model, data)
+    return data
+
+
+def readings(model, data, sensors) -> np.ndarray:
+    """Of those sensors, of which a file may have more."""
+    names = [model.sensor(i).name or f"sensor_{i}" for i in range(model.nsensor)]
+    rows = [names.index(sensor.name) for sensor in sensors]
+    parts = [data.sensordata[model.sensor_adr[i] :][: model.sensor_dim[i]] for i in rows]
+    return np.concatenate([np.zeros(0), *parts])

@@ -32,14 +32,18 @@ def angles(rotation) -> np.ndarray:
     return np.array([roll, pitch, yaw])
 
 
-def principal(central, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+def principal(central, tolerance: float, wanted=None) -> tuple[np.ndarray, np.ndarray]:
     """Moments and axes (a rotation) of the inertia about a centre of mass.
 
-    Axes are the given ones where the matrix is diagonal. A largest moment that is above the sum of the others by no more than
-    the tolerance is that sum, and a negative one by no more than that is zero: so rounding leaves a rod or a plate what it is.
+    Axes are the `wanted` ones where the matrix is diagonal in them, to the tolerance, or else the given ones where it is that.
+    A largest moment that is above the sum of the others by no more than the tolerance is that sum, and a negative one by no more
+    than that is zero: so rounding leaves a rod or a plate what it is.
     """
     central = np.asarray(central, float)
-    if np.array_equal(central, np.diag(np.diag(central))):
+    seen = np.eye(3) if wanted is None else wanted.T @ central @ wanted
+    if wanted is not None and np.abs(seen - np.diag(np.diag(seen))).max() <= tolerance:
+        moments, axes = np.diag(seen).copy(), wanted
+    elif np.array_equal(central, np.diag(np.diag(central))):
         moments, axes = np.diag(central).copy(), np.eye(3)
     else:
         moments, axes = np.linalg.eigh(central)

@@ -143,7 +143,7 @@ class _Writer:
         parent = body.parent
         for part, name in zip(parts, names, strict=True):
             axis, turned = part.axis, np.eye(3)
-            if part.kind == PLANE and not np.array_equal(part.axis, (0, 0, 1)):
+            if part.axis is not None and part.kind == PLANE and not np.array_equal(part.axis, (0, 0, 1)):
                 turned, axis = directions(part), np.array([0.0, 0, 1])
             last = part is parts[-1] and np.array_equal(turned, np.eye(3))
             child = body.name if last else self._between(body.name, name)

@@ -83,15 +83,20 @@ class Drive(Force):
         chosen, gears = known.scalar
         if not chosen or not self._resists(chosen):
             return None
-        forces, by_length, by_rate, cut = self._forces(motion, known, derivatives=True)
+        forces, exerted = self._forces(motion, known)
+        lengths, rates = known.lengths, known.rates
+        one, none = jnp.ones_like(lengths), jnp.zeros_like(lengths)
+        force, by_length = jax.jvp(exerted, (lengths, rates), (one, none))
+        by_rate = jax.jvp(exerted, (lengths, rates), (none, one))[1]
+        whole = jnp.where(forces == force, jnp.ones_like(force), 0)
         most = motion.model.effort_limit.astype(forces.dtype)
         free = jnp.abs(known.generalized_force(forces)) < most
-        square = jnp.where(gather(cut, np.array(chosen)), 0, gears**2)
+        square = gather(whole, np.array(chosen)) * gears**2
         joints = known.scalar_joints()
 
         def along(slope):
-            own = square * jnp.maximum(-gather(slope, np.array(chosen)), 0)
-            return jnp.where(free, motion.resistance_along(joints, own), 0)
+            own = motion.resistance_along(joints, -square * gather(slope, np.array(chosen)))
+            return jnp.where(free, jnp.maximum(own, 0), 0)
 
         return along(by_rate), along(by_length)
 
@@ -118,8 +123,8 @@ class Drive(Force):
         place[chosen] = np.arange(len(chosen))
         return jnp.where(place >= 0, gather(activations, np.maximum(place, 0)), controls)
 
-    def _forces(self, motion: Motion, known: Transmissions, derivatives: bool = False):
-        """The force of each; and on request its derivatives by length and rate, and whether it is cut off."""
+    def _forces(self, motion: Motion, known: Transmissions) -> tuple[Float[Array, "nu"], Callable]:
+        """The force of each; and what it would be without its range, as a function of lengths and rates."""
         inputs = self._inputs(motion)
 
         def exerted(lengths, rates):
@@ -127,16 +132,8 @@ class Drive(Force):
             bias = _each([one.bias for one in self.actuators], lambda law, *at: law(*at), lengths, rates)
             return gain * inputs + bias
 
-        lengths, rates = known.lengths, known.rates
         low, high = self._ranges(self.actuators, "force_range", motion)
-        force = exerted(lengths, rates)
-        clipped = jnp.clip(force, low, high)
-        if not derivatives:
-            return (clipped,)
-        one, none = jnp.ones_like(lengths), jnp.zeros_like(lengths)
-        by_length = jax.jvp(exerted, (lengths, rates), (one, none))[1]
-        by_rate = jax.jvp(exerted, (lengths, rates), (none, one))[1]
-        return clipped, by_length, by_rate, clipped != force
+        return jnp.clip(exerted(known.lengths, known.rates), low, high), exerted
 
     def _ranges(self, actuators: Sequence[Actuator], name: str, motion: Motion):
         """The lower and the upper ends of a range of each."""
@@ -172,7 +169,7 @@ def actuator_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu"]:
     >>> print(rbd.actuator_lengths(model, jnp.array([0.5, 1.0])))
     [50.]
     """
-    return Transmissions(Motion(model, q), _actuators(model)).lengths
+    return Transmissions(Motion(model, q), actuators_of(model)).lengths
 
 
 @takes(q=configuration, v=velocity)
@@ -183,7 +180,7 @@ def actuator_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv
     >>> print(rbd.actuator_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
     [100.]
     """
-    return Transmissions(Motion(model, q, v), _actuators(model)).rates
+    return Transmissions(Motion(model, q, v), actuators_of(model)).rates
 
 
 @takes(q=configuration)
@@ -194,9 +191,10 @@ def actuator_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv
     >>> print(rbd.actuator_moments(model, jnp.array([0.5, 1.0])))
     [[ 0. 50.]]
     """
-    known = Transmissions(Motion(model, q), _actuators(model))
+    known = Transmissions(Motion(model, q), actuators_of(model))
     return jax.vmap(known.generalized_force)(jnp.eye(known.count, dtype=q.dtype))
 
 
-def _actuators(model: Model) -> Sequence[Actuator]:
+def actuators_of(model: Model) -> tuple[Actuator, ...]:
+    """The actuators of a model, in the order of its controls."""
     return model.actuators  # pyright: ignore[reportReturnType]

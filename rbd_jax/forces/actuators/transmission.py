@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 class Transmission(eqx.Module):
     """What an actuator acts on. `joints` and `refers` are what it names."""
 
-    joints = ()
-    refers = ()
+    if TYPE_CHECKING:  # properties of some
+        joints: tuple[str, ...]
+        refers: tuple[Reference, ...]
+    else:
+        joints = refers = ()
 
     #: How many numbers a gear has; None where that depends on the joint.
     numbers: ClassVar[int | None] = 1
@@ -163,7 +166,8 @@ class Transmissions:
         if self._on_tendons:
             self._tendons = Tendons(motion)
             order = {one.name: place for place, one in enumerate(motion.model.tendons)}
-            self._tendon = np.array([order[actuators[i].transmission.tendon] for i in self._on_tendons])
+            on = [actuators[i].transmission.refers[0].name for i in self._on_tendons]
+            self._tendon = np.array([order[name] for name in on])
             self._tendon_gears = self._gear(self._on_tendons).astype(dtype)
         self._turns = _turning(motion, actuators, self._turning) if self._turning else None
         self._frames = _at_frames(motion, actuators, self._on_frames) if self._on_frames else None
@@ -175,7 +179,7 @@ class Transmissions:
 
     def scalar_joints(self) -> list[str]:
         """The joints of those."""
-        return [self.actuators[i].transmission.joint for i in self._scalar]
+        return [self.actuators[i].joints[0] for i in self._scalar]
 
     @property
     def lengths(self) -> Float[Array, "n"]:
@@ -246,7 +250,7 @@ def _by_size(model: Model, actuators, which: list[int]) -> tuple[list[int], list
     """Those on joints with one degree of freedom, and those on others."""
     scalar, turning = [], []
     for i in which:
-        body = model.topology.joint_index(actuators[i].transmission.joint)
+        body = model.topology.joint_index(actuators[i].joints[0])
         (scalar if model.topology.joint_nv[body] == 1 else turning).append(i)
     return scalar, turning
 

@@ -11,7 +11,7 @@ from ...._files import whole_file
 from ....model import Model
 from ..description import bodies_of
 from ..losses import Losses
-from ..numerals import text, xml_text
+from ..numerals import check_name, text, xml_text
 from .document import Document
 from .things import write_things
 from .tree import write_tree
@@ -46,7 +46,8 @@ def to_mjcf(model: Model, strict: bool = True) -> str:
 
     Read by `load_mjcf`, or by MuJoCo, it is the same mechanism: bodies and joints of the same names, the same coordinates, mass
     matrix and bias force, to rounding, and the same frames; with the limits, damping, friction, springs, armature, equality
-    constraints, sites, shapes, keyframes, gravity, timestep and integrator.
+    constraints, sites, shapes, tendons, actuators, sensors, keyframes, gravity and its
+    compensation, fluids, timestep and integrator.
 
     - Bodies `body:joint` without mass, as `load_mjcf` makes them for several joints on one body, or for one beside its origin,
       are joints of that body again.
@@ -63,11 +64,16 @@ def to_mjcf(model: Model, strict: bool = True) -> str:
       `<joint>` ties each to its leader. The motion is the same, as far as MuJoCo's soft constraints hold; nq and nv are larger.
     - Effort limits are those of what actuators do to a joint (`actuatorfrcrange`).
     - Welds are called by the bodies that they weld, as `load_mjcf` calls them.
+    - Points that tendons run through, and frames that sensors are at, become sites where the model has none there, called
+      `tendon:body` and `sensor:body`; what tendons wrap around becomes geoms that touch nothing.
+    - Actuators of all families become `<general>` ones, which is what all of MuJoCo's are.
+    - A fluid is around all bodies in MuJoCo: it is written where the model has the drag on each that MuJoCo works out.
 
     MJCF has no words for velocity limits, for screws and racks (`Helical`, `RackAndPinion`, which are refused), for
     joints that move by themselves or along splines, for damping, friction or springs that differ between the directions of a
-    ball or a free joint, and for constraints other than `Connect`, `Weld` and a `CoordinateCoupling` of a polynomial of
-    degree four.
+    ball or a free joint, for actuators on joints of two or more turns and slides, for bias and drift of sensors, and
+    for constraints other than `Connect`, `Weld` and a `CoordinateCoupling` of a polynomial of degree four. MuJoCo has delays of
+    sensors since its version 3.5.
 
     >>> "<hinge" in rbd.to_mjcf(rbd.load("double_pendulum")), "<joint" in rbd.to_mjcf(rbd.load("double_pendulum"))
     (False, True)
@@ -83,9 +89,12 @@ def _written(function: str, model: Model, strict: bool) -> str:
     settings = model.settings
     if settings.timestep is not None:
         option.set("timestep", text(settings.timestep))
-    if settings.integrator is not None:
-        option.set("integrator", INTEGRATORS.get(settings.integrator, settings.integrator))
-    out = Document(model, root, SubElement(root, "worldbody"), Losses(model.name, "MJCF"))
+    losses = Losses(model.name, "MJCF")
+    if settings.integrator in INTEGRATORS:
+        option.set("integrator", INTEGRATORS[settings.integrator])
+    elif settings.integrator is not None:
+        losses.add("the integrator", settings.integrator)
+    out = Document(model, root, SubElement(root, "worldbody"), losses)
     _custom(out)
     write_tree(out, bodies, float(np.finfo(model.dtype).eps))
     write_things(out)
@@ -95,7 +104,10 @@ def _written(function: str, model: Model, strict: bool) -> str:
 
 def _custom(out: Document) -> None:
     for name, value in out.model.settings.custom.items():
-        if isinstance(value, str):
+        check_name("custom entry", name)
+        if not len(value):
+            out.losses.add("empty custom numbers and texts", name)
+        elif isinstance(value, str):
             SubElement(out.section("custom"), "text", name=name, data=value)
         else:
             SubElement(out.section("custom"), "numeric", name=name, data=text(value), size=str(len(value)))

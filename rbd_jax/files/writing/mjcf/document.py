@@ -58,6 +58,17 @@ class Document:
         taken |= {thing.name for thing in self.model.attached}
         return unused(name, taken)
 
+    def named(self, tag: str, name: str) -> Element:
+        """The element with this tag and this name."""
+        return next(element for element in self.root.iter(tag) if element.get("name") == name)
+
+    def agrees(self, element: Element, **values: str) -> bool:
+        """Whether an element has these values from now on: what is said once for several, all of them must say alike."""
+        if any(element.get(key, value) != value for key, value in values.items()):
+            return False
+        element.attrib.update(values)
+        return True
+
     def joint_names(self) -> list[str]:
         """The joints in the order of MuJoCo's coordinates."""
         return [joint.attrib["name"] for joint in self.world.iter() if joint.tag == "joint"]
@@ -74,6 +85,16 @@ def set_frame(element: Element, rotation, position) -> None:
 def place(element: Element, frame: Transform) -> None:
     """`pos` and `quat` of a frame."""
     set_frame(element, np.asarray(frame.rotation, float), np.asarray(frame.position, float))
+
+
+def wrapped_at(out: Document, name: str, body: str, frame: Transform, kind: str, radius: float) -> str:
+    """The name of a new geom that touches nothing: a sphere, or a cylinder as long as it is wide, for a tendon to wrap around."""
+    name = out.unused("geom", name)
+    size = text([radius] if kind == "sphere" else [radius, radius])
+    geom = SubElement(out.bodies[body], "geom", name=name, type=kind, size=size, contype="0", conaffinity="0")
+    geom.set("mass", "0")
+    place(geom, frame)
+    return name
 
 
 def site_at(out: Document, name: str, body: str, frame: Transform) -> str:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
 from .... import sensors
+from ....sensors.driven import NamedSensor
 from ....sensors.joint import LimitSensor
 from ....sensors.places import PlacedSensor
 from ....sensors.sensor import BodySensor, JointSensor, Sensor
 from ....spatial import Reference, Transform
-from ...mjcf.sensors import ACCELERATIONS, FRAMES, JOINTS, LIMITS, SITES, SUBTREES, WHOLE
+from ...mjcf.sensors import (
+    ACCELERATIONS,
+    ACTUATORS,
+    FRAMES,
+    JOINTS,
+    LIMITS,
+    SITES,
+    SUBTREES,
+    TENDONS,
+    WHOLE,
+)
 from ..numerals import text
 from .document import Document, site_at
 
@@ -19,12 +31,20 @@ from .document import Document, site_at
 #: What each family is called in the file. An axis of a frame has its letter in the name.
 TAGS: dict[type, str] = {
     family: kind.lower()
-    for table in (JOINTS, LIMITS, SITES, FRAMES, ACCELERATIONS, SUBTREES, WHOLE)
+    for table in (JOINTS, ACTUATORS, TENDONS, LIMITS, SITES, FRAMES, ACCELERATIONS, SUBTREES, WHOLE)
     for kind, family in table.items()
-} | {sensors.JointForce: "jointactuatorfrc", sensors.Magnetometer: "magnetometer"}
+} | {
+    sensors.JointForce: "jointactuatorfrc",
+    sensors.TendonForce: "tendonactuatorfrc",
+    sensors.Magnetometer: "magnetometer",
+}
 
 #: Those that are at sites. The others of a frame take bodies, too.
 AT_SITES = (*SITES.values(), sensors.Magnetometer)
+
+
+#: No buffer of readings is longer.
+MOST_SAMPLES = 100_000
 
 
 def write_sensor(out: Document, sensor: Sensor) -> bool:
@@ -37,17 +57,21 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
         if sensor.joint not in out.joints:
             return False
         attributes["joint"] = sensor.joint
-        if isinstance(sensor, LimitSensor) and not _has_margin(out, sensor):
-            return False
+        if isinstance(sensor, LimitSensor):
+            if not out.agrees(out.named("joint", sensor.joint), margin=text(sensor.margin)):
+                return False
     elif isinstance(sensor, PlacedSensor):
         if any(place.role == "shape" for place in sensor.places):
             return False
-        if family is sensors.Magnetometer and not _has_field(out, sensor):
-            return False
+        if isinstance(sensor, sensors.Magnetometer):
+            if not out.agrees(out.section("option"), magnetic=text(sensor.field)):
+                return False
         attributes |= _places(out, sensor, at_site=family in AT_SITES)
     elif isinstance(sensor, BodySensor):
         attributes["body"] = sensor.body
-    element = SubElement(out.section("sensor"), tag, name=sensor.name, **attributes)
+    elif isinstance(sensor, NamedSensor):
+        attributes[sensor.of] = sensor.measured
+    element = SubElement(out.section("sensor"), tag, {"name": sensor.name} | attributes)
     _write_options(out, element, sensor)
     return True
 
@@ -74,25 +98,6 @@ def _on_body(
     return "site", site_at(out, f"{sensor.name}:{place.name}", place.name, frame)
 
 
-def _has_margin(out: Document, sensor: LimitSensor) -> bool:
-    """Whether the joint has this margin from now on: there is one for all."""
-    joint = next(one for one in out.world.iter("joint") if one.get("name") == sensor.joint)
-    margin = text(sensor.margin)
-    if joint.get("margin", margin) != margin:
-        return False
-    joint.set("margin", margin)
-    return True
-
-
-def _has_field(out: Document, sensor) -> bool:
-    """Whether the file has this magnetic field from now on: there is one for all."""
-    option, field = out.section("option"), text(sensor.field)
-    if option.get("magnetic", field) != field:
-        return False
-    option.set("magnetic", field)
-    return True
-
-
 def _write_options(out: Document, element: Element, sensor: Sensor) -> None:
     if sensor.cutoff is not None:
         element.set("cutoff", text(sensor.cutoff))
@@ -100,5 +105,7 @@ def _write_options(out: Document, element: Element, sensor: Sensor) -> None:
         element.set("noise", text(sensor.noise.deviation))
         if sensor.noise.bias or sensor.noise.drift:
             out.losses.add("bias and drift of sensors", sensor.name)
-    if sensor.delay is not None:
-        out.losses.add("delays of sensors", sensor.name)
+    if sensor.delay is not None and sensor.delay > 0:  # MuJoCo keeps so many readings
+        step = float(out.section("option").get("timestep", "0.002"))
+        samples = min(math.ceil(float(sensor.delay) / step) + 1, MOST_SAMPLES)
+        element.attrib.update(delay=text(sensor.delay), nsample=str(samples))

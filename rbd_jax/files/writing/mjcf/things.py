@@ -12,27 +12,49 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from ....forces import BoxDrag, EllipsoidDrag, FixedTendon, GravityCompensation, SpatialTendon
+from ....forces.actuators import (
+    Actuator,
+    Cylinder,
+    Damper,
+    IntegratedVelocity,
+    Motor,
+    Muscle,
+    Position,
+    Velocity,
+)
 from ....loops import Connect, CoordinateCoupling, Weld
 from ....model import Keyframe
 from ....sensors import FrameAxis
 from ....shapes import Shape, Site
-from ....spatial import Attached, Transform
+from ....spatial import Attached, Reference, Transform
 from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
 from ..series import FREE, PLANE
+from .actuators import write_actuator
 from .document import Document, Written, place, site_at
+from .forces import write_compensation, write_fluid, write_fluids
 from .sensors import TAGS, write_sensor
 from .shapes import write_shape
+from .tendons import write_fixed, write_spatial
+
+
+#: What is written before what refers to it, and before sites and the like that are made up for others.
+ORDER = ("site", "shape", "tendon", "constraint", "force", "actuator", "sensor", "keyframe")
 
 
 def write_things(out: Document) -> None:
-    """Everything that is attached, and tell what has no words."""
-    for thing in out.model.attached:
-        write = WRITERS.get(type(thing))
+    """Everything that is attached, and tell what has no words; what refers to that goes with it, or without it."""
+    write_fluids(out)
+    lost: set[Reference] = set()
+    for thing in sorted(out.model.attached, key=lambda thing: ORDER.index(thing.role)):
         if thing.name:
             check_name(thing.role, thing.name)
-        if write is None or not write(out, thing):
+        kept = thing.without(lost) if lost & set(thing.refers) else thing
+        write = WRITERS.get(type(thing))
+        if kept is None or write is None or not write(out, kept):
             out.losses.add(f"{thing.role}s", thing.name or thing.label)
+            lost.add(Reference(thing.role, thing.name))
 
 
 def _site(out: Document, site: Site) -> bool:
@@ -77,6 +99,8 @@ def _coupling(out: Document, constraint: CoordinateCoupling) -> bool:
     rows = [Polynomial(np.asarray(row, float)).trim() for row in constraint.coefficients]
     if any(joint not in out.joints for joint in constraint.joints):
         return False
+    if _tendon_of(out, constraint, rows) is not None:
+        return _sum(out, constraint, rows)
     for y, x in ((0, 1), (1, 0))[: len(rows)]:
         if len(rows) <= 2 and rows[y].degree() == 1 and (len(rows) == 1 or rows[x].degree() <= 4):
             break
@@ -108,14 +132,28 @@ def _sum(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) 
     """`Σ c q` of any number of joints, as the length of a tendon that stays."""
     if any(row.degree() > 1 for row in rows):
         return False
-    name = out.unused("fixed", constraint.name or constraint.label)
-    tendon = SubElement(out.section("tendon"), "fixed", name=name)
-    rest = 0.0
-    for joint, row in zip(constraint.joints, rows, strict=True):
-        constant, slope = np.pad(row.coef, (0, 2 - len(row.coef)))
-        SubElement(tendon, "joint", joint=joint, coef=text(slope))
-        rest -= constant + slope * float(out.joints[joint].body.reference[0])
+    name = _tendon_of(out, constraint, rows)
+    terms = [(joint, np.pad(row.coef, (0, 2 - len(row.coef)))) for joint, row in zip(constraint.joints, rows)]
+    if name is None:
+        name = out.unused("fixed", constraint.name or constraint.label)
+        tendon = SubElement(out.section("tendon"), "fixed", name=name)
+        for joint, (_, slope) in terms:
+            SubElement(tendon, "joint", joint=joint, coef=text(slope))
+    rest = -sum(
+        constant + slope * float(out.joints[joint].body.reference[0]) for joint, (constant, slope) in terms
+    )
     return _tie(out, "tendon", constraint, tendon1=name, polycoef=text([rest, 0, 0, 0, 0]))
+
+
+def _tendon_of(out: Document, constraint: CoordinateCoupling, rows: list[Polynomial]) -> str | None:
+    """The tendon of the model whose length is a sum, but for what is constant; None where there is none."""
+    slopes = {joint: row.coef[1:].tolist() for joint, row in zip(constraint.joints, rows)}
+    for tendon in out.model.tendons:
+        if isinstance(tendon, FixedTendon):
+            own = dict(zip(tendon.joints, tendon.coefficients.reshape(-1, 1).tolist()))
+            if own == slopes:
+                return tendon.name
+    return None
 
 
 # Keyframes.
@@ -140,6 +178,19 @@ def _keyframe(out: Document, keyframe: Keyframe) -> bool:
     )
     if np.any(qvel):
         key.set("qvel", text(qvel))
+    starts = {one.name: one.activation for one in model.actuators if isinstance(one, Actuator)}
+    told = dict(zip(keyframe.actuators, zip(keyframe.controls, keyframe.activations)))
+    ctrl, act = [], []
+    for element in out.section("actuator"):
+        name = element.attrib["name"]
+        control, activation = told.get(name, (None, None))
+        ctrl.append(0.0 if control is None else float(control))
+        activation = starts[name] if activation is None else activation
+        if activation is not None:
+            act.append(float(np.ravel(activation)[0]))
+    for word, numbers in (("ctrl", ctrl), ("act", act)):
+        if np.any(numbers):
+            key.set(word, text(numbers))
     return True
 
 
@@ -163,6 +214,14 @@ WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Weld: _weld,
     CoordinateCoupling: _coupling,
     Keyframe: _keyframe,
+    FixedTendon: write_fixed,
+    SpatialTendon: write_spatial,
+    **dict.fromkeys(
+        (Actuator, Motor, Position, Velocity, IntegratedVelocity, Damper, Cylinder, Muscle), write_actuator
+    ),
+    GravityCompensation: write_compensation,
+    BoxDrag: write_fluid,
+    EllipsoidDrag: write_fluid,
     FrameAxis: write_sensor,
     **dict.fromkeys(TAGS, write_sensor),
 }

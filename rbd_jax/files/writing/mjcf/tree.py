@@ -6,7 +6,6 @@ joints' reference (`ref`). So joints of bodies without mass, one after the other
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement
 
@@ -14,6 +13,7 @@ import jax
 import numpy as np
 
 from ...._errors import ModelError
+from ....forces import BoxDrag
 from ....model import Body
 from ...mjcf.compiled import unused
 from ...placement import Placement, quaternion, rotation_matrix
@@ -72,10 +72,10 @@ def write_tree(out: Document, bodies: list[Body], eps: float) -> None:
     used = {name for thing in out.model.attached for name in thing.bodies}
     chains = _chains(bodies, used)
     taken = {chain[-1].name for chain in chains}
-    masses = _masses(chains, eps)
+    masses, axes = _masses(chains, eps), _axes(out)
     for chain in chains:
         _write_chain(out, chain, taken)
-        _write_mass(out, chain[-1], masses[chain[-1].name])
+        _write_mass(out, chain[-1], masses[chain[-1].name], axes.get(chain[-1].name))
     for body in bodies:
         _tell_losses(out, body)
     for element in out.world.findall("body"):
@@ -124,8 +124,9 @@ def _massless(body: Body) -> bool:
 # Joints.
 
 
-def _steps(chain: list[Body]) -> Iterator[Step | tuple[np.ndarray, np.ndarray]]:
-    """The joints of a chain, and last where the body is, seen from the last of them."""
+def _steps(chain: list[Body]) -> tuple[list[Step], tuple[np.ndarray, np.ndarray]]:
+    """The joints of a chain, and where the body is, seen from the last of them."""
+    steps: list[Step] = []
     rotation, position = np.eye(3), np.zeros(3)
     for index, body in enumerate(chain):
         placed = body.placement.rotation, body.placement.position
@@ -139,9 +140,9 @@ def _steps(chain: list[Body]) -> Iterator[Step | tuple[np.ndarray, np.ndarray]]:
                     "Write URDF (rbd.save_urdf), or take a slide and a hinge with a rbd.constraints.CoordinateCoupling"
                 )
             for kind, axis, q, v, ending in _elements(part, floats):
-                yield Step(name + ending, kind, part, axis, rotation, position, body, q, v)
+                steps.append(Step(name + ending, kind, part, axis, rotation, position, body, q, v))
                 rotation, position = np.eye(3), np.zeros(3)
-    yield rotation, position
+    return steps, (rotation, position)
 
 
 def _elements(part: Part, floats: bool):
@@ -166,8 +167,8 @@ def _elements(part: Part, floats: bool):
 def _write_chain(out: Document, chain: list[Body], taken: set[str]) -> None:
     """The body that a chain becomes, in its parent; several, where MuJoCo cannot have all of the joints on one."""
     last, parent = chain[-1], out.bodies[chain[0].parent]
-    *steps, end = _steps(chain)
-    groups, rest = [[]], end
+    steps, end = _steps(chain)
+    groups: list[list[Step]] = [[]]
     for step in steps:
         if groups[-1] and not _joins(groups[-1], step):
             groups.append([])
@@ -180,7 +181,7 @@ def _write_chain(out: Document, chain: list[Body], taken: set[str]) -> None:
         name = last.name if final else unused(f"{last.name}:{group[-1].name}", taken)
         taken.add(name)
         element = SubElement(parent, "body", name=name)
-        _write_body(out, element, group, rest if final else (np.eye(3), np.zeros(3)))
+        _write_body(out, element, group, end if final else (np.eye(3), np.zeros(3)))
         out.bodies[name] = parent = element
 
 
@@ -301,7 +302,7 @@ def _masses(chains: list[list[Body]], eps: float) -> dict[str, Mass]:
     for chain in chains:
         body = chain[-1]
         welded = len(chain) == 1 and not parts_of(body)
-        at = Placement(body.placement.rotation, body.placement.position)
+        at = Placement(np.asarray(body.placement.rotation), np.asarray(body.placement.position))
         if welded and body.parent in carriers:
             carrier, above = carriers[body.parent]
             carriers[body.name] = carrier, above @ at
@@ -320,10 +321,20 @@ def _is_real(mass: Mass) -> bool:
     return bool(mass.mass >= 0 and least >= 0 and least + middle >= most)
 
 
-def _write_mass(out: Document, body: Body, mass: Mass) -> None:
+def _axes(out: Document) -> dict[str, np.ndarray]:
+    """The axes of the cuboids that fluid drags at, which are those of the bodies' inertias where both are MuJoCo's."""
+    return {
+        body: np.asarray(force.frames.rotation[row], float)
+        for force in out.model.forces
+        if isinstance(force, BoxDrag)
+        for row, body in enumerate(force.bodies)
+    }
+
+
+def _write_mass(out: Document, body: Body, mass: Mass, wanted) -> None:
     if mass.empty:
         return
-    moments, axes = principal(mass.central, mass.tolerance)
+    moments, axes = principal(mass.central, mass.tolerance, wanted)
     if not _is_real(mass):
         out.losses.add("inertias that no real body has, of bodies", body.name)
         moments, axes = np.full(3, max(moments.mean(), 0)), np.eye(3)

@@ -1,0 +1,99 @@
+"""The actuators of an MJCF file: what `files/mjcf/actuators.py` reads, the other way round."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import SubElement
+
+import numpy as np
+
+from ....forces.actuators import (
+    Actuator,
+    Affine,
+    Constant,
+    Filter,
+    Integrator,
+    MuscleActivation,
+    OnJoint,
+    OnSite,
+    OnTendon,
+    SliderCrank,
+)
+from ....forces.actuators.laws import MuscleCurves
+from ..numerals import text
+from .document import Document
+
+
+def write_actuator(out: Document, actuator: Actuator) -> bool:
+    """As a `<general>`, which is what all of MuJoCo's are. Activations start at zero there."""
+    found, dynamics = _transmission(out, actuator), _dynamics(actuator)
+    gain, bias = _law(actuator.gain, "fixed"), _law(actuator.bias, "affine")
+    lengths = [law.numbers[1:3] for law in (actuator.gain, actuator.bias) if isinstance(law, MuscleCurves)]
+    if found is None or dynamics is None or gain is None or bias is None:
+        return False
+    if any(not np.array_equal(other, lengths[0]) for other in lengths):
+        return False
+    if actuator.activation is not None and np.any(actuator.activation):
+        out.losses.add("activations at the start of actuators", actuator.name)
+    for what, (kind, numbers) in (("gain", gain), ("bias", bias)):
+        found |= {f"{what}type": kind, f"{what}prm": text(numbers)}
+    if lengths:
+        found["lengthrange"] = text(lengths[0])
+    for word, name in (("ctrl", "control_range"), ("force", "force_range"), ("act", "activation_range")):
+        pair = getattr(actuator, name)
+        if pair is not None:
+            found |= {f"{word}limited": "true", f"{word}range": text(pair)}
+    SubElement(out.section("actuator"), "general", {"name": actuator.name} | found | dynamics)
+    return True
+
+
+def _transmission(out: Document, actuator: Actuator) -> dict[str, str] | None:
+    """What it acts on; MuJoCo has forces before torques."""
+    on, gear = actuator.transmission, np.asarray(actuator.gear, float)
+    if isinstance(on, OnJoint):
+        if on.joint not in out.joints:
+            return None
+        free = out.joints[on.joint].kind == "free"
+        word = "jointinparent" if on.in_parent else "joint"
+        return {word: on.joint, "gear": text(gear[[3, 4, 5, 0, 1, 2]] if free else gear)}
+    if isinstance(on, OnTendon):
+        return {"tendon": on.tendon, "gear": text(gear)}
+    if isinstance(on, OnSite):
+        seen = {} if on.reference is None else {"refsite": on.reference}
+        return {"site": on.site, **seen, "gear": text(gear[[3, 4, 5, 0, 1, 2]])}
+    if isinstance(on, SliderCrank):
+        return {
+            "cranksite": on.crank,
+            "slidersite": on.slider,
+            "cranklength": text(on.rod),
+            "gear": text(gear),
+        }
+    return None
+
+
+def _law(law, constant: str) -> tuple[str, np.ndarray] | None:
+    """A gain or a bias in MuJoCo's words, which has one of its own for constant gains."""
+    if law is None:
+        return "none", np.zeros(3)
+    if type(law) is Constant:
+        return constant, np.array([law.value, 0, 0])
+    if type(law) is Affine:
+        return "affine", np.asarray(law.coefficients)
+    if isinstance(law, MuscleCurves):
+        peak, _, _, low, high, *shape = np.asarray(law.numbers)
+        # The scale, which MuJoCo asks for, says the peak force only where that is not given.
+        return "muscle", np.array([low, high, peak, 200, *shape])
+    return None
+
+
+def _dynamics(actuator: Actuator) -> dict[str, str] | None:
+    """How its input follows its control, in MuJoCo's words. Its exact filter is the one whose steps are exact."""
+    by = actuator.dynamics
+    if by is None:
+        return {"dyntype": "none"}
+    if type(by) is Integrator:
+        return {"dyntype": "integrator"}
+    if type(by) is Filter:
+        return {"dyntype": "filter", "dynprm": text(by.time_constant)}
+    if type(by) is MuscleActivation:
+        return {"dyntype": "muscle", "dynprm": text(by.numbers)}
+    return None
