@@ -404,6 +404,79 @@ def test_what_drives_a_model_comes_back():
         assert_close(ours, theirs, 1e-10)
 
 
+SHAPES = """<mujoco><asset><material name="steel" rgba=".1 .2 .3 1"/>
+<hfield name="hills" nrow="2" ncol="3" size="1 2 .5 .1" elevation="0 1 2 3 4 5"/>
+<mesh name="wedge" vertex="0 0 0 1 0 0 0 1 0 0 0 .5" scale="1 2 3"/></asset><worldbody>
+<geom name="floor" type="plane" size="3 0 .1" condim="1" friction=".5 .1 .2"/>
+<geom name="land" type="hfield" hfield="hills" pos="5 0 0"/>
+<body name="a" euler="10 20 30"><freejoint name="j"/><geom name="ball" size=".1" rgba="1 0 0 .5" group="4"/>
+<geom name="pill" type="capsule" size=".1 .2" euler="30 0 0" contype="6" conaffinity="3" margin=".1" gap=".05"/>
+<geom name="can" type="cylinder" size=".1 .2" material="steel" priority="2"/>
+<geom name="ghost" type="box" size=".1 .2 .3" contype="0"
+conaffinity="0" pos="1 2 3" solref=".1 .5" solimp=".5 .6 .1 .4 3"/><geom name="egg" type="ellipsoid" size=".1 .2 .3" group="2"/>
+<geom name="stone" type="mesh" mesh="wedge" pos="1 0 0" euler="0 40 0"/></body></worldbody>
+<sensor><framepos objtype="geom" objname="can"/></sensor></mujoco>"""
+
+
+def test_shapes_come_back():
+    model = quietly(rbd.load_mjcf, SHAPES)
+    again = quietly(rbd.load_mjcf, rbd.to_mjcf(model))
+    for shape in model.shapes:
+        other = again.named("shape", shape.name)
+        fields = (
+            "body",
+            "visual",
+            "collision",
+            "group",
+            "rgba",
+            "material",
+            "contype",
+            "conaffinity",
+            "condim",
+            "priority",
+        )
+        assert [getattr(other, field) for field in fields] == [getattr(shape, field) for field in fields]
+        if shape.name != "stone":  # which has another frame, at its centre
+            assert jax.tree.structure(shape) == jax.tree.structure(other)
+        for field in ("margin", "gap", "friction", "solref", "solimp"):
+            np.testing.assert_array_equal(getattr(shape, field), getattr(other, field))
+        np.testing.assert_allclose(points(other), points(shape), atol=1e-6)
+
+
+def points(shape) -> np.ndarray:
+    """The vertices of what is drawn, in the frame of the body, sorted."""
+    vertices, _ = shape.geometry.triangles()
+    moved = vertices @ np.asarray(shape.placement.rotation).T + np.asarray(shape.placement.position)
+    return moved[np.lexsort(np.round(moved, 5).T)]
+
+
+def test_shapes_of_ones_own(tmp_path):
+    mujoco, trimesh = pytest.importorskip("mujoco"), pytest.importorskip("trimesh")
+    trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / "brick.stl")
+    trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / "brick.ply")
+    shapes, heights = rbd.shapes, [[-0.5, 0.2], [0.3, 0.1], [0.0, 0.7]]
+    flat = shapes.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2], [1, 3, 2]])
+    file = shapes.Mesh.from_file(tmp_path / "brick.stl", (1.0, 2.0, 1.0))
+    model = rbd.attach(
+        rbd.load("pendulum"),
+        rbd.Shape("land", "world", shapes.HeightField(heights, (1.0, 2.0)), (0.0, 0.0, -3.0)),
+        rbd.Shape("flat", "bob", flat, collision=False, visual=False),
+        rbd.Shape("file", "bob", file), rbd.Shape("twin", "bob", file, (1.0, 0.0, 0.0)),
+        rbd.Shape("ply", "bob", shapes.Mesh.from_file(tmp_path / "brick.ply")),
+        rbd.Shape("point", "bob", shapes.Capsule(0.1, 0.0)),
+        rbd.Shape("floor", "bob", shapes.Plane()),
+    )  # fmt: skip
+    with pytest.raises(rbd.ModelError, match="cannot say: shapes 'floor'"):
+        rbd.to_mjcf(model)
+    content = quietly(rbd.to_mjcf, model, strict=False)
+    theirs = mujoco.MjModel.from_xml_string(content)
+    assert theirs.ngeom == 6 and theirs.nmesh == 3 and content.count("brick.stl") == 1
+    again = quietly(rbd.load_mjcf, content)
+    for shape in model.shapes[:5]:
+        np.testing.assert_allclose(points(again.named("shape", shape.name)), points(shape), atol=1e-6)
+    assert not again.named("shape", "flat").visual and not again.named("shape", "flat").collision
+
+
 def test_fluids_in_single_precision():
     model = rbd.astype(rbd.load_mjcf(DRIVEN), jnp.float32)
     again = rbd.load_mjcf(rbd.to_mjcf(model))

@@ -26,15 +26,16 @@ from ....forces.actuators import (
 from ....loops import Connect, CoordinateCoupling, Weld
 from ....model import Keyframe
 from ....sensors import FrameAxis
-from ....shapes import Site
+from ....shapes import Shape, Site
 from ....spatial import Attached, Reference, Transform
 from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
 from ..series import FREE, PLANE
 from .actuators import write_actuator
 from .document import Document, Written, place, site_at
-from .forces import write_compensation, write_fluid, write_fluids
+from .forces import write_compensation, write_fluid
 from .sensors import TAGS, write_sensor
+from .shapes import write_shape
 from .tendons import write_fixed, write_spatial
 
 
@@ -44,7 +45,6 @@ ORDER = ("site", "shape", "tendon", "constraint", "force", "actuator", "sensor",
 
 def write_things(out: Document) -> None:
     """Everything that is attached, and tell what has no words; what refers to that goes with it, or without it."""
-    write_fluids(out)
     lost: set[Reference] = set()
     for thing in sorted(out.model.attached, key=lambda thing: ORDER.index(thing.role)):
         if thing.name:
@@ -208,6 +208,7 @@ def _in_parents_axes(written: Written, q, v) -> np.ndarray:
 #: How each family is written; whether it could be.
 WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     Site: _site,
+    Shape: write_shape,
     Connect: _connect,
     Weld: _weld,
     CoordinateCoupling: _coupling,

@@ -1,0 +1,143 @@
+"""The geoms of an MJCF file: what `files/mjcf/shapes.py` reads, the other way round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree.ElementTree import SubElement
+
+import jax.numpy as jnp
+import numpy as np
+
+from ....shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
+from ....shapes.mesh import MeshFile
+from ....spatial import Transform
+from ...mjcf.shapes import DRAWN, NUMBERS, WORDS
+from ..numerals import text
+from .document import Document, place
+
+
+#: What a geom has of which the file says nothing, as a shape.
+DEFAULT = Shape("default", "world", Sphere(1.0))
+
+#: The group of what is not drawn.
+HIDDEN = 3
+
+#: The files of meshes that MuJoCo reads, and the most triangles that it takes of an STL file.
+READ, MOST = (".stl", ".obj"), 200_000
+
+
+def write_shape(out: Document, shape: Shape) -> bool:
+    geometry = _geometry(out, shape)
+    if geometry is None:
+        return False
+    numbers, frame = geometry
+    geom = SubElement(out.bodies[shape.body], "geom", {"name": shape.name} | numbers)
+    place(geom, frame)
+    bits = {} if shape.collision else {"contype": 0, "conaffinity": 0}
+    for key in WORDS:
+        value = bits.get(key, getattr(shape, key))
+        if value != getattr(DEFAULT, key):
+            geom.set(key, str(value))
+    for key in NUMBERS:
+        value = np.asarray(getattr(shape, key), float)
+        if not np.array_equal(value.astype(np.float32), np.asarray(getattr(DEFAULT, key), np.float32)):
+            geom.set(key, text(value))
+    drawn = shape.group in DRAWN
+    group = shape.group if shape.visual == drawn else 0 if shape.visual else HIDDEN
+    if group:
+        geom.set("group", str(group))
+    if shape.rgba != DEFAULT.rgba:
+        geom.set("rgba", text(shape.rgba))
+    if shape.material:
+        materials = [one.get("name") for one in out.section("asset").findall("material")]
+        if shape.material not in materials:
+            SubElement(out.section("asset"), "material", name=shape.material, rgba=text(shape.rgba))
+        geom.set("material", shape.material)
+    return True
+
+
+def semiaxes(geometry) -> np.ndarray | None:
+    """Of the ellipsoid that stands for a geometry in a fluid, or None."""
+    if type(geometry) in (Box, Ellipsoid):
+        return np.asarray(geometry.half_sizes if isinstance(geometry, Box) else geometry.semiaxes, float)
+    if not isinstance(geometry, Sphere | Capsule | Cylinder):
+        return None
+    r, half = float(geometry.radius), 0.0 if isinstance(geometry, Sphere) else float(geometry.half_length)
+    return np.array([r, r, half if isinstance(geometry, Cylinder) else r + half])
+
+
+def _geometry(out: Document, shape: Shape) -> tuple[dict[str, str], Transform] | None:
+    """The type of a geom and its numbers, and its frame; None where MuJoCo has none such."""
+    one, frame = shape.geometry, shape.placement
+    if isinstance(one, Mesh):
+        return {"type": "mesh", "mesh": _mesh(out, shape.name, one)}, frame
+    if isinstance(one, Plane | HeightField) and _moves(out, shape.body):
+        return None
+    if isinstance(one, HeightField):
+        return _height_field(out, shape.name, one, frame)
+    if isinstance(one, Plane):  # the last is how far apart the lines of its grid are
+        return {"type": "plane", "size": text([*one.half_sizes, 1])}, frame
+    if isinstance(one, Sphere):
+        return {"type": "sphere", "size": text(one.radius)}, frame
+    if isinstance(one, Capsule) and not one.half_length:
+        return {"type": "sphere", "size": text(one.radius)}, frame
+    if isinstance(one, Capsule | Cylinder):
+        return {"type": type(one).__name__.lower(), "size": text([one.radius, one.half_length])}, frame
+    size = semiaxes(one)
+    return None if size is None else ({"type": type(one).__name__.lower(), "size": text(size)}, frame)
+
+
+def _moves(out: Document, body: str) -> bool:
+    topology = out.model.topology
+    return body != "world" and int(topology.carriers[topology.body_index(body)]) >= 0
+
+
+def _mesh(out: Document, name: str, mesh: Mesh) -> str:
+    """The name of the mesh, which is written once: a file that MuJoCo reads, or else the triangles."""
+    scale = text(mesh.scale)
+    known = out.meshes.get((mesh.source, scale))
+    if known is not None:
+        return known
+    name = out.meshes[mesh.source, scale] = out.unused("mesh", name)
+    # An inertia is not asked for, and no mesh is too flat or too open for this one.
+    element = SubElement(out.section("asset"), "mesh", name=name, inertia="shell")
+    if isinstance(mesh.source, MeshFile) and _is_read(Path(mesh.source.file)):
+        element.set("file", str(Path(mesh.source.file).resolve()))
+    else:
+        vertices, faces = mesh.source.triangles
+        element.set("vertex", text(vertices))
+        element.set("face", " ".join(map(str, faces.ravel().tolist())))
+    if np.any(np.asarray(mesh.scale) != 1):
+        element.set("scale", scale)
+    return name
+
+
+def _is_read(file: Path) -> bool:
+    """Whether MuJoCo reads the file; of STL files it takes binary ones."""
+    if file.suffix.lower() not in READ or not file.is_file():
+        return False
+    if file.suffix.lower() != ".stl":
+        return True
+    with file.open("rb") as opened:
+        count = int.from_bytes(opened.read(84)[80:], "little")
+    return 0 < count <= MOST and file.stat().st_size == 84 + 50 * count
+
+
+def _height_field(
+    out: Document, name: str, field: HeightField, frame: Transform
+) -> tuple[dict[str, str], Transform] | None:
+    """MuJoCo's heights begin at zero, and its rows where y is most."""
+    heights = np.asarray(field.heights, float)
+    least, most = heights.min(), heights.max()
+    base = float(field.base) + least
+    if not base > 0:
+        return None
+    rows, columns = heights.shape
+    size = [*np.asarray(field.half_sizes), most - least if most > least else 1.0, base]
+    name = out.unused("hfield", name)
+    SubElement(
+        out.section("asset"), "hfield", name=name, nrow=str(rows), ncol=str(columns), size=text(size),
+        elevation=text((heights - least)[::-1]),
+    )  # fmt: skip
+    lifted = frame @ Transform.from_position(jnp.array([0.0, 0.0, least]))
+    return {"type": "hfield", "hfield": name}, lifted
