@@ -477,6 +477,45 @@ def test_shapes_of_ones_own(tmp_path):
     assert not again.named("shape", "flat").visual and not again.named("shape", "flat").collision
 
 
+def test_shapes_in_urdf(tmp_path):
+    """As Pinocchio reads them: what is seen and what touches, where it is and of which size."""
+    pin, trimesh = pytest.importorskip("pinocchio"), pytest.importorskip("trimesh")
+    trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / "brick.stl")
+    shapes, at = rbd.shapes, placement(np.random.default_rng(0))
+    model = rbd.attach(
+        rbd.load("pendulum"),
+        rbd.Shape("ball", "bob", shapes.Sphere(0.1), at, rgba=(1.0, 0.0, 0.5, 1.0), friction=(0.5, 0.0, 0.0)),
+        rbd.Shape("can", "bob", shapes.Cylinder(0.1, 0.3), at, collision=False),
+        rbd.Shape("crate", "world", shapes.Box((0.1, 0.2, 0.3)), visual=False),
+        rbd.Shape("brick", "bob", shapes.Mesh.from_file(tmp_path / "brick.stl", (1.0, 2.0, 3.0)), at),
+        rbd.Shape("egg", "bob", shapes.Ellipsoid((0.1, 0.2, 0.3))),
+    )
+    with pytest.raises(rbd.ModelError, match="contact numbers of shapes 'ball'; shapes 'egg'"):
+        rbd.to_urdf(model)
+    content = quietly(rbd.to_urdf, model, strict=False)
+    theirs = pin.buildModelFromXML(content)
+    for kind, names in (("VISUAL", ("ball", "can", "brick")), ("COLLISION", ("crate", "ball", "brick"))):
+        found = pin.buildGeomFromUrdfString(theirs, content, getattr(pin.GeometryType, kind)).geometryObjects
+        at = rbd.forward_kinematics(model, jnp.zeros(1))
+        for one, name in zip(found, names, strict=True):
+            shape = model.named("shape", name)
+            there = shape.placement if shape.body == "world" else at[0] @ shape.placement
+            own = theirs.jointPlacements[1] * one.placement if shape.body == "bob" else one.placement
+            assert_close(own.translation, there.position, 1e-12)
+            assert_close(own.rotation, there.rotation, 1e-12)
+            for field, word in (
+                ("radius", "radius"),
+                ("half_length", "halfLength"),
+                ("half_sizes", "halfSide"),
+            ):
+                if hasattr(shape.geometry, field):
+                    assert_close(getattr(one.geometry, word), getattr(shape.geometry, field), 1e-12)
+            if name == "brick":
+                assert one.meshPath == str(tmp_path / "brick.stl") and one.meshScale.tolist() == [1, 2, 3]
+            if name == "ball" and kind == "VISUAL":
+                assert_close(one.meshColor, np.array([1.0, 0, 0.5, 1]), 1e-6)
+
+
 def test_fluids_in_single_precision():
     model = rbd.astype(rbd.load_mjcf(DRIVEN), jnp.float32)
     again = rbd.load_mjcf(rbd.to_mjcf(model))

@@ -169,7 +169,9 @@ def test_all_mjcf(name):
     assert [thing.label for thing in things] == [thing.label for thing in model.attached]
     for ours, theirs in zip(things, model.attached, strict=True):
         geometry = getattr(ours, "geometry", None)
-        if ours.refers == theirs.refers and not isinstance(geometry, rbd.shapes.Mesh):  # its frame is at its centre
+        if ours.refers == theirs.refers and not isinstance(
+            geometry, rbd.shapes.Mesh
+        ):  # its frame is at its centre
             single = isinstance(geometry, rbd.shapes.HeightField)  # MuJoCo has heights in single precision
             same_numbers(ours, theirs, ours.label, 1e-6 if single else 1e-11)
     for field in (

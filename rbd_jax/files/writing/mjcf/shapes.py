@@ -11,13 +11,11 @@ import numpy as np
 from ....shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
 from ....shapes.mesh import MeshFile
 from ....spatial import Transform
-from ...mjcf.shapes import DRAWN, NUMBERS, WORDS
+from ...mjcf.shapes import DRAWN
+from ..contact import DEFAULT, contact_numbers
 from ..numerals import text
 from .document import Document, place
 
-
-#: What a geom has of which the file says nothing, as a shape.
-DEFAULT = Shape("default", "world", Sphere(1.0))
 
 #: The group of what is not drawn.
 HIDDEN = 3
@@ -33,15 +31,7 @@ def write_shape(out: Document, shape: Shape) -> bool:
     numbers, frame = geometry
     geom = SubElement(out.bodies[shape.body], "geom", {"name": shape.name} | numbers)
     place(geom, frame)
-    bits = {} if shape.collision else {"contype": 0, "conaffinity": 0}
-    for key in WORDS:
-        value = bits.get(key, getattr(shape, key))
-        if value != getattr(DEFAULT, key):
-            geom.set(key, str(value))
-    for key in NUMBERS:
-        value = np.asarray(getattr(shape, key), float)
-        if not np.array_equal(value.astype(np.float32), np.asarray(getattr(DEFAULT, key), np.float32)):
-            geom.set(key, text(value))
+    geom.attrib.update(contact_numbers(shape))
     drawn = shape.group in DRAWN
     group = shape.group if shape.visual == drawn else 0 if shape.visual else HIDDEN
     if group:
