@@ -15,11 +15,12 @@ import numpy as np
 
 from .. import joints
 from .._errors import ModelError, suggest
-from ..model import Body, Mimic, Model, ModelBuilder
+from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
 from ..spatial import Inertia, Transform
 from .placement import rotation_of_angles
+from .urdf_transmissions import transmissions_of
 from .xml import Element, parse, read
 
 
@@ -64,7 +65,10 @@ def load_urdf(
     is x by default and only its direction counts; a `<limit>` without `lower` or `upper` means zero. A joint without
     `<limit>`, or without its `effort` or `velocity`, has none. Continuous joints have no position limits; floating and
     planar ones have no limits, damping or friction; a fixed joint has nothing but its origin. What is not mechanics
-    (visual, collision, transmission, gazebo and other extensions) is not read.
+    (visual, collision, gazebo and other extensions) is not read.
+
+    `<transmission>`s become motors, `model.actuators`: a simple one at its joint, two for a differential one. Others are named
+    in `model.unsupported`.
 
     >>> links = '<link name="base"/><link name="tip"/>'
     >>> hinge = '<joint name="hinge" type="continuous"><parent link="base"/><child link="tip"/></joint>'
@@ -86,6 +90,9 @@ def load_urdf(
         for body in _bodies(robot, floating_base, mimic == "couple"):
             builder.add(body)
         builder.bodies = locked(builder.bodies, lock)
+        motors, missing = transmissions_of(robot, builder.bodies)
+        builder.attached += motors
+        builder.settings = Settings(unsupported=missing)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
     except ModelError as error:

@@ -35,6 +35,9 @@ class NamedSensor(Sensor):
     def refers(self):
         return (Reference(self.of, self.measured),)
 
+    def attached(self, bodies, frames, joints):
+        return self
+
     def called(self, name, refers):
         return self.changed(name=name, measured=refers[0].name)
 

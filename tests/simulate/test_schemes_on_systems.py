@@ -37,7 +37,7 @@ FIRST_STEP |= {(name, "loop"): 1 for name in ("EnergyMomentum", "LinearlyImplici
 }
 
 #: The derivative is that of all that comes out, with these weights.
-WEIGHTS = jnp.array([0.7, -1.1, 0.4, 0.9, -0.6, 1.3])
+WEIGHTS = jnp.array([0.7, -1.1, 0.4, 0.9, -0.6, 1.3, 0.8])
 
 
 def rod(builder, name, parent, at=(0.0, 0.0, 0.0), joint=None, **along):
@@ -78,12 +78,16 @@ def fold(y):
 
 
 def remembering():
-    """A muscle that is being activated, and friction whose bristles are bent."""
+    """A muscle that is being activated, friction whose bristles are bent, a servo that lags behind; and a motor at a tendon."""
     ends = ("world", "upper"), [(0.0, 0.0, 0.3), (0.4, 0.0, 0.0)]
     timing = {"excitation": 0.8, "activation": 0.1, "activation_time": 0.2}
     muscle = forces.ActivatedMuscle(*ends, 40.0, 0.4, **timing)
     friction = forces.BristleFriction("lower", 0.5, stiffness=5.0, damping=0.1, stribeck_velocity=2.0)
-    return rbd.add_forces(pendulum(), muscle, friction), [0.3, -0.4], [0.5, 1.0]
+    both = rbd.forces.FixedTendon("both", {"upper": 1.0, "lower": -0.5}, 2.0, 0.3, 0.1)
+    servo = rbd.actuators.Position("servo", "lower", kp=20.0, kv=0.5, time_constant=0.3)
+    motor = rbd.actuators.Motor("motor", rbd.actuators.OnTendon("both"), gear=2.0)
+    model = rbd.attach(rbd.add_forces(pendulum(), muscle, friction), both, servo, motor)
+    return model, [0.3, -0.4], [0.5, 1.0]
 
 
 SYSTEMS = {make.__name__: make for make in (tree, loop, reduced, remembering)}
@@ -97,7 +101,8 @@ def case(name):
 
 def step(scheme, model, dt, q, v):
     """One step from the start, and its code."""
-    system = simulate.system_of(model, jnp.zeros(model.nv))
+    told = jnp.array([0.4, -0.7])[: simulate.systems.tree_of(model).nu]
+    system = simulate.system_of(model, jnp.zeros(model.nv), u=told)
     state, time = rbd.State(q, v, system.own), jnp.zeros(())
     end, _, code = scheme.step(system, time, state, scheme.init(system, time, state, dt), dt)
     return jnp.concatenate([end.q, end.v, end.internal]), jnp.asarray(code)

@@ -23,7 +23,7 @@ from .keyframes import keyframes_of
 from .sensors import sensor_names as sensor_names, sensors_of
 from .settings import settings_of
 from .shapes import contacts_left_out, shape_names as shape_names, shapes_of
-from .sites import sites_of
+from .sites import site_names as site_names, sites_of
 from .source import compiled_from
 from .tendons import tendon_names as tendon_names, tendons_of
 from .tree import bodies_of

@@ -17,6 +17,7 @@ from ...forces.actuators import (
     Law,
     MuscleActivation,
     MuscleBias,
+    MuscleCurves,
     MuscleGain,
     OnJoint,
     OnSite,
@@ -143,7 +144,7 @@ def _transmission(mujoco, compiled, index: int) -> tuple[Transmission, Any]:
 
 def _law(kind, affine, muscle, numbers: np.ndarray, family, muscular) -> Law:
     if kind == muscle:
-        return family(*muscular(numbers))
+        return family(MuscleCurves(*muscular(numbers)))
     return Affine(*numbers[:3]) if kind == affine else Constant(numbers[0])
 
 

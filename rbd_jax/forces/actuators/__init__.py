@@ -21,6 +21,7 @@ What they do, and how it follows the control:
 
 - `Constant`: a gain or bias that is a number
 - `Affine`: a gain or bias that is linear in length and rate
+- `MuscleCurves`: the numbers of a muscle
 - `MuscleGain`: the active force of a muscle
 - `MuscleBias`: its passive force
 - `Law`: what those inherit from
@@ -53,6 +54,7 @@ __all__ = [
     "Transmission",
     "Constant",
     "Affine",
+    "MuscleCurves",
     "MuscleGain",
     "MuscleBias",
     "Law",
@@ -93,6 +95,7 @@ from .laws import (
     Constant as Constant,
     Law as Law,
     MuscleBias as MuscleBias,
+    MuscleCurves as MuscleCurves,
     MuscleGain as MuscleGain,
 )
 from .transmission import (

@@ -14,7 +14,7 @@ from ..._array import is_known
 from ..._errors import ModelError
 from ...spatial import Attached, no_frames
 from .activation import Activation, Filter, Integrator, MuscleActivation
-from .laws import Affine, Constant, Law, MuscleBias, MuscleGain
+from .laws import Affine, Constant, Law, MuscleBias, MuscleCurves, MuscleGain
 from .transmission import OnJoint, Transmission, checked_gear
 
 
@@ -221,7 +221,7 @@ class Cylinder(Actuator):
 class Muscle(Actuator):
     """A muscle, whose force follows from its activation, its length and its rate. It pulls: along a tendon, as a rule.
 
-    - `peak_force`, `length_range`, and the `curves` of `MuscleGain`: what the force is.
+    - `curves`: what the force is: `MuscleCurves(peak_force, length_range)`.
     - `rising`, `falling`, `smoothing`: how the activation follows the control, see `MuscleActivation`.
     """
 
@@ -229,17 +229,16 @@ class Muscle(Actuator):
         self,
         name: str,
         on: str | Transmission,
-        peak_force: Any,
-        length_range: Any,
+        curves: MuscleCurves,
         *,
         rising: Any = 0.01,
         falling: Any = 0.04,
         smoothing: Any = 0.0,
-        curves: dict[str, Any] | None = None,
         **options: Any,
     ):
-        gain = MuscleGain(peak_force, length_range, **(curves or {}))
-        bias = MuscleBias(peak_force, length_range, **(curves or {}))
+        if not isinstance(curves, MuscleCurves):
+            raise ModelError(f"Muscle {name!r}: curves is {curves!r}; it is a rbd.actuators.MuscleCurves")
+        gain, bias = MuscleGain(curves), MuscleBias(curves)
         dynamics = MuscleActivation(rising, falling, smoothing)
         super().__init__(
             name, on, gain=gain, bias=bias, dynamics=dynamics, **{"control_range": (0.0, 1.0), **options}

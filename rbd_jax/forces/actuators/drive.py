@@ -88,15 +88,15 @@ class Drive(Force):
         one, none = jnp.ones_like(lengths), jnp.zeros_like(lengths)
         force, by_length = jax.jvp(exerted, (lengths, rates), (one, none))
         by_rate = jax.jvp(exerted, (lengths, rates), (none, one))[1]
-        cut = forces != force
+        whole = jnp.where(forces == force, jnp.ones_like(force), 0)
         most = motion.model.effort_limit.astype(forces.dtype)
         free = jnp.abs(known.generalized_force(forces)) < most
-        square = jnp.where(gather(cut, np.array(chosen)), 0, gears**2)
+        square = gather(whole, np.array(chosen)) * gears**2
         joints = known.scalar_joints()
 
         def along(slope):
-            own = square * jnp.maximum(-gather(slope, np.array(chosen)), 0)
-            return jnp.where(free, motion.resistance_along(joints, own), 0)
+            own = motion.resistance_along(joints, -square * gather(slope, np.array(chosen)))
+            return jnp.where(free, jnp.maximum(own, 0), 0)
 
         return along(by_rate), along(by_length)
 

@@ -51,7 +51,7 @@ class Affine(Law):
         return c[0] + c[1] * length + c[2] * rate
 
 
-class MuscleCurves(Law):
+class MuscleCurves(eqx.Module):
     """The numbers of a muscle's curves, of which `MuscleGain` is its active force and `MuscleBias` its passive one.
 
     Lengths are counted in optimal lengths: where the actuator is at `length_range` (its ends), the muscle is at `operating_range`
@@ -100,12 +100,15 @@ class MuscleCurves(Law):
         return low + (length - start) / optimal, rate / (optimal * fastest)
 
 
-class MuscleGain(MuscleCurves):
+class MuscleGain(Law):
     """The active force of a muscle that is wholly activated, negative since it pulls: its force by length times that by rate."""
 
+    curves: MuscleCurves
+
     def __call__(self, length, rate):
-        peak, shortest, longest, most = self.numbers[0], self.numbers[5], self.numbers[6], self.numbers[9]
-        length, rate = self.scaled(length, rate)
+        numbers = self.curves.numbers
+        peak, shortest, longest, most = numbers[0], numbers[5], numbers[6], numbers[9]
+        length, rate = self.curves.scaled(length, rate)
         lower, upper = (shortest + 1) / 2, (1 + longest) / 2
         rising = 0.5 * _square((length - shortest) / _positive(lower - shortest))
         before = 1 - 0.5 * _square((1 - length) / _positive(1 - lower))
@@ -120,12 +123,14 @@ class MuscleGain(MuscleCurves):
         return -peak * by_length * jnp.where(rate <= 0, shortening, lengthening)
 
 
-class MuscleBias(MuscleCurves):
+class MuscleBias(Law):
     """The passive force of a muscle, negative since it pulls: from the optimal length on."""
 
+    curves: MuscleCurves
+
     def __call__(self, length, rate):
-        peak, longest, passive = self.numbers[0], self.numbers[6], self.numbers[8]
-        length, _ = self.scaled(length, rate)
+        peak, longest, passive = self.curves.numbers[0], self.curves.numbers[6], self.curves.numbers[8]
+        length, _ = self.curves.scaled(length, rate)
         upper = (1 + longest) / 2
         width = _positive(upper - 1)
         bent = 0.5 * _square((length - 1) / width)
