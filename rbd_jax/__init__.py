@@ -65,6 +65,7 @@ Kinematics:
 - `center_of_mass_jacobian`: its Jacobian
 - `site_frames`: the frame of every site in the world
 - `shape_frames`: the frame of every shape in the world
+- `ray_distances`: how far it is along rays to the nearest shape
 - `site_velocities`: how the sites move
 - `site_jacobian`: the Jacobian of a site
 - `Motion`: a model in a state: what follows from that, computed once
@@ -231,6 +232,7 @@ __all__ = [
     "center_of_mass_jacobian",
     "site_frames",
     "shape_frames",
+    "ray_distances",
     "site_velocities",
     "site_jacobian",
     "Motion",
@@ -420,6 +422,7 @@ from .dynamics import (
     passive_force as passive_force,
     potential_energy as potential_energy,
     potential_energy_regressor as potential_energy_regressor,
+    ray_distances as ray_distances,
     shape_frames as shape_frames,
     site_frames as site_frames,
     site_jacobian as site_jacobian,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import threading
 import types
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
@@ -60,22 +61,62 @@ def prepared(function: Callable, *args, **kwargs) -> Callable:
 
 def _taken_apart(function: Callable, args, kwargs) -> tuple[tuple | None, Callable, list]:
     """What a call is compiled under (None if that may change), the function of its numbers alone, and these."""
-    leaves, structure = jax.tree.flatten((args, kwargs))
-    arrays = tuple(_is_number(leaf) for leaf in leaves)
-    rest = [None if array else leaf for leaf, array in zip(leaves, arrays)]
-    numbers = [_plain(leaf) for leaf, array in zip(leaves, arrays) if array]
+    names, count = tuple(kwargs), len(args)
+    parts = [_parts(value) for value in (*args, *kwargs.values())]
 
     def run(numbers):
         numbers = iter(numbers)
-        leaves = [next(numbers) if array else other for array, other in zip(arrays, rest)]
-        args, kwargs = jax.tree.unflatten(structure, leaves)
-        return function(*args, **kwargs)
+        given = [part.put_together(numbers) for part in parts]
+        return function(*given[:count], **dict(zip(names, given[count:])))
 
     run.__name__ = run.__qualname__ = function.__name__
-    try:
-        return (function, structure, arrays, tuple(identity(other) for other in rest)), run, numbers
-    except Changeable:
+    numbers = [number for part in parts for number in part.numbers]
+    if any(part.key is None for part in parts):
         return None, run, numbers
+    return (function, names, *(part.key for part in parts)), run, numbers
+
+
+class _Parts:
+    """An argument taken apart: its numbers, the rest, and what it is recognized by, None if that may change."""
+
+    def __init__(self, value):
+        leaves, self.structure = jax.tree.flatten(value)
+        self.are_numbers = tuple(_is_number(leaf) for leaf in leaves)
+        self.numbers = [_plain(leaf) for leaf, is_one in zip(leaves, self.are_numbers) if is_one]
+        self.rest = [None if is_one else leaf for leaf, is_one in zip(leaves, self.are_numbers)]
+        try:
+            self.key = self.structure, self.are_numbers, tuple(identity(other) for other in self.rest)
+        except Changeable:
+            self.key = None
+        self.settled = self.key is not None and all(isinstance(leaf, jax.Array) for leaf in leaves)
+
+    def put_together(self, numbers):
+        """The argument of other numbers: as many of them as it takes."""
+        leaves = [next(numbers) if is_one else other for is_one, other in zip(self.are_numbers, self.rest)]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+#: What modules are taken apart into that are still there, by their id.
+_apart: dict[int, tuple[weakref.ref, _Parts]] = {}
+
+
+def _parts(value) -> _Parts:
+    """An argument taken apart. For a module that cannot change that is done once: a model may carry hundreds of things."""
+    if not isinstance(value, eqx.Module):
+        return _Parts(value)
+    known = _apart.get(id(value))
+    if known is not None and known[0]() is value:
+        return known[1]
+    parts, place = _Parts(value), id(value)
+    if parts.settled:
+        _apart[place] = weakref.ref(value, lambda gone: _let_go(place, gone)), parts
+    return parts
+
+
+def _let_go(place: int, gone: weakref.ref) -> None:
+    known = _apart.get(place)
+    if known is not None and known[0] is gone:  # and no other module is there by now
+        del _apart[place]
 
 
 def _ready(key: Hashable, make: Callable[[], Callable]) -> Callable:
@@ -101,6 +142,7 @@ def forget() -> None:
     """Let go of all that was compiled, and of what it refers to."""
     with _lock:
         _known.clear()
+        _apart.clear()
 
 
 def _is_staged() -> bool:

@@ -1,6 +1,7 @@
 """Public functions compile themselves: as often as there are structures, and not inside what is compiled."""
 
 import functools
+import gc
 
 import equinox as eqx
 import jax
@@ -185,3 +186,26 @@ def test_batches_and_what_follows_a_rollout(counted):
         made.append(counted())
     assert made[0] > 0 and made[1:] == [0, 0]
     assert path.q.shape == (2, 3, 2)
+
+
+class Numbers(eqx.Module):
+    values: object
+
+
+def test_modules_are_taken_apart_once(monkeypatch):
+    """Those of arrays that cannot change, as long as they are there; what can change is looked at in every call."""
+    _compile.forget()
+    total = _compile.compiled(lambda numbers: numbers.values[0] + numbers.values[1])
+    fixed, changing = Numbers([jnp.array(1.0), jnp.array(2.0)]), Numbers(np.array([1.0, 2.0]))
+    assert total(fixed) == total(changing) == 3
+    monkeypatch.setattr(_compile, "_Parts", None)  # not needed again
+    assert total(fixed) == 3
+    monkeypatch.undo()
+    changing.values[0] = 5.0
+    assert total(changing) == 7
+    assert len(_compile._apart) == 1
+    other = Numbers([jnp.array(3.0), jnp.array(2.0)])
+    assert total(other) == 5 and len(_compile._apart) == 2
+    del fixed, other
+    gc.collect()
+    assert not _compile._apart

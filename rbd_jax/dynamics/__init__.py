@@ -12,6 +12,7 @@ Kinematics:
 - `jacobian_transposed_product`: the generalized force of wrenches on the bodies
 - `site_frames`: the frame of every site in the world
 - `shape_frames`: the frame of every shape in the world
+- `ray_distances`: how far it is along rays to the nearest shape
 - `site_velocities`: how the sites move
 - `site_jacobian`: the Jacobian of a site
 - `Motion`: a model in a state: what follows from that, computed once
@@ -69,6 +70,7 @@ __all__ = [
     "jacobian_transposed_product",
     "site_frames",
     "shape_frames",
+    "ray_distances",
     "site_velocities",
     "site_jacobian",
     "Motion",
@@ -148,6 +150,7 @@ from .products import (
     jacobian_transposed_product as jacobian_transposed_product,
     solve_augmented_mass_matrix as solve_augmented_mass_matrix,
 )
+from .rays import ray_distances as ray_distances
 from .regressor import (
     inverse_dynamics_regressor as inverse_dynamics_regressor,
     kinetic_energy_regressor as kinetic_energy_regressor,

@@ -43,6 +43,10 @@ Of a frame, in the world or as seen from another frame:
 - `FrameLinearAcceleration`: its acceleration, with gravity
 - `FrameAngularAcceleration`: its angular acceleration
 
+Of what is around:
+
+- `RangeFinder`: how far it is to the next shape
+
 Of a body and all that it carries:
 
 - `SubtreeCenterOfMass`: the centre of mass
@@ -94,6 +98,7 @@ __all__ = [
     "FrameAngularVelocity",
     "FrameLinearAcceleration",
     "FrameAngularAcceleration",
+    "RangeFinder",
     "SubtreeCenterOfMass",
     "SubtreeLinearVelocity",
     "SubtreeAngularMomentum",
@@ -143,6 +148,7 @@ from .joint import (
     JointVelocity as JointVelocity,
 )
 from .places import OnBody as OnBody, OnShape as OnShape, PlacedSensor as PlacedSensor
+from .range_finder import RangeFinder as RangeFinder
 from .readings import Readings as Readings
 from .sensing import Sensing as Sensing
 from .sensor import JointSensor as JointSensor, Noise as Noise, Sensor as Sensor

@@ -114,6 +114,10 @@ class Sensing:
             matvec(rotation, momenta[:, :3]),
         )
 
+    def bodies(self, sensors: Sequence[PlacedSensor]) -> list[str]:
+        """The names of the bodies that their frames are on."""
+        return [self._bodies[row] for row in self._places(sensors, 0)]
+
     def _places(self, sensors, which):
         return np.array([self._rows.get((sensor.name, which), -1) for sensor in sensors])
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from .._arguments import number
 from .._errors import ModelError
 from ..spatial import Inertia
-from . import surfaces
+from . import rays, surfaces
 from .surfaces import Triangles
 
 
@@ -30,6 +30,13 @@ class Geometry(eqx.Module):
     @abc.abstractmethod
     def triangles(self) -> Triangles:
         """Its surface, for drawing, in NumPy: vertices (v, 3), and three for each triangle, by number: (f, 3)."""
+
+    @abc.abstractmethod
+    def ray(self, origin: Float[Array, "3"], direction: Float[Array, "3"]) -> Float[Array, ""]:
+        """The least t >= 0 at which `origin + t direction` is on its surface; infinite where there is none.
+
+        A plane is met from above alone, and from inside a body the ray meets where it leaves.
+        """
 
 
 class Sphere(Geometry):
@@ -46,6 +53,9 @@ class Sphere(Geometry):
     def triangles(self):
         vertices, faces = surfaces.ball()
         return vertices * np.asarray(self.radius), faces
+
+    def ray(self, origin, direction):
+        return rays.ball(origin, direction, self.radius)
 
 
 class Capsule(Geometry):
@@ -65,6 +75,9 @@ class Capsule(Geometry):
     def triangles(self):
         return surfaces.capsule(float(self.radius), float(self.half_length))
 
+    def ray(self, origin, direction):
+        return rays.capsule(origin, direction, self.radius, self.half_length)
+
 
 class Cylinder(Geometry):
     """A cylinder along z."""
@@ -83,6 +96,9 @@ class Cylinder(Geometry):
     def triangles(self):
         return surfaces.cylinder(float(self.radius), float(self.half_length))
 
+    def ray(self, origin, direction):
+        return rays.cylinder(origin, direction, self.radius, self.half_length)
+
 
 class Box(Geometry):
     """A cuboid, by half the lengths of its sides."""
@@ -97,6 +113,9 @@ class Box(Geometry):
 
     def triangles(self):
         return surfaces.box(np.asarray(self.half_sizes))
+
+    def ray(self, origin, direction):
+        return rays.box(origin, direction, self.half_sizes)
 
 
 class Ellipsoid(Geometry):
@@ -117,6 +136,9 @@ class Ellipsoid(Geometry):
         vertices, faces = surfaces.ball()
         return vertices * np.asarray(self.semiaxes), faces
 
+    def ray(self, origin, direction):
+        return rays.ellipsoid(origin, direction, self.semiaxes)
+
 
 class Plane(Geometry):
     """The plane z = 0, solid below. It is drawn to the half sizes along x and y; it is infinite where they are zero."""
@@ -135,3 +157,6 @@ class Plane(Geometry):
     def triangles(self):
         x, y = np.where(np.asarray(self.half_sizes) > 0, np.asarray(self.half_sizes), self.drawn)
         return np.array([[-x, -y, 0], [x, -y, 0], [-x, y, 0], [x, y, 0]]), surfaces.grid(2, 2)
+
+    def ray(self, origin, direction):
+        return rays.plane(origin, direction, self.half_sizes)

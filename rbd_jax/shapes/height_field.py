@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_array, number
 from ..spatial import Inertia
-from . import surfaces
+from . import rays, surfaces
 from .geometry import Geometry
 
 
@@ -43,6 +43,9 @@ class HeightField(Geometry):
 
     def triangles(self):
         return self._vertices(np), self._faces()
+
+    def ray(self, origin, direction):
+        return rays.triangles(origin, direction, self._vertices(jnp)[self._faces()])
 
     def _vertices(self, xp):
         """The points of the surface, then those below them on the base."""

@@ -10,7 +10,7 @@ import abc
 import hashlib
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from .._array import is_known, outer, with_precision
 from .._errors import ModelError
 from ..spatial import Inertia
 from ..spatial.inertia import triangle
+from . import rays
 from .geometry import Geometry
 from .surfaces import Triangles
 
@@ -36,6 +37,9 @@ class MeshSource(abc.ABC):
 
     #: The file, or empty.
     file: str
+
+    #: Whether it is the file, as it stands.
+    is_file: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -107,6 +111,8 @@ class GivenMesh(MeshSource):
 class MeshFile(MeshSource):
     """The triangles in a file, read once. `wanted` is what it is called where it is asked for, where that is no path."""
 
+    is_file = True
+
     def __init__(self, file: str | Path, wanted: str = ""):
         self.file, self.wanted = str(file), wanted or str(file)
 
@@ -175,6 +181,12 @@ class Mesh(Geometry):
         vertices, faces = self.source.triangles
         scale = np.asarray(self.scale)
         return vertices * scale, faces[:, ::-1] if np.prod(scale) < 0 else faces
+
+    def ray(self, origin, direction):
+        # Scaling space does not change t, and leaves the triangles as they are.
+        vertices, faces = self.source.triangles
+        corners = jnp.asarray(vertices[faces], self.scale.dtype)
+        return rays.triangles(origin / self.scale, direction / self.scale, corners)
 
     def convex_hull(self) -> Mesh:
         """The smallest convex mesh that contains it; what it touches others with."""

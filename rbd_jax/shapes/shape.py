@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -31,10 +32,12 @@ class Shape(Attached):
 
     - `contype`, `conaffinity`: two shapes may touch if a bit of one's `contype` is set in the other's `conaffinity`.
     - `condim`: the directions in which contact acts, 1, 3, 4 or 6: along the normal, across it, about it, and rolling.
+    - `priority`: whose numbers hold where two shapes touch.
     - `margin`, `gap`: the distance at which a contact is found, and by how much it is smaller where it acts.
     - `friction`: coefficients of sliding, spinning (a length) and rolling (a length).
     - `solref`, `solimp`: how stiff and how damped contact is.
-    - `priority`: whose numbers hold where two shapes touch.
+
+    The last five are one leaf, `contact`, one after the other: (12,): a model has many shapes, and each leaf has its price.
     """
 
     name: str = eqx.field(static=True)
@@ -50,11 +53,7 @@ class Shape(Attached):
     conaffinity: int = eqx.field(static=True)
     condim: int = eqx.field(static=True)
     priority: int = eqx.field(static=True)
-    margin: Float[Array, ""]
-    gap: Float[Array, ""]
-    friction: Float[Array, "3"]
-    solref: Float[Array, "2"]
-    solimp: Float[Array, "5"]
+    contact: Float[Array, "12"]
 
     role = "shape"
     joints = ()
@@ -94,11 +93,14 @@ class Shape(Attached):
         self.contype, self.conaffinity, self.condim = int(contype), int(conaffinity), int(condim)
         if self.condim not in (1, 3, 4, 6):
             raise ValueError(f"{owner}: condim is {condim}; it is 1, 3, 4 or 6")
-        self.margin = number(owner, "margin", margin)
-        self.gap = number(owner, "gap", gap)
-        self.friction = number(owner, "friction", friction, (3,), least=0)
-        self.solref = number(owner, "solref", solref, (2,))
-        self.solimp = number(owner, "solimp", solimp, (5,))
+        given = {
+            "margin": number(owner, "margin", margin),
+            "gap": number(owner, "gap", gap),
+            "friction": number(owner, "friction", friction, (3,), least=0),
+            "solref": number(owner, "solref", solref, (2,)),
+            "solimp": number(owner, "solimp", solimp, (5,)),
+        }
+        self.contact = jnp.concatenate([jnp.reshape(value, -1) for value in given.values()])
 
     @property
     def bodies(self):
@@ -107,6 +109,26 @@ class Shape(Attached):
     @property
     def frames(self):
         return jax.tree.map(lambda leaf: leaf[None], self.placement)
+
+    @property
+    def margin(self) -> Float[Array, ""]:
+        return self.contact[0]
+
+    @property
+    def gap(self) -> Float[Array, ""]:
+        return self.contact[1]
+
+    @property
+    def friction(self) -> Float[Array, "3"]:
+        return self.contact[2:5]
+
+    @property
+    def solref(self) -> Float[Array, "2"]:
+        return self.contact[5:7]
+
+    @property
+    def solimp(self) -> Float[Array, "5"]:
+        return self.contact[7:]
 
     def attached(self, bodies, frames, joints):
         return self.changed(body=bodies[0], placement=frames[0])

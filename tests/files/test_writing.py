@@ -466,7 +466,7 @@ def test_shapes_of_ones_own(tmp_path):
         rbd.Shape("point", "bob", shapes.Capsule(0.1, 0.0)),
         rbd.Shape("floor", "bob", shapes.Plane()),
     )  # fmt: skip
-    with pytest.raises(rbd.ModelError, match="cannot say: shapes 'floor'"):
+    with pytest.raises(rbd.ModelError, match="cannot say: groups of shapes 'flat'; shapes 'floor'"):
         rbd.to_mjcf(model)
     content = quietly(rbd.to_mjcf, model, strict=False)
     theirs = mujoco.MjModel.from_xml_string(content)
@@ -538,7 +538,7 @@ def test_tendons_through_points_of_their_own():
         model,
         rbd.forces.SpatialTendon("string", path, spring_constant=3.0, rest_length=(0.1, 0.2)),
         rbd.forces.FixedTendon("sum", {"shoulder": 2.0, "elbow": -1.0}, 1.0, -1.0),
-        drive.Muscle("muscle", drive.OnTendon("string"), 30.0, (0.2, 0.9)),
+        drive.Muscle("muscle", drive.OnTendon("string"), drive.MuscleCurves(30.0, (0.2, 0.9))),
         drive.Position("servo", "elbow", 3.0, 0.1, time_constant=0.2, force_range=(-1.0, 5.0)),
         rbd.Keyframe("home", {"elbow": [0.3]}, controls={"servo": 0.7}),
     )
@@ -559,13 +559,14 @@ def test_tendons_through_points_of_their_own():
 def test_what_drives_a_model_and_is_lost():
     """What refers to something that MJCF has not goes with it, or without it."""
     drive, model = rbd.actuators, rbd.load("double_pendulum")
-    curves = {"gain": drive.MuscleGain(1.0, (0.1, 1.0)), "bias": drive.MuscleBias(1.0, (0.2, 1.0))}
+    curves = [drive.MuscleCurves(1.0, (start, 1.0)) for start in (0.1, 0.2)]
+    laws = {"gain": drive.MuscleGain(curves[0]), "bias": drive.MuscleBias(curves[1])}
     around = rbd.forces.Around("upper", (0, 0, -0.5), 0.0)
     model = rbd.attach(
         model,
         rbd.forces.SpatialTendon("string", [("world", (0, 0, 1)), around, ("lower", (0, 0, 0))]),
         drive.Motor("pull", drive.OnTendon("string")),
-        drive.Actuator("uneven", "elbow", **curves),
+        drive.Actuator("uneven", "elbow", **laws),
         drive.IntegratedVelocity("servo", "elbow", activation=0.5),
         rbd.sensors.ActuatorForce("felt", "pull"),
         rbd.Keyframe("home", {}, controls={"pull": 1.0, "servo": 2.0}),

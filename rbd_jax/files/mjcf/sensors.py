@@ -14,6 +14,7 @@ from ...sensors.places import Place
 from ...spatial import Transform
 from .actuators import actuator_names, known_actuators
 from .compiled import BALL, FREE, body_names, disabled_effects, joint_names, names_of, rotation_matrix
+from .shapes import shape_names
 from .sites import site_names
 from .tendons import tendon_names
 
@@ -136,6 +137,11 @@ def _maker(mujoco, compiled, index: int) -> Callable[..., Sensor] | None:
         return lambda name, **options: SUBTREES[kind](name, body_names(compiled)[own], **options)
     if kind in WHOLE:
         return lambda name, **options: WHOLE[kind](name, **options)
+    if kind == "RANGEFINDER":
+        if not _reads_a_distance(mujoco, compiled, index):
+            return None
+        site, ignored = site_names(compiled)[own], _looked_through(compiled, int(compiled.site_bodyid[own]))
+        return lambda name, **options: sensors.RangeFinder(name, site, ignored, **options)
     axis = kind.removeprefix("FRAME").removesuffix("AXIS").lower()
     if kind not in SITES | FRAMES | ACCELERATIONS and kind != "MAGNETOMETER" and axis not in ("x", "y", "z"):
         return None
@@ -155,6 +161,22 @@ def _maker(mujoco, compiled, index: int) -> Callable[..., Sensor] | None:
     if kind in FRAMES:
         return lambda name, **options: FRAMES[kind](name, place, seen, **options)
     return lambda name, **options: sensors.FrameAxis(name, place, axis, seen, **options)
+
+
+def _reads_a_distance(mujoco, compiled, index: int) -> bool:
+    """Whether a range finder is at a site, and reads its distance alone: since MuJoCo 3.5 there are others."""
+    asked = int(compiled.sensor_intprm[index, 0]) if hasattr(compiled, "sensor_intprm") else 0
+    return compiled.sensor_objtype[index] == mujoco.mjtObj.mjOBJ_SITE and asked in (0, 1)
+
+
+def _looked_through(compiled, body: int) -> list[str]:
+    """The geoms that a range finder on a body does not see: those of the body, and those without opacity, which is that of the
+    material where there is one."""
+    material = compiled.geom_matid
+    opacity = np.array(compiled.geom_rgba[:, 3])
+    opacity[material >= 0] = compiled.mat_rgba[material[material >= 0], 3]
+    through = (compiled.geom_bodyid == body) | (opacity == 0)
+    return [name for name, one in zip(shape_names(compiled), through, strict=True) if one]
 
 
 def _kind(mujoco, compiled, index: int) -> str:

@@ -1,4 +1,4 @@
-"""The geoms of an MJCF file: what `files/mjcf/shapes.py` reads, the other way round."""
+"""Shapes, as the geoms of an MJCF file. They weigh nothing there: bodies say what they weigh themselves."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from xml.etree.ElementTree import SubElement
 import jax.numpy as jnp
 import numpy as np
 
+from ...._errors import ModelError
 from ....shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
-from ....shapes.mesh import MeshFile
 from ....spatial import Transform
-from ...mjcf.shapes import DRAWN
+from ...mjcf.shapes import DRAWN, UNSAID
 from ..contact import DEFAULT, contact_numbers
 from ..numerals import text
 from .document import Document, place
 
-
-#: The group of what is not drawn.
-HIDDEN = 3
 
 #: The files of meshes that MuJoCo reads, and the most triangles that it takes of an STL file.
 READ, MOST = (".stl", ".obj"), 200_000
@@ -32,16 +29,18 @@ def write_shape(out: Document, shape: Shape) -> bool:
     geom = SubElement(out.bodies[shape.body], "geom", {"name": shape.name} | numbers)
     place(geom, frame)
     geom.attrib.update(contact_numbers(shape))
-    drawn = shape.group in DRAWN
-    group = shape.group if shape.visual == drawn else 0 if shape.visual else HIDDEN
-    if group:
+    group = shape.group
+    if shape.visual != (group in DRAWN):
+        group = DRAWN.start if shape.visual else DRAWN.stop
+        out.losses.add("groups of shapes", shape.name)
+    if group != DEFAULT.group:
         geom.set("group", str(group))
     if shape.rgba != DEFAULT.rgba:
         geom.set("rgba", text(shape.rgba))
-    if shape.material:
+    if shape.material:  # the colour is the shape's own, and its material says none
         materials = [one.get("name") for one in out.section("asset").findall("material")]
         if shape.material not in materials:
-            SubElement(out.section("asset"), "material", name=shape.material, rgba=text(shape.rgba))
+            SubElement(out.section("asset"), "material", name=shape.material, rgba=text(UNSAID))
         geom.set("material", shape.material)
     return True
 
@@ -60,7 +59,8 @@ def _geometry(out: Document, shape: Shape) -> tuple[dict[str, str], Transform] |
     """The type of a geom and its numbers, and its frame; None where MuJoCo has none such."""
     one, frame = shape.geometry, shape.placement
     if isinstance(one, Mesh):
-        return {"type": "mesh", "mesh": _mesh(out, shape.name, one)}, frame
+        mesh = _mesh(out, shape.name, one)
+        return None if mesh is None else ({"type": "mesh", "mesh": mesh}, frame)
     if isinstance(one, Plane | HeightField) and _moves(out, shape.body):
         return None
     if isinstance(one, HeightField):
@@ -82,21 +82,23 @@ def _moves(out: Document, body: str) -> bool:
     return body != "world" and int(topology.carriers[topology.body_index(body)]) >= 0
 
 
-def _mesh(out: Document, name: str, mesh: Mesh) -> str:
-    """The name of the mesh, which is written once: a file that MuJoCo reads, or else the triangles."""
+def _mesh(out: Document, name: str, mesh: Mesh) -> str | None:
+    """The name of the mesh, which is written once: a file that MuJoCo reads, or else the triangles; None where there are none."""
     scale = text(mesh.scale)
     known = out.meshes.get((mesh.source, scale))
     if known is not None:
         return known
-    name = out.meshes[mesh.source, scale] = out.unused("mesh", name)
-    # An inertia is not asked for, and no mesh is too flat or too open for this one.
-    element = SubElement(out.section("asset"), "mesh", name=name, inertia="shell")
-    if isinstance(mesh.source, MeshFile) and _is_read(Path(mesh.source.file)):
-        element.set("file", str(Path(mesh.source.file).resolve()))
+    if mesh.source.is_file and _is_read(Path(mesh.file)):
+        words = {"file": str(Path(mesh.file).resolve())}
     else:
-        vertices, faces = mesh.source.triangles
-        element.set("vertex", text(vertices))
-        element.set("face", " ".join(map(str, faces.ravel().tolist())))
+        try:
+            vertices, faces = mesh.source.triangles
+        except (ModelError, ImportError):
+            return None
+        words = {"vertex": text(vertices), "face": " ".join(map(str, faces.ravel().tolist()))}
+    name = out.meshes[mesh.source, scale] = out.unused("mesh", Path(mesh.file).stem or name)
+    # An inertia is not asked for, and no mesh is too flat or too open for this one.
+    element = SubElement(out.section("asset"), "mesh", {"name": name, "inertia": "shell"} | words)
     if np.any(np.asarray(mesh.scale) != 1):
         element.set("scale", scale)
     return name

@@ -1,0 +1,66 @@
+"""How far it is to the next shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import names
+from ..dynamics.rays import nearest_shapes, shapes_of
+from ..spatial import Reference
+from .places import Place, PlacedSensor
+
+
+class RangeFinder(PlacedSensor):
+    """The distance from its origin along its z axis to the nearest shape, -1 where there is none, as MuJoCo has it.
+
+    - `place`: the name of the site where it is, or another frame.
+    - `ignored`: the names of the shapes that it looks through; by default those of its own body and those without opacity.
+
+    What is met of a shape is told in `rbd.ray_distances`. The reading jumps where a ray comes to a shape or leaves it; its
+    gradient is that in between.
+    """
+
+    ignored: tuple[str, ...] | None = eqx.field(static=True)
+
+    def __init__(self, name: str, place: Place, ignored: Sequence[str] | None = None, **options: Any):
+        super().__init__(name, [place], **options)
+        given = tuple(ignored or ())
+        self.ignored = (
+            names(f"RangeFinder {name!r}", "ignored", given) if given else None if ignored is None else ()
+        )
+
+    @property
+    def refers(self):
+        return (*super().refers, *(Reference("shape", name) for name in self.ignored or ()))
+
+    @property
+    def cuts(self):
+        """By default its body stays apart, since that says what it looks through."""
+        return self.places if self.ignored is None else ()
+
+    def called(self, name, refers):
+        own = len(super().refers)
+        ignored = None if self.ignored is None else tuple(one.name for one in refers[own:])
+        return super().called(name, refers[:own]).changed(ignored=ignored)
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        frames = sensing.world_frames(sensors)
+        shapes, bodies = shapes_of(sensing.motion.model), sensing.bodies(sensors)
+        seen = np.array(
+            [[one.sees(shape, body) for shape in shapes] for one, body in zip(sensors, bodies)], bool
+        )
+        distance = nearest_shapes(sensing.motion, frames.position, frames.rotation[:, :, 2], seen)
+        met = jnp.isfinite(distance)
+        return jnp.where(met, distance, -1)[:, None]
+
+    def sees(self, shape, body: str) -> bool:
+        """Whether it meets a shape, where it is on a body itself."""
+        if self.ignored is None:
+            return shape.body != body and shape.rgba[3] > 0
+        return shape.name not in self.ignored

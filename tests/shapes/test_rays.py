@@ -1,0 +1,156 @@
+"""Rays against MuJoCo's, against the triangles that shapes are drawn with, and their gradients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import assert_close
+
+import rbd_jax as rbd
+from rbd_jax.shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Sphere
+
+
+HILLS = np.array([[0.0, 0.3, 0.1, 0.2], [0.5, 0.4, 0.0, 0.7], [0.2, 0.6, 0.1, 0.3]])
+GEOMETRIES = {
+    "sphere": Sphere(0.8),
+    "capsule": Capsule(0.3, 0.6),
+    "cylinder": Cylinder(0.5, 0.6),
+    "box": Box((0.3, 0.7, 0.5)),
+    "ellipsoid": Ellipsoid((0.3, 0.7, 0.9)),
+    "plane": Plane((0.9, 0.0)),
+    "terrain": HeightField(HILLS, (1.0, 0.7), 0.2),
+    "mesh": Mesh(*Ellipsoid((0.3, 0.7, 0.9)).triangles(), (1.0, 0.5, -1.0)),
+}
+
+
+def drawn():
+    """Rays from all around, towards the middle; from inside; and along the axes."""
+    random = np.random.default_rng(5)
+    starts = random.normal(size=(60, 3))
+    starts[:40] *= 3 / np.linalg.norm(starts[:40], axis=1, keepdims=True)
+    starts[40:] *= 0.1
+    along = random.normal(size=(60, 3)) * 0.4 - starts
+    axes = np.vstack([np.eye(3), -np.eye(3)])
+    return (
+        jnp.asarray(np.vstack([starts, [0.05, 0.1, 0.02] - 3 * axes])),
+        jnp.asarray(np.vstack([along, 1.5 * axes])),
+    )
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_as_mujoco_has_it(name):
+    """`mj_rayGeom` and its kin, in lengths of the direction; meshes and terrain in single precision, which they have there."""
+    mujoco = pytest.importorskip("mujoco")
+    body = GEOMETRIES[name]
+    sizes = " ".join(str(x) for leaf in jax.tree.leaves(body) for x in np.ravel(leaf))
+    asset, geom = "", f'<geom type="{name}" size="{sizes}{" 1" * (name == "plane")}"/>'
+    if name == "terrain":
+        heights = " ".join(map(str, HILLS[::-1].ravel()))  # the first row of a file is the far one
+        asset = f'<hfield name="a" nrow="3" ncol="4" size="1 .7 .7 .2" elevation="{heights}"/>'
+        geom = '<geom type="hfield" hfield="a"/>'
+    elif name == "mesh":
+        vertices, faces = (" ".join(map(str, np.ravel(x))) for x in body.triangles())
+        asset = f'<mesh name="a" vertex="{vertices}" face="{faces}"/>'
+        geom = '<geom type="mesh" mesh="a"/>'
+    compiled = mujoco.MjModel.from_xml_string(
+        f"<mujoco><asset>{asset}</asset><worldbody>{geom}</worldbody></mujoco>"
+    )
+    data = mujoco.MjData(compiled)
+    mujoco.mj_forward(compiled, data)
+    origins, directions = drawn()
+    if name == "terrain":  # there it has a floor inside, at zero height
+        origins, directions = origins[:40], directions[:40]
+    found = jax.jit(jax.vmap(body.ray))(origins, directions)
+    met = 0
+    for o, d, ours in zip(np.asarray(origins), np.asarray(directions), np.asarray(found)):
+        theirs = mujoco.mj_ray(compiled, data, o, d, None, 1, -1, np.zeros(1, np.int32))
+        theirs = theirs[0] if isinstance(theirs, tuple) else theirs
+        assert_close(ours if np.isfinite(ours) else -1.0, theirs, 1e-12 if asset == "" else 2e-6)
+        met += theirs >= 0
+    assert met > 12
+
+
+@pytest.mark.parametrize("name", [name for name in GEOMETRIES if name != "plane"])
+def test_rays_meet_what_is_drawn(name):
+    """As the triangles of the body, to what 32 sides leave of a round one."""
+    body = GEOMETRIES[name]
+    origins, directions = drawn()
+    exact = name in ("box", "terrain", "mesh")
+    mesh = Mesh(*body.triangles())
+    ours, theirs = (jax.jit(jax.vmap(one.ray))(origins, directions) for one in (body, mesh))
+    both = jnp.isfinite(ours) & jnp.isfinite(theirs)
+    assert int(both.sum()) > 40 and (not exact or (jnp.isfinite(ours) == jnp.isfinite(theirs)).all())
+    assert_close(ours[both], theirs[both], 1e-12 if exact else 0.05)
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_gradients(name):
+    """Along a random direction in sizes, origin and direction, of rays that stay where they meet; finite for all rays."""
+    body = Plane((0.9, 0.8)) if name == "plane" else GEOMETRIES[name]
+    origins, directions = drawn()
+
+    def distances(body, origins, directions):
+        return jax.vmap(body.ray)(origins, directions)
+
+    random = np.random.default_rng(2)
+    primal = (body, origins, directions)
+    change = jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape) * 0.1), primal)
+    moved = lambda step: jax.tree.map(lambda x, dx: x + step * dx, primal, change)
+    run = jax.jit(distances)
+    value, rate = jax.jit(lambda p, t: jax.jvp(distances, p, t))(primal, change)
+    step = 1e-6
+    difference = (run(*moved(step)) - run(*moved(-step))) / (2 * step)
+    smooth = jnp.isfinite(difference) & (jnp.abs(difference) < 10)
+    assert int(smooth.sum()) > 12
+    close = jnp.abs(rate - difference) < 1e-6 * (1 + jnp.abs(difference))
+    # A ray that comes to another face on the way is not smooth.
+    assert int((smooth & ~close).sum()) <= 1
+    back = jax.jit(jax.grad(lambda p: jnp.sum(jnp.where(jnp.isfinite(x := distances(*p)), x, 0))))(primal)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((back, rate)))
+    assert any(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(back[0])) or name == "plane"
+
+
+def test_far_away_is_as_near():
+    """What a ray from a thousand radii meets is known to 1e-12 of the way."""
+    body, far = Sphere(0.5), jnp.array([1000.0, 2000.0, 500.0])
+    aim = jnp.array([0.1, 0.2, -0.3])
+    direction = (aim - far) / jnp.linalg.norm(aim - far)
+    point = far + body.ray(far, direction) * direction
+    assert abs(float(jnp.linalg.norm(point)) - 0.5) < 2e-12
+
+
+def test_rays_in_a_model():
+    """The nearest shape of all, those of no opacity not seen; directions of any length."""
+    floor = rbd.Shape("floor", "world", Plane(), (0, 0, -3))
+    ball = rbd.Shape("ball", "lower", Sphere(0.1), (0, 0, -1))
+    ghost = rbd.Shape("ghost", "world", Sphere(1.0), (0, 0, -2), rgba=(1, 1, 1, 0))
+    model = rbd.attach(rbd.load("double_pendulum"), floor, ball, ghost)
+    origins = jnp.array([[0.0, 0.0, -5.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [5.0, 5.0, 5.0]])
+    directions = jnp.array([[0.0, 0.0, 2.0], [0.0, 0.0, -0.5], [0.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
+    found = rbd.ray_distances(model, jnp.zeros(2), origins, directions)
+    assert_close(found[:3], [2.9, 2.9, 3.0], 1e-12)
+    assert found[3] == np.inf
+    assert (
+        rbd.ray_distances(rbd.load("double_pendulum"), jnp.zeros(2), origins, directions).tolist()
+        == [np.inf] * 4
+    )
+    slope = jax.grad(lambda q: rbd.ray_distances(model, q, origins[1:2], directions[1:2])[0])(
+        jnp.array([0.02, 0.01])
+    )
+    step = 1e-6
+    run = lambda q: rbd.ray_distances(model, q, origins[1:2], directions[1:2])[0]
+    difference = [
+        (run(jnp.array([0.02, 0.01]) + e) - run(jnp.array([0.02, 0.01]) - e)) / (2 * step)
+        for e in step * np.eye(2)
+    ]
+    assert_close(slope, difference, 1e-7)
+
+
+def test_wrong_rays_are_told():
+    model = rbd.load("double_pendulum")
+    with pytest.raises(
+        ValueError, match=r"ray_distances: origins has shape \(3,\); of k rays it is \(k, 3\)"
+    ):
+        rbd.ray_distances(model, jnp.zeros(2), jnp.zeros(3), jnp.zeros((1, 3)))
+    with pytest.raises(ValueError, match="there is one of each for a ray"):
+        rbd.ray_distances(model, jnp.zeros(2), jnp.zeros((2, 3)), jnp.zeros((1, 3)))
