@@ -19,7 +19,7 @@ from .._errors import ModelError
 
 def read(function: str, kind: str, path_or_xml) -> tuple[str, str | bytes]:
     """What to call the source in errors, and its content. `kind` is that of the file: "URDF"."""
-    a = "an" if kind == "SDF" else "a"
+    a = "a" if kind == "URDF" else "an"
     if not isinstance(path_or_xml, str | Path):
         raise ModelError(f"{function}: got a {type(path_or_xml).__name__}; give a path or the XML text")
     if isinstance(path_or_xml, str):
@@ -153,6 +153,20 @@ def _numbers(what: Callable[[], str], text: str, count: int, finite: bool) -> li
     return values
 
 
+def malformed(content: str | bytes) -> str | None:
+    """Why a text is not well-formed XML, or None."""
+    try:
+        expat.ParserCreate().Parse(content, True)
+    except expat.ExpatError as error:
+        return _malformed(error)
+    return None
+
+
+def _malformed(error: expat.ExpatError) -> str:
+    place = f"line {error.lineno}, column {error.offset + 1}"
+    return f"it is not well-formed XML: {expat.ErrorString(error.code)} in {place}"
+
+
 def parse(content: str | bytes) -> Element:
     """The root element of an XML text."""
     parser = expat.ParserCreate()
@@ -193,10 +207,7 @@ def parse(content: str | bytes) -> Element:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise ModelError(
-            f"it is not well-formed XML: {expat.ErrorString(error.code)} in line {error.lineno}, "
-            f"column {error.offset + 1}"
-        ) from None
+        raise ModelError(_malformed(error)) from None
     except (LookupError, ValueError) as error:
         if isinstance(error, ModelError):
             raise

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import configuration, names, number, takes, vector, velocity
-from .._array import cross, dot, gather, matvec, sum_rows, vecmat
+from .._array import cross, dot, gather, is_known, matvec, sum_rows, vecmat
 from .._errors import ModelError
 from ..dynamics import Motion
 from ..dynamics.sites import body_wrenches_at, fixed_frames, generalized_force_at
@@ -59,6 +59,10 @@ class Tendon(Force):
             jnp.broadcast_to(jnp.asarray(rest_length), (2,)) if np.shape(rest_length) == () else rest_length
         )
         self.rest_length = number(owner, "rest_length", rest, (2,))
+        if is_known(rest) and self.rest_length[0] > self.rest_length[1]:
+            raise ModelError(
+                f"{owner}: rest_length is {self.rest_length.tolist()}; exchange the two, from the shorter to the longer"
+            )
 
     def called(self, name, refers):
         return self.changed(name=name)

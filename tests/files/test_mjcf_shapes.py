@@ -1,6 +1,7 @@
 """The geoms of MJCF files as shapes: where they are, what they are, and how they may touch."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -69,7 +70,8 @@ def test_frames(both):
         for ours, wanted in zip(found(edited, q), theirs):
             assert_close(ours, wanted, 1e-12)
     assert not {"wrist"} & set(rbd.fuse_fixed(model).body_names)
-    both_of_them = rbd.concatenate(rbd.load("double_pendulum"), model, names=["one", "two"])
+    other = replace(rbd.load("double_pendulum"), attached=())
+    both_of_them = rbd.concatenate(other, model, names=["one", "two"])
     for ours, wanted in zip(found(both_of_them, jnp.concatenate([jnp.zeros((3, 2)), q], axis=1)), theirs):
         assert_close(ours, wanted, 1e-12)
     assert both_of_them.shapes[2].name == "two/upper" and both_of_them.shapes[2].body == "two/arm"

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -404,6 +405,123 @@ def test_what_drives_a_model_comes_back():
         assert_close(ours, theirs, 1e-10)
 
 
+SHAPES = """<mujoco><asset><material name="steel" rgba=".1 .2 .3 1"/>
+<hfield name="hills" nrow="2" ncol="3" size="1 2 .5 .1" elevation="0 1 2 3 4 5"/>
+<mesh name="wedge" vertex="0 0 0 1 0 0 0 1 0 0 0 .5" scale="1 2 3"/></asset><worldbody>
+<geom name="floor" type="plane" size="3 0 .1" condim="1" friction=".5 .1 .2"/>
+<geom name="land" type="hfield" hfield="hills" pos="5 0 0"/>
+<body name="a" euler="10 20 30"><freejoint name="j"/><geom name="ball" size=".1" rgba="1 0 0 .5" group="4"/>
+<geom name="pill" type="capsule" size=".1 .2" euler="30 0 0" contype="6" conaffinity="3" margin=".1" gap=".05"/>
+<geom name="can" type="cylinder" size=".1 .2" material="steel" priority="2"/>
+<geom name="ghost" type="box" size=".1 .2 .3" contype="0"
+conaffinity="0" pos="1 2 3" solref=".1 .5" solimp=".5 .6 .1 .4 3"/><geom name="egg" type="ellipsoid" size=".1 .2 .3" group="2"/>
+<geom name="stone" type="mesh" mesh="wedge" pos="1 0 0" euler="0 40 0"/></body></worldbody>
+<sensor><framepos objtype="geom" objname="can"/></sensor></mujoco>"""
+
+
+def test_shapes_come_back():
+    model = quietly(rbd.load_mjcf, SHAPES)
+    again = quietly(rbd.load_mjcf, rbd.to_mjcf(model))
+    for shape in model.shapes:
+        other = again.named("shape", shape.name)
+        fields = (
+            "body",
+            "visual",
+            "collision",
+            "group",
+            "rgba",
+            "material",
+            "contype",
+            "conaffinity",
+            "condim",
+            "priority",
+        )
+        assert [getattr(other, field) for field in fields] == [getattr(shape, field) for field in fields]
+        if shape.name != "stone":  # which has another frame, at its centre
+            assert jax.tree.structure(shape) == jax.tree.structure(other)
+        for field in ("margin", "gap", "friction", "solref", "solimp"):
+            np.testing.assert_array_equal(getattr(shape, field), getattr(other, field))
+        np.testing.assert_allclose(points(other), points(shape), atol=1e-6)
+
+
+def points(shape) -> np.ndarray:
+    """The vertices of what is drawn, in the frame of the body, sorted."""
+    vertices, _ = shape.geometry.triangles()
+    moved = vertices @ np.asarray(shape.placement.rotation).T + np.asarray(shape.placement.position)
+    return moved[np.lexsort(np.round(moved, 5).T)]
+
+
+def bare(robot: str) -> rbd.Model:
+    """A bundled robot with nothing attached to it."""
+    return replace(rbd.load(robot), attached=())
+
+
+def test_shapes_of_ones_own(tmp_path):
+    mujoco, trimesh = pytest.importorskip("mujoco"), pytest.importorskip("trimesh")
+    trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / "brick.stl")
+    trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / "brick.ply")
+    shapes, heights = rbd.shapes, [[-0.5, 0.2], [0.3, 0.1], [0.0, 0.7]]
+    flat = shapes.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2], [1, 3, 2]])
+    file = shapes.Mesh.from_file(tmp_path / "brick.stl", (1.0, 2.0, 1.0))
+    model = rbd.attach(
+        bare("pendulum"),
+        rbd.Shape("land", "world", shapes.HeightField(heights, (1.0, 2.0)), (0.0, 0.0, -3.0)),
+        rbd.Shape("flat", "bob", flat, collision=False, visual=False),
+        rbd.Shape("file", "bob", file), rbd.Shape("twin", "bob", file, (1.0, 0.0, 0.0)),
+        rbd.Shape("ply", "bob", shapes.Mesh.from_file(tmp_path / "brick.ply")),
+        rbd.Shape("point", "bob", shapes.Capsule(0.1, 0.0)),
+        rbd.Shape("floor", "bob", shapes.Plane()),
+    )  # fmt: skip
+    with pytest.raises(rbd.ModelError, match="cannot say: groups of shapes 'flat'; shapes 'floor'"):
+        rbd.to_mjcf(model)
+    content = quietly(rbd.to_mjcf, model, strict=False)
+    theirs = mujoco.MjModel.from_xml_string(content)
+    assert theirs.ngeom == 6 and theirs.nmesh == 3 and content.count("brick.stl") == 1
+    again = quietly(rbd.load_mjcf, content)
+    for shape in model.shapes[:5]:
+        np.testing.assert_allclose(points(again.named("shape", shape.name)), points(shape), atol=1e-6)
+    assert not again.named("shape", "flat").visual and not again.named("shape", "flat").collision
+
+
+def test_shapes_in_urdf(tmp_path):
+    """As Pinocchio reads them: what is seen and what touches, where it is and of which size."""
+    pin, trimesh = pytest.importorskip("pinocchio"), pytest.importorskip("trimesh")
+    trimesh.creation.box((0.1, 0.2, 0.3)).export(tmp_path / "brick.stl")
+    shapes, at = rbd.shapes, placement(np.random.default_rng(0))
+    model = rbd.attach(
+        bare("pendulum"),
+        rbd.Shape("ball", "bob", shapes.Sphere(0.1), at, rgba=(1.0, 0.0, 0.5, 1.0), friction=(0.5, 0.0, 0.0)),
+        rbd.Shape("can", "bob", shapes.Cylinder(0.1, 0.3), at, collision=False),
+        rbd.Shape("crate", "world", shapes.Box((0.1, 0.2, 0.3)), visual=False),
+        rbd.Shape("brick", "bob", shapes.Mesh.from_file(tmp_path / "brick.stl", (1.0, 2.0, 3.0)), at),
+        rbd.Shape("egg", "bob", shapes.Ellipsoid((0.1, 0.2, 0.3))),
+    )
+    with pytest.raises(rbd.ModelError, match="contact numbers of shapes 'ball'; shapes 'egg'"):
+        rbd.to_urdf(model)
+    content = quietly(rbd.to_urdf, model, strict=False)
+    theirs = pin.buildModelFromXML(content)
+    for kind, names in (("VISUAL", ("ball", "can", "brick")), ("COLLISION", ("crate", "ball", "brick"))):
+        found = pin.buildGeomFromUrdfString(theirs, content, getattr(pin.GeometryType, kind)).geometryObjects
+        at = rbd.forward_kinematics(model, jnp.zeros(1))
+        for one, name in zip(found, names, strict=True):
+            shape = model.named("shape", name)
+            there = shape.placement if shape.body == "world" else at[0] @ shape.placement
+            own = theirs.jointPlacements[1] * one.placement if shape.body == "bob" else one.placement
+            assert_close(own.translation, there.position, 1e-12)
+            assert_close(own.rotation, there.rotation, 1e-12)
+            for field, word in (
+                ("radius", "radius"),
+                ("half_length", "halfLength"),
+                ("half_sizes", "halfSide"),
+            ):
+                if hasattr(shape.geometry, field):
+                    assert_close(getattr(one.geometry, word), getattr(shape.geometry, field), 1e-12)
+            if name == "brick":
+                assert one.meshPath == str(tmp_path / "brick.stl") and one.meshScale.tolist() == [1, 2, 3]
+            if name == "ball" and kind == "VISUAL":
+                assert_close(one.meshColor, np.array([1.0, 0, 0.5, 1]), 1e-6)
+
+
 def test_fluids_in_single_precision():
     model = rbd.astype(rbd.load_mjcf(DRIVEN), jnp.float32)
     again = rbd.load_mjcf(rbd.to_mjcf(model))
@@ -413,7 +531,7 @@ def test_fluids_in_single_precision():
 def test_tendons_through_points_of_their_own():
     """They become sites and geoms; families of actuators become what MuJoCo has of all."""
     mujoco = pytest.importorskip("mujoco")
-    model, drive = rbd.load("double_pendulum"), rbd.actuators
+    model, drive = bare("double_pendulum"), rbd.actuators
     around = rbd.forces.Around("upper", (0, 0, -0.5), 0.1, "cylinder", side=("upper", (0.2, 0.0, -0.5)))
     path = [
         rbd.forces.Pulley(2.0),
@@ -426,7 +544,7 @@ def test_tendons_through_points_of_their_own():
         model,
         rbd.forces.SpatialTendon("string", path, spring_constant=3.0, rest_length=(0.1, 0.2)),
         rbd.forces.FixedTendon("sum", {"shoulder": 2.0, "elbow": -1.0}, 1.0, -1.0),
-        drive.Muscle("muscle", drive.OnTendon("string"), 30.0, (0.2, 0.9)),
+        drive.Muscle("muscle", drive.OnTendon("string"), drive.MuscleCurves(30.0, (0.2, 0.9))),
         drive.Position("servo", "elbow", 3.0, 0.1, time_constant=0.2, force_range=(-1.0, 5.0)),
         rbd.Keyframe("home", {"elbow": [0.3]}, controls={"servo": 0.7}),
     )
@@ -446,14 +564,15 @@ def test_tendons_through_points_of_their_own():
 
 def test_what_drives_a_model_and_is_lost():
     """What refers to something that MJCF has not goes with it, or without it."""
-    drive, model = rbd.actuators, rbd.load("double_pendulum")
-    curves = {"gain": drive.MuscleGain(1.0, (0.1, 1.0)), "bias": drive.MuscleBias(1.0, (0.2, 1.0))}
+    drive, model = rbd.actuators, bare("double_pendulum")
+    curves = [drive.MuscleCurves(1.0, (start, 1.0)) for start in (0.1, 0.2)]
+    laws = {"gain": drive.MuscleGain(curves[0]), "bias": drive.MuscleBias(curves[1])}
     around = rbd.forces.Around("upper", (0, 0, -0.5), 0.0)
     model = rbd.attach(
         model,
         rbd.forces.SpatialTendon("string", [("world", (0, 0, 1)), around, ("lower", (0, 0, 0))]),
         drive.Motor("pull", drive.OnTendon("string")),
-        drive.Actuator("uneven", "elbow", **curves),
+        drive.Actuator("uneven", "elbow", **laws),
         drive.IntegratedVelocity("servo", "elbow", activation=0.5),
         rbd.sensors.ActuatorForce("felt", "pull"),
         rbd.Keyframe("home", {}, controls={"pull": 1.0, "servo": 2.0}),

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from ..._errors import ModelError
+from ..xml import malformed, read
 
 
 def compiled_from(mujoco, path_or_xml) -> tuple[str, Any]:
     """What to call the source in errors, and the compiled model."""
-    if not isinstance(path_or_xml, str | Path):
-        raise ModelError(f"load_mjcf: got a {type(path_or_xml).__name__}; give a path or the XML text")
-    text = path_or_xml.lstrip("\ufeff \t\r\n") if isinstance(path_or_xml, str) else ""
-    if text.startswith("<"):
-        source, content = "MJCF text", text
-    else:
-        source = str(path_or_xml) if len(str(path_or_xml)) < 200 else f"{str(path_or_xml)[:80]}..."
-        try:
-            content = Path(path_or_xml).read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            raise ModelError(
-                f"{source}: there is no such file; give the path of an MJCF file or the XML text"
-            ) from None
-        except IsADirectoryError:
-            raise ModelError(f"{source}: it is a directory; give the path of an MJCF file in it") from None
-        except (OSError, ValueError) as error:
-            raise ModelError(
-                f"{source}: it cannot be read ({type(error).__name__}); give a path or XML text"
-            ) from None
-    _check_root(source, content)
+    source, content = read("load_mjcf", "MJCF", path_or_xml)
+    _check_root(source, content if isinstance(content, str) else content.decode(errors="replace"))
     try:
-        if text.startswith("<"):
-            return source, mujoco.MjModel.from_xml_string(text)
+        if isinstance(content, str):
+            return source, mujoco.MjModel.from_xml_string(content)
         return source, mujoco.MjModel.from_xml_path(str(path_or_xml))
     except ValueError as error:
-        raise ModelError(f"{source}: MuJoCo does not accept it: {error}") from None
+        fault = malformed(content) or f"MuJoCo does not accept it: {error}"
+        raise ModelError(f"{source}: {fault}") from None
 
 
 def _check_root(source: str, content: str) -> None:

@@ -46,8 +46,8 @@ def to_mjcf(model: Model, strict: bool = True) -> str:
 
     Read by `load_mjcf`, or by MuJoCo, it is the same mechanism: bodies and joints of the same names, the same coordinates, mass
     matrix and bias force, to rounding, and the same frames; with the limits, damping, friction, springs, armature, equality
-    constraints, sites, shapes, tendons, actuators, sensors, keyframes, gravity and its
-    compensation, fluids, timestep and integrator.
+    constraints, shapes, sites, tendons, actuators, sensors, keyframes, gravity and its compensation, fluids, timestep and
+    integrator.
 
     - Bodies `body:joint` without mass, as `load_mjcf` makes them for several joints on one body, or for one beside its origin,
       are joints of that body again.
@@ -64,6 +64,8 @@ def to_mjcf(model: Model, strict: bool = True) -> str:
       `<joint>` ties each to its leader. The motion is the same, as far as MuJoCo's soft constraints hold; nq and nv are larger.
     - Effort limits are those of what actuators do to a joint (`actuatorfrcrange`).
     - Welds are called by the bodies that they weld, as `load_mjcf` calls them.
+    - Meshes are written by the name of their file where MuJoCo reads that (OBJ, binary STL), or else by their triangles. They
+      need MuJoCo 3.3, which then has their frames at their centres. Heights of terrain are in single precision there.
     - Points that tendons run through, and frames that sensors are at, become sites where the model has none there, called
       `tendon:body` and `sensor:body`; what tendons wrap around becomes geoms that touch nothing.
     - Actuators of all families become `<general>` ones, which is what all of MuJoCo's are.

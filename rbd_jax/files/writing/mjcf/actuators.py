@@ -13,12 +13,13 @@ from ....forces.actuators import (
     Filter,
     Integrator,
     MuscleActivation,
+    MuscleBias,
+    MuscleGain,
     OnJoint,
     OnSite,
     OnTendon,
     SliderCrank,
 )
-from ....forces.actuators.laws import MuscleCurves
 from ..numerals import text
 from .document import Document
 
@@ -27,7 +28,11 @@ def write_actuator(out: Document, actuator: Actuator) -> bool:
     """As a `<general>`, which is what all of MuJoCo's are. Activations start at zero there."""
     found, dynamics = _transmission(out, actuator), _dynamics(actuator)
     gain, bias = _law(actuator.gain, "fixed"), _law(actuator.bias, "affine")
-    lengths = [law.numbers[1:3] for law in (actuator.gain, actuator.bias) if isinstance(law, MuscleCurves)]
+    lengths = [
+        law.curves.numbers[1:3]
+        for law in (actuator.gain, actuator.bias)
+        if isinstance(law, MuscleGain | MuscleBias)
+    ]
     if found is None or dynamics is None or gain is None or bias is None:
         return False
     if any(not np.array_equal(other, lengths[0]) for other in lengths):
@@ -78,8 +83,8 @@ def _law(law, constant: str) -> tuple[str, np.ndarray] | None:
         return constant, np.array([law.value, 0, 0])
     if type(law) is Affine:
         return "affine", np.asarray(law.coefficients)
-    if isinstance(law, MuscleCurves):
-        peak, _, _, low, high, *shape = np.asarray(law.numbers)
+    if isinstance(law, MuscleGain | MuscleBias):
+        peak, _, _, low, high, *shape = np.asarray(law.curves.numbers)
         # The scale, which MuJoCo asks for, says the peak force only where that is not given.
         return "muscle", np.array([low, high, peak, 200, *shape])
     return None

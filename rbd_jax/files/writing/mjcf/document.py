@@ -8,7 +8,9 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from ....model import Body, Model
-from ....spatial import Transform
+from ....shapes import Cylinder, Shape, Sphere
+from ....shapes.mesh import MeshSource
+from ....spatial import Attached, Transform
 from ...mjcf.compiled import unused
 from ...placement import quaternion
 from ..losses import Losses
@@ -43,6 +45,8 @@ class Document:
     bodies: dict[str, Element] = field(default_factory=dict)
     #: The joints of the file, by name.
     joints: dict[str, Written] = field(default_factory=dict)
+    #: The meshes of the file, by where their triangles come from, and their scale.
+    meshes: dict[tuple[MeshSource, str], str] = field(default_factory=dict)
 
     def __post_init__(self):
         self.bodies["world"] = self.world
@@ -88,7 +92,16 @@ def place(element: Element, frame: Transform) -> None:
 
 
 def wrapped_at(out: Document, name: str, body: str, frame: Transform, kind: str, radius: float) -> str:
-    """The name of a new geom that touches nothing: a sphere, or a cylinder as long as it is wide, for a tendon to wrap around."""
+    """The name of a sphere or a cylinder for a tendon to wrap around: a geom of a shape, or a new one that touches nothing."""
+    family = Sphere if kind == "sphere" else Cylinder
+    for shape in out.model.shapes:
+        same = (
+            isinstance(shape, Shape)
+            and isinstance(shape.geometry, family)
+            and shape.geometry.radius == radius
+        )
+        if same and is_at(shape, body, frame):
+            return shape.name
     name = out.unused("geom", name)
     size = text([radius] if kind == "sphere" else [radius, radius])
     geom = SubElement(out.bodies[body], "geom", name=name, type=kind, size=size, contype="0", conaffinity="0")
@@ -100,9 +113,15 @@ def wrapped_at(out: Document, name: str, body: str, frame: Transform, kind: str,
 def site_at(out: Document, name: str, body: str, frame: Transform) -> str:
     """The name of a site in this frame of a body: one that the model has there, or a new one."""
     for site in out.model.sites:
-        same = np.array_equal(site.frames.position[0], frame.position)
-        if site.bodies[0] == body and same and np.array_equal(site.frames.rotation[0], frame.rotation):
+        if is_at(site, body, frame):
             return site.name
     name = out.unused("site", name)
     place(SubElement(out.bodies[body], "site", name=name), frame)
     return name
+
+
+def is_at(thing: Attached, body: str, frame: Transform) -> bool:
+    """Whether a site or a shape has this frame."""
+    own = thing.frames[0]
+    same = np.array_equal(own.position, frame.position) and np.array_equal(own.rotation, frame.rotation)
+    return same and thing.bodies[0] == body

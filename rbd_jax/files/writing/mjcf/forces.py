@@ -5,15 +5,19 @@ A fluid is around all bodies: MuJoCo works out the cuboid or the ellipsoid of ea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 from scipy.special import elliprd
 
 from ....forces import BoxDrag, EllipsoidDrag, FluidForce, GravityCompensation
+from ....shapes import Shape
+from ....spatial import Transform
 from ...placement import rotation_matrix
 from ..numerals import text
-from .document import Document, place
+from .document import Document, is_at, place
+from .shapes import semiaxes
 
 
 #: How exact what MuJoCo works out from other numbers must be what the model has; as exact as its numbers, where they are short.
@@ -62,11 +66,22 @@ def _numbers(element: Element, key: str, default: str) -> np.ndarray:
     return np.array([float(x) for x in element.get(key, default).split()])
 
 
-def write_fluids(out: Document) -> None:
+def write_fluid(out: Document, force: FluidForce) -> bool:
+    """Whether the file has the fluid, which it gets with the first of its forces."""
+    if "density" not in out.section("option").attrib and force is next(_in_fluid(out)):
+        _write_fluid(out)
+    return "density" in out.section("option").attrib
+
+
+def _in_fluid(out: Document) -> Iterator[FluidForce]:
+    return (one for one in out.model.forces if isinstance(one, FluidForce))
+
+
+def _write_fluid(out: Document) -> None:
     """The fluid, if what the model has in it is what MuJoCo has: on the same bodies, cuboids and ellipsoids of the same sizes."""
-    drags = [one for one in out.model.forces if isinstance(one, FluidForce)]
+    drags = list(_in_fluid(out))
     fluids = [{word: text(getattr(one, word)) for word in ("density", "viscosity", "wind")} for one in drags]
-    if not fluids or any(one != fluids[0] for one in fluids):
+    if any(one != fluids[0] for one in fluids):
         return
     boxes = [row for one in drags if type(one) is BoxDrag for row in _boxes(one)]
     ellipsoids = [one for one in drags if type(one) is EllipsoidDrag]
@@ -79,18 +94,22 @@ def write_fluids(out: Document) -> None:
     out.section("option").attrib.update(fluids[0])
     for one in ellipsoids:
         for row, body in enumerate(one.bodies):
-            geom = SubElement(
-                out.bodies[body], "geom", type="ellipsoid", size=text(one.semiaxes[row]), mass="0"
-            )
-            geom.set("name", out.unused("geom", f"{body}:fluid"))
-            geom.attrib.update(contype="0", conaffinity="0", fluidshape="ellipsoid")
-            geom.set("fluidcoef", text(one.coefficients[row]))
-            place(geom, one.frames[row])
+            geom = _ellipsoid(out, body, one.frames[row], np.asarray(one.semiaxes[row], float))
+            geom.attrib.update(fluidshape="ellipsoid", fluidcoef=text(one.coefficients[row]))
 
 
-def write_fluid(out: Document, force: FluidForce) -> bool:
-    """Whether the file has the fluid, of which all forces say the same."""
-    return "density" in out.section("option").attrib
+def _ellipsoid(out: Document, body: str, frame: Transform, size: np.ndarray) -> Element:
+    """The geom that an ellipsoid is or stands for: that of a shape, or a new one that touches nothing."""
+    for shape in out.model.shapes:
+        own = semiaxes(shape.geometry) if isinstance(shape, Shape) else None
+        if own is not None and np.allclose(own, size, SAME, 0) and is_at(shape, body, frame):
+            return out.named("geom", shape.name)
+    geom = SubElement(
+        out.bodies[body], "geom", name=out.unused("geom", f"{body}:fluid"), type="ellipsoid", mass="0"
+    )
+    geom.attrib.update(size=text(size), contype="0", conaffinity="0")
+    place(geom, frame)
+    return geom
 
 
 def _boxes(force: BoxDrag):

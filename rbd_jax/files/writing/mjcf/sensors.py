@@ -12,6 +12,7 @@ from ....sensors.driven import NamedSensor
 from ....sensors.joint import LimitSensor
 from ....sensors.places import PlacedSensor
 from ....sensors.sensor import BodySensor, JointSensor, Sensor
+from ....shapes import HeightField, Mesh, Shape
 from ....spatial import Reference, Transform
 from ...mjcf.sensors import (
     ACCELERATIONS,
@@ -61,8 +62,6 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
             if not out.agrees(out.named("joint", sensor.joint), margin=text(sensor.margin)):
                 return False
     elif isinstance(sensor, PlacedSensor):
-        if any(place.role == "shape" for place in sensor.places):
-            return False
         if isinstance(sensor, sensors.Magnetometer):
             if not out.agrees(out.section("option"), magnetic=text(sensor.field)):
                 return False
@@ -81,11 +80,22 @@ def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str
     frames = iter(range(len(sensor.bodies)))
     found: dict[str, str] = {}
     for place, words in zip(sensor.places, (("objtype", "objname"), ("reftype", "refname"))):
-        kind, name = "site", place.name
         if place.role == "body":
             kind, name = _on_body(out, sensor, place, sensor.frames[next(frames)], at_site)
+        elif place.role == "shape":
+            kind, name = _at_shape(out, sensor, place, at_site)
+        else:
+            kind, name = "site", place.name
         found |= {"site": name} if at_site else dict(zip(words, (kind, name)))
     return found
+
+
+def _at_shape(out: Document, sensor: Sensor, place: Reference, at_site: bool) -> tuple[str, str]:
+    """A geom, where MuJoCo leaves its frame as it is, or else a site."""
+    shape = out.model.named("shape", place.name)
+    if not at_site and isinstance(shape, Shape) and not isinstance(shape.geometry, Mesh | HeightField):
+        return "geom", place.name
+    return "site", site_at(out, f"{sensor.name}:{place.name}", shape.bodies[0], shape.frames[0])
 
 
 def _on_body(

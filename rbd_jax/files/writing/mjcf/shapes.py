@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import SubElement
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,105 +11,125 @@ import numpy as np
 from ...._errors import ModelError
 from ....shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
 from ....spatial import Transform
-from ...mjcf.shapes import DRAWN, NUMBERS, UNSAID, WORDS
+from ...mjcf.shapes import DRAWN, UNSAID
+from ..contact import DEFAULT, contact_numbers
 from ..numerals import text
 from .document import Document, place
 
 
-#: The geometries that a few numbers say, and what these are.
-SIZES = {
-    Sphere: ("sphere", lambda one: [one.radius]),
-    Capsule: ("capsule", lambda one: [one.radius, one.half_length]),
-    Cylinder: ("cylinder", lambda one: [one.radius, one.half_length]),
-    Box: ("box", lambda one: one.half_sizes),
-    Ellipsoid: ("ellipsoid", lambda one: one.semiaxes),
-    Plane: ("plane", lambda one: [*one.half_sizes, 1]),
-}
-
-#: The files of meshes that MuJoCo reads itself.
-READ = (".stl", ".obj")
+#: The files of meshes that MuJoCo reads, and the most triangles that it takes of an STL file.
+READ, MOST = (".stl", ".obj"), 200_000
 
 
 def write_shape(out: Document, shape: Shape) -> bool:
-    given, frame = {}, shape.placement
-    if isinstance(shape.geometry, Mesh):
-        mesh = _mesh(out, shape, shape.geometry)
-        if mesh is None:
-            return False
-        given = {"type": "mesh", "mesh": mesh}
-    elif isinstance(shape.geometry, HeightField):
-        field = _height_field(out, shape, shape.geometry)
-        if field is None:
-            return False
-        name, lowest = field
-        given, frame = (
-            {"type": "hfield", "hfield": name},
-            frame @ Transform.from_position(jnp.asarray(lowest)),
-        )
-    elif type(shape.geometry) in SIZES:
-        kind, sizes = SIZES[type(shape.geometry)]
-        given = {"type": kind, "size": text(sizes(shape.geometry))}
-    else:
+    geometry = _geometry(out, shape)
+    if geometry is None:
         return False
-    geom = SubElement(out.bodies[shape.body], "geom", name=shape.name, **given)
+    numbers, frame = geometry
+    geom = SubElement(out.bodies[shape.body], "geom", {"name": shape.name} | numbers)
     place(geom, frame)
-    _look(out, shape, geom)
-    for word in WORDS:
-        bit = word in ("contype", "conaffinity") and not shape.collision
-        geom.set(word, str(0 if bit else getattr(shape, word)))
-    for number in NUMBERS:
-        geom.set(number, text(getattr(shape, number)))
-    return True
-
-
-def _look(out: Document, shape: Shape, geom: Element) -> None:
-    """Its colour is its own: that of its material says nothing."""
+    geom.attrib.update(contact_numbers(shape))
     group = shape.group
     if shape.visual != (group in DRAWN):
         group = DRAWN.start if shape.visual else DRAWN.stop
         out.losses.add("groups of shapes", shape.name)
-    geom.set("group", str(group))
-    geom.set("rgba", text(shape.rgba))
-    if shape.material:
-        asset = out.section("asset")
-        if not any(one.get("name") == shape.material for one in asset.iter("material")):
-            SubElement(asset, "material", name=shape.material, rgba=text(UNSAID))
+    if group != DEFAULT.group:
+        geom.set("group", str(group))
+    if shape.rgba != DEFAULT.rgba:
+        geom.set("rgba", text(shape.rgba))
+    if shape.material:  # the colour is the shape's own, and its material says none
+        materials = [one.get("name") for one in out.section("asset").findall("material")]
+        if shape.material not in materials:
+            SubElement(out.section("asset"), "material", name=shape.material, rgba=text(UNSAID))
         geom.set("material", shape.material)
+    return True
 
 
-def _mesh(out: Document, shape: Shape, mesh: Mesh) -> str | None:
-    """The name of a mesh in the file; files that MuJoCo reads are named there, whatever else is written out."""
-    path, known = Path(mesh.file), mesh.source
-    words = {"scale": text(mesh.scale)} if np.any(np.asarray(mesh.scale) != 1) else {}
-    if known.is_file and path.suffix.lower() in READ and path.is_file():
-        words["file"] = str(path.resolve())
+def semiaxes(geometry) -> np.ndarray | None:
+    """Of the ellipsoid that stands for a geometry in a fluid, or None."""
+    if type(geometry) in (Box, Ellipsoid):
+        return np.asarray(geometry.half_sizes if isinstance(geometry, Box) else geometry.semiaxes, float)
+    if not isinstance(geometry, Sphere | Capsule | Cylinder):
+        return None
+    r, half = float(geometry.radius), 0.0 if isinstance(geometry, Sphere) else float(geometry.half_length)
+    return np.array([r, r, half if isinstance(geometry, Cylinder) else r + half])
+
+
+def _geometry(out: Document, shape: Shape) -> tuple[dict[str, str], Transform] | None:
+    """The type of a geom and its numbers, and its frame; None where MuJoCo has none such."""
+    one, frame = shape.geometry, shape.placement
+    if isinstance(one, Mesh):
+        mesh = _mesh(out, shape.name, one)
+        return None if mesh is None else ({"type": "mesh", "mesh": mesh}, frame)
+    if isinstance(one, Plane | HeightField) and _moves(out, shape.body):
+        return None
+    if isinstance(one, HeightField):
+        return _height_field(out, shape.name, one, frame)
+    if isinstance(one, Plane):  # the last is how far apart the lines of its grid are
+        return {"type": "plane", "size": text([*one.half_sizes, 1])}, frame
+    if isinstance(one, Sphere):
+        return {"type": "sphere", "size": text(one.radius)}, frame
+    if isinstance(one, Capsule) and not one.half_length:
+        return {"type": "sphere", "size": text(one.radius)}, frame
+    if isinstance(one, Capsule | Cylinder):
+        return {"type": type(one).__name__.lower(), "size": text([one.radius, one.half_length])}, frame
+    size = semiaxes(one)
+    return None if size is None else ({"type": type(one).__name__.lower(), "size": text(size)}, frame)
+
+
+def _moves(out: Document, body: str) -> bool:
+    topology = out.model.topology
+    return body != "world" and int(topology.carriers[topology.body_index(body)]) >= 0
+
+
+def _mesh(out: Document, name: str, mesh: Mesh) -> str | None:
+    """The name of the mesh, which is written once: a file that MuJoCo reads, or else the triangles; None where there are none."""
+    scale = text(mesh.scale)
+    known = out.meshes.get((mesh.source, scale))
+    if known is not None:
+        return known
+    if mesh.source.is_file and _is_read(Path(mesh.file)):
+        words = {"file": str(Path(mesh.file).resolve())}
     else:
         try:
-            vertices, faces = known.triangles
+            vertices, faces = mesh.source.triangles
         except (ModelError, ImportError):
             return None
-        words |= {"vertex": text(vertices), "face": " ".join(map(str, faces.ravel().tolist()))}
-    asset = out.section("asset")
-    for one in asset.iter("mesh"):
-        if {key: value for key, value in one.attrib.items() if key != "name"} == words:
-            return one.attrib["name"]
-    name = out.unused("mesh", path.stem or shape.name)
-    SubElement(asset, "mesh", name=name, **words)
+        words = {"vertex": text(vertices), "face": " ".join(map(str, faces.ravel().tolist()))}
+    name = out.meshes[mesh.source, scale] = out.unused("mesh", Path(mesh.file).stem or name)
+    # An inertia is not asked for, and no mesh is too flat or too open for this one.
+    element = SubElement(out.section("asset"), "mesh", {"name": name, "inertia": "shell"} | words)
+    if np.any(np.asarray(mesh.scale) != 1):
+        element.set("scale", scale)
     return name
 
 
-def _height_field(out: Document, shape: Shape, field: HeightField) -> tuple[str, np.ndarray] | None:
-    """The name of a height field in the file, and its lowest point, which is zero there; its rows begin where y is largest."""
+def _is_read(file: Path) -> bool:
+    """Whether MuJoCo reads the file; of STL files it takes binary ones."""
+    if file.suffix.lower() not in READ or not file.is_file():
+        return False
+    if file.suffix.lower() != ".stl":
+        return True
+    with file.open("rb") as opened:
+        count = int.from_bytes(opened.read(84)[80:], "little")
+    return 0 < count <= MOST and file.stat().st_size == 84 + 50 * count
+
+
+def _height_field(
+    out: Document, name: str, field: HeightField, frame: Transform
+) -> tuple[dict[str, str], Transform] | None:
+    """MuJoCo's heights begin at zero, and its rows where y is most."""
     heights = np.asarray(field.heights, float)
-    lowest, range_ = heights.min(), np.ptp(heights)
-    base = float(field.base) + lowest
-    if base <= 0:
+    least, most = heights.min(), heights.max()
+    base = float(field.base) + least
+    if not base > 0:
         return None
-    name = out.unused("hfield", shape.name)
-    rows, columns = map(str, heights.shape)
-    size = text([*field.half_sizes, range_ or 1.0, base])
-    elevation = text((heights[::-1] - lowest) / (range_ or 1.0))
+    rows, columns = heights.shape
+    size = [*np.asarray(field.half_sizes), most - least if most > least else 1.0, base]
+    name = out.unused("hfield", name)
     SubElement(
-        out.section("asset"), "hfield", name=name, nrow=rows, ncol=columns, size=size, elevation=elevation
-    )
-    return name, np.array([0, 0, lowest])
+        out.section("asset"), "hfield", name=name, nrow=str(rows), ncol=str(columns), size=text(size),
+        elevation=text((heights - least)[::-1]),
+    )  # fmt: skip
+    lifted = frame @ Transform.from_position(jnp.array([0.0, 0.0, least]))
+    return {"type": "hfield", "hfield": name}, lifted

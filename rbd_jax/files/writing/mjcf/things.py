@@ -33,7 +33,7 @@ from ..numerals import check_name, text
 from ..series import FREE, PLANE
 from .actuators import write_actuator
 from .document import Document, Written, place, site_at
-from .forces import write_compensation, write_fluid, write_fluids
+from .forces import write_compensation, write_fluid
 from .sensors import TAGS, write_sensor
 from .shapes import write_shape
 from .tendons import write_fixed, write_spatial
@@ -45,7 +45,6 @@ ORDER = ("site", "shape", "tendon", "constraint", "force", "actuator", "sensor",
 
 def write_things(out: Document) -> None:
     """Everything that is attached, and tell what has no words; what refers to that goes with it, or without it."""
-    write_fluids(out)
     lost: set[Reference] = set()
     for thing in sorted(out.model.attached, key=lambda thing: ORDER.index(thing.role)):
         if thing.name:

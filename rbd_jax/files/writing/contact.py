@@ -1,0 +1,28 @@
+"""How shapes touch, as far as it is not how they do where nothing is said."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...shapes import Shape, Sphere
+from ..mjcf.shapes import NUMBERS, WORDS
+from .numerals import text
+
+
+#: A shape of which nothing is said.
+DEFAULT = Shape("default", "world", Sphere(1.0))
+
+
+def contact_numbers(shape: Shape) -> dict[str, str]:
+    """What differs, under MuJoCo's names. What does not touch others has neither of its bits."""
+    bits = {} if shape.collision else {"contype": 0, "conaffinity": 0}
+    found = {}
+    for key in WORDS:
+        value = bits.get(key, getattr(shape, key))
+        if value != getattr(DEFAULT, key):
+            found[key] = str(value)
+    for key in NUMBERS:
+        value = np.asarray(getattr(shape, key), float)
+        if not np.array_equal(value.astype(np.float32), np.asarray(getattr(DEFAULT, key), np.float32)):
+            found[key] = text(value)
+    return found
