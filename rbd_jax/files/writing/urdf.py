@@ -12,11 +12,13 @@ from ..._files import whole_file
 from ...joints import Fixed
 from ...model import Body, Model
 from ...model.mimic import Mimic
+from ...shapes import Shape
 from ..urdf import NO_LIMIT, unused
 from .description import Mass, bodies_of
 from .losses import Losses
 from .numerals import angles, text, xml_text
 from .series import BALL, FREE, PLANE, SLIDE, TURN, Part, directions, part_names, parts_of
+from .urdf_shapes import write_shapes
 
 
 #: The type of the joint that each part becomes; one without limits that leads none is "continuous".
@@ -65,6 +67,7 @@ def to_urdf(model: Model, strict: bool = True) -> str:
       is welded to one that is turned.
     - A joint that others mimic is of the type `revolute` even without limits, since Pinocchio wants both to be of a kind. What is
       not limited at all has the largest number as its limit, which `load_urdf` takes for none.
+    - Balls, cylinders, capsules, boxes and meshes in files are written, as `<visual>`, `<collision>` or both.
 
     URDF has no balls: a `Spherical` is refused. It has no words for gravity, armature, springs, damping and limits of floating
     and planar joints, a neutral configuration other than zero, and timesteps; nor for most of what is attached to a model.
@@ -87,6 +90,7 @@ def _written(function: str, model: Model, strict: bool) -> str:
         writer.link(body)
         if not (rooted and body is bodies[0]):
             writer.hang(body)
+    write_shapes(robot, model.shapes, losses)
     _other_losses(model, losses)
     losses.report(strict)
     return xml_text(robot)
@@ -267,4 +271,6 @@ def _other_losses(model: Model, losses: Losses) -> None:
     if settings.custom:
         losses.add("custom numbers and texts", *settings.custom)
     for thing in model.attached:
+        if isinstance(thing, Shape):
+            continue
         losses.add(f"{thing.role}s", thing.name or thing.label)
