@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -50,9 +51,18 @@ class ShapeReader:
                     continue
                 name = self._name(element, f"{body}:{tag}_{index}")
                 look = self._look(element) if seen else {}
-                touch = {} if not seen else {"contype": 0, "conaffinity": 0}
+                bits = 0 if seen else 1
                 yield Shape(
-                    name, body, geometry, frame, visual=seen, collision=not seen, group=group, **look, **touch
+                    name,
+                    body,
+                    geometry,
+                    frame,
+                    visual=seen,
+                    collision=not seen,
+                    group=group,
+                    contype=bits,
+                    conaffinity=bits,
+                    **look,
                 )
 
     def _name(self, element: Element, otherwise: str) -> str:
@@ -64,7 +74,7 @@ class ShapeReader:
         self._given.add(name)
         return name
 
-    def _look(self, element: Element) -> dict:
+    def _look(self, element: Element) -> dict[str, Any]:
         material = element.child("material")
         if material is None:
             return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,9 +45,7 @@ def shapes_of(mujoco, compiled) -> list[Shape]:
             collision=bool(compiled.geom_contype[index] or compiled.geom_conaffinity[index])
             or index in paired,
             group=int(compiled.geom_group[index]),
-            **_colour(compiled, index),
-            **{key: int(getattr(compiled, f"geom_{key}")[index]) for key in WORDS},
-            **{key: np.array(getattr(compiled, f"geom_{key}")[index]) for key in NUMBERS},
+            **_words(compiled, index),
         )
         for index, name in enumerate(shape_names(compiled))
     ]
@@ -84,7 +83,14 @@ def _may_touch(mujoco, compiled) -> bool:
     return any((a, b) not in excluded and (b, a) not in excluded for a, b in pairs)
 
 
-def _colour(compiled, index: int) -> dict:
+def _words(compiled, index: int) -> dict[str, Any]:
+    """What is called here as it is there, and how it looks."""
+    words = {key: int(getattr(compiled, f"geom_{key}")[index]) for key in WORDS}
+    numbers = {key: np.array(getattr(compiled, f"geom_{key}")[index]) for key in NUMBERS}
+    return words | numbers | _colour(compiled, index)
+
+
+def _colour(compiled, index: int) -> dict[str, Any]:
     rgba, material = compiled.geom_rgba[index], int(compiled.geom_matid[index])
     if material < 0:
         return {"rgba": rgba.clip(0, 1)}

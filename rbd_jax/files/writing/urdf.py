@@ -90,7 +90,7 @@ def _written(function: str, model: Model, strict: bool) -> str:
         writer.link(body)
         if not (rooted and body is bodies[0]):
             writer.hang(body)
-    write_shapes(robot, model.shapes, losses)
+    write_shapes(robot, (one for one in model.shapes if isinstance(one, Shape)), losses)
     _other_losses(model, losses)
     losses.report(strict)
     return xml_text(robot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
@@ -24,7 +25,7 @@ SIZES = {
 }
 
 
-def write_shapes(robot: Element, shapes: tuple[Shape, ...], losses: Losses) -> None:
+def write_shapes(robot: Element, shapes: Iterable[Shape], losses: Losses) -> None:
     """All shapes that are on links; what is both seen and touched twice."""
     links = {link.get("name"): link for link in robot.iter("link")}
     for shape in shapes:

@@ -31,7 +31,8 @@ READ = (".stl", ".obj")
 
 
 def write_shape(out: Document, shape: Shape) -> bool:
-    given, frame = {}, shape.placement
+    given: dict[str, str] = {}
+    frame = shape.placement
     if isinstance(shape.geometry, Mesh):
         mesh = _mesh(out, shape, shape.geometry)
         if mesh is None:
@@ -51,7 +52,7 @@ def write_shape(out: Document, shape: Shape) -> bool:
         given = {"type": kind, "size": text(sizes(shape.geometry))}
     else:
         return False
-    geom = SubElement(out.bodies[shape.body], "geom", name=shape.name, **given)
+    geom = SubElement(out.bodies[shape.body], "geom", {"name": shape.name} | given)
     place(geom, frame)
     _look(out, shape, geom)
     for word in WORDS:
@@ -94,7 +95,7 @@ def _mesh(out: Document, shape: Shape, mesh: Mesh) -> str | None:
         if {key: value for key, value in one.attrib.items() if key != "name"} == words:
             return one.attrib["name"]
     name = out.unused("mesh", path.stem or shape.name)
-    SubElement(asset, "mesh", name=name, **words)
+    SubElement(asset, "mesh", {"name": name} | words)
     return name
 
 
