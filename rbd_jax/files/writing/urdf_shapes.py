@@ -44,7 +44,7 @@ def write_shapes(robot: Element, shapes: Iterable[Shape], losses: Losses) -> Non
             SubElement(SubElement(element, "geometry"), tag, words)
             if kind == "visual":
                 _material(element, shape)
-        if kinds != [kind for kind, group in GROUPS.items() if group == shape.group]:
+        if shape.group and kinds != [kind for kind, group in GROUPS.items() if group == shape.group]:
             losses.add("groups of shapes", shape.name)
         if shape.collision and _touch(shape) != _touch(Shape("as said by nobody", "world", shape.geometry)):
             losses.add("what shapes touch with", shape.name)
