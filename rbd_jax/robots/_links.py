@@ -18,7 +18,7 @@ COLOR = (0.55, 0.6, 0.68, 1.0)
 
 @dataclass(frozen=True)
 class Solid:
-    """A uniform body: its mass, its rotational inertia about its centre in the axes of its link, its geometry, and where it is."""
+    """A uniform body: its mass, its rotational inertia about its centre in the axes of its link, its geometry and its place."""
 
     mass: float
     central: np.ndarray
