@@ -10,6 +10,8 @@ import numpy as np
 
 from .. import forces, joints
 from ..dynamics import forward_kinematics, momentum
+from ..forces.actuators import Actuator, Drive
+from ..forces.actuators.drive import actuators_of
 from ..model import Model
 from ..parallel import batch_map, energies_along
 from ..simulate import Result, Trajectory
@@ -51,9 +53,7 @@ def falls_freely(model: Model) -> bool:
     topology = model.topology
     roots = [body for body, parent in enumerate(topology.parents) if parent < 0]
     floating = all(isinstance(model.joints[topology.kind_of[root][0]], joints.Free) for root in roots)
-    inner = not model.constraints and all(
-        isinstance(force, forces.JointLimit) for force in forces.carried_forces(model)
-    )
+    inner = not model.constraints and all(isinstance(force, forces.JointLimit) for force in _acting(model))
     if not floating or not inner:
         return False
     along = np.concatenate([np.arange(model.nv)[model.v_slice(root)] for root in roots])
@@ -86,15 +86,22 @@ def in_error(model: Model, path: Trajectory) -> np.ndarray:
     """The samples that shorter steps may help: those that diverged, and those that gained energy of nothing."""
     code = np.asarray(path.code)
     failed = (code != Result.SUCCESS) & (code != Result.SINGULAR) & (code != Result.CONSTRAINTS_OPEN)
-    if model.topology.rheonomic or model.actuators:  # joints that are led do work, and so do servos
+    if model.topology.rheonomic or any(map(works, actuators_of(model))):  # joints that are led do work
         return failed
     return failed | (energies(model, path)[1] > GAIN)
 
 
 def loses(model: Model) -> bool:
     """Whether something dissipates energy."""
-    return bool(
-        np.any(np.asarray(model.damping))
-        or np.any(np.asarray(model.friction))
-        or forces.carried_forces(model)
-    )
+    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)) or _acting(model))
+
+
+def works(actuator: Actuator) -> bool:
+    """Whether an actuator acts though it is told nothing: a servo does, a motor not."""
+    return actuator.bias is not None
+
+
+def _acting(model: Model) -> list[forces.Force]:
+    """What acts beside the joints where actuators are told nothing."""
+    idle = not any(map(works, actuators_of(model)))
+    return [force for force in forces.carried_forces(model) if not (idle and isinstance(force, Drive))]

@@ -17,13 +17,14 @@ import numpy as np
 
 from .. import joints
 from .._errors import ModelError, ModelWarning, suggest
-from ..model import Body, Mimic, Model, ModelBuilder
+from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
 from ..spatial import Inertia, Transform
 from .placement import rotation_of_angles
 from .resources import Resources
 from .urdf_shapes import ShapeReader
+from .urdf_transmissions import transmissions_of
 from .xml import Element, parse, read
 
 
@@ -71,7 +72,10 @@ def load_urdf(
     is x by default and only its direction counts; a `<limit>` without `lower` or `upper` means zero. A joint without
     `<limit>`, or without its `effort` or `velocity`, has none. Continuous joints have no position limits; floating and
     planar ones have no limits, damping or friction; a fixed joint has nothing but its origin. What is not mechanics
-    (transmission, gazebo and other extensions) is not read.
+    (gazebo and other extensions) is not read.
+
+    `<transmission>`s become motors, `model.actuators`: a simple one at its joint, two for a differential one. Others are named
+    in `model.unsupported`.
 
     `<visual>` and `<collision>` are shapes, in the groups 2 and 3, called as in the file or else `link:visual_0`. Files of
     meshes are read when their triangles or inertias are first asked for.
@@ -97,6 +101,9 @@ def load_urdf(
         for body in bodies:
             builder.add(body)
         builder.bodies = locked(builder.bodies, lock)
+        motors, missing = transmissions_of(robot, builder.bodies)
+        builder.attached += motors
+        builder.settings = Settings(unsupported=missing)
         file = source if isinstance(content, bytes) else None
         reader = ShapeReader(robot, Resources("load_urdf", file, package_dirs))
         for link in robot.all("link"):

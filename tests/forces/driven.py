@@ -2,11 +2,14 @@
 
 BODIES = """
 <mujoco><option gravity="0 0 -9"/><worldbody><site name="anchor" pos="1 1 1"/>
-<body name="trunk" pos="0 0 1"><freejoint name="free"/><geom size=".2 .1 .3" type="box"/><site name="s0" pos=".1 .2 .3" euler="30 40 20"/>
-  <body name="upper" pos=".1 .2 .3" gravcomp=".7"><joint name="ball" type="ball"/><geom size=".1 .2" type="capsule" pos=".1 .2 .1"/>
+<body name="trunk" pos="0 0 1"><freejoint name="free"/><geom size=".2 .1 .3" type="box"/>
+  <site name="s0" pos=".1 .2 .3" euler="30 40 20"/>
+  <body name="upper" pos=".1 .2 .3" gravcomp=".7"><joint name="ball" type="ball"/>
+    <geom size=".1 .2" type="capsule" pos=".1 .2 .1"/>
     <body name="lower" pos=".1 0 .3"><joint name="hinge" axis="1 2 1" armature=".01" actuatorfrcrange="-2 2"/>
       <geom size=".1 .2" type="capsule"/><site name="s1" pos=".2 .1 .3" euler="10 20 30"/>
-      <body name="tool" pos=".1 0 .3"><joint name="slide" type="slide" axis="1 0 1"/><geom size=".1 .2" type="capsule"/>
+      <body name="tool" pos=".1 0 .3"><joint name="slide" type="slide" axis="1 0 1"/>
+        <geom size=".1 .2" type="capsule"/>
         <site name="s2" pos=".2 .1 .3" euler="10 50 30"/></body></body></body>
   <body name="crank" pos="-.1 .2 .3"><joint name="turn" axis="0 1 0"/><geom size=".1 .2" type="capsule" pos=".1 .2 .1"/>
     <site name="s3" pos=".2 .1 .1"/></body>
@@ -27,8 +30,10 @@ ACTUATORS = """<actuator>
 <motor tendon="sum" gear="4"/><position tendon="sum" kp="4" gear="2"/><motor name="thruster" site="s1" gear="1 2 3 4 5 6"/>
 <position site="s1" refsite="s3" gear="1 2 3 0 0 0" kp="2"/><position site="s2" refsite="s3" gear="0 0 0 1 2 3" kp="2"/>
 <position site="s2" refsite="anchor" gear="1 0 0 1 2 3" kp="2"/><position site="s2" refsite="s1" gear="1 0 0 1 2 3" kp="2"/>
-<general cranksite="s2" slidersite="s3" cranklength="1.5" gear="2"/><general cranksite="s2" slidersite="s3" cranklength=".2" gear="2"/>
-<general joint="hinge" gaintype="affine" gainprm="1 2 3" biastype="affine" biasprm="4 5 6" dyntype="filterexact" dynprm=".3"/>
+<general cranksite="s2" slidersite="s3" cranklength="1.5" gear="2"/>
+<general cranksite="s2" slidersite="s3" cranklength=".2" gear="2"/>
+<general joint="hinge" gaintype="affine" gainprm="1 2 3" biastype="affine" biasprm="4 5 6"
+  dyntype="filterexact" dynprm=".3"/>
 </actuator>
 """
 

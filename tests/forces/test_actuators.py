@@ -244,7 +244,7 @@ def test_linearized(plain):
         model = replace(
             model, attached=tuple(one for one in model.attached if one.name in ("servo", "motor"))
         )
-    u, tau = U[: model.nu], jnp.array([0.1, 0.2])
+    u = U[: model.nu]
     own = START if plain else rbd.State(START.q, START.v, jnp.array([0.2]))
     by_state, by_u = rbd.step_derivatives(model, own, rbd.Controls(u), 0.01)
     whole, by_both = rbd.step_derivatives(model, own, rbd.Controls(u, jnp.zeros(2)), 0.01)

@@ -22,4 +22,6 @@ def test_all_files(name):
         model, worst, left_out = compared(FILES[name])
     except Refused as reason:
         pytest.skip(str(reason))
-    assert worst and max(worst.values()) < TOLERANCE.get(name, 1e-8), f"{worst}; without {left_out}: {model.unsupported}"
+    assert worst and max(worst.values()) < TOLERANCE.get(name, 1e-8), (
+        f"{worst}; without {left_out}: {model.unsupported}"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 from oracle_robots import STATES, Worst, compiled, folder, mjcf_files
 
 import rbd_jax as rbd
-from rbd_jax.files.mjcf import actuator_names, body_names, control_place, site_names, tendon_names
+from rbd_jax.files.mjcf import actuator_names, body_names, control_place
 from rbd_jax.forces.actuators.drive import actuators_of
 
 
@@ -130,6 +129,9 @@ def _pairs(model: rbd.Model, mj_model):
         yield "qfrc_passive", found["passive"], data.qfrc_passive
         if mj_model.nsite:
             yield "site_xpos", found["site"], data.site_xpos
+        if mj_model.ngeom:
+            yield "geom_xpos", found["shape"].position, data.geom_xpos
+            yield "geom_xmat", found["shape"].rotation.reshape(-1, 9), data.geom_xmat
         if mj_model.ntendon:
             yield "ten_length", found["ten_length"], data.ten_length
             yield "ten_velocity", found["ten_velocity"], data.ten_velocity
@@ -173,6 +175,7 @@ def _ours(model: rbd.Model, to, state: rbd.State, u):
         "passive": to.force(q, passive),
         "qacc": to.acceleration(q, v, rbd.forward_dynamics(model, q, v, passive + driven)),
         "site": rbd.site_frames(model, q).position,
+        "shape": rbd.shape_frames(model, q),
         "qfrc_actuator": to.force(q, driven),
     }
     if model.tendons:

@@ -62,7 +62,11 @@ def left_out(mujoco, compiled) -> list[str]:
             )
         if hasattr(compiled, "jnt_actgravcomp") and np.any(compiled.body_gravcomp):
             which = compiled.jnt_actgravcomp.astype(bool)
-            among("gravity compensation, which acts, but is not counted as the actuators', of joints", hinges, which)
+            among(
+                "gravity compensation, which acts, but is not counted as the actuators', of joints",
+                hinges,
+                which,
+            )
         curved = (
             nonzero("jnt_stiffnesspoly")
             if hasattr(compiled, "jnt_stiffnesspoly")
