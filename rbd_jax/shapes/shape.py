@@ -102,7 +102,9 @@ class Shape(Attached):
             "solimp": number(owner, "solimp", solimp, (5,)),
         }
         xp = np if is_known(given) else jnp  # which spares compiling and calling small operations
-        self.contact = jnp.asarray(xp.concatenate([xp.atleast_1d(xp.asarray(value)) for value in given.values()]))
+        self.contact = jnp.asarray(
+            xp.concatenate([xp.atleast_1d(xp.asarray(value)) for value in given.values()])
+        )
 
     @property
     def bodies(self):

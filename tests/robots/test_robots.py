@@ -242,11 +242,11 @@ def test_load_says_what_it_cannot_read(tmp_path):
     (tmp_path / "robot.xacro").touch()
     (tmp_path / "robot.xml").write_text("nothing")
     cases = {
-        "quadrupd": "no robot 'quadrupd'; did you mean 'quadruped'\\? .*pendulum.*\\.urdf, \\.xml or \\.mjcf",
+        "quadrupd": "no robot 'quadrupd'; did you mean 'quadruped'\\? .*pendulum.*\\.urdf, \\.xml, \\.mjcf or \\.sdf",
         "xyz": "no robot 'xyz'; there are: .*'arm7'",
         "missing.urdf": "no such file",
         str(tmp_path / "quadruped"): "no such file",
-        str(tmp_path / "robot.stl"): "end in \\.urdf, \\.xml or \\.mjcf",
+        str(tmp_path / "robot.stl"): "end in \\.urdf, \\.xml, \\.mjcf or \\.sdf",
         str(tmp_path / "robot.xacro"): "expand xacro",
         "x" * 5000: "no robot",
         "a\0b": "no robot",

@@ -1,6 +1,8 @@
 """Range finders against MuJoCo's, what they look through, and what edits do to them."""
 
+import re
 import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -70,8 +72,6 @@ def test_as_mujoco_reads_them(both):
 
 def test_without_the_mesh_it_is_exact(both):
     _, q, _ = both
-    import re
-
     text = re.sub(r'<geom type="mesh".*?/>', "", XML)
     model, mj_model = rbd.load_mjcf(text), mujoco.MjModel.from_xml_string(text)
     data, ours = mujoco.MjData(mj_model), sensed(model, q)
@@ -108,7 +108,7 @@ def test_what_it_looks_through_by_default():
 def test_gradient():
     """Of a height over the floor, in the angle; and zero where nothing is met."""
     model = rbd.attach(
-        rbd.load("double_pendulum"),
+        replace(rbd.load("double_pendulum"), attached=()),
         rbd.Shape("floor", "world", Plane(), (0, 0, -3)),
         RangeFinder(
             "down",
@@ -123,3 +123,16 @@ def test_gradient():
     assert_close(jax.grad(read)(q), difference, 1e-8)
     up = jnp.array([0.0, 3.0])
     assert read(up) == -1 and not jax.grad(read)(up).any()
+
+
+def test_written_to_mjcf(both):
+    """It reads the same there; that others are looked through is told."""
+    _, q, _ = both
+    text = re.sub(r'<geom [^>]*material="\w+"[^>]*>', "", XML)  # whose opacity is not that of the geom there
+    model = rbd.load_mjcf(text)
+    again = rbd.load_mjcf(rbd.to_mjcf(model))
+    assert [one.name for one in again.sensors] == [one.name for one in model.sensors]
+    assert_close(sensed(again, q), sensed(model, q), 1e-6)
+    more = rbd.attach(model, RangeFinder("more", "a", ignored=["floor"]))
+    with pytest.raises(rbd.ModelError, match="what range finders look through 'more'"):
+        rbd.to_mjcf(more)

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from .... import sensors
+from ....dynamics.rays import shapes_of
 from ....sensors.driven import NamedSensor
 from ....sensors.joint import LimitSensor
 from ....sensors.places import PlacedSensor
@@ -38,10 +39,11 @@ TAGS: dict[type, str] = {
     sensors.JointForce: "jointactuatorfrc",
     sensors.TendonForce: "tendonactuatorfrc",
     sensors.Magnetometer: "magnetometer",
+    sensors.RangeFinder: "rangefinder",
 }
 
 #: Those that are at sites. The others of a frame take bodies, too.
-AT_SITES = (*SITES.values(), sensors.Magnetometer)
+AT_SITES = (*SITES.values(), sensors.Magnetometer, sensors.RangeFinder)
 
 
 #: No buffer of readings is longer.
@@ -65,6 +67,8 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
         if isinstance(sensor, sensors.Magnetometer):
             if not out.agrees(out.section("option"), magnetic=text(sensor.field)):
                 return False
+        if isinstance(sensor, sensors.RangeFinder) and not _looks_through_its_own(out, sensor):
+            out.losses.add("what range finders look through", sensor.name)
         attributes |= _places(out, sensor, at_site=family in AT_SITES)
     elif isinstance(sensor, BodySensor):
         attributes["body"] = sensor.body
@@ -73,6 +77,14 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
     element = SubElement(out.section("sensor"), tag, {"name": sensor.name} | attributes)
     _write_options(out, element, sensor)
     return True
+
+
+def _looks_through_its_own(out: Document, sensor: sensors.RangeFinder) -> bool:
+    """Whether it looks through the shapes of its own body and those without opacity, as all do in MuJoCo, and no others."""
+    (place,) = sensor.places
+    body = place.name if place.role == "body" else out.model.named(place.role, place.name).bodies[0]
+    shapes = shapes_of(out.model)
+    return all(sensor.sees(one, body) == (one.body != body and one.rgba[3] > 0) for one in shapes)
 
 
 def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str]:
