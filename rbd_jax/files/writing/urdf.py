@@ -71,7 +71,7 @@ def to_urdf(model: Model, strict: bool = True) -> str:
       is welded to one that is turned.
     - A joint that others mimic is of the type `revolute` even without limits, since Pinocchio wants both to be of a kind. What is
       not limited at all has the largest number as its limit, which `load_urdf` takes for none.
-    - Shapes are `<visual>` and `<collision>`: spheres, boxes, cylinders, capsules (which not all know) and meshes in files. Groups
+    - Shapes are `<visual>` and `<collision>`: spheres, boxes, cylinders, capsules (which not all know), meshes in files. Groups
       are what `load_urdf` makes of these.
 
     URDF has no balls: a `Spherical` is refused. It has no words for gravity, armature, springs, damping and limits of floating
