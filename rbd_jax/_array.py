@@ -190,6 +190,8 @@ def with_precision(tree: T, dtype) -> T:
     """A PyTree with its floating-point numbers in this precision, all else as it is."""
 
     def cast(leaf):
+        if isinstance(leaf, jax.Array) and leaf.dtype == dtype and not leaf.weak_type:
+            return leaf  # a hundred times as fast as to ask JAX for it
         array = isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.floating)
         return jnp.asarray(leaf, dtype) if array or isinstance(leaf, float) else leaf
 

@@ -7,6 +7,8 @@ have a hundred links: the arithmetic is done in NumPy, since JAX takes a hundred
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import joints
-from .._errors import ModelError, suggest
+from .._errors import ModelError, ModelWarning, suggest
 from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
 from ..spatial import Inertia, Transform
 from .placement import rotation_of_angles
+from .resources import Resources
+from .urdf_shapes import ShapeReader
 from .urdf_transmissions import transmissions_of
 from .xml import Element, parse, read
 
@@ -39,6 +43,7 @@ def load_urdf(
     strict: bool = False,
     *,
     gravity: Any = (0.0, 0.0, -9.81),
+    package_dirs: str | Path | Iterable[str | Path] = (),
 ) -> Model:
     """The model that a URDF describes.
 
@@ -49,8 +54,10 @@ def load_urdf(
     - `lock`: joints to weld: names of joints, which are locked at their zero, or `{name: q}`.
     - `mimic`: `"couple"` makes joints that mimic others follow them, without degrees of freedom of their own; `"free"` makes them
       ordinary joints, which a `rbd_jax.constraints.CoordinateCoupling` may tie afterwards.
-    - `strict`: whether inertias that no real body can have are an error or one warning.
+    - `strict`: whether inertias that no real body can have, and shapes that are none, are an error or one warning each.
     - `gravity`: in the world.
+    - `package_dirs`: folders in which the packages of `package://` are looked for, before ROS_PACKAGE_PATH and the folders
+      above the file.
 
     **Returns**
 
@@ -65,10 +72,13 @@ def load_urdf(
     is x by default and only its direction counts; a `<limit>` without `lower` or `upper` means zero. A joint without
     `<limit>`, or without its `effort` or `velocity`, has none. Continuous joints have no position limits; floating and
     planar ones have no limits, damping or friction; a fixed joint has nothing but its origin. What is not mechanics
-    (visual, collision, gazebo and other extensions) is not read.
+    (gazebo and other extensions) is not read.
 
     `<transmission>`s become motors, `model.actuators`: a simple one at its joint, two for a differential one. Others are named
     in `model.unsupported`.
+
+    `<visual>` and `<collision>` are shapes, in the groups 2 and 3, called as in the file or else `link:visual_0`. Files of
+    meshes are read when their triangles or inertias are first asked for.
 
     >>> links = '<link name="base"/><link name="tip"/>'
     >>> hinge = '<joint name="hinge" type="continuous"><parent link="base"/><child link="tip"/></joint>'
@@ -87,12 +97,19 @@ def load_urdf(
         _check_root(robot)
         name = robot.text("name")
         builder = ModelBuilder(gravity, name)
-        for body in _bodies(robot, floating_base, mimic == "couple"):
+        bodies, names = _bodies(robot, floating_base, mimic == "couple")
+        for body in bodies:
             builder.add(body)
         builder.bodies = locked(builder.bodies, lock)
         motors, missing = transmissions_of(robot, builder.bodies)
         builder.attached += motors
         builder.settings = Settings(unsupported=missing)
+        file = source if isinstance(content, bytes) else None
+        reader = ShapeReader(robot, Resources("load_urdf", file, package_dirs))
+        for link in robot.all("link"):
+            body = names.get(link.text("name"), link.text("name"))
+            builder.attached += reader.shapes_of(link, body, _placement)
+        _report_shapes(name, reader.faults, strict)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
     except ModelError as error:
@@ -113,8 +130,8 @@ def _check_root(robot: Element) -> None:
 # The tree.
 
 
-def _bodies(robot: Element, floating_base: bool, couple: bool) -> list[Body]:
-    """The bodies of a robot, depth first."""
+def _bodies(robot: Element, floating_base: bool, couple: bool) -> tuple[list[Body], dict[str, str]]:
+    """The bodies of a robot, depth first, and what the root link is called among them."""
     links, hinges = _by_name(robot, "link"), _by_name(robot, "joint")
     if not links:
         raise ModelError("the robot has no links; a model needs at least one (is this the whole file?)")
@@ -170,7 +187,7 @@ def _bodies(robot: Element, floating_base: bool, couple: bool) -> list[Body]:
             )
         )
         stack += below.get(child, [])[::-1]
-    return bodies
+    return bodies, names
 
 
 def _by_name(robot: Element, tag: str) -> dict[str, Element]:
@@ -217,6 +234,15 @@ def _root(links: dict[str, Element], hung_by: dict[str, Element]) -> str:
             name = hung_by[name].needed("parent", "").text("link")
         sound.update(way)
     return roots[0]
+
+
+def _report_shapes(name: str, faults: list[str], strict: bool) -> None:
+    if not faults:
+        return
+    message = f"model {name!r} has shapes that are none: {'; '.join(faults)}"
+    if strict:
+        raise ModelError(f"{message}. Give them a size, or load with strict=False and the model goes without")
+    warnings.warn(f"{message}. The model goes without", ModelWarning, stacklevel=3)
 
 
 def unused(name: str, taken) -> str:

@@ -38,8 +38,8 @@ On bodies:
 - `DirectionalForce`: constant, in the world's axes
 - `ViscousDamping`: against the velocity of a frame
 - `GravityField`: the pull of a potential on every body
-- `GravityCompensation`: what holds bodies up
 - `CentralPotential`: that of a point mass
+- `GravityCompensation`: what holds bodies up
 - `BoxDrag`: of a fluid on bodies, as on cuboids
 - `EllipsoidDrag`: of a fluid on bodies, as on ellipsoids; with lift
 - `FluidForce`: what both inherit from

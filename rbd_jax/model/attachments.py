@@ -51,8 +51,9 @@ def attached_to(model: Model, things: Iterable[Attached], owner: str) -> Model:
 
 def told(model: Model, things: Iterable[Attached]) -> Model:
     """The model, with a warning about those of its things that are probably not what was meant, if their numbers are known."""
-    for thing in things:
-        if is_known((model, thing)) and (doubt := thing.doubt(lambda thing=thing: _loop(model, thing))):
+    things = tuple(things)
+    for thing in things if is_known((model, things)) else ():
+        if doubt := thing.doubt(lambda thing=thing: _loop(model, thing)):
             warnings.warn(f"{thing.label}: {doubt}", ModelWarning, stacklevel=3)
     return model
 

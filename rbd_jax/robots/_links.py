@@ -1,9 +1,61 @@
 """What the bundled robots are put together from, worked out in NumPy: JAX takes long for a few numbers."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 
+from ..joints import Joint
+from ..model import ModelBuilder
+from ..shapes import Box, Cylinder, Geometry, Plane, Shape, Sphere
 from ..spatial import Inertia, Transform
+
+
+#: What the robots look like.
+COLOR = (0.55, 0.6, 0.68, 1.0)
+
+
+@dataclass(frozen=True)
+class Solid:
+    """A uniform body: its mass, its rotational inertia about its centre in the axes of its link, its geometry and where that is."""
+
+    mass: float
+    central: np.ndarray
+    geometry: Geometry
+    rotation: np.ndarray
+    center: np.ndarray
+
+    @property
+    def inertia(self) -> Inertia:
+        """As `Inertia.from_mass_com`, without a compilation."""
+        mass, com = self.mass, self.center
+        about_origin = self.central + mass * (com @ com * np.eye(3) - np.outer(com, com))
+        triangle = about_origin[np.tril_indices(3)]
+        return Inertia(*(jnp.asarray(np.asarray(x, float)) for x in (mass, mass * com, triangle)))
+
+    @property
+    def placement(self) -> Transform:
+        return Transform(jnp.asarray(self.rotation), jnp.asarray(self.center))
+
+
+def add(
+    builder: ModelBuilder,
+    name: str,
+    parent: str,
+    joint: Joint | None,
+    placement: Transform | None,
+    solid: Solid,
+    **along: Any,
+) -> None:
+    """A body that is a solid, and looks and touches like it, by a shape of the body's name."""
+    builder.add_body(name, parent, joint, placement, solid.inertia, **along)
+    builder.attach(Shape(name, name, solid.geometry, solid.placement, rgba=COLOR))
+
+
+def add_floor(builder: ModelBuilder, height: float) -> None:
+    """A level floor that fills the world below a height."""
+    builder.attach(Shape("floor", "world", Plane(), at(0, 0, height), rgba=(0.85, 0.85, 0.85, 1.0)))
 
 
 def at(x, y, z, *, roll=0.0, pitch=0.0) -> Transform:
@@ -13,29 +65,28 @@ def at(x, y, z, *, roll=0.0, pitch=0.0) -> Transform:
     return Transform(jnp.asarray(rotation), jnp.asarray(np.array([x, y, z], float)))
 
 
-def rod(mass, start, end, radius) -> Inertia:
+def rod(mass, start, end, radius) -> Solid:
     """A uniform solid cylinder from one point to another."""
     start, end = np.array(start, float), np.array(end, float)
     length = np.linalg.norm(end - start)
-    along = np.outer(end - start, end - start) / length**2
+    axis = (end - start) / length
+    along = np.outer(axis, axis)
     across = mass * (radius**2 / 4 + length**2 / 12)
-    return _solid(mass, (start + end) / 2, across * (np.eye(3) - along) + mass * radius**2 / 2 * along)
+    central = across * (np.eye(3) - along) + mass * radius**2 / 2 * along
+    side = np.eye(3)[np.argmin(np.abs(axis))]  # any direction across will do
+    x = np.cross(side, axis) / np.linalg.norm(np.cross(side, axis))
+    rotation = np.column_stack([x, np.cross(axis, x), axis])
+    return Solid(mass, central, Cylinder(radius, length / 2), rotation, (start + end) / 2)
 
 
-def box(mass, sides, com=(0.0, 0.0, 0.0)) -> Inertia:
+def box(mass, sides, com=(0.0, 0.0, 0.0)) -> Solid:
     """A uniform cuboid about its centre, as `Inertia.box`."""
-    square = np.array(sides, float) ** 2
-    return _solid(mass, com, mass / 12 * np.diag(square.sum() - square))
+    sides = np.array(sides, float)
+    central = mass / 12 * np.diag((sides**2).sum() - sides**2)
+    return Solid(mass, central, Box(sides / 2), np.eye(3), np.array(com, float))
 
 
-def ball(mass, radius, com=(0.0, 0.0, 0.0)) -> Inertia:
+def ball(mass, radius, com=(0.0, 0.0, 0.0)) -> Solid:
     """A uniform ball about its centre, as `Inertia.sphere`."""
-    return _solid(mass, com, 0.4 * mass * radius**2 * np.eye(3))
-
-
-def _solid(mass, com, central) -> Inertia:
-    """As `Inertia.from_mass_com`, without a compilation."""
-    com = np.array(com, float)
-    about_origin = central + mass * (com @ com * np.eye(3) - np.outer(com, com))
-    triangle = about_origin[np.tril_indices(3)]
-    return Inertia(*(jnp.asarray(np.asarray(x, float)) for x in (mass, mass * com, triangle)))
+    central = 0.4 * mass * radius**2 * np.eye(3)
+    return Solid(mass, central, Sphere(radius), np.eye(3), np.array(com, float))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from .. import joints
 from ..model import Model, ModelBuilder
 from ..spatial import Transform
-from ._links import at, box
+from ._links import add, at, box
 
 
 class Swing(eqx.Module):
@@ -77,10 +77,10 @@ def all_joints() -> Model:
 def _hang(builder, name, parent, joint, placement=None, mass=1.0, **along) -> None:
     """A brick on a joint, a little way down its branch and off its own origin."""
     placement = at(0.1, 0, -0.25) if placement is None else placement
-    inertia = box(mass, (0.3, 0.2, 0.25), (0.05, 0.03, -0.1))
+    brick = box(mass, (0.3, 0.2, 0.25), (0.05, 0.03, -0.1))
     if joint.nv and parent != "world":
         along = {"damping": 0.05, "armature": 0.02} | along
-    builder.add_body(name, parent, joint, placement, inertia, **along)
+    add(builder, name, parent, joint, placement, brick, **along)
 
 
 def _bowl() -> Float[Array, "5 5 6"]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..joints import Revolute
 from ..model import Model, ModelBuilder
-from ._links import at, box, rod
+from ._links import add, at, box, rod
 
 
 #: How far shoulder, elbow and wrist are bent at q = 0: the arm reaches forward, and the hand points down.
@@ -24,11 +24,11 @@ def arm7() -> Model:
     turn, bend = Revolute((0, 0, 1)), Revolute((0, 1, 0))
 
     builder = ModelBuilder(name="arm7")
-    builder.add_body("base", inertia=rod(3.5, (0, 0, 0), (0, 0, 0.15), 0.08))
+    add(builder, "base", "world", None, None, rod(3.5, (0, 0, 0), (0, 0, 0.15), 0.08))
 
-    def link(name, parent, joint, placement, inertia, lower, upper, **along):
-        builder.add_body(
-            f"link{name}", parent, joint, placement, inertia,
+    def link(name, parent, joint, placement, solid, lower, upper, **along):
+        add(
+            builder, f"link{name}", parent, joint, placement, solid,
             joint_name=f"joint{name}", lower=lower, upper=upper, **along,
         )  # fmt: skip
 
@@ -69,6 +69,6 @@ def arm7() -> Model:
     )  # fmt: skip
     link(7, "link6", turn, at(0, 0, 0.09), rod(0.5, (0, 0, 0), (0, 0, 0.04), 0.04), -2.9, 2.9, **light)
     palm = box(0.7, (0.04, 0.18, 0.07), (0, 0, 0.04))
-    builder.add_body("hand", "link7", placement=at(0, 0, 0.04), inertia=palm)
+    add(builder, "hand", "link7", None, at(0, 0, 0.04), palm)
     builder.add_body("tool", "hand", placement=at(0, 0, 0.1))
     return builder.build(strict=True)

@@ -2,7 +2,7 @@
 
 from ..joints import Prismatic, Revolute
 from ..model import Model, ModelBuilder
-from ._links import box, rod
+from ._links import add, box, rod
 
 
 def cartpole() -> Model:
@@ -11,16 +11,18 @@ def cartpole() -> Model:
     The pole stands upright at q = 0, which is an equilibrium but not a stable one. The motor is the cart's.
     """
     builder = ModelBuilder(name="cartpole")
-    builder.add_body(
+    add(
+        builder,
         "cart",
-        joint=Prismatic((1, 0, 0)),
-        inertia=box(1.0, (0.3, 0.2, 0.1)),
+        "world",
+        Prismatic((1, 0, 0)),
+        None,
+        box(1.0, (0.3, 0.2, 0.1)),
         joint_name="slide",
         lower=-2.0,
         upper=2.0,
         effort_limit=20.0,
     )
-    builder.add_body(
-        "pole", "cart", Revolute((0, 1, 0)), inertia=rod(0.2, (0, 0, 0), (0, 0, 1), 0.01), joint_name="hinge"
-    )
+    pole = rod(0.2, (0, 0, 0), (0, 0, 1), 0.01)
+    add(builder, "pole", "cart", Revolute((0, 1, 0)), None, pole, joint_name="hinge")
     return builder.build(strict=True)

@@ -1,10 +1,11 @@
 """A humanoid of the height of a small adult; its numbers are its own."""
 
+import math
 from typing import Any
 
 from ..joints import Free, Revolute, Spherical, Universal
 from ..model import Model, ModelBuilder
-from ._links import at, ball, box, rod
+from ._links import add, add_floor, at, ball, box, rod
 
 
 #: How far the thighs lean forward and the elbows are bent at q = 0.
@@ -13,57 +14,61 @@ LEAN, ELBOW = 0.2, 0.4
 THIGH = SHANK = 0.4
 UPPER_ARM = FOREARM = 0.27
 
+#: How far the hips are below the pelvis, and the soles below the ankles.
+HIP, SOLE = 0.05, 0.07
+
 
 def humanoid() -> Model:
     """A humanoid that floats: 35 degrees of freedom, 60 kg, 1.7 m. x is forward, y to its left, z up.
 
     Hips, shoulders and waist are balls in their sockets; neck, wrists and ankles bend two ways; knees and elbows are
-    hinges. At q = 0 it stands, knees and elbows a little bent, the pelvis in the world's origin.
+    hinges. At q = 0 it stands on a floor, knees and elbows a little bent, the pelvis in the world's origin.
     """
     builder = ModelBuilder(name="humanoid")
-    builder.add_body("pelvis", joint=Free(), inertia=box(9.0, (0.16, 0.3, 0.16), (0, 0, 0.02)))
+    add(builder, "pelvis", "world", Free(), None, box(9.0, (0.16, 0.3, 0.16), (0, 0, 0.02)))
     strong: dict[str, Any] = {"damping": 1.0, "armature": 0.03, "velocity_limit": 15.0, "effort_limit": 200.0}
     light: dict[str, Any] = {"damping": 0.2, "armature": 0.01, "velocity_limit": 15.0, "effort_limit": 50.0}
     knee, both_ways = Revolute((0, 1, 0)), Universal((0, 1, 0), (1, 0, 0))
 
-    builder.add_body(
-        "torso", "pelvis", Spherical(), at(0, 0, 0.1), box(19.0, (0.2, 0.34, 0.42), (0, 0, 0.22)),
+    add(
+        builder, "torso", "pelvis", Spherical(), at(0, 0, 0.1), box(19.0, (0.2, 0.34, 0.42), (0, 0, 0.22)),
         joint_name="waist", **strong,
     )  # fmt: skip
-    builder.add_body(
-        "head", "torso", both_ways, at(0, 0, 0.47), ball(4.5, 0.1, (0.02, 0, 0.15)),
+    add(
+        builder, "head", "torso", both_ways, at(0, 0, 0.47), ball(4.5, 0.1, (0.02, 0, 0.15)),
         joint_name="neck", lower=(-0.8, -0.6), upper=(0.8, 0.6), **light,
     )  # fmt: skip
     for side, y in (("left", 1.0), ("right", -1.0)):
-        builder.add_body(
-            f"{side}_upper_arm", "torso", Spherical(), at(0, 0.2 * y, 0.4, roll=0.15 * y),
+        add(
+            builder, f"{side}_upper_arm", "torso", Spherical(), at(0, 0.2 * y, 0.4, roll=0.15 * y),
             rod(1.9, (0, 0, 0), (0, 0, -UPPER_ARM), 0.045), joint_name=f"{side}_shoulder", **light,
         )  # fmt: skip
-        builder.add_body(
-            f"{side}_forearm", f"{side}_upper_arm", knee, at(0, 0, -UPPER_ARM, pitch=-ELBOW),
+        add(
+            builder, f"{side}_forearm", f"{side}_upper_arm", knee, at(0, 0, -UPPER_ARM, pitch=-ELBOW),
             rod(1.2, (0, 0, 0), (0, 0, -FOREARM), 0.035),
             joint_name=f"{side}_elbow", lower=ELBOW - 2.5, upper=ELBOW, **light,
         )  # fmt: skip
-        builder.add_body(
-            f"{side}_hand", f"{side}_forearm", both_ways, at(0, 0, -FOREARM),
+        add(
+            builder, f"{side}_hand", f"{side}_forearm", both_ways, at(0, 0, -FOREARM),
             box(0.5, (0.08, 0.03, 0.16), (0, 0, -0.08)),
             joint_name=f"{side}_wrist", lower=(-1.2, -0.5), upper=(1.2, 0.5), damping=0.05, armature=0.005,
             velocity_limit=15.0, effort_limit=10.0,
         )  # fmt: skip
     for side, y in (("left", 1.0), ("right", -1.0)):
-        builder.add_body(
-            f"{side}_thigh", "pelvis", Spherical(), at(0, 0.1 * y, -0.05, pitch=-LEAN),
+        add(
+            builder, f"{side}_thigh", "pelvis", Spherical(), at(0, 0.1 * y, -HIP, pitch=-LEAN),
             rod(6.5, (0, 0, 0), (0, 0, -THIGH), 0.075), joint_name=f"{side}_hip", **strong,
         )  # fmt: skip
-        builder.add_body(
-            f"{side}_shank", f"{side}_thigh", knee, at(0, 0, -THIGH, pitch=2 * LEAN),
+        add(
+            builder, f"{side}_shank", f"{side}_thigh", knee, at(0, 0, -THIGH, pitch=2 * LEAN),
             rod(3.0, (0, 0, 0), (0, 0, -SHANK), 0.05),
             joint_name=f"{side}_knee", lower=-2 * LEAN, upper=2.4 - 2 * LEAN, **strong,
         )  # fmt: skip
-        builder.add_body(
-            f"{side}_foot", f"{side}_shank", both_ways, at(0, 0, -SHANK, pitch=-LEAN),
+        add(
+            builder, f"{side}_foot", f"{side}_shank", both_ways, at(0, 0, -SHANK, pitch=-LEAN),
             box(0.9, (0.24, 0.09, 0.06), (0.05, 0, -0.04)),
             joint_name=f"{side}_ankle", lower=(-0.8, -0.4), upper=(0.7, 0.4), **light,
         )  # fmt: skip
-        builder.add_body(f"{side}_toe", f"{side}_foot", placement=at(0.17, 0, -0.07))
+        builder.add_body(f"{side}_toe", f"{side}_foot", placement=at(0.17, 0, -SOLE))
+    add_floor(builder, -HIP - (THIGH + SHANK) * math.cos(LEAN) - SOLE)
     return builder.build(strict=True)

@@ -1,10 +1,11 @@
 """A four-legged robot of the size of a dog; its numbers are its own."""
 
+import math
 from typing import Any
 
 from ..joints import Free, Revolute
 from ..model import Model, ModelBuilder
-from ._links import at, ball, box, rod
+from ._links import add, add_floor, at, ball, box, rod
 
 
 #: How far a thigh leans back at q = 0. The shank leans forward as much, and the foot is below the hip.
@@ -12,20 +13,24 @@ LEAN = 0.7
 
 THIGH = SHANK = 0.21
 
+#: The radius of a foot.
+FOOT = 0.02
+
 
 def quadruped() -> Model:
     """A trunk that floats and four legs: FL, FR, RL and RR for front or rear, left or right. 14 kg.
 
     Each leg has a hip that moves it sideways, a thigh and a calf that swing in its plane, and a foot. At q = 0 it
-    stands, knees bent, the trunk in the world's origin and 0.32 m above the feet. x is forward, z is up.
+    stands on a floor, knees bent, the trunk in the world's origin and 0.32 m above the feet. x is forward, z is up.
     """
     builder = ModelBuilder(name="quadruped")
-    builder.add_body("trunk", joint=Free(), inertia=box(6.4, (0.38, 0.2, 0.11)))
+    add(builder, "trunk", "world", Free(), None, box(6.4, (0.38, 0.2, 0.11)))
     motor: dict[str, Any] = {"damping": 0.05, "armature": 0.01, "velocity_limit": 25.0, "effort_limit": 25.0}
     for end, x in (("F", 0.19), ("R", -0.19)):
         for side, y in (("L", 1.0), ("R", -1.0)):
             leg = end + side
-            builder.add_body(
+            add(
+                builder,
                 f"{leg}_hip",
                 "trunk",
                 Revolute((1, 0, 0)),
@@ -35,7 +40,8 @@ def quadruped() -> Model:
                 upper=0.9,
                 **motor,
             )
-            builder.add_body(
+            add(
+                builder,
                 f"{leg}_thigh",
                 f"{leg}_hip",
                 Revolute((0, 1, 0)),
@@ -45,7 +51,8 @@ def quadruped() -> Model:
                 upper=3.0 - LEAN,
                 **motor,
             )
-            builder.add_body(
+            add(
+                builder,
                 f"{leg}_calf",
                 f"{leg}_thigh",
                 Revolute((0, 1, 0)),
@@ -55,7 +62,6 @@ def quadruped() -> Model:
                 upper=-0.5 + 2 * LEAN,
                 **motor,
             )
-            builder.add_body(
-                f"{leg}_foot", f"{leg}_calf", placement=at(0, 0, -SHANK), inertia=ball(0.06, 0.02)
-            )
+            add(builder, f"{leg}_foot", f"{leg}_calf", None, at(0, 0, -SHANK), ball(0.06, FOOT))
+    add_floor(builder, -(THIGH + SHANK) * math.cos(LEAN) - FOOT)
     return builder.build(strict=True)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import instance, names, number, vector
+from .._array import is_known
 from .._errors import ModelError
 from ..spatial import Attached, Inertia, Transform
 from .geometry import Geometry
@@ -100,7 +101,10 @@ class Shape(Attached):
             "solref": number(owner, "solref", solref, (2,)),
             "solimp": number(owner, "solimp", solimp, (5,)),
         }
-        self.contact = jnp.concatenate([jnp.reshape(value, -1) for value in given.values()])
+        xp = np if is_known(given) else jnp  # which spares compiling and calling small operations
+        self.contact = jnp.asarray(
+            xp.concatenate([xp.atleast_1d(xp.asarray(value)) for value in given.values()])
+        )
 
     @property
     def bodies(self):

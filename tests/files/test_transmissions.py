@@ -52,7 +52,7 @@ def test_simple():
 
 
 def test_differential():
-    """Both joints by the sum and the difference of both motors, as ROS has it: `τ1 = n1 (m1 u1 + m2 u2)`, `τ2 = n2 (m1 u1 - m2 u2)`."""
+    """Both joints by the sum and the difference of both motors: `τ1 = n1 (m1 u1 + m2 u2)`, `τ2 = n2 (m1 u1 - m2 u2)`."""
     model = rbd.load_urdf(robot(transmission("Differential", {"one": 2, "two": 3}, {"left": 5, "right": -4})))
     assert [one.name for one in model.actuators] == ["left", "right"]
     u = np.array([0.1, 0.2])

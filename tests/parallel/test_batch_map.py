@@ -29,7 +29,13 @@ def arm():
     return builder.build()
 
 
-MODEL = arm()
+MODEL = rbd.attach(
+    arm(),
+    rbd.Site("tip", "fore", (0.1, 0.0, 0.2)),
+    rbd.Site("wall", "world", (1.0, 0.0, 0.0)),
+    rbd.Shape("ball", "fore", rbd.shapes.Sphere(0.1)),
+    rbd.sensors.Accelerometer("accelerometer", "tip"),
+)
 TIED = rbd.add_constraints(MODEL, rbd.constraints.Distance("world", None, "fore", (0.1, 0.2, 0.3), 0.8))
 Q = jnp.asarray(np.random.default_rng(2).normal(size=(SIZE, MODEL.nq)))  # quaternions of any length
 V, A, TAU = jnp.asarray(np.random.default_rng(0).normal(size=(3, SIZE, MODEL.nv)))
@@ -87,6 +93,15 @@ FUNCTIONS = {
         lambda q, v, t: rbd.constrained_dynamics(TIED, q, v, t).acceleration,
         (Q, V, TAU),
     ),
+    "constrained_dynamics_derivatives": (
+        lambda q, v, t: rbd.constrained_dynamics_derivatives(TIED, q, v, t),
+        (Q, V, TAU),
+    ),
+    "site_frames": (lambda q: rbd.site_frames(MODEL, q), (Q,)),
+    "site_velocities": (lambda q, v: rbd.site_velocities(MODEL, q, v), (Q, V)),
+    "site_jacobian": (lambda q: rbd.site_jacobian(MODEL, q, "tip"), (Q,)),
+    "shape_frames": (lambda q: rbd.shape_frames(MODEL, q), (Q,)),
+    "sense": (lambda q, v, t: rbd.sense(MODEL, rbd.State(q, v), t).vector, (Q, V, TAU)),
     "constraint_residual": (lambda q: rbd.constraint_residual(TIED, q), (Q,)),
     "constraint_jacobian": (lambda q: rbd.constraint_jacobian(TIED, q), (Q,)),
     "constraint_velocity": (lambda q, v: rbd.constraint_velocity(TIED, q, v), (Q, V)),
@@ -161,7 +176,8 @@ def test_every_public_function_of_a_state_is_there():
         "neutral",
         "checked",
     }
-    others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf"}
+    others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf", "load_sdf"}
+    others |= {"save_urdf", "save_mjcf", "to_urdf", "to_mjcf", "keyframe", "keyframe_controls"}
     others |= {
         "add_constraints",
         "add_forces",
@@ -172,7 +188,7 @@ def test_every_public_function_of_a_state_is_there():
         "check_consistent",
     }
     # This one is of batches itself.
-    others |= {"simulate_batch"}
+    others |= {"simulate_batch", "sense_along"}
     # These search, and have tests of their own under vmap.
     others |= {
         "assemble",

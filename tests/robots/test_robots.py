@@ -184,6 +184,37 @@ def test_the_arm_reaches_forward_and_points_down(model_of):
     assert frames.position[tool, 2] > 0
 
 
+@pytest.mark.parametrize("name", robots.NAMES)
+def test_bodies_weigh_what_their_shapes_do(model_of, name):
+    """In proportion: every body with mass is a solid, of the shape that it is drawn with."""
+    model = model_of(name)
+    inertias = {body: np.zeros(10) for body in model.body_names}
+    for shape in model.shapes:
+        if shape.body != "world":
+            inertias[shape.body] += shape.inertia(1.0).parameters
+    for body, inertia in zip(model.body_names, np.asarray(model.inertias.parameters)):
+        mass = inertias[body][0] or 1.0
+        np.testing.assert_allclose(inertias[body] * inertia[0] / mass, inertia, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name, feet", [("quadruped", 4), ("humanoid", 2)])
+def test_feet_stand_on_the_floor(model_of, name, feet):
+    """Below the trunk is the floor, and feet, and nothing else, reach down to it."""
+    model = model_of(name)
+    frames = rbd.shape_frames(model, rbd.neutral(model))
+    rows = {shape.name: row for row, shape in enumerate(model.shapes)}
+    floor = float(frames.position[rows.pop("floor"), 2])
+    lowest = {}
+    for shape, row in rows.items():
+        vertices, _ = model.shapes[row].geometry.triangles()
+        placed = vertices @ np.asarray(frames.rotation[row]).T + np.asarray(frames.position[row])
+        lowest[shape] = placed[:, 2].min() - floor
+    standing = [shape for shape, height in lowest.items() if height < 1e-3]
+    assert len(standing) == feet and all(shape.endswith("foot") for shape in standing)
+    # A ball is drawn with 32 sides, and its corners are on it.
+    np.testing.assert_allclose([lowest[shape] for shape in standing], 0, atol=1e-4)
+
+
 # load
 
 
@@ -242,4 +273,8 @@ def test_the_solids_are_those_of_inertia():
         ),
     ]
     for ours, theirs in pairs:
-        np.testing.assert_allclose(ours.parameters, theirs.parameters, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(ours.inertia.parameters, theirs.parameters, rtol=1e-12, atol=1e-12)
+        drawn = rbd.Shape("a", "b", ours.geometry, ours.placement).inertia(1.0)
+        np.testing.assert_allclose(
+            drawn.parameters * 2.0 / drawn.mass, theirs.parameters, rtol=1e-12, atol=1e-12
+        )

@@ -28,7 +28,11 @@ def write_actuator(out: Document, actuator: Actuator) -> bool:
     """As a `<general>`, which is what all of MuJoCo's are. Activations start at zero there."""
     found, dynamics = _transmission(out, actuator), _dynamics(actuator)
     gain, bias = _law(actuator.gain, "fixed"), _law(actuator.bias, "affine")
-    lengths = [law.curves.numbers[1:3] for law in (actuator.gain, actuator.bias) if isinstance(law, MuscleGain | MuscleBias)]
+    lengths = [
+        law.curves.numbers[1:3]
+        for law in (actuator.gain, actuator.bias)
+        if isinstance(law, MuscleGain | MuscleBias)
+    ]
     if found is None or dynamics is None or gain is None or bias is None:
         return False
     if any(not np.array_equal(other, lengths[0]) for other in lengths):
