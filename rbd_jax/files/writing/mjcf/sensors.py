@@ -38,10 +38,11 @@ TAGS: dict[type, str] = {
     sensors.JointForce: "jointactuatorfrc",
     sensors.TendonForce: "tendonactuatorfrc",
     sensors.Magnetometer: "magnetometer",
+    sensors.RangeFinder: "rangefinder",
 }
 
 #: Those that are at sites. The others of a frame take bodies, too.
-AT_SITES = (*SITES.values(), sensors.Magnetometer)
+AT_SITES = (*SITES.values(), sensors.Magnetometer, sensors.RangeFinder)
 
 
 #: No buffer of readings is longer.
@@ -65,6 +66,8 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
         if isinstance(sensor, sensors.Magnetometer):
             if not out.agrees(out.section("option"), magnetic=text(sensor.field)):
                 return False
+        if isinstance(sensor, sensors.RangeFinder) and not _sees_as_there(out, sensor):
+            return False
         attributes |= _places(out, sensor, at_site=family in AT_SITES)
     elif isinstance(sensor, BodySensor):
         attributes["body"] = sensor.body
@@ -88,6 +91,16 @@ def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str
             kind, name = "site", place.name
         found |= {"site": name} if at_site else dict(zip(words, (kind, name)))
     return found
+
+
+def _sees_as_there(out: Document, sensor: sensors.RangeFinder) -> bool:
+    """Whether a range finder looks through what MuJoCo's do: the shapes of its body, and those whose material is not seen, or
+    which are not seen themselves where they have none."""
+    (place,) = sensor.places
+    body = place.name if place.role == "body" else out.model.named(place.role, place.name).bodies[0]
+    shapes = [shape for shape in out.model.shapes if isinstance(shape, Shape)]
+    through = {one.name for one in shapes if one.body == body or (not one.rgba[3] and not one.material)}
+    return through == {shape.name for shape in shapes if not sensor.sees(shape, body)}
 
 
 def _at_shape(out: Document, sensor: Sensor, place: Reference, at_site: bool) -> tuple[str, str]:
