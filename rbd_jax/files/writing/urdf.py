@@ -12,17 +12,13 @@ from ..._files import whole_file
 from ...joints import Fixed
 from ...model import Body, Model
 from ...model.mimic import Mimic
-from ...shapes import Box, Capsule, Cylinder, Mesh, Shape, Sphere
-from ...shapes.geometry import Geometry
-from ...shapes.mesh import MeshFile
-from ..resources import PACKAGES
+from ...shapes import Shape
 from ..urdf import NO_LIMIT, unused
-from ..urdf_shapes import GREY, GROUPS
-from .contact import contact_numbers
 from .description import Mass, bodies_of
 from .losses import Losses
 from .numerals import angles, text, xml_text
 from .series import BALL, FREE, PLANE, SLIDE, TURN, Part, directions, part_names, parts_of
+from .urdf_shapes import write_shapes
 
 
 #: The type of the joint that each part becomes; one without limits that leads none is "continuous".
@@ -71,8 +67,8 @@ def to_urdf(model: Model, strict: bool = True) -> str:
       is welded to one that is turned.
     - A joint that others mimic is of the type `revolute` even without limits, since Pinocchio wants both to be of a kind. What is
       not limited at all has the largest number as its limit, which `load_urdf` takes for none.
-    - Shapes are `<visual>` and `<collision>`: spheres, boxes, cylinders, capsules (which not all know), meshes in files. Groups
-      are what `load_urdf` makes of these.
+    - Balls, cylinders, capsules, boxes and meshes in files are written, as `<visual>`, `<collision>` or both, without
+      the numbers of their groups.
 
     URDF has no balls: a `Spherical` is refused. It has no words for gravity, armature, springs, damping and limits of floating
     and planar joints, a neutral configuration other than zero, and timesteps; nor for most of what is attached to a model.
@@ -95,9 +91,7 @@ def _written(function: str, model: Model, strict: bool) -> str:
         writer.link(body)
         if not (rooted and body is bodies[0]):
             writer.hang(body)
-    for thing in model.attached:
-        if not (isinstance(thing, Shape) and writer.shape(thing)):
-            losses.add(f"{thing.role}s", thing.name or thing.label)
+    write_shapes(robot, model.shapes, losses)  # pyright: ignore[reportArgumentType]
     _other_losses(model, losses)
     losses.report(strict)
     return xml_text(robot)
@@ -136,24 +130,6 @@ class _Writer:
             for a, b in ("xx", "xy", "xz", "yy", "yz", "zz")
         }
         SubElement(inertial, "inertia", moments)
-
-    def shape(self, shape: Shape) -> bool:
-        """What is seen of it and what touches, on its link; whether there is one, and URDF has such a geometry."""
-        geometry = _geometry(shape.geometry)
-        links = [link for link in self.robot.findall("link") if link.get("name") == shape.body]
-        if geometry is None or not links:
-            return False
-        tags = [tag for tag in GROUPS if getattr(shape, tag)]
-        for tag in tags:
-            element = SubElement(links[0], tag, name=shape.name)
-            _origin(element, np.asarray(shape.placement.rotation), shape.placement.position)
-            SubElement(SubElement(element, "geometry"), *geometry)
-            if tag == "visual" and (shape.material or shape.rgba != GREY):  # a colour has a name there
-                material = SubElement(element, "material", name=shape.material or shape.name)
-                SubElement(material, "color", rgba=text(shape.rgba))
-        if shape.collision and contact_numbers(shape):
-            self.losses.add("contact numbers of shapes", shape.name)
-        return True
 
     def hang(self, body: Body) -> None:
         """The joints between a link and its parent, and the links between them."""
@@ -259,22 +235,6 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def _geometry(geometry: Geometry) -> tuple[str, dict[str, str]] | None:
-    """The element of a geometry and what it says, or None; of meshes URDF has those in files."""
-    if isinstance(geometry, Sphere):
-        return "sphere", {"radius": text(geometry.radius)}
-    if isinstance(geometry, Capsule | Cylinder):
-        length = text(2 * np.asarray(geometry.half_length, float))
-        return type(geometry).__name__.lower(), {"radius": text(geometry.radius), "length": length}
-    if isinstance(geometry, Box):
-        return "box", {"size": text(2 * np.asarray(geometry.half_sizes, float))}
-    if isinstance(geometry, Mesh) and isinstance(geometry.source, MeshFile):
-        source = geometry.source
-        file = source.wanted if source.wanted.startswith(PACKAGES) else str(Path(source.file).resolve())
-        return "mesh", {"filename": file, "scale": text(geometry.scale)}
-    return None
-
-
 def _leader(parts: list[Part], part: Part) -> int:
     """Which part has the coordinate that a part moves with."""
     return next(i for i, one in enumerate(parts) if one.ratio is None and one.q == part.q)
@@ -311,3 +271,7 @@ def _other_losses(model: Model, losses: Losses) -> None:
             losses.add(f"the {what} ({value})")
     if settings.custom:
         losses.add("custom numbers and texts", *settings.custom)
+    for thing in model.attached:
+        if isinstance(thing, Shape):
+            continue
+        losses.add(f"{thing.role}s", thing.name or thing.label)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
@@ -11,7 +10,8 @@ import numpy as np
 from ...shapes import Box, Capsule, Cylinder, Mesh, Shape, Sphere
 from ...shapes.mesh import MeshFile
 from ..resources import PACKAGES
-from ..urdf_shapes import GREY, GROUPS
+from ..urdf_shapes import GREY
+from .contact import contact_numbers
 from .losses import Losses
 from .numerals import angles, check_name, text
 
@@ -25,7 +25,7 @@ SIZES = {
 }
 
 
-def write_shapes(robot: Element, shapes: Iterable[Shape], losses: Losses) -> None:
+def write_shapes(robot: Element, shapes: tuple[Shape, ...], losses: Losses) -> None:
     """All shapes that are on links; what is both seen and touched twice."""
     links = {link.get("name"): link for link in robot.iter("link")}
     for shape in shapes:
@@ -44,9 +44,7 @@ def write_shapes(robot: Element, shapes: Iterable[Shape], losses: Losses) -> Non
             SubElement(SubElement(element, "geometry"), tag, words)
             if kind == "visual":
                 _material(element, shape)
-        if shape.group and kinds != [kind for kind, group in GROUPS.items() if group == shape.group]:
-            losses.add("groups of shapes", shape.name)
-        if shape.collision and _touch(shape) != _touch(Shape("as said by nobody", "world", shape.geometry)):
+        if shape.collision and contact_numbers(shape):
             losses.add("what shapes touch with", shape.name)
 
 
@@ -73,8 +71,3 @@ def _material(element: Element, shape: Shape) -> None:
     if shape.material or shape.rgba != GREY:
         material = SubElement(element, "material", name=shape.material or shape.name)
         SubElement(material, "color", rgba=text(shape.rgba))
-
-
-def _touch(shape: Shape) -> tuple:
-    words = shape.contype, shape.conaffinity, shape.condim, shape.priority
-    return *words, *np.asarray(shape.contact, np.float32).tolist()

@@ -8,7 +8,6 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from .... import sensors
-from ....dynamics.rays import shapes_of
 from ....sensors.driven import NamedSensor
 from ....sensors.joint import LimitSensor
 from ....sensors.places import PlacedSensor
@@ -67,8 +66,8 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
         if isinstance(sensor, sensors.Magnetometer):
             if not out.agrees(out.section("option"), magnetic=text(sensor.field)):
                 return False
-        if isinstance(sensor, sensors.RangeFinder) and not _looks_through_its_own(out, sensor):
-            out.losses.add("what range finders look through", sensor.name)
+        if isinstance(sensor, sensors.RangeFinder) and not _sees_as_there(out, sensor):
+            return False
         attributes |= _places(out, sensor, at_site=family in AT_SITES)
     elif isinstance(sensor, BodySensor):
         attributes["body"] = sensor.body
@@ -77,14 +76,6 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
     element = SubElement(out.section("sensor"), tag, {"name": sensor.name} | attributes)
     _write_options(out, element, sensor)
     return True
-
-
-def _looks_through_its_own(out: Document, sensor: sensors.RangeFinder) -> bool:
-    """Whether it looks through the shapes of its own body and those without opacity, as all do in MuJoCo, and no others."""
-    (place,) = sensor.places
-    body = place.name if place.role == "body" else out.model.named(place.role, place.name).bodies[0]
-    shapes = shapes_of(out.model)
-    return all(sensor.sees(one, body) == (one.body != body and one.rgba[3] > 0) for one in shapes)
 
 
 def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str]:
@@ -100,6 +91,16 @@ def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str
             kind, name = "site", place.name
         found |= {"site": name} if at_site else dict(zip(words, (kind, name)))
     return found
+
+
+def _sees_as_there(out: Document, sensor: sensors.RangeFinder) -> bool:
+    """Whether a range finder looks through what MuJoCo's do: the shapes of its body, and those whose material is not seen, or
+    which are not seen themselves where they have none."""
+    (place,) = sensor.places
+    body = place.name if place.role == "body" else out.model.named(place.role, place.name).bodies[0]
+    shapes = [shape for shape in out.model.shapes if isinstance(shape, Shape)]
+    through = {one.name for one in shapes if one.body == body or (not one.rgba[3] and not one.material)}
+    return through == {shape.name for shape in shapes if not sensor.sees(shape, body)}
 
 
 def _at_shape(out: Document, sensor: Sensor, place: Reference, at_site: bool) -> tuple[str, str]:

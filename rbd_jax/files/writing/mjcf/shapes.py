@@ -29,10 +29,9 @@ def write_shape(out: Document, shape: Shape) -> bool:
     geom = SubElement(out.bodies[shape.body], "geom", {"name": shape.name} | numbers)
     place(geom, frame)
     geom.attrib.update(contact_numbers(shape))
-    group = shape.group
+    group = shape.group  # by which MuJoCo sees what is drawn
     if shape.visual != (group in DRAWN):
         group = DRAWN.start if shape.visual else DRAWN.stop
-        out.losses.add("groups of shapes", shape.name)
     if group != DEFAULT.group:
         geom.set("group", str(group))
     if shape.rgba != DEFAULT.rgba:
