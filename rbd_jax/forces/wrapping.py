@@ -87,7 +87,7 @@ def _around(a, b, radius, side, has_side):
     free = (la >= square) & (lb >= square) & (apart > TINY)
     la, lb, apart = (jnp.where(free, value, 1) for value in (la, lb, apart))
     nearest = a + jnp.clip(-dot(difference, a) / apart, 0, 1) * difference
-    straight = (dot(nearest, nearest) > square) & (~has_side | (dot(side, nearest) >= 0))
+    straight = (dot(nearest, nearest) > square) & (~has_side | ~_passes_behind(a, b, side))
     free = free & ~straight
     ra, rb = (_root(jnp.where(free, value - square, 1)) for value in (la, lb))
 
@@ -95,17 +95,27 @@ def _around(a, b, radius, side, has_side):
         p = (square * a + sign * radius * ra * jnp.stack([a[1], -a[0]])) / la
         q = (square * b - sign * radius * rb * jnp.stack([b[1], -b[0]])) / lb
         crossing = _intersect(a, p, b, q)
-        along = dot(_unit(p + q), side)
-        good = jnp.where(has_side, along, -dot(p - q, p - q))
         turn = p[0] * q[1] - p[1] * q[0]
         cosine = dot(p, q) / jnp.where(square > 0, square, 1)
         angle = jnp.arctan2(jnp.abs(turn) / jnp.where(square > 0, square, 1), cosine)
         angle = jnp.where(sign * turn > 0, 2 * jnp.pi - angle, angle)
-        return jnp.where(crossing, -10000.0, good), crossing, p, q, radius * angle
+        # Of the two ways round the shorter, but on the side if there is such a one.
+        on_arc = jnp.arctan2(sign * (p[0] * side[1] - p[1] * side[0]), -dot(p, side)) % (2 * jnp.pi) < angle
+        behind = has_side & (on_arc | _passes_behind(a, p, side) | _passes_behind(b, q, side))
+        way = _length(a - p) + _length(b - q) + radius * angle
+        good = jnp.where(has_side, -way, -dot(p - q, p - q))
+        return good - 1e4 * behind - 1e8 * crossing, crossing, p, q, radius * angle
 
     one, two = solution(1.0), solution(-1.0)
     _, crossing, p, q, arc = jax.tree.map(lambda x, y: jnp.where(one[0] > two[0], x, y), one, two)
     return free & ~crossing, p, q, arc
+
+
+def _passes_behind(a, b, side):
+    """Whether the segment between two points crosses the ray from the centre away from the side."""
+    beside_a, beside_b = side[0] * a[1] - side[1] * a[0], side[0] * b[1] - side[1] * b[0]
+    along = dot(a, side) * jnp.abs(beside_b) + dot(b, side) * jnp.abs(beside_a)
+    return (beside_a * beside_b <= 0) & (along < 0)
 
 
 def _within(a, b, radius):

@@ -9,6 +9,7 @@ from support import assert_close
 
 import rbd_jax as rbd
 from rbd_jax import forces
+from rbd_jax.forces.wrapping import wrapped
 
 
 XML = """
@@ -87,6 +88,41 @@ def test_as_mujoco(both):
         assert_close(to.force(q, found["force"]), data.qfrc_passive, 1e-12)
         wraps.add(tuple(data.ten_wrapnum.tolist()))
     assert len(wraps) > 2
+
+
+SURFACE = """<mujoco><worldbody><site name="a" pos="1 .5 .1"/><site name="b" pos="1 1 .2"/><site name="s" pos=".2 -.02 .3"/>
+<geom name="g" type="{}" size=".2 .5"/><body><joint type="slide"/><geom size=".01" pos="3 3 3"/></body></worldbody>
+<tendon><spatial><site site="a"/><geom geom="g" {}/><site site="b"/></spatial></tendon></mujoco>"""
+
+
+@pytest.mark.parametrize("side", ["", 'sidesite="s"'], ids=["any side", "one side"])
+@pytest.mark.parametrize("kind", ["cylinder", "sphere"])
+def test_every_way_round(kind, side):
+    """Strings between random points, the point of the side inside and outside: whether they wrap, and how."""
+    theirs = mujoco.MjModel.from_xml_string(SURFACE.format(kind, side))
+    data, random = mujoco.MjData(theirs), np.random.default_rng(0)
+    points = 0.4 * random.normal(size=(500, 3, 3))
+    expected, wraps = [], []
+    for three in points:
+        theirs.site_pos[:] = three
+        mujoco.mj_forward(theirs, data)
+        expected.append(data.ten_length[0])
+        wraps.append(data.ten_wrapnum[0] == 4)
+    given = jnp.array(0.2), jnp.array(kind == "sphere")
+
+    @jax.jit
+    @jax.vmap
+    def length(three):
+        a, b, s = three
+        found = wrapped(a, b, *given, s, jnp.array(bool(side)))
+        norm = lambda x: jnp.sqrt(jnp.sum(x**2))
+        whole = norm(a - found.first) + found.length + norm(b - found.second)
+        return jnp.where(found.wraps, whole, norm(a - b)), found.wraps
+
+    lengths, ours = length(jnp.asarray(points))
+    assert ours.tolist() == wraps and 50 < sum(wraps) < 450
+    # A string inside is found to seven digits there.
+    assert_close(lengths, expected, 1e-6 if side else 1e-12)
 
 
 def test_derivatives(both):
