@@ -104,7 +104,8 @@ def _around(a, b, radius, side, has_side):
         behind = has_side & (on_arc | _passes_behind(a, p, side) | _passes_behind(b, q, side))
         way = _length(a - p) + _length(b - q) + radius * angle
         good = jnp.where(has_side, -way, -dot(p - q, p - q))
-        return good - 1e4 * behind - 1e8 * crossing, crossing, p, q, radius * angle
+        good = good - jnp.where(behind, 1e4, 0.0) - jnp.where(crossing, 1e8, 0.0)
+        return good, crossing, p, q, radius * angle
 
     one, two = solution(1.0), solution(-1.0)
     _, crossing, p, q, arc = jax.tree.map(lambda x, y: jnp.where(one[0] > two[0], x, y), one, two)
