@@ -299,6 +299,15 @@ def test_what_is_left_out(what):
         load_mjcf(text, strict=True)
 
 
+def test_stops_are_told():
+    """Those of joints that have limits, without a warning: nothing is different until one is met."""
+    limited = PLAIN.replace('name="a"', 'name="a" limited="true" range="-1 1"')
+    for text, said in ((PLAIN, False), (limited, True)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert ("stops at the limits of joints" in load_mjcf(text).unsupported) == said
+
+
 def test_nothing_left_out():
     """Tendons without force and equalities that are switched off say nothing."""
     tendon = '<tendon><fixed name="rope"><joint joint="a" coef="1"/></fixed></tendon>'

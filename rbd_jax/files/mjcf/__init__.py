@@ -22,12 +22,12 @@ from .fluid import fluid_of
 from .keyframes import keyframes_of
 from .sensors import sensor_names as sensor_names, sensors_of
 from .settings import settings_of
-from .shapes import contacts_left_out, shape_names as shape_names, shapes_of
+from .shapes import shape_names as shape_names, shapes_of
 from .sites import site_names as site_names, sites_of
 from .source import compiled_from
 from .tendons import tendon_names as tendon_names, tendons_of
 from .tree import bodies_of
-from .unsupported import left_out
+from .unsupported import left_out, not_in_force
 
 
 def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
@@ -67,14 +67,14 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
 
     Geoms come along as `model.shapes`, the world's too. Contact between them is not computed, which `model.unsupported` says.
 
-    Sites and sensors come along in the order of the file: `model.sites`, `model.sensors`, read by `rbd.sense`. Sensors of kinds
-    that are not measured here are named among what is left out.
+    Shapes, sites, tendons, actuators and sensors come along in the order of the file: `model.shapes`, `.sites`, `.tendons`,
+    `.actuators`, `.sensors`. **Actuators act**, a servo also when it is told nothing: see `rbd.Controls`.
 
-    Not part of a tree, and left out without a word: contacts, actuators, limits of ball joints,
-    tendons that exert no force. What would move the tree differently is named in one `ModelWarning` (a
-    `ModelError` if `strict`): equality constraints of other kinds, tendons with a spring, damper, friction, limit or
-    armature, gravity compensation, springs at free joints, springs and dampers that are not linear,
-    flexible bodies, plugins; and mocap bodies, which are welded where they stand.
+    What has no effect is named in `model.unsupported`: contacts, stops at the limits of joints (of which `rbd.forces.JointLimit` makes
+    springs), sensors of kinds that are not measured here, and what would move
+    the tree differently. The latter is told in one `ModelWarning` as well, or refused with a `ModelError` if `strict`: equality
+    constraints of other kinds, limits, friction and armature of tendons, actuators of other kinds, springs at free joints, springs
+    and dampers that are not linear, flexible bodies, plugins; and mocap bodies, which are welded where they stand.
 
     >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
     >>> rbd.load_mjcf(xml).joint_names
@@ -91,7 +91,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
         name = compiled.names.split(b"\0", 1)[0].decode() or "model"
         missing = left_out(mujoco, compiled)
         _report(name, missing, strict)
-        inactive = missing + contacts_left_out(mujoco, compiled)
+        inactive = missing + not_in_force(mujoco, compiled)
         disabled = disabled_effects(mujoco, compiled)
         gravity = np.zeros(3) if "GRAVITY" in disabled else compiled.opt.gravity
         builder = ModelBuilder(gravity, name, settings=settings_of(mujoco, compiled, inactive))
