@@ -81,12 +81,16 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--seconds", metavar="T", type=_positive, default=1.0, help="simulated time (default 1)"
     )
-    command.add_argument("--dt", metavar="H", type=_positive, default=0.005, help="time step (default 0.005)")
+    command.add_argument(
+        "--dt",
+        metavar="H",
+        type=_positive,
+        help="time step (default: that of the robot's file, or else 0.005)",
+    )
     command.add_argument(
         "--scheme",
         metavar="S",
-        default="semi-implicit-euler",
-        help="semi-implicit-euler (default), runge-kutta-4, ...",
+        help="semi-implicit-euler (default, if the robot's file says nothing else), runge-kutta-4, ...",
     )
     command.add_argument("--no-limits", action="store_true", help="let joints move beyond their limits")
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")

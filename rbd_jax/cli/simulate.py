@@ -21,11 +21,15 @@ from .._interrupts import clearing_up
 from ..model import Model
 from ..parallel import random_states, simulate_batch, xla_note
 from ..simulate import Scheme, Trajectory
+from ..simulate.begin import default_scheme
 from ..view import plot_trajectory
 from .energy import in_error
 from .model import Refused, load, may_float
 from .report import Run, plain_console, report
 
+
+#: The time step where neither the command nor the robot's file says one.
+STEP = 0.005
 
 #: At most so many states of a sample are kept, and at most so many numbers of all samples together.
 FRAMES, NUMBERS = 100, 64_000_000
@@ -44,10 +48,14 @@ SPREAD, SPEED = 0.2, 0.5
 
 def simulate(arguments) -> None:
     """Simulate, write `trajectory.npz` and `trajectory.png`, and report."""
-    steps, dt = _steps(arguments.seconds, arguments.dt), arguments.dt
+    if arguments.dt is not None:  # what is wrong is told before anything takes long
+        _steps(arguments.seconds, arguments.dt)
+    scheme = None if arguments.scheme is None else _scheme(arguments.scheme)
     console = plain_console()
-    scheme = _scheme(arguments.scheme)
     loaded = load(arguments, console)
+    dt = arguments.dt or loaded.settings.timestep or STEP
+    steps = _steps(arguments.seconds, dt)
+    scheme = default_scheme(loaded) if scheme is None else scheme
     if not loaded.nv:
         remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
         raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to simulate{remedy}")

@@ -25,6 +25,7 @@ from ..simulate import (
     rollout,
     system_of,
 )
+from ..simulate.begin import default_step
 from .batch import batch_map
 
 
@@ -32,7 +33,7 @@ def simulate_batch(
     model: Simulated,
     states: State,
     *,
-    dt: float,
+    dt: float | None = None,
     steps: int,
     scheme: Scheme | None = None,
     frames: int = 100,
@@ -46,6 +47,7 @@ def simulate_batch(
     **Arguments**
 
     - `states`: with a leading axis of samples.
+    - `dt`: by default the timestep that the model's file says.
     - `steps`: in all.
     - `frames`: how many states of each sample are kept beside the first, at most. They are equally far apart, but for the last,
       which is that after all steps.
@@ -65,6 +67,7 @@ def simulate_batch(
     """
     a_model("simulate_batch", model)
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
+    dt = default_step("simulate_batch", model) if dt is None else dt
     steps = whole_number("simulate_batch", "steps", steps)
     frames = whole_number("simulate_batch", "frames", frames)
     substeps = whole_number("simulate_batch", "substeps", substeps)

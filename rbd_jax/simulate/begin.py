@@ -50,15 +50,8 @@ def begun(
     """The arguments that all simulations have, checked for the function `owner`; in the finest precision among them."""
     a_model(owner, model)
     instance(owner, "state", state, State, "a State, of q and v")
-    settings = tree_of(model).settings
-    if scheme is None:
-        scheme = RungeKutta4() if settings.integrator == "rk4" else SemiImplicitEuler()
-    if dt is None:
-        dt = settings.timestep
-    if dt is None:
-        raise ValueError(
-            f"{owner}: dt is missing, and the file of model {model.name!r} says no timestep: dt=0.01"
-        )
+    scheme = default_scheme(model) if scheme is None else scheme
+    dt = default_step(owner, model) if dt is None else dt
     if not isinstance(scheme, Scheme):
         raise TypeError(
             f"{owner}: scheme is {scheme!r}; it must be an instance of rbd.Scheme, as rbd.RungeKutta4(), or, of a solver of "
@@ -81,6 +74,21 @@ def begun(
     system = system_of(model, jnp.zeros(model.nv, dtype), forces, held)
     own = system.own if state.own is None else number(owner, "own", state.own, system.own.shape)
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
+
+
+def default_scheme(model: Simulated) -> Scheme:
+    """The scheme that the file of a model asks for."""
+    return RungeKutta4() if tree_of(model).settings.integrator == "rk4" else SemiImplicitEuler()
+
+
+def default_step(owner: str, model: Simulated) -> float:
+    """The time step that the file of a model says."""
+    step = tree_of(model).settings.timestep
+    if step is None:
+        raise ValueError(
+            f"{owner}: dt is missing, and the file of model {model.name!r} says no timestep: dt=0.01"
+        )
+    return step
 
 
 def checked_forces(owner: str, forces) -> tuple[Acting, ...]:
