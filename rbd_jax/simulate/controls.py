@@ -93,7 +93,7 @@ def driver(
             )
         size, spread = len(actuation.dof(model)), lambda tau: actuation.effort(model, tau)
     wide = _Widths(owner, model.name, tree_of(model).nu, size, model.nv, dtype, spread)
-    steps = _count(owner, controls, steps)
+    unsaid, steps = steps is None, _count(owner, controls, steps)
     if memory is not None and not callable(controls):
         given = "None" if controls is None else "an array"
         raise ValueError(
@@ -102,7 +102,7 @@ def driver(
     if controls is None:
         return Driver(lambda t, state, given, memory: (wide.full(Controls(None)), memory), (), None, steps)
     if not callable(controls):
-        table = wide.checked(controls, "controls", (steps,))
+        table = wide.checked(controls, "controls", (steps,), "steps" if unsaid else str(steps))
         return Driver(lambda t, state, given, memory: (wide.full(given), memory), table, None, steps)
 
     def told(value):
@@ -157,14 +157,16 @@ class _Widths(NamedTuple):
     dtype: Any
     spread: Callable
 
-    def checked(self, given, name: str, rows: tuple[int, ...] = ()) -> Controls:
-        """Of one step, or of as many as `rows` says, in the precision of the state; an array is tau."""
+    def checked(self, given, name: str, rows: tuple[int, ...] = (), counted: str = "") -> Controls:
+        """Of one step, or of as many as `rows` says (and `counted` in words), in the precision of the state; an array is tau."""
         if not isinstance(given, Controls):
-            return Controls(None, self._of_shape(given, name, (*rows, self.size), self._tau, rows))
-        u = self._of_shape(given.u, f"u of {name}", (*rows, self.nu), "nu", rows)
+            return Controls(None, self._of_shape(given, name, (*rows, self.size), self._tau, rows, counted))
+        u = self._of_shape(given.u, f"u of {name}", (*rows, self.nu), "nu", rows, counted)
         if given.tau is None:
             return Controls(u)
-        return Controls(u, self._of_shape(given.tau, f"tau of {name}", (*rows, self.size), self._tau, rows))
+        return Controls(
+            u, self._of_shape(given.tau, f"tau of {name}", (*rows, self.size), self._tau, rows, counted)
+        )
 
     def full(self, given: Controls) -> Control:
         """With zeros for what is not given."""
@@ -176,12 +178,13 @@ class _Widths(NamedTuple):
     def _tau(self) -> str:
         return "nv" if self.size == self.nv else "nu"
 
-    def _of_shape(self, value, name: str, shape: tuple[int, ...], wanted: str, rows) -> Float[Array, "..."]:
+    def _of_shape(
+        self, value, name: str, shape: tuple[int, ...], wanted: str, rows, counted: str
+    ) -> Float[Array, "..."]:
         array = as_array(self.owner, name, value, f"an array of {wanted} = {shape[-1]} real numbers")
         if array.shape != shape or 0 in rows:
-            expected = (
-                f"({', '.join(map(str, (*rows, wanted)))}{'' if rows else ','}) with {wanted} = {shape[-1]}"
-            )
+            expected = f"({counted}, {wanted})" if rows else f"({wanted},)"
+            expected = f"{expected} with {wanted} = {shape[-1]}"
             hint = "; controls of its actuators are rbd.Controls(u)" if self._meant(array, wanted) else ""
             raise ValueError(
                 f"{self.owner}: {name} has shape {array.shape}; for model {self.model!r} it must be {expected}{hint}"

@@ -25,9 +25,8 @@ TOLERANCE = 1e-8
 
 #: What a model has that is no part of a tree, and is switched off in MuJoCo for the comparison.
 OTHERWISE = {
-    "a fluid": lambda m: (setattr(m.opt, "density", 0), setattr(m.opt, "viscosity", 0)),
-    "gravity compensation": lambda m: fill(m, "body_gravcomp", 0),
-    "forces of tendons": lambda m: [fill(m, f"tendon_{x}", 0) for x in ("stiffness", "damping", "armature")],
+    "gravity compensation": lambda m: fill(m, "jnt_actgravcomp", 0),
+    "armature of tendons": lambda m: fill(m, "tendon_armature", 0),
     "springs at free joints": lambda m: m.jnt_stiffness.__setitem__(m.jnt_type == 0, 0),
     "nonlinear springs or dampers": lambda m: [
         fill(m, x, 0) for x in ("jnt_stiffnesspoly", "dof_dampingpoly")
@@ -62,6 +61,8 @@ def quantities(model, bodies):
     """Everything that is compared, of one state."""
     smooth = eqx.tree_at(lambda m: m.friction, model, jnp.zeros_like(model.friction))
 
+    carried = [one for one in rbd.forces.carried_forces(model) if not isinstance(one, rbd.actuators.Drive)]
+
     def of(q, v, a, tau):
         return {
             "placements": rbd.forward_kinematics(model, q),
@@ -70,7 +71,7 @@ def quantities(model, bodies):
             "bias": rbd.bias_force(model, q, v),
             "inverse dynamics": rbd.inverse_dynamics(model, q, v, a),
             "forward dynamics": rbd.forward_dynamics(model, q, v, tau),
-            "passive": rbd.passive_force(smooth, q, v),
+            "passive": rbd.passive_force(smooth, q, v) + sum(force(model, q, v) for force in carried),
             "kinetic energy": rbd.kinetic_energy(model, q, v),
         }
 

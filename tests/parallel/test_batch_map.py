@@ -101,6 +101,10 @@ FUNCTIONS = {
     "site_velocities": (lambda q, v: rbd.site_velocities(MODEL, q, v), (Q, V)),
     "site_jacobian": (lambda q: rbd.site_jacobian(MODEL, q, "tip"), (Q,)),
     "shape_frames": (lambda q: rbd.shape_frames(MODEL, q), (Q,)),
+    "ray_distances": (
+        lambda q, t: rbd.ray_distances(MODEL, q, t[:3][None], t[3:6][None]),
+        (Q, TAU),
+    ),
     "sense": (lambda q, v, t: rbd.sense(MODEL, rbd.State(q, v), t).vector, (Q, V, TAU)),
     "constraint_residual": (lambda q: rbd.constraint_residual(TIED, q), (Q,)),
     "constraint_jacobian": (lambda q: rbd.constraint_jacobian(TIED, q), (Q,)),

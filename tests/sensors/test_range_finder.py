@@ -137,5 +137,5 @@ def test_written_to_mjcf(both):
     assert [one.name for one in again.sensors] == [one.name for one in model.sensors]
     assert_close(sensed(again, q), sensed(model, q), 1e-6)
     more = rbd.attach(model, RangeFinder("more", "a", ignored=["floor"]))
-    with pytest.raises(rbd.ModelError, match="what range finders look through 'more'"):
+    with pytest.raises(rbd.ModelError, match="sensors 'more'"):
         rbd.to_mjcf(more)

@@ -84,7 +84,7 @@ def remembering():
     muscle = forces.ActivatedMuscle(*ends, 40.0, 0.4, **timing)
     friction = forces.BristleFriction("lower", 0.5, stiffness=5.0, damping=0.1, stribeck_velocity=2.0)
     both = rbd.forces.FixedTendon("both", {"upper": 1.0, "lower": -0.5}, 2.0, 0.3, 0.1)
-    servo = rbd.actuators.Position("servo", "lower", kp=20.0, kv=0.5, time_constant=0.3)
+    servo = rbd.actuators.Position("servo", "lower", kp=4.0, kv=0.2, time_constant=0.3)
     motor = rbd.actuators.Motor("motor", rbd.actuators.OnTendon("both"), gear=2.0)
     model = rbd.attach(rbd.add_forces(pendulum(), muscle, friction), both, servo, motor)
     return model, [0.3, -0.4], [0.5, 1.0]

@@ -153,7 +153,8 @@ def test_without_a_control_and_what_is_refused(unchecked):
     state = rbd.State(jnp.zeros(2), jnp.ones(2))
     assert_each_close(rbd.step(model, state, None, DT), rbd.step(model, state, jnp.zeros(2), DT), 0)
     with pytest.raises(
-        ValueError, match=r"^step: tau has shape \(3,\), but model 'double pendulum' has nv = 2"
+        ValueError,
+        match=r"^step: tau has shape \(3,\); for model 'double pendulum' it must be \(nv,\) with nv = 2",
     ):
         rbd.step(model, state, jnp.zeros(3), DT)
     with pytest.raises(ValueError, match="^step_derivatives: dt is zero"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ...shapes import Shape, Sphere
@@ -9,8 +11,10 @@ from ..mjcf.shapes import NUMBERS, WORDS
 from .numerals import text
 
 
-#: A shape of which nothing is said.
-DEFAULT = Shape("default", "world", Sphere(1.0))
+@functools.cache
+def unsaid() -> Shape:
+    """A shape of which nothing is said."""
+    return Shape("default", "world", Sphere(1.0))
 
 
 def contact_numbers(shape: Shape) -> dict[str, str]:
@@ -19,10 +23,10 @@ def contact_numbers(shape: Shape) -> dict[str, str]:
     found = {}
     for key in WORDS:
         value = bits.get(key, getattr(shape, key))
-        if value != getattr(DEFAULT, key):
+        if value != getattr(unsaid(), key):
             found[key] = str(value)
     for key in NUMBERS:
         value = np.asarray(getattr(shape, key), float)
-        if not np.array_equal(value.astype(np.float32), np.asarray(getattr(DEFAULT, key), np.float32)):
+        if not np.array_equal(value.astype(np.float32), np.asarray(getattr(unsaid(), key), np.float32)):
             found[key] = text(value)
     return found

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
-from scipy.special import elliprd
 
 from ....forces import BoxDrag, EllipsoidDrag, FluidForce, GravityCompensation
 from ....shapes import Shape
@@ -146,6 +145,8 @@ def _is_moved_by(force: EllipsoidDrag) -> bool:
     squares = np.asarray(force.semiaxes, float) ** 2
     volume = 4 / 3 * np.pi * np.sqrt(squares.prod(axis=1, keepdims=True))
     x, y, z = squares, np.roll(squares, -1, axis=1), np.roll(squares, -2, axis=1)
+    from scipy.special import elliprd  # a tenth of a second, which most never need
+
     own = 2 / 3 * np.sqrt(x * y * z) * elliprd(y, z, x)
     second, third = np.roll(own, -1, axis=1), np.roll(own, -2, axis=1)
     masses = volume * own / (2 - own)

@@ -12,7 +12,7 @@ from ...._errors import ModelError
 from ....shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
 from ....spatial import Transform
 from ...mjcf.shapes import DRAWN, UNSAID
-from ..contact import DEFAULT, contact_numbers
+from ..contact import contact_numbers, unsaid
 from ..numerals import text
 from .document import Document, place
 
@@ -32,9 +32,9 @@ def write_shape(out: Document, shape: Shape) -> bool:
     group = shape.group  # by which MuJoCo sees what is drawn
     if shape.visual != (group in DRAWN):
         group = DRAWN.start if shape.visual else DRAWN.stop
-    if group != DEFAULT.group:
+    if group != unsaid().group:
         geom.set("group", str(group))
-    if shape.rgba != DEFAULT.rgba:
+    if shape.rgba != unsaid().rgba:
         geom.set("rgba", text(shape.rgba))
     if shape.material:  # the colour is the shape's own, and its material says none
         materials = [one.get("name") for one in out.section("asset").findall("material")]
