@@ -1,0 +1,393 @@
+"""How far two convex bodies are apart, or how deep they overlap: the direction along which they are separated most.
+
+Along a unit vector n two bodies are apart by `s(n) = min n·(b - a)` over their points a and b. Their signed distance is the most
+that this can be, and any n gives a lower bound: whatever a search comes up with, the best is known when it is seen.
+
+The search is in three parts, none of which is differentiated. (1) The points nearest to each other, by Gilbert's, Johnson's and
+Keerthi's method, where the bodies are apart. (2) The same for copies that are moved apart along the best directions of a fixed
+grid and of the flat sides, twice: that leads to the least translation that separates those that overlap. (3) Newton's method on
+the features (corners, edges, flat sides, curved parts) that the best of these came up with.
+
+Two more of Newton's steps from there are differentiated. They change nothing, but have the derivatives of the solution, up to
+the third, since each step squares the error of the one before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from ..._array import cross, dot, matmul, matvec, transpose, vecmat
+from ...spatial import Transform
+from .cores import Core
+from .vectors import length, tangents, unit
+
+
+#: Directions tried where bodies may overlap, and neighbours of each among which it has to be the best.
+DIRECTIONS = 96
+NEIGHBOURS = 6
+#: How many of these that are, and of flat sides, are gone on from, and how often.
+PEAKS = 2
+FLATS = 2
+ROUNDS = 2
+#: Up to so many pairs of edges are tried one by one.
+EDGE_PAIRS = 64
+#: The most steps of a search of nearest points, and Newton's steps on features.
+STEPS = 24
+NEWTON_STEPS = 4
+
+
+class Separation(NamedTuple):
+    """The signed distance, the direction from the first to the second, and a point of each, in the frame of the first."""
+
+    distance: Float[Array, ""]
+    normal: Float[Array, "3"]
+    points: Float[Array, "2 3"]
+
+
+class _Support(NamedTuple):
+    """Points of two bodies that are farthest against each other, one pair for each direction."""
+
+    label_a: Float[Array, "*m la"]
+    round_a: Float[Array, "*m 3"]
+    label_b: Float[Array, "*m lb"]
+    round_b: Float[Array, "*m 3"]
+
+
+class _Simplex(NamedTuple):
+    """Three pairs of points, their differences, and the point of their convex hull that is nearest to the origin."""
+
+    support: _Support  # (m, 3, ...)
+    difference: Float[Array, "m 3 3"]
+    nearest: Float[Array, "m 3"]
+
+
+def separation(a: Core, b: Core, at: Transform) -> Separation:
+    """Of two bodies, the second of which is placed `at` in the frame of the first."""
+    frozen = lax.stop_gradient((at.rotation, at.position))
+    pair = _Pair(a, b, Transform(*frozen), frozen=True)
+    support, normal = _search(pair)
+    choice, normal = _polished(pair, support, normal)
+    return _solution(_Pair(a, b, at), *lax.stop_gradient((support, choice, normal)))
+
+
+class _Pair:
+    """Two bodies, in the frame of the first."""
+
+    def __init__(self, a: Core, b: Core, at: Transform, frozen: bool = False):
+        self.a, self.b, self.at = a, b, at
+        keep = lax.stop_gradient if frozen else lambda x: x
+        self.place_a = lambda labels: keep(a.place(labels))
+        self.place_b = lambda labels: keep(b.place(labels))
+        nothing = jnp.zeros(3, at.position.dtype)
+        self.curve_a = nothing if a.curve is None else keep(a.curve)
+        self.curve_b = nothing if b.curve is None else keep(b.curve)
+        self.keep = keep
+
+    def support(self, direction: Float[Array, "m 3"]) -> tuple[_Support, Float[Array, "m 3"]]:
+        """The points that are least apart along each direction, and b - a."""
+        direction = self.keep(direction)
+        against = -matmul(direction, self.at.rotation)
+        zero = jnp.zeros_like(direction)
+        label_a, label_b = self.keep(self.a.corner(direction)), self.keep(self.b.corner(against))
+        round_a = zero if self.a.curve is None else unit(self.curve_a * direction, zero)
+        round_b = zero if self.b.curve is None else unit(self.curve_b * against, zero)
+        support = _Support(label_a, round_a, label_b, round_b)
+        first, second = self.points(support, True, True)
+        return support, second - first
+
+    def points(self, support: _Support, with_a, with_b) -> tuple[Float[Array, "m 3"], Float[Array, "m 3"]]:
+        """The points of pairs, with or without their curved parts."""
+        first, second = self.place_a(support.label_a), self.place_b(support.label_b)
+        if self.a.curve is not None:
+            first = first + jnp.where(with_a, self.curve_a, 0) * support.round_a
+        if self.b.curve is not None:
+            second = second + jnp.where(with_b, self.curve_b, 0) * support.round_b
+        return first, matmul(second, transpose(self.at.rotation)) + self.at.position
+
+    def flats(self) -> Float[Array, "k 3"]:
+        """Normals of the flat sides of all differences b - a: those of either body, and of pairs of edges if they are few."""
+        rotation = transpose(self.at.rotation)
+        found = [self.a.normals, -matmul(self.b.normals, rotation)]
+        if 0 < len(self.a.edges) * len(self.b.edges) <= EDGE_PAIRS:
+            across = cross(self.a.edges[:, None], matmul(self.b.edges, rotation)[None]).reshape(-1, 3)
+            across = unit(across, jnp.broadcast_to(self.a.edges[0], across.shape))
+            found += [across, -across]
+        return self.keep(jnp.concatenate(found))
+
+    def apart(self, direction: Float[Array, "m 3"]) -> Float[Array, "m"]:
+        """`s(n)`."""
+        return dot(direction, self.support(direction)[1])
+
+
+def _grid() -> tuple[np.ndarray, np.ndarray]:
+    """Directions all around, and the nearest others of each."""
+    i = np.arange(DIRECTIONS) + 0.5
+    z, angle = 1 - 2 * i / DIRECTIONS, np.pi * (1 + 5**0.5) * i
+    r = np.sqrt(1 - z**2)
+    directions = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
+    return directions, np.argsort(-(directions @ directions.T), axis=1)[:, 1 : NEIGHBOURS + 1]
+
+
+GRID, NEXT = _grid()
+
+
+def _search(pair: _Pair) -> tuple[_Support, Float[Array, "3"]]:
+    """Three pairs of points, from whose features the solution is not far, and its normal."""
+    dtype = pair.at.position.dtype
+    grid = jnp.asarray(GRID, dtype)
+    apart = pair.apart(grid)
+    peak = jnp.all(apart[:, None] >= apart[NEXT], axis=1)
+    starts = [grid[lax.top_k(jnp.where(peak, apart, -jnp.inf), PEAKS)[1]]]
+    flats = pair.flats()
+    if len(flats):
+        starts.append(flats[lax.top_k(pair.apart(flats), min(FLATS, len(flats)))[1]])
+    toward = unit(pair.at.position, grid[0])[None]
+    starts = jnp.concatenate([toward, *starts])
+    beyond = 0.05 * jnp.max(jnp.abs(apart))
+
+    def closer(_, state):
+        directions, _ = state
+        # The first search is for the bodies as they are, the others for copies that are moved apart.
+        moved = (beyond - pair.apart(directions))[:, None] * directions
+        moved = moved.at[0].set(0)
+        simplex = _nearest(pair, directions, moved)
+        return unit(simplex.nearest, directions), simplex
+
+    first = closer(0, (starts, None))
+    directions, simplex = lax.fori_loop(1, ROUNDS, closer, first)
+    best = jnp.argmax(pair.apart(directions))
+    return jax.tree.map(lambda x: x[best], simplex.support), directions[best]
+
+
+def _nearest(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"]) -> _Simplex:
+    """The nearest points of two bodies, the second of which is moved: by as many searches at once, from given directions."""
+    tolerance = 30 * jnp.finfo(directions.dtype).eps
+    support, difference = pair.support(directions)
+    thrice = lambda x: jnp.repeat(x[:, None], 3, axis=1)
+    nearest = difference + moved
+    start = _Simplex(jax.tree.map(thrice, support), thrice(nearest), nearest)
+
+    def going_on(carry):
+        _, done, steps = carry
+        return ~jnp.all(done) & (steps < STEPS)
+
+    def advance(carry):
+        simplex, done, steps = carry
+        near = simplex.nearest
+        square = dot(near, near)
+        support, difference = pair.support(unit(near, directions))
+        difference = difference + moved
+        arrived = square - dot(near, difference) <= tolerance * square
+        four = jnp.concatenate([simplex.difference, difference[:, None]], axis=1)
+        chosen, new, inside = _nearest_of_four(four)
+        stuck = dot(new, new) >= square
+        done = done | arrived | stuck | inside
+        pick = lambda old, one: matmul(chosen, jnp.concatenate([old, one[:, None]], axis=1))
+        after = _Simplex(jax.tree.map(pick, simplex.support, support), pick(simplex.difference, difference), new)
+        kept = lambda old, new: jnp.where(done.reshape(-1, *[1] * (old.ndim - 1)), old, new)
+        return jax.tree.map(kept, simplex, after), done, steps + 1
+
+    done = jnp.zeros(len(directions), bool)
+    return lax.while_loop(going_on, advance, (start, done, jnp.int32(0)))[0]
+
+
+#: Which of the three old points and the new one are kept.
+_KEPT = np.array([[3, 3, 3], [3, 0, 0], [3, 1, 1], [3, 2, 2], [3, 0, 1], [3, 1, 2], [3, 2, 0]])
+_PICKED = np.eye(4)[_KEPT]
+
+
+def _nearest_of_four(
+    four: Float[Array, "m 4 3"],
+) -> tuple[Float[Array, "m 3 4"], Float[Array, "m 3"], Bool[Array, "m"]]:
+    """The point nearest to the origin in the hull of four, of which the last is always needed to make it.
+
+    **Returns** which three of them make it, as a matrix; the point; and whether the origin is inside all four.
+    """
+    new = four[:, 3]
+    edges = four[:, :3] - new[:, None]
+    onto = jnp.roll(edges, -1, axis=1)
+    minus = -new[:, None]
+    # On a line from the new point to an old one.
+    square = dot(edges, edges)
+    share = dot(minus, edges) / jnp.where(square > 0, square, 1)
+    on_line = new[:, None] + share[..., None] * edges
+    line_holds = (square > 0) & (share > 0) & (share < 1)
+    # On a triangle of the new point and two old ones.
+    normal = cross(edges, onto)
+    area = dot(normal, normal)
+    eps = jnp.finfo(four.dtype).eps
+    flat = area > (64 * eps) ** 2 * square * dot(onto, onto)
+    scale = 1 / jnp.where(flat, area, 1)
+    first, second = dot(normal, cross(minus, onto)) * scale, dot(normal, cross(edges, minus)) * scale
+    on_triangle = normal * (dot(normal, new[:, None]) * scale)[..., None]
+    triangle_holds = flat & (first > 0) & (second > 0) & (first + second < 1)
+    # In the tetrahedron: each share is a determinant over that of the three edges.
+    volume = dot(edges[:, 0], normal[:, 1])
+    solid = volume**2 > (64 * eps) ** 2 * jnp.prod(square, axis=1)
+    shares = dot(minus, jnp.roll(normal, -1, axis=1)) / jnp.where(solid, volume, 1)[:, None]
+    inside = solid & jnp.all(shares >= 0, axis=1) & (jnp.sum(shares, axis=1) <= 1)
+
+    points = jnp.concatenate([new[:, None], on_line, on_triangle], axis=1)
+    holds = jnp.concatenate([jnp.ones_like(volume, bool)[:, None], line_holds, triangle_holds], axis=1)
+    size = jnp.where(holds, dot(points, points), jnp.inf)
+    best = jax.nn.one_hot(jnp.argmin(size, axis=1), 7, dtype=four.dtype)
+    picked = jnp.asarray(_PICKED.reshape(7, 12), four.dtype)
+    chosen = matmul(best, picked).reshape(-1, 3, 4)
+    return chosen, jnp.sum(best[..., None] * points, axis=1), inside
+
+
+class _Choice(NamedTuple):
+    """Which of three pairs of points count, and of which body the curved part is taken as a fixed point of a flat side."""
+
+    first: Float[Array, "*c 3"]
+    second: Float[Array, "*c 3"]
+    third: Float[Array, "*c 3"]
+    flat_a: Bool[Array, "*c"]
+    flat_b: Bool[Array, "*c"]
+
+
+def _choices(curved_a: bool, curved_b: bool, dtype) -> _Choice:
+    """All that may be: three, two or one of the points; flat sides only with all three."""
+    flats = [(a, b) for a in (False, True)[: 1 + curved_a] for b in (False, True)[: 1 + curved_b]]
+    rows = [(0, 1, 2, *flat) for flat in flats[::-1]]
+    rows += [(i, j, j, False, False) for i, j in ((0, 1), (1, 2), (2, 0))]
+    rows += [(i, i, i, False, False) for i in range(3)]
+    table = np.array(rows, int)
+    unit = np.eye(3)
+    corners = (jnp.asarray(unit[table[:, i]], dtype) for i in range(3))
+    return _Choice(*corners, jnp.asarray(table[:, 3] > 0), jnp.asarray(table[:, 4] > 0))
+
+
+class _Feature(NamedTuple):
+    """A corner, a line or a plane of differences b - a, and what is curved on top of it, with the points it is made of."""
+
+    corner: Float[Array, "3"]
+    sides: Float[Array, "2 3"]
+    is_line: Bool[Array, ""]
+    is_plane: Bool[Array, ""]
+    curve_a: Float[Array, "3"]
+    curve_b: Float[Array, "3"]
+    point: Float[Array, "3"]
+    point_sides: Float[Array, "2 3"]
+
+
+def _feature(pair: _Pair, support: _Support, choice: _Choice) -> _Feature:
+    a, b = pair.points(support, choice.flat_a, choice.flat_b)
+    rows = jnp.stack([choice.first, choice.second, choice.third])
+    a, b = matmul(rows, a), matmul(rows, b)
+    difference = b - a
+    sides, own = difference[1:] - difference[0], a[1:] - a[0]
+    size = lax.stop_gradient(jnp.sqrt(dot(sides, sides)))
+    reach = lax.stop_gradient(jnp.max(jnp.abs(jnp.concatenate([a, b - pair.at.position]))))
+    tiny = 30 * jnp.finfo(size.dtype).eps * reach
+    # The longer one first.
+    turned = size[1] > size[0]
+    sides, own = jnp.where(turned, sides[::-1], sides), jnp.where(turned, own[::-1], own)
+    is_line = jnp.max(size) > tiny
+    area = lax.stop_gradient(cross(sides[0], sides[1]))
+    longest = jnp.max(size)
+    is_plane = is_line & (jnp.sqrt(dot(area, area)) > tiny * longest)
+    curve_a = jnp.where(choice.flat_a, 0, pair.curve_a)
+    curve_b = jnp.where(choice.flat_b, 0, pair.curve_b)
+    return _Feature(difference[0], sides, is_line, is_plane, curve_a, curve_b, a[0], own)
+
+
+def _bulge(curve: Float[Array, "3"], n: Float[Array, "3"]) -> tuple[Float[Array, "3"], Float[Array, "3 3"]]:
+    """The point of a flattened ball that is farthest along n, and its derivative by n."""
+    size = length(curve * n)
+    there = size > 0
+    scale = jnp.where(there, 1 / jnp.where(there, size, 1), 0)
+    point = curve**2 * n * scale
+    return point, scale * (jnp.diag(curve**2) - point[:, None] * point[None, :])
+
+
+def _curved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]):
+    """The sum of both curved parts along n, its derivative, and that of the first body alone."""
+    a, turning_a = _bulge(feature.curve_a, n)
+    b, turning_b = _bulge(feature.curve_b, vecmat(n, pair.at.rotation))
+    turned = matmul(matmul(pair.at.rotation, turning_b), transpose(pair.at.rotation))
+    return a + matvec(pair.at.rotation, b), turning_a + turned, a
+
+
+def _improved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]) -> Float[Array, "3"]:
+    """The normal after one step of Newton's method: `b - a = d n`, where a and b move on curved parts as n turns.
+
+    A plane says what n is; a line leaves one angle, and a corner two.
+    """
+    first, second = feature.sides[0], feature.sides[1]
+    along = unit(first, n)
+    in_line = unit(n - along * dot(along, n), n)
+    across = cross(first, second)
+    upright = unit(jnp.where(dot(lax.stop_gradient(across), n) < 0, -across, across), n)
+    n = jnp.where(feature.is_plane, upright, jnp.where(feature.is_line, in_line, n))
+    free = tangents(n)
+    basis = jnp.where(feature.is_line, jnp.stack([along, cross(n, along)]), free)
+    bulge, turning, _ = _curved(pair, feature, n)
+    between = feature.corner - bulge
+    residual = matvec(basis, between)
+    stiffness = matmul(matmul(basis, turning), transpose(basis))
+    distance = dot(n, between)
+    p, q = stiffness[0, 0] + distance, stiffness[1, 1] + distance
+    o, first_residual = stiffness[0, 1], residual[0]
+    one, zero = jnp.ones_like(p), jnp.zeros_like(p)
+    p, o, first_residual = (
+        jnp.where(feature.is_line, fixed, value) for fixed, value in ((one, p), (zero, o), (zero, first_residual))
+    )
+    determinant = p * q - o * o
+    reach = jnp.max(jnp.abs(feature.corner)) + jnp.max(jnp.abs(bulge))
+    size = jnp.where(feature.is_line, reach, reach**2)
+    regular = ~feature.is_plane & (jnp.abs(determinant) > 10 * jnp.finfo(n.dtype).eps * size)
+    scale = jnp.where(regular, 1 / jnp.where(regular, determinant, 1), 0)
+    step = scale * jnp.stack([q * first_residual - o * residual[1], p * residual[1] - o * first_residual])
+    shortened = lax.stop_gradient(jnp.maximum(jnp.max(jnp.abs(step)), 1))
+    return unit(n + vecmat(step / shortened, basis), n)
+
+
+def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tuple[_Choice, Float[Array, "3"]]:
+    """The features on which the bodies are separated most, and the normal."""
+    dtype = normal.dtype
+    choices = _choices(pair.a.curve is not None, pair.b.curve is not None, dtype)
+    features = jax.vmap(lambda choice: _feature(pair, support, choice))(choices)
+    step = jax.vmap(lambda feature, n: _improved(pair, feature, n))
+    count = len(choices.flat_a)
+    start = jnp.broadcast_to(normal, (count, 3))
+    normals = lax.fori_loop(0, NEWTON_STEPS, lambda _, n: step(features, n), start)
+    own = jax.vmap(lambda feature, n: dot(n, feature.corner - _curved(pair, feature, n)[0]))(features, normals)
+    apart = pair.apart(normals)
+    # What is not where the bodies are nearest along its own normal is no solution.
+    missed = jnp.abs(own - apart)
+    eps = jnp.finfo(dtype).eps * (1 + 0 * jnp.max(jnp.abs(features.corner)))
+    reach = jnp.max(jnp.abs(features.corner))
+    preferred = jnp.asarray(4.0 * np.arange(count)[::-1], dtype) * eps * reach
+    score = apart - 10 * missed + preferred
+    best = jnp.argmax(jnp.where(jnp.isfinite(score), score, -jnp.inf))
+    return jax.tree.map(lambda x: x[best], choices), normals[best]
+
+
+def _solution(pair: _Pair, support: _Support, choice: _Choice, normal: Float[Array, "3"]) -> Separation:
+    """The solution on given features, from a normal that is right already."""
+    feature = _feature(pair, support, choice)
+    n = _improved(pair, feature, _improved(pair, feature, normal))
+    bulge, _, bulge_a = _curved(pair, feature, n)
+    between = feature.corner - bulge
+    distance = dot(n, between)
+    # Where along the line or in the plane the points are: what is left across n is zero there.
+    first, second = feature.sides[0], feature.sides[1]
+    g11, g12, g22 = dot(first, first), dot(first, second), dot(second, second)
+    across = cross(first, second)
+    both, one = feature.is_plane, feature.is_line & ~feature.is_plane
+    r1, r2 = -dot(first, between), -dot(second, between)
+    area = jnp.where(both, dot(across, across), 1)
+    on_plane = jnp.stack([g22 * r1 - g12 * r2, g11 * r2 - g12 * r1]) / area
+    on_line = jnp.stack([r1 / jnp.where(one, g11, 1), jnp.zeros_like(r1)])
+    shares = jnp.where(both, on_plane, jnp.where(one, on_line, jnp.zeros_like(on_line)))
+    a = feature.point + vecmat(shares, feature.point_sides) + bulge_a
+    b = a + distance * n
+    a, b = a + pair.a.radius * n, b - pair.b.radius * n
+    return Separation(distance - pair.a.radius - pair.b.radius, n, jnp.stack([a, b]))

@@ -1,0 +1,54 @@
+"""Lengths and directions that have derivatives where a vector is zero."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..._array import cross, dot, matrix
+
+
+def length(x: Float[Array, "*k n"]) -> Float[Array, "*k"]:
+    """`|x|`, with the gradient zero at zero."""
+    square = dot(x, x)
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
+
+
+def unit(x: Float[Array, "*k n"], otherwise: Float[Array, "*l n"]) -> Float[Array, "*k n"]:
+    """`x / |x|`; where x is zero, the other one."""
+    square = dot(x, x)
+    there = (square > 0)[..., None]
+    scale = 1 / jnp.sqrt(jnp.where(square > 0, square, 1))
+    return jnp.where(there, x * scale[..., None], otherwise)
+
+
+def axis(i: int, like: Float[Array, "*k"]) -> Float[Array, "3"]:
+    """The unit vector along x, y or z, of the precision of `like`."""
+    return jnp.eye(3, dtype=like.dtype)[i]
+
+
+def tangents(normal: Float[Array, "3"]) -> Float[Array, "2 3"]:
+    """Two unit vectors, as rows, that are orthogonal to a unit vector and to each other, and change smoothly nearby."""
+    x, y, z = normal[0], normal[1], normal[2]
+    sign = jnp.where(z >= 0, jnp.ones_like(z), -jnp.ones_like(z))
+    a = -1 / (sign + z)
+    b = x * y * a
+    return matrix([[1 + sign * x * x * a, sign * b, -sign * x], [b, sign + y * y * a, -y]])
+
+
+def frame(normal: Float[Array, "3"], tangent: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """The rotation whose columns are the normal and two tangents, the first of them along `tangent` as far as that goes.
+
+    Where `tangent` is zero it goes along y, or along z if the normal is within 60° of y: as MuJoCo has it.
+    """
+    given = dot(tangent, tangent) > 0.25
+    y_is_free = jnp.abs(normal[1]) < 0.5
+    usual = jnp.where(y_is_free, axis(1, normal), axis(2, normal))
+    hint = jnp.where(given, tangent, usual)
+    across = hint - normal * dot(normal, hint)
+    # Along the normal it says nothing: then x, as in MuJoCo, unless the normal is x itself.
+    tiny = dot(across, across) <= (8 * jnp.finfo(normal.dtype).eps) ** 2
+    spare = jnp.where(jnp.abs(normal[0]) < 0.9, axis(0, normal), usual)
+    across = jnp.where(tiny, spare - normal * dot(normal, spare), across)
+    first = unit(across, usual)
+    return jnp.stack([normal, first, cross(normal, first)], axis=-1)
