@@ -36,7 +36,7 @@ PEAKS = 2
 FLATS = 2
 ROUNDS = 2
 #: Up to so many pairs of edges are tried one by one.
-EDGE_PAIRS = 64
+EDGE_PAIRS = 256
 #: The most steps of a search of nearest points, and Newton's steps on features.
 STEPS = 24
 NEWTON_STEPS = 4
@@ -71,8 +71,10 @@ def separation(a: Core, b: Core, at: Transform) -> Separation:
     """Of two bodies, the second of which is placed `at` in the frame of the first."""
     frozen = lax.stop_gradient((at.rotation, at.position))
     pair = _Pair(a, b, Transform(*frozen), frozen=True)
-    support, normal = _search(pair)
-    choice, normal = _polished(pair, support, normal)
+    found = _search(pair)
+    ends = jax.vmap(lambda support, normal: _polished(pair, support, normal))(*found)
+    best = jnp.argmax(ends[2])
+    support, choice, normal = jax.tree.map(lambda x: x[best], (found[0], *ends[:2]))
     return _solution(_Pair(a, b, at), *lax.stop_gradient((support, choice, normal)))
 
 
@@ -137,8 +139,8 @@ def _grid() -> tuple[np.ndarray, np.ndarray]:
 GRID, NEXT = _grid()
 
 
-def _search(pair: _Pair) -> tuple[_Support, Float[Array, "3"]]:
-    """Three pairs of points, from whose features the solution is not far, and its normal."""
+def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
+    """Several times three pairs of points, and normals; the features of one of them are those of the solution."""
     dtype = pair.at.position.dtype
     grid = jnp.asarray(GRID, dtype)
     apart = pair.apart(grid)
@@ -161,8 +163,7 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "3"]]:
 
     first = closer(0, (starts, None))
     directions, simplex = lax.fori_loop(1, ROUNDS, closer, first)
-    best = jnp.argmax(pair.apart(directions))
-    return jax.tree.map(lambda x: x[best], simplex.support), directions[best]
+    return simplex.support, directions
 
 
 def _nearest(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"]) -> _Simplex:
@@ -349,8 +350,8 @@ def _improved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]) -> Float[Arr
     return unit(n + vecmat(step / shortened, basis), n)
 
 
-def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tuple[_Choice, Float[Array, "3"]]:
-    """The features on which the bodies are separated most, and the normal."""
+def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tuple[_Choice, Array, Array]:
+    """The features on which the bodies are separated most, the normal, and by how much it separates them."""
     dtype = normal.dtype
     choices = _choices(pair.a.curve is not None, pair.b.curve is not None, dtype)
     features = jax.vmap(lambda choice: _feature(pair, support, choice))(choices)
@@ -362,12 +363,13 @@ def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tupl
     apart = pair.apart(normals)
     # What is not where the bodies are nearest along its own normal is no solution.
     missed = jnp.abs(own - apart)
-    eps = jnp.finfo(dtype).eps * (1 + 0 * jnp.max(jnp.abs(features.corner)))
+    eps = jnp.finfo(dtype).eps
     reach = jnp.max(jnp.abs(features.corner))
     preferred = jnp.asarray(4.0 * np.arange(count)[::-1], dtype) * eps * reach
     score = apart - 10 * missed + preferred
-    best = jnp.argmax(jnp.where(jnp.isfinite(score), score, -jnp.inf))
-    return jax.tree.map(lambda x: x[best], choices), normals[best]
+    score = jnp.where(jnp.isfinite(score), score, -jnp.inf)
+    best = jnp.argmax(score)
+    return jax.tree.map(lambda x: x[best], choices), normals[best], score[best]
 
 
 def _solution(pair: _Pair, support: _Support, choice: _Choice, normal: Float[Array, "3"]) -> Separation:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -41,6 +41,7 @@ class Core:
     - `edges`: unit vectors along straight edges (e, 3), each once; they may be many or none, and all are tried if they are few.
     - `side`: of a direction (3,), the points of the flat or straight side that faces it, (m, 3) in order around it, and the unit
       normal of that side. A straight side has its points twice, a round one is one point, again and again.
+    - `points`: the most points that a side is touched in: 1 for what is round, 2 for what is straight, else 4.
     """
 
     corner: Callable[[Array], Array]
@@ -50,6 +51,7 @@ class Core:
     normals: Float[Array, "n 3"]
     edges: Float[Array, "e 3"]
     side: Callable[[Array], tuple[Array, Array]]
+    points: int = 4
 
 
 @functools.singledispatch
@@ -79,13 +81,14 @@ def from_support(support: Callable[[Vector], Vector], dtype, normals: Any = ()) 
         radius=jnp.zeros((), dtype),
         normals=jnp.asarray(normals, dtype).reshape(-1, 3),
         edges=jnp.zeros((0, 3), dtype),
-        side=lambda direction: (jnp.broadcast_to(support(direction), (1, 3)), direction),
+        side=lambda direction: (support(direction)[None], direction),
+        points=1,
     )
 
 
 @core.register
 def _(geometry: Sphere) -> Core:
-    return _segment(jnp.zeros_like(geometry.radius), geometry.radius)
+    return replace(_segment(jnp.zeros_like(geometry.radius), geometry.radius), points=1)
 
 
 @core.register
@@ -102,7 +105,7 @@ def _(geometry: Ellipsoid) -> Core:
         return (axes * unit(axes * direction, zero))[None], direction
 
     none = jnp.zeros((0, 3), axes.dtype)
-    return Core(_signs, lambda labels: zero * labels, axes, zero[0], none, none, side)
+    return Core(_signs, lambda labels: zero * labels, axes, zero[0], none, none, side, 1)
 
 
 @core.register
@@ -249,5 +252,5 @@ def _segment(half_length: Float[Array, ""], radius: Float[Array, ""]) -> Core:
 
     none = jnp.zeros((0, 3), radius.dtype)
     return Core(
-        lambda d: _signs(scale * d), lambda labels: scale * labels, None, radius, none, up[None], side
+        lambda d: _signs(scale * d), lambda labels: scale * labels, None, radius, none, up[None], side, 2
     )

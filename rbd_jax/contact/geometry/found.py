@@ -1,0 +1,88 @@
+"""What is found where two geometries touch, and which of many points stand for all."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from ..._array import cross, dot
+from .vectors import length
+
+
+class Found(NamedTuple):
+    """Points where two geometries are near: distance, position midway, normal from the first to the second, and a hint.
+
+    The hint is a direction for the first tangent, or zero. A point that is not there has an infinite distance.
+    """
+
+    distance: Float[Array, "k"]
+    position: Float[Array, "k 3"]
+    normal: Float[Array, "k 3"]
+    tangent: Float[Array, "k 3"]
+
+    @staticmethod
+    def of(distance: Array, position: Array, normal: Array) -> Found:
+        """With the usual tangents; the normal may be one for all."""
+        normal = jnp.broadcast_to(normal, position.shape)
+        return Found(distance, position, normal, jnp.zeros_like(position))
+
+    @staticmethod
+    def one(distance: Float[Array, ""], position: Float[Array, "3"], normal: Float[Array, "3"]) -> Found:
+        """A single point."""
+        return Found.of(distance[None], position[None], normal[None])
+
+    def only(self, there: Bool[Array, "k"]) -> Found:
+        """Without the others, which then change with nothing."""
+        held = lax.stop_gradient(self)
+        keep = there[:, None]
+        return Found(
+            jnp.where(there, self.distance, jnp.inf),
+            jnp.where(keep, self.position, held.position),
+            jnp.where(keep, self.normal, held.normal),
+            jnp.where(keep, self.tangent, held.tangent),
+        )
+
+    def swapped(self) -> Found:
+        """Of the same geometries in the other order."""
+        return self._replace(normal=-self.normal)
+
+    def moved(self, by: Float[Array, "3"]) -> Found:
+        """With the positions from another origin."""
+        return self._replace(position=self.position + by)
+
+
+def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
+    """So many of the points that stand for all: the deepest, the one farthest from it, and the farthest to both sides of these two.
+
+    Points farther off than the deepest are taken where no others are as good. Where fewer are needed the rest is not there.
+    """
+    distance, position, normal = (lax.stop_gradient(x) for x in found[:3])
+    off = jnp.where(there, distance, jnp.inf)
+    least = jnp.min(off)
+    middle = jnp.sum(jnp.where(there[:, None], position, 0), axis=0) / jnp.maximum(jnp.sum(there), 1)
+    around = jnp.where(there[:, None], position - middle, 0)
+    reach = jnp.max(jnp.abs(around))
+    # Of points that are as deep, the outermost along some direction: rounding must not choose.
+    odd = jnp.asarray([0.83, 0.51, 0.22], distance.dtype)
+    first = jnp.argmin(jnp.where(there, off - 1e-5 * dot(around, odd), jnp.inf))
+    touching = off <= jnp.maximum(least, 0) + 1e-4 * reach
+    weight = jnp.where(there, jnp.where(touching, 1.0, 1e-3), 0.0).astype(distance.dtype)
+    from_first = around - around[first]
+    apart = weight * length(from_first)
+    second = jnp.argmax(apart)
+    aside = weight * dot(from_first, cross(normal[first], from_first[second]))
+    left, right = jnp.argmax(aside), jnp.argmin(aside)
+    tiny = 1e-4 * reach
+    held = [
+        jnp.isfinite(least),
+        length(from_first[second]) > tiny,
+        aside[left] > weight[left] * tiny * length(from_first[second]),
+        -aside[right] > weight[right] * tiny * length(from_first[second]),
+    ]
+    chosen = jnp.stack([first, second, left, right])[:count]
+    held = jnp.stack(held)[:count]
+    picked = Found(*(x[chosen] for x in found))
+    return picked.only(held)

@@ -1,0 +1,98 @@
+"""What touches terrain: the cells of a height field in reach, each as a prism of three sides down to the base.
+
+The height field is the first geometry. A body larger than a few cells touches more of them than are looked at; the highest ones
+under it count then.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from ..._array import cross, matmul, products, transpose, vecmat
+from ...shapes import Geometry, HeightField
+from ...spatial import Transform
+from .closest import Separation, separation
+from .convex import in_world
+from .cores import Core, core
+from .found import Found, spread
+from .vectors import axis, length, unit
+
+
+#: How many prisms are looked at.
+PRISMS = 8
+
+
+def prisms(field: HeightField) -> Float[Array, "t 3 3"]:
+    """The corners of the triangles of the surface."""
+    rows, columns = field.heights.shape
+    x, y = (field.half_sizes[i] * jnp.linspace(-1, 1, n, dtype=field.heights.dtype) for i, n in enumerate((columns, rows)))
+    x, y = jnp.broadcast_to(x[None], (rows, columns)), jnp.broadcast_to(y[:, None], (rows, columns))
+    points = jnp.stack([x, y, field.heights], axis=-1)
+    corner, right, up, over = points[:-1, :-1], points[:-1, 1:], points[1:, :-1], points[1:, 1:]
+    both = jnp.stack([jnp.stack([corner, right, over], axis=-2), jnp.stack([corner, over, up], axis=-2)])
+    return both.reshape(-1, 3, 3)
+
+
+def prism_core(top: Float[Array, "3 3"], base: Float[Array, ""]) -> Core:
+    """A triangle, counterclockwise seen from above, and what is below it down to `z = -base`."""
+    up = axis(2, base)
+    bottom = jnp.concatenate([top[:, :2], jnp.broadcast_to(-base, (3, 1))], axis=1)
+    corners = jnp.concatenate([top, bottom])
+    along = jnp.roll(top, -1, axis=0) - top
+    upward = unit(cross(along[0], along[1]), up)
+    outward = cross(along, up[None])
+    outward = unit(outward, up)
+    normals = jnp.concatenate([jnp.stack([upward, -up]), outward])
+    edges = jnp.concatenate([unit(along, up), up[None]])
+
+    def corner(direction):
+        return jax.nn.one_hot(jnp.argmax(products(direction, corners), axis=1), 6, dtype=base.dtype)
+
+    def side(direction):
+        return top, upward
+
+    nothing = jnp.zeros_like(base)
+    return Core(corner, lambda labels: matmul(labels, corners), None, nothing, normals, edges, side)
+
+
+def _apart(field: HeightField, at_field: Transform, other: Geometry, at: Transform) -> Separation:
+    """From each of the prisms that are nearest, in the frame of the field."""
+    body = core(other)
+    placed = at_field.inverse() @ at
+    tops = prisms(field)
+    # A box around the body, along the axes of the field.
+    axes = jnp.concatenate([jnp.eye(3, dtype=tops.dtype), -jnp.eye(3, dtype=tops.dtype)])
+    own = matmul(axes, placed.rotation)
+    points = body.place(body.corner(own)) + body.radius * own
+    if body.curve is not None:
+        points = points + body.curve * unit(body.curve * own, jnp.zeros_like(own))
+    reach = jnp.sum(axes * (matmul(points, transpose(placed.rotation)) + placed.position), axis=1)
+    most, least = lax.stop_gradient((reach[:3], -reach[3:]))
+    corners = lax.stop_gradient(tops)
+    beside = jnp.maximum(jnp.min(corners, axis=1) - most, least - jnp.max(corners, axis=1))
+    off = jnp.sum(jnp.maximum(beside[:, :2], 0), axis=1)
+    # Beside the body by as much as they are, or under it and then the highest first.
+    score = jnp.where(off > 0, off + jnp.maximum(beside[:, 2], 0), beside[:, 2])
+    score = jnp.where((off > 0) & (score < 0), off, score)
+    count = min(PRISMS, len(tops))
+    chosen = lax.top_k(-score, count)[1]
+    return jax.vmap(lambda top: separation(prism_core(top, field.base), body, placed))(tops[chosen])
+
+
+def terrain_convex(field: HeightField, at_field: Transform, other: Geometry, at: Transform) -> Found:
+    """The deepest points of the prisms that are nearest."""
+    apart = _apart(field, at_field, other, at)
+    position = 0.5 * (apart.points[:, 0] + apart.points[:, 1])
+    found = Found.of(apart.distance, position, apart.normal)
+    order = jnp.argsort(lax.stop_gradient(apart.distance))[:4]
+    found = Found(*(x[order] for x in found))
+    count = len(order)
+    # The same point of two neighbours counts once.
+    near = length(lax.stop_gradient(found.position[:, None] - found.position[None]))
+    size = jnp.max(jnp.abs(lax.stop_gradient(field.half_sizes)))
+    same = (near < 1e-6 * size) & jnp.asarray(np.tri(count, k=-1) > 0)
+    return in_world(found.only(~jnp.any(same, axis=1)), at_field)
