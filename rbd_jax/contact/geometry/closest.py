@@ -14,7 +14,8 @@ the third, since each step squares the error of the one before.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ from jaxtyping import Array, Bool, Float
 from ..._array import cross, dot, matmul, matvec, transpose, vecmat
 from ...spatial import Transform
 from .cores import Core
-from .vectors import length, tangents, unit
+from .vectors import length, tangents, turned, turned_back, unit
 
 
 #: Directions tried where bodies may overlap, and neighbours of each among which it has to be the best.
@@ -67,36 +68,34 @@ class _Simplex(NamedTuple):
     nearest: Float[Array, "m 3"]
 
 
-def separation(a: Core, b: Core, at: Transform) -> Separation:
-    """Of two bodies, the second of which is placed `at` in the frame of the first."""
-    frozen = lax.stop_gradient((at.rotation, at.position))
-    pair = _Pair(a, b, Transform(*frozen), frozen=True)
+def separation(cores: Callable[..., tuple[Core, Core]], given: Any, at: Transform) -> Separation:
+    """Of the two bodies that `cores(given)` makes, the second of which is placed `at` in the frame of the first.
+
+    They are made twice, as the search wants them without derivatives.
+    """
+    held, placed = lax.stop_gradient((given, at))
+    pair = _Pair(*cores(held), placed)
     found = _search(pair)
     ends = jax.vmap(lambda support, normal: _polished(pair, support, normal))(*found)
     best = jnp.argmax(ends[2])
-    support, choice, normal = jax.tree.map(lambda x: x[best], (found[0], *ends[:2]))
-    return _solution(_Pair(a, b, at), *lax.stop_gradient((support, choice, normal)))
+    support, choice, normal = lax.stop_gradient(jax.tree.map(lambda x: x[best], (found[0], *ends[:2])))
+    return _solution(_Pair(*cores(given), at), support, choice, normal)
 
 
 class _Pair:
     """Two bodies, in the frame of the first."""
 
-    def __init__(self, a: Core, b: Core, at: Transform, frozen: bool = False):
+    def __init__(self, a: Core, b: Core, at: Transform):
         self.a, self.b, self.at = a, b, at
-        keep = lax.stop_gradient if frozen else lambda x: x
-        self.place_a = lambda labels: keep(a.place(labels))
-        self.place_b = lambda labels: keep(b.place(labels))
         nothing = jnp.zeros(3, at.position.dtype)
-        self.curve_a = nothing if a.curve is None else keep(a.curve)
-        self.curve_b = nothing if b.curve is None else keep(b.curve)
-        self.keep = keep
+        self.curve_a = nothing if a.curve is None else a.curve
+        self.curve_b = nothing if b.curve is None else b.curve
 
     def support(self, direction: Float[Array, "m 3"]) -> tuple[_Support, Float[Array, "m 3"]]:
         """The points that are least apart along each direction, and b - a."""
-        direction = self.keep(direction)
-        against = -matmul(direction, self.at.rotation)
+        against = -turned_back(direction, self.at.rotation)
         zero = jnp.zeros_like(direction)
-        label_a, label_b = self.keep(self.a.corner(direction)), self.keep(self.b.corner(against))
+        label_a, label_b = self.a.corner(direction), self.b.corner(against)
         round_a = zero if self.a.curve is None else unit(self.curve_a * direction, zero)
         round_b = zero if self.b.curve is None else unit(self.curve_b * against, zero)
         support = _Support(label_a, round_a, label_b, round_b)
@@ -105,22 +104,21 @@ class _Pair:
 
     def points(self, support: _Support, with_a, with_b) -> tuple[Float[Array, "m 3"], Float[Array, "m 3"]]:
         """The points of pairs, with or without their curved parts."""
-        first, second = self.place_a(support.label_a), self.place_b(support.label_b)
+        first, second = self.a.place(support.label_a), self.b.place(support.label_b)
         if self.a.curve is not None:
             first = first + jnp.where(with_a, self.curve_a, 0) * support.round_a
         if self.b.curve is not None:
             second = second + jnp.where(with_b, self.curve_b, 0) * support.round_b
-        return first, matmul(second, transpose(self.at.rotation)) + self.at.position
+        return first, turned(second, self.at.rotation) + self.at.position
 
     def flats(self) -> Float[Array, "k 3"]:
         """Normals of the flat sides of all differences b - a: those of either body, and of pairs of edges if they are few."""
-        rotation = transpose(self.at.rotation)
-        found = [self.a.normals, -matmul(self.b.normals, rotation)]
+        found = [self.a.normals, -turned(self.b.normals, self.at.rotation)]
         if 0 < len(self.a.edges) * len(self.b.edges) <= EDGE_PAIRS:
-            across = cross(self.a.edges[:, None], matmul(self.b.edges, rotation)[None]).reshape(-1, 3)
+            across = cross(self.a.edges[:, None], turned(self.b.edges, self.at.rotation)[None]).reshape(-1, 3)
             across = unit(across, jnp.broadcast_to(self.a.edges[0], across.shape))
             found += [across, -across]
-        return self.keep(jnp.concatenate(found))
+        return jnp.concatenate(found)
 
     def apart(self, direction: Float[Array, "m 3"]) -> Float[Array, "m"]:
         """`s(n)`."""
@@ -153,26 +151,31 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
     starts = jnp.concatenate([toward, *starts])
     beyond = 0.05 * jnp.max(jnp.abs(apart))
 
+    # The first search is for the bodies as they are, the others for copies that are moved apart.
+    copies = jnp.asarray(np.arange(len(starts)) > 0, dtype)
+
     def closer(_, state):
         directions, _ = state
-        # The first search is for the bodies as they are, the others for copies that are moved apart.
-        moved = (beyond - pair.apart(directions))[:, None] * directions
-        moved = moved.at[0].set(0)
+        moved = (copies * (beyond - pair.apart(directions)))[:, None] * directions
         simplex = _nearest(pair, directions, moved)
         return unit(simplex.nearest, directions), simplex
 
-    first = closer(0, (starts, None))
-    directions, simplex = lax.fori_loop(1, ROUNDS, closer, first)
+    directions, simplex = lax.fori_loop(0, ROUNDS, closer, (starts, _corner(pair, starts)))
     return simplex.support, directions
+
+
+def _corner(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"] | float = 0.0) -> _Simplex:
+    """The same pair of points three times."""
+    support, difference = pair.support(directions)
+    nearest = difference + moved
+    thrice = lambda x: jnp.repeat(x[:, None], 3, axis=1)
+    return _Simplex(jax.tree.map(thrice, support), thrice(nearest), nearest)
 
 
 def _nearest(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"]) -> _Simplex:
     """The nearest points of two bodies, the second of which is moved: by as many searches at once, from given directions."""
     tolerance = 30 * jnp.finfo(directions.dtype).eps
-    support, difference = pair.support(directions)
-    thrice = lambda x: jnp.repeat(x[:, None], 3, axis=1)
-    nearest = difference + moved
-    start = _Simplex(jax.tree.map(thrice, support), thrice(nearest), nearest)
+    start = _corner(pair, directions, moved)
 
     def going_on(carry):
         _, done, steps = carry
@@ -253,9 +256,9 @@ class _Choice(NamedTuple):
     flat_b: Bool[Array, "*c"]
 
 
-def _choices(curved_a: bool, curved_b: bool, dtype) -> _Choice:
+def _choices(disc_a: bool, disc_b: bool, dtype) -> _Choice:
     """All that may be: three, two or one of the points; flat sides only with all three."""
-    flats = [(a, b) for a in (False, True)[: 1 + curved_a] for b in (False, True)[: 1 + curved_b]]
+    flats = [(a, b) for a in (False, True)[: 1 + disc_a] for b in (False, True)[: 1 + disc_b]]
     rows = [(0, 1, 2, *flat) for flat in flats[::-1]]
     rows += [(i, j, j, False, False) for i, j in ((0, 1), (1, 2), (2, 0))]
     rows += [(i, i, i, False, False) for i in range(3)]
@@ -353,7 +356,7 @@ def _improved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]) -> Float[Arr
 def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tuple[_Choice, Array, Array]:
     """The features on which the bodies are separated most, the normal, and by how much it separates them."""
     dtype = normal.dtype
-    choices = _choices(pair.a.curve is not None, pair.b.curve is not None, dtype)
+    choices = _choices(pair.a.is_disc, pair.b.is_disc, dtype)
     features = jax.vmap(lambda choice: _feature(pair, support, choice))(choices)
     step = jax.vmap(lambda feature, n: _improved(pair, feature, n))
     count = len(choices.flat_a)
@@ -367,7 +370,11 @@ def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tupl
     reach = jnp.max(jnp.abs(features.corner))
     preferred = jnp.asarray(4.0 * np.arange(count)[::-1], dtype) * eps * reach
     score = apart - 10 * missed + preferred
-    score = jnp.where(jnp.isfinite(score), score, -jnp.inf)
+    # The flat side of a disc is met along its axis, or not at all.
+    across_a = length(pair.curve_a * normals)
+    across_b = length(pair.curve_b * turned_back(normals, pair.at.rotation))
+    tilted = (choices.flat_a & (across_a > 1e-5 * reach)) | (choices.flat_b & (across_b > 1e-5 * reach))
+    score = jnp.where(jnp.isfinite(score) & ~tilted, score, -jnp.inf)
     best = jnp.argmax(score)
     return jax.tree.map(lambda x: x[best], choices), normals[best], score[best]
 

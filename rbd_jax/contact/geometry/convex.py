@@ -27,9 +27,20 @@ def convex_convex(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) ->
     """Of any two that have a core."""
     first, second = core(a), core(b)
     at = at_a.inverse() @ at_b
-    apart = separation(first, second, at)
+    apart = separation(_cores, (a, b), at)
     found = sides(first, second, at, apart, min(first.points, second.points))
     return in_world(found, at_a)
+
+
+def _cores(bodies: tuple[Geometry, Geometry]) -> tuple[Core, Core]:
+    return core(bodies[0]), core(bodies[1])
+
+
+def apart(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -> Separation:
+    """Of two geometries that have a core, in the world."""
+    found = separation(_cores, (a, b), at_a.inverse() @ at_b)
+    points = matmul(found.points, transpose(at_a.rotation)) + at_a.position
+    return Separation(found.distance, matvec(at_a.rotation, found.normal), points)
 
 
 def in_world(found: Found, at: Transform) -> Found:

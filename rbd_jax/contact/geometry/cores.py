@@ -42,6 +42,7 @@ class Core:
     - `side`: of a direction (3,), the points of the flat or straight side that faces it, (m, 3) in order around it, and the unit
       normal of that side. A straight side has its points twice, a round one is one point, again and again.
     - `points`: the most points that a side is touched in: 1 for what is round, 2 for what is straight, else 4.
+    - `is_disc`: whether the flattened ball is flat, so that it has sides of its own.
     """
 
     corner: Callable[[Array], Array]
@@ -52,6 +53,7 @@ class Core:
     edges: Float[Array, "e 3"]
     side: Callable[[Array], tuple[Array, Array]]
     points: int = 4
+    is_disc: bool = False
 
 
 @functools.singledispatch
@@ -128,7 +130,7 @@ def _(geometry: Cylinder) -> Core:
 
     ends = jnp.stack([up, -up])
     curve = jnp.stack([r, r, zero])
-    return Core(lambda d: _signs(scale * d), lambda labels: scale * labels, curve, zero, ends, ends[:1], side)
+    return Core(lambda d: _signs(scale * d), lambda labels: scale * labels, curve, zero, ends, ends[:1], side, 4, True)
 
 
 @core.register

@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ..._array import cross, dot
-from .vectors import length
+from .vectors import length, unit
 
 
 class Found(NamedTuple):
@@ -55,7 +55,8 @@ class Found(NamedTuple):
 
 
 def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
-    """So many of the points that stand for all: the deepest, the one farthest from it, and the farthest to both sides of these two.
+    """So many of the points that stand for all: the deepest, the one farthest from it, the one farthest from the line of these two,
+    and the one farthest outside the triangle.
 
     Points farther off than the deepest are taken where no others are as good. Where fewer are needed the rest is not there.
     """
@@ -73,16 +74,25 @@ def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
     from_first = around - around[first]
     apart = weight * length(from_first)
     second = jnp.argmax(apart)
-    aside = weight * dot(from_first, cross(normal[first], from_first[second]))
-    left, right = jnp.argmax(aside), jnp.argmin(aside)
     tiny = 1e-4 * reach
+    up = normal[first]
+    aside = weight * dot(from_first, cross(up, from_first[second]))
+    third = jnp.argmax(jnp.abs(aside))
+    turn = jnp.where(aside[third] < 0, -jnp.ones_like(reach), jnp.ones_like(reach))
+    corners = jnp.stack([around[first], around[second], around[third]])
+    edges = jnp.roll(corners, -1, axis=0) - corners
+    outward = -turn * cross(up[None], edges)
+    outward = unit(outward, up)
+    beyond = weight * jnp.max(dot(around[:, None] - corners[None], outward[None]), axis=1)
+    fourth = jnp.argmax(beyond)
     held = [
         jnp.isfinite(least),
         length(from_first[second]) > tiny,
-        aside[left] > weight[left] * tiny * length(from_first[second]),
-        -aside[right] > weight[right] * tiny * length(from_first[second]),
+        jnp.abs(aside[third]) > weight[third] * tiny * length(from_first[second]),
+        beyond[fourth] > weight[fourth] * tiny,
     ]
-    chosen = jnp.stack([first, second, left, right])[:count]
+    held[3] &= held[2]
+    chosen = jnp.stack([first, second, third, fourth])[:count]
     held = jnp.stack(held)[:count]
     picked = Found(*(x[chosen] for x in found))
     return picked.only(held)

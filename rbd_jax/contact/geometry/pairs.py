@@ -10,13 +10,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..._array import dot, matvec
 from ..._errors import ModelError
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Plane, Sphere
 from ...spatial import Transform
 from . import convex, planes, round, terrain
-from .closest import separation
-from .cores import core
 from .found import Found
 from .vectors import frame
 
@@ -105,9 +102,7 @@ def signed_distance(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) 
     """
     function, swapped = _look_up(a, b)
     if function is convex.convex_convex or function in NOT_NEAREST:
-        apart = separation(core(a), core(b), at_a.inverse() @ at_b)
-        points = jnp.stack([at_a.point(apart.points[0]), at_a.point(apart.points[1])])
-        return SignedDistance(apart.distance, matvec(at_a.rotation, apart.normal), points)
+        return SignedDistance(*convex.apart(a, at_a, b, at_b))
     found = _touching(a, b)(a, at_a, b, at_b)
     nearest = jnp.argmin(lax.stop_gradient(found.distance))
     distance, position, normal = found.distance[nearest], found.position[nearest], found.normal[nearest]

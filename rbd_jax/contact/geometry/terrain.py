@@ -80,7 +80,13 @@ def _apart(field: HeightField, at_field: Transform, other: Geometry, at: Transfo
     score = jnp.where((off > 0) & (score < 0), off, score)
     count = min(PRISMS, len(tops))
     chosen = lax.top_k(-score, count)[1]
-    return jax.vmap(lambda top: separation(prism_core(top, field.base), body, placed))(tops[chosen])
+
+
+    def cores(given):
+        top, base, other = given
+        return prism_core(top, base), core(other)
+
+    return jax.vmap(lambda top: separation(cores, (top, field.base, other), placed))(tops[chosen])
 
 
 def terrain_convex(field: HeightField, at_field: Transform, other: Geometry, at: Transform) -> Found:

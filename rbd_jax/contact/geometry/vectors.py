@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -20,6 +23,20 @@ def unit(x: Float[Array, "*k n"], otherwise: Float[Array, "*l n"]) -> Float[Arra
     there = (square > 0)[..., None]
     scale = 1 / jnp.sqrt(jnp.where(square > 0, square, 1))
     return jnp.where(there, x * scale[..., None], otherwise)
+
+
+def turned(points: Float[Array, "k 3"], rotation: Float[Array, "3 3"]) -> Float[Array, "k 3"]:
+    """`R x` of each row. Written out: it is fused with what is around it."""
+    return sum_of(points[:, i, None] * rotation[None, :, i] for i in range(3))
+
+
+def turned_back(points: Float[Array, "k 3"], rotation: Float[Array, "3 3"]) -> Float[Array, "k 3"]:
+    """`Rᵀ x` of each row."""
+    return sum_of(points[:, i, None] * rotation[None, i] for i in range(3))
+
+
+def sum_of(terms: Iterable[Array]) -> Array:
+    return functools.reduce(jnp.add, terms)
 
 
 def axis(i: int, like: Float[Array, "*k"]) -> Float[Array, "3"]:
