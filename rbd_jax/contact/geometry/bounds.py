@@ -26,7 +26,7 @@ def bounding_sphere(geometry: Geometry) -> Ball:
     axes = jnp.concatenate([jnp.eye(3, dtype=dtype), -jnp.eye(3, dtype=dtype)])
     points = body.place(body.corner(axes)) + body.radius * axes
     if body.curve is not None:
-        points = points + body.curve * unit(body.curve * axes, jnp.zeros_like(axes))
+        points = points + body.curve[None] * unit(body.curve[None] * axes, jnp.zeros_like(axes))
     reach = jnp.sum(axes * points, axis=1)
     most, least = reach[:3], -reach[3:]
     return 0.5 * (most + least), length(0.5 * (most - least))
@@ -76,6 +76,6 @@ def _(geometry: HeightField) -> Ball:
 
 @bounding_sphere.register
 def _(geometry: Mesh) -> Ball:
-    vertices = geometry.scale * jnp.asarray(geometry.source.hull.triangles[0], geometry.scale.dtype)
+    vertices = geometry.scale[None] * jnp.asarray(geometry.source.hull.triangles[0], geometry.scale.dtype)
     middle = 0.5 * (jnp.max(vertices, axis=0) + jnp.min(vertices, axis=0))
-    return middle, jnp.max(length(vertices - middle))
+    return middle, jnp.max(length(vertices - middle[None]))

@@ -96,8 +96,8 @@ class _Pair:
         against = -turned_back(direction, self.at.rotation)
         zero = jnp.zeros_like(direction)
         label_a, label_b = self.a.corner(direction), self.b.corner(against)
-        round_a = zero if self.a.curve is None else unit(self.curve_a * direction, zero)
-        round_b = zero if self.b.curve is None else unit(self.curve_b * against, zero)
+        round_a = zero if self.a.curve is None else unit(self.curve_a[None] * direction, zero)
+        round_b = zero if self.b.curve is None else unit(self.curve_b[None] * against, zero)
         support = _Support(label_a, round_a, label_b, round_b)
         first, second = self.points(support, True, True)
         return support, second - first
@@ -106,10 +106,10 @@ class _Pair:
         """The points of pairs, with or without their curved parts."""
         first, second = self.a.place(support.label_a), self.b.place(support.label_b)
         if self.a.curve is not None:
-            first = first + jnp.where(with_a, self.curve_a, 0) * support.round_a
+            first = first + jnp.where(with_a, self.curve_a, 0)[None] * support.round_a
         if self.b.curve is not None:
-            second = second + jnp.where(with_b, self.curve_b, 0) * support.round_b
-        return first, turned(second, self.at.rotation) + self.at.position
+            second = second + jnp.where(with_b, self.curve_b, 0)[None] * support.round_b
+        return first, turned(second, self.at.rotation) + self.at.position[None]
 
     def flats(self) -> Float[Array, "k 3"]:
         """Normals of the flat sides of all differences b - a: those of either body, and of pairs of edges if they are few."""
@@ -286,9 +286,9 @@ def _feature(pair: _Pair, support: _Support, choice: _Choice) -> _Feature:
     rows = jnp.stack([choice.first, choice.second, choice.third])
     a, b = matmul(rows, a), matmul(rows, b)
     difference = b - a
-    sides, own = difference[1:] - difference[0], a[1:] - a[0]
+    sides, own = difference[1:] - difference[:1], a[1:] - a[:1]
     size = lax.stop_gradient(jnp.sqrt(dot(sides, sides)))
-    reach = lax.stop_gradient(jnp.max(jnp.abs(jnp.concatenate([a, b - pair.at.position]))))
+    reach = lax.stop_gradient(jnp.max(jnp.abs(jnp.concatenate([a, b - pair.at.position[None]]))))
     tiny = 30 * jnp.finfo(size.dtype).eps * reach
     # The longer one first.
     turned = size[1] > size[0]
@@ -371,8 +371,8 @@ def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tupl
     preferred = jnp.asarray(4.0 * np.arange(count)[::-1], dtype) * eps * reach
     score = apart - 10 * missed + preferred
     # The flat side of a disc is met along its axis, or not at all.
-    across_a = length(pair.curve_a * normals)
-    across_b = length(pair.curve_b * turned_back(normals, pair.at.rotation))
+    across_a = length(pair.curve_a[None] * normals)
+    across_b = length(pair.curve_b[None] * turned_back(normals, pair.at.rotation))
     tilted = (choices.flat_a & (across_a > 1e-5 * reach)) | (choices.flat_b & (across_b > 1e-5 * reach))
     score = jnp.where(jnp.isfinite(score) & ~tilted, score, -jnp.inf)
     best = jnp.argmax(score)
@@ -382,7 +382,7 @@ def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tupl
 def _solution(pair: _Pair, support: _Support, choice: _Choice, normal: Float[Array, "3"]) -> Separation:
     """The solution on given features, from a normal that is right already."""
     feature = _feature(pair, support, choice)
-    n = _improved(pair, feature, _improved(pair, feature, normal))
+    n = lax.fori_loop(0, 2, lambda _, n: _improved(pair, feature, n), normal)
     bulge, _, bulge_a = _curved(pair, feature, n)
     between = feature.corner - bulge
     distance = dot(n, between)

@@ -39,7 +39,7 @@ def _cores(bodies: tuple[Geometry, Geometry]) -> tuple[Core, Core]:
 def apart(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -> Separation:
     """Of two geometries that have a core, in the world."""
     found = separation(_cores, (a, b), at_a.inverse() @ at_b)
-    points = matmul(found.points, transpose(at_a.rotation)) + at_a.position
+    points = matmul(found.points, transpose(at_a.rotation)) + at_a.position[None]
     return Separation(found.distance, matvec(at_a.rotation, found.normal), points)
 
 
@@ -48,7 +48,7 @@ def in_world(found: Found, at: Transform) -> Found:
     turn = transpose(at.rotation)
     return Found(
         found.distance,
-        matmul(found.position, turn) + at.position,
+        matmul(found.position, turn) + at.position[None],
         matmul(found.normal, turn),
         matmul(found.tangent, turn),
     )
@@ -64,7 +64,7 @@ def sides(
         return nearest
     side_a, up_a = a.side(n)
     side_b, up_b = b.side(-vecmat(n, at.rotation))
-    side_b, up_b = matmul(side_b, transpose(at.rotation)) + at.position, matvec(at.rotation, up_b)
+    side_b, up_b = matmul(side_b, transpose(at.rotation)) + at.position[None], matvec(at.rotation, up_b)
     rise_a, rise_b = dot(n, up_a), -dot(n, up_b)
     held = lax.stop_gradient
     is_flat = jnp.maximum(held(rise_a), held(rise_b)) > 1 - ALIGNED
@@ -76,11 +76,11 @@ def sides(
     def height(up, rise, point):
         """Of the plane of a side, over places across the normal."""
         slope = matvec(basis, up) / jnp.where(is_seen, rise, 1)
-        return dot(n, point) - dot(places - matvec(basis, point), slope[None])
+        return dot(n, point) - dot(places - matvec(basis, point)[None], slope[None])
 
     low = height(up_a, rise_a, side_a[0])
     high = height(-up_b, rise_b, side_b[0])
-    position = matmul(places, basis) + (0.5 * (low + high))[:, None] * n
+    position = matmul(places, basis) + (0.5 * (low + high))[:, None] * n[None]
     common = Found.of(high - low, position, n)
     together = Found(*(jnp.concatenate(pair) for pair in zip(nearest, common)))
     there = jnp.concatenate([jnp.asarray(nearest_counts)[None], there & is_seen])
@@ -92,7 +92,7 @@ def _common(a: Float[Array, "m 2"], b: Float[Array, "n 2"]) -> tuple[Float[Array
 
     Points may be repeated; a polygon of two points is the line between them. **Returns** all that may be, and which are.
     """
-    reach = lax.stop_gradient(jnp.maximum(jnp.max(jnp.abs(a - a[0])), jnp.max(jnp.abs(b - a[0]))))
+    reach = lax.stop_gradient(jnp.maximum(jnp.max(jnp.abs(a - a[:1])), jnp.max(jnp.abs(b - a[:1]))))
     edge_a, edge_b = jnp.roll(a, -1, axis=0) - a, jnp.roll(b, -1, axis=0) - b
     start, e, f = (b[None] - a[:, None]), edge_a[:, None], edge_b[None]
     across = _cross(e, f)
@@ -118,11 +118,12 @@ def _inside(points, corners, edges, tiny):
     side = _cross(edges[None], start)
     square = dot(edges, edges)
     size = jnp.sqrt(square)
-    turn = jnp.sign(jnp.sum(_cross(corners - corners[0], edges)))
-    within = jnp.all(turn * side >= -tiny * size, axis=1) & (turn != 0)
-    share = jnp.clip(dot(start, edges[None]) / jnp.where(square > 0, square, 1), 0, 1)
+    doubled = jnp.sum(_cross(corners - corners[:1], edges))
+    turn = jnp.sign(doubled)
+    within = jnp.all(turn * side >= -tiny * size[None], axis=1) & (turn != 0)
+    share = jnp.clip(dot(start, edges[None]) / jnp.where(square > 0, square, 1)[None], 0, 1)
     off = start - share[..., None] * edges[None]
-    wide = jnp.abs(jnp.sum(_cross(corners - corners[0], edges))) > tiny * jnp.max(size)
+    wide = jnp.abs(doubled) > tiny * jnp.max(size)
     return (within & wide) | jnp.any(dot(off, off) <= tiny**2, axis=1)
 
 
@@ -153,7 +154,7 @@ def _axis(a: Float[Array, "3"], b: Float[Array, "3"], at: Transform):
     others = transpose(at.rotation)
     across = cross(unit_axes[:, None], others[None]).reshape(9, 3)
     there = lax.stop_gradient(dot(across, across)) > 64 * jnp.finfo(a.dtype).eps
-    across = jnp.where(there[:, None], unit(jnp.where(there[:, None], across, 1), unit_axes[0]), unit_axes[0])
+    across = jnp.where(there[:, None], unit(jnp.where(there[:, None], across, 1), unit_axes[:1]), unit_axes[:1])
     axes = jnp.concatenate([unit_axes, others, across])
     toward = dot(axes, at.position[None])
     axes = jnp.where((toward < 0)[:, None], -axes, axes)

@@ -107,7 +107,7 @@ def _(geometry: Ellipsoid) -> Core:
         return (axes * unit(axes * direction, zero))[None], direction
 
     none = jnp.zeros((0, 3), axes.dtype)
-    return Core(_signs, lambda labels: zero * labels, axes, zero[0], none, none, side, 1)
+    return Core(_signs, lambda labels: zero[None] * labels, axes, zero[0], none, none, side, 1)
 
 
 @core.register
@@ -122,7 +122,7 @@ def _(geometry: Cylinder) -> Core:
         across = cross(up, outward)
         end = jnp.where(direction[2] >= 0, up, -up)
         turned = [float(np.cos(a)) * outward + float(np.sin(a)) * across for a in np.arange(8) * np.pi / 4]
-        flat = r * jnp.stack(turned) + h * end
+        flat = r * jnp.stack(turned) + h * end[None]
         top, bottom = r * outward + h * up, r * outward - h * up
         line = jnp.stack([top] * 4 + [bottom] * 4)
         is_flat = jnp.abs(direction[2]) > 0.7
@@ -130,7 +130,7 @@ def _(geometry: Cylinder) -> Core:
 
     ends = jnp.stack([up, -up])
     curve = jnp.stack([r, r, zero])
-    return Core(lambda d: _signs(scale * d), lambda labels: scale * labels, curve, zero, ends, ends[:1], side, 4, True)
+    return Core(lambda d: _signs(scale[None] * d), lambda labels: scale[None] * labels, curve, zero, ends, ends[:1], side, 4, True)
 
 
 @core.register
@@ -147,10 +147,10 @@ def _(geometry: Box) -> Core:
         turned = jnp.where(x, corners, jnp.where(y, jnp.roll(corners, 1, 1), jnp.roll(corners, 2, 1)))
         normal = jnp.where(x, axis(0, half), jnp.where(y, axis(1, half), axis(2, half)))
         outward = jnp.where(dot(normal, direction) >= 0, normal, -normal)
-        square = jnp.where(normal == 1, outward, turned)
-        return half * square, outward
+        square = jnp.where((normal == 1)[None], outward[None], turned)
+        return half[None] * square, outward
 
-    return Core(_signs, lambda labels: half * labels, None, jnp.zeros_like(half[0]), normals, normals[:3], side)
+    return Core(_signs, lambda labels: half[None] * labels, None, jnp.zeros_like(half[0]), normals, normals[:3], side)
 
 
 @core.register
@@ -158,20 +158,20 @@ def _(geometry: Mesh) -> Core:
     hull = _hull(geometry.source)
     scale = geometry.scale
     vertices = jnp.asarray(hull.vertices, scale.dtype)
-    given = jnp.asarray(hull.normals, scale.dtype) / scale
+    given = jnp.asarray(hull.normals, scale.dtype) / scale[None]
     normals = given / length(given)[:, None]
     sides = jnp.asarray(hull.sides, scale.dtype)
 
     def corner(direction):
-        return vertices[jnp.argmax(products(scale * direction, vertices), axis=1)]
+        return vertices[jnp.argmax(products(scale[None] * direction, vertices), axis=1)]
 
     def side(direction):
         facing = jnp.argmax(dot(normals, direction[None]))
-        return scale * sides[facing], normals[facing]
+        return scale[None] * sides[facing], normals[facing]
 
-    along = scale * jnp.asarray(hull.edges, scale.dtype)
+    along = scale[None] * jnp.asarray(hull.edges, scale.dtype)
     edges = along / length(along)[:, None]
-    return Core(corner, lambda labels: scale * labels, None, jnp.zeros_like(scale[0]), normals, edges, side)
+    return Core(corner, lambda labels: scale[None] * labels, None, jnp.zeros_like(scale[0]), normals, edges, side)
 
 
 #: The corners of a face of a box across x, in order around it.
@@ -249,10 +249,10 @@ def _segment(half_length: Float[Array, ""], radius: Float[Array, ""]) -> Core:
         outward = unit(direction * (1 - up), axis(0, radius))
         is_line = (half_length > 0) & (jnp.abs(direction[2]) < 0.7)
         end = jnp.where(direction[2] >= 0, scale, -scale) + radius * direction
-        line = jnp.stack([scale, scale, -scale, -scale]) + radius * outward
+        line = jnp.stack([scale, scale, -scale, -scale]) + radius * outward[None]
         return jnp.where(is_line, line, end[None]), jnp.where(is_line, outward, direction)
 
     none = jnp.zeros((0, 3), radius.dtype)
     return Core(
-        lambda d: _signs(scale * d), lambda labels: scale * labels, None, radius, none, up[None], side, 2
+        lambda d: _signs(scale[None] * d), lambda labels: scale[None] * labels, None, radius, none, up[None], side, 2
     )

@@ -51,7 +51,7 @@ class Found(NamedTuple):
 
     def moved(self, by: Float[Array, "3"]) -> Found:
         """With the positions from another origin."""
-        return self._replace(position=self.position + by)
+        return self._replace(position=self.position + by[None])
 
 
 def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
@@ -63,26 +63,26 @@ def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
     distance, position, normal = (lax.stop_gradient(x) for x in found[:3])
     off = jnp.where(there, distance, jnp.inf)
     least = jnp.min(off)
-    middle = jnp.sum(jnp.where(there[:, None], position, 0), axis=0) / jnp.maximum(jnp.sum(there), 1)
-    around = jnp.where(there[:, None], position - middle, 0)
+    middle = jnp.sum(jnp.where(there[:, None], position, 0), axis=0) / jnp.maximum(jnp.sum(there), 1).astype(position.dtype)
+    around = jnp.where(there[:, None], position - middle[None], 0)
     reach = jnp.max(jnp.abs(around))
     # Of points that are as deep, the outermost along some direction: rounding must not choose.
     odd = jnp.asarray([0.83, 0.51, 0.22], distance.dtype)
-    first = jnp.argmin(jnp.where(there, off - 1e-5 * dot(around, odd), jnp.inf))
+    first = jnp.argmin(jnp.where(there, off - 1e-5 * dot(around, odd[None]), jnp.inf))
     touching = off <= jnp.maximum(least, 0) + 1e-4 * reach
     weight = jnp.where(there, jnp.where(touching, 1.0, 1e-3), 0.0).astype(distance.dtype)
-    from_first = around - around[first]
+    from_first = around - around[first][None]
     apart = weight * length(from_first)
     second = jnp.argmax(apart)
     tiny = 1e-4 * reach
     up = normal[first]
-    aside = weight * dot(from_first, cross(up, from_first[second]))
+    aside = weight * dot(from_first, cross(up, from_first[second])[None])
     third = jnp.argmax(jnp.abs(aside))
     turn = jnp.where(aside[third] < 0, -jnp.ones_like(reach), jnp.ones_like(reach))
     corners = jnp.stack([around[first], around[second], around[third]])
     edges = jnp.roll(corners, -1, axis=0) - corners
     outward = -turn * cross(up[None], edges)
-    outward = unit(outward, up)
+    outward = unit(outward, up[None])
     beyond = weight * jnp.max(dot(around[:, None] - corners[None], outward[None]), axis=1)
     fourth = jnp.argmax(beyond)
     held = [

@@ -21,8 +21,8 @@ from .vectors import unit
 def _found(at_plane: Transform, points: Float[Array, "k 3"]) -> Found:
     """Of these points of the second geometry."""
     normal = at_plane.rotation[:, 2]
-    distance = dot(points - at_plane.position, normal[None])
-    return Found.of(distance, points - 0.5 * distance[:, None] * normal, normal)
+    distance = dot(points - at_plane.position[None], normal[None])
+    return Found.of(distance, points - 0.5 * distance[:, None] * normal[None], normal)
 
 
 def plane_sphere(plane: Plane, at_plane: Transform, ball: Sphere, at: Transform) -> Found:
@@ -32,7 +32,7 @@ def plane_sphere(plane: Plane, at_plane: Transform, ball: Sphere, at: Transform)
 def plane_capsule(plane: Plane, at_plane: Transform, capsule: Capsule, at: Transform) -> Found:
     axis = at.rotation[:, 2]
     half, down = capsule.half_length * axis, capsule.radius * at_plane.rotation[:, 2]
-    found = _found(at_plane, at.position + jnp.stack([half - down, -half - down]))
+    found = _found(at_plane, at.position[None] + jnp.stack([half - down, -half - down]))
     return found._replace(tangent=jnp.broadcast_to(axis, (2, 3)))
 
 
@@ -55,15 +55,15 @@ def plane_cylinder(plane: Plane, at_plane: Transform, cylinder: Cylinder, at: Tr
     near, far = cylinder.half_length * axis, radius * down
     aside = radius * np.asarray(3**0.5 / 2, radius.dtype) * across
     points = jnp.stack([near + far, far - near, near - far / 2 + aside, near - far / 2 - aside])
-    return _found(at_plane, at.position + points)
+    return _found(at_plane, at.position[None] + points)
 
 
 def plane_box(plane: Plane, at_plane: Transform, box: Box, at: Transform) -> Found:
     # Of each two opposite corners the lower one.
     corners = jnp.asarray([[-1, -1, -1], [1, -1, -1], [-1, 1, -1], [1, 1, -1]], box.half_sizes.dtype)
-    points = matmul(box.half_sizes * corners, transpose(at.rotation))
+    points = matmul(box.half_sizes[None] * corners, transpose(at.rotation))
     height = dot(points, at_plane.rotation[:, 2][None])
-    return _found(at_plane, at.position + jnp.where((height > 0)[:, None], -points, points))
+    return _found(at_plane, at.position[None] + jnp.where((height > 0)[:, None], -points, points))
 
 
 def plane_convex(plane: Plane, at_plane: Transform, convex: Geometry, at: Transform) -> Found:
@@ -72,9 +72,9 @@ def plane_convex(plane: Plane, at_plane: Transform, convex: Geometry, at: Transf
     down = -vecmat(at_plane.rotation[:, 2], at.rotation)
     side, _ = body.side(down)
     label = body.corner(down[None])
-    lowest = body.place(label) + body.radius * down
+    lowest = body.place(label) + body.radius * down[None]
     if body.curve is not None:
-        lowest = lowest + body.curve * unit(body.curve * down, jnp.zeros_like(down))
-    points = matmul(jnp.concatenate([lowest, side]), transpose(at.rotation)) + at.position
+        lowest = lowest + (body.curve * unit(body.curve * down, jnp.zeros_like(down)))[None]
+    points = matmul(jnp.concatenate([lowest, side]), transpose(at.rotation)) + at.position[None]
     found = _found(at_plane, points)
     return spread(found, jnp.ones(len(points), bool), body.points)

@@ -67,7 +67,7 @@ def capsule_capsule(a: Capsule, at_a: Transform, b: Capsule, at_b: Transform) ->
     x = on_a(y)
     xs = jnp.stack([half_a, -half_a, on_a(half_b), on_a(-half_b)])
     ys = jnp.stack([on_b(half_a), on_b(-half_a), half_b, -half_b])
-    off = length(between + ys[:, None] * along_b - xs[:, None] * along_a)
+    off = length(between[None] + ys[:, None] * along_b[None] - xs[:, None] * along_a[None])
     first = jnp.argmin(off)
     reach = half_a + half_b
     others = (jnp.abs(xs - xs[first]) + jnp.abs(ys - ys[first])) > 1e-4 * reach
@@ -142,7 +142,7 @@ def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
     facing = jnp.arange(3) == jnp.argmax(size)
     moves = (jnp.abs(along) > jnp.finfo(half.dtype).eps * jnp.max(half)) & ~facing
     step = jnp.where(moves, along, 1)
-    ends = jnp.stack([-half - middle, half - middle]) / step
+    ends = jnp.stack([-half - middle, half - middle]) / step[None]
     far = jnp.asarray(1, half.dtype)
     low = jnp.maximum(jnp.max(jnp.where(moves, jnp.min(ends, axis=0), -far)), -far)
     high = jnp.minimum(jnp.min(jnp.where(moves, jnp.max(ends, axis=0), far)), far)
@@ -164,7 +164,7 @@ def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
     other = jnp.where(there, other, 0)
     distance, position, normal = (jnp.stack(pair) for pair in zip(of(t, True), of(other, there)))
     world = transpose(at_b.rotation)
-    found = Found.of(distance, matmul(position, world) + at_b.position, matmul(normal, world))
+    found = Found.of(distance, matmul(position, world) + at_b.position[None], matmul(normal, world))
     return found.only(jnp.stack([jnp.ones_like(there), there]))
 
 
@@ -175,8 +175,8 @@ def _nearest_on_segment(middle: Vector, along: Vector, half: Vector):
     """
 
     def rise(t):
-        x = middle + t[:, None] * along
-        return dot(x - jnp.clip(x, -half, half), along[None])
+        x = middle[None] + t[:, None] * along[None]
+        return dot(x - jnp.clip(x, -half[None], half[None]), along[None])
 
     moves = along != 0
     step = jnp.where(moves, along, 1)

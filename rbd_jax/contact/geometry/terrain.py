@@ -45,9 +45,9 @@ def prism_core(top: Float[Array, "3 3"], base: Float[Array, ""]) -> Core:
     along = jnp.roll(top, -1, axis=0) - top
     upward = unit(cross(along[0], along[1]), up)
     outward = cross(along, up[None])
-    outward = unit(outward, up)
+    outward = unit(outward, up[None])
     normals = jnp.concatenate([jnp.stack([upward, -up]), outward])
-    edges = jnp.concatenate([unit(along, up), up[None]])
+    edges = jnp.concatenate([unit(along, up[None]), up[None]])
 
     def corner(direction):
         return jax.nn.one_hot(jnp.argmax(products(direction, corners), axis=1), 6, dtype=base.dtype)
@@ -69,11 +69,11 @@ def _apart(field: HeightField, at_field: Transform, other: Geometry, at: Transfo
     own = matmul(axes, placed.rotation)
     points = body.place(body.corner(own)) + body.radius * own
     if body.curve is not None:
-        points = points + body.curve * unit(body.curve * own, jnp.zeros_like(own))
-    reach = jnp.sum(axes * (matmul(points, transpose(placed.rotation)) + placed.position), axis=1)
+        points = points + body.curve[None] * unit(body.curve[None] * own, jnp.zeros_like(own))
+    reach = jnp.sum(axes * (matmul(points, transpose(placed.rotation)) + placed.position[None]), axis=1)
     most, least = lax.stop_gradient((reach[:3], -reach[3:]))
     corners = lax.stop_gradient(tops)
-    beside = jnp.maximum(jnp.min(corners, axis=1) - most, least - jnp.max(corners, axis=1))
+    beside = jnp.maximum(jnp.min(corners, axis=1) - most[None], least[None] - jnp.max(corners, axis=1))
     off = jnp.sum(jnp.maximum(beside[:, :2], 0), axis=1)
     # Beside the body by as much as they are, or under it and then the highest first.
     score = jnp.where(off > 0, off + jnp.maximum(beside[:, 2], 0), beside[:, 2])
