@@ -164,7 +164,9 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
     return simplex.support, directions
 
 
-def _corner(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"] | float = 0.0) -> _Simplex:
+def _corner(
+    pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"] | float = 0.0
+) -> _Simplex:
     """The same pair of points three times."""
     support, difference = pair.support(directions)
     nearest = difference + moved
@@ -193,7 +195,9 @@ def _nearest(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "
         stuck = dot(new, new) >= square
         done = done | arrived | stuck | inside
         pick = lambda old, one: matmul(chosen, jnp.concatenate([old, one[:, None]], axis=1))
-        after = _Simplex(jax.tree.map(pick, simplex.support, support), pick(simplex.difference, difference), new)
+        after = _Simplex(
+            jax.tree.map(pick, simplex.support, support), pick(simplex.difference, difference), new
+        )
         kept = lambda old, new: jnp.where(done.reshape(-1, *[1] * (old.ndim - 1)), old, new)
         return jax.tree.map(kept, simplex, after), done, steps + 1
 
@@ -341,7 +345,8 @@ def _improved(pair: _Pair, feature: _Feature, n: Float[Array, "3"]) -> Float[Arr
     o, first_residual = stiffness[0, 1], residual[0]
     one, zero = jnp.ones_like(p), jnp.zeros_like(p)
     p, o, first_residual = (
-        jnp.where(feature.is_line, fixed, value) for fixed, value in ((one, p), (zero, o), (zero, first_residual))
+        jnp.where(feature.is_line, fixed, value)
+        for fixed, value in ((one, p), (zero, o), (zero, first_residual))
     )
     determinant = p * q - o * o
     reach = jnp.max(jnp.abs(feature.corner)) + jnp.max(jnp.abs(bulge))
@@ -362,7 +367,9 @@ def _polished(pair: _Pair, support: _Support, normal: Float[Array, "3"]) -> tupl
     count = len(choices.flat_a)
     start = jnp.broadcast_to(normal, (count, 3))
     normals = lax.fori_loop(0, NEWTON_STEPS, lambda _, n: step(features, n), start)
-    own = jax.vmap(lambda feature, n: dot(n, feature.corner - _curved(pair, feature, n)[0]))(features, normals)
+    own = jax.vmap(lambda feature, n: dot(n, feature.corner - _curved(pair, feature, n)[0]))(
+        features, normals
+    )
     apart = pair.apart(normals)
     # What is not where the bodies are nearest along its own normal is no solution.
     missed = jnp.abs(own - apart)

@@ -55,7 +55,12 @@ def in_world(found: Found, at: Transform) -> Found:
 
 
 def sides(
-    a: Core, b: Core, at: Transform, apart: Separation, count: int, nearest_counts: Bool[Array, ""] | bool = True
+    a: Core,
+    b: Core,
+    at: Transform,
+    apart: Separation,
+    count: int,
+    nearest_counts: Bool[Array, ""] | bool = True,
 ) -> Found:
     """The points of two bodies that are separated along a normal as given, in the frame of the first."""
     n = apart.normal
@@ -104,7 +109,11 @@ def _common(a: Float[Array, "m 2"], b: Float[Array, "n 2"]) -> tuple[Float[Array
     crossings = a[:, None] + on_a[..., None] * e
     places = jnp.concatenate([a, b, crossings.reshape(-1, 2)])
     held_a, held_b, edge_a, edge_b = lax.stop_gradient((a, b, edge_a, edge_b))
-    there = [_inside(held_a, held_b, edge_b, tiny), _inside(held_b, held_a, edge_a, tiny), crossing.reshape(-1)]
+    there = [
+        _inside(held_a, held_b, edge_b, tiny),
+        _inside(held_b, held_a, edge_a, tiny),
+        crossing.reshape(-1),
+    ]
     return places, jnp.concatenate(there)
 
 
@@ -154,7 +163,9 @@ def _axis(a: Float[Array, "3"], b: Float[Array, "3"], at: Transform):
     others = transpose(at.rotation)
     across = cross(unit_axes[:, None], others[None]).reshape(9, 3)
     there = lax.stop_gradient(dot(across, across)) > 64 * jnp.finfo(a.dtype).eps
-    across = jnp.where(there[:, None], unit(jnp.where(there[:, None], across, 1), unit_axes[:1]), unit_axes[:1])
+    across = jnp.where(
+        there[:, None], unit(jnp.where(there[:, None], across, 1), unit_axes[:1]), unit_axes[:1]
+    )
     axes = jnp.concatenate([unit_axes, others, across])
     toward = dot(axes, at.position[None])
     axes = jnp.where((toward < 0)[:, None], -axes, axes)

@@ -60,8 +60,8 @@ class Core:
 def core(geometry: Geometry) -> Core:
     """The convex geometry with which a geometry touches. A geometry of one's own joins in by registering a function here::
 
-        @rbd.contact.core.register
-        def _(geometry: Mine) -> rbd.contact.Core: ...
+    @rbd.contact.core.register
+    def _(geometry: Mine) -> rbd.contact.Core: ...
     """
     raise ModelError(
         f"{type(geometry).__name__} has no convex core to touch with; register one: rbd.contact.core.register"
@@ -130,7 +130,17 @@ def _(geometry: Cylinder) -> Core:
 
     ends = jnp.stack([up, -up])
     curve = jnp.stack([r, r, zero])
-    return Core(lambda d: _signs(scale[None] * d), lambda labels: scale[None] * labels, curve, zero, ends, ends[:1], side, 4, True)
+    return Core(
+        lambda d: _signs(scale[None] * d),
+        lambda labels: scale[None] * labels,
+        curve,
+        zero,
+        ends,
+        ends[:1],
+        side,
+        4,
+        True,
+    )
 
 
 @core.register
@@ -150,7 +160,9 @@ def _(geometry: Box) -> Core:
         square = jnp.where((normal == 1)[None], outward[None], turned)
         return half[None] * square, outward
 
-    return Core(_signs, lambda labels: half[None] * labels, None, jnp.zeros_like(half[0]), normals, normals[:3], side)
+    return Core(
+        _signs, lambda labels: half[None] * labels, None, jnp.zeros_like(half[0]), normals, normals[:3], side
+    )
 
 
 @core.register
@@ -171,7 +183,9 @@ def _(geometry: Mesh) -> Core:
 
     along = scale[None] * jnp.asarray(hull.edges, scale.dtype)
     edges = along / length(along)[:, None]
-    return Core(corner, lambda labels: scale[None] * labels, None, jnp.zeros_like(scale[0]), normals, edges, side)
+    return Core(
+        corner, lambda labels: scale[None] * labels, None, jnp.zeros_like(scale[0]), normals, edges, side
+    )
 
 
 #: The corners of a face of a box across x, in order around it.
@@ -212,7 +226,11 @@ def _hull(source: MeshSource) -> _Hull:
     normals, sides = [], []
     while left:
         first = left[0]
-        same = [f for f in left if normal[f] @ normal[first] > 1 - 1e-10 and abs(height[f] - height[first]) < 1e-7 * reach]
+        same = [
+            f
+            for f in left
+            if normal[f] @ normal[first] > 1 - 1e-10 and abs(height[f] - height[first]) < 1e-7 * reach
+        ]
         left = [f for f in left if f not in set(same)]
         used = np.unique(faces[same])
         normals.append(normal[first])
@@ -254,5 +272,12 @@ def _segment(half_length: Float[Array, ""], radius: Float[Array, ""]) -> Core:
 
     none = jnp.zeros((0, 3), radius.dtype)
     return Core(
-        lambda d: _signs(scale[None] * d), lambda labels: scale[None] * labels, None, radius, none, up[None], side, 2
+        lambda d: _signs(scale[None] * d),
+        lambda labels: scale[None] * labels,
+        None,
+        radius,
+        none,
+        up[None],
+        side,
+        2,
     )

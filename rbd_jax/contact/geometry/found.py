@@ -63,7 +63,9 @@ def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
     distance, position, normal = (lax.stop_gradient(x) for x in found[:3])
     off = jnp.where(there, distance, jnp.inf)
     least = jnp.min(off)
-    middle = jnp.sum(jnp.where(there[:, None], position, 0), axis=0) / jnp.maximum(jnp.sum(there), 1).astype(position.dtype)
+    middle = jnp.sum(jnp.where(there[:, None], position, 0), axis=0) / jnp.maximum(jnp.sum(there), 1).astype(
+        position.dtype
+    )
     around = jnp.where(there[:, None], position - middle[None], 0)
     reach = jnp.max(jnp.abs(around))
     # Of points that are as deep, the outermost along some direction: rounding must not choose.

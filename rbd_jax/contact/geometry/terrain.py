@@ -29,7 +29,10 @@ PRISMS = 8
 def prisms(field: HeightField) -> Float[Array, "t 3 3"]:
     """The corners of the triangles of the surface."""
     rows, columns = field.heights.shape
-    x, y = (field.half_sizes[i] * jnp.linspace(-1, 1, n, dtype=field.heights.dtype) for i, n in enumerate((columns, rows)))
+    x, y = (
+        field.half_sizes[i] * jnp.linspace(-1, 1, n, dtype=field.heights.dtype)
+        for i, n in enumerate((columns, rows))
+    )
     x, y = jnp.broadcast_to(x[None], (rows, columns)), jnp.broadcast_to(y[:, None], (rows, columns))
     points = jnp.stack([x, y, field.heights], axis=-1)
     corner, right, up, over = points[:-1, :-1], points[:-1, 1:], points[1:, :-1], points[1:, 1:]
@@ -80,7 +83,6 @@ def _apart(field: HeightField, at_field: Transform, other: Geometry, at: Transfo
     score = jnp.where((off > 0) & (score < 0), off, score)
     count = min(PRISMS, len(tops))
     chosen = lax.top_k(-score, count)[1]
-
 
     def cores(given):
         top, base, other = given
