@@ -172,6 +172,7 @@ Packages:
 - `spatial`: the algebra of spatial vectors
 - `lie`: Lie groups: rotations, rigid motions and their products
 - `parallel`: batches, and the compiler option that they profit from
+- `contact`: where geometries touch, and how far they are apart
 - `shapes`: what bodies look like and touch with, and named frames on them
 - `sensors`: what is measured: joints, inertial units, frames, forces, subtrees
 - `files`: models from files
@@ -324,6 +325,7 @@ __all__ = [
     "spatial",
     "lie",
     "parallel",
+    "contact",
     "shapes",
     "sensors",
     "files",
@@ -348,6 +350,7 @@ _prepare()  # before anything makes JAX start its CPU backend
 from . import (
     body as body,
     constraints as constraints,
+    contact as contact,
     files as files,
     forces as forces,
     interop as interop,

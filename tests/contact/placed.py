@@ -1,5 +1,7 @@
 """Pairs of geometries in random placements, and what MuJoCo has for them."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -44,6 +46,7 @@ def placements(seed: int, count: int, reach: float = 0.42):
     return Transform(jnp.asarray(r), jnp.asarray(p)), Transform(jnp.asarray(s), jnp.asarray(q))
 
 
+@functools.cache
 def batched(function, a, b):
     """A compiled function of placements, each of many, from one of two geometries and their placements."""
     one = lambda at_a, at_b: function(GEOMETRIES[a], at_a, GEOMETRIES[b], at_b)

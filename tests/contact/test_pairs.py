@@ -13,7 +13,7 @@ from placed import GEOMETRIES, MARGIN, Scene, batched, placements
 
 import rbd_jax.contact as contact
 from rbd_jax import ModelError
-from rbd_jax.shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Plane, Sphere
+from rbd_jax.shapes import Box, Capsule, Cylinder, Geometry, Plane, Sphere
 from rbd_jax.spatial import Transform
 
 
@@ -33,7 +33,8 @@ CLOSED = [
     ("box", "box"),
 ]
 CONVEX = ["sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"]
-SEARCHED = [("ellipsoid", "cylinder"), ("box", "mesh")]
+SEARCHED = [("cylinder", "cylinder"), ("box", "mesh")]
+GROUND = [("plane", "capsule"), ("plane", "cylinder")]
 ALL = [(a, b) for i, a in enumerate(CONVEX) for b in CONVEX[i:]]
 
 
@@ -97,8 +98,8 @@ def test_signed_distances_of_many_are_those_of_mujoco(pair):
 
 
 def test_swapped_geometries_have_the_opposite_normal():
-    at_a, at_b = placements(4, 40)
-    distance = batched(contact.signed_distance, "ellipsoid", "ellipsoid")
+    at_a, at_b = placements(2, 60)
+    distance = batched(contact.signed_distance, "cylinder", "cylinder")
     one, other = distance(at_a, at_b), distance(at_b, at_a)
     assert_close(one.distance, other.distance, 1e-12)
     assert_close(one.normal, -other.normal, 1e-9)
@@ -121,13 +122,11 @@ def turned(at, x):
 
 
 def measured(a, b):
-    """Distance, normal and points of two geometries as a function of twists (6 each) and of growth (1 each), for each placement."""
+    """Distance, normal and points of two geometries, as a function of twists (6 each) and of growth (1 each)."""
 
     def of(x, at_a, at_b):
-        one, other = (
-            jax.tree.map(lambda leaf: leaf * (1 + by), GEOMETRIES[name])
-            for name, by in ((a, x[12]), (b, x[13]))
-        )
+        one = jax.tree.map(lambda leaf: leaf * (1 + x[12]), GEOMETRIES[a])
+        other = jax.tree.map(lambda leaf: leaf * (1 + x[13]), GEOMETRIES[b])
         found = contact.signed_distance(one, turned(at_a, x[:6]), other, turned(at_b, x[6:12]))
         return jnp.concatenate([found.distance[None], found.normal, jnp.ravel(found.points)])
 
@@ -140,7 +139,6 @@ def check_derivatives(pair, count, order):
     random = np.random.default_rng(6)
     way, other = (jnp.asarray(random.normal(size=14)) for _ in range(2))
     weights = jnp.asarray(random.normal(size=10))
-    along = lambda s, at_a, at_b: of(s * way, at_a, at_b)
     step = 1e-5
 
     def first(s, at_a, at_b):
@@ -151,25 +149,19 @@ def check_derivatives(pair, count, order):
     def second(s, at_a, at_b):
         return jax.jvp(lambda s: first(s, at_a, at_b), (s,), (jnp.ones_like(s),))[1]
 
-    def differences(function):
-        ends = (jax.vmap(function, (None, 0, 0))(jnp.asarray(s), at_a, at_b) for s in (step, -step))
-        return (next(ends) - next(ends)) / (2 * step)
-
     value = lambda s, at_a, at_b: jnp.dot(weights, of(s * other, at_a, at_b))
     checks = [(first, value)] if order == 1 else [(first, value), (second, first)]
     for derivative, function in checks:
         found = jax.jit(jax.vmap(derivative, (None, 0, 0)))(jnp.asarray(0.0), at_a, at_b)
-        expected = jax.jit(lambda: differences(function))()
+        ends = jax.jit(jax.vmap(function, (None, 0, 0)))
+        expected = (ends(jnp.asarray(step), at_a, at_b) - ends(jnp.asarray(-step), at_a, at_b)) / (2 * step)
         off = np.abs(found - expected) / (1 + np.abs(expected))
         assert np.isfinite(found).all()
         assert np.sort(off)[-2] < 1e-5, (pair, np.sort(off)[-4:])  # one may be where features change
 
 
-@pytest.mark.parametrize(
-    "pair", [("sphere", "cylinder"), ("capsule", "capsule"), ("capsule", "plane")], ids="-".join
-)
-def test_derivatives_in_closed_form(pair):
-    check_derivatives(pair, 20, 2)
+def test_derivatives_in_closed_form():
+    check_derivatives(("sphere", "cylinder"), 20, 2)
 
 
 def test_derivatives_of_a_search():
@@ -177,7 +169,7 @@ def test_derivatives_of_a_search():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", ALL, ids="-".join)
+@pytest.mark.parametrize("pair", [*GROUND, *ALL], ids="-".join)
 def test_derivatives_of_second_order(pair):
     check_derivatives(pair, 30, 2)
 
@@ -193,26 +185,29 @@ SPECIAL = [
 ]
 
 
-@pytest.mark.parametrize("size", [1e-5, 1.0, 1e4])
 @pytest.mark.parametrize("a, b, positions", SPECIAL, ids=lambda x: x if isinstance(x, str) else "")
-def test_special_placements_are_finite(a, b, positions, size):
-    check_special(a, b, positions, size, jnp.float64)
+def test_special_placements_are_finite(a, b, positions):
+    check_special(a, b, positions, jnp.float64)
 
 
-def check_special(a, b, positions, size, dtype):
-    one, other = (jax.tree.map(lambda x: (size * x).astype(dtype), GEOMETRIES[name]) for name in (a, b))
+def check_special(a, b, positions, dtype):
+    """As they are, tiny and huge."""
     eye = Transform.identity(dtype)
 
-    def total(x):
+    def total(x, size):
+        one, other = (
+            jax.tree.map(lambda leaf: size * leaf.astype(dtype), GEOMETRIES[name]) for name in (a, b)
+        )
         found = contact.contact_points(one, eye, other, turned(eye, x))
         there = jnp.isfinite(found.distance)
         distance = jnp.where(there, found.distance, 0)
         return jnp.sum(distance) + jnp.sum(found.position) + jnp.sum(found.frame), found
 
-    twists = np.zeros((len(positions), 6))
-    twists[:, 3:] = size * np.array(positions)
-    twists = jnp.asarray(twists, dtype)
-    gradient, found = jax.jit(jax.vmap(jax.grad(total, has_aux=True)))(twists)
+    sizes = np.repeat([1e-5, 1.0, 1e4], len(positions))
+    twists = np.zeros((len(sizes), 6))
+    twists[:, 3:] = sizes[:, None] * np.tile(positions, (3, 1))
+    sizes, twists = jnp.asarray(sizes, dtype), jnp.asarray(twists, dtype)
+    gradient, found = jax.jit(jax.vmap(jax.grad(total, has_aux=True)))(twists, sizes)
     assert (
         np.isfinite(gradient).all() and np.isfinite(found.position).all() and np.isfinite(found.frame).all()
     )
@@ -225,18 +220,17 @@ def check_special(a, b, positions, size, dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("size", [1e-5, 1.0, 1e4])
 @pytest.mark.parametrize(
     "pair", [("cylinder", "box"), ("ellipsoid", "cylinder"), ("mesh", "box")], ids="-".join
 )
-def test_special_placements_of_a_search_are_finite(pair, size, dtype):
-    check_special(*pair, [(0, 0, 0), (0, 0, 0.9), (0, 0, 0.89), (0.6, 0, 0), (0.3, 0.2, 0.9)], size, dtype)
+def test_special_placements_of_a_search_are_finite(pair, dtype):
+    check_special(*pair, [(0, 0, 0), (0, 0, 0.9), (0, 0, 0.89), (0.6, 0, 0), (0.3, 0.2, 0.9)], dtype)
 
 
 def test_a_box_on_a_box_has_four_corners():
     """Upright, a little sunk in: the corners of what the two sides have in common, and none where there are only two."""
     place = lambda *x: Transform.from_position(jnp.asarray(x))
-    found = contact.contact_points(
+    found = jax.jit(contact.contact_points)(
         Box((0.5, 0.5, 0.1)), place(0.0, 0.0, 0.0), Box((0.2, 0.3, 0.4)), place(0.4, 0.0, 0.49)
     )
     assert_close(found.distance, np.full(4, -0.01), 1e-12)
@@ -248,10 +242,12 @@ def test_a_box_on_a_box_has_four_corners():
 @pytest.mark.slow
 def test_a_cylinder_stands_on_three_or_four_points_and_lies_on_two():
     box, at = Box((1.0, 1.0, 0.1)), Transform.identity()
-    upright = contact.contact_points(box, at, Cylinder(0.2, 0.3), Transform.from_position((0.0, 0.1, 0.39)))
+    upright = jax.jit(contact.contact_points)(
+        box, at, Cylinder(0.2, 0.3), Transform.from_position(jnp.asarray([0.0, 0.1, 0.39]))
+    )
     assert_close(upright.distance, np.full(4, -0.01), 1e-9)
     lying = Transform.from_xyz_rpy((0.0, 0.1, 0.29), (np.pi / 2, 0.0, 0.0))
-    found = contact.contact_points(box, at, Cylinder(0.2, 0.3), lying)
+    found = jax.jit(contact.contact_points)(box, at, Cylinder(0.2, 0.3), lying)
     assert np.isfinite(found.distance).sum() == 2
     assert_close(found.distance[:2], np.full(2, -0.01), 1e-9)
 
@@ -264,7 +260,7 @@ def test_points_that_are_not_there_change_with_nothing():
         )
         return jnp.sum(found.position[1]) + jnp.sum(found.frame[1]) + found.distance[1]
 
-    value, gradient = jax.value_and_grad(total)(jnp.asarray([0.0, 0.0, 0.0, 0.5, 0.1, 0.0]))
+    value, gradient = jax.jit(jax.value_and_grad(total))(jnp.asarray([0.0, 0.0, 0.0, 0.5, 0.1, 0.0]))
     assert np.isinf(value) and not gradient.any()
 
 
@@ -332,7 +328,9 @@ def test_a_geometry_of_ones_own_joins_in():
 
         return contact.from_support(support, geometry.depth.dtype, [(1.0, 0.0, 0.0)])
 
-    found = contact.contact_points(lens, at, Sphere(0.3), Transform.from_position((0.9, 0.2, 0.0)))
+    found = jax.jit(contact.contact_points)(
+        lens, at, Sphere(0.3), Transform.from_position(jnp.asarray([0.9, 0.2, 0.0]))
+    )
     assert_close(found.distance, np.array([0.1]), 1e-9)
     assert_close(found.normal, np.array([[1.0, 0.0, 0.0]]), 1e-9)
 

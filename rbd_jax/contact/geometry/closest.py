@@ -267,9 +267,9 @@ def _choices(disc_a: bool, disc_b: bool, dtype) -> _Choice:
     rows += [(i, j, j, False, False) for i, j in ((0, 1), (1, 2), (2, 0))]
     rows += [(i, i, i, False, False) for i in range(3)]
     table = np.array(rows, int)
-    unit = np.eye(3)
-    corners = (jnp.asarray(unit[table[:, i]], dtype) for i in range(3))
-    return _Choice(*corners, jnp.asarray(table[:, 3] > 0), jnp.asarray(table[:, 4] > 0))
+    eye = np.eye(3)
+    first, second, third = (jnp.asarray(eye[table[:, i]], dtype) for i in range(3))
+    return _Choice(first, second, third, jnp.asarray(table[:, 3] > 0), jnp.asarray(table[:, 4] > 0))
 
 
 class _Feature(NamedTuple):

@@ -55,8 +55,8 @@ class Found(NamedTuple):
 
 
 def spread(found: Found, there: Bool[Array, "c"], count: int) -> Found:
-    """So many of the points that stand for all: the deepest, the one farthest from it, the one farthest from the line of these two,
-    and the one farthest outside the triangle.
+    """So many of the points that stand for all: the deepest, the one farthest from it, the one farthest from the line of these
+    two, and the one farthest outside the triangle.
 
     Points farther off than the deepest are taken where no others are as good. Where fewer are needed the rest is not there.
     """

@@ -19,7 +19,7 @@ from .vectors import frame
 
 
 #: Of two geometries and their placements in the world, what they touch with; normals from the first to the second.
-Touching = Callable[[Geometry, Transform, Geometry, Transform], Found]
+Touching = Callable[..., Found]
 
 
 class ContactPoints(eqx.Module):
@@ -100,7 +100,7 @@ def signed_distance(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) 
 
     Differentiable by sizes and placements: the distance by `n · (v_b - v_a)`, of the velocities of the two points.
     """
-    function, swapped = _look_up(a, b)
+    function, _ = _look_up(a, b)
     if function is convex.convex_convex or function in NOT_NEAREST:
         return SignedDistance(*convex.apart(a, at_a, b, at_b))
     found = _touching(a, b)(a, at_a, b, at_b)
@@ -108,12 +108,6 @@ def signed_distance(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) 
     distance, position, normal = found.distance[nearest], found.position[nearest], found.normal[nearest]
     half = 0.5 * distance * normal
     return SignedDistance(distance, normal, jnp.stack([position - half, position + half]))
-
-
-def count(a: Geometry, b: Geometry) -> int:
-    """How many points `contact_points` gives for two geometries."""
-    still = Transform.identity()
-    return len(jax.eval_shape(lambda: contact_points(a, still, b, still)).distance)
 
 
 def can_touch(a: type[Geometry], b: type[Geometry]) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..._array import cross, dot, matmul, matvec, transpose, vecmat
-from ...shapes import Box, Capsule, Cylinder, Geometry, Sphere
+from ...shapes import Box, Capsule, Cylinder, Sphere
 from ...spatial import Transform
 from .found import Found
 from .vectors import axis, length, unit
@@ -134,8 +134,7 @@ def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
     apart, outward = point_box(x, half)
 
     # Through the box: the best of the directions across its sides, and across its edges and the segment.
-    directions, deep = _out_of_box(middle, along, half)
-    outward = jnp.where(is_through, directions, outward)
+    outward = jnp.where(is_through, _out_of_box(middle, along, half), outward)
 
     # Where the segment is over that side.
     size = jnp.abs(lax.stop_gradient(outward))
@@ -153,7 +152,7 @@ def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
     other = jnp.where(jnp.abs(high - t) >= jnp.abs(low - t), high, low)
     there = over & (jnp.abs(other - t) > 1e-4)
 
-    def of(t, only_there):
+    def of(t):
         x = middle + t * along
         apart, direction = point_box(x, half)
         apart = jnp.where(is_through, dot(x, outward) - dot(half, jnp.abs(outward)), apart)
@@ -162,13 +161,13 @@ def capsule_box(a: Capsule, at_a: Transform, b: Box, at_b: Transform) -> Found:
         return distance, x - (a.radius + 0.5 * distance) * direction, -direction
 
     other = jnp.where(there, other, 0)
-    distance, position, normal = (jnp.stack(pair) for pair in zip(of(t, True), of(other, there)))
+    distance, position, normal = (jnp.stack(pair) for pair in zip(of(t), of(other)))
     world = transpose(at_b.rotation)
     found = Found.of(distance, matmul(position, world) + at_b.position[None], matmul(normal, world))
     return found.only(jnp.stack([jnp.ones_like(there), there]))
 
 
-def _nearest_on_segment(middle: Vector, along: Vector, half: Vector):
+def _nearest_on_segment(middle: Vector, along: Vector, half: Vector) -> tuple[Number, Bool[Array, ""]]:
     """The t in [-1, 1] at which `middle + t along` is nearest to a box, the least of them; and whether it goes through the box.
 
     Half the square of the distance is convex in t, and its derivative is linear between the sides' planes.
@@ -195,8 +194,8 @@ def _nearest_on_segment(middle: Vector, along: Vector, half: Vector):
     return t, jnp.all(jnp.abs(x) <= half)
 
 
-def _out_of_box(middle: Vector, along: Vector, half: Vector):
-    """The direction in which a segment comes out of a box the shortest way, and its signed distance then."""
+def _out_of_box(middle: Vector, along: Vector, half: Vector) -> Vector:
+    """The direction in which a segment comes out of a box the shortest way."""
     sides = jnp.eye(3, dtype=half.dtype)
     across = cross(sides, along[None])
     there = jnp.concatenate([jnp.ones(3, bool), dot(across, across) > 1e-12 * dot(along, along)])
@@ -205,4 +204,4 @@ def _out_of_box(middle: Vector, along: Vector, half: Vector):
     directions = jnp.where((middles < 0)[:, None], -directions, directions)
     depth = jnp.abs(middles) - jnp.abs(dot(directions, along[None])) - dot(jnp.abs(directions), half[None])
     best = jnp.argmax(jnp.where(there, depth, -jnp.inf))
-    return directions[best], depth[best]
+    return directions[best]

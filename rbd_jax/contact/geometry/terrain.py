@@ -12,13 +12,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..._array import cross, matmul, products, transpose, vecmat
+from ..._array import cross, matmul, products, transpose
 from ...shapes import Geometry, HeightField
 from ...spatial import Transform
 from .closest import Separation, separation
 from .convex import in_world
 from .cores import Core, core
-from .found import Found, spread
+from .found import Found
 from .vectors import axis, length, unit
 
 
