@@ -15,6 +15,7 @@ the third, since each step squares the error of the one before.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -73,13 +74,33 @@ def separation(cores: Callable[..., tuple[Core, Core]], given: Any, at: Transfor
 
     They are made twice, as the search wants them without derivatives.
     """
-    held, placed = lax.stop_gradient((given, at))
-    pair = _Pair(*cores(held), placed)
+    # In units of the larger body: products of six lengths leave the range of single precision soon.
+    unit_length = lax.stop_gradient(jnp.maximum(*(_size(body) for body in cores(given))))
+
+    def pair_of(given, at):
+        return _Pair(*(_scaled(body, unit_length) for body in cores(given)), at)
+
+    at = Transform(at.rotation, at.position / unit_length)
+    pair = pair_of(*lax.stop_gradient((given, at)))
     found = _search(pair)
     ends = jax.vmap(lambda support, normal: _polished(pair, support, normal))(*found)
     best = jnp.argmax(ends[2])
     support, choice, normal = lax.stop_gradient(jax.tree.map(lambda x: x[best], (found[0], *ends[:2])))
-    return _solution(_Pair(*cores(given), at), support, choice, normal)
+    found = _solution(pair_of(given, at), support, choice, normal)
+    return Separation(unit_length * found.distance, found.normal, unit_length * found.points)
+
+
+def _size(body: Core) -> Float[Array, ""]:
+    """The largest coordinate of a body in its frame."""
+    axes = jnp.eye(3, dtype=body.radius.dtype)
+    own = jnp.max(jnp.abs(body.place(body.corner(jnp.concatenate([axes, -axes])))))
+    return own + body.radius + (0 if body.curve is None else jnp.max(body.curve))
+
+
+def _scaled(body: Core, length: Float[Array, ""]) -> Core:
+    """As large as it is in units of a length, for the search."""
+    curve = None if body.curve is None else body.curve / length
+    return replace(body, place=lambda labels: body.place(labels) / length, curve=curve, radius=body.radius / length)
 
 
 class _Pair:
