@@ -37,8 +37,9 @@ class Shape(Attached):
     - `margin`, `gap`: the distance at which a contact is found, and by how much it is smaller where it acts.
     - `friction`: coefficients of sliding, spinning (a length) and rolling (a length).
     - `solref`, `solimp`: how stiff and how damped contact is.
+    - `solmix`: the weight of that where two shapes touch.
 
-    The last five are one leaf, `contact`, one after the other: (12,): a model has many shapes, and each leaf has its price.
+    The last six are one leaf, `contact`, one after the other: (13,): a model has many shapes, and each leaf has its price.
     """
 
     name: str = eqx.field(static=True)
@@ -54,7 +55,7 @@ class Shape(Attached):
     conaffinity: int = eqx.field(static=True)
     condim: int = eqx.field(static=True)
     priority: int = eqx.field(static=True)
-    contact: Float[Array, "12"]
+    contact: Float[Array, "13"]
 
     role = "shape"
     joints = ()
@@ -79,6 +80,7 @@ class Shape(Attached):
         friction: Any = (1.0, 0.005, 0.0001),
         solref: Any = (0.02, 1.0),
         solimp: Any = (0.9, 0.95, 0.001, 0.5, 2.0),
+        solmix: Any = 1.0,
         priority: int = 0,
     ):
         (self.name,), (self.body,) = names("Shape", "name", name, 1), names("Shape", "body", body, 1)
@@ -100,6 +102,7 @@ class Shape(Attached):
             "friction": number(owner, "friction", friction, (3,), least=0),
             "solref": number(owner, "solref", solref, (2,)),
             "solimp": number(owner, "solimp", solimp, (5,)),
+            "solmix": number(owner, "solmix", solmix, least=0),
         }
         xp = np if is_known(given) else jnp  # which spares compiling and calling small operations
         self.contact = jnp.asarray(
@@ -132,7 +135,11 @@ class Shape(Attached):
 
     @property
     def solimp(self) -> Float[Array, "5"]:
-        return self.contact[7:]
+        return self.contact[7:12]
+
+    @property
+    def solmix(self) -> Float[Array, ""]:
+        return self.contact[12]
 
     def attached(self, bodies, frames, joints):
         return self.changed(body=bodies[0], placement=frames[0])

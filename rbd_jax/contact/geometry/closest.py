@@ -100,7 +100,9 @@ def _size(body: Core) -> Float[Array, ""]:
 def _scaled(body: Core, length: Float[Array, ""]) -> Core:
     """As large as it is in units of a length, for the search."""
     curve = None if body.curve is None else body.curve / length
-    return replace(body, place=lambda labels: body.place(labels) / length, curve=curve, radius=body.radius / length)
+    return replace(
+        body, place=lambda labels: body.place(labels) / length, curve=curve, radius=body.radius / length
+    )
 
 
 class _Pair:

@@ -53,7 +53,7 @@ def shapes_of(mujoco, compiled) -> list[Shape]:
 
 #: What a shape has under the name that MuJoCo gives it: whole numbers, and others.
 WORDS = ("contype", "conaffinity", "condim", "priority")
-NUMBERS = ("margin", "gap", "friction", "solref", "solimp")
+NUMBERS = ("margin", "gap", "friction", "solref", "solimp", "solmix")
 
 
 def contacts_left_out(mujoco, compiled) -> list[str]:

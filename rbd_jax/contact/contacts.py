@@ -1,0 +1,185 @@
+"""The contacts of a model in a configuration: where its shapes touch, how they would move there, and what forces there do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from .._arguments import configuration, takes
+from .._array import cross, dot, gather, with_precision
+from .._errors import ModelError
+from ..dynamics import Motion
+from ..dynamics.columns import from_columns
+from ..dynamics.sites import fixed_frames
+from ..model import Model
+from ..shapes import Shape
+from ..shapes.geometry import Geometry
+from ..spatial import Transform
+from .geometry.pairs import contact_points
+from .pairs import Numbers, Touching, numbers, touching
+
+
+class Contacts(eqx.Module):
+    """The points at which shapes of a model touch, or may: a row for each, of which those that are not there are infinitely far.
+
+    - `distance`: negative where the shapes overlap.
+    - `position`: midway between their surfaces, in the world.
+    - `frame`: the columns are the normal, from the first shape into the second, and two tangents, in the world.
+    - `margin`: the distance below which a contact acts.
+    - `friction`: sliding along both tangents, spinning, rolling about both.
+    - `solref`, `solimp`: how stiff and how damped it is, as MuJoCo has them.
+    - `pair`: which pair of shapes each is of, by its number in `shapes`.
+    - `shapes`: the names of the pairs.
+    - `condim`: in how many directions each pair acts.
+    """
+
+    distance: Float[Array, "n"]
+    position: Float[Array, "n 3"]
+    frame: Float[Array, "n 3 3"]
+    margin: Float[Array, "n"]
+    friction: Float[Array, "n 5"]
+    solref: Float[Array, "n 2"]
+    solimp: Float[Array, "n 5"]
+    pair: Int[Array, "n"]
+    shapes: tuple[tuple[str, str], ...] = eqx.field(static=True)
+    condim: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def normal(self) -> Float[Array, "n 3"]:
+        """From the first shape into the second."""
+        return self.frame[:, :, 0]
+
+    @property
+    def active(self) -> Bool[Array, "n"]:
+        """Which of them act."""
+        return self.distance < self.margin
+
+
+@takes(q=configuration)
+def contacts(model: Model, q: Float[Array, "nq"]) -> Contacts:
+    """Where the shapes of a model touch each other, or nearly do; see `Contacts`.
+
+    >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
+    >>> floor = rbd.Shape("floor", "world", rbd.shapes.Plane(), (0, 0, -1.05))
+    >>> pendulum = rbd.attach(rbd.detach(rbd.load("pendulum"), "shape"), ball, floor)
+    >>> found = rbd.contacts(pendulum, jnp.array([0.0]))
+    >>> print(found.distance, found.shapes)
+    [-0.05] (('ball', 'floor'),)
+    """
+    return contacts_of(Motion(model, q))
+
+
+def contacts_of(motion: Motion) -> Contacts:
+    """`contacts` of a model in motion."""
+    return motion.keep("contacts", lambda: _found(motion))
+
+
+def _found(motion: Motion) -> Contacts:
+    model, dtype = motion.model, motion.q.dtype
+    shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
+    pairs = touching(model)
+    if not pairs:
+        return _none(dtype)
+    placed = fixed_frames(motion, shapes)
+    found, rows = [], []
+    for members, first, second in _of_one_kind(shapes, pairs):
+        ends = [gather_frames(placed.frames, [pairs[k][end] for k in members]) for end in (0, 1)]
+        first, second = with_precision((first, second), dtype)
+        points = jax.vmap(contact_points)(first, ends[0], second, ends[1])
+        count = points.distance.shape[1]
+        found.append(jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), points))
+        rows.append(np.repeat(members, count))
+    points = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)
+    pair = np.concatenate(rows)
+    own = Numbers(*(gather(value, pair) for value in numbers(model, pairs, dtype)))
+    return Contacts(
+        points.distance,
+        points.position + placed.origin[None],
+        points.frame,
+        own.margin,
+        own.friction,
+        own.solref,
+        own.solimp,
+        jnp.asarray(pair),
+        tuple((shapes[pair.first].name, shapes[pair.second].name) for pair in pairs),
+        tuple(pair.condim for pair in pairs),
+    )
+
+
+def _none(dtype) -> Contacts:
+    zeros = lambda *shape: jnp.zeros(shape, dtype)
+    return Contacts(
+        zeros(0),
+        zeros(0, 3),
+        zeros(0, 3, 3),
+        zeros(0),
+        zeros(0, 5),
+        zeros(0, 2),
+        zeros(0, 5),
+        jnp.zeros(0, int),
+        (),
+        (),
+    )
+
+
+def gather_frames(frames: Transform, rows: Sequence[int]) -> Transform:
+    """Some of several frames."""
+    return frames.gather(np.asarray(rows, int))
+
+
+def _of_one_kind(
+    shapes: Sequence[Shape], pairs: Sequence[Touching]
+) -> list[tuple[np.ndarray, Geometry, Geometry]]:
+    """Which pairs have geometries of the same two kinds, and these stacked."""
+    kinds: dict[object, list[int]] = {}
+    for index, pair in enumerate(pairs):
+        key = tuple(_kind(shapes[end].geometry) for end in pair[:2])
+        kinds.setdefault(key, []).append(index)
+
+    def stacked(members: list[int], end: int) -> Geometry:
+        return jax.tree.map(lambda *x: jnp.stack(x), *(shapes[pairs[k][end]].geometry for k in members))
+
+    return [(np.array(own), stacked(own, 0), stacked(own, 1)) for own in kinds.values()]
+
+
+def _kind(geometry: Geometry) -> object:
+    leaves, structure = jax.tree.flatten(geometry)
+    return structure, tuple(np.shape(leaf) for leaf in leaves)
+
+
+def contact_jacobian(motion: Motion, found: Contacts) -> Float[Array, "n 6 nv"]:
+    """J with `J v` how the second body of each contact moves against the first: `[v; ω]` at its position, in its frame."""
+    model, topology, common = motion.model, motion.model.topology, motion.common
+    if not len(found.shapes):
+        return jnp.zeros((0, 6, model.nv), motion.q.dtype)
+    moved = jnp.asarray(_moved(model, found.shapes), motion.q.dtype)[found.pair]
+    origins = gather(common.origins, topology.column_owner)
+    arms = found.position[:, None] - origins[None]
+    angular, linear = common.subspace[None, :, :3], common.subspace[None, :, 3:]
+    linear = linear + cross(jnp.broadcast_to(angular, arms.shape), arms)
+    rows = []
+    for motions in (linear, jnp.broadcast_to(angular, arms.shape)):
+        for axis in range(3):
+            rows.append(moved * dot(motions, found.frame[:, None, :, axis]))
+    columns = jnp.stack(rows, axis=-1)  # (n, columns, 6)
+    return jnp.transpose(from_columns(model, jnp.transpose(columns, (1, 0, 2))), (1, 2, 0))
+
+
+def _moved(model: Model, shapes: Sequence[tuple[str, str]]) -> np.ndarray:
+    """By each column: +1 where it moves the second shape of a pair alone, -1 where the first alone."""
+    topology = model.topology
+
+    def supports(name: str) -> np.ndarray:
+        [body] = model.named("shape", name).bodies
+        carrier = -1 if body == "world" else int(topology.carriers[topology.body_index(body)])
+        if carrier < 0:
+            return np.zeros(topology.tree.size)
+        return np.asarray(topology.tree.supports[topology.last_column[carrier]], float)
+
+    return np.stack([supports(second) - supports(first) for first, second in shapes])

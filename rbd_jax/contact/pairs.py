@@ -1,0 +1,238 @@
+"""Which shapes of a model may touch each other, and by whose numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import names, number
+from .._array import gather
+from .._errors import ModelError
+from ..model import Model
+from ..shapes import Shape
+from ..spatial import Attached, Reference, no_frames
+from .geometry.pairs import can_touch
+
+
+class ContactPair(Attached):
+    """Two shapes that touch whatever their bits say, by numbers of their own.
+
+    - `first`, `second`: the names of the shapes.
+    - `condim`, `margin`, `gap`, `solref`, `solimp`: as a `Shape` has them; by default what the two have together.
+    - `friction`: five numbers: sliding along both tangents, spinning, and rolling about both.
+    """
+
+    name: str = eqx.field(static=True)
+    first: str = eqx.field(static=True)
+    second: str = eqx.field(static=True)
+    condim: int | None = eqx.field(static=True)
+    margin: Float[Array, ""] | None
+    gap: Float[Array, ""] | None
+    friction: Float[Array, "5"] | None
+    solref: Float[Array, "2"] | None
+    solimp: Float[Array, "5"] | None
+
+    role = "contact pair"
+    bodies = ()
+    joints = ()
+
+    def __init__(
+        self,
+        name: str,
+        first: str,
+        second: str,
+        *,
+        condim: int | None = None,
+        margin: Any = None,
+        gap: Any = None,
+        friction: Any = None,
+        solref: Any = None,
+        solimp: Any = None,
+    ):
+        (self.name,) = names("ContactPair", "name", name, 1)
+        owner = f"ContactPair {name!r}"
+        (self.first,), (self.second,) = names(owner, "first", first, 1), names(owner, "second", second, 1)
+        if first == second:
+            raise ModelError(f"{owner}: both shapes are {first!r}; it takes two")
+        if condim not in (None, 1, 3, 4, 6):
+            raise ModelError(f"{owner}: condim is {condim}; it is 1, 3, 4 or 6")
+        self.condim = condim
+        optional = lambda what, value, *rest, **bounds: (
+            None if value is None else number(owner, what, value, *rest, **bounds)
+        )
+        self.margin, self.gap = optional("margin", margin), optional("gap", gap)
+        self.friction = optional("friction", friction, (5,), least=0)
+        self.solref, self.solimp = optional("solref", solref, (2,)), optional("solimp", solimp, (5,))
+
+    @property
+    def frames(self):
+        return no_frames()
+
+    @property
+    def refers(self):
+        return Reference("shape", self.first), Reference("shape", self.second)
+
+    def attached(self, bodies, frames, joints):
+        return self
+
+    def called(self, name, refers):
+        return self.changed(name=name, first=refers[0].name, second=refers[1].name)
+
+
+class ContactExclusion(Attached):
+    """Two bodies whose shapes do not touch each other, unless a `ContactPair` says so.
+
+    - `bodies`: their names; "world" may be one.
+    """
+
+    name: str = eqx.field(static=True)
+    bodies: tuple[str, str] = eqx.field(static=True)
+
+    role = "contact exclusion"
+    joints = ()
+
+    def __init__(self, name: str, bodies: Sequence[str]):
+        (self.name,) = names("ContactExclusion", "name", name, 1)
+        self.bodies = names(f"ContactExclusion {name!r}", "bodies", bodies, 2)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def frames(self):
+        from ..spatial import Transform
+
+        return Transform(jnp.broadcast_to(jnp.eye(3), (2, 3, 3)), jnp.zeros((2, 3)))
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(bodies=tuple(bodies))
+
+
+class Touching(NamedTuple):
+    """Two shapes of a model that may touch, by number, the one that says how, if any, and the dimensions of their contact."""
+
+    first: int
+    second: int
+    by: int | None
+    condim: int
+
+
+def touching(model: Model) -> list[Touching]:
+    """The pairs of shapes of a model that may touch.
+
+    They do if a bit of one's `contype` is set in the other's `conaffinity`, and not if they are on bodies that are welded together,
+    on a body and the one that carries it (unless that is the world), or excluded. Pairs that are named touch in any case.
+    """
+    shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
+    place = {shape.name: index for index, shape in enumerate(shapes)}
+    carriers = _carriers(model, [shape.body for shape in shapes])
+    above = _above(model)
+    excluded = {frozenset(_carriers(model, thing.bodies)) for thing in model.attached_as("contact exclusion")}
+    named = [
+        Touching(place[pair.first], place[pair.second], index, pair.condim or _condim(shapes, pair, place))
+        for index, pair in enumerate(model.attached_as("contact pair"))
+    ]
+    known = {frozenset(pair[:2]) for pair in named}
+    found = []
+    for i, one in enumerate(shapes):
+        for j in range(i + 1, len(shapes)):
+            other, ends = shapes[j], (carriers[i], carriers[j])
+            if frozenset((i, j)) in known or not (one.collision and other.collision):
+                continue
+            if not (one.contype & other.conaffinity or other.contype & one.conaffinity):
+                continue
+            if ends[0] == ends[1] or frozenset(ends) in excluded:
+                continue
+            if -1 not in ends and (above[ends[0]] == ends[1] or above[ends[1]] == ends[0]):
+                continue
+            if not can_touch(type(one.geometry), type(other.geometry)):
+                continue
+            found.append(Touching(i, j, None, _together(one, other)))
+    return named + found
+
+
+def _together(one: Shape, other: Shape) -> int:
+    """The dimensions of a contact: those of the shape with priority, or else the more."""
+    if one.priority != other.priority:
+        return max(one, other, key=lambda shape: shape.priority).condim
+    return max(one.condim, other.condim)
+
+
+def _condim(shapes, pair: ContactPair, place: dict[str, int]) -> int:
+    return _together(shapes[place[pair.first]], shapes[place[pair.second]])
+
+
+def _carriers(model: Model, bodies: Sequence[str]) -> list[int]:
+    topology = model.topology
+    return [-1 if body == "world" else int(topology.carriers[topology.body_index(body)]) for body in bodies]
+
+
+def _above(model: Model) -> dict[int, int]:
+    """The moving body that carries each moving body, -1 the world."""
+    topology = model.topology
+    above = {}
+    for moving, body in enumerate(topology.moving_bodies):
+        parent = int(topology.parents[body])
+        above[moving] = -1 if parent < 0 else int(topology.carriers[parent])
+    return above
+
+
+class Numbers(NamedTuple):
+    """What contact of pairs of shapes goes by.
+
+    - `margin`, `gap`: (n,).
+    - `friction`: sliding along both tangents, spinning, rolling about both (n, 5).
+    - `solref`, `solimp`: (n, 2), (n, 5).
+    """
+
+    margin: Float[Array, "n"]
+    gap: Float[Array, "n"]
+    friction: Float[Array, "n 5"]
+    solref: Float[Array, "n 2"]
+    solimp: Float[Array, "n 5"]
+
+
+def numbers(model: Model, pairs: Sequence[Touching], dtype) -> Numbers:
+    """Of pairs, as MuJoCo has them: both margins and gaps together; the rest of the shape with priority, or else the larger friction
+    and the mean of the others by the weights `solmix`, but the smaller `solref` where one is negative."""
+    shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
+    table = jnp.stack([shape.contact for shape in shapes]).astype(dtype)
+    first, second = (np.array([pair[k] for pair in pairs], int) for k in (0, 1))
+    a, b = gather(table, first), gather(table, second)
+    rank = np.array([shape.priority for shape in shapes])
+    prior = np.sign(rank[first] - rank[second])[:, None]
+    weights, total = (a[:, 12:], b[:, 12:]), a[:, 12:] + b[:, 12:]
+    share = jnp.where(total > 0, weights[0] / jnp.where(total > 0, total, 1), 0.5)
+    mean = share * a + (1 - share) * b
+    direct = (a[:, 5:6] <= 0) | (b[:, 5:6] <= 0)
+    solref = jnp.where(direct, jnp.minimum(a[:, 5:7], b[:, 5:7]), mean[:, 5:7])
+    alike = jnp.concatenate([jnp.maximum(a, b)[:, 2:5], solref, mean[:, 7:12]], axis=1)
+    rest = jnp.where(prior == 0, alike, jnp.where(prior > 0, a, b)[:, 2:12])
+    slide, spin, roll = (rest[:, k : k + 1] for k in (0, 1, 2))
+    found = Numbers(
+        a[:, 0] + b[:, 0],
+        a[:, 1] + b[:, 1],
+        jnp.concatenate([slide, slide, spin, roll, roll], axis=1),
+        rest[:, 3:5],
+        rest[:, 5:],
+    )
+    return _named(model, pairs, found)
+
+
+def _named(model: Model, pairs: Sequence[Touching], found: Numbers) -> Numbers:
+    """With what named pairs say themselves."""
+    things = model.attached_as("contact pair")
+    own = [things[pair.by] if pair.by is not None else None for pair in pairs]
+
+    def said(field: str, otherwise: Array) -> Array:
+        given = [None if thing is None else getattr(thing, field) for thing in own]
+        if all(value is None for value in given):
+            return otherwise
+        rows = [
+            otherwise[k] if value is None else value.astype(otherwise.dtype) for k, value in enumerate(given)
+        ]
+        return jnp.stack(rows)
+
+    return Numbers(*(said(field, value) for field, value in zip(Numbers._fields, found)))
