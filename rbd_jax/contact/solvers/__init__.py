@@ -1,0 +1,1 @@
+"""Problems of contact as matrices and vectors, knowing no model."""
