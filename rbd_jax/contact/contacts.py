@@ -8,12 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import configuration, takes
 from .._array import cross, dot, gather, with_precision
-from .._errors import ModelError
 from ..dynamics import Motion
 from ..dynamics.columns import from_columns
 from ..dynamics.sites import fixed_frames

@@ -122,8 +122,8 @@ class Touching(NamedTuple):
 def touching(model: Model) -> list[Touching]:
     """The pairs of shapes of a model that may touch.
 
-    They do if a bit of one's `contype` is set in the other's `conaffinity`, and not if they are on bodies that are welded together,
-    on a body and the one that carries it (unless that is the world), or excluded. Pairs that are named touch in any case.
+    They do if a bit of one's `contype` is set in the other's `conaffinity`, and not if they are on bodies that are welded
+    together, on a body and the one that carries it (unless that is the world), or excluded. Pairs that are named touch in any case.
     """
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     place = {shape.name: index for index, shape in enumerate(shapes)}
@@ -195,8 +195,8 @@ class Numbers(NamedTuple):
 
 
 def numbers(model: Model, pairs: Sequence[Touching], dtype) -> Numbers:
-    """Of pairs, as MuJoCo has them: both margins and gaps together; the rest of the shape with priority, or else the larger friction
-    and the mean of the others by the weights `solmix`, but the smaller `solref` where one is negative."""
+    """Of pairs, as MuJoCo has them: both margins and gaps together; the rest of the shape with priority, or else the larger
+    friction and the mean of the others by the weights `solmix`, but the smaller `solref` where one is negative."""
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     table = jnp.stack([shape.contact for shape in shapes]).astype(dtype)
     first, second = (np.array([pair[k] for pair in pairs], int) for k in (0, 1))

@@ -1,21 +1,20 @@
 """The rows of soft constraints of a model in motion, with MuJoCo's stiffness, damping and reference accelerations.
 
-Each row has a position that should not be below zero (or be zero), a velocity, and numbers for how soft it is: `solimp`, by which
-its impedance d grows with the position, and `solref`, a time constant and a damping ratio (or, negative, stiffness and damping).
-It then should have the acceleration `-B v - K d r`, and pushes back with the stiffness `D = d / ((1 - d) A)`, where A is about the
-acceleration that a unit of force gives it, in the configuration that the model is described in.
+Each row has a position that should not be below zero (or be zero), a velocity, and numbers for how soft it is: `solimp`, by
+which its impedance d grows with the position, and `solref`, a time constant and a damping ratio (or, negative, stiffness and
+damping). It should have the acceleration `-B v - K d r`, and pushes back with the stiffness `D = d / ((1 - d) A)`, where A is
+about the acceleration that a unit of force gives it, in the configuration that the model is described in.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from .._array import gather, gather_or_zero, matmul, matvec, transpose
+from .._array import gather_or_zero, matmul, matvec, transpose
 from ..dynamics import Motion
 from ..dynamics.jacobians import body_jacobian
 from ..dynamics.mass_matrix import composite_rigid_body
@@ -95,3 +94,103 @@ def softness(
     )
     damping = jnp.where(solref[:, 1] > 0, 2 / (most * time), -solref[:, 1] / most)
     return Softness(impedance, stiffness, damping)
+
+
+#: MuJoCo's least coefficient of friction.
+LEAST_FRICTION = 1e-5
+
+
+class Pushes(NamedTuple):
+    """What all rows of a contact share.
+
+    - `jacobian`: of the motions along and about its axes (n, 6, nv), and `velocity` by that (n, 6).
+    - `wanted`: the reference acceleration along the normal, `damping` across it.
+    - `gives`: about how much translations and rotations give way (n, 2).
+    - `impedance`: where a contact is not there, it does nothing: `there`.
+    """
+
+    jacobian: Float[Array, "n 6 nv"]
+    velocity: Float[Array, "n 6"]
+    wanted: Float[Array, "n"]
+    damping: Float[Array, "n"]
+    gives: Float[Array, "n 2"]
+    impedance: Float[Array, "n"]
+    there: Bool[Array, "n"]
+
+
+def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time: float) -> Pushes:
+    """Of contacts of a model in motion."""
+    j = contact_jacobian(motion, found)
+    velocity = matvec(j, jnp.broadcast_to(motion.v, (len(j), motion.model.nv)))
+    there = found.active
+    depth = jnp.where(there, found.distance - found.margin, 0)
+    soft = softness(depth, found.solref, found.solimp, least_time)
+    wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
+    ends = np.array(_carriers(motion.model, found.shapes), int).reshape(-1, 2)
+    both = gather_or_zero(give.bodies, ends[:, 0]) + gather_or_zero(give.bodies, ends[:, 1])
+    return Pushes(j, velocity, wanted, soft.damping, both[found.pair], soft.impedance, there)
+
+
+def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], there: Bool[Array, "..."]):
+    """`D = 1 / R`, `R = (1 - d) / d A`; zero where nothing is."""
+    r = jnp.maximum(TINY, (1 - impedance) / impedance * gives)
+    return jnp.where(there, 1 / r, 0)
+
+
+def frictionless_rows(own: Pushes, of: np.ndarray) -> Rows:
+    """Contacts that only push."""
+    d = stiffness_of(own.gives[of, 0], own.impedance[of], own.there[of])
+    return one_sided(own.jacobian[of, 0], own.wanted[of], d)
+
+
+def pyramid_rows(own: Pushes, friction: Float[Array, "n 5"], of: np.ndarray, size: int, ratio: float) -> Rows:
+    """The edges of pyramids, `n ± μ t`: two for each direction that has friction, of contacts with as many dimensions."""
+    mu = jnp.maximum(friction[of, : size - 1], LEAST_FRICTION)
+    edges, wanted = [], []
+    for k in range(1, size):
+        for sign in (1.0, -1.0):
+            edges.append(own.jacobian[of, 0] + sign * mu[:, k - 1, None] * own.jacobian[of, k])
+            moved = sign * mu[:, k - 1] * own.velocity[of, k]
+            wanted.append(own.wanted[of] - own.damping[of] * moved)
+    gives = own.gives[of, 0] + mu[:, 0] ** 2 * own.gives[of, 0]
+    first = stiffness_of(gives, own.impedance[of], own.there[of])
+    # Softer by how much the first edge is, so that the pyramid is about as stiff as the cone.
+    d = first * ratio / (2 * mu[:, 0] ** 2)
+    return one_sided(jnp.concatenate(edges), jnp.concatenate(wanted), jnp.tile(d, 2 * (size - 1)))
+
+
+def one_sided(jacobian, reference, stiffness) -> Rows:
+    """Rows that only push."""
+    return Rows(jacobian, reference, stiffness, jnp.zeros_like(reference), jnp.full_like(reference, jnp.inf))
+
+
+def elliptic_cones(
+    own: Pushes, friction: Float[Array, "n 5"], of: np.ndarray, sizes: np.ndarray, ratio: float
+) -> Cones:
+    """Contacts of several dimensions, padded to the most; across the normal they are `ratio` times stiffer."""
+    size = int(sizes.max(initial=3))
+    has = jnp.asarray(np.arange(1, size)[None] < sizes[:, None])
+    mu = jnp.where(has, jnp.maximum(friction[of, : size - 1], LEAST_FRICTION), 0)
+    normal = stiffness_of(own.gives[of, 0], own.impedance[of], own.there[of])
+    across = normal[:, None] * ratio * (mu / mu[:, :1]) ** 2
+    wanted = jnp.concatenate(
+        [own.wanted[of][:, None], -own.damping[of][:, None] * own.velocity[of, 1:size]], axis=1
+    )
+    return Cones(
+        own.jacobian[of, :size],
+        wanted,
+        jnp.concatenate([normal[:, None], across], axis=1),
+        mu,
+        mu[:, 0] / np.sqrt(ratio),
+    )
+
+
+def _carriers(model: Model, shapes) -> list[list[int]]:
+    """The moving bodies of pairs of shapes, -1 the world."""
+    topology = model.topology
+
+    def carrier(name: str) -> int:
+        [body] = model.named("shape", name).bodies
+        return -1 if body == "world" else int(topology.carriers[topology.body_index(body)])
+
+    return [[carrier(name) for name in pair] for pair in shapes]

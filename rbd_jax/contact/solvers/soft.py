@@ -168,7 +168,9 @@ def _factor(problem: Problem, a):
 def _apply_inverse(factor, x):
     lower, scale = factor
     half = lax.linalg.triangular_solve(lower, (scale * x)[:, None], left_side=True, lower=True)
-    return scale * lax.linalg.triangular_solve(lower, half, left_side=True, lower=True, transpose_a=True)[:, 0]
+    return (
+        scale * lax.linalg.triangular_solve(lower, half, left_side=True, lower=True, transpose_a=True)[:, 0]
+    )
 
 
 def _misses(problem: Problem, a):
