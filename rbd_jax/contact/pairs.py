@@ -122,8 +122,8 @@ class Touching(NamedTuple):
 def touching(model: Model) -> list[Touching]:
     """The pairs of shapes of a model that may touch.
 
-    They do if a bit of one's `contype` is set in the other's `conaffinity`, and not if they are on bodies that are welded
-    together, on a body and the one that carries it (unless that is the world), or excluded. Pairs that are named touch in any case.
+    They do if a bit of one's `contype` is set in the other's `conaffinity`, and not if they are on bodies that are
+    welded together, on a body and the one that carries it (unless that is the world), or excluded. Named pairs always may.
     """
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     place = {shape.name: index for index, shape in enumerate(shapes)}
