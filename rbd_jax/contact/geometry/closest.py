@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ..._array import cross, dot, matmul, matvec, transpose, vecmat
 from ...spatial import Transform
@@ -40,7 +40,9 @@ ROUNDS = 2
 #: Up to so many pairs of edges are tried one by one.
 EDGE_PAIRS = 256
 #: The most steps of a search of nearest points, and Newton's steps on features.
-STEPS = 24
+STEPS = 16
+#: Of the square of the distance, by which it may be too long when a search ends: what is round is left to Newton's method.
+TOLERANCE = 1e-10
 NEWTON_STEPS = 4
 
 
@@ -100,7 +102,9 @@ def _size(body: Core) -> Float[Array, ""]:
 def _scaled(body: Core, length: Float[Array, ""]) -> Core:
     """As large as it is in units of a length, for the search."""
     curve = None if body.curve is None else body.curve / length
-    return replace(body, place=lambda labels: body.place(labels) / length, curve=curve, radius=body.radius / length)
+    return replace(
+        body, place=lambda labels: body.place(labels) / length, curve=curve, radius=body.radius / length
+    )
 
 
 class _Pair:
@@ -164,10 +168,10 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
     grid = jnp.asarray(GRID, dtype)
     apart = pair.apart(grid)
     peak = jnp.all(apart[:, None] >= apart[NEXT], axis=1)
-    starts = [grid[lax.top_k(jnp.where(peak, apart, -jnp.inf), PEAKS)[1]]]
+    starts = [grid[_largest(jnp.where(peak, apart, -jnp.inf), PEAKS)]]
     flats = pair.flats()
     if len(flats):
-        starts.append(flats[lax.top_k(pair.apart(flats), min(FLATS, len(flats)))[1]])
+        starts.append(flats[_largest(pair.apart(flats), min(FLATS, len(flats)))])
     toward = unit(pair.at.position, grid[0])[None]
     starts = jnp.concatenate([toward, *starts])
     beyond = 0.05 * jnp.max(jnp.abs(apart))
@@ -185,6 +189,15 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
     return simplex.support, directions
 
 
+def _largest(values: Float[Array, "n"], count: int) -> Int[Array, "count"]:
+    """Where the few largest are; sorting all of them, as `top_k` does, takes longer."""
+    chosen = []
+    for _ in range(count):
+        chosen.append(jnp.argmax(values))
+        values = jnp.where(jnp.arange(len(values)) == chosen[-1], -jnp.inf, values)
+    return jnp.stack(chosen)
+
+
 def _corner(
     pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"] | float = 0.0
 ) -> _Simplex:
@@ -197,7 +210,7 @@ def _corner(
 
 def _nearest(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"]) -> _Simplex:
     """The nearest points of two bodies, the second of which is moved: by as many searches at once, from given directions."""
-    tolerance = 30 * jnp.finfo(directions.dtype).eps
+    tolerance = max(30 * float(jnp.finfo(directions.dtype).eps), TOLERANCE)
     start = _corner(pair, directions, moved)
 
     def going_on(carry):
