@@ -429,15 +429,20 @@ def _solution(pair: _Pair, support: _Support, choice: _Choice, normal: Float[Arr
     distance = dot(n, between)
     # Where along the line or in the plane the points are: what is left across n is zero there.
     first, second = feature.sides[0], feature.sides[1]
-    g11, g12, g22 = dot(first, first), dot(first, second), dot(second, second)
     across = cross(first, second)
     both, one = feature.is_plane, feature.is_line & ~feature.is_plane
-    r1, r2 = -dot(first, between), -dot(second, between)
-    area = jnp.where(both, dot(across, across), 1)
-    on_plane = jnp.stack([g22 * r1 - g12 * r2, g11 * r2 - g12 * r1]) / area
-    on_line = jnp.stack([r1 / jnp.where(one, g11, 1), jnp.zeros_like(r1)])
+    # As areas: with products of the sides thin triangles would lose twice as many digits.
+    areas = jnp.stack([dot(across, cross(second, between)), dot(across, cross(between, first))])
+    on_plane = areas / jnp.where(both, dot(across, across), 1)
+    along = -dot(first, between) / jnp.where(one, dot(first, first), 1)
+    on_line = jnp.stack([along, jnp.zeros_like(along)])
     shares = jnp.where(both, on_plane, jnp.where(one, on_line, jnp.zeros_like(on_line)))
     a = feature.point + vecmat(shares, feature.point_sides) + bulge_a
-    b = a + distance * n
+    # Where the second has but one point it is that: the other's plane may be known by points that are close together.
+    moving = lax.stop_gradient(jnp.max(jnp.abs(feature.sides + feature.point_sides)))
+    fixed = feature.corner + feature.point - (bulge - bulge_a)
+    size = lax.stop_gradient(jnp.max(jnp.abs(feature.corner)))
+    b = jnp.where(moving <= 30 * jnp.finfo(n.dtype).eps * size, fixed, a + distance * n)
+    a = b - distance * n
     a, b = a + pair.a.radius * n, b - pair.b.radius * n
     return Separation(distance - pair.a.radius - pair.b.radius, n, jnp.stack([a, b]))
