@@ -77,10 +77,12 @@ def separation(cores: Callable[..., tuple[Core, Core]], given: Any, at: Transfor
     They are made twice, as the search wants them without derivatives.
     """
     # In units of the larger body: products of six lengths leave the range of single precision soon.
-    unit_length = lax.stop_gradient(jnp.maximum(*(_size(body) for body in cores(given))))
+    first, second = cores(given)
+    unit_length = lax.stop_gradient(jnp.maximum(_size(first), _size(second)))
 
     def pair_of(given, at):
-        return _Pair(*(_scaled(body, unit_length) for body in cores(given)), at)
+        first, second = cores(given)
+        return _Pair(_scaled(first, unit_length), _scaled(second, unit_length), at)
 
     at = Transform(at.rotation, at.position / unit_length)
     pair = pair_of(*lax.stop_gradient((given, at)))
