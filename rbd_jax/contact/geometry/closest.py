@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ..._array import cross, dot, matmul, matvec, transpose, vecmat
 from ...spatial import Transform
@@ -40,7 +40,9 @@ ROUNDS = 2
 #: Up to so many pairs of edges are tried one by one.
 EDGE_PAIRS = 256
 #: The most steps of a search of nearest points, and Newton's steps on features.
-STEPS = 24
+STEPS = 16
+#: Of the square of the distance, by which it may be too long when a search ends: what is round is left to Newton's method.
+TOLERANCE = 1e-10
 NEWTON_STEPS = 4
 
 
@@ -75,10 +77,12 @@ def separation(cores: Callable[..., tuple[Core, Core]], given: Any, at: Transfor
     They are made twice, as the search wants them without derivatives.
     """
     # In units of the larger body: products of six lengths leave the range of single precision soon.
-    unit_length = lax.stop_gradient(jnp.maximum(*(_size(body) for body in cores(given))))
+    first, second = cores(given)
+    unit_length = lax.stop_gradient(jnp.maximum(_size(first), _size(second)))
 
     def pair_of(given, at):
-        return _Pair(*(_scaled(body, unit_length) for body in cores(given)), at)
+        first, second = cores(given)
+        return _Pair(_scaled(first, unit_length), _scaled(second, unit_length), at)
 
     at = Transform(at.rotation, at.position / unit_length)
     pair = pair_of(*lax.stop_gradient((given, at)))
@@ -166,10 +170,10 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
     grid = jnp.asarray(GRID, dtype)
     apart = pair.apart(grid)
     peak = jnp.all(apart[:, None] >= apart[NEXT], axis=1)
-    starts = [grid[lax.top_k(jnp.where(peak, apart, -jnp.inf), PEAKS)[1]]]
+    starts = [grid[_largest(jnp.where(peak, apart, -jnp.inf), PEAKS)]]
     flats = pair.flats()
     if len(flats):
-        starts.append(flats[lax.top_k(pair.apart(flats), min(FLATS, len(flats)))[1]])
+        starts.append(flats[_largest(pair.apart(flats), min(FLATS, len(flats)))])
     toward = unit(pair.at.position, grid[0])[None]
     starts = jnp.concatenate([toward, *starts])
     beyond = 0.05 * jnp.max(jnp.abs(apart))
@@ -187,6 +191,15 @@ def _search(pair: _Pair) -> tuple[_Support, Float[Array, "m 3"]]:
     return simplex.support, directions
 
 
+def _largest(values: Float[Array, "n"], count: int) -> Int[Array, "count"]:
+    """Where the few largest are; sorting all of them, as `top_k` does, takes longer."""
+    chosen = []
+    for _ in range(count):
+        chosen.append(jnp.argmax(values))
+        values = jnp.where(jnp.arange(len(values)) == chosen[-1], -jnp.inf, values)
+    return jnp.stack(chosen)
+
+
 def _corner(
     pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"] | float = 0.0
 ) -> _Simplex:
@@ -199,7 +212,7 @@ def _corner(
 
 def _nearest(pair: _Pair, directions: Float[Array, "m 3"], moved: Float[Array, "m 3"]) -> _Simplex:
     """The nearest points of two bodies, the second of which is moved: by as many searches at once, from given directions."""
-    tolerance = 30 * jnp.finfo(directions.dtype).eps
+    tolerance = max(30 * float(jnp.finfo(directions.dtype).eps), TOLERANCE)
     start = _corner(pair, directions, moved)
 
     def going_on(carry):
@@ -418,15 +431,20 @@ def _solution(pair: _Pair, support: _Support, choice: _Choice, normal: Float[Arr
     distance = dot(n, between)
     # Where along the line or in the plane the points are: what is left across n is zero there.
     first, second = feature.sides[0], feature.sides[1]
-    g11, g12, g22 = dot(first, first), dot(first, second), dot(second, second)
     across = cross(first, second)
     both, one = feature.is_plane, feature.is_line & ~feature.is_plane
-    r1, r2 = -dot(first, between), -dot(second, between)
-    area = jnp.where(both, dot(across, across), 1)
-    on_plane = jnp.stack([g22 * r1 - g12 * r2, g11 * r2 - g12 * r1]) / area
-    on_line = jnp.stack([r1 / jnp.where(one, g11, 1), jnp.zeros_like(r1)])
+    # As areas: with products of the sides thin triangles would lose twice as many digits.
+    areas = jnp.stack([dot(across, cross(second, between)), dot(across, cross(between, first))])
+    on_plane = areas / jnp.where(both, dot(across, across), 1)
+    along = -dot(first, between) / jnp.where(one, dot(first, first), 1)
+    on_line = jnp.stack([along, jnp.zeros_like(along)])
     shares = jnp.where(both, on_plane, jnp.where(one, on_line, jnp.zeros_like(on_line)))
     a = feature.point + vecmat(shares, feature.point_sides) + bulge_a
-    b = a + distance * n
+    # Where the second has but one point it is that: the other's plane may be known by points that are close together.
+    moving = lax.stop_gradient(jnp.max(jnp.abs(feature.sides + feature.point_sides)))
+    fixed = feature.corner + feature.point - (bulge - bulge_a)
+    size = lax.stop_gradient(jnp.max(jnp.abs(feature.corner)))
+    b = jnp.where(moving <= 30 * jnp.finfo(n.dtype).eps * size, fixed, a + distance * n)
+    a = b - distance * n
     a, b = a + pair.a.radius * n, b - pair.b.radius * n
     return Separation(distance - pair.a.radius - pair.b.radius, n, jnp.stack([a, b]))
