@@ -29,8 +29,8 @@ def humanoid() -> Model:
     Hips, shoulders and waist are balls in their sockets; neck, wrists and ankles bend two ways; knees and elbows are
     hinges. At q = 0 it stands on a floor, knees and elbows a little bent, the pelvis in the world's origin.
 
-    Every joint has a position servo for each way that it moves, by the name of the joint and of the axis (`left_hip_x`, `left_knee`):
-    its control is the angle that it holds. Knees and elbows have sensors of their position and velocity, the pelvis an inertial
+    Every joint has a position servo for each way that it moves, by the name of the joint and of the axis, `left_hip_x`: its
+    control is the angle that it holds. Knees and elbows have sensors of their position and velocity, the pelvis an inertial
     unit, the ankles sensors of force and torque.
     """
     builder = ModelBuilder(name="humanoid")
