@@ -56,6 +56,9 @@ class Sensor(Attached):
     scalar_joints = False
 
     if TYPE_CHECKING:
+        # For type checkers an inherited __init__ of a module is none: they would make up one of its fields.
+        def __new__(cls, *given: Any, **options: Any) -> Any: ...
+
         joints: tuple[str, ...]
     else:
         bodies = joints = ()

@@ -107,6 +107,29 @@ def test_derivatives(both):
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(at(still, told, 0.0)))
 
 
+ROUND = """<mujoco><worldbody><site name="seen"/><body><joint name="ball" type="ball"/><geom size=".1"/><site name="own"/></body>
+</worldbody><actuator><position joint="ball" kp="2" kv=".3" gear="1 0 0 0 0 0"/>
+<position jointinparent="ball" kp="2" gear=".5 .7 0 0 0 0"/><intvelocity joint="ball" kp="2" gear="0 1 0 0 0 0"/>
+<general joint="ball" gainprm="2" biastype="affine" biasprm=".5 -2 -.3" gear="1 0 0 0 0 0"/>
+<general joint="ball" gainprm="3" biastype="affine" biasprm="0 -2 -.3" gear="1 0 0 0 0 0"/>
+<position site="own" refsite="seen" kp="2" gear="0 0 0 2 0 0"/><position site="own" refsite="seen" kp="2" gear="1 0 0 2 0 0"/>
+</actuator></mujoco>"""
+
+
+def test_servos_of_rotations_take_the_shorter_way():
+    model, theirs = rbd.load_mjcf(ROUND), mujoco.MjModel.from_xml_string(ROUND)
+    to = rbd.interop.MujocoMap(model, theirs)
+    forces = jax.jit(lambda q, v, u, own: drive_of(model, u, own).forces(rbd.dynamics.Motion(model, q, v)))
+    for told in (-3.0, 2.0, 9.0):
+        data = mujoco.MjData(theirs)
+        data.qpos[:], data.qvel[:] = (np.cos(1.5), 0.8 * np.sin(1.5), 0.6 * np.sin(1.5), 0.0), 0.7
+        data.ctrl[:], data.act[:] = told, told
+        mujoco.mj_forward(theirs, data)
+        state = to.state(data)
+        found = forces(state.q, state.v, jnp.full(theirs.nu, told), state.own)
+        assert_close(found, data.actuator_force, 1e-12)
+
+
 def test_resistance_is_the_slope_along_each_joint(both):
     """Damping and stiffness of what acts at joints with one degree of freedom, by differentiation."""
     model, theirs, _ = both

@@ -31,7 +31,7 @@ FLAT = ("lower", "upper", "damping", "friction", "velocity_limit", "effort_limit
 UNSAID = {"armature": "armature", "stiffness": "springs", "reference": "the neutral configuration"}
 
 
-def save_urdf(model: Model, path: str | Path, strict: bool = True) -> None:
+def save_urdf(model: Model, path: str | Path, strict: bool = False) -> None:
     """Write a model as a URDF file, which then is there as a whole or, if that fails, as it was. See `to_urdf`.
 
     >>> import tempfile, pathlib
@@ -47,7 +47,7 @@ def save_urdf(model: Model, path: str | Path, strict: bool = True) -> None:
         part.write_text(content, encoding="utf-8")
 
 
-def to_urdf(model: Model, strict: bool = True) -> str:
+def to_urdf(model: Model, strict: bool = False) -> str:
     """The text of a URDF file that describes a model.
 
     **Arguments**
