@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
+from ...spatial import Transform
 from ..placement import rotation_matrix as rotation_matrix
 
+
+#: MuJoCo's `geom_sameframe` of what has the frame of its body.
+SAME_AS_BODY = 1
 
 #: MuJoCo's `jnt_type`.
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -36,6 +43,14 @@ def unused(name: str, taken) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def geom_frame(compiled, geom) -> Transform:
+    """Where a geom is on its body. MuJoCo marks those so near to the body's frame that it takes them to be there."""
+    if compiled.geom_sameframe[geom] == SAME_AS_BODY:
+        return Transform.from_position(jnp.zeros(3))
+    rotation = rotation_matrix(compiled.geom_quat[geom])
+    return Transform(jnp.asarray(rotation), jnp.asarray(np.array(compiled.geom_pos[geom])))
 
 
 def carrier_of(compiled, body: int) -> int:
