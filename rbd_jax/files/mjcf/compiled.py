@@ -11,8 +11,8 @@ from ...spatial import Transform
 from ..placement import rotation_matrix as rotation_matrix
 
 
-#: MuJoCo's `geom_sameframe` of what has the frame of its body.
-SAME_AS_BODY = 1
+#: MuJoCo's `geom_sameframe`: whose frame, or whose axes, a geom has.
+BODY, INERTIAL, BODY_AXES, INERTIAL_AXES = range(1, 5)
 
 #: MuJoCo's `jnt_type`.
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -46,11 +46,15 @@ def unused(name: str, taken) -> str:
 
 
 def geom_frame(compiled, geom) -> Transform:
-    """Where a geom is on its body. MuJoCo marks those so near to the body's frame that it takes them to be there."""
-    if compiled.geom_sameframe[geom] == SAME_AS_BODY:
-        return Transform.from_position(jnp.zeros(3))
-    rotation = rotation_matrix(compiled.geom_quat[geom])
-    return Transform(jnp.asarray(rotation), jnp.asarray(np.array(compiled.geom_pos[geom])))
+    """Where a geom is on its body. One that is near enough to the frame of that, or of its inertia, is there for MuJoCo."""
+    near, body = compiled.geom_sameframe[geom], compiled.geom_bodyid[geom]
+    position, turn = compiled.geom_pos[geom], compiled.geom_quat[geom]
+    if near in (INERTIAL, INERTIAL_AXES):
+        turn = compiled.body_iquat[body]
+    if near == INERTIAL:
+        position = compiled.body_ipos[body]
+    rotation = np.eye(3) if near in (BODY, BODY_AXES) else rotation_matrix(turn)
+    return Transform(jnp.asarray(rotation), jnp.asarray(np.zeros(3) if near == BODY else np.array(position)))
 
 
 def carrier_of(compiled, body: int) -> int:
