@@ -29,6 +29,7 @@ Models:
 - `Shape`: a geometry on a body, to be seen and to touch with; see `shapes`
 - `Keyframe`: a named state
 - `attach`: the model with sites, shapes, actuators, sensors and whatever else hangs on its bodies
+- `detach`: the model without some of that
 - `check`: an error that names every number that a model cannot have
 - `add_constraints`: the model with loops, couplings or prescribed motions
 - `add_forces`: the model with force elements
@@ -203,6 +204,7 @@ __all__ = [
     "Shape",
     "Keyframe",
     "attach",
+    "detach",
     "check",
     "add_constraints",
     "add_forces",
@@ -457,6 +459,7 @@ from .model import (
     check as check,
     concatenate as concatenate,
     configuration_rate as configuration_rate,
+    detach as detach,
     difference as difference,
     fuse_fixed as fuse_fixed,
     integrate as integrate,

@@ -1,4 +1,4 @@
-"""The Python in the README and in docs/ runs as it stands, in a process like a reader's: JAX as installed, in single precision.
+"""The Python in the README and in docs/ runs as it stands, in a process like a reader's: JAX in single precision.
 
 The blocks of a document share their names, in order. A block below a comment `<!-- not run: reason -->` is left out.
 """
@@ -55,8 +55,8 @@ def python_blocks(text):
 
 
 def run(path, blocks):
-    """The blocks in a fresh process, with none of the settings of these tests but their compilation cache."""
-    settings = ("JAX_ENABLE_X64", "JAX_NUMPY_DTYPE_PROMOTION", "JAX_NUMPY_RANK_PROMOTION", "XLA_FLAGS")
+    """The blocks in a fresh process, with none of the settings of these tests but those of the compiler and its cache."""
+    settings = ("JAX_ENABLE_X64", "JAX_NUMPY_DTYPE_PROMOTION", "JAX_NUMPY_RANK_PROMOTION")
     environment = {name: value for name, value in os.environ.items() if name not in settings}
     environment |= {"PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
     given = json.dumps((str(path), blocks))

@@ -16,6 +16,7 @@ Made:
 Changed:
 
 - `attach`: the model with sites, shapes, actuators, sensors and whatever else hangs on its bodies
+- `detach`: the model without some of that
 - `add_constraints`: the model with loops, couplings or prescribed motions
 - `lock_joints`: the model with some of its joints welded
 - `fuse_fixed`: the model without its welds
@@ -47,6 +48,7 @@ __all__ = [
     "Settings",
     "check",
     "attach",
+    "detach",
     "add_constraints",
     "lock_joints",
     "fuse_fixed",
@@ -64,7 +66,7 @@ __all__ = [
     "chart_rate",
 ]
 
-from .attachments import add_constraints as add_constraints, attach as attach
+from .attachments import add_constraints as add_constraints, attach as attach, detach as detach
 from .builder import Body as Body, Mimic as Mimic, ModelBuilder as ModelBuilder
 from .check import check as check
 from .configuration import (

@@ -82,6 +82,38 @@ def without(model: Model, role: str) -> Model:
     return replace(model, attached=tuple(thing for thing in model.attached if thing.role != role))
 
 
+#: What the library knows to carry.
+ROLES = ("actuator", "constraint", "force", "keyframe", "sensor", "shape", "site", "tendon")
+
+
+def detach(model: Model, *what: str | Attached) -> Model:
+    """The model without things that it carries, and without what cannot be without them: a sensor at a site that goes.
+
+    - `what`: things of the model, or roles, each for all that it carries in that: "actuator", "constraint", "force",
+      "keyframe", "sensor", "shape", "site", "tendon".
+
+    >>> cartpole = rbd.load("cartpole")
+    >>> cartpole.nu, rbd.detach(cartpole, "actuator").nu
+    (1, 0)
+    """
+    a_model("detach", model)
+    roles, known = (
+        {one for one in what if isinstance(one, str)},
+        {*ROLES, *(one.role for one in model.attached)},
+    )
+    for role in sorted(roles - known):
+        raise ModelError(f"detach: models carry nothing as {role!r}{suggest(role, sorted(known))}")
+    things = [one for one in what if not isinstance(one, str)]
+    for thing in things:
+        if not any(thing is one for one in model.attached):
+            raise ModelError(
+                f"detach: model {model.name!r} does not carry {thing!r}; give a role, or one of model.attached"
+            )
+    gone = [one for one in model.attached if one.role in roles or any(one is thing for thing in things)]
+    left = [one for one in model.attached if not any(one is thing for thing in gone)]
+    return replace(model, attached=tuple(_after_loss(left, gone)))
+
+
 def add_constraints(model: Model, *constraints: Constraint) -> Model:
     """The model with constraints after those that it has.
 
@@ -217,13 +249,19 @@ def after_locking(things: Iterable[Attached], joints: Collection[str]) -> list[A
         own = [joint for joint in thing.joints if joint in joints]
         kept = thing.locked(own) if own else thing
         left += [] if kept is None else [kept]
-        gone += [Reference(thing.role, thing.name)] if kept is None and thing.name else []
+        gone += [thing] if kept is None else []
+    return _after_loss(left, gone)
+
+
+def _after_loss(left: list[Attached], gone: list[Attached]) -> list[Attached]:
+    """What is left when some things have gone: what refers to one of them goes with it or does without it."""
     while gone:
-        lost, things, left, gone = set(gone), left, [], []
+        lost = {Reference(thing.role, thing.name) for thing in gone if thing.name}
+        things, left, gone = left, [], []
         for thing in things:
             kept = thing.without(lost) if lost & set(thing.refers) else thing
             left += [] if kept is None else [kept]
-            gone += [Reference(thing.role, thing.name)] if kept is None and thing.name else []
+            gone += [thing] if kept is None else []
     return left
 
 

@@ -161,9 +161,9 @@ class ModelBuilder:
             self._named = self.bodies, known, joints
         return known, joints
 
-    def attach(self, thing: Attached) -> None:
-        """Attach something to bodies or joints that are there when the model is built: a constraint, a force element."""
-        self.attached += attachable(thing)
+    def attach(self, *things: Attached) -> None:
+        """Attach things to bodies or joints that are there when the model is built: shapes, sites, actuators, sensors, ..."""
+        self.attached += attachable(*things)
 
     def add_constraint(self, constraint: Constraint) -> None:
         """Tie bodies or joints that are there when the model is built (see `rbd_jax.constraints`)."""

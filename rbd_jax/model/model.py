@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -55,6 +57,10 @@ class Model(eqx.Module):
     topology: Topology = eqx.field(static=True)
     attached: tuple[Attached, ...] = ()
     settings: Settings = eqx.field(static=True, default=Settings())
+
+    if not TYPE_CHECKING:
+        # Equinox flattens the module for every bound method that is asked for, and a model may carry hundreds of things.
+        __getattribute__ = object.__getattribute__
 
     @property
     def name(self) -> str:

@@ -4,7 +4,9 @@
 - `options_of`: the options that it takes for a robot
 - `pendulum`: a ball on a rod
 - `double_pendulum`: two of them, one on the other
+- `acrobot`: a double pendulum with a motor at the elbow
 - `cartpole`: a pole on a cart
+- `reacher`: an arm with two links in a plane
 - `arm7`: an arm with seven hinges
 - `quadruped`: a trunk that floats on four legs
 - `humanoid`: a humanoid with 35 degrees of freedom
@@ -21,7 +23,9 @@ __all__ = [
     "options_of",
     "pendulum",
     "double_pendulum",
+    "acrobot",
     "cartpole",
+    "reacher",
     "arm7",
     "quadruped",
     "humanoid",
@@ -40,13 +44,14 @@ from .all_joints import all_joints as all_joints
 from .arm7 import arm7 as arm7
 from .cartpole import cartpole as cartpole
 from .humanoid import humanoid as humanoid
-from .pendulum import double_pendulum as double_pendulum, pendulum as pendulum
+from .pendulum import acrobot as acrobot, double_pendulum as double_pendulum, pendulum as pendulum
 from .quadruped import quadruped as quadruped
+from .reacher import reacher as reacher
 
 
 _BUNDLED = {
     make.__name__: make
-    for make in (pendulum, double_pendulum, cartpole, arm7, quadruped, humanoid, all_joints)
+    for make in (pendulum, double_pendulum, acrobot, cartpole, reacher, arm7, quadruped, humanoid, all_joints)
 }
 
 #: The names of the bundled robots.

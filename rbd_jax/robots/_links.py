@@ -8,7 +8,8 @@ import numpy as np
 
 from ..joints import Joint
 from ..model import ModelBuilder
-from ..shapes import Box, Cylinder, Geometry, Plane, Shape, Sphere
+from ..sensors import Accelerometer, FrameOrientation, Gyro, JointPosition, JointVelocity
+from ..shapes import Box, Cylinder, Geometry, Plane, Shape, Site, Sphere
 from ..spatial import Inertia, Transform
 
 
@@ -56,6 +57,22 @@ def add(
 def add_floor(builder: ModelBuilder, height: float) -> None:
     """A level floor that fills the world below a height."""
     builder.attach(Shape("floor", "world", Plane(), at(0, 0, height), rgba=(0.85, 0.85, 0.85, 1.0)))
+
+
+def add_joint_sensors(builder: ModelBuilder, *joints: str) -> None:
+    """Sensors of the position and the velocity of joints, in this order for each."""
+    for joint in joints:
+        builder.attach(JointPosition(f"{joint}_position", joint), JointVelocity(f"{joint}_velocity", joint))
+
+
+def add_inertial_unit(builder: ModelBuilder, body: str, placement: Transform) -> None:
+    """A site `imu`, and there a gyro, an accelerometer and the orientation."""
+    builder.attach(
+        Site("imu", body, placement),
+        Gyro("gyro", "imu"),
+        Accelerometer("accelerometer", "imu"),
+        FrameOrientation("orientation", "imu"),
+    )
 
 
 def at(x, y, z, *, roll=0.0, pitch=0.0) -> Transform:

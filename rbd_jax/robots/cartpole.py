@@ -1,14 +1,16 @@
 """A pole on a cart: the classical example of control, with one motor too few."""
 
+from ..forces.actuators import Motor
 from ..joints import Prismatic, Revolute
 from ..model import Model, ModelBuilder
-from ._links import add, box, rod
+from ._links import add, add_joint_sensors, box, rod
 
 
 def cartpole() -> Model:
     """A cart of 1 kg on a rail along x, and a pole of 0.2 kg and 1 m that turns on it about y.
 
-    The pole stands upright at q = 0, which is an equilibrium but not a stable one. The motor is the cart's.
+    The pole stands upright at q = 0, which is an equilibrium but not a stable one. The motor is the cart's, of at most 20 N.
+    Sensors read both joints.
     """
     builder = ModelBuilder(name="cartpole")
     add(
@@ -25,4 +27,6 @@ def cartpole() -> Model:
     )
     pole = rod(0.2, (0, 0, 0), (0, 0, 1), 0.01)
     add(builder, "pole", "cart", Revolute((0, 1, 0)), None, pole, joint_name="hinge")
+    builder.attach(Motor("motor", "slide", control_range=(-20.0, 20.0)))
+    add_joint_sensors(builder, "slide", "hinge")
     return builder.build(strict=True)

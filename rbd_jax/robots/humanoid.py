@@ -3,9 +3,14 @@
 import math
 from typing import Any
 
+import numpy as np
+
+from ..forces.actuators import Position
 from ..joints import Free, Revolute, Spherical, Universal
-from ..model import Model, ModelBuilder
-from ._links import add, add_floor, at, ball, box, rod
+from ..model import Body, Model, ModelBuilder
+from ..sensors import ForceSensor, TorqueSensor
+from ..shapes import Site
+from ._links import add, add_floor, add_inertial_unit, add_joint_sensors, at, ball, box, rod
 
 
 #: How far the thighs lean forward and the elbows are bent at q = 0.
@@ -23,6 +28,10 @@ def humanoid() -> Model:
 
     Hips, shoulders and waist are balls in their sockets; neck, wrists and ankles bend two ways; knees and elbows are
     hinges. At q = 0 it stands on a floor, knees and elbows a little bent, the pelvis in the world's origin.
+
+    Every joint has a position servo for each way that it moves, by the name of the joint and of the axis, `left_hip_x`: its
+    control is the angle that it holds. Knees and elbows have sensors of their position and velocity, the pelvis an inertial
+    unit, the ankles sensors of force and torque.
     """
     builder = ModelBuilder(name="humanoid")
     add(builder, "pelvis", "world", Free(), None, box(9.0, (0.16, 0.3, 0.16), (0, 0, 0.02)))
@@ -70,5 +79,32 @@ def humanoid() -> Model:
             joint_name=f"{side}_ankle", lower=(-0.8, -0.4), upper=(0.7, 0.4), **light,
         )  # fmt: skip
         builder.add_body(f"{side}_toe", f"{side}_foot", placement=at(0.17, 0, -SOLE))
+    for body in list(builder.bodies)[1:]:
+        _add_servos(builder, body)
+    add_inertial_unit(builder, "pelvis", at(0, 0, 0))
+    add_joint_sensors(builder, "left_elbow", "right_elbow", "left_knee", "right_knee")
+    for side in ("left", "right"):
+        builder.attach(
+            Site(f"{side}_sole", f"{side}_foot", (0.05, 0, -SOLE)),
+            ForceSensor(f"{side}_foot_force", f"{side}_sole"),
+            TorqueSensor(f"{side}_foot_torque", f"{side}_sole"),
+        )
     add_floor(builder, -HIP - (THIGH + SHANK) * math.cos(LEAN) - SOLE)
     return builder.build(strict=True)
+
+
+def _add_servos(builder: ModelBuilder, body: Body) -> None:
+    """A servo for each axis of a joint, as stiff as its motor is strong: it gives its all at an error of half a radian."""
+    axes = {Revolute: ("",), Universal: ("_y", "_x"), Spherical: ("_x", "_y", "_z")}.get(type(body.joint), ())
+    for axis, gear in zip(axes, np.eye(len(axes)), strict=True):
+        most = float(np.max(body.effort_limit))
+        builder.attach(
+            Position(
+                f"{body.joint_name}{axis}",
+                body.joint_name,
+                kp=2 * most,
+                kv=most / 20,
+                gear=gear,
+                force_range=(-most, most),
+            )
+        )

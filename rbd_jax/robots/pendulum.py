@@ -1,8 +1,10 @@
-"""A pendulum, single and double: the simplest models, without friction, so that energy is kept."""
+"""A pendulum, single, double and with a motor: the simplest models, without friction, so that energy is kept."""
 
+from ..forces.actuators import Motor
 from ..joints import Revolute
 from ..model import Model, ModelBuilder
-from ._links import Solid, add, at, ball
+from ..shapes import Site
+from ._links import Solid, add, add_joint_sensors, at, ball
 
 
 def pendulum() -> Model:
@@ -14,10 +16,25 @@ def pendulum() -> Model:
 
 def double_pendulum() -> Model:
     """Two such pendulums, the second on the ball of the first. Both hang down at q = 0."""
-    builder = ModelBuilder(name="double_pendulum")
+    return _double("double_pendulum").build(strict=True)
+
+
+def acrobot() -> Model:
+    """The double pendulum with a motor at the elbow alone, of at most 20 Nm. Both hang down at q = 0.
+
+    Sensors read both joints; the site `tip` is at the end.
+    """
+    builder = _double("acrobot")
+    builder.attach(Motor("motor", "elbow", control_range=(-20.0, 20.0)), Site("tip", "lower", (0, 0, -1)))
+    add_joint_sensors(builder, "shoulder", "elbow")
+    return builder.build(strict=True)
+
+
+def _double(name: str) -> ModelBuilder:
+    builder = ModelBuilder(name=name)
     add(builder, "upper", "world", Revolute((0, 1, 0)), None, _bob(), joint_name="shoulder")
     add(builder, "lower", "upper", Revolute((0, 1, 0)), at(0, 0, -1), _bob(), joint_name="elbow")
-    return builder.build(strict=True)
+    return builder
 
 
 def _bob() -> Solid:

@@ -3,9 +3,10 @@
 import math
 from typing import Any
 
+from ..forces.actuators import Position
 from ..joints import Free, Revolute
 from ..model import Model, ModelBuilder
-from ._links import add, add_floor, at, ball, box, rod
+from ._links import add, add_floor, add_inertial_unit, add_joint_sensors, at, ball, box, rod
 
 
 #: How far a thigh leans back at q = 0. The shank leans forward as much, and the foot is below the hip.
@@ -16,12 +17,18 @@ THIGH = SHANK = 0.21
 #: The radius of a foot.
 FOOT = 0.02
 
+#: Of the servos, in Nm/rad and Nm s/rad.
+STIFFNESS, DAMPING = 80.0, 2.0
+
 
 def quadruped() -> Model:
     """A trunk that floats and four legs: FL, FR, RL and RR for front or rear, left or right. 14 kg.
 
     Each leg has a hip that moves it sideways, a thigh and a calf that swing in its plane, and a foot. At q = 0 it
     stands on a floor, knees bent, the trunk in the world's origin and 0.32 m above the feet. x is forward, z is up.
+
+    Every joint of a leg has a position servo of its name, whose control is the position that it holds, and sensors of its
+    position and velocity. There is an inertial unit in the trunk.
     """
     builder = ModelBuilder(name="quadruped")
     add(builder, "trunk", "world", Free(), None, box(6.4, (0.38, 0.2, 0.11)))
@@ -63,5 +70,9 @@ def quadruped() -> Model:
                 **motor,
             )
             add(builder, f"{leg}_foot", f"{leg}_calf", None, at(0, 0, -SHANK), ball(0.06, FOOT))
+    joints = [f"{leg}_{part}" for leg in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")]
+    builder.attach(*(Position(joint, joint, kp=STIFFNESS, kv=DAMPING) for joint in joints))
+    add_inertial_unit(builder, "trunk", at(0, 0, 0))
+    add_joint_sensors(builder, *joints)
     add_floor(builder, -(THIGH + SHANK) * math.cos(LEAN) - FOOT)
     return builder.build(strict=True)

@@ -51,11 +51,15 @@ class NamedSensor(Sensor):
 class ActuatorSensor(NamedSensor):
     """A sensor of an actuator, by name."""
 
+    __init__ = NamedSensor.__init__
+
     of = "actuator"
 
 
 class ActuatorPosition(ActuatorSensor):
     """The length of an actuator."""
+
+    __init__ = ActuatorSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):
@@ -67,6 +71,8 @@ class ActuatorPosition(ActuatorSensor):
 class ActuatorVelocity(ActuatorSensor):
     """The rate of that."""
 
+    __init__ = ActuatorSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         motion = sensing.motion
@@ -77,6 +83,8 @@ class ActuatorVelocity(ActuatorSensor):
 class ActuatorForce(ActuatorSensor):
     """What an actuator exerts along its length."""
 
+    __init__ = ActuatorSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         return gather(sensing.loads.actuator_forces, cls.rows(sensors, sensing.motion.model))[:, None]
@@ -85,11 +93,15 @@ class ActuatorForce(ActuatorSensor):
 class TendonSensor(NamedSensor):
     """A sensor of a tendon, by name."""
 
+    __init__ = NamedSensor.__init__
+
     of = "tendon"
 
 
 class TendonPosition(TendonSensor):
     """The length of a tendon."""
+
+    __init__ = TendonSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):
@@ -99,6 +111,8 @@ class TendonPosition(TendonSensor):
 class TendonVelocity(TendonSensor):
     """The rate of that."""
 
+    __init__ = TendonSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         return gather(Tendons(sensing.motion).rates, cls.rows(sensors, sensing.motion.model))[:, None]
@@ -106,6 +120,8 @@ class TendonVelocity(TendonSensor):
 
 class TendonForce(TendonSensor):
     """What all actuators of a tendon exert together, each along its own length."""
+
+    __init__ = TendonSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):

@@ -37,6 +37,8 @@ class FrameSensor(PlacedSensor):
 class FramePosition(FrameSensor):
     """The position of its origin."""
 
+    __init__ = FrameSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         own, other = sensing.frames(sensors), sensing.frames(sensors, 1)
@@ -45,6 +47,8 @@ class FramePosition(FrameSensor):
 
 class FrameOrientation(FrameSensor):
     """Its orientation as a unit quaternion `w x y z`, of the two the one with `w >= 0`."""
+
+    __init__ = FrameSensor.__init__
 
     size = 4
     unit = True
@@ -79,6 +83,8 @@ class FrameAxis(FrameSensor):
 class FrameLinearVelocity(FrameSensor):
     """The velocity of its origin, as seen from the other frame."""
 
+    __init__ = FrameSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         own, other = sensing.frames(sensors), sensing.frames(sensors, 1)
@@ -90,6 +96,8 @@ class FrameLinearVelocity(FrameSensor):
 
 class FrameAngularVelocity(FrameSensor):
     """Its angular velocity, as seen from the other frame."""
+
+    __init__ = FrameSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):

@@ -27,6 +27,8 @@ class PointSensor(PlacedSensor):
 class Gyro(PointSensor):
     """The angular velocity, in the sensor's axes."""
 
+    __init__ = PointSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         return sensing.twists(sensors)[:, :3]
@@ -35,6 +37,8 @@ class Gyro(PointSensor):
 class Velocimeter(PointSensor):
     """The linear velocity of the sensor's origin, in its axes."""
 
+    __init__ = PointSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         return sensing.twists(sensors)[:, 3:]
@@ -42,6 +46,8 @@ class Velocimeter(PointSensor):
 
 class Accelerometer(PointSensor):
     """The proper acceleration `Rᵀ (r̈ - g)` of the sensor's origin, in its axes: at rest it reads g upwards."""
+
+    __init__ = PointSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):
@@ -70,6 +76,8 @@ class Magnetometer(PointSensor):
 class InterfaceSensor(PointSensor):
     """A sensor between a body and its parent."""
 
+    __init__ = PointSensor.__init__
+
     @property
     def cuts(self):
         return self.places
@@ -82,6 +90,8 @@ class ForceSensor(InterfaceSensor):
     of springs and of constraints, and `f_ext`); those that act along joints are not.
     """
 
+    __init__ = InterfaceSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         return sensing.wrenches(sensors)[:, 3:]
@@ -89,6 +99,8 @@ class ForceSensor(InterfaceSensor):
 
 class TorqueSensor(InterfaceSensor):
     """The torque about the sensor's origin that its body gets from its parent, in its axes (see `ForceSensor`)."""
+
+    __init__ = InterfaceSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):

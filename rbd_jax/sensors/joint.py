@@ -21,6 +21,8 @@ from .sensor import JointSensor
 class JointPosition(JointSensor):
     """The coordinate of a joint with one degree of freedom."""
 
+    __init__ = JointSensor.__init__
+
     scalar_joints = True
 
     @classmethod
@@ -30,6 +32,8 @@ class JointPosition(JointSensor):
 
 class JointVelocity(JointSensor):
     """The rate of that coordinate."""
+
+    __init__ = JointSensor.__init__
 
     scalar_joints = True
 
@@ -43,6 +47,8 @@ class JointForce(JointSensor):
 
     A joint that mimics another has none of its own.
     """
+
+    __init__ = JointSensor.__init__
 
     scalar_joints = True
 
@@ -58,6 +64,8 @@ class JointForce(JointSensor):
 class JointOrientation(JointSensor):
     """The unit quaternion of a ball joint (`joints.Spherical`)."""
 
+    __init__ = JointSensor.__init__
+
     size = 4
     unit = True
 
@@ -71,6 +79,8 @@ class JointOrientation(JointSensor):
 
 class JointAngularVelocity(JointSensor):
     """The angular velocity of a ball joint, in the axes of the body that it moves."""
+
+    __init__ = JointSensor.__init__
 
     size = 3
 
@@ -112,6 +122,8 @@ class LimitSensor(JointSensor):
 class JointLimitPosition(LimitSensor):
     """How far a joint is from the limit that it is near, less the margin: never positive, zero where none is near."""
 
+    __init__ = LimitSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         distance, _, seen = cls.seen(sensors, sensing)
@@ -120,6 +132,8 @@ class JointLimitPosition(LimitSensor):
 
 class JointLimitVelocity(LimitSensor):
     """The rate of that distance; zero where no limit is near."""
+
+    __init__ = LimitSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):

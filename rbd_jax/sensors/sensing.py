@@ -165,8 +165,7 @@ def _table(attached, sensors):
     for sensor in sensors:
         if not isinstance(sensor, PlacedSensor):
             continue
-        if sensor.bodies:
-            placements.append(sensor.placements)
+        own = 0
         for which, place in enumerate(sensor.places):
             if place in others:
                 rows[sensor.name, which] = others[place]
@@ -174,6 +173,8 @@ def _table(attached, sensors):
             rows[sensor.name, which] = len(bodies)
             if place.role == "body":
                 bodies.append(place.name)
+                placements.append(jax.tree.map(lambda leaf, own=own: leaf[own : own + 1], sensor.placements))
+                own += 1
             else:
                 others[place] = len(bodies)
                 bodies.append(known[place].bodies[0])

@@ -44,7 +44,8 @@ class Sensor(Attached):
     - `delay`: how much later than it happens a motion is seen, in s; along trajectories alone (`rbd.sense_along`).
     - `cutoff`: what is beyond `±cutoff` is read as that.
 
-    A family of your own says how many numbers a reading has, `size`, and implements `read`.
+    A family of your own says how many numbers a reading has, `size`, and implements `read`. If it is made like the one that it
+    inherits from, it says that too, `__init__ = Sensor.__init__`: type checkers would otherwise take its fields for arguments.
     """
 
     name: str = eqx.field(static=True)

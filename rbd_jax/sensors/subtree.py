@@ -16,6 +16,8 @@ from .sensor import BodySensor
 class SubtreeSensor(BodySensor):
     """A sensor of the bodies from one on, away from the world. That of the world has all bodies."""
 
+    __init__ = BodySensor.__init__
+
     size = 3
 
     @property
@@ -48,6 +50,8 @@ class SubtreeSensor(BodySensor):
 class SubtreeCenterOfMass(SubtreeSensor):
     """The centre of mass, in the world; of what has no mass the origin of the body."""
 
+    __init__ = SubtreeSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         masses = sensing.masses
@@ -56,6 +60,8 @@ class SubtreeCenterOfMass(SubtreeSensor):
 
 class SubtreeLinearVelocity(SubtreeSensor):
     """The velocity of the centre of mass, in the world's axes; zero for what has no mass."""
+
+    __init__ = SubtreeSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):
@@ -66,6 +72,8 @@ class SubtreeLinearVelocity(SubtreeSensor):
 
 class SubtreeAngularMomentum(SubtreeSensor):
     """The angular momentum about the centre of mass, in the world's axes."""
+
+    __init__ = SubtreeSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):

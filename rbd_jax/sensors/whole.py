@@ -11,12 +11,16 @@ from .sensor import Sensor
 class WholeSensor(Sensor):
     """A sensor that is nowhere in particular."""
 
+    __init__ = Sensor.__init__
+
     def attached(self, bodies, frames, joints):
         return self
 
 
 class KineticEnergy(WholeSensor):
     """The kinetic energy of all bodies."""
+
+    __init__ = WholeSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):
@@ -26,6 +30,8 @@ class KineticEnergy(WholeSensor):
 class PotentialEnergy(WholeSensor):
     """The potential energy in gravity and in the springs at the joints."""
 
+    __init__ = WholeSensor.__init__
+
     @classmethod
     def read(cls, sensors, sensing):
         motion = sensing.motion
@@ -34,6 +40,8 @@ class PotentialEnergy(WholeSensor):
 
 class Clock(WholeSensor):
     """The time."""
+
+    __init__ = WholeSensor.__init__
 
     @classmethod
     def read(cls, sensors, sensing):

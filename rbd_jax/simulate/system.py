@@ -31,6 +31,9 @@ class System(eqx.Module):
     if TYPE_CHECKING:  # a field of every system, in a place of its own choice among its fields
         tau: Float[Array, "nv"]
         u: Float[Array, "nu"] | None
+    else:
+        # Equinox flattens the module, with its model, for every bound method that is asked for.
+        __getattribute__ = object.__getattribute__
 
     @property
     def control(self) -> Control:

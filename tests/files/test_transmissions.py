@@ -1,5 +1,6 @@
 """Motors of a URDF."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -86,3 +87,16 @@ def test_what_has_no_effect_is_told(given, said):
 def test_a_motor_that_does_nothing():
     with pytest.raises(rbd.ModelError, match="Motor 'm': gear is zero"):
         rbd.load_urdf(robot(transmission("Simple", {"one": 1}, {"m": 0})))
+
+
+def test_written():
+    """Motors come back; what no transmission is, or has, is named."""
+    model = rbd.load_urdf(robot(transmission("Simple", {"two": 1}, {"motor": -50})))
+    again = rbd.load_urdf(rbd.to_urdf(model, strict=True))
+    assert jax.tree.structure(again.actuators) == jax.tree.structure(model.actuators)
+    for ours, back in zip(jax.tree.leaves(model.actuators), jax.tree.leaves(again.actuators)):
+        np.testing.assert_array_equal(ours, back)
+    weaker = rbd.actuators.Motor("weaker", "one", control_range=(-0.1, 0.1))
+    servo = rbd.actuators.Position("servo", "one", kp=3.0)
+    with pytest.raises(rbd.ModelError, match="control ranges of actuators 'weaker'; actuators 'servo'"):
+        rbd.to_urdf(rbd.attach(model, weaker, servo), strict=True)

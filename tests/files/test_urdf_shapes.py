@@ -215,4 +215,4 @@ def test_written_and_read_again(package):
     ground = rbd.Shape("ground", "world", rbd.shapes.Plane())
     rough = rbd.Shape("rough", "tip", Sphere(1.0), friction=(2.0, 0.0, 0.0), visual=False, group=3)
     with pytest.raises(rbd.ModelError, match="shapes 'ground'; what shapes touch with 'rough'. Take"):
-        rbd.to_urdf(rbd.attach(model, ground, rough))
+        rbd.to_urdf(rbd.attach(model, ground, rough), strict=True)

@@ -142,7 +142,7 @@ def test_mimic_joints():
     """URDF has them. MuJoCo has a coupling, which holds where the leader leads, and there the bodies are where they were."""
     model = follower()
     with pytest.warns(rbd.ModelWarning, match="the neutral configuration of joints 'lead'"):
-        content = rbd.to_urdf(model, strict=False)
+        content = rbd.to_urdf(model)
     again = rbd.load_urdf(content)
     assert again.nv == 1
     assert_same_mechanism(model, again)
@@ -476,8 +476,8 @@ def test_shapes_of_ones_own(tmp_path):
         rbd.Shape("floor", "bob", shapes.Plane()),
     )  # fmt: skip
     with pytest.raises(rbd.ModelError, match="cannot say: shapes 'floor'"):
-        rbd.to_mjcf(model)
-    content = quietly(rbd.to_mjcf, model, strict=False)
+        rbd.to_mjcf(model, strict=True)
+    content = quietly(rbd.to_mjcf, model)
     theirs = mujoco.MjModel.from_xml_string(content)
     assert theirs.ngeom == 6 and theirs.nmesh == 3 and content.count("brick.stl") == 1
     again = quietly(rbd.load_mjcf, content)
@@ -500,8 +500,8 @@ def test_shapes_in_urdf(tmp_path):
         rbd.Shape("egg", "bob", shapes.Ellipsoid((0.1, 0.2, 0.3))),
     )
     with pytest.raises(rbd.ModelError, match="what shapes touch with 'ball'; shapes 'egg'"):
-        rbd.to_urdf(model)
-    content = quietly(rbd.to_urdf, model, strict=False)
+        rbd.to_urdf(model, strict=True)
+    content = quietly(rbd.to_urdf, model)
     theirs = pin.buildModelFromXML(content)
     for kind, names in (("VISUAL", ("ball", "can", "brick")), ("COLLISION", ("crate", "ball", "brick"))):
         found = pin.buildGeomFromUrdfString(theirs, content, getattr(pin.GeometryType, kind)).geometryObjects
@@ -585,13 +585,13 @@ def test_what_drives_a_model_and_is_lost():
         ),
     )
     with pytest.raises(rbd.ModelError) as refusal:
-        rbd.to_mjcf(model)
+        rbd.to_mjcf(model, strict=True)
     for what in (
         "tendons 'string'", "actuators 'pull', 'uneven'", "activations at the start of actuators 'servo'", "sensors 'felt'",
         "forces \"GravityCompensation('upper')\", \"BoxDrag('upper')\"",
     ):  # fmt: skip
         assert what in str(refusal.value)
-    again = rbd.load_mjcf(quietly(rbd.to_mjcf, model, strict=False))
+    again = rbd.load_mjcf(quietly(rbd.to_mjcf, model))
     assert [thing.label for thing in again.attached] == ["Actuator('servo')", "Keyframe('home')"]
     assert again.keyframes[0].controls == (2.0,)
 
@@ -603,8 +603,8 @@ def test_settings_that_mjcf_has_not():
     with pytest.raises(
         rbd.ModelError, match="the integrator 'leapfrog'; empty custom numbers and texts 'empty', 'note'"
     ):
-        rbd.to_mjcf(builder.build())
-    assert rbd.load_mjcf(quietly(rbd.to_mjcf, builder.build(), strict=False)).settings.timestep == 0.01
+        rbd.to_mjcf(builder.build(), strict=True)
+    assert rbd.load_mjcf(quietly(rbd.to_mjcf, builder.build())).settings.timestep == 0.01
 
 
 def test_sensors_that_mjcf_has_not():
@@ -612,7 +612,7 @@ def test_sensors_that_mjcf_has_not():
     other = rbd.sensors.Magnetometer("m", "elbow", (1.0, 0.0, 0.0))
     biased = rbd.sensors.Gyro("biased", "elbow", noise=rbd.sensors.Noise(0.1, bias=0.2))
     with pytest.raises(rbd.ModelError) as refusal:
-        rbd.to_mjcf(rbd.attach(model, other, biased))
+        rbd.to_mjcf(rbd.attach(model, other, biased), strict=True)
     for what in ("sensors 'm'", "bias and drift of sensors 'biased'"):
         assert what in str(refusal.value)
 
@@ -683,10 +683,10 @@ def test_what_is_lost_is_named(what):
     builder.add_body(name, "world", ALL[name], None, body, **along)
     model, (write, read) = quietly(builder.build), WRITERS[format]
     with pytest.raises(rbd.ModelError, match=re.escape(what)) as refusal:
-        write(model)
+        write(model, strict=True)
     assert "strict=False" in str(refusal.value)
     with pytest.warns(rbd.ModelWarning, match=re.escape(what)):
-        content = write(model, strict=False)
+        content = write(model)
     assert read(content).nv == model.nv
 
 
@@ -694,15 +694,15 @@ def test_what_is_attached_and_lost():
     model = equipped()
     model = rbd.add_forces(model, rbd.forces.ViscousDamping("b", 1.0))
     with pytest.raises(rbd.ModelError, match=r"forces \"ViscousDamping\('b'\)\""):
-        rbd.to_mjcf(model)
+        rbd.to_mjcf(model, strict=True)
     lines = rbd.add_constraints(
         rbd.load("double_pendulum"), rc.PointOnLine("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     )
     with pytest.raises(rbd.ModelError, match="constraints"):
-        rbd.to_mjcf(lines)
+        rbd.to_mjcf(lines, strict=True)
     slim = rbd.lock_joints(rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower")), [])
     with pytest.raises(rbd.ModelError, match="sites 'tip'"):
-        rbd.to_urdf(slim)
+        rbd.to_urdf(slim, strict=True)
 
 
 def test_bad_models():

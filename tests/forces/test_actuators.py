@@ -89,24 +89,45 @@ def test_derivatives(both):
     along = [jnp.asarray(random.normal(size=n)) for n in (model.nv, model.nv, len(state.own), model.nu)]
 
     @jax.jit
-    def moved(share):
-        q = rbd.integrate(model, state.q, share * along[0])
-        return asked(
-            model,
-            rbd.State(q, state.v + share * along[1], state.own + share * along[2]),
-            u + share * along[3],
-        )
+    def at(state, u, share):
+        def moved(share):
+            q = rbd.integrate(model, state.q, share * along[0])
+            own = state.own + share * along[2]
+            return asked(model, rbd.State(q, state.v + share * along[1], own), u + share * along[3])
 
-    _, slopes = jax.jvp(moved, (0.0,), (1.0,))
+        return jax.jvp(moved, (share,), (1.0,))
+
     h = 1e-5
-    ahead, behind = moved(h), moved(-h)
+    (_, slopes), (ahead, _), (behind, _) = (at(state, u, share) for share in (0.0, h, -h))
     for name in ("length", "velocity", "moment", "force", "act_dot", "qfrc_actuator"):
         assert_close(slopes[name], (ahead[name] - behind[name]) / (2 * h), 1e-7, name)
-    # At rest, straight, at the ends of all ranges and at the activations' ends.
+    # At rest, straight, at the ends of all ranges and at the activations' ends. What is not finite in one direction is not here.
     still = rbd.State(rbd.neutral(model), jnp.zeros(model.nv), jnp.array([0.0, 2.0, 1.0, 0.0, 1.0, 0.0]))
     for told in (jnp.ones(model.nu), jnp.zeros(model.nu)):
-        by_all = jax.jit(jax.jacfwd(lambda state, u: asked(model, state, u), argnums=(0, 1)))(still, told)
-        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(by_all))
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(at(still, told, 0.0)))
+
+
+ROUND = """<mujoco><worldbody><site name="seen"/><body><joint name="ball" type="ball"/><geom size=".1"/><site name="own"/></body>
+</worldbody><actuator><position joint="ball" kp="2" kv=".3" gear="1 0 0 0 0 0"/>
+<position jointinparent="ball" kp="2" gear=".5 .7 0 0 0 0"/><intvelocity joint="ball" kp="2" gear="0 1 0 0 0 0"/>
+<general joint="ball" gainprm="2" biastype="affine" biasprm=".5 -2 -.3" gear="1 0 0 0 0 0"/>
+<general joint="ball" gainprm="3" biastype="affine" biasprm="0 -2 -.3" gear="1 0 0 0 0 0"/>
+<position site="own" refsite="seen" kp="2" gear="0 0 0 2 0 0"/><position site="own" refsite="seen" kp="2" gear="1 0 0 2 0 0"/>
+</actuator></mujoco>"""
+
+
+def test_servos_of_rotations_take_the_shorter_way():
+    model, theirs = rbd.load_mjcf(ROUND), mujoco.MjModel.from_xml_string(ROUND)
+    to = rbd.interop.MujocoMap(model, theirs)
+    forces = jax.jit(lambda q, v, u, own: drive_of(model, u, own).forces(rbd.dynamics.Motion(model, q, v)))
+    for told in (-3.0, 2.0, 9.0):
+        data = mujoco.MjData(theirs)
+        data.qpos[:], data.qvel[:] = (np.cos(1.5), 0.8 * np.sin(1.5), 0.6 * np.sin(1.5), 0.0), 0.7
+        data.ctrl[:], data.act[:] = told, told
+        mujoco.mj_forward(theirs, data)
+        state = to.state(data)
+        found = forces(state.q, state.v, jnp.full(theirs.nu, told), state.own)
+        assert_close(found, data.actuator_force, 1e-12)
 
 
 def test_resistance_is_the_slope_along_each_joint(both):

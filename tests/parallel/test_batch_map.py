@@ -186,6 +186,7 @@ def test_every_public_function_of_a_state_is_there():
         "add_constraints",
         "add_forces",
         "attach",
+        "detach",
         "rename",
         "maximal_coordinates",
         "check",

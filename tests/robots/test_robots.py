@@ -2,9 +2,11 @@
 
 import inspect
 import re
+import warnings
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 import pytest
 
@@ -62,7 +64,9 @@ def test_the_neutral_configuration_is_inside_the_limits(model_of, name):
 SIZES = {  # nq, nv, mass
     "pendulum": (1, 1, 1.0, 1.0),
     "double_pendulum": (2, 2, 2.0, 2.0),
+    "acrobot": (2, 2, 2.0, 2.0),
     "cartpole": (2, 2, 1.2, 1.2),
+    "reacher": (2, 2, 1.0, 1.0),
     "arm7": (7, 7, 18.0, 25.0),
     "quadruped": (19, 18, 12.0, 15.0),
     "humanoid": (41, 35, 45.0, 75.0),
@@ -182,6 +186,80 @@ def test_the_arm_reaches_forward_and_points_down(model_of):
     np.testing.assert_allclose(frames.rotation[tool, :, 2], [0, 0, -1], atol=1e-9)
     assert frames.position[tool, 0] > 0.2
     assert frames.position[tool, 2] > 0
+
+
+#: How many actuators and sensors they have, and how many numbers those read.
+EQUIPMENT = {
+    "acrobot": (1, 4, 4),
+    "cartpole": (1, 4, 4),
+    "reacher": (2, 5, 7),
+    "quadruped": (12, 27, 34),
+    "humanoid": (29, 15, 30),
+}
+
+
+@pytest.mark.parametrize("name", EQUIPMENT)
+def test_what_they_are_equipped_with(model_of, name):
+    model = model_of(name)
+    sizes = [sensor.size for sensor in model.sensors]
+    assert (model.nu, len(sizes), sum(sizes)) == EQUIPMENT[name]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "reacher" else pytest.mark.slow) for name in EQUIPMENT]
+)
+def test_as_mujoco_with_its_actuators_and_sensors(model_of, name):
+    """Written for MuJoCo, without contact and stops: the acceleration under random controls, and all readings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rbd.ModelWarning)  # of the velocity limits, which have no words there
+        text = rbd.to_mjcf(model_of(name))
+    theirs, model = mujoco.MjModel.from_xml_string(text), rbd.load_mjcf(text)
+    off = mujoco.mjtDisableBit
+    theirs.opt.disableflags |= off.mjDSBL_CONTACT | off.mjDSBL_LIMIT
+    data, to = mujoco.MjData(theirs), rbd.interop.MujocoMap(model, theirs)
+    q, v, _ = random_state(model, jax.random.key(1))
+    told = rbd.Controls(jax.random.normal(jax.random.key(2), (model.nu,)))
+    data.qpos[:], data.qvel[:], data.ctrl[:] = to.configuration(q), to.velocity(q, v), to.ctrl(told)
+    mujoco.mj_forward(theirs, data)
+
+    @jax.jit
+    def found(q, v, u):
+        system = rbd.simulate.system_of(model, jnp.zeros(model.nv), u=u)
+        state = rbd.State(q, v, system.own)
+        return system.acceleration(jnp.zeros(()), state), rbd.sense(model, state, rbd.Controls(u)).vector
+
+    acceleration, readings = found(q, v, told.u)
+    expected = to.acceleration_from(q, v, jnp.asarray(data.qacc))
+    for one, other in ((acceleration, expected), (readings, data.sensordata)):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
+
+
+def test_servos_hold_the_pose(model_of):
+    """The quadruped's, with its trunk held: the legs sag by a few hundredths of a radian."""
+    model = rbd.lock_joints(model_of("quadruped"), ["trunk"])
+    run = jax.jit(
+        lambda q, v: rbd.rollout(model, rbd.State(q, v), rbd.Controls(jnp.zeros((200, model.nu))), dt=0.005)
+    )
+    path = run(0.3 * jnp.ones(model.nq), jnp.zeros(model.nv))
+    assert path.code == rbd.Result.SUCCESS
+    assert 1e-4 < np.abs(path.q[-1]).max() < 0.05 and np.abs(path.v[-1]).max() < 1e-3
+
+
+def test_taken_off(model_of):
+    """Things, or all of a role; what refers to them goes with them."""
+    model = model_of("reacher")
+    bare = rbd.detach(model, "actuator", "sensor", "shape")
+    assert bare.nu == 0 and not bare.sensors and not bare.shapes and len(bare.sites) == 2
+    fingertip, target = model.sites
+    left = rbd.detach(model, target, model.actuators[0])
+    assert left.sites == (fingertip,) and [one.name for one in left.actuators] == ["elbow"]
+    assert "to_target" not in [one.name for one in left.sensors] and len(left.sensors) == 4
+    with pytest.raises(
+        ModelError, match=r"detach: models carry nothing as 'actuators'; did you mean 'actuator'"
+    ):
+        rbd.detach(model, "actuators")
+    with pytest.raises(ModelError, match=r"detach: model 'pendulum' does not carry Site\('target'"):
+        rbd.detach(model_of("pendulum"), target)
 
 
 @pytest.mark.parametrize("name", robots.NAMES)

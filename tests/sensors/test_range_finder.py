@@ -138,4 +138,4 @@ def test_written_to_mjcf(both):
     assert_close(sensed(again, q), sensed(model, q), 1e-6)
     more = rbd.attach(model, RangeFinder("more", "a", ignored=["floor"]))
     with pytest.raises(rbd.ModelError, match="sensors 'more'"):
-        rbd.to_mjcf(more)
+        rbd.to_mjcf(more, strict=True)

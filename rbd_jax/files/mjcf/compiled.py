@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
+from ...spatial import Transform
 from ..placement import rotation_matrix as rotation_matrix
 
+
+#: MuJoCo's `geom_sameframe`: whose frame, or whose axes, a geom has.
+BODY, INERTIAL, BODY_AXES, INERTIAL_AXES = range(1, 5)
 
 #: MuJoCo's `jnt_type`.
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -36,6 +43,18 @@ def unused(name: str, taken) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def geom_frame(compiled, geom) -> Transform:
+    """Where a geom is on its body. One that is near enough to the frame of that, or of its inertia, is there for MuJoCo."""
+    near, body = compiled.geom_sameframe[geom], compiled.geom_bodyid[geom]
+    position, turn = compiled.geom_pos[geom], compiled.geom_quat[geom]
+    if near in (INERTIAL, INERTIAL_AXES):
+        turn = compiled.body_iquat[body]
+    if near == INERTIAL:
+        position = compiled.body_ipos[body]
+    rotation = np.eye(3) if near in (BODY, BODY_AXES) else rotation_matrix(turn)
+    return Transform(jnp.asarray(rotation), jnp.asarray(np.zeros(3) if near == BODY else np.array(position)))
 
 
 def carrier_of(compiled, body: int) -> int:

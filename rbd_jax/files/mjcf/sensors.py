@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import sensors
-from ...sensors import OnBody, Sensor
+from ...sensors import OnBody, OnShape, Sensor
 from ...sensors.places import Place
 from ...spatial import Transform
 from .actuators import actuator_names, known_actuators
@@ -193,8 +193,7 @@ def _place(mujoco, compiled, kind: int, index: int) -> Place | None:
         inertial = kind == objects.mjOBJ_BODY
         return _on(name, compiled.body_iquat[index], compiled.body_ipos[index]) if inertial else OnBody(name)
     if kind == objects.mjOBJ_GEOM:
-        body = body_names(compiled)[compiled.geom_bodyid[index]]
-        return _on(body, compiled.geom_quat[index], compiled.geom_pos[index])
+        return OnShape(shape_names(compiled)[index])
     if kind == objects.mjOBJ_CAMERA and compiled.cam_mode[index] == mujoco.mjtCamLight.mjCAMLIGHT_FIXED:
         body = body_names(compiled)[compiled.cam_bodyid[index]]
         return _on(body, compiled.cam_quat[index], compiled.cam_pos[index])

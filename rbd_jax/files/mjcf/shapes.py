@@ -5,14 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
 from ...shapes.geometry import Geometry
 from ...shapes.mesh import GivenMesh
-from ...spatial import Transform
-from .compiled import body_names, disabled_effects, names_of, rotation_matrix
+from .compiled import body_names, disabled_effects, geom_frame, names_of
 
 
 #: The groups that MuJoCo draws unless it is told otherwise.
@@ -37,10 +35,7 @@ def shapes_of(mujoco, compiled) -> list[Shape]:
             name,
             bodies[compiled.geom_bodyid[index]],
             _geometry(mujoco, compiled, index, mesh),
-            Transform(
-                jnp.asarray(rotation_matrix(compiled.geom_quat[index])),
-                jnp.asarray(np.array(compiled.geom_pos[index])),
-            ),
+            geom_frame(compiled, index),
             visual=int(compiled.geom_group[index]) in DRAWN,
             collision=bool(compiled.geom_contype[index] or compiled.geom_conaffinity[index])
             or index in paired,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
 from ...forces import Around, FixedTendon, Pulley, SpatialTendon, Tendon
-from ...spatial import Transform
-from .compiled import body_names, disabled_effects, joint_names, names_of, rotation_matrix
+from .compiled import body_names, disabled_effects, geom_frame, joint_names, names_of
 from .sites import site_names
 
 
@@ -50,10 +48,7 @@ def tendons_of(mujoco, compiled) -> list[Tendon]:
             elif kind == kinds.mjWRAP_SITE:
                 path.append(sites[index])
             else:
-                frame = Transform(
-                    jnp.asarray(rotation_matrix(compiled.geom_quat[index])),
-                    jnp.asarray(np.array(compiled.geom_pos[index])),
-                )
+                frame = geom_frame(compiled, index)
                 side = sites[round(number)] if number >= 0 else None
                 surface = "sphere" if kind == kinds.mjWRAP_SPHERE else "cylinder"
                 path.append(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._errors import ModelError
 from ..._files import whole_file
+from ...forces.actuators import Actuator
 from ...joints import Fixed
 from ...model import Body, Model
 from ...model.mimic import Mimic
@@ -19,6 +20,7 @@ from .losses import Losses
 from .numerals import angles, text, xml_text
 from .series import BALL, FREE, PLANE, SLIDE, TURN, Part, directions, part_names, parts_of
 from .urdf_shapes import write_shapes
+from .urdf_transmissions import write_transmission
 
 
 #: The type of the joint that each part becomes; one without limits that leads none is "continuous".
@@ -31,7 +33,7 @@ FLAT = ("lower", "upper", "damping", "friction", "velocity_limit", "effort_limit
 UNSAID = {"armature": "armature", "stiffness": "springs", "reference": "the neutral configuration"}
 
 
-def save_urdf(model: Model, path: str | Path, strict: bool = True) -> None:
+def save_urdf(model: Model, path: str | Path, strict: bool = False) -> None:
     """Write a model as a URDF file, which then is there as a whole or, if that fails, as it was. See `to_urdf`.
 
     >>> import tempfile, pathlib
@@ -47,7 +49,7 @@ def save_urdf(model: Model, path: str | Path, strict: bool = True) -> None:
         part.write_text(content, encoding="utf-8")
 
 
-def to_urdf(model: Model, strict: bool = True) -> str:
+def to_urdf(model: Model, strict: bool = False) -> str:
     """The text of a URDF file that describes a model.
 
     **Arguments**
@@ -67,6 +69,8 @@ def to_urdf(model: Model, strict: bool = True) -> str:
       is welded to one that is turned.
     - A joint that others mimic is of the type `revolute` even without limits, since Pinocchio wants both to be of a kind. What is
       not limited at all has the largest number as its limit, which `load_urdf` takes for none.
+    - Motors on joints with one degree of freedom become simple transmissions; what `load_urdf` makes of those is cut off at the
+      effort limit of the joint.
     - Balls, cylinders, capsules, boxes and meshes in files are written, as `<visual>`, `<collision>` or both, without
       the numbers of their groups.
 
@@ -92,7 +96,7 @@ def _written(function: str, model: Model, strict: bool) -> str:
         if not (rooted and body is bodies[0]):
             writer.hang(body)
     write_shapes(robot, model.shapes, losses)  # pyright: ignore[reportArgumentType]
-    _other_losses(model, losses)
+    _others(robot, model, losses)
     losses.report(strict)
     return xml_text(robot)
 
@@ -261,7 +265,7 @@ def _origin(parent: Element, rotation, position) -> None:
         SubElement(parent, "origin", given)
 
 
-def _other_losses(model: Model, losses: Losses) -> None:
+def _others(robot: Element, model: Model, losses: Losses) -> None:
     gravity = np.asarray(model.gravity, float)
     if not np.array_equal(gravity, np.asarray((0.0, 0.0, -9.81), model.dtype)):
         losses.add(f"gravity ({text(gravity)})")
@@ -273,5 +277,7 @@ def _other_losses(model: Model, losses: Losses) -> None:
         losses.add("custom numbers and texts", *settings.custom)
     for thing in model.attached:
         if isinstance(thing, Shape):
+            continue
+        if isinstance(thing, Actuator) and write_transmission(robot, model, thing, losses):
             continue
         losses.add(f"{thing.role}s", thing.name or thing.label)

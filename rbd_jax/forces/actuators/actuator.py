@@ -117,6 +117,13 @@ class Actuator(Attached):
         """Whether its force depends on its length or its rate."""
         return any(law is not None and not isinstance(law, Constant) for law in (self.gain, self.bias))
 
+    @property
+    def servo(self) -> tuple[Float[Array, ""], Float[Array, ""]] | None:
+        """Its gain and its stiffness, or None: it is a servo to a position where they are equal."""
+        if not isinstance(self.gain, Constant) or not isinstance(self.bias, Affine):
+            return None
+        return self.gain.value, -self.bias.coefficients[1]
+
     def joint_fault(self, joint, nq, nv):
         size = self.gear.size
         if size == nv:
@@ -142,6 +149,8 @@ class Motor(Actuator):
 
 class Position(Actuator):
     """A servo to a position: `kp (u - length) - kv rate`.
+
+    On a ball joint, or on a site whose orientation another one sees, positions are angles, and it takes the shorter way round.
 
     - `time_constant`: with one, the position that it goes to follows the control so.
     """

@@ -125,7 +125,7 @@ class Drive(Force):
 
     def _forces(self, motion: Motion, known: Transmissions) -> tuple[Float[Array, "nu"], Callable]:
         """The force of each; and what it would be without its range, as a function of lengths and rates."""
-        inputs = self._inputs(motion)
+        inputs = self._nearest(self._inputs(motion), known)
 
         def exerted(lengths, rates):
             gain = _each([one.gain for one in self.actuators], lambda law, *at: law(*at), lengths, rates)
@@ -134,6 +134,19 @@ class Drive(Force):
 
         low, high = self._ranges(self.actuators, "force_range", motion)
         return jnp.clip(exerted(known.lengths, known.rates), low, high), exerted
+
+    def _nearest(self, inputs: Float[Array, "nu"], known: Transmissions) -> Float[Array, "nu"]:
+        """The inputs, by whole turns nearer where a servo goes to them on a circle: it takes the shorter way, as MuJoCo's."""
+        servos = {i: self.actuators[i].servo for i in known.circular}
+        chosen = {i: servo for i, servo in servos.items() if servo is not None}
+        if not chosen:
+            return inputs
+        place, turns = np.array(list(chosen)), known.turns(list(chosen))
+        gains, stiffness = (jnp.stack(pair).astype(inputs.dtype) for pair in zip(*chosen.values()))
+        there = (turns > 0) & (gains == stiffness)
+        error = gather(inputs, place) - gather(known.lengths, place)
+        back = jnp.where(there, turns * jnp.round(error / jnp.where(there, turns, 1)), 0)
+        return inputs - sum_rows(back, place, len(inputs))
 
     def _ranges(self, actuators: Sequence[Actuator], name: str, motion: Motion):
         """The lower and the upper ends of a range of each."""

@@ -19,7 +19,7 @@ from ..._array import cross, dot, gather, is_known, matvec, sum_rows, vecmat, wi
 from ..._errors import ModelError
 from ...dynamics import Motion
 from ...dynamics.sites import frames_on
-from ...joints import Free, Spherical
+from ...joints import Free, Joint, Spherical
 from ...lie import SO3, quaternion
 from ...model import Model
 from ...spatial import Reference, Transform
@@ -207,6 +207,26 @@ class Transmissions:
             parts.append((self._frames.arms.owners, dot(self._frames.arms.wrenches, self._frames.twists)))
         return self._together(parts)
 
+    @property
+    def circular(self) -> list[int]:
+        """The actuators whose lengths may be angles of rotations: on ball joints, and on sites that others see."""
+        model = self.motion.model
+        balls = [i for i in self._turning if isinstance(_kind(model, self.actuators[i].joints[0]), Spherical)]
+        seen = [
+            i
+            for i in self._on_frames
+            if getattr(self.actuators[i].transmission, "reference", None) is not None
+        ]
+        return balls + seen
+
+    def turns(self, which: Sequence[int]) -> Float[Array, "k"]:
+        """By how much the lengths of some of those differ after a whole turn; zero where a force is part of the gear."""
+        gears = [self.actuators[i].gear for i in which]
+        torques = jnp.stack([gear[:3] for gear in gears]).astype(self.motion.q.dtype)
+        forces = jnp.stack([jnp.zeros(3) if gear.size == 3 else gear[3:] for gear in gears])
+        square = jnp.where(jnp.any(forces != 0, axis=1), 0, dot(torques, torques))
+        return jnp.where(square > 0, 2 * jnp.pi * jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
+
     def generalized_force(self, efforts: Float[Array, "n"]) -> Float[Array, "nv"]:
         """`Jᵀ f` of an effort along each length."""
         motion = self.motion
@@ -255,6 +275,11 @@ def _by_size(model: Model, actuators, which: list[int]) -> tuple[list[int], list
     return scalar, turning
 
 
+def _kind(model: Model, joint: str) -> Joint:
+    """The family of a joint, with all of its kind."""
+    return model.joints[model.topology.kind_of[model.topology.joint_index(joint)][0]]
+
+
 class _Turns(NamedTuple):
     """Actuators on ball and free joints: their lengths, and a row for each number of their moment arms."""
 
@@ -265,28 +290,44 @@ class _Turns(NamedTuple):
 
 
 def _turning(motion: Motion, actuators, which: list[int]) -> _Turns:
-    lengths, owners, dofs, moments = [], [], [], []
+    lengths, owners, dofs, moments, order = [], [], [], [], []
     model = motion.model
     q = model.joint_configurations(motion.q)
+    groups: dict[tuple, list[int]] = {}
     for i in which:
-        transmission, gear = actuators[i].transmission, actuators[i].gear.astype(motion.q.dtype)
-        body = model.topology.joint_index(transmission.joint)
-        joint = model.joint(body)
-        own = gather(q, np.asarray(model.topology.joint_q(body), int))
-        turned = joint.transform(own).rotation
-        torque = vecmat(gear[:3], turned) if transmission.in_parent else gear[:3]
-        if isinstance(joint, Spherical):
-            lengths.append(dot(quaternion.log(quaternion.normalize(own)), torque))
+        joint = _kind(model, actuators[i].joints[0])
+        families = [family for family in (Spherical, Free) if isinstance(joint, family)]
+        kind = families[0] if families else joint.flat
+        groups.setdefault((kind, actuators[i].gear.size, actuators[i].transmission.in_parent), []).append(i)
+    for (kind, _, in_parent), members in groups.items():
+        joints = [model.topology.joint_index(actuators[i].joints[0]) for i in members]
+        gears = jnp.stack([actuators[i].gear for i in members]).astype(q.dtype)
+        places = np.stack([np.asarray(model.topology.joint_q(joint), int) for joint in joints])
+        own = gather(q, places.ravel()).reshape(places.shape)
+        nothing = jnp.zeros(len(members), q.dtype)
+        if kind is Spherical or kind is Free:
+            turned = quaternion.normalize(own[:, -4:])
+            rotation = quaternion.to_matrix(turned)
+            torque = vecmat(gears[:, :3], rotation) if in_parent else gears[:, :3]
+        if kind is Spherical:
+            lengths.append(dot(quaternion.log(turned), torque))
             moments.append(torque)
-        elif isinstance(joint, Free):
-            lengths.append(jnp.zeros((), motion.q.dtype))
-            moments.append(jnp.concatenate([torque, vecmat(gear[3:], turned)]))
+        elif kind is Free:
+            lengths.append(nothing)
+            moments.append(jnp.concatenate([torque, vecmat(gears[:, 3:], rotation)], axis=1))
         else:
-            lengths.append(dot(own, gear) if joint.flat else jnp.zeros((), motion.q.dtype))
-            moments.append(gear)
-        dofs.append(np.asarray(model.topology.joint_v(body), int))
-        owners.append(np.full(len(dofs[-1]), i))
-    return _Turns(jnp.stack(lengths), np.concatenate(owners), np.concatenate(dofs), jnp.concatenate(moments))
+            lengths.append(dot(own, gears) if kind else nothing)
+            moments.append(gears)
+        places = np.stack([np.asarray(model.topology.joint_v(joint), int) for joint in joints])
+        dofs.append(places.ravel())
+        owners.append(np.repeat(members, places.shape[1]))
+        order += members
+    return _Turns(
+        gather(jnp.concatenate(lengths), np.argsort(order)),
+        np.concatenate(owners),
+        np.concatenate(dofs),
+        jnp.concatenate([x.reshape(-1) for x in moments]),
+    )
 
 
 class _Frames(NamedTuple):

@@ -21,7 +21,7 @@ from .tree import write_tree
 INTEGRATORS = {"euler": "Euler", "rk4": "RK4", "implicit": "implicit", "implicitfast": "implicitfast"}
 
 
-def save_mjcf(model: Model, path: str | Path, strict: bool = True) -> None:
+def save_mjcf(model: Model, path: str | Path, strict: bool = False) -> None:
     """Write a model as an MJCF file, which then is there as a whole or, if that fails, as it was. See `to_mjcf`.
 
     >>> import tempfile, pathlib
@@ -37,7 +37,7 @@ def save_mjcf(model: Model, path: str | Path, strict: bool = True) -> None:
         part.write_text(content, encoding="utf-8")
 
 
-def to_mjcf(model: Model, strict: bool = True) -> str:
+def to_mjcf(model: Model, strict: bool = False) -> str:
     """The text of an MJCF file that describes a model.
 
     **Arguments**
@@ -68,14 +68,14 @@ def to_mjcf(model: Model, strict: bool = True) -> str:
       need MuJoCo 3.3, which then has their frames at their centres. Heights of terrain are in single precision there.
     - Points that tendons run through, and frames that sensors are at, become sites where the model has none there, called
       `tendon:body` and `sensor:body`; what tendons wrap around becomes geoms that touch nothing.
-    - Actuators of all families become `<general>` ones, which is what all of MuJoCo's are.
+    - Actuators of all families become `<general>` ones, which is what all of MuJoCo's are. One along several of the turns and
+      slides of a joint acts on a fixed tendon, `actuator:joint`.
     - A fluid is around all bodies in MuJoCo: it is written where the model has the drag on each that MuJoCo works out.
 
     MJCF has no words for velocity limits, for screws and racks (`Helical`, `RackAndPinion`, which are refused), for
     joints that move by themselves or along splines, for damping, friction or springs that differ between the directions of a
-    ball or a free joint, for actuators on joints of two or more turns and slides, for bias and drift of sensors, and
-    for constraints other than `Connect`, `Weld` and a `CoordinateCoupling` of a polynomial of degree four. MuJoCo has delays of
-    sensors since its version 3.5.
+    ball or a free joint, for bias and drift of sensors, and for constraints other than `Connect`, `Weld` and a
+    `CoordinateCoupling` of a polynomial of degree four. MuJoCo has delays of sensors since its version 3.5.
 
     >>> "<hinge" in rbd.to_mjcf(rbd.load("double_pendulum")), "<joint" in rbd.to_mjcf(rbd.load("double_pendulum"))
     (False, True)

@@ -56,7 +56,7 @@ def _transmission(out: Document, actuator: Actuator) -> dict[str, str] | None:
     on, gear = actuator.transmission, np.asarray(actuator.gear, float)
     if isinstance(on, OnJoint):
         if on.joint not in out.joints:
-            return None
+            return _in_series(out, actuator)
         free = out.joints[on.joint].kind == "free"
         word = "jointinparent" if on.in_parent else "joint"
         return {word: on.joint, "gear": text(gear[[3, 4, 5, 0, 1, 2]] if free else gear)}
@@ -73,6 +73,26 @@ def _transmission(out: Document, actuator: Actuator) -> dict[str, str] | None:
             "gear": text(gear),
         }
     return None
+
+
+def _in_series(out: Document, actuator: Actuator) -> dict[str, str] | None:
+    """On a joint that is turns and slides in series: on one of them, or on a tendon that is the sum along all."""
+    [joint] = actuator.joints
+    parts = {
+        name: float(actuator.gear[part.v[0]])
+        for name, part in out.joints.items()
+        if part.body.joint_name == joint and part.kind in ("hinge", "slide")
+    }
+    if len(parts) != actuator.gear.size or not out.model.joint(joint).flat:
+        return None
+    parts = {name: gear for name, gear in parts.items() if gear}
+    if len(parts) == 1:
+        [(name, gear)] = parts.items()
+        return {"joint": name, "gear": text(gear)}
+    tendon = SubElement(out.section("tendon"), "fixed", name=out.unused("fixed", f"{actuator.name}:{joint}"))
+    for name, gear in parts.items():
+        SubElement(tendon, "joint", joint=name, coef=text(gear))
+    return {"tendon": tendon.attrib["name"]}
 
 
 def _law(law, constant: str) -> tuple[str, np.ndarray] | None:

@@ -1,0 +1,33 @@
+"""An arm with two links that reaches for a target: the simplest task of reaching."""
+
+from ..forces.actuators import Motor
+from ..joints import Revolute
+from ..model import Model, ModelBuilder
+from ..sensors import FramePosition
+from ..shapes import Site
+from ._links import add, add_joint_sensors, at, rod
+
+
+#: The length of a link.
+LINK = 0.3
+
+
+def reacher() -> Model:
+    """Two links of 0.3 m and 0.5 kg in a horizontal plane, which turn about z, straight along x at q = 0.
+
+    Both joints have a motor of at most 1 Nm, damping, and sensors. `to_target` reads where the site `target`, which stands in the
+    world at (0.3, 0.3, 0), is as seen from the site `fingertip`.
+    """
+    builder = ModelBuilder(name="reacher")
+    link = rod(0.5, (0, 0, 0), (LINK, 0, 0), 0.02)
+    add(builder, "upper", "world", Revolute((0, 0, 1)), None, link, joint_name="shoulder", damping=0.05)
+    add(
+        builder, "lower", "upper", Revolute((0, 0, 1)), at(LINK, 0, 0), link,
+        joint_name="elbow", lower=-2.8, upper=2.8, damping=0.05,
+    )  # fmt: skip
+    for joint in ("shoulder", "elbow"):
+        builder.attach(Motor(joint, joint, control_range=(-1.0, 1.0)))
+    builder.attach(Site("fingertip", "lower", (LINK, 0, 0)), Site("target", "world", (LINK, LINK, 0)))
+    add_joint_sensors(builder, "shoulder", "elbow")
+    builder.attach(FramePosition("to_target", "target", relative_to="fingertip"))
+    return builder.build(strict=True)
