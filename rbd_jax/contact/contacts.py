@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import configuration, takes
-from .._array import cross, dot, gather, with_precision
+from .._array import cross, dot, gather, is_known, with_precision
 from ..dynamics import Motion
 from ..dynamics.columns import from_columns
 from ..dynamics.sites import fixed_frames
@@ -20,7 +20,7 @@ from ..shapes import Shape
 from ..shapes.geometry import Geometry
 from ..spatial import Transform
 from .geometry.pairs import contact_points
-from .pairs import Numbers, Touching, numbers, touching
+from .pairs import Numbers, Touching, carriers_of, numbers, touching
 
 
 class Contacts(eqx.Module):
@@ -34,7 +34,7 @@ class Contacts(eqx.Module):
     - `solref`, `solimp`: how stiff and how damped it is, as MuJoCo has them.
     - `pair`: which pair of shapes each is of, by its number in `shapes`.
     - `shapes`: the names of the pairs.
-    - `condim`: in how many directions each pair acts.
+    - `condim`: in how many directions each acts.
     """
 
     distance: Float[Array, "n"]
@@ -52,6 +52,12 @@ class Contacts(eqx.Module):
     def normal(self) -> Float[Array, "n 3"]:
         """From the first shape into the second."""
         return self.frame[:, :, 0]
+
+    def carriers(self, model: Model) -> np.ndarray:
+        """The moving bodies of each pair of shapes, -1 the world: (pairs, 2)."""
+        bodies = {shape.name: shape.body for shape in model.shapes}
+        table = [carriers_of(model, [bodies[name] for name in pair]) for pair in self.shapes]
+        return np.array(table, int).reshape(-1, 2)
 
     @property
     def active(self) -> Bool[Array, "n"]:
@@ -106,7 +112,7 @@ def _found(motion: Motion) -> Contacts:
         own.solimp,
         jnp.asarray(pair),
         tuple((shapes[pair.first].name, shapes[pair.second].name) for pair in pairs),
-        tuple(pair.condim for pair in pairs),
+        tuple(pairs[k].condim for k in pair),
     )
 
 
@@ -154,9 +160,12 @@ def _kind(geometry: Geometry) -> object:
 def contact_jacobian(motion: Motion, found: Contacts) -> Float[Array, "n 6 nv"]:
     """J with `J v` how the second body of each contact moves against the first: `[v; ω]` at its position, in its frame."""
     model, topology, common = motion.model, motion.model.topology, motion.common
-    if not len(found.shapes):
+    if not found.shapes:
         return jnp.zeros((0, 6, model.nv), motion.q.dtype)
-    moved = jnp.asarray(_moved(model, found.shapes), motion.q.dtype)[found.pair]
+    ends = found.carriers(model)
+    # By each column: +1 where it moves the second shape of a pair alone, -1 where the first alone.
+    first, second = (_supports(model, ends[:, k]) for k in (0, 1))
+    moved = of_pairs(found, jnp.asarray(second - first, motion.q.dtype))
     origins = gather(common.origins, topology.column_owner)
     arms = found.position[:, None] - origins[None]
     angular, linear = common.subspace[None, :, :3], common.subspace[None, :, 3:]
@@ -169,15 +178,13 @@ def contact_jacobian(motion: Motion, found: Contacts) -> Float[Array, "n 6 nv"]:
     return jnp.transpose(from_columns(model, jnp.transpose(columns, (1, 0, 2))), (1, 2, 0))
 
 
-def _moved(model: Model, shapes: Sequence[tuple[str, str]]) -> np.ndarray:
-    """By each column: +1 where it moves the second shape of a pair alone, -1 where the first alone."""
+def of_pairs(found: Contacts, values: Float[Array, "pairs *k"]) -> Float[Array, "n *k"]:
+    """What each pair of shapes has, for each contact."""
+    return gather(values, np.asarray(found.pair)) if is_known(found.pair) else values[found.pair]
+
+
+def _supports(model: Model, carriers: np.ndarray) -> np.ndarray:
+    """Whether each column of the tree moves each of these bodies."""
     topology = model.topology
-
-    def supports(name: str) -> np.ndarray:
-        [body] = model.named("shape", name).bodies
-        carrier = -1 if body == "world" else int(topology.carriers[topology.body_index(body)])
-        if carrier < 0:
-            return np.zeros(topology.tree.size)
-        return np.asarray(topology.tree.supports[topology.last_column[carrier]], float)
-
-    return np.stack([supports(second) - supports(first) for first, second in shapes])
+    columns = topology.last_column[carriers]
+    return np.where((carriers >= 0)[:, None], topology.tree.supports[columns], False).astype(float)

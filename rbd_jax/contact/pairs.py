@@ -15,7 +15,7 @@ from .._array import gather
 from .._errors import ModelError
 from ..model import Model
 from ..shapes import Shape
-from ..spatial import Attached, Reference, no_frames
+from ..spatial import Attached, Reference, Transform, no_frames
 from .geometry.pairs import can_touch
 
 
@@ -102,8 +102,6 @@ class ContactExclusion(Attached):
 
     @property
     def frames(self):
-        from ..spatial import Transform
-
         return Transform(jnp.broadcast_to(jnp.eye(3), (2, 3, 3)), jnp.zeros((2, 3)))
 
     def attached(self, bodies, frames, joints):
@@ -127,9 +125,9 @@ def touching(model: Model) -> list[Touching]:
     """
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     place = {shape.name: index for index, shape in enumerate(shapes)}
-    carriers = _carriers(model, [shape.body for shape in shapes])
+    carriers = carriers_of(model, [shape.body for shape in shapes])
     above = _above(model)
-    excluded = {frozenset(_carriers(model, thing.bodies)) for thing in model.attached_as("contact exclusion")}
+    excluded = {frozenset(carriers_of(model, thing.bodies)) for thing in model.attached_as("contact exclusion")}
     named = [
         Touching(place[pair.first], place[pair.second], index, pair.condim or _condim(shapes, pair, place))
         for index, pair in enumerate(model.attached_as("contact pair"))
@@ -164,7 +162,8 @@ def _condim(shapes, pair: ContactPair, place: dict[str, int]) -> int:
     return _together(shapes[place[pair.first]], shapes[place[pair.second]])
 
 
-def _carriers(model: Model, bodies: Sequence[str]) -> list[int]:
+def carriers_of(model: Model, bodies: Sequence[str]) -> list[int]:
+    """The moving bodies that these are parts of, -1 the world."""
     topology = model.topology
     return [-1 if body == "world" else int(topology.carriers[topology.body_index(body)]) for body in bodies]
 

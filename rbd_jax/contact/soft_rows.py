@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._array import gather_or_zero, matmul, matvec, transpose
+from .._array import cross, gather, gather_or_zero, matmul, matvec, transpose, vecmat
 from ..dynamics import Motion
 from ..dynamics.jacobians import body_jacobian
 from ..dynamics.mass_matrix import composite_rigid_body
+from ..joints import Free, Planar
 from ..model import Model
-from .contacts import Contacts, contact_jacobian
-from .solvers.soft import Cones, Rows
+from .contacts import Contacts, contact_jacobian, of_pairs
+from .solvers.terms import Coordinates, EllipticCones, Pyramids, Rows, Term
 
 
 #: What impedances, and what is divided by, are kept from being: MuJoCo's.
@@ -100,35 +102,54 @@ def softness(
 LEAST_FRICTION = 1e-5
 
 
+def frame_rates(motion: Motion) -> Float[Array, "nv"]:
+    """The acceleration `ω × v` that bodies have along their degrees of freedom where those are velocities in their own frame.
+
+    With it added, the rows of a free body that spins are what they are in the world's axes. MuJoCo's velocities are along
+    those, and what rows accelerate by without `a` is left out of them.
+    """
+    model, found = motion.model, jnp.zeros_like(motion.v)
+    for body in range(model.nb):
+        joint, own = model.joint(body), model.v_slice(body)
+        if isinstance(joint, Free | Planar) and not model.topology.is_mimic[body]:
+            columns = joint.columns()
+            twist = matvec(columns, motion.v[own])
+            carried = jnp.concatenate([jnp.zeros(3, twist.dtype), cross(twist[:3], twist[3:])])
+            found = found.at[own].set(vecmat(carried, columns))
+    return found
+
+
 class Pushes(NamedTuple):
     """What all rows of a contact share.
 
-    - `jacobian`: of the motions along and about its axes (n, 6, nv), and `velocity` by that (n, 6).
+    - `jacobian`: of the motions along and about its axes (n, 6, nv), and `velocity` and `drift` by that (n, 6).
     - `wanted`: the reference acceleration along the normal, `damping` across it.
-    - `gives`: about how much translations and rotations give way (n, 2).
+    - `give`: about how much the bodies give way.
     - `impedance`: where a contact is not there, it does nothing: `there`.
     """
 
     jacobian: Float[Array, "n 6 nv"]
     velocity: Float[Array, "n 6"]
+    drift: Float[Array, "n 6"]
     wanted: Float[Array, "n"]
     damping: Float[Array, "n"]
-    gives: Float[Array, "n 2"]
+    give: Float[Array, "n"]
     impedance: Float[Array, "n"]
     there: Bool[Array, "n"]
 
 
-def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time: float) -> Pushes:
+def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time) -> Pushes:
     """Of contacts of a model in motion."""
     j = contact_jacobian(motion, found)
-    velocity = matvec(j, jnp.broadcast_to(motion.v, (len(j), motion.model.nv)))
+    v, rates = motion.v, frame_rates(motion)
+    velocity, drift = (matvec(j, jnp.broadcast_to(x, (len(j), *v.shape))) for x in (v, rates))
     there = found.active
     depth = jnp.where(there, found.distance - found.margin, 0)
     soft = softness(depth, found.solref, found.solimp, least_time)
     wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
-    ends = np.array(_carriers(motion.model, found.shapes), int).reshape(-1, 2)
-    both = gather_or_zero(give.bodies, ends[:, 0]) + gather_or_zero(give.bodies, ends[:, 1])
-    return Pushes(j, velocity, wanted, soft.damping, both[found.pair], soft.impedance, there)
+    ends = found.carriers(motion.model)
+    both = of_pairs(found, sum(gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1)))
+    return Pushes(j, velocity, drift, wanted, soft.damping, both, soft.impedance, there)
 
 
 def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], there: Bool[Array, "..."]):
@@ -137,60 +158,64 @@ def stiffness_of(gives: Float[Array, "..."], impedance: Float[Array, "..."], the
     return jnp.where(there, 1 / r, 0)
 
 
-def frictionless_rows(own: Pushes, of: np.ndarray) -> Rows:
-    """Contacts that only push."""
-    d = stiffness_of(own.gives[of, 0], own.impedance[of], own.there[of])
-    return one_sided(own.jacobian[of, 0], own.wanted[of], d)
+def contact_term(
+    own: Pushes, friction: Float[Array, "n 5"], of: np.ndarray, size: int, cone: str, ratio
+) -> Term:
+    """Contacts that act in as many dimensions, those numbered `of`. Across the normal they are `ratio` times stiffer."""
+    own = Pushes(*(gather(leaf, of) for leaf in own))
+    if size == 1:
+        stiffness = stiffness_of(own.give, own.impedance, own.there)
+        return Rows.one_sided(own.jacobian[:, 0], own.wanted - own.drift[:, 0], stiffness)
+    mu = jnp.maximum(gather(friction, of)[:, : size - 1], LEAST_FRICTION)
+    across = -own.damping[:, None] * own.velocity[:, 1:size]
+    wanted = jnp.concatenate([own.wanted[:, None], across], axis=1) - own.drift[:, :size]
+    if cone == "pyramidal":
+        first = stiffness_of(own.give * (1 + mu[:, 0] ** 2), own.impedance, own.there)
+        # Softer by how much the first edge is, so that the pyramid is about as stiff as the cone.
+        return Pyramids(own.jacobian[:, :size], wanted, mu, first * ratio / (2 * mu[:, 0] ** 2))
+    normal = stiffness_of(own.give, own.impedance, own.there)[:, None]
+    stiffness = jnp.concatenate([normal, normal * ratio * (mu / mu[:, :1]) ** 2], axis=1)
+    return EllipticCones(own.jacobian[:, :size], wanted, mu, stiffness, mu[:, 0] / jnp.sqrt(ratio))
 
 
-def pyramid_rows(own: Pushes, friction: Float[Array, "n 5"], of: np.ndarray, size: int, ratio: float) -> Rows:
-    """The edges of pyramids, `n ± μ t`: two for each direction that has friction, of contacts with as many dimensions."""
-    mu = jnp.maximum(friction[of, : size - 1], LEAST_FRICTION)
-    edges, wanted = [], []
-    for k in range(1, size):
-        for sign in (1.0, -1.0):
-            edges.append(own.jacobian[of, 0] + sign * mu[:, k - 1, None] * own.jacobian[of, k])
-            moved = sign * mu[:, k - 1] * own.velocity[of, k]
-            wanted.append(own.wanted[of] - own.damping[of] * moved)
-    gives = own.gives[of, 0] + mu[:, 0] ** 2 * own.gives[of, 0]
-    first = stiffness_of(gives, own.impedance[of], own.there[of])
-    # Softer by how much the first edge is, so that the pyramid is about as stiff as the cone.
-    d = first * ratio / (2 * mu[:, 0] ** 2)
-    return one_sided(jnp.concatenate(edges), jnp.concatenate(wanted), jnp.tile(d, 2 * (size - 1)))
+class JointNumbers(eqx.Module):
+    """How soft the stops and the dry friction of each degree of freedom are: `limit`: margin, solref, solimp (nv, 8);
+    `friction`: solref, solimp (nv, 7)."""
+
+    limit: Float[Array, "nv 8"]
+    friction: Float[Array, "nv 7"]
 
 
-def one_sided(jacobian, reference, stiffness) -> Rows:
-    """Rows that only push."""
-    return Rows(jacobian, reference, stiffness, jnp.zeros_like(reference), jnp.full_like(reference, jnp.inf))
+def joint_rows(
+    motion: Motion, own: JointNumbers, give: Mobilities, least_time, limits: bool, friction: bool
+) -> Coordinates:
+    """The stops of joints, below and above, and their dry friction."""
+    model, v = motion.model, motion.v
+    zero, infinite = jnp.zeros_like(v), jnp.full_like(v, jnp.inf)
+    margin, soft_limit = own.limit[:, 0], (own.limit[:, 1:3], own.limit[:, 3:])
+    entries, none = limited_entries(model), jnp.full(1, jnp.inf, v.dtype)
+    rows = []  # sign, reference, stiffness, least and largest force
+    for side, bound in ((1.0, model.lower), (-1.0, model.upper)) if limits else ():
+        stops = jnp.isfinite(bound)
+        room = jnp.where(stops, side * (motion.q - jnp.where(stops, bound, 0)), jnp.inf)
+        room = gather(jnp.concatenate([room, none]), entries)
+        there = room < margin
+        depth = jnp.where(there, room - margin, 0)
+        soft = softness(depth, *soft_limit, least_time)
+        wanted = -soft.damping * side * v - soft.stiffness * soft.impedance * depth
+        rows.append((side, wanted, stiffness_of(give.dof, soft.impedance, there), zero, infinite))
+    if friction:
+        soft = softness(zero, own.friction[:, :2], own.friction[:, 2:], least_time)
+        stiffness = stiffness_of(give.dof, soft.impedance, model.friction > 0)
+        rows.append((1.0, -soft.damping * v, stiffness, -model.friction, model.friction))
+    sign, *rest = zip(*rows)
+    return Coordinates(jnp.asarray(sign, v.dtype)[:, None], *map(jnp.stack, rest))
 
 
-def elliptic_cones(
-    own: Pushes, friction: Float[Array, "n 5"], of: np.ndarray, sizes: np.ndarray, ratio: float
-) -> Cones:
-    """Contacts of several dimensions, padded to the most; across the normal they are `ratio` times stiffer."""
-    size = int(sizes.max(initial=3))
-    has = jnp.asarray(np.arange(1, size)[None] < sizes[:, None])
-    mu = jnp.where(has, jnp.maximum(friction[of, : size - 1], LEAST_FRICTION), 0)
-    normal = stiffness_of(own.gives[of, 0], own.impedance[of], own.there[of])
-    across = normal[:, None] * ratio * (mu / mu[:, :1]) ** 2
-    wanted = jnp.concatenate(
-        [own.wanted[of][:, None], -own.damping[of][:, None] * own.velocity[of, 1:size]], axis=1
-    )
-    return Cones(
-        own.jacobian[of, :size],
-        wanted,
-        jnp.concatenate([normal[:, None], across], axis=1),
-        mu,
-        mu[:, 0] / np.sqrt(ratio),
-    )
-
-
-def _carriers(model: Model, shapes) -> list[list[int]]:
-    """The moving bodies of pairs of shapes, -1 the world."""
-    topology = model.topology
-
-    def carrier(name: str) -> int:
-        [body] = model.named("shape", name).bodies
-        return -1 if body == "world" else int(topology.carriers[topology.body_index(body)])
-
-    return [[carrier(name) for name in pair] for pair in shapes]
+def limited_entries(model: Model) -> np.ndarray:
+    """Of each degree of freedom the coordinate that has its limits, -1 where coordinates are not what it moves along."""
+    topology, found = model.topology, np.full(model.nv, -1)
+    for body in range(model.nb):
+        if not topology.is_mimic[body] and model.joint(body).flat:
+            found[model.v_slice(body)] = np.arange(model.nq)[model.q_slice(body)]
+    return found

@@ -1,0 +1,296 @@
+"""What soft constraints cost: terms of a convex function of the acceleration.
+
+Each term has rows `J a`, which should be as large as the `reference` r, and costs `s(J a - r)`: a parabola of stiffness D where
+the row is held, beyond the force that it can exert a line. The force is `-s'`, and where `s''` is not zero the row is held.
+Stiffness zero is a row that does nothing.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from ..._array import matmul, matvec, transpose, vecmat
+
+
+class Term(eqx.Module):
+    """Rows of one kind, and what they cost. Forces and misses of a term are of one shape, `*k`."""
+
+    @abc.abstractmethod
+    def rows(self, a: Float[Array, "n"]) -> Float[Array, "*k"]:
+        """`J a`."""
+
+    @abc.abstractmethod
+    def pushed(self, force: Float[Array, "*k"]) -> Float[Array, "n"]:
+        """`Jᵀ f`."""
+
+    @abc.abstractmethod
+    def force(self, miss: Float[Array, "*k"]) -> Float[Array, "*k"]:
+        """`-s'`, where the rows miss the reference by so much."""
+
+    @abc.abstractmethod
+    def bend(self, miss: Float[Array, "*k"]) -> Array:
+        """`s''`: of each row, or the matrix of each contact."""
+
+    @abc.abstractmethod
+    def bent(self, bend: Array, rows: Float[Array, "*k"]) -> Float[Array, ""]:
+        """`(J p)ᵀ s'' (J p)` for `rows` = J p."""
+
+    @abc.abstractmethod
+    def curvature(self, bend: Array) -> Float[Array, "n n"]:
+        """`Jᵀ s'' J`."""
+
+    @abc.abstractmethod
+    def along(self, jacobian: Float[Array, "n m"], bias: Float[Array, "n"]) -> Term:
+        """The same of other unknowns b, of which `a = jacobian b + bias`."""
+
+    @abc.abstractmethod
+    def scale(self, a: Float[Array, "n"]) -> Float[Array, "n"]:
+        """How large the numbers are of which `Jᵀ f` is a sum, to judge what rounding makes of it."""
+
+
+class Rows(Term):
+    """Rows that act by themselves: with the force `-D (J a - r)`, cut off at `low` and `high`.
+
+    An equality has no ends, what only pushes has `low` = 0, dry friction has both.
+    """
+
+    jacobian: Float[Array, "k n"]
+    reference: Float[Array, "k"]
+    stiffness: Float[Array, "k"]
+    low: Float[Array, "k"]
+    high: Float[Array, "k"]
+
+    @staticmethod
+    def one_sided(jacobian, reference, stiffness) -> Rows:
+        """Rows that only push."""
+        return Rows(jacobian, reference, stiffness, *_pushing(reference))
+
+    def rows(self, a):
+        return matvec(self.jacobian, a)
+
+    def pushed(self, force):
+        return vecmat(force, self.jacobian)
+
+    def force(self, miss):
+        return _cut(self, miss)
+
+    def bend(self, miss):
+        return _held(self, miss)
+
+    def bent(self, bend, rows):
+        return jnp.sum(bend * rows**2)
+
+    def curvature(self, bend):
+        return matmul(transpose(self.jacobian), bend[:, None] * self.jacobian)
+
+    def along(self, jacobian, bias):
+        moved = self.reference - matvec(self.jacobian, bias)
+        return Rows(matmul(self.jacobian, jacobian), moved, self.stiffness, self.low, self.high)
+
+    def scale(self, a):
+        size = jnp.abs(self.jacobian)
+        largest = _largest(self, matvec(size, jnp.abs(a)))
+        return vecmat(largest, size)
+
+
+class Coordinates(Term):
+    """Rows that are degrees of freedom themselves, `sign · a`: k for each of them; otherwise like `Rows`."""
+
+    sign: Float[Array, "k 1"]
+    reference: Float[Array, "k n"]
+    stiffness: Float[Array, "k n"]
+    low: Float[Array, "k n"]
+    high: Float[Array, "k n"]
+
+    def rows(self, a):
+        return self.sign * a[None, :]
+
+    def pushed(self, force):
+        return jnp.sum(self.sign * force, axis=0)
+
+    def force(self, miss):
+        return _cut(self, miss)
+
+    def bend(self, miss):
+        return _held(self, miss)
+
+    def bent(self, bend, rows):
+        return jnp.sum(bend * rows**2)
+
+    def curvature(self, bend):
+        total = jnp.sum(bend, axis=0)  # a sign twice is none
+        return jnp.where(np.eye(total.size, dtype=bool), total, 0)
+
+    def along(self, jacobian, bias):
+        flat = lambda x: x.reshape(-1)
+        whole = (self.sign[:, :, None] * jacobian[None]).reshape(-1, jacobian.shape[1])
+        moved = self.reference - self.sign * bias[None, :]
+        return Rows(whole, *map(flat, (moved, self.stiffness, self.low, self.high)))
+
+    def scale(self, a):
+        return jnp.sum(_largest(self, jnp.abs(a)[None, :]), axis=0)
+
+
+def _pushing(like):
+    return jnp.zeros_like(like), jnp.full_like(like, jnp.inf)
+
+
+def _cut(own: Rows | Coordinates, miss):
+    force = -own.stiffness * miss
+    # Not a clip, whose derivative at the ends is neither that of one piece nor that of the other.
+    return jnp.where(force <= own.low, own.low, jnp.where(force >= own.high, own.high, force))
+
+
+def _held(own: Rows | Coordinates, miss):
+    force = -own.stiffness * miss
+    return jnp.where((force > own.low) & (force < own.high), own.stiffness, 0)
+
+
+def _largest(own: Rows | Coordinates, rows):
+    free = jnp.isinf(own.high)
+    ends = jnp.where(free, 0, jnp.maximum(own.high, -own.low))
+    return jnp.where(free, own.stiffness * (rows + jnp.abs(own.reference)), ends)
+
+
+class Cones(Term):
+    """Contacts with friction: of each, rows along the normal, across it, about it and rolling, as many as all have.
+
+    - `friction`: the coefficient of each row but the first; zero where it has none.
+    """
+
+    jacobian: Float[Array, "c d n"]
+    reference: Float[Array, "c d"]
+    friction: Float[Array, "c t"]
+
+    def rows(self, a):
+        return matvec(self.jacobian, jnp.broadcast_to(a, (len(self.jacobian), *a.shape)))
+
+    def pushed(self, force):
+        return vecmat(force.reshape(-1), self._flat(self.jacobian))
+
+    def bent(self, bend, rows):
+        return jnp.sum(rows * matvec(bend, rows))
+
+    def curvature(self, bend):
+        return matmul(transpose(self._flat(self.jacobian)), self._flat(matmul(bend, self.jacobian)))
+
+    def _flat(self, x):
+        return x.reshape(-1, x.shape[-1])
+
+    def _moved(self, jacobian, bias):
+        """`jacobian` and `reference` of other unknowns."""
+        flat = self._flat(self.jacobian)
+        other = matmul(flat, jacobian).reshape(*self.jacobian.shape[:2], -1)
+        return other, self.reference - matvec(flat, bias).reshape(self.reference.shape)
+
+    def _scale(self, stiffness, a):
+        size = jnp.abs(self.jacobian)
+        rows = matvec(size, jnp.broadcast_to(jnp.abs(a), (len(size), *a.shape)))
+        return vecmat((stiffness * (rows + jnp.abs(self.reference))).reshape(-1), self._flat(size))
+
+
+class Pyramids(Cones):
+    """With friction in pyramids: rows along the edges `n ± μ t`, which only push, all of a contact with one `stiffness`."""
+
+    stiffness: Float[Array, "c"]
+
+    def _edges(self, miss):
+        """By how much both edges of each direction of friction miss: (c, t)."""
+        normal, across = miss[:, :1], self.friction * miss[:, 1:]
+        return normal + across, normal - across
+
+    def force(self, miss):
+        up, down = (
+            jnp.where(edge < 0, -self.stiffness[:, None] * edge, 0) for edge in self._edges(miss)
+        )
+        return jnp.concatenate(
+            [jnp.sum(up + down, axis=1, keepdims=True), self.friction * (up - down)], axis=1
+        )
+
+    def bend(self, miss):
+        up, down = (jnp.where(edge < 0, self.stiffness[:, None], 0) for edge in self._edges(miss))
+        both, mixed = up + down, self.friction * (up - down)
+        t = np.arange(1, miss.shape[1])
+        corner = jnp.sum(both, axis=1)[:, None, None]
+        inner = jnp.where(np.eye(len(t), dtype=bool), (self.friction**2 * both)[:, :, None], 0)
+        top = jnp.concatenate([corner, mixed[:, None, :]], axis=2)
+        return jnp.concatenate([top, jnp.concatenate([mixed[:, :, None], inner], axis=2)], axis=1)
+
+    def along(self, jacobian, bias):
+        return Pyramids(*self._moved(jacobian, bias), self.friction, self.stiffness)
+
+    def scale(self, a):
+        steep = 2 * self.friction.shape[1] * (1 + jnp.sum(self.friction, axis=1))
+        return self._scale((self.stiffness * steep)[:, None], a)
+
+
+class EllipticCones(Cones):
+    """With friction in elliptic cones: a contact that sticks is held in all rows, one that slides is on the cone.
+
+    - `stiffness`: of each row.
+    - `mu`: that by which the cone is measured (MuJoCo: that of sliding by the root of how much softer the normal is).
+    """
+
+    stiffness: Float[Array, "c d"]
+    mu: Float[Array, "c"]
+
+    def force(self, miss):
+        """Sticking: a spring along each row. Sliding: `½ Dₘ (N - μ T)²`, N along the normal and T the speed across."""
+        zone = self._zone(miss)
+        push = -zone.stiffness * zone.missed * self.mu
+        sliding = jnp.concatenate(
+            [push[:, None], -push[:, None] * zone.direction * self.friction], axis=1
+        )
+        force = jnp.where(zone.sticks[:, None], -self.stiffness * miss, 0)
+        return jnp.where(zone.slides[:, None], sliding, force)
+
+    def bend(self, miss):
+        zone, eye = self._zone(miss), np.eye(miss.shape[1])
+        along = jnp.concatenate(
+            [self.mu[:, None], -self.mu[:, None] * self.friction * zone.direction], axis=1
+        )
+        turned = eye[1:, 1:][None].astype(miss.dtype) - zone.direction[:, :, None] * zone.direction[:, None, :]
+        moves = zone.speed > 0
+        share = jnp.where(moves, zone.missed * self.mu / jnp.where(moves, zone.speed, 1), 0)
+        round_ = share[:, None, None] * self.friction[:, :, None] * self.friction[:, None, :] * turned
+        round_ = jnp.pad(round_, ((0, 0), (1, 0), (1, 0)))
+        sliding = zone.stiffness[:, None, None] * (along[:, :, None] * along[:, None, :] - round_)
+        sticking = jnp.where(eye[None] > 0, self.stiffness[:, :, None], 0)
+        bend = jnp.where(zone.sticks[:, None, None], sticking, 0)
+        return jnp.where(zone.slides[:, None, None], sliding, bend)
+
+    def along(self, jacobian, bias):
+        return EllipticCones(*self._moved(jacobian, bias), self.friction, self.stiffness, self.mu)
+
+    def scale(self, a):
+        return self._scale(self.stiffness, a)
+
+    def _zone(self, miss) -> _Zone:
+        normal, across = self.mu * miss[:, 0], self.friction * miss[:, 1:]
+        square = jnp.sum(across**2, axis=1)
+        moves = square > 0
+        speed = jnp.where(moves, jnp.sqrt(jnp.where(moves, square, 1)), 0)
+        there = self.stiffness[:, 0] > 0
+        apart = (normal >= self.mu * speed) | ~there
+        sticks = ~apart & (self.mu * normal + speed <= 0)
+        mu2 = self.mu**2
+        stiffness = self.stiffness[:, 0] / jnp.where(there, mu2 * (1 + mu2), 1)
+        direction = across / jnp.where(moves, speed, 1)[:, None]
+        return _Zone(sticks, ~apart & ~sticks, direction, speed, normal - self.mu * speed, stiffness)
+
+
+class _Zone(NamedTuple):
+    """Where contacts are: sticking, or sliding in a direction, by how much the cone is missed; else apart."""
+
+    sticks: Bool[Array, "c"]
+    slides: Bool[Array, "c"]
+    direction: Float[Array, "c t"]
+    speed: Float[Array, "c"]
+    missed: Float[Array, "c"]
+    stiffness: Float[Array, "c"]
