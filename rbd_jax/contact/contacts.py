@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import configuration, takes
-from .._array import cross, dot, gather, is_known, with_precision
+from .._array import cross, dot, gather, is_known, matmul, matvec, transpose, with_precision
 from ..dynamics import Motion
 from ..dynamics.columns import from_columns
 from ..dynamics.sites import fixed_frames
@@ -20,7 +20,7 @@ from ..shapes import Shape
 from ..shapes.geometry import Geometry
 from ..spatial import Transform
 from .geometry.pairs import contact_points
-from .pairs import Numbers, Touching, carriers_of, numbers, touching
+from .pairs import Numbers, Touching, numbers, touching
 
 
 class Contacts(eqx.Module):
@@ -53,11 +53,11 @@ class Contacts(eqx.Module):
         """From the first shape into the second."""
         return self.frame[:, :, 0]
 
-    def carriers(self, model: Model) -> np.ndarray:
-        """The moving bodies of each pair of shapes, -1 the world: (pairs, 2)."""
-        bodies = {shape.name: shape.body for shape in model.shapes}
-        table = [carriers_of(model, [bodies[name] for name in pair]) for pair in self.shapes]
-        return np.array(table, int).reshape(-1, 2)
+    def bodies(self, model: Model) -> np.ndarray:
+        """The bodies of each pair of shapes, -1 the world: (pairs, 2)."""
+        index = {name: body for body, name in enumerate(model.body_names)} | {"world": -1}
+        bodies = {shape.name: index[shape.body] for shape in model.shapes}
+        return np.array([[bodies[name] for name in pair] for pair in self.shapes], int).reshape(-1, 2)
 
     @property
     def active(self) -> Bool[Array, "n"]:
@@ -162,7 +162,8 @@ def contact_jacobian(motion: Motion, found: Contacts) -> Float[Array, "n 6 nv"]:
     model, topology, common = motion.model, motion.model.topology, motion.common
     if not found.shapes:
         return jnp.zeros((0, 6, model.nv), motion.q.dtype)
-    ends = found.carriers(model)
+    bodies = found.bodies(model)
+    ends = np.where(bodies < 0, -1, topology.carriers[bodies])
     # By each column: +1 where it moves the second shape of a pair alone, -1 where the first alone.
     first, second = (_supports(model, ends[:, k]) for k in (0, 1))
     moved = of_pairs(found, jnp.asarray(second - first, motion.q.dtype))
@@ -188,3 +189,15 @@ def _supports(model: Model, carriers: np.ndarray) -> np.ndarray:
     topology = model.topology
     columns = topology.last_column[carriers]
     return np.where((carriers >= 0)[:, None], topology.tree.supports[columns], False).astype(float)
+
+
+def contact_wrenches(
+    motion: Motion, found: Contacts, pushes: Float[Array, "n 6"]
+) -> Float[Array, "nb 6"]:
+    """The wrench of contacts on each body, in its own frame; `pushes`: `[f; n]` on the second of each, in its frame."""
+    model, frames = motion.model, motion.world_frames
+    force, moment = (matvec(found.frame, pushes[:, part]) for part in (slice(0, 3), slice(3, 6)))
+    about_world = jnp.concatenate([moment + cross(found.position, force), force], axis=1)
+    first, second = found.bodies(model).T[:, :, None] == np.arange(model.nb)
+    share = of_pairs(found, jnp.asarray(second.astype(float) - first, pushes.dtype))
+    return frames.inverse_force(matmul(transpose(share), about_world))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
 from .._errors import ModelError
+from ..constraints import Closure
 from ..dynamics import Motion
 from ..model import Model
 from ..spatial import Attached, no_frames
@@ -20,14 +21,14 @@ class Reaction(NamedTuple):
 
     - `force`: as a generalized force, with all that the law takes care of: contacts, stops, dry friction.
     - `contacts`: where shapes touch, and `pushes`, what the first does there to the second: `[f; n]` in its frame.
-    - `acceleration`: of the degrees of freedom, by which the next search for it may begin.
+    - `acceleration`: what it is under the law.
     - `steps`, `converged`: how long the search took, and whether it found it.
     """
 
-    force: Float[Array, "nv"]
+    force: Float[Array, "n"]
     contacts: Contacts
     pushes: Float[Array, "n 6"]
-    acceleration: Float[Array, "nv"]
+    acceleration: Float[Array, "n"]
     steps: Int[Array, ""]
     converged: Bool[Array, ""]
 
@@ -37,6 +38,10 @@ class ContactLaw(Attached):
 
     - `limits`, `friction`: whether it also takes care of the stops of joints, and of their dry friction.
     """
+
+    #: Whether a step of `SemiImplicitEuler` is that of MuJoCo's `implicitfast`: springs along joints are taken at its start, and
+    #: floating bodies move along axes that do not turn.
+    as_implicitfast: ClassVar[bool] = False
 
     role = "contact law"
     name = "contact"
@@ -66,16 +71,18 @@ class ContactLaw(Attached):
     def reaction(
         self,
         motion: Motion,
-        free: Float[Array, "nv"],
+        free: Float[Array, "n"],
         prepared: Any,
         step: Float[Array, ""] | None = None,
-        guess: Float[Array, "nv"] | None = None,
+        guess: Float[Array, "n"] | None = None,
+        within: Closure | None = None,
     ) -> Reaction:
         """What it does.
 
         - `free`: the acceleration that all else produces.
         - `step`: the time step that is being made, if one is.
         - `guess`: an acceleration to begin the search with.
+        - `within`: how the model moves with a few independent variables, if it does: accelerations and forces are theirs then.
         """
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import choice, names, number
 from .._array import gather_or_zero, matmul, transpose, with_precision
+from ..constraints.closure import reduced_inertia
 from ..constraints.evaluate import matrix_of
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model
@@ -40,6 +41,8 @@ class Soft(ContactLaw):
     Constraints of the model stay hard.
     """
 
+    as_implicitfast = True
+
     cone: Literal["pyramidal", "elliptic"] = eqx.field(static=True)
     impratio: Float[Array, ""]
     limits: bool = eqx.field(static=True)
@@ -60,7 +63,7 @@ class Soft(ContactLaw):
     def prepared(self, model: Model) -> _Prepared:
         return _Prepared(mobilities(model), self._numbers(model))
 
-    def reaction(self, motion, free, prepared, step=None, guess=None):
+    def reaction(self, motion, free, prepared, step=None, guess=None, within=None):
         model, dtype = motion.model, motion.q.dtype
         own = with_precision(prepared, dtype)
         timestep = step if step is not None else model.settings.timestep
@@ -75,10 +78,14 @@ class Soft(ContactLaw):
         ]
         if self.limits or self.friction:
             terms.append(joint_rows(motion, own.joints, own.give, least_time, self.limits, self.friction))
-        problem = Problem(_held(motion), free, tuple(terms))
+        inertia = _held(motion)
+        if within is not None:
+            inertia = reduced_inertia(motion, within.jacobian)
+            terms = [term.along(within.jacobian, within.bias) for term in terms]
+        problem = Problem(inertia, free, tuple(terms))
         solution = solve_soft(problem, guess)
         force = sum(
-            (term.pushed(given) for term, given in zip(terms, solution.forces)), jnp.zeros_like(motion.v)
+            (term.pushed(given) for term, given in zip(terms, solution.forces)), jnp.zeros_like(free)
         )
         return Reaction(
             force,

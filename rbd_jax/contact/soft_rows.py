@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._array import cross, gather, gather_or_zero, matmul, matvec, transpose, vecmat
+from .._array import gather, gather_or_zero, matmul, matvec, transpose
 from ..dynamics import Motion
+from ..dynamics.floating import turning_rates
 from ..dynamics.jacobians import body_jacobian
 from ..dynamics.mass_matrix import composite_rigid_body
-from ..joints import Free, Planar
 from ..model import Model
 from .contacts import Contacts, contact_jacobian, of_pairs
 from .solvers.terms import Coordinates, EllipticCones, Pyramids, Rows, Term
@@ -33,11 +33,11 @@ class Mobilities(NamedTuple):
     """About how much degrees of freedom and bodies give way, in the configuration that a model is described in.
 
     - `dof`: the acceleration of each by a unit of force, the mean of those of a ball, and of a free body's three and three.
-    - `bodies`: the mean acceleration of the centre of mass of each moving body by unit forces, and its angular one by torques.
+    - `bodies`: the mean acceleration of the centre of mass of each body by unit forces, and its angular one by torques.
     """
 
     dof: Float[Array, "nv"]
-    bodies: Float[Array, "m 2"]
+    bodies: Float[Array, "nb 2"]
 
 
 def mobilities(model: Model) -> Mobilities:
@@ -55,9 +55,8 @@ def mobilities(model: Model) -> Mobilities:
         for part in np.split(own, size // 3):
             means[np.ix_(part, part)] = 1 / 3
     bodies = []
-    for body in topology.moving_bodies:
-        com = model.inertias[int(body)].com
-        j = body_jacobian(motion, int(body), com, "world_aligned")
+    for body in range(model.nb):
+        j = body_jacobian(motion, body, model.inertias[body].com, "world_aligned")
         answer = jnp.diagonal(matmul(j, matmul(inverse, transpose(j))))
         bodies.append(jnp.stack([jnp.mean(answer[3:]), jnp.mean(answer[:3])]))
     return Mobilities(matvec(jnp.asarray(means, diagonal.dtype), diagonal), jnp.stack(bodies))
@@ -102,23 +101,6 @@ def softness(
 LEAST_FRICTION = 1e-5
 
 
-def frame_rates(motion: Motion) -> Float[Array, "nv"]:
-    """The acceleration `ω × v` that bodies have along their degrees of freedom where those are velocities in their own frame.
-
-    With it added, the rows of a free body that spins are what they are in the world's axes. MuJoCo's velocities are along
-    those, and what rows accelerate by without `a` is left out of them.
-    """
-    model, found = motion.model, jnp.zeros_like(motion.v)
-    for body in range(model.nb):
-        joint, own = model.joint(body), model.v_slice(body)
-        if isinstance(joint, Free | Planar) and not model.topology.is_mimic[body]:
-            columns = joint.columns()
-            twist = matvec(columns, motion.v[own])
-            carried = jnp.concatenate([jnp.zeros(3, twist.dtype), cross(twist[:3], twist[3:])])
-            found = found.at[own].set(vecmat(carried, columns))
-    return found
-
-
 class Pushes(NamedTuple):
     """What all rows of a contact share.
 
@@ -141,13 +123,16 @@ class Pushes(NamedTuple):
 def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time) -> Pushes:
     """Of contacts of a model in motion."""
     j = contact_jacobian(motion, found)
-    v, rates = motion.v, frame_rates(motion)
+    v = motion.v
+    # MuJoCo's velocities of floating bodies are along the world's axes, and of what rows accelerate by without `a` it takes
+    # nothing.
+    rates = turning_rates(motion)
     velocity, drift = (matvec(j, jnp.broadcast_to(x, (len(j), *v.shape))) for x in (v, rates))
     there = found.active
     depth = jnp.where(there, found.distance - found.margin, 0)
     soft = softness(depth, found.solref, found.solimp, least_time)
     wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
-    ends = found.carriers(motion.model)
+    ends = found.bodies(motion.model)
     both = of_pairs(found, sum(gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1)))
     return Pushes(j, velocity, drift, wanted, soft.damping, both, soft.impedance, there)
 

@@ -9,6 +9,8 @@ from jaxtyping import Array, Float
 
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.reactions import constraint_wrenches, transmitted
+from ..contact.contacts import contact_wrenches
+from ..contact.law import Reaction
 from ..dynamics import ExternalForces, Motion
 from ..forces.actuators import Drive
 from ..sensors.sensing import Loads
@@ -34,10 +36,24 @@ class TreeLoads(Loads):
         motion, state, tau = self.motion, self.state, self.system.tau
         if self.dt is None:
             none = jnp.zeros_like(tau)
-            return _accelerated((motion, self.f_ext), self.system.applied(motion, state) + tau, none)[0]
-        resistance = self.system.resistance(motion, state, self.dt).under(tau)
+            return _accelerated((motion, self.f_ext), self._acting + self._reacting, none)[0]
+        resistance = self.system.resistance(motion, state, self.dt).under(tau + self._reacting)
         motion.computed("velocities", "velocity_products", "inertias")
         return resisted(_accelerated, (motion, self.f_ext), resistance)
+
+    @property
+    def _acting(self) -> Float[Array, "nv"]:
+        """All forces but those of contact."""
+        return self.system.applied(self.motion, self.state) + self.system.tau
+
+    @functools.cached_property
+    def reaction(self) -> Reaction | None:
+        """What the contact law of the model does; None where it has none."""
+        return self.system.reaction(self.motion, self._acting, self.dt, self.f_ext) if self.system.searches else None
+
+    @property
+    def _reacting(self) -> Float[Array, "nv"]:
+        return jnp.zeros_like(self.system.tau) if self.reaction is None else self.reaction.force
 
     @property
     def acceleration(self) -> Float[Array, "nv"]:
@@ -79,6 +95,8 @@ class TreeLoads(Loads):
             wrenches = force.body_wrenches_in(motion)
             if wrenches is not None:
                 acting = acting + wrenches
+        if self.reaction is not None:
+            acting = acting + contact_wrenches(motion, self.reaction.contacts, self.reaction.pushes)
         return transmitted(motion, self.acceleration, self.f_ext, acting)
 
 

@@ -6,6 +6,9 @@ do not see the difference: y is a vector space, and there are no constraints.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +17,7 @@ from jaxtyping import Array, Float
 from .._array import matvec, vecmat
 from ..constraints import Closure, ReducedModel
 from ..constraints.closure import reduced_acceleration, reduced_inertia
+from ..contact.law import contact_law
 from ..dynamics import Motion, kinetic_energy
 from ..dynamics.forward import singular_matrix
 from ..dynamics.inverse import recursive_newton_euler, weight
@@ -30,6 +34,15 @@ class ReducedSystem(System):
     tau: Float[Array, "ny"]
     forces: tuple[Acting, ...] = ()
     u: Float[Array, "nu"] | None = None
+    law_numbers: Any = None
+    guess: Float[Array, "ny"] | None = None
+
+    def prepared(self):
+        return replace(self, law_numbers=self.whole.prepared().law_numbers)
+
+    @property
+    def searches(self):
+        return self.whole.searches
 
     @property
     def whole(self) -> TreeSystem:
@@ -71,13 +84,23 @@ class ReducedSystem(System):
         )
 
     def _force(self, at: Closure, motion: Motion, state: State, friction: bool = True):
-        return self.tau + vecmat(self.whole.applied(motion, state, friction), at.jacobian)
+        force = self.tau + vecmat(self.whole.applied(motion, state, friction), at.jacobian)
+        return force + self._reaction(at, motion, force)
+
+    def _reaction(self, at: Closure, motion: Motion, force, step=None):
+        """What the contact law of the model does along the variables, where all other forces are these."""
+        law, model = contact_law(motion.model), motion.model
+        if law is None:
+            return jnp.zeros_like(force)
+        numbers = law.prepared(model) if self.law_numbers is None else self.law_numbers
+        free = reduced_acceleration(motion, at, force)
+        return law.reaction(motion, free, numbers, step, self.guess, at).force
 
     def force(self, time, state, friction=True):
         return self._force(*self.moving(time, state.q, state.v), state, friction)
 
     def friction(self, time, state):
-        return self.reduced.model.friction, self.reduced.at(state.q, state.v).jacobian
+        return self.whole.dry_friction, self.reduced.at(state.q, state.v).jacobian
 
     def own_rate(self, time, state):
         return self.whole.own_rates(self.moving(time, state.q, state.v)[1], state)
@@ -87,7 +110,11 @@ class ReducedSystem(System):
         if step is None:
             return reduced_acceleration(motion, at, self._force(at, motion, state))
         motion.computed("velocities", "velocity_products", "inertias")
-        return resisted(_accelerated, (motion, at, self.tau), self.whole.resistance(motion, state, step))
+        force = self.tau
+        if self.searches:
+            all_else = force + vecmat(self.whole.applied(motion, state), at.jacobian)
+            force = force + self._reaction(at, motion, all_else, step)
+        return resisted(_accelerated, (motion, at, force), self.whole.resistance(motion, state, step))
 
     def residual(self, time, state, a, friction=True):
         at, motion = self.moving(time, state.q, state.v)

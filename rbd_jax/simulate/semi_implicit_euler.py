@@ -1,8 +1,10 @@
 """The semi-implicit (symplectic) Euler scheme."""
 
+from dataclasses import replace
 from typing import Literal
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from .._arguments import choice
 from .scheme import SUCCESS, Scheme
@@ -31,8 +33,14 @@ class SemiImplicitEuler(Scheme):
     def stiff(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.passive == "implicit"
 
+    def init(self, system, time, state, dt):
+        return jnp.zeros_like(state.v) if system.searches else ()
+
     def step(self, system, time, state, memory, dt):
         ahead = dt if self.passive == "implicit" else None
-        v = state.v + dt * system.acceleration(time, state, ahead)
+        if system.searches:
+            system = replace(system, guess=memory)
+        a = system.acceleration(time, state, ahead)
+        q, v = system.advanced(state.q, state.v, a, dt)
         own = state.internal + dt * system.own_rate(time, state)
-        return State(system.move(state.q, dt * v), v, own), memory, SUCCESS
+        return State(q, v, own), a if system.searches else (), SUCCESS

@@ -109,7 +109,7 @@ def _linearized(begin: Begin, control: Control, *, by: tuple[bool, bool]):
 
 def _end(begin: Begin, state: State, control: Control) -> State:
     """The state at the end of a step."""
-    system, scheme, dt = begin.system.with_control(control), begin.scheme, begin.dt
+    system, scheme, dt = begin.system.prepared().with_control(control), begin.scheme, begin.dt
     memory = scheme.init(system, begin.time, state, dt)
     new, _, code = scheme.step(system, begin.time, state, memory, dt)
     new = system.settled(begin.time + dt, new)
@@ -148,7 +148,7 @@ def _told(control: Control, given, by: tuple[bool, bool]) -> Control:
 
 def _is_plain(system: TreeSystem, state: State) -> bool:
     """Whether a step is nothing but the equations of motion of a tree."""
-    return not (system.constraint_rows or state.internal.size or system.charted)
+    return not (system.constraint_rows or state.internal.size or system.charted or system.searches)
 
 
 def _analytic(begin: Begin, system: TreeSystem, by: tuple[bool, bool]):

@@ -45,6 +45,15 @@ class System(eqx.Module):
         """The system under another control, which is given in full."""
         return replace(self, tau=control.tau, u=control.u)
 
+    def prepared(self) -> System:
+        """The system with what is the same all through a simulation worked out, once for all steps."""
+        return self
+
+    @property
+    def searches(self) -> bool:
+        """Whether its acceleration is searched for, so that a guess of it helps: its field `guess`."""
+        return False
+
     # What it is.
 
     @property
@@ -154,6 +163,13 @@ class System(eqx.Module):
     @abc.abstractmethod
     def move(self, q: Float[Array, "nq"], step: Float[Array, "nv"]) -> Float[Array, "nq"]:
         """`q ⊕ step`."""
+
+    def advanced(
+        self, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"], h: Float[Array, ""]
+    ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        """Configuration and velocity after a semi-implicit step with the mean acceleration a: `q ⊕ h v⁺` and `v⁺ = v + h a`."""
+        v = v + h * a
+        return self.move(q, h * v), v
 
     @abc.abstractmethod
     def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:

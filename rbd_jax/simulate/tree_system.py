@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,7 +19,9 @@ from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.evaluate import bias_of, constraint_scales, matrix_of, rate_of, residual_of
-from ..dynamics import Motion, passive_force
+from ..contact.law import Reaction, contact_law
+from ..dynamics import ExternalForces, Motion, passive_force
+from ..dynamics.floating import stepped_along_fixed_axes
 from ..dynamics.forward import singular_inertia, solve_inertia
 from ..dynamics.inverse import recursive_newton_euler
 from ..dynamics.lagrangian import gradients_of_lagrangian
@@ -29,7 +32,6 @@ from ..forces.own_state import holding, own_rates, own_states
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
 from ..model.configuration import charted, reparametrized
 from ._resistance import Resistance, resisted
-from .control import Control
 from .state import State
 from .system import System
 
@@ -48,6 +50,8 @@ class TreeSystem(System):
     - `forces`: what acts beside what the model carries.
     - `u`: the controls of its actuators, by default zero.
     - `stabilization`: what holds its constraints.
+    - `law_numbers`: what its contact law has worked out for the whole simulation; see `prepared`.
+    - `guess`: an acceleration for that law to begin with.
     """
 
     model: Model
@@ -55,6 +59,16 @@ class TreeSystem(System):
     forces: tuple[Acting, ...] = ()
     stabilization: Stabilization | None = None
     u: Float[Array, "nu"] | None = None
+    law_numbers: Any = None
+    guess: Float[Array, "nv"] | None = None
+
+    def prepared(self):
+        law = contact_law(self.model)
+        return self if law is None else replace(self, law_numbers=law.prepared(self.model))
+
+    @property
+    def searches(self):
+        return contact_law(self.model) is not None
 
     def motion(self, time, q, v=None) -> Motion:
         """The model in motion. Asked again about the same arrays, it has what was computed before."""
@@ -118,14 +132,36 @@ class TreeSystem(System):
         return np.concatenate([np.zeros(0, int), *entries])
 
     def force(self, time, state, friction=True):
-        return self.applied(self.motion(time, state.q, state.v), state, friction) + self.tau
+        motion = self.motion(time, state.q, state.v)
+        force = self.applied(motion, state, friction) + self.tau
+        reaction = self.reaction(motion, force)
+        return force if reaction is None else force + reaction.force
 
     def friction(self, time, state):
-        return self.model.friction, jnp.eye(self.model.nv, dtype=state.q.dtype)
+        return self.dry_friction, jnp.eye(self.model.nv, dtype=state.q.dtype)
+
+    @property
+    def dry_friction(self) -> Float[Array, "nv"]:
+        """The sizes of the dry friction of the joints, as far as no contact law takes care of it."""
+        law = contact_law(self.model)
+        return jnp.zeros_like(self.model.friction) if law and law.friction else self.model.friction
+
+    def reaction(
+        self, motion: Motion, force, step=None, f_ext: ExternalForces = None
+    ) -> Reaction | None:
+        """What the contact law of the model does where all other forces are these; None where it has none."""
+        law = contact_law(motion.model)
+        if law is None:
+            return None
+        free = motion_under_constraints(motion, force, f_ext, stabilization=self.stabilization).acceleration
+        numbers = law.prepared(motion.model) if self.law_numbers is None else self.law_numbers
+        return law.reaction(motion, free, numbers, step, self.guess)
 
     def applied(self, motion: Motion, state: State, friction: bool = True) -> Float[Array, "nv"]:
         """What acts without the control, with or without the joints' dry friction."""
-        passive = passive_force if friction else smooth_passive_force
+        law = contact_law(motion.model)
+        rubbing = friction and not (law and law.friction)
+        passive = passive_force if rubbing else smooth_passive_force
         acting = passive(motion.model, motion.q, motion.v)
         for force in self.holding(state):
             acting = acting + force.generalized_force(motion)
@@ -144,8 +180,10 @@ class TreeSystem(System):
         for force in self.holding(state):
             if (own := force.joint_resistance(motion)) is not None:
                 damping, stiffness = damping + own[0], stiffness + own[1]
+        if (law := contact_law(model)) and law.as_implicitfast:
+            stiffness = jnp.zeros_like(stiffness)
         force = self.applied(motion, state, friction=False)
-        return Resistance(motion.v, force, damping, stiffness, model.friction, step)
+        return Resistance(motion.v, force, damping, stiffness, self.dry_friction, step)
 
     def own_rate(self, time, state):
         motion = self.motion(time, state.q, state.v)
@@ -169,7 +207,7 @@ class TreeSystem(System):
 
         def ask():
             answer = _compiled_answer if closed else _answer
-            given = state.own, self.control, self.forces, self.stabilization, step
+            given = state.own, replace(self, model=None), step
             return _Answer(state.own, step, *answer(motion, *given))
 
         known = motion.keep("answer", ask, velocity=True)
@@ -194,6 +232,13 @@ class TreeSystem(System):
 
     def move(self, q, step):
         return integrate(self.model, q, step)
+
+    def advanced(self, q, v, a, h):
+        law = contact_law(self.model)
+        if law is None or not law.as_implicitfast:
+            return super().advanced(q, v, a, h)
+        v, step = stepped_along_fixed_axes(self.model, v, a, h)
+        return self.move(q, step), v
 
     def difference(self, q0, q1):
         return difference(self.model, q0, q1)
@@ -241,24 +286,23 @@ class TreeSystem(System):
         return State(*self.stabilization.settled(now, state.q, state.v), state.internal)
 
 
-def _answer(
-    motion: Motion,
-    own,
-    control: Control,
-    forces: tuple[Acting, ...],
-    stabilization: Stabilization | None,
-    step,
-):
-    """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states."""
-    tau = control.tau
-    system = TreeSystem(model=motion.model, tau=tau, forces=forces, stabilization=stabilization, u=control.u)
-    state = State(motion.q, motion.v, own)
+def _answer(motion: Motion, own, system: TreeSystem, step):
+    """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states.
+
+    The model of `system` is left to be that of the motion.
+    """
+    system = replace(system, model=motion.model)
+    state, tau, stabilization = State(motion.q, motion.v, own), system.tau, system.stabilization
+    reaction = None
+    if step is None or system.searches:
+        force = system.applied(motion, state) + tau
+        reaction = system.reaction(motion, force, step)
+        force = force if reaction is None else force + reaction.force
     if step is None:
-        moving = motion_under_constraints(
-            motion, system.applied(motion, state) + tau, stabilization=stabilization
-        )
+        moving = motion_under_constraints(motion, force, stabilization=stabilization)
         return moving.acceleration, system.own_rates(motion, state)
-    resistance = system.resistance(motion, state, step).under(tau)
+    pushed = tau if reaction is None else tau + reaction.force
+    resistance = system.resistance(motion, state, step).under(pushed)
     # What does not depend on what resists is worked out before that is searched for.
     motion.computed("velocities", "velocity_products")
     if motion.model.constraints:
