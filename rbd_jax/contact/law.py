@@ -6,8 +6,11 @@ import abc
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from .._array import is_known
 from .._errors import ModelError
 from ..constraints import Closure
 from ..dynamics import Motion
@@ -44,7 +47,6 @@ class ContactLaw(Attached):
     as_implicitfast: ClassVar[bool] = False
 
     role = "contact law"
-    name = "contact"
     bodies = ()
     joints = ()
 
@@ -56,11 +58,6 @@ class ContactLaw(Attached):
         return no_frames()
 
     def attached(self, bodies, frames, joints):
-        return self
-
-    def called(self, name, refers):
-        if name != self.name:
-            raise ModelError(f"a model has one contact law, and it is called {self.name!r}, not {name!r}")
         return self
 
     def prepared(self, model: Model) -> Any:
@@ -88,5 +85,18 @@ class ContactLaw(Attached):
 
 def contact_law(model: Model) -> ContactLaw | None:
     """The law of contact of a model, None where it has none."""
-    found = model.attached_as("contact law")
-    return found[0] if found else None
+    laws: tuple[ContactLaw, ...] = model.attached_as("contact law")  # pyright: ignore[reportAssignmentType]
+    if any(not _same(laws[0], other) for other in laws[1:]):
+        raise ModelError(
+            f"model {model.name!r} has {len(laws)} contact laws, and they differ; take all but one off it: "
+            "rbd.detach(model, law)"
+        )
+    return laws[0] if laws else None
+
+
+def _same(one: ContactLaw, other: ContactLaw) -> bool:
+    """Whether two laws, of robots in one world, are the same."""
+    (a, structure), (b, others) = jax.tree.flatten(one), jax.tree.flatten(other)
+    if structure != others:
+        return False
+    return all(x is y or (is_known((x, y)) and np.array_equal(x, y)) for x, y in zip(a, b))

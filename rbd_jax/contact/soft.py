@@ -103,7 +103,8 @@ class Soft(ContactLaw):
         found = JointNumbers(jnp.asarray(limit, model.dtype), jnp.asarray(friction, model.dtype))
         for thing in model.attached_as("softness"):
             own = np.zeros(model.nv, bool)
-            own[model.v_slice(thing.joint)] = True
+            if not model.topology.is_mimic[model.topology.joint_index(thing.joint)]:
+                own[model.v_slice(thing.joint)] = True
             found = JointNumbers(
                 jnp.where(own[:, None], thing.limit, found.limit),
                 jnp.where(own[:, None], thing.rubbing, found.friction),

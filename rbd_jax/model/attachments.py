@@ -83,14 +83,27 @@ def without(model: Model, role: str) -> Model:
 
 
 #: What the library knows to carry.
-ROLES = ("actuator", "constraint", "force", "keyframe", "sensor", "shape", "site", "tendon")
+ROLES = (
+    "actuator",
+    "constraint",
+    "contact exclusion",
+    "contact law",
+    "contact pair",
+    "force",
+    "keyframe",
+    "sensor",
+    "shape",
+    "site",
+    "softness",
+    "tendon",
+)
 
 
 def detach(model: Model, *what: str | Attached) -> Model:
     """The model without things that it carries, and without what cannot be without them: a sensor at a site that goes.
 
-    - `what`: things of the model, or roles, each for all that it carries in that: "actuator", "constraint", "force",
-      "keyframe", "sensor", "shape", "site", "tendon".
+    - `what`: things of the model, or roles, each for all that it carries in that: "actuator", "constraint",
+      "contact exclusion", "contact law", "contact pair", "force", "keyframe", "sensor", "shape", "site", "softness", "tendon".
 
     >>> cartpole = rbd.load("cartpole")
     >>> cartpole.nu, rbd.detach(cartpole, "actuator").nu

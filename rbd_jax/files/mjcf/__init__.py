@@ -18,6 +18,7 @@ from .actuators import actuator_names as actuator_names, actuators_of, control_p
 from .compensation import compensation_of
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
 from .constraints import constraints_of
+from .contact import contact_of
 from .fluid import fluid_of
 from .keyframes import keyframes_of
 from .sensors import sensor_names as sensor_names, sensors_of
@@ -65,13 +66,15 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     hard: what makes them soft (`solref`, `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against
     each other do nothing, and are left out.
 
-    Geoms come along as `model.shapes`, the world's too. Contact between them is not computed, which `model.unsupported` says.
+    Geoms come along as `model.shapes`, the world's too. Where some of them may touch, the model moves under MuJoCo's law of
+    contact, `rbd.contact.Soft`, with the file's cone and `impratio`, its `<pair>`s and `<exclude>`s, and how soft the stops and
+    the dry friction of joints are; `rbd.detach(model, "contact law")` takes it away. Where none may touch, stops are not in force
+    (`rbd.forces.JointLimit` makes springs of them), and dry friction is Coulomb's.
 
     Shapes, sites, tendons, actuators and sensors come along in the order of the file: `model.shapes`, `.sites`, `.tendons`,
     `.actuators`, `.sensors`. **Actuators act**, a servo also when it is told nothing: see `rbd.Controls`.
 
-    What has no effect is named in `model.unsupported`: contacts, stops at the limits of joints (`rbd.forces.JointLimit` makes
-    springs of them), sensors of kinds that are not measured here, and what would move the tree differently. The latter is
+    What has no effect is named in `model.unsupported`: stops that are not in force, sensors of kinds that are not measured here, and what would move the tree differently. The latter is
     told in one `ModelWarning` as well, or refused with a `ModelError` if `strict`: equality constraints of other kinds,
     limits, friction and armature of tendons, actuators of other kinds, springs at free joints, springs and dampers that are
     not linear, flexible bodies, plugins; and mocap bodies, which are welded where they stand.
@@ -105,6 +108,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
             builder.attached += compensation_of(compiled)
         builder.attached += sites_of(compiled)
         builder.attached += shapes_of(mujoco, compiled)
+        builder.attached += contact_of(mujoco, compiled)
         builder.attached += tendons_of(mujoco, compiled)
         builder.attached += actuators_of(mujoco, compiled)
         builder.attached += sensors_of(mujoco, compiled)

@@ -10,7 +10,7 @@ import numpy as np
 from ...shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
 from ...shapes.geometry import Geometry
 from ...shapes.mesh import GivenMesh
-from .compiled import body_names, disabled_effects, geom_frame, names_of
+from .compiled import body_names, geom_frame, names_of
 
 
 #: The groups that MuJoCo draws unless it is told otherwise.
@@ -49,33 +49,6 @@ def shapes_of(mujoco, compiled) -> list[Shape]:
 #: What a shape has under the name that MuJoCo gives it: whole numbers, and others.
 WORDS = ("contype", "conaffinity", "condim", "priority")
 NUMBERS = ("margin", "gap", "friction", "solref", "solimp", "solmix")
-
-
-def contacts_left_out(mujoco, compiled) -> list[str]:
-    """That geoms do not touch here, if some could."""
-    return ["contacts between shapes"] if _may_touch(mujoco, compiled) else []
-
-
-def _may_touch(mujoco, compiled) -> bool:
-    """Whether the file lets two geoms touch that can move against each other: MuJoCo's filters."""
-    disabled = disabled_effects(mujoco, compiled)
-    if disabled & {"CONTACT", "CONSTRAINT"}:
-        return False
-    if compiled.npair:
-        return True
-    kind, affinity = compiled.geom_contype, compiled.geom_conaffinity
-    touch = (kind[:, None] & affinity) | (affinity[:, None] & kind)
-    body = compiled.geom_bodyid
-    weld = compiled.body_weldid[body]
-    touch = (touch != 0) & (weld[:, None] != weld)
-    if "FILTERPARENT" not in disabled:
-        above = compiled.body_weldid[compiled.body_parentid[weld]]
-        adjacent = (above[:, None] == weld) & (weld != 0)
-        touch &= ~(adjacent | adjacent.T)
-    excluded = {(int(one) >> 16, int(one) & 0xFFFF) for one in compiled.exclude_signature}
-    rows, columns = np.nonzero(touch)
-    pairs = set(zip(body[rows].tolist(), body[columns].tolist()))
-    return any((a, b) not in excluded and (b, a) not in excluded for a, b in pairs)
 
 
 def _words(compiled, index: int) -> dict[str, Any]:

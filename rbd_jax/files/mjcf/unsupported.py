@@ -6,17 +6,14 @@ import numpy as np
 
 from .actuators import not_driven
 from .compiled import FREE, SLIDE, body_names, disabled_effects, joint_names
+from .contact import contact_left_out
 from .constraints import JOINT, TENDON, couples_coordinates
 from .sensors import not_measured
-from .shapes import contacts_left_out
 
 
 def not_in_force(mujoco, compiled) -> list[str]:
     """What keeps bodies and joints within bounds there and not here, in words: it changes nothing as long as none is met."""
-    found = contacts_left_out(mujoco, compiled)
-    if not disabled_effects(mujoco, compiled) & {"LIMIT", "CONSTRAINT"} and np.any(compiled.jnt_limited):
-        found.append("stops at the limits of joints")
-    return found
+    return contact_left_out(mujoco, compiled)
 
 
 def left_out(mujoco, compiled) -> list[str]:

@@ -12,6 +12,8 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from ....contact.pairs import ContactExclusion, ContactPair
+from ....contact.soft import Soft, Softness
 from ....forces import BoxDrag, EllipsoidDrag, FixedTendon, GravityCompensation, SpatialTendon
 from ....forces.actuators import (
     Actuator,
@@ -32,6 +34,7 @@ from ...placement import quaternion, rotation_matrix
 from ..numerals import check_name, text
 from ..series import FREE, PLANE
 from .actuators import write_actuator
+from .contact import write_exclusion, write_law, write_pair, write_softness
 from .document import Document, Written, place, site_at
 from .forces import write_compensation, write_fluid
 from .sensors import TAGS, write_sensor
@@ -40,13 +43,27 @@ from .tendons import write_fixed, write_spatial
 
 
 #: What is written before what refers to it, and before sites and the like that are made up for others.
-ORDER = ("site", "shape", "tendon", "constraint", "force", "actuator", "sensor", "keyframe")
+ORDER = (
+    "site",
+    "shape",
+    "contact law",
+    "contact pair",
+    "contact exclusion",
+    "softness",
+    "tendon",
+    "constraint",
+    "force",
+    "actuator",
+    "sensor",
+    "keyframe",
+)
 
 
 def write_things(out: Document) -> None:
     """Everything that is attached, and tell what has no words; what refers to that goes with it, or without it."""
     lost: set[Reference] = set()
-    for thing in sorted(out.model.attached, key=lambda thing: ORDER.index(thing.role)):
+    order = {role: place for place, role in enumerate(ORDER)}
+    for thing in sorted(out.model.attached, key=lambda thing: order.get(thing.role, len(ORDER))):
         if thing.name:
             check_name(thing.role, thing.name)
         kept = thing.without(lost) if lost & set(thing.refers) else thing
@@ -221,6 +238,10 @@ WRITERS: dict[type, Callable[[Document, Any], bool]] = {
     GravityCompensation: write_compensation,
     BoxDrag: write_fluid,
     EllipsoidDrag: write_fluid,
+    Soft: write_law,
+    ContactPair: write_pair,
+    ContactExclusion: write_exclusion,
+    Softness: write_softness,
     FrameAxis: write_sensor,
     **dict.fromkeys(TAGS, write_sensor),
 }

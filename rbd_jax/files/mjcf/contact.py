@@ -1,0 +1,126 @@
+"""How the geoms of an MJCF file touch: its law of contact, its pairs and exclusions, and how soft its stops and its friction are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...contact.law import ContactLaw
+from ...contact.pairs import ContactExclusion, ContactPair
+from ...contact.soft import SOLIMP, SOLREF, Soft, Softness
+from ...spatial import Attached
+from .compiled import BALL, HINGE, SLIDE, body_names, disabled_effects, joint_names, names_of
+from .shapes import shape_names
+
+
+def contact_of(mujoco, compiled) -> list[Attached]:
+    """What there is of it, if geoms may touch; otherwise nothing, and what joints do of themselves is left to schemes."""
+    if not may_touch(mujoco, compiled):
+        return []
+    found: list[Attached] = [law_of(mujoco, compiled), *_pairs(mujoco, compiled)]
+    bodies = body_names(compiled)
+    names = names_of([compiled.exclude(i).name or f"exclude_{i}" for i in range(compiled.nexclude)], compiled.exclude)
+    for name, one in zip(names, compiled.exclude_signature.tolist()):
+        found.append(ContactExclusion(name, (bodies[one >> 16], bodies[one & 0xFFFF])))
+    return found + _softness(mujoco, compiled)
+
+
+def law_of(mujoco, compiled) -> ContactLaw:
+    cone = mujoco.mjtCone(compiled.opt.cone).name.removeprefix("mjCONE_").lower()
+    return Soft(cone, compiled.opt.impratio)
+
+
+def may_touch(mujoco, compiled) -> bool:
+    """Whether the file lets two geoms touch that can move against each other: MuJoCo's filters."""
+    disabled = disabled_effects(mujoco, compiled)
+    if disabled & {"CONTACT", "CONSTRAINT"}:
+        return False
+    return bool(compiled.npair) or bool(len(_filtered(compiled, disabled)))
+
+
+def _filtered(compiled, disabled: set[str], adjacent: bool = False) -> np.ndarray:
+    """The pairs of geoms that may touch by their bits; with `adjacent` only those on a body and the one that carries it."""
+    kind, affinity = compiled.geom_contype, compiled.geom_conaffinity
+    touch = (kind[:, None] & affinity) | (affinity[:, None] & kind)
+    body = compiled.geom_bodyid
+    weld = compiled.body_weldid[body]
+    touch = (touch != 0) & (weld[:, None] != weld)
+    above = compiled.body_weldid[compiled.body_parentid[weld]]
+    next_to = (above[:, None] == weld) & (weld != 0)
+    next_to |= next_to.T
+    if adjacent:
+        touch &= next_to
+    elif "FILTERPARENT" not in disabled:
+        touch &= ~next_to
+    excluded = {(int(one) >> 16, int(one) & 0xFFFF) for one in compiled.exclude_signature}
+    pairs = np.argwhere(np.triu(touch))
+    ends = body[pairs].tolist()
+    kept = [(a, b) not in excluded and (b, a) not in excluded for a, b in ends]
+    return pairs[np.array(kept, bool)]
+
+
+def _pairs(mujoco, compiled) -> list[ContactPair]:
+    shapes = shape_names(compiled)
+    names = names_of([compiled.pair(i).name or f"pair_{i}" for i in range(compiled.npair)], compiled.pair)
+    found = []
+    for i, name in enumerate(names):
+        ends = int(compiled.pair_geom1[i]), int(compiled.pair_geom2[i])
+        found.append(
+            ContactPair(
+                name,
+                *(shapes[end] for end in ends),
+                condim=int(compiled.pair_dim[i]),
+                margin=compiled.pair_margin[i],
+                gap=compiled.pair_gap[i],
+                friction=np.array(compiled.pair_friction[i]),
+                solref=np.array(compiled.pair_solref[i]),
+                solimp=np.array(compiled.pair_solimp[i]),
+            )
+        )
+    disabled = disabled_effects(mujoco, compiled)
+    if "FILTERPARENT" in disabled:  # here the only way to let them touch
+        known = {frozenset((pair.first, pair.second)) for pair in found}
+        for i, j in _filtered(compiled, disabled, adjacent=True).tolist():
+            if frozenset((shapes[i], shapes[j])) not in known:
+                found.append(ContactPair(f"{shapes[i]}:{shapes[j]}", shapes[i], shapes[j]))
+    return found
+
+
+def _softness(mujoco, compiled) -> list[Softness]:
+    """Of those joints where it is not what it is where nothing is said."""
+    hinges, found = joint_names(compiled), []
+    usual = Softness("joint")
+    for joint, name in enumerate(hinges):
+        dof = compiled.jnt_dofadr[joint]
+        words = {}
+        if compiled.jnt_limited[joint] and compiled.jnt_type[joint] in (SLIDE, HINGE):
+            words |= {"solref": compiled.jnt_solref[joint], "solimp": compiled.jnt_solimp[joint]}
+            words |= {"margin": compiled.jnt_margin[joint]}
+        if compiled.dof_frictionloss[dof]:
+            words |= {"friction_solref": compiled.dof_solref[dof], "friction_solimp": compiled.dof_solimp[dof]}
+        own = Softness(name, **{key: np.array(value) for key, value in words.items()})
+        if not all(np.array_equal(a, b) for a, b in ((own.limit, usual.limit), (own.rubbing, usual.rubbing))):
+            found.append(own)
+    return found
+
+
+def contact_left_out(mujoco, compiled) -> list[str]:
+    """What of it is not in force, in words."""
+    found, option = [], compiled.opt
+    disabled = disabled_effects(mujoco, compiled)
+    touch = may_touch(mujoco, compiled)
+    limited = compiled.jnt_limited.astype(bool)
+    if not disabled & {"LIMIT", "CONSTRAINT"}:
+        if np.any(limited & (compiled.jnt_type != BALL)) and not touch:
+            found.append("stops at the limits of joints")
+        if np.any(limited & (compiled.jnt_type == BALL)):
+            found.append("stops at the limits of balls")
+    if touch:
+        if option.enableflags & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
+            found.append("numbers of contact that override all others")
+        if option.noslip_iterations:
+            found.append("steps against slip after the solver")
+        if option.disableflags & int(mujoco.mjtDisableBit.mjDSBL_REFSAFE):
+            found.append("time constants of contact shorter than two steps")
+        if compiled.npair and np.any(compiled.pair_solreffriction):
+            found.append("time constants of friction of contact pairs")
+    return found

@@ -1,0 +1,59 @@
+"""How shapes touch each other, and how soft stops and dry friction are, in an MJCF file."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import SubElement
+
+import numpy as np
+
+from ....contact.pairs import ContactExclusion, ContactPair
+from ....contact.soft import Soft, Softness
+from ..numerals import text
+from .document import Document
+
+
+def write_law(out: Document, law: Soft) -> bool:
+    """MuJoCo has no other law, and says of it what is not as usual."""
+    option = out.section("option")
+    if law.cone != "pyramidal":
+        option.set("cone", law.cone)
+    if float(law.impratio) != 1:
+        option.set("impratio", text(law.impratio))
+    return law.limits and law.friction
+
+
+def write_pair(out: Document, pair: ContactPair) -> bool:
+    element = SubElement(
+        out.section("contact"), "pair", name=pair.name, geom1=pair.first, geom2=pair.second
+    )
+    if pair.condim is not None:
+        element.set("condim", str(pair.condim))
+    for word in ("margin", "gap", "friction", "solref", "solimp"):
+        if (value := getattr(pair, word)) is not None:
+            element.set(word, text(value))
+    return True
+
+
+def write_exclusion(out: Document, exclusion: ContactExclusion) -> bool:
+    body1, body2 = exclusion.bodies
+    SubElement(out.section("contact"), "exclude", name=exclusion.name, body1=body1, body2=body2)
+    return True
+
+
+def write_softness(out: Document, softness: Softness) -> bool:
+    """With the joint, or all those that are written for it."""
+    parts = [name for name, written in out.joints.items() if written.body.joint_name == softness.joint]
+    usual = Softness("joint")
+    words = {
+        "margin": (softness.limit[0], usual.limit[0]),
+        "solreflimit": (softness.limit[1:3], usual.limit[1:3]),
+        "solimplimit": (softness.limit[3:], usual.limit[3:]),
+        "solreffriction": (softness.rubbing[:2], usual.rubbing[:2]),
+        "solimpfriction": (softness.rubbing[2:], usual.rubbing[2:]),
+    }
+    for name in parts:
+        element = out.named("joint", name)
+        for word, (value, as_usual) in words.items():
+            if not np.array_equal(value, as_usual):
+                element.set(word, text(value))
+    return bool(parts)
