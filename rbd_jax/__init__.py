@@ -125,6 +125,9 @@ Simulation:
 - `rollout`: many steps of one sample, with controls, forces, events and policies
 - `step`: one step
 - `step_derivatives`: one step linearized: the matrices A and B
+- `acceleration`: how a model accelerates in a state under all that acts
+- `contacts`: where its shapes touch
+- `contact_forces`: with what they do to each other there
 - `sense`: what the sensors of a model read in a state
 - `sense_along`: what they read along a trajectory
 - `simulate_batch`: many samples for a long time, some of the rows kept
@@ -173,7 +176,7 @@ Packages:
 - `spatial`: the algebra of spatial vectors
 - `lie`: Lie groups: rotations, rigid motions and their products
 - `parallel`: batches, and the compiler option that they profit from
-- `contact`: where geometries touch, and how far they are apart
+- `contact`: where shapes touch, how far they are apart, and by which law they push each other
 - `shapes`: what bodies look like and touch with, and named frames on them
 - `sensors`: what is measured: joints, inertial units, frames, forces, subtrees
 - `files`: models from files
@@ -285,6 +288,9 @@ __all__ = [
     "rollout",
     "step",
     "step_derivatives",
+    "acceleration",
+    "contacts",
+    "contact_forces",
     "sense",
     "sense_along",
     "simulate_batch",
@@ -393,6 +399,7 @@ from .constraints import (
     project_velocity as project_velocity,
     to_maximal as to_maximal,
 )
+from .contact.contacts import contacts as contacts
 from .dynamics import (
     Motion as Motion,
     bias_force as bias_force,
@@ -499,6 +506,8 @@ from .simulate import (
     System as System,
     Trajectory as Trajectory,
     VariationalMidpoint as VariationalMidpoint,
+    acceleration as acceleration,
+    contact_forces as contact_forces,
     keyframe as keyframe,
     keyframe_controls as keyframe_controls,
     rollout as rollout,

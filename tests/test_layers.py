@@ -19,7 +19,8 @@ ORDER = (
     ("loops",),
     ("model",),
     ("dynamics",),
-    ("constraints", "contact", "forces", "body"),
+    ("constraints", "forces", "body"),
+    ("contact",),
     ("sensors",),
     ("files",),
     ("robots",),
@@ -193,7 +194,7 @@ UPWARD = {
     "of everything": ("lie/groups.py", "from .. import *"),
     "from the lowest": ("_array.py", "from .spatial import Transform"),
     "to a room not written yet": ("dynamics/crba.py", "from ..simulate import step"),
-    "to a neighbour": ("contact/planes.py", "from ..constraints import loop"),
+    "to a neighbour": ("forces/planes.py", "from ..constraints import loop"),
     "from a room that is one file": ("spatial.py", "from .lie import exp"),
     "to the command line": ("__init__.py", "from .__main__ import main"),
 }

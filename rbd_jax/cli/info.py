@@ -12,7 +12,8 @@ from .report import plain_console, plain_table
 #: The roles of what is attached to a model, and what the things in each are called.
 ROLES = {
     "site": "sites", "shape": "shapes", "tendon": "tendons", "actuator": "actuators", "sensor": "sensors",
-    "keyframe": "keyframes", "constraint": "constraints", "force": "force elements",
+    "keyframe": "keyframes", "constraint": "constraints", "force": "force elements", "contact law": "contact law",
+    "contact pair": "contact pairs", "contact exclusion": "contact exclusions", "softness": "softness of joints",
 }  # fmt: skip
 
 

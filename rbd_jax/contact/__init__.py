@@ -1,8 +1,23 @@
-"""Where bodies touch.
+"""Where bodies touch, and how they push each other there.
 
-- `contact_points`: of two geometries: distances, positions, frames
+What is attached to a model:
+
+- `Soft`: MuJoCo's law of contact: all contacts, stops and dry friction as one convex problem
+- `Softness`: how soft the stops and the dry friction of a joint are under it
+- `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own
+- `ContactExclusion`: two bodies that do not touch
+- `ContactLaw`: what a law of your own implements
+- `Reaction`: what it returns
+
+Where the shapes of a model touch, `rbd.contacts`:
+
+- `Contacts`: points, frames, numbers, and forces where those were asked for
+
+Of two geometries:
+
+- `contact_points`: distances, positions, frames
 - `ContactPoints`: these
-- `signed_distance`: of two geometries, with the nearest points
+- `signed_distance`: with the nearest points
 - `SignedDistance`: that
 - `bounding_sphere`: around a geometry
 - `core`: the convex body with which a geometry touches; register geometries of your own here
@@ -11,6 +26,13 @@
 """
 
 __all__ = [
+    "Soft",
+    "Softness",
+    "ContactPair",
+    "ContactExclusion",
+    "ContactLaw",
+    "Reaction",
+    "Contacts",
     "contact_points",
     "ContactPoints",
     "signed_distance",
@@ -21,6 +43,7 @@ __all__ = [
     "from_support",
 ]
 
+from .contacts import Contacts as Contacts
 from .geometry.bounds import bounding_sphere as bounding_sphere
 from .geometry.cores import Core as Core, core as core, from_support as from_support
 from .geometry.pairs import (
@@ -29,3 +52,6 @@ from .geometry.pairs import (
     contact_points as contact_points,
     signed_distance as signed_distance,
 )
+from .law import ContactLaw as ContactLaw, Reaction as Reaction
+from .pairs import ContactExclusion as ContactExclusion, ContactPair as ContactPair
+from .soft import Soft as Soft, Softness as Softness

@@ -18,7 +18,6 @@ from ..dynamics.sites import fixed_frames
 from ..model import Model
 from ..shapes import Shape
 from ..shapes.geometry import Geometry
-from ..spatial import Transform
 from .geometry.pairs import contact_points
 from .pairs import Numbers, Touching, numbers, touching
 
@@ -35,32 +34,35 @@ class Contacts(eqx.Module):
     - `pair`: which pair of shapes each is of, by its number in `shapes`.
     - `shapes`: the names of the pairs.
     - `condim`: in how many directions each acts.
+    - `force`: what the first shape does there to the second, `[f; n]` in the frame of the contact; None where nobody asked.
     """
 
-    distance: Float[Array, "n"]
-    position: Float[Array, "n 3"]
-    frame: Float[Array, "n 3 3"]
-    margin: Float[Array, "n"]
-    friction: Float[Array, "n 5"]
-    solref: Float[Array, "n 2"]
-    solimp: Float[Array, "n 5"]
-    pair: Int[Array, "n"]
+    distance: Float[Array, "*batch n"]
+    position: Float[Array, "*batch n 3"]
+    frame: Float[Array, "*batch n 3 3"]
+    margin: Float[Array, "*batch n"]
+    friction: Float[Array, "*batch n 5"]
+    solref: Float[Array, "*batch n 2"]
+    solimp: Float[Array, "*batch n 5"]
+    pair: Int[Array, "*batch n"]
     shapes: tuple[tuple[str, str], ...] = eqx.field(static=True)
     condim: tuple[int, ...] = eqx.field(static=True)
+    force: Float[Array, "*batch n 6"] | None = None
 
     @property
-    def normal(self) -> Float[Array, "n 3"]:
+    def normal(self) -> Float[Array, "*batch n 3"]:
         """From the first shape into the second."""
-        return self.frame[:, :, 0]
+        return self.frame[..., 0]
 
     def bodies(self, model: Model) -> np.ndarray:
         """The bodies of each pair of shapes, -1 the world: (pairs, 2)."""
         index = {name: body for body, name in enumerate(model.body_names)} | {"world": -1}
-        bodies = {shape.name: index[shape.body] for shape in model.shapes}
+        shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
+        bodies = {shape.name: index[shape.body] for shape in shapes}
         return np.array([[bodies[name] for name in pair] for pair in self.shapes], int).reshape(-1, 2)
 
     @property
-    def active(self) -> Bool[Array, "n"]:
+    def active(self) -> Bool[Array, "*batch n"]:
         """Which of them act."""
         return self.distance < self.margin
 
@@ -93,7 +95,10 @@ def _found(motion: Motion) -> Contacts:
     placed = fixed_frames(motion, shapes)
     found, rows = [], []
     for members, first, second in _of_one_kind(shapes, pairs):
-        ends = [gather_frames(placed.frames, [pairs[k][end] for k in members]) for end in (0, 1)]
+        ends = [
+            placed.frames.gather(np.array([(pairs[k].first, pairs[k].second)[end] for k in members]))
+            for end in (0, 1)
+        ]
         first, second = with_precision((first, second), dtype)
         points = jax.vmap(contact_points)(first, ends[0], second, ends[1])
         count = points.distance.shape[1]
@@ -132,22 +137,18 @@ def _none(dtype) -> Contacts:
     )
 
 
-def gather_frames(frames: Transform, rows: Sequence[int]) -> Transform:
-    """Some of several frames."""
-    return frames.gather(np.asarray(rows, int))
-
-
 def _of_one_kind(
     shapes: Sequence[Shape], pairs: Sequence[Touching]
 ) -> list[tuple[np.ndarray, Geometry, Geometry]]:
     """Which pairs have geometries of the same two kinds, and these stacked."""
     kinds: dict[object, list[int]] = {}
     for index, pair in enumerate(pairs):
-        key = tuple(_kind(shapes[end].geometry) for end in pair[:2])
+        key = tuple(_kind(shapes[end].geometry) for end in (pair.first, pair.second))
         kinds.setdefault(key, []).append(index)
 
     def stacked(members: list[int], end: int) -> Geometry:
-        return jax.tree.map(lambda *x: jnp.stack(x), *(shapes[pairs[k][end]].geometry for k in members))
+        geometries = [shapes[(pairs[k].first, pairs[k].second)[end]].geometry for k in members]
+        return jax.tree.map(lambda *x: jnp.stack(x), *geometries)
 
     return [(np.array(own), stacked(own, 0), stacked(own, 1)) for own in kinds.values()]
 
@@ -191,9 +192,7 @@ def _supports(model: Model, carriers: np.ndarray) -> np.ndarray:
     return np.where((carriers >= 0)[:, None], topology.tree.supports[columns], False).astype(float)
 
 
-def contact_wrenches(
-    motion: Motion, found: Contacts, pushes: Float[Array, "n 6"]
-) -> Float[Array, "nb 6"]:
+def contact_wrenches(motion: Motion, found: Contacts, pushes: Float[Array, "n 6"]) -> Float[Array, "nb 6"]:
     """The wrench of contacts on each body, in its own frame; `pushes`: `[f; n]` on the second of each, in its frame."""
     model, frames = motion.model, motion.world_frames
     force, moment = (matvec(found.frame, pushes[:, part]) for part in (slice(0, 3), slice(3, 6)))

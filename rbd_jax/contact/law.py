@@ -6,12 +6,8 @@ import abc
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
-import jax
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import is_known
-from .._errors import ModelError
 from ..constraints import Closure
 from ..dynamics import Motion
 from ..model import Model
@@ -47,6 +43,7 @@ class ContactLaw(Attached):
     as_implicitfast: ClassVar[bool] = False
 
     role = "contact law"
+    single = True
     bodies = ()
     joints = ()
 
@@ -86,17 +83,4 @@ class ContactLaw(Attached):
 def contact_law(model: Model) -> ContactLaw | None:
     """The law of contact of a model, None where it has none."""
     laws: tuple[ContactLaw, ...] = model.attached_as("contact law")  # pyright: ignore[reportAssignmentType]
-    if any(not _same(laws[0], other) for other in laws[1:]):
-        raise ModelError(
-            f"model {model.name!r} has {len(laws)} contact laws, and they differ; take all but one off it: "
-            "rbd.detach(model, law)"
-        )
     return laws[0] if laws else None
-
-
-def _same(one: ContactLaw, other: ContactLaw) -> bool:
-    """Whether two laws, of robots in one world, are the same."""
-    (a, structure), (b, others) = jax.tree.flatten(one), jax.tree.flatten(other)
-    if structure != others:
-        return False
-    return all(x is y or (is_known((x, y)) and np.array_equal(x, y)) for x, y in zip(a, b))

@@ -127,10 +127,13 @@ def touching(model: Model) -> list[Touching]:
     place = {shape.name: index for index, shape in enumerate(shapes)}
     carriers = carriers_of(model, [shape.body for shape in shapes])
     above = _above(model)
-    excluded = {frozenset(carriers_of(model, thing.bodies)) for thing in model.attached_as("contact exclusion")}
+    excluded = {
+        frozenset(carriers_of(model, thing.bodies)) for thing in model.attached_as("contact exclusion")
+    }
+    given: tuple[ContactPair, ...] = model.attached_as("contact pair")  # pyright: ignore[reportAssignmentType]
     named = [
         Touching(place[pair.first], place[pair.second], index, pair.condim or _condim(shapes, pair, place))
-        for index, pair in enumerate(model.attached_as("contact pair"))
+        for index, pair in enumerate(given)
     ]
     known = {frozenset(pair[:2]) for pair in named}
     found = []

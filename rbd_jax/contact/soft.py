@@ -84,9 +84,7 @@ class Soft(ContactLaw):
             terms = [term.along(within.jacobian, within.bias) for term in terms]
         problem = Problem(inertia, free, tuple(terms))
         solution = solve_soft(problem, guess)
-        force = sum(
-            (term.pushed(given) for term, given in zip(terms, solution.forces)), jnp.zeros_like(free)
-        )
+        force = sum((term.pushed(given) for term, given in zip(terms, solution.forces)), jnp.zeros_like(free))
         return Reaction(
             force,
             found,
@@ -101,7 +99,8 @@ class Soft(ContactLaw):
         limit = np.broadcast_to([0.0, *SOLREF, *SOLIMP], (model.nv, 8))
         friction = np.broadcast_to([*SOLREF, *SOLIMP], (model.nv, 7))
         found = JointNumbers(jnp.asarray(limit, model.dtype), jnp.asarray(friction, model.dtype))
-        for thing in model.attached_as("softness"):
+        things: tuple[Softness, ...] = model.attached_as("softness")  # pyright: ignore[reportAssignmentType]
+        for thing in things:
             own = np.zeros(model.nv, bool)
             if not model.topology.is_mimic[model.topology.joint_index(thing.joint)]:
                 own[model.v_slice(thing.joint)] = True

@@ -71,7 +71,10 @@ class Softness(NamedTuple):
 
 
 def softness(
-    position: Float[Array, "k"], solref: Float[Array, "k 2"], solimp: Float[Array, "k 5"], least_time: float
+    position: Float[Array, "k"],
+    solref: Float[Array, "k 2"],
+    solimp: Float[Array, "k 5"],
+    least_time: Float[Array, ""],
 ) -> Softness:
     """Of rows at these positions. Time constants are at least `least_time`, so that a step does not jump over them."""
     least, most = (jnp.clip(solimp[:, i], LEAST_IMPEDANCE, MOST_IMPEDANCE) for i in (0, 1))
@@ -120,7 +123,7 @@ class Pushes(NamedTuple):
     there: Bool[Array, "n"]
 
 
-def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time) -> Pushes:
+def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time: Float[Array, ""]) -> Pushes:
     """Of contacts of a model in motion."""
     j = contact_jacobian(motion, found)
     v = motion.v
@@ -133,7 +136,8 @@ def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time) -> Pus
     soft = softness(depth, found.solref, found.solimp, least_time)
     wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
     ends = found.bodies(motion.model)
-    both = of_pairs(found, sum(gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1)))
+    first, second = (gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1))
+    both = of_pairs(found, first + second)
     return Pushes(j, velocity, drift, wanted, soft.damping, both, soft.impedance, there)
 
 
@@ -147,7 +151,8 @@ def contact_term(
     own: Pushes, friction: Float[Array, "n 5"], of: np.ndarray, size: int, cone: str, ratio
 ) -> Term:
     """Contacts that act in as many dimensions, those numbered `of`. Across the normal they are `ratio` times stiffer."""
-    own = Pushes(*(gather(leaf, of) for leaf in own))
+    parts = {name: gather(leaf, of) for name, leaf in own._asdict().items() if name != "there"}
+    own = Pushes(**parts, there=own.there[of])
     if size == 1:
         stiffness = stiffness_of(own.give, own.impedance, own.there)
         return Rows.one_sided(own.jacobian[:, 0], own.wanted - own.drift[:, 0], stiffness)
@@ -172,7 +177,12 @@ class JointNumbers(eqx.Module):
 
 
 def joint_rows(
-    motion: Motion, own: JointNumbers, give: Mobilities, least_time, limits: bool, friction: bool
+    motion: Motion,
+    own: JointNumbers,
+    give: Mobilities,
+    least_time: Float[Array, ""],
+    limits: bool,
+    friction: bool,
 ) -> Coordinates:
     """The stops of joints, below and above, and their dry friction."""
     model, v = motion.model, motion.v

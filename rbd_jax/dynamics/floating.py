@@ -65,7 +65,7 @@ def _of_floating(model: Model, twist: Callable, *given: Float[Array, "nv"]) -> F
     """A function of twists `[ω; v]` that gives both parts of another, for all such bodies, along their degrees of freedom."""
 
     def one(joint, *own):
-        columns = joint.columns()
+        columns = joint.columns().astype(given[0].dtype)
         return vecmat(jnp.concatenate(twist(*(matvec(columns, x) for x in own))), columns)
 
     parts, places = [jnp.zeros(0, given[0].dtype)], [np.zeros(0, int)]

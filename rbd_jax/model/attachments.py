@@ -177,6 +177,11 @@ def check_attached(topology: Topology, things: Sequence[Attached], carried: Sequ
             )
         own.add(thing.name)
     for thing in things:
+        if thing.single and sum(one.role == thing.role for one in (*carried, *things)) > 1:
+            raise ModelError(
+                f"{thing.label}: a model has one {thing.role}, and there is another; take that off first: "
+                f"rbd.detach(model, {thing.role!r})"
+            )
         label = thing.label
         for role, name in thing.refers:
             if name not in (names := known.get(role, set())):
@@ -207,6 +212,22 @@ def _carrier(topology: Topology, body: str) -> int:
 
 
 # What edits do.
+
+
+def without_repeated(things: Iterable[Attached]) -> list[Attached]:
+    """The things of several models, of which one in common has some once: the same law for all."""
+    kept: list[Attached] = []
+    for thing in things:
+        if not (thing.single and any(_are_same(thing, one) for one in kept)):
+            kept.append(thing)
+    return kept
+
+
+def _are_same(one: Attached, other: Attached) -> bool:
+    (numbers, structure), (others, same) = jax.tree.flatten(one), jax.tree.flatten(other)
+    if structure != same:
+        return False
+    return all(a is b or (is_known((a, b)) and np.array_equal(a, b)) for a, b in zip(numbers, others))
 
 
 def renamed(

@@ -20,7 +20,7 @@ from .._array import is_known, with_precision
 from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Reference, Transform
-from .attachments import after_locking, check_attached, cut_bodies, fused, reframed, renamed
+from .attachments import after_locking, check_attached, cut_bodies, fused, reframed, renamed, without_repeated
 from .builder import Body, ModelBuilder, describe
 from .lumping import moving_inertias, moving_placements, weld_frames
 from .model import Model
@@ -272,6 +272,7 @@ def concatenate(
         builder.attached += (
             things if placement is None else [reframed(one, {"world": placement}) for one in things]
         )
+    builder.attached = without_repeated(builder.attached)
     return builder.lay_out()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ..contact.soft import Soft
 from ..joints import Joint
 from ..model import ModelBuilder
 from ..sensors import Accelerometer, FrameOrientation, Gyro, JointPosition, JointVelocity
@@ -49,14 +50,15 @@ def add(
     solid: Solid,
     **along: Any,
 ) -> None:
-    """A body that is a solid, and looks and touches like it, by a shape of the body's name."""
+    """A body that is a solid, and looks like it, by a shape of the body's name. With that it touches a floor, not other links."""
     builder.add_body(name, parent, joint, placement, solid.inertia, **along)
-    builder.attach(Shape(name, name, solid.geometry, solid.placement, rgba=COLOR))
+    builder.attach(Shape(name, name, solid.geometry, solid.placement, rgba=COLOR, contype=0))
 
 
 def add_floor(builder: ModelBuilder, height: float) -> None:
-    """A level floor that fills the world below a height."""
-    builder.attach(Shape("floor", "world", Plane(), at(0, 0, height), rgba=(0.85, 0.85, 0.85, 1.0)))
+    """A level floor that fills the world below a height, and the law by which it is touched."""
+    floor = Shape("floor", "world", Plane(), at(0, 0, height), rgba=(0.85, 0.85, 0.85, 1.0))
+    builder.attach(floor, Soft())
 
 
 def add_joint_sensors(builder: ModelBuilder, *joints: str) -> None:

@@ -5,6 +5,8 @@ Rollouts:
 - `rollout`: many steps of one sample, with controls, forces, events and policies
 - `step`: one step
 - `step_derivatives`: one step linearized: the matrices A and B
+- `acceleration`: how a model accelerates under all that acts
+- `contact_forces`: its contacts, with their forces
 - `sense`: what the sensors of a model read in a state
 - `sense_along`: what they read along a trajectory
 - `State`: configuration and velocity, and what forces remember themselves
@@ -69,6 +71,8 @@ __all__ = [
     "rollout",
     "step",
     "step_derivatives",
+    "acceleration",
+    "contact_forces",
     "sense",
     "sense_along",
     "State",
@@ -150,7 +154,12 @@ from .rollout import rollout as rollout
 from .runge_kutta_4 import RungeKutta4 as RungeKutta4
 from .scheme import SUCCESS as SUCCESS, Memory as Memory, Scheme as Scheme
 from .semi_implicit_euler import SemiImplicitEuler as SemiImplicitEuler
-from .sensing import sense as sense, sense_along as sense_along
+from .sensing import (
+    acceleration as acceleration,
+    contact_forces as contact_forces,
+    sense as sense,
+    sense_along as sense_along,
+)
 from .state import State as State
 from .step import step as step, step_derivatives as step_derivatives
 from .system import System as System

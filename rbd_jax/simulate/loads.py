@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.reactions import constraint_wrenches, transmitted
-from ..contact.contacts import contact_wrenches
+from ..contact.contacts import Contacts, contact_wrenches, contacts_of
 from ..contact.law import Reaction
 from ..dynamics import ExternalForces, Motion
 from ..forces.actuators import Drive
@@ -49,7 +50,19 @@ class TreeLoads(Loads):
     @functools.cached_property
     def reaction(self) -> Reaction | None:
         """What the contact law of the model does; None where it has none."""
-        return self.system.reaction(self.motion, self._acting, self.dt, self.f_ext) if self.system.searches else None
+        return (
+            self.system.reaction(self.motion, self._acting, self.dt, self.f_ext)
+            if self.system.searches
+            else None
+        )
+
+    @property
+    def contacts(self) -> Contacts:
+        """The contacts of the model, with their forces; zero where it has no contact law."""
+        if self.reaction is None:
+            found = contacts_of(self.motion)
+            return replace(found, force=jnp.zeros((*found.distance.shape, 6), found.distance.dtype))
+        return replace(self.reaction.contacts, force=self.reaction.pushes)
 
     @property
     def _reacting(self) -> Float[Array, "nv"]:

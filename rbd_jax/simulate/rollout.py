@@ -190,7 +190,12 @@ class _Run:
         bar: Callable | None,
     ):
         self.begin, self.drive, self.event, self.save_every = begin, drive, event, save_every
-        self.system, self.scheme, self.t0, self.dt = begin.system.prepared(), begin.scheme, begin.time, begin.dt
+        self.system, self.scheme, self.t0, self.dt = (
+            begin.system.prepared(),
+            begin.scheme,
+            begin.time,
+            begin.dt,
+        )
         self.allowed, self.bar = allowed, bar
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
         self.watched = self.scheme.fallible or save_every > 1 or event is not None

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from .._arguments import a_model, configuration, instance, number, velocity, wrenches
 from .._array import with_precision
 from .._compile import compiled
+from ..contact.contacts import Contacts
 from ..dynamics import ExternalForces
 from ..model import Model
 from ..sensors import Readings
@@ -67,11 +68,7 @@ def sense(
       gyro [0 3 0]
       accelerometer [-0.01185 0 8.313]
     """
-    model, state, time, forces = _checked("sense", model, state, time, forces)
-    control = control_of("sense", model, tau, state.q.dtype)
-    f_ext = wrenches("sense", model, "f_ext", f_ext)
-    dt = _step("sense", model, dt)
-    return _sensed(model, state, time, forces, control, f_ext, dt, key)
+    return _sensed(*_given("sense", model, state, tau, time, forces, f_ext, dt), key)
 
 
 def sense_along(
@@ -107,6 +104,45 @@ def sense_along(
     return _sensed_along(model, with_precision(trajectory, model.dtype), forces, dt, key)
 
 
+def acceleration(
+    model: Model,
+    state: State,
+    tau: Controls | Float[Array, "nv"] | None = None,
+    *,
+    time: float | Float[Array, ""] = 0.0,
+    forces: Sequence[Acting] = (),
+    f_ext: ExternalForces = None,
+    dt: float | Float[Array, ""] | None = None,
+) -> Float[Array, "nv"]:
+    """How a model accelerates in a state under all that acts: MuJoCo's `qacc`.
+
+    That is `tau`, gravity, the joints' own `passive_force`, the forces, tendons and actuators that the model carries, its
+    constraints, its contact law, `forces` and `f_ext`; the arguments are those of `sense`.
+
+    >>> ball = rbd.load("quadruped")
+    >>> rbd.acceleration(ball, rbd.State(ball.reference.at[2].add(1.0), jnp.zeros(ball.nv)))[5]  # it falls
+    Array(-9.81, dtype=float64)
+    """
+    return _acting(*_given("acceleration", model, state, tau, time, forces, f_ext, dt), what="acceleration")
+
+
+def contact_forces(
+    model: Model,
+    state: State,
+    tau: Controls | Float[Array, "nv"] | None = None,
+    *,
+    time: float | Float[Array, ""] = 0.0,
+    forces: Sequence[Acting] = (),
+    f_ext: ExternalForces = None,
+    dt: float | Float[Array, ""] | None = None,
+) -> Contacts:
+    """The contacts of a model in a state, with what its contact law makes of them under all that acts: `Contacts.force`.
+
+    The arguments are those of `sense`.
+    """
+    return _acting(*_given("contact_forces", model, state, tau, time, forces, f_ext, dt), what="contacts")
+
+
 def _step(owner: str, model: Model, dt):
     return None if dt is None else number(owner, "dt", dt, dtype=model.dtype, above=0)
 
@@ -124,6 +160,20 @@ def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acti
     own = own if state.own is None else number(owner, "own", state.own, own.shape)
     state = State(q.astype(dtype), v.astype(dtype), own.astype(dtype))
     return model, state, number(owner, "time", time, dtype=dtype), forces
+
+
+def _given(owner: str, model, state, tau, time, forces, f_ext, dt):
+    """The arguments of `sense`, checked."""
+    model, state, time, forces = _checked(owner, model, state, time, forces)
+    control = control_of(owner, model, tau, state.q.dtype)
+    f_ext = wrenches(owner, model, "f_ext", f_ext)
+    return model, state, time, forces, control, f_ext, _step(owner, model, dt)
+
+
+@compiled
+def _acting(model: Model, state: State, time, forces, control: Control, f_ext, dt, *, what: str):
+    loads = _loads(model, state, time, forces, control, f_ext, dt)
+    return getattr(loads, what)
 
 
 @compiled
@@ -149,12 +199,11 @@ def _sensed_along(model: Model, path: Trajectory, forces, dt, key) -> Readings:
 
 def _values(model: Model, state: State, time, forces, control: Control, f_ext, dt) -> Float[Array, "n"]:
     """What all sensors read, without errors."""
-    dtype = state.q.dtype
-    f_ext = with_precision(f_ext, dtype)
+    loads = _loads(model, state, time, forces, control, f_ext, dt)
+    return values(Sensing(loads.motion, sensors_of(model), lambda: loads), sensors_of(model))
+
+
+def _loads(model: Model, state: State, time, forces, control: Control, f_ext, dt) -> TreeLoads:
+    f_ext = with_precision(f_ext, state.q.dtype)
     system = TreeSystem(model=model, tau=control.tau, forces=forces, u=control.u)
-    sensing = Sensing(
-        system.motion(time, state.q, state.v),
-        sensors_of(model),
-        lambda: TreeLoads(system, time, state, f_ext, dt),
-    )
-    return values(sensing, sensors_of(model))
+    return TreeLoads(system, time, state, f_ext, dt)

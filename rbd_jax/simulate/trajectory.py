@@ -15,6 +15,7 @@ from .._arguments import instance
 from .._array import is_known
 from .._compile import compiled
 from .._text import can_be_shown
+from ..contact.contacts import Contacts
 from ..model import Model
 from .loads import TreeLoads
 from .result import Result
@@ -115,6 +116,19 @@ class Trajectory(eqx.Module):
         """
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _reactions(self, model, tuple(forces))
+
+    def contacts(self, model: Model, forces: Sequence[Acting] = ()) -> Contacts:
+        """The contacts at the start of every saved step, with their forces, for one sample; `(saves, n, ...)` each.
+
+        Those of `rbd.contact_forces` in the state of that row, under its control.
+        """
+        instance("Trajectory", "model", model, Model, "the Model that was simulated")
+        return _contacts(self, model, tuple(forces))
+
+
+@compiled
+def _contacts(path: Trajectory, model: Model, forces: Sequence[Acting]):
+    return _along(path, lambda *row: _loads(model, forces, *row).contacts)
 
 
 @compiled

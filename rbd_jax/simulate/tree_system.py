@@ -146,9 +146,7 @@ class TreeSystem(System):
         law = contact_law(self.model)
         return jnp.zeros_like(self.model.friction) if law and law.friction else self.model.friction
 
-    def reaction(
-        self, motion: Motion, force, step=None, f_ext: ExternalForces = None
-    ) -> Reaction | None:
+    def reaction(self, motion: Motion, force, step=None, f_ext: ExternalForces = None) -> Reaction | None:
         """What the contact law of the model does where all other forces are these; None where it has none."""
         law = contact_law(motion.model)
         if law is None:
@@ -207,7 +205,7 @@ class TreeSystem(System):
 
         def ask():
             answer = _compiled_answer if closed else _answer
-            given = state.own, replace(self, model=None), step
+            given = state.own, self, step
             return _Answer(state.own, step, *answer(motion, *given))
 
         known = motion.keep("answer", ask, velocity=True)
@@ -287,10 +285,7 @@ class TreeSystem(System):
 
 
 def _answer(motion: Motion, own, system: TreeSystem, step):
-    """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states.
-
-    The model of `system` is left to be that of the motion.
-    """
+    """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states."""
     system = replace(system, model=motion.model)
     state, tau, stabilization = State(motion.q, motion.v, own), system.tau, system.stabilization
     reaction = None

@@ -59,6 +59,9 @@ class Attached(eqx.Module):
     #: Whether each of the joints must have one degree of freedom.
     scalar_joints: ClassVar[bool] = True
 
+    #: Whether a model has one at most in this role: a law that holds for all of it.
+    single: ClassVar[bool] = False
+
     #: Whether it changes by itself as time passes.
     rheonomic: ClassVar[bool] = False
 

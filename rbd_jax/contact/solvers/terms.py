@@ -8,7 +8,7 @@ Stiffness zero is a row that does nothing.
 from __future__ import annotations
 
 import abc
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ from ..._array import matmul, matvec, transpose, vecmat
 
 class Term(eqx.Module):
     """Rows of one kind, and what they cost. Forces and misses of a term are of one shape, `*k`."""
+
+    if TYPE_CHECKING:
+        reference: Array  # a field of every kind, in its own place
 
     @abc.abstractmethod
     def rows(self, a: Float[Array, "n"]) -> Float[Array, "*k"]:
@@ -206,9 +209,7 @@ class Pyramids(Cones):
         return normal + across, normal - across
 
     def force(self, miss):
-        up, down = (
-            jnp.where(edge < 0, -self.stiffness[:, None] * edge, 0) for edge in self._edges(miss)
-        )
+        up, down = (jnp.where(edge < 0, -self.stiffness[:, None] * edge, 0) for edge in self._edges(miss))
         return jnp.concatenate(
             [jnp.sum(up + down, axis=1, keepdims=True), self.friction * (up - down)], axis=1
         )
@@ -244,9 +245,7 @@ class EllipticCones(Cones):
         """Sticking: a spring along each row. Sliding: `½ Dₘ (N - μ T)²`, N along the normal and T the speed across."""
         zone = self._zone(miss)
         push = -zone.stiffness * zone.missed * self.mu
-        sliding = jnp.concatenate(
-            [push[:, None], -push[:, None] * zone.direction * self.friction], axis=1
-        )
+        sliding = jnp.concatenate([push[:, None], -push[:, None] * zone.direction * self.friction], axis=1)
         force = jnp.where(zone.sticks[:, None], -self.stiffness * miss, 0)
         return jnp.where(zone.slides[:, None], sliding, force)
 
@@ -255,7 +254,9 @@ class EllipticCones(Cones):
         along = jnp.concatenate(
             [self.mu[:, None], -self.mu[:, None] * self.friction * zone.direction], axis=1
         )
-        turned = eye[1:, 1:][None].astype(miss.dtype) - zone.direction[:, :, None] * zone.direction[:, None, :]
+        turned = (
+            eye[1:, 1:][None].astype(miss.dtype) - zone.direction[:, :, None] * zone.direction[:, None, :]
+        )
         moves = zone.speed > 0
         share = jnp.where(moves, zone.missed * self.mu / jnp.where(moves, zone.speed, 1), 0)
         round_ = share[:, None, None] * self.friction[:, :, None] * self.friction[:, None, :] * turned

@@ -74,10 +74,11 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     Shapes, sites, tendons, actuators and sensors come along in the order of the file: `model.shapes`, `.sites`, `.tendons`,
     `.actuators`, `.sensors`. **Actuators act**, a servo also when it is told nothing: see `rbd.Controls`.
 
-    What has no effect is named in `model.unsupported`: stops that are not in force, sensors of kinds that are not measured here, and what would move the tree differently. The latter is
-    told in one `ModelWarning` as well, or refused with a `ModelError` if `strict`: equality constraints of other kinds,
-    limits, friction and armature of tendons, actuators of other kinds, springs at free joints, springs and dampers that are
-    not linear, flexible bodies, plugins; and mocap bodies, which are welded where they stand.
+    What has no effect is named in `model.unsupported`: stops that are not in force, sensors of kinds that are not measured here,
+    and what would move the tree differently. The latter is told in one `ModelWarning` as well, or refused with a `ModelError` if
+    `strict`: equality constraints of other kinds, limits, friction and armature of tendons, actuators of other kinds, springs at
+    free joints, springs and dampers that are not linear, flexible bodies, plugins; and mocap bodies, which are welded where
+    they stand.
 
     >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
     >>> rbd.load_mjcf(xml).joint_names

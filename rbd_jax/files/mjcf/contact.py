@@ -1,4 +1,4 @@
-"""How the geoms of an MJCF file touch: its law of contact, its pairs and exclusions, and how soft its stops and its friction are."""
+"""How the geoms of an MJCF file touch: law of contact, pairs and exclusions, and how soft stops and dry friction are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ...contact.law import ContactLaw
 from ...contact.pairs import ContactExclusion, ContactPair
-from ...contact.soft import SOLIMP, SOLREF, Soft, Softness
+from ...contact.soft import Soft, Softness
 from ...spatial import Attached
 from .compiled import BALL, HINGE, SLIDE, body_names, disabled_effects, joint_names, names_of
 from .shapes import shape_names
@@ -18,7 +18,9 @@ def contact_of(mujoco, compiled) -> list[Attached]:
         return []
     found: list[Attached] = [law_of(mujoco, compiled), *_pairs(mujoco, compiled)]
     bodies = body_names(compiled)
-    names = names_of([compiled.exclude(i).name or f"exclude_{i}" for i in range(compiled.nexclude)], compiled.exclude)
+    names = names_of(
+        [compiled.exclude(i).name or f"exclude_{i}" for i in range(compiled.nexclude)], compiled.exclude
+    )
     for name, one in zip(names, compiled.exclude_signature.tolist()):
         found.append(ContactExclusion(name, (bodies[one >> 16], bodies[one & 0xFFFF])))
     return found + _softness(mujoco, compiled)
@@ -96,7 +98,10 @@ def _softness(mujoco, compiled) -> list[Softness]:
             words |= {"solref": compiled.jnt_solref[joint], "solimp": compiled.jnt_solimp[joint]}
             words |= {"margin": compiled.jnt_margin[joint]}
         if compiled.dof_frictionloss[dof]:
-            words |= {"friction_solref": compiled.dof_solref[dof], "friction_solimp": compiled.dof_solimp[dof]}
+            words |= {
+                "friction_solref": compiled.dof_solref[dof],
+                "friction_solimp": compiled.dof_solimp[dof],
+            }
         own = Softness(name, **{key: np.array(value) for key, value in words.items()})
         if not all(np.array_equal(a, b) for a, b in ((own.limit, usual.limit), (own.rubbing, usual.rubbing))):
             found.append(own)

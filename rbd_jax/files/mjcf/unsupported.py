@@ -6,8 +6,8 @@ import numpy as np
 
 from .actuators import not_driven
 from .compiled import FREE, SLIDE, body_names, disabled_effects, joint_names
-from .contact import contact_left_out
 from .constraints import JOINT, TENDON, couples_coordinates
+from .contact import contact_left_out
 from .sensors import not_measured
 
 

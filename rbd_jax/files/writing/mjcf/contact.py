@@ -23,9 +23,7 @@ def write_law(out: Document, law: Soft) -> bool:
 
 
 def write_pair(out: Document, pair: ContactPair) -> bool:
-    element = SubElement(
-        out.section("contact"), "pair", name=pair.name, geom1=pair.first, geom2=pair.second
-    )
+    element = SubElement(out.section("contact"), "pair", name=pair.name, geom1=pair.first, geom2=pair.second)
     if pair.condim is not None:
         element.set("condim", str(pair.condim))
     for word in ("margin", "gap", "friction", "solref", "solimp"):
