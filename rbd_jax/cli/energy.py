@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import forces, joints
+from ..contact.law import contact_law
 from ..dynamics import forward_kinematics, momentum
 from ..forces.actuators import Actuator, Drive
 from ..forces.actuators.drive import actuators_of
@@ -49,12 +50,12 @@ def relative(kinetic: np.ndarray, potential: np.ndarray) -> tuple[np.ndarray, np
 
 
 def falls_freely(model: Model) -> bool:
-    """Whether all bodies float, and nothing but gravity acts on them from outside."""
+    """Whether all bodies float, touch nothing, and nothing but gravity acts on them from outside."""
     topology = model.topology
     roots = [body for body, parent in enumerate(topology.parents) if parent < 0]
     floating = all(isinstance(model.joints[topology.kind_of[root][0]], joints.Free) for root in roots)
     inner = not model.constraints and all(isinstance(force, forces.JointLimit) for force in _acting(model))
-    if not floating or not inner:
+    if not floating or not inner or contact_law(model) is not None:
         return False
     along = np.concatenate([np.arange(model.nv)[model.v_slice(root)] for root in roots])
     names = "damping", "friction", "stiffness"
@@ -86,14 +87,16 @@ def in_error(model: Model, path: Trajectory) -> np.ndarray:
     """The samples that shorter steps may help: those that diverged, and those that gained energy of nothing."""
     code = np.asarray(path.code)
     failed = (code != Result.SUCCESS) & (code != Result.SINGULAR) & (code != Result.CONSTRAINTS_OPEN)
-    if model.topology.rheonomic or any(map(works, actuators_of(model))):  # joints that are led do work
+    # Joints that are led do work, and contact gives back what it took.
+    if model.topology.rheonomic or any(map(works, actuators_of(model))) or contact_law(model) is not None:
         return failed
     return failed | (energies(model, path)[1] > GAIN)
 
 
 def loses(model: Model) -> bool:
     """Whether something dissipates energy."""
-    return bool(np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction)) or _acting(model))
+    rubs = np.any(np.asarray(model.damping)) or np.any(np.asarray(model.friction))
+    return bool(rubs or _acting(model) or contact_law(model) is not None)
 
 
 def works(actuator: Actuator) -> bool:

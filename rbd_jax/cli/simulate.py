@@ -18,6 +18,7 @@ from .. import add_forces, forces, joints, simulate as schemes
 from .._errors import suggest
 from .._files import whole_file
 from .._interrupts import clearing_up
+from ..contact.law import contact_law
 from ..model import Model
 from ..parallel import random_states, simulate_batch, xla_note
 from ..simulate import Scheme, Trajectory
@@ -144,6 +145,9 @@ def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str
     count = sum(map(len, stopped.values()))
     if not count:
         return model, None
+    law = contact_law(model)
+    if law is not None and law.limits:
+        return model, "stops of the contact law"
     if left_out:
         return model, "not enforced (--no-limits)"
     if not scheme.stiff:

@@ -12,6 +12,7 @@ What is attached to a model:
 Where the shapes of a model touch, `rbd.contacts`:
 
 - `Contacts`: points, frames, numbers, and forces where those were asked for
+- `separated`: a configuration near a given one in which nothing overlaps
 
 Of two geometries:
 
@@ -33,6 +34,7 @@ __all__ = [
     "ContactLaw",
     "Reaction",
     "Contacts",
+    "separated",
     "contact_points",
     "ContactPoints",
     "signed_distance",
@@ -54,4 +56,5 @@ from .geometry.pairs import (
 )
 from .law import ContactLaw as ContactLaw, Reaction as Reaction
 from .pairs import ContactExclusion as ContactExclusion, ContactPair as ContactPair
+from .separated import separated as separated
 from .soft import Soft as Soft, Softness as Softness

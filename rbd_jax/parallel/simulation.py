@@ -13,6 +13,8 @@ from jaxtyping import Float, PRNGKeyArray
 from .._arguments import a_model, instance, whole_number
 from .._compile import compiled, prepared
 from ..constraints import Stabilization, assemble, project_velocity
+from ..contact.law import contact_law
+from ..contact.separated import separated
 from ..dynamics import mechanical_energy
 from ..model import Model, integrate, neutral
 from ..simulate import (
@@ -131,8 +133,8 @@ def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, sp
     """States near the neutral one, with a leading axis of samples.
 
     Configurations are moved by normal deviates of the size `spread` in every degree of freedom, and back into the joint limits;
-    velocities are normal deviates of the size `speed`. Those of a model with constraints are then assembled and projected: what
-    cannot be closed from where it was drawn starts open.
+    velocities are normal deviates of the size `speed`. Where shapes touch, they are then moved apart. Those of a model with
+    constraints are then assembled and projected: what cannot be closed from where it was drawn starts open.
     """
 
     keys = jax.random.split(key, batch)
@@ -144,6 +146,8 @@ def _drawn(model: Model, keys, spread, speed) -> State:
     def draw(key):
         offset, v = jax.random.normal(key, (2, model.nv), model.dtype)
         q = jnp.clip(integrate(model, neutral(model), spread * offset), model.lower, model.upper)
+        if contact_law(model) is not None:
+            q = separated(model, q)
         if not model.constraints:
             return State(q, speed * v)
         q = assemble(model, q).q

@@ -6,7 +6,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..contact.soft import Soft
 from ..joints import Joint
 from ..model import ModelBuilder
 from ..sensors import Accelerometer, FrameOrientation, Gyro, JointPosition, JointVelocity
@@ -56,9 +55,8 @@ def add(
 
 
 def add_floor(builder: ModelBuilder, height: float) -> None:
-    """A level floor that fills the world below a height, and the law by which it is touched."""
-    floor = Shape("floor", "world", Plane(), at(0, 0, height), rgba=(0.85, 0.85, 0.85, 1.0))
-    builder.attach(floor, Soft())
+    """A level floor that fills the world below a height. It is touched by what has a law of contact."""
+    builder.attach(Shape("floor", "world", Plane(), at(0, 0, height), rgba=(0.85, 0.85, 0.85, 1.0)))
 
 
 def add_joint_sensors(builder: ModelBuilder, *joints: str) -> None:

@@ -1,0 +1,56 @@
+"""A configuration near a given one in which nothing overlaps."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._arguments import configuration, takes
+from ..dynamics import Motion
+from ..dynamics.mass_matrix import composite_rigid_body
+from ..model import Model, difference, integrate
+from .contacts import contact_jacobian, contacts_of
+from .solvers.soft import Problem, solve_soft
+from .solvers.terms import Rows
+
+
+#: So many times the contacts are looked for and taken for flat.
+ROUNDS = 8
+
+#: How much harder it is to overlap than to move.
+HARD = 1e6
+
+
+@takes(q=configuration)
+def separated(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
+    """The configuration moved the least way, in the metric of M, by which no shapes that may touch overlap.
+
+    Where they do not, it is q itself. Each of a few rounds takes contacts for planes, at the distances φ, and solves
+    `min ½ |δ - δ₀|²_M, J δ ≥ -φ` with δ₀ the way back to q; what is left after the last is the curvature, and shapes that are
+    caught in others.
+
+    >>> robot = rbd.load("quadruped")
+    >>> sunk = robot.reference.at[2].add(-0.1)
+    >>> print(rbd.contacts(robot, sunk).distance.min())  # by as much it overlaps with the floor
+    -0.1
+    >>> raised = rbd.contact.separated(robot, sunk)
+    >>> print(raised[2], bool(rbd.contacts(robot, raised).distance.min() > -1e-6))
+    -0.09328127607797133 True
+    """
+
+    def step(_, at):
+        motion = Motion(model, at)
+        found = contacts_of(motion)
+        near = jnp.isfinite(found.distance)
+        rows = jnp.where(near[:, None], contact_jacobian(motion, found)[:, 0], 0)
+        inertia = composite_rigid_body(motion)
+        # Of the least inertia that each contact can meet, so that units do not matter.
+        size = jnp.sum(rows**2 / jnp.diagonal(inertia)[None, :], axis=1)
+        hard = HARD if q.dtype == jnp.float64 else HARD**0.5
+        stiffness = jnp.where(size > 0, hard / jnp.where(size > 0, size, 1), 0)
+        term = Rows.one_sided(rows, jnp.where(near, -found.distance, 0), stiffness)
+        moved = solve_soft(Problem(inertia, difference(model, at, q), (term,))).acceleration
+        return integrate(model, at, moved)
+
+    return lax.fori_loop(0, ROUNDS, step, q)
