@@ -68,27 +68,31 @@ def _change(primals, tangents):
 
 
 def _search(problem: Problem, start):
+    """Newton's steps, until one is so small that the next would be of the size of rounding."""
+
     def step(at):
         a, count, _ = at
         g = _gradient(problem, a)
-        done = jnp.all(jnp.abs(g) <= _rounding(problem, a))
         p = -_apply_inverse(_factor(problem, a), g)
-        return jnp.where(done, a, a + _length(problem, a, p) * p), count + 1, done
+        decrease = -dot(g, p)
+        size = dot(a, matvec(problem.inertia, a)) + still
+        done = ~(decrease > precision * size)
+        return a + _length(problem, a, p, decrease) * p, count + 1, done
 
     def goes_on(at):
         return ~at[2] & (at[1] < STEPS)
 
+    still = dot(problem.free, matvec(problem.inertia, problem.free))
+    # Steps square the error, so a step of relative size ε^0.6 is the last.
+    precision = float(jnp.finfo(start.dtype).eps) ** 1.2
     return lax.while_loop(goes_on, step, (start, jnp.zeros((), jnp.int32), jnp.zeros((), bool)))
 
 
-def _rounding(problem: Problem, a):
-    """What the gradient may be off by rounding alone."""
-    total = matvec(jnp.abs(problem.inertia), jnp.abs(a) + jnp.abs(problem.free))
-    return 4 * float(jnp.finfo(a.dtype).eps) * (total + sum(term.scale(a) for term in problem.terms))
+def _length(problem: Problem, a, p, decrease):
+    """How far along p the least is, or nearly: where the slope, which grows, is a hundredth of what it is here.
 
-
-def _length(problem: Problem, a, p):
-    """How far along p the least is: the zero of the derivative, which grows, by Newton's method between bounds."""
+    By Newton's method between bounds, from the full step on, which is it as a rule.
+    """
     mp = matvec(problem.inertia, p)
     offset, curvature = dot(mp, a - problem.free), dot(mp, p)
     known = [(term, _miss(term, a), term.rows(p)) for term in problem.terms]
@@ -101,16 +105,22 @@ def _length(problem: Problem, a, p):
             second = second + term.bent(term.bend(at), rows)
         return first, second
 
-    def step(_, at):
-        t, low, high = at
+    def step(at):
+        t, low, high, _, count = at
         first, second = slope(t)
+        done = jnp.abs(first) <= 0.01 * decrease
         low, high = jnp.where(first < 0, t, low), jnp.where(first < 0, high, t)
         newton = t - first / second
         middle = jnp.where(jnp.isinf(high), 2 * t, 0.5 * (low + high))
-        return jnp.where((newton > low) & (newton < high), newton, middle), low, high
+        other = jnp.where((newton > low) & (newton < high), newton, middle)
+        return jnp.where(done, t, other), low, high, done, count + 1
+
+    def goes_on(at):
+        return ~at[3] & (at[4] < ALONG)
 
     one = jnp.ones((), p.dtype)
-    return lax.fori_loop(0, ALONG, step, (one, 0 * one, jnp.inf * one))[0]
+    start = one, 0 * one, jnp.inf * one, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+    return lax.while_loop(goes_on, step, start)[0]
 
 
 def _miss(term: Term, a):

@@ -52,10 +52,6 @@ class Term(eqx.Module):
     def along(self, jacobian: Float[Array, "n m"], bias: Float[Array, "n"]) -> Term:
         """The same of other unknowns b, of which `a = jacobian b + bias`."""
 
-    @abc.abstractmethod
-    def scale(self, a: Float[Array, "n"]) -> Float[Array, "n"]:
-        """How large the numbers are of which `Jᵀ f` is a sum, to judge what rounding makes of it."""
-
 
 class Rows(Term):
     """Rows that act by themselves: with the force `-D (J a - r)`, cut off at `low` and `high`.
@@ -96,11 +92,6 @@ class Rows(Term):
         moved = self.reference - matvec(self.jacobian, bias)
         return Rows(matmul(self.jacobian, jacobian), moved, self.stiffness, self.low, self.high)
 
-    def scale(self, a):
-        size = jnp.abs(self.jacobian)
-        largest = _largest(self, matvec(size, jnp.abs(a)))
-        return vecmat(largest, size)
-
 
 class Coordinates(Term):
     """Rows that are degrees of freedom themselves, `sign · a`: k for each of them; otherwise like `Rows`."""
@@ -136,9 +127,6 @@ class Coordinates(Term):
         moved = self.reference - self.sign * bias[None, :]
         return Rows(whole, *map(flat, (moved, self.stiffness, self.low, self.high)))
 
-    def scale(self, a):
-        return jnp.sum(_largest(self, jnp.abs(a)[None, :]), axis=0)
-
 
 def _pushing(like):
     return jnp.zeros_like(like), jnp.full_like(like, jnp.inf)
@@ -153,12 +141,6 @@ def _cut(own: Rows | Coordinates, miss):
 def _held(own: Rows | Coordinates, miss):
     force = -own.stiffness * miss
     return jnp.where((force > own.low) & (force < own.high), own.stiffness, 0)
-
-
-def _largest(own: Rows | Coordinates, rows):
-    free = jnp.isinf(own.high)
-    ends = jnp.where(free, 0, jnp.maximum(own.high, -own.low))
-    return jnp.where(free, own.stiffness * (rows + jnp.abs(own.reference)), ends)
 
 
 class Cones(Term):
@@ -192,11 +174,6 @@ class Cones(Term):
         other = matmul(flat, jacobian).reshape(*self.jacobian.shape[:2], -1)
         return other, self.reference - matvec(flat, bias).reshape(self.reference.shape)
 
-    def _scale(self, stiffness, a):
-        size = jnp.abs(self.jacobian)
-        rows = matvec(size, jnp.broadcast_to(jnp.abs(a), (len(size), *a.shape)))
-        return vecmat((stiffness * (rows + jnp.abs(self.reference))).reshape(-1), self._flat(size))
-
 
 class Pyramids(Cones):
     """With friction in pyramids: rows along the edges `n ± μ t`, which only push, all of a contact with one `stiffness`."""
@@ -225,10 +202,6 @@ class Pyramids(Cones):
 
     def along(self, jacobian, bias):
         return Pyramids(*self._moved(jacobian, bias), self.friction, self.stiffness)
-
-    def scale(self, a):
-        steep = 2 * self.friction.shape[1] * (1 + jnp.sum(self.friction, axis=1))
-        return self._scale((self.stiffness * steep)[:, None], a)
 
 
 class EllipticCones(Cones):
@@ -268,9 +241,6 @@ class EllipticCones(Cones):
 
     def along(self, jacobian, bias):
         return EllipticCones(*self._moved(jacobian, bias), self.friction, self.stiffness, self.mu)
-
-    def scale(self, a):
-        return self._scale(self.stiffness, a)
 
     def _zone(self, miss) -> _Zone:
         normal, across = self.mu * miss[:, 0], self.friction * miss[:, 1:]
