@@ -62,8 +62,9 @@ class Found(NamedTuple):
     code: Int[Array, ""]
 
 
-#: So many steps of either method; a step of the first ends at this share of the way to the boundary.
-STEPS, NEWTON_STEPS, SHARE = 60, 12, 0.99
+#: So many steps of either method; a step of the first ends at this share of the way to the boundary, and the second is given up
+#: after so many steps that did not help.
+STEPS, NEWTON_STEPS, SHARE, FAILURES = 60, 16, 0.99, 4
 
 
 def solve_conic(problem: Problem, guess: Point | None = None) -> Found:
@@ -143,32 +144,37 @@ def _across(g, z):
     return vecmat(z.reshape(-1), g.reshape(-1, g.shape[-1]))
 
 
-def refined(residual, problem, point, steps: int = NEWTON_STEPS):
-    """Newton's method on the equations, as long as they get better. Returns the point, what is missing, and how many steps."""
-    lengths = 0.5 ** jnp.arange(8, dtype=ravel_pytree(point)[0].dtype)
+def refined(residual, problem, point):
+    """Newton's method on the equations. Returns the best point it passed, what is missing there, and how many steps it took.
+
+    The pieces of the equations meet in kinks, past which a step may have to go through points that are worse.
+    """
+    lengths = 0.5 ** jnp.arange(6, dtype=ravel_pytree(point)[0].dtype)
 
     def missing(point):
-        return jnp.max(jnp.abs(ravel_pytree(residual(point, problem))[0]), initial=0)
+        error = jnp.max(jnp.abs(ravel_pytree(residual(point, problem))[0]), initial=0)
+        return jnp.where(jnp.isfinite(error), error, jnp.inf)
 
     def goes_on(at):
-        return at[3] & (at[2] < steps)
+        _, _, error, count, failures = at
+        return (failures < FAILURES) & (count < NEWTON_STEPS) & (error > 0)
 
     def step(at):
-        point, error, count, _ = at
+        point, best, error, count, failures = at
         change = correction(residual, problem, point, residual(point, problem))
         tried = jax.vmap(lambda t: jax.tree.map(lambda a, b: a + t * b, point, change))(lengths)
         errors = jax.vmap(missing)(tried)
-        errors = jnp.where(jnp.isfinite(errors), errors, jnp.inf)
-        best = jnp.argmin(errors)
-        better = errors[best] < error
-        point = jax.tree.map(lambda a, b: jnp.where(better, b[best], a), point, tried)
-        # A step that takes off less than half is not worth another, once all is small.
-        worth = better & ((errors[best] < 0.5 * error) | (errors[best] > _fine(error.dtype)))
-        return point, jnp.minimum(errors[best], error), count + 1, worth & (errors[best] > 0)
+        least = jnp.argmin(errors)
+        point, now = jax.tree.map(lambda a: a[least], tried), errors[least]
+        best = jax.tree.map(lambda a, b: jnp.where(now < error, a, b), point, best)
+        # Once all is small, a step that takes off less than half is none.
+        failures = jnp.where(now < 0.5 * error, 0, jnp.where(error < _fine(now.dtype), FAILURES, failures + 1))
+        return point, best, jnp.minimum(now, error), count + 1, failures
 
-    error = missing(point)
-    start = point, error, jnp.zeros((), jnp.int32), error > 4 * float(jnp.finfo(error.dtype).eps)
-    return lax.while_loop(goes_on, step, start)[:3]
+    error, zero = missing(point), jnp.zeros((), jnp.int32)
+    solved = error <= 4 * float(jnp.finfo(error.dtype).eps)
+    start = point, point, error, zero, jnp.where(solved, FAILURES, zero)
+    return lax.while_loop(goes_on, step, start)[1:4]
 
 
 def _fine(dtype) -> float:
@@ -247,8 +253,15 @@ class _At(NamedTuple):
 
 def search(problem: Problem, guess: Point | None):
     """A point that solves the problem, how many steps that took, and the code."""
-    at = _start(problem) if guess is None else _start_near(problem, guess)
+    if guess is None:
+        return _search(problem, _start(problem), jnp.zeros((), bool))
+    # Where the guess is on the right sides, Newton's method is all it takes.
+    near, error, count = refined(residual, problem, guess)
+    found, more, code = _search(problem, _start_near(problem, near), _is_good(near, error))
+    return found, count + more, code
 
+
+def _search(problem: Problem, at: _At, solved):
     def goes_on(carry):
         _, count, code, stuck = carry
         return (code == Code.NOT_CONVERGED) & ~stuck & (count < STEPS)
@@ -258,19 +271,22 @@ def search(problem: Problem, guess: Point | None):
         tried, length = _advance(problem, at)
         finite = jnp.isfinite(ravel_pytree(tried)[0]).all()
         at = jax.tree.map(lambda a, b: jnp.where(finite, b, a), at, tried)
-        return at, count + 1, _code(problem, at), ~finite | (length < 1e-6)
+        lost = ~finite | (length < 1e-6) | (_gap(at) <= 0.01 * _narrow(problem, at))
+        return at, count + 1, _code(problem, at), lost
 
-    start = at, jnp.zeros((), jnp.int32), _code(problem, at), jnp.zeros((), bool)
-    at, count, code, _ = lax.while_loop(goes_on, step, start)
+    code = jnp.where(solved, Code.SOLVED, Code.NOT_CONVERGED).astype(jnp.int32)
+    at, count, code, _ = lax.while_loop(goes_on, step, (at, jnp.zeros((), jnp.int32), code, solved))
     proof = (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED)
     size = jnp.where(proof, jnp.max(jnp.abs(ravel_pytree(at)[0])), at.tau)
     point = Point(at.x / size, (at.s - at.z) / size, at.y / size)
     better, error, more = refined(residual, problem, point)
     point = jax.tree.map(lambda a, b: jnp.where(proof, a, b), point, better)
-    largest = 1 + jnp.max(jnp.abs(ravel_pytree(point)[0]))
-    good = error <= _fine(error.dtype) * largest
-    code = jnp.where(proof, code, jnp.where(good, Code.SOLVED, Code.NOT_CONVERGED)).astype(jnp.int32)
-    return point, count + jnp.where(proof, 0, more), code
+    end = jnp.where(_is_good(point, error), Code.SOLVED, Code.NOT_CONVERGED)
+    return point, count + jnp.where(proof, 0, more), jnp.where(proof, code, end).astype(jnp.int32)
+
+
+def _is_good(point: Point, error):
+    return error <= _fine(error.dtype) * (1 + jnp.max(jnp.abs(ravel_pytree(point)[0])))
 
 
 def _start(problem: Problem) -> _At:
@@ -300,9 +316,7 @@ def _code(problem: Problem, at: _At):
     beside = jnp.stack([size(part) for part in (px, gx, ax, gz, ay, s, tau * q, tau * h, tau * b)])
     limit = tolerance * (tau + jnp.max(beside))
     left = size(px + gz + ay + tau * q), size(gx + s - tau * h), size(ax - tau * b)
-    gap = jnp.sum(s * z) / max(s.shape[0], 1)
-    solved = jnp.max(jnp.stack(left)) <= limit
-    solved = solved & (gap <= jnp.maximum(fine * tau * (tau + size(x)), 4 * smoothing * tau**2))
+    solved = (jnp.max(jnp.stack(left)) <= limit) & (_gap(at) <= _narrow(problem, at))
     proof = float(jnp.finfo(q.dtype).eps) ** 0.5
     push = -(jnp.sum(h * z) + dot(b, y))
     infeasible = (push > 0) & (size(gz + ay) <= proof * push)
@@ -310,6 +324,17 @@ def _code(problem: Problem, at: _At):
     unbounded = (fall > 0) & (jnp.maximum(size(px), jnp.maximum(size(gx + s), size(ax))) <= proof * fall)
     code = jnp.where(infeasible, Code.INFEASIBLE, jnp.where(unbounded, Code.UNBOUNDED, Code.NOT_CONVERGED))
     return jnp.where(solved, Code.SOLVED, code).astype(jnp.int32)
+
+
+def _gap(at: _At):
+    """The mean of `sᵀ z` over the cones."""
+    return jnp.sum(at.s * at.z) / max(at.s.shape[0], 1)
+
+
+def _narrow(problem: Problem, at: _At):
+    """What gap is small enough. Much below it rounding makes the steps worse."""
+    finest = float(jnp.finfo(at.tau.dtype).eps) ** 0.9
+    return at.tau**2 * jnp.maximum(finest, 4 * problem.smoothing)
 
 
 def _advance(problem: Problem, at: _At):
@@ -383,9 +408,18 @@ def _linear(problem: Problem, w: cones.Scaling):
             return size * found[: len(f)], found[len(f) :]
         return size * jax.scipy.linalg.cho_solve((factors, True), size * f), l
 
-    def apply_inverse(f, k, l):
+    def once(f, k, l):
         own = w.apply_inverse(k)
         x, y = solve(f + _across(scaled, own), l)
         return x, w.apply_inverse(_along(scaled, x) - own), y
+
+    def apply_inverse(f, k, l):
+        x, z, y = once(f, k, l)
+        missing = once(
+            f - matvec(p, x) - _across(g, z) - vecmat(y, a),
+            k - _along(g, x) + w.apply(w.apply(z)),
+            l - matvec(a, x),
+        )
+        return jax.tree.map(jnp.add, (x, z, y), missing)
 
     return apply_inverse
