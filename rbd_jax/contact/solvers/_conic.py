@@ -269,15 +269,18 @@ def _search(problem: Problem, at: _At, solved):
     def step(carry):
         at, count, _, _ = carry
         tried, length = _advance(problem, at)
-        finite = jnp.isfinite(ravel_pytree(tried)[0]).all()
-        at = jax.tree.map(lambda a, b: jnp.where(finite, b, a), at, tried)
-        lost = ~finite | (length < 1e-6) | (_gap(at) <= 0.01 * _narrow(problem, at))
+        # At the end rounding may throw it back.
+        before, now = _gap(at) / at.tau**2, _gap(tried) / tried.tau**2
+        better = jnp.isfinite(ravel_pytree(tried)[0]).all() & ((before > _fine(now.dtype)) | (now < before))
+        at = jax.tree.map(lambda a, b: jnp.where(better, b, a), at, tried)
+        lost = ~better | (length < 1e-6) | (_gap(at) <= 0.01 * _narrow(problem, at))
         return at, count + 1, _code(problem, at), lost
 
     code = jnp.where(solved, Code.SOLVED, Code.NOT_CONVERGED).astype(jnp.int32)
     at, count, code, _ = lax.while_loop(goes_on, step, (at, jnp.zeros((), jnp.int32), code, solved))
     proof = (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED)
-    size = jnp.where(proof, jnp.max(jnp.abs(ravel_pytree(at)[0])), at.tau)
+    largest = jnp.max(jnp.abs(ravel_pytree(at)[0]))
+    size = jnp.where(proof, largest, jnp.maximum(at.tau, float(jnp.finfo(largest.dtype).eps) * largest))
     point = Point(at.x / size, (at.s - at.z) / size, at.y / size)
     better, error, more = refined(residual, problem, point)
     point = jax.tree.map(lambda a, b: jnp.where(proof, a, b), point, better)
@@ -357,26 +360,28 @@ def _advance(problem: Problem, at: _At):
     def along(x, z, y):
         return dot(q + 2 / tau * px, x) + jnp.sum(h * z) + dot(b, y)
 
-    def direction(share, by_cone, by_tau_kappa):
-        dx, dz, dy = apply_inverse(-share * left[0], by_cone - share * left[1], -share * left[2])
-        num = share * left[3] - by_tau_kappa / tau + along(dx, dz, dy)
-        dtau = num / (kappa / tau - along(*by_tau) + bend / tau)
-        dx, dz, dy = (one + dtau * other for one, other in zip((dx, dz, dy), by_tau))
-        ds = -by_cone - w.apply(w.apply(dz))
-        return _At(dx, dy, ds, dz, dtau, -(by_tau_kappa + kappa * dtau) / tau)
+    mu = (jnp.sum(s * z) + tau * kappa) / (s.shape[0] + 1)
 
     def length(d):
         ways = cones.reach(s, d.s), cones.reach(z, d.z), _way(tau, d.tau), _way(kappa, d.kappa)
         return jnp.minimum(jnp.min(jnp.stack(ways)), 1)
 
-    mu = (jnp.sum(s * z) + tau * kappa) / (s.shape[0] + 1)
-    predicted = direction(1.0, s, tau * kappa)
-    # No nearer to the sides than is asked for.
-    share = jnp.clip(smoothing * tau**2 / mu, (1 - length(predicted)) ** 3, 1)
-    crossed = cones.product(w.apply_inverse(predicted.s), w.apply(predicted.z)) - share * mu * cones.unit(s)
-    by_cone = w.apply(middle + cones.quotient(middle, crossed))
-    by_tau_kappa = tau * kappa + predicted.tau * predicted.kappa - share * mu
-    d = direction(1 - share, by_cone, by_tau_kappa)
+    def direction(_, d):
+        """The better for knowing where it would have gone, which is nowhere at first."""
+        # No nearer to the sides than is asked for.
+        share = jnp.clip(smoothing * tau**2 / mu, (1 - length(d)) ** 3, 1)
+        crossed = cones.product(w.apply_inverse(d.s), w.apply(d.z)) - share * mu * cones.unit(s)
+        by_cone = w.apply(middle + cones.quotient(middle, crossed))
+        by_tau_kappa = tau * kappa + d.tau * d.kappa - share * mu
+        less = share - 1
+        dx, dz, dy = apply_inverse(less * left[0], less * left[1] + by_cone, less * left[2])
+        dtau = along(dx, dz, dy) - less * left[3] - by_tau_kappa / tau
+        dtau = dtau / (kappa / tau - along(*by_tau) + bend / tau)
+        dx, dz, dy = (one + dtau * other for one, other in zip((dx, dz, dy), by_tau))
+        ds = -by_cone - w.apply(w.apply(dz))
+        return _At(dx, dy, ds, dz, dtau, -(by_tau_kappa + kappa * dtau) / tau)
+
+    d = lax.fori_loop(0, 2, direction, jax.tree.map(jnp.zeros_like, at))
     t = SHARE * length(d)
     return jax.tree.map(lambda value, change: value + t * change, at, d), t
 
@@ -408,18 +413,14 @@ def _linear(problem: Problem, w: cones.Scaling):
             return size * found[: len(f)], found[len(f) :]
         return size * jax.scipy.linalg.cho_solve((factors, True), size * f), l
 
-    def once(f, k, l):
-        own = w.apply_inverse(k)
-        x, y = solve(f + _across(scaled, own), l)
-        return x, w.apply_inverse(_along(scaled, x) - own), y
-
     def apply_inverse(f, k, l):
-        x, z, y = once(f, k, l)
-        missing = once(
-            f - matvec(p, x) - _across(g, z) - vecmat(y, a),
-            k - _along(g, x) + w.apply(w.apply(z)),
-            l - matvec(a, x),
-        )
-        return jax.tree.map(jnp.add, (x, z, y), missing)
+        def step(_, at):
+            # Twice, the second time for what rounding has left.
+            x, z, y = at
+            own = w.apply_inverse(k - _along(g, x)) + w.apply(z)
+            dx, dy = solve(f - matvec(p, x) - _across(g, z) - vecmat(y, a) + _across(scaled, own), l - matvec(a, x))
+            return x + dx, z + w.apply_inverse(_along(scaled, dx) - own), y + dy
+
+        return lax.fori_loop(0, 2, step, jax.tree.map(jnp.zeros_like, (f, k, l)))
 
     return apply_inverse
