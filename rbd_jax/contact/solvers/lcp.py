@@ -22,8 +22,8 @@ from .codes import Code
 class LCP(NamedTuple):
     """The forces λ and the `slack` ζ, how many steps it took, and a `Code`.
 
-    Where M is singular λ may not be unique; `M λ` and ζ are, for a symmetric M. Where there is no solution `force` is what
-    shows it: forces that push against each other without end (`M λ = 0`, `dᵀ λ < 0` for `solve_lcp`).
+    Where M is singular λ may not be unique; `M λ` and ζ are, for a symmetric M. Where there is no solution the `force` of
+    `solve_lcp` shows it: forces that push against each other without end (`M λ = 0`, `dᵀ λ < 0`); that of `lemke` is zero.
     """
 
     force: Float[Array, "n"]
@@ -73,9 +73,8 @@ def _nothing(d) -> LCP:
 def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | None = None) -> LCP:
     """The solution that Lemke's pivots lead to, for any M. Ties are broken by the lexicographic rule: it does not cycle.
 
-    Where the pivots end on a ray the code says `INFEASIBLE`: there is no solution if M is positive semidefinite, or copositive
-    as that of a friction pyramid is and in the cases for which Lemke's method is complete. For other M there may be one. Derivatives are those of
-    the equations with the same forces zero.
+    Where the pivots end on a ray the code says `INFEASIBLE`. That is so if M is positive semidefinite; for other M there may be a
+    solution that these pivots do not find. Derivatives are those of the equations with the same forces zero.
 
     **Arguments**
 
@@ -84,14 +83,13 @@ def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | Non
     if not d.shape[0]:
         return _nothing(d)
     limit = 50 + 10 * d.shape[0] if max_pivots is None else max_pivots
-    force, iterations, code = _pivoted(*lax.stop_gradient((M, d)), limit)
-    w = force - matvec(lax.stop_gradient(M), force) - lax.stop_gradient(d)
+    known_M, known_d = lax.stop_gradient((M, d))
+    force, iterations, code = _pivoted(known_M, known_d, limit)
+    solved = code == Code.SOLVED
     # What is not in the basis is exactly zero.
-    w = jnp.where(force > 0, force, jnp.minimum(w, 0))
-    held_w = held(_difference)((M, d), w)
-    w = jnp.where(code == Code.SOLVED, held_w, w)
-    size = jnp.where(code == Code.SOLVED, 1, jnp.maximum(jnp.max(jnp.abs(w)), 1))
-    return LCP(jnp.maximum(w, 0) / size, jnp.maximum(-w, 0) / size, iterations, code)
+    w = jnp.where(force > 0, force, jnp.minimum(-matvec(known_M, force) - known_d, 0))
+    w = jnp.where(solved, held(_difference)((M, d), w), 0)
+    return LCP(jnp.maximum(w, 0), jnp.maximum(-w, 0), iterations, code)
 
 
 def _difference(w, problem):
