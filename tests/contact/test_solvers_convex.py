@@ -111,6 +111,11 @@ def test_from_a_guess_it_takes_less_than_half(rng):
             assert 2 * found.iterations[ends].sum() <= cold.iterations[ends].sum()
 
 
+def tiled(*parts):
+    """A few problems as a batch of as many as the others are in, so that nothing new is compiled."""
+    return [jnp.asarray(np.resize(part, (BATCH, *part.shape[1:])), float) for part in parts]
+
+
 def padded(M, d, size=4):
     """With more unknowns that have nothing to do with it."""
     n = len(d)
@@ -135,11 +140,11 @@ def test_lcp_of_the_book():
         (np.zeros((4, 4)), np.array([0.0, 1, -1, 2])),
         (np.eye(4), np.zeros(4)),
     ]
-    M, d = (jnp.asarray(np.stack(part)) for part in zip(*problems))
+    M, d = tiled(*(np.stack(part) for part in zip(*problems)))
     codes = [Code.SOLVED, Code.INFEASIBLE, Code.SOLVED, Code.INFEASIBLE, Code.SOLVED, Code.SOLVED, Code.SOLVED]
     codes += [Code.INFEASIBLE, Code.SOLVED]
     for found in (lcps(M, d), lemkes(M, d)):
-        np.testing.assert_array_equal(found.code, codes)
+        np.testing.assert_array_equal(found.code[: len(codes)], codes)
         assert_close(found.force[0, 0], 5.605714285714286, 1e-12)
         assert_close(found.force[2, :2], [0.5, 0], 1e-12)
         assert_close(times(M[5], found.force[5]), np.full(4, 9.81), 1e-9)
@@ -197,7 +202,10 @@ def feasible_cones(rng, batch, k=2, d=3):
     return A, speed - times(A, force.reshape(batch, -1)).reshape(speed.shape), friction, speed
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-8), (np.float32, 1e-3)])
+IN_SINGLE = pytest.param(np.float32, 1e-3, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-8), IN_SINGLE])
 def test_cones(rng, dtype, tolerance):
     """The velocity is the one that was put in; forces are in their cones, and do no work on it."""
     A, b, friction, speed = feasible_cones(rng, BATCH)
@@ -207,28 +215,28 @@ def test_cones(rng, dtype, tolerance):
     assert_close(velocity, speed, tolerance * 10)
     assert largest(np.sum(force * velocity, axis=2)) < tolerance
     length = np.linalg.norm(force[..., 1:] / np.where(friction > 0, friction, np.inf), axis=2)
-    assert np.max(length - force[..., 0]) < 1e-5 * np.max(np.abs(force)) and force[..., 0].min() >= 0
+    assert np.max(length - force[..., 0]) < 1e-5 * np.max(np.abs(force)) and force[..., 0].min() > -tolerance
     assert largest(force[..., 1:][friction == 0]) == 0
 
 
 def test_a_contact_that_cannot_be_is_told():
     """Two contacts that push against each other, and approach: told, whatever the shape of the cone; huge friction."""
     J = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, -1], [1, 0, 0], [0, 1, 0]], float)
-    A = np.broadcast_to(J @ J.T, (3, 6, 6))
-    b = np.zeros((3, 2, 3))
-    b[..., 0] = [[1, -2], [1, -1], [-1, 3]]
+    A, b = np.broadcast_to(J @ J.T, (4, 6, 6)), np.zeros((4, 2, 3))
+    b[..., 0] = [[1, -2], [1, -1], [-1, 3], [-1, 3]]
+    b[3] += 0.1
+    friction = np.full((4, 2, 2), 0.5)
+    friction[3] = 1e3
     for solve in (cones, pyramids):
-        found = solve(*in_precision((A, b, np.full((3, 2, 2), 0.5)), float))
-        np.testing.assert_array_equal(found.code, [Code.UNBOUNDED, Code.SOLVED, Code.SOLVED])
+        found = solve(*tiled(A, b, friction))
+        np.testing.assert_array_equal(found.code[:4], [Code.UNBOUNDED, Code.SOLVED, Code.SOLVED, Code.SOLVED])
         assert all(np.isfinite(part).all() for part in found)
         assert np.sum(found.force[0] * b[0]) < 0 and largest(times(A[0], found.force[0].reshape(-1))) < 1e-6
-        huge = solve(*in_precision((A[2:], b[2:] + 0.1, np.full((1, 2, 2), 1e3)), float))
-        assert huge.code[0] == Code.SOLVED
-        assert largest(np.sum(huge.force * huge.velocity, axis=2)) < 1e-8
+        assert largest(np.sum(found.force[1:4] * found.velocity[1:4], axis=2)) < 1e-8
 
 
 def test_pyramids(rng):
-    """Inside the pyramid, without work, the velocity in the dual; and with one direction across it is the cone."""
+    """Inside the pyramid, without work, the velocity in the dual; and with friction in one direction only it is the cone."""
     A, b, friction, _ = feasible_cones(rng, BATCH)
     found = pyramids(*in_precision((A, b, friction), float))
     np.testing.assert_array_equal(found.code, Code.SOLVED)
@@ -237,9 +245,9 @@ def test_pyramids(rng):
     assert np.max(length - force[..., 0]) < 1e-8
     assert np.max(np.max(friction * np.abs(velocity[..., 1:]), axis=2) - velocity[..., 0]) < 1e-7
     assert largest(np.sum(force * velocity, axis=2)) < 1e-7
-    A, b, friction, speed = feasible_cones(rng, 8, d=2)
-    for solve in (cones, pyramids):
-        assert_close(solve(*in_precision((A, b, friction), float)).velocity, speed, 1e-7)
+    friction[..., 1] = 0
+    data = in_precision((A, b, friction), float)
+    assert_close(pyramids(*data).velocity, cones(*data).velocity, 1e-7)
 
 
 def test_derivatives(rng):
@@ -281,19 +289,20 @@ def test_unique_motion_of_forces_that_are_not_unique():
     corners = jnp.asarray([[1, x, y] for x, y in itertools.product((-1.0, 1), repeat=2)])
     inverse = jnp.diag(jnp.array([1.0, 3, 3]))
 
-    def motion(solve, load):
-        found = solve(corners @ inverse @ corners.T, corners @ inverse @ load)
+    def motion(load):
+        found = solve_lcp(corners @ inverse @ corners.T, corners @ inverse @ load)
         return corners.T @ found.force
 
     load = jnp.array([-9.81, 0.3, 0.2])
-    assert_close(motion(solve_lcp, load), -load, 1e-9)
-    assert_close(jax.jit(jax.jacrev(lambda load: motion(solve_lcp, load)))(load), -jnp.eye(3), 1e-7)
+    both = jax.jit(lambda load: (motion(load), jax.jacrev(motion)(load)))(load)
+    assert_close(both[0], -load, 1e-9)
+    assert_close(both[1], -jnp.eye(3), 1e-7)
 
 
 def test_derivatives_of_cones(rng):
     """Sliding and sticking contacts, smoothed and not; friction by its coefficient as well."""
     A, b, friction, _ = (jnp.asarray(part[-6:]) for part in feasible_cones(rng, 12))
-    A = A + 0.3 * jnp.eye(6)
+    A = A + 0.3 * jnp.eye(6)[None]
     weights = jnp.asarray(rng.normal(size=b.shape[1:]))
     moves = [jnp.asarray(rng.normal(size=part.shape)) for part in (A, b, friction)]
     moves[0] = moves[0] + jnp.swapaxes(moves[0], 1, 2)

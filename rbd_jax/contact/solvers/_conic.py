@@ -63,8 +63,8 @@ class Found(NamedTuple):
 
 
 #: So many steps of either method; a step of the first ends at this share of the way to the boundary, and the second is given up
-#: after so many steps that did not help.
-STEPS, NEWTON_STEPS, SHARE, FAILURES = 60, 16, 0.99, 4
+#: after so many steps that did not help. Both in turn so often.
+STEPS, NEWTON_STEPS, SHARE, FAILURES, TURNS = 60, 16, 0.99, 4, 2
 
 
 def solve_conic(problem: Problem, guess: Point | None = None) -> Found:
@@ -252,16 +252,40 @@ class _At(NamedTuple):
 
 
 def search(problem: Problem, guess: Point | None):
-    """A point that solves the problem, how many steps that took, and the code."""
-    if guess is None:
-        return _search(problem, _start(problem), jnp.zeros((), bool))
-    # Where the guess is on the right sides, Newton's method is all it takes.
-    near, error, count = refined(residual, problem, guess)
-    found, more, code = _search(problem, _start_near(problem, near), _is_good(near, error))
-    return found, count + more, code
+    """A point that solves the problem, how many steps that took, and the code.
+
+    From a guess Newton's method comes first: where it is on the right sides that is all it takes.
+    """
+    zero = jnp.zeros((), jnp.int32)
+    at = _start(problem) if guess is None else _start_near(problem, guess)
+    first = zero if guess is None else zero - 1
+
+    def goes_on(carry):
+        _, _, _, code, turn = carry
+        return (code == Code.NOT_CONVERGED) & (turn < TURNS)
+
+    def step(carry):
+        _, at, count, _, turn = carry
+        at, more, code = _interior(problem, at, turn < 0)
+        proof = (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED)
+        largest = jnp.max(jnp.abs(ravel_pytree(at)[0]))
+        size = jnp.where(proof, largest, jnp.maximum(at.tau, float(jnp.finfo(largest.dtype).eps) * largest))
+        point = Point(at.x / size, (at.s - at.z) / size, at.y / size)
+        better, _, steps = refined(residual, problem, point)
+        point = jax.tree.map(lambda a, b: jnp.where(proof, a, b), point, better)
+        end = jnp.where(_is_good(problem, point), Code.SOLVED, Code.NOT_CONVERGED)
+        code = jnp.where(proof, code, end).astype(jnp.int32)
+        return point, _start_near(problem, point), count + more + jnp.where(proof, 0, steps), code, turn + 1
+
+    none = Point(at.x, at.s - at.z, at.y)
+    start = none, at, zero, zero + int(Code.NOT_CONVERGED), first
+    point, _, count, code, _ = lax.while_loop(goes_on, step, start)
+    return point, count, code
 
 
-def _search(problem: Problem, at: _At, solved):
+def _interior(problem: Problem, at: _At, idle):
+    """Steps of the interior point method, none where idle."""
+
     def goes_on(carry):
         _, count, code, stuck = carry
         return (code == Code.NOT_CONVERGED) & ~stuck & (count < STEPS)
@@ -276,20 +300,8 @@ def _search(problem: Problem, at: _At, solved):
         lost = ~better | (length < 1e-6) | (_gap(at) <= 0.01 * _narrow(problem, at))
         return at, count + 1, _code(problem, at), lost
 
-    code = jnp.where(solved, Code.SOLVED, Code.NOT_CONVERGED).astype(jnp.int32)
-    at, count, code, _ = lax.while_loop(goes_on, step, (at, jnp.zeros((), jnp.int32), code, solved))
-    proof = (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED)
-    largest = jnp.max(jnp.abs(ravel_pytree(at)[0]))
-    size = jnp.where(proof, largest, jnp.maximum(at.tau, float(jnp.finfo(largest.dtype).eps) * largest))
-    point = Point(at.x / size, (at.s - at.z) / size, at.y / size)
-    better, error, more = refined(residual, problem, point)
-    point = jax.tree.map(lambda a, b: jnp.where(proof, a, b), point, better)
-    end = jnp.where(_is_good(point, error), Code.SOLVED, Code.NOT_CONVERGED)
-    return point, count + jnp.where(proof, 0, more), jnp.where(proof, code, end).astype(jnp.int32)
-
-
-def _is_good(point: Point, error):
-    return error <= _fine(error.dtype) * (1 + jnp.max(jnp.abs(ravel_pytree(point)[0])))
+    code = jnp.where(idle, Code.SOLVED, Code.NOT_CONVERGED).astype(jnp.int32)
+    return lax.while_loop(goes_on, step, (at, jnp.zeros((), jnp.int32), code, idle))[:3]
 
 
 def _start(problem: Problem) -> _At:
@@ -309,24 +321,47 @@ def _start_near(problem: Problem, guess: Point) -> _At:
 
 def _code(problem: Problem, at: _At):
     """Whether this is a solution, or a proof that there is none, or neither yet."""
-    p, q, g, h, a, b, smoothing = problem
+    _, q, g, h, a, b, smoothing = problem
     x, y, s, z, tau, _ = at
-    size = lambda u: jnp.max(jnp.abs(u), initial=0)
-    px, gx, ax, gz, ay = matvec(p, x), _along(g, x), matvec(a, x), _across(g, z), vecmat(y, a)
-    fine, enough = _fine(q.dtype), jnp.sqrt(smoothing)
-    tolerance = jnp.maximum(fine, 0.01 * enough)
-    # The magnitudes beside which the residuals are small.
-    beside = jnp.stack([size(part) for part in (px, gx, ax, gz, ay, s, tau * q, tau * h, tau * b)])
-    limit = tolerance * (tau + jnp.max(beside))
-    left = size(px + gz + ay + tau * q), size(gx + s - tau * h), size(ax - tau * b)
-    solved = (jnp.max(jnp.stack(left)) <= limit) & (_gap(at) <= _narrow(problem, at))
+    left = _left(problem, x, s, z, y, tau)
+    # What is asked to be far from the sides need not be exact: that is left to Newton's method.
+    tolerance = jnp.maximum(_fine(q.dtype), 0.01 * jnp.sqrt(smoothing))
+    solved = _all_small(left, tau, tolerance) & (_gap(at) <= _narrow(problem, at))
     proof = float(jnp.finfo(q.dtype).eps) ** 0.5
     push = -(jnp.sum(h * z) + dot(b, y))
-    infeasible = (push > 0) & (size(gz + ay) <= proof * push)
+    infeasible = (push > 0) & (_size(_across(g, z) + vecmat(y, a)) <= proof * push)
     fall = -dot(q, x)
-    unbounded = (fall > 0) & (jnp.maximum(size(px), jnp.maximum(size(gx + s), size(ax))) <= proof * fall)
+    moved = jnp.maximum(_size(matvec(problem.p, x)), jnp.maximum(_size(_along(g, x) + s), _size(matvec(a, x))))
+    unbounded = (fall > 0) & (moved <= proof * fall)
     code = jnp.where(infeasible, Code.INFEASIBLE, jnp.where(unbounded, Code.UNBOUNDED, Code.NOT_CONVERGED))
     return jnp.where(solved, Code.SOLVED, code).astype(jnp.int32)
+
+
+def _is_good(problem: Problem, point: Point):
+    """Whether the equations hold, each beside the numbers in it."""
+    x, w, y = point
+    s = cones.positive_part(w, problem.smoothing)
+    one = jnp.ones((), x.dtype)
+    return _all_small(_left(problem, x, s, s - w, y, one), one, _fine(x.dtype))
+
+
+def _left(problem: Problem, x, s, z, y, tau):
+    """Of each of the equations what is left, and the largest number in it."""
+    p, q, g, h, a, b, _ = problem
+    sums = (
+        (matvec(p, x), _across(g, z), vecmat(y, a), tau * q),
+        (_along(g, x), s, -tau * h),
+        (matvec(a, x), -tau * b),
+    )
+    return [(_size(sum(terms)), jnp.max(jnp.stack([_size(term) for term in terms]))) for terms in sums]
+
+
+def _all_small(left, tau, tolerance):
+    return jnp.all(jnp.stack([missing <= tolerance * (tau + largest) for missing, largest in left]))
+
+
+def _size(u):
+    return jnp.max(jnp.abs(u), initial=0)
 
 
 def _gap(at: _At):
