@@ -46,7 +46,11 @@ def semidefinite(rng, batch, n, rank):
 
 def feasible_qps(rng, batch, n=5, m=8, p=1):
     """With a solution that is made first: a third of the rows are at their limit without a force."""
-    P, G, A = semidefinite(rng, batch, n, n - 2), rng.normal(size=(batch, m, n)), rng.normal(size=(batch, p, n))
+    P, G, A = (
+        semidefinite(rng, batch, n, n - 2),
+        rng.normal(size=(batch, m, n)),
+        rng.normal(size=(batch, p, n)),
+    )
     x, y = rng.normal(size=(batch, n)), rng.normal(size=(batch, p))
     kind, amount = rng.integers(3, size=(batch, m)), rng.uniform(0.1, 1, size=(batch, m))
     z, s = np.where(kind == 0, amount, 0), np.where(kind == 1, amount, 0)
@@ -141,7 +145,15 @@ def test_lcp_of_the_book():
         (np.eye(4), np.zeros(4)),
     ]
     M, d = tiled(*(np.stack(part) for part in zip(*problems)))
-    codes = [Code.SOLVED, Code.INFEASIBLE, Code.SOLVED, Code.INFEASIBLE, Code.SOLVED, Code.SOLVED, Code.SOLVED]
+    codes = [
+        Code.SOLVED,
+        Code.INFEASIBLE,
+        Code.SOLVED,
+        Code.INFEASIBLE,
+        Code.SOLVED,
+        Code.SOLVED,
+        Code.SOLVED,
+    ]
     codes += [Code.INFEASIBLE, Code.SOLVED]
     for found in (lcps(M, d), lemkes(M, d)):
         np.testing.assert_array_equal(found.code[: len(codes)], codes)
@@ -265,7 +277,9 @@ def test_derivatives(rng):
     @jax.jit
     def all_(t, data, smoothing):
         first = jax.grad(value)
-        second, along = jax.jvp(lambda t: (value(t, data, smoothing), first(t, data, smoothing)), (t,), (t * 0 + 1,))
+        second, along = jax.jvp(
+            lambda t: (value(t, data, smoothing), first(t, data, smoothing)), (t,), (t * 0 + 1,)
+        )
         return *second, *along
 
     step = 1e-4
@@ -331,7 +345,9 @@ def test_staggered_projections():
     def after(free, friction, bilateral):
         return staggered_projections(inertia, free, normal, tangent, friction, bilateral=bilateral)
 
-    whole = jax.jit(jax.vmap(lambda *data: (after(*data), jax.jacrev(lambda f: after(f, *data[1:]).velocity)(data[0]))))
+    whole = jax.jit(
+        jax.vmap(lambda *data: (after(*data), jax.jacrev(lambda f: after(f, *data[1:]).velocity)(data[0])))
+    )
     free = jnp.array([[3.0, 0, -1], [0.3, 0.1, -1], [0.3, 0.1, 1], [3, 0, 1]])
     held = jnp.array([[False, False]] * 3 + [[True, True]])
     found, jacobian = whole(free, jnp.broadcast_to(friction, (4, 2)), held)

@@ -30,8 +30,10 @@ class Scaling(NamedTuple):
     @staticmethod
     def _stretched(u, point, size):
         more = (1,) * (u.ndim - 2)
-        size, first, rest = size.reshape(-1, *more), point[:, 0].reshape(-1, *more), point[:, 1:].reshape(
-            *point[:, 1:].shape, *more
+        size, first, rest = (
+            size.reshape(-1, *more),
+            point[:, 0].reshape(-1, *more),
+            point[:, 1:].reshape(*point[:, 1:].shape, *more),
         )
         across = jnp.sum(rest * u[:, 1:], axis=1)
         along = first * u[:, 0] + across

@@ -71,7 +71,9 @@ def solve_conic(problem: Problem, guess: Point | None = None) -> Found:
     """The solution, differentiable by all of the problem. `guess` is where to begin."""
     scale = _scale(lax.stop_gradient(problem))
     problem = scale.problem(problem)
-    point, iterations, code = search(*lax.stop_gradient((problem, None if guess is None else scale.into(guess))))
+    point, iterations, code = search(
+        *lax.stop_gradient((problem, None if guess is None else scale.into(guess)))
+    )
     found = held(residual)(problem, point)
     # Nothing depends on the problem where there is no solution.
     proof = (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED)
@@ -168,7 +170,9 @@ def refined(residual, problem, point):
         point, now = jax.tree.map(lambda a: a[least], tried), errors[least]
         best = jax.tree.map(lambda a, b: jnp.where(now < error, a, b), point, best)
         # Once all is small, a step that takes off less than half is none.
-        failures = jnp.where(now < 0.5 * error, 0, jnp.where(error < _fine(now.dtype), FAILURES, failures + 1))
+        failures = jnp.where(
+            now < 0.5 * error, 0, jnp.where(error < _fine(now.dtype), FAILURES, failures + 1)
+        )
         return point, best, jnp.minimum(now, error), count + 1, failures
 
     error, zero = missing(point), jnp.zeros((), jnp.int32)
@@ -266,7 +270,7 @@ def search(problem: Problem, guess: Point | None):
 
     def step(carry):
         _, at, count, _, turn = carry
-        at, more, code = _interior(problem, at, turn < 0)
+        at, more, code = _interior(problem, at, turn)
         proof = (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED)
         largest = jnp.max(jnp.abs(ravel_pytree(at)[0]))
         size = jnp.where(proof, largest, jnp.maximum(at.tau, float(jnp.finfo(largest.dtype).eps) * largest))
@@ -275,7 +279,9 @@ def search(problem: Problem, guess: Point | None):
         point = jax.tree.map(lambda a, b: jnp.where(proof, a, b), point, better)
         end = jnp.where(_is_good(problem, point), Code.SOLVED, Code.NOT_CONVERGED)
         code = jnp.where(proof, code, end).astype(jnp.int32)
-        return point, _start_near(problem, point), count + more + jnp.where(proof, 0, steps), code, turn + 1
+        near = _start_near(problem, point)
+        at = jax.tree.map(lambda a, b: jnp.where(turn < 0, b, a), at, near)
+        return point, at, count + more + jnp.where(proof, 0, steps), code, turn + 1
 
     none = Point(at.x, at.s - at.z, at.y)
     start = none, at, zero, zero + int(Code.NOT_CONVERGED), first
@@ -283,8 +289,17 @@ def search(problem: Problem, guess: Point | None):
     return point, count, code
 
 
-def _interior(problem: Problem, at: _At, idle):
-    """Steps of the interior point method, none where idle."""
+def _interior(problem: Problem, at: _At, turn):
+    """Steps of the interior point method, none in a turn before the first.
+
+    What is at its limit without a force is known to the root of the gap only, so later turns ask for more.
+    """
+    idle = turn < 0
+    precision = float(jnp.finfo(at.tau.dtype).eps)
+    narrow = jnp.maximum(precision**0.9 * jnp.where(turn > 0, precision**0.4, 1), 4 * problem.smoothing)
+
+    def code_of(at):
+        return _code(problem, at, _gap(at) <= narrow * at.tau**2)
 
     def goes_on(carry):
         _, count, code, stuck = carry
@@ -297,8 +312,8 @@ def _interior(problem: Problem, at: _At, idle):
         before, now = _gap(at) / at.tau**2, _gap(tried) / tried.tau**2
         better = jnp.isfinite(ravel_pytree(tried)[0]).all() & ((before > _fine(now.dtype)) | (now < before))
         at = jax.tree.map(lambda a, b: jnp.where(better, b, a), at, tried)
-        lost = ~better | (length < 1e-6) | (_gap(at) <= 0.01 * _narrow(problem, at))
-        return at, count + 1, _code(problem, at), lost
+        lost = ~better | (length < 1e-6) | (_gap(at) <= 0.01 * narrow * at.tau**2)
+        return at, count + 1, code_of(at), lost
 
     code = jnp.where(idle, Code.SOLVED, Code.NOT_CONVERGED).astype(jnp.int32)
     return lax.while_loop(goes_on, step, (at, jnp.zeros((), jnp.int32), code, idle))[:3]
@@ -319,19 +334,21 @@ def _start_near(problem: Problem, guess: Point) -> _At:
     return near
 
 
-def _code(problem: Problem, at: _At):
-    """Whether this is a solution, or a proof that there is none, or neither yet."""
+def _code(problem: Problem, at: _At, narrow):
+    """With the gap narrow enough, whether this is a solution, or a proof that there is none, or neither yet."""
     _, q, g, h, a, b, smoothing = problem
     x, y, s, z, tau, _ = at
     left = _left(problem, x, s, z, y, tau)
     # What is asked to be far from the sides need not be exact: that is left to Newton's method.
     tolerance = jnp.maximum(_fine(q.dtype), 0.01 * jnp.sqrt(smoothing))
-    solved = _all_small(left, tau, tolerance) & (_gap(at) <= _narrow(problem, at))
+    solved = _all_small(left, tau, tolerance) & narrow
     proof = float(jnp.finfo(q.dtype).eps) ** 0.5
     push = -(jnp.sum(h * z) + dot(b, y))
     infeasible = (push > 0) & (_size(_across(g, z) + vecmat(y, a)) <= proof * push)
     fall = -dot(q, x)
-    moved = jnp.maximum(_size(matvec(problem.p, x)), jnp.maximum(_size(_along(g, x) + s), _size(matvec(a, x))))
+    moved = jnp.maximum(
+        _size(matvec(problem.p, x)), jnp.maximum(_size(_along(g, x) + s), _size(matvec(a, x)))
+    )
     unbounded = (fall > 0) & (moved <= proof * fall)
     code = jnp.where(infeasible, Code.INFEASIBLE, jnp.where(unbounded, Code.UNBOUNDED, Code.NOT_CONVERGED))
     return jnp.where(solved, Code.SOLVED, code).astype(jnp.int32)
@@ -367,12 +384,6 @@ def _size(u):
 def _gap(at: _At):
     """The mean of `sᵀ z` over the cones."""
     return jnp.sum(at.s * at.z) / max(at.s.shape[0], 1)
-
-
-def _narrow(problem: Problem, at: _At):
-    """What gap is small enough. Much below it rounding makes the steps worse."""
-    finest = float(jnp.finfo(at.tau.dtype).eps) ** 0.9
-    return at.tau**2 * jnp.maximum(finest, 4 * problem.smoothing)
 
 
 def _advance(problem: Problem, at: _At):
@@ -453,7 +464,9 @@ def _linear(problem: Problem, w: cones.Scaling):
             # Twice, the second time for what rounding has left.
             x, z, y = at
             own = w.apply_inverse(k - _along(g, x)) + w.apply(z)
-            dx, dy = solve(f - matvec(p, x) - _across(g, z) - vecmat(y, a) + _across(scaled, own), l - matvec(a, x))
+            dx, dy = solve(
+                f - matvec(p, x) - _across(g, z) - vecmat(y, a) + _across(scaled, own), l - matvec(a, x)
+            )
             return x + dx, z + w.apply_inverse(_along(scaled, dx) - own), y + dy
 
         return lax.fori_loop(0, 2, step, jax.tree.map(jnp.zeros_like, (f, k, l)))

@@ -132,7 +132,9 @@ def _check(what: str, A, b, friction):
     if A.shape[0] != k * d:
         raise ValueError(f"{what}: {k} contacts of dimension {d} have {k * d} rows; A has {A.shape[0]}")
     if friction.shape != (k, d - 1):
-        raise ValueError(f"{what}: friction must be {(k, d - 1)}, one less than b across; it is {friction.shape}")
+        raise ValueError(
+            f"{what}: friction must be {(k, d - 1)}, one less than b across; it is {friction.shape}"
+        )
 
 
 def _nothing(b) -> ContactForces:
