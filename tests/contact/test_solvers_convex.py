@@ -1,6 +1,7 @@
 """Convex problems of contact: quadratic, complementary, in cones of friction, by turns.
 
-What a solution is can be checked without solving anything, so most tests make problems and look at what is left of the conditions.
+What a solution is can be checked without solving anything, so most tests make problems and look at what is left of
+the conditions.
 """
 
 import itertools
@@ -73,7 +74,7 @@ def in_precision(data, dtype):
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-8), (np.float32, 1e-4)])
 def test_qp_of_every_ending(rng, dtype, tolerance):
-    """In one batch: solved, infeasible (a row and its opposite), unbounded (a way down that nothing stops), each with its proof."""
+    """In one batch: solved, infeasible (a row and its opposite), unbounded (nothing stops a way down), each with its proof."""
     data = feasible_qps(rng, BATCH)
     P, q, G, h, A, b = data
     bad, endless = slice(150, 175), slice(175, None)
@@ -129,7 +130,7 @@ def padded(M, d, size=4):
 
 
 def test_lcp_of_the_book():
-    """A box (M = 1.75), a disc in a slot (book example 11.1), a block on its four corners; and what is at its limit without a force."""
+    """A box (M = 1.75), a disc in a slot (book example 11.1), a block on four corners; limits without forces."""
     slot = np.array([[2.0, -2], [-2, 2]])
     corners = np.array([[1, x, y] for x, y in itertools.product((-1.0, 1), repeat=2)])
     block = corners @ np.diag([1, 3, 3]) @ corners.T

@@ -109,8 +109,8 @@ def held(residual: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 def correction(residual, problem, point, value):
     """`-J⁻¹ value`, J the derivative of the residual by the point.
 
-    Where J is singular (multipliers that are not unique) it is nearly the shortest of the solutions: J is made regular by adding a
-    little to its diagonal, which keeps it monotone, and a second step takes out what that has changed.
+    Where J is singular (multipliers that are not unique) it is nearly the shortest of the solutions: J is made regular by adding
+    a little to its diagonal, which keeps it monotone, and a second step takes out what that has changed.
     """
     flat, back = ravel_pytree(point)
     jacobian = jax.jacfwd(lambda flat: ravel_pytree(residual(back(flat), problem))[0])(flat)
@@ -337,19 +337,25 @@ def _start_near(problem: Problem, guess: Point) -> _At:
 def _code(problem: Problem, at: _At, narrow):
     """With the gap narrow enough, whether this is a solution, or a proof that there is none, or neither yet."""
     _, q, g, h, a, b, smoothing = problem
-    x, y, s, z, tau, _ = at
+    x, y, s, z, tau, kappa = at
     left = _left(problem, x, s, z, y, tau)
     # What is asked to be far from the sides need not be exact: that is left to Newton's method.
     tolerance = jnp.maximum(_fine(q.dtype), 0.01 * jnp.sqrt(smoothing))
     solved = _all_small(left, tau, tolerance) & narrow
-    proof = float(jnp.finfo(q.dtype).eps) ** 0.5
-    push = -(jnp.sum(h * z) + dot(b, y))
-    infeasible = (push > 0) & (_size(_across(g, z) + vecmat(y, a)) <= proof * push)
-    fall = -dot(q, x)
+    # A proof is exact beside what it promises; where τ has gone to zero, beside its own size, which is what rounding allows.
+    precision = float(jnp.finfo(q.dtype).eps)
+    gone = tau <= precision * kappa
+
+    def proves(promise, off, size):
+        exact = (off <= precision**0.5 * promise) | (gone & (off <= precision**0.6 * size))
+        return (promise > 0) & exact
+
+    pulled = _size(_across(g, z) + vecmat(y, a))
+    infeasible = proves(-(jnp.sum(h * z) + dot(b, y)), pulled, jnp.maximum(_size(z), _size(y)))
     moved = jnp.maximum(
         _size(matvec(problem.p, x)), jnp.maximum(_size(_along(g, x) + s), _size(matvec(a, x)))
     )
-    unbounded = (fall > 0) & (moved <= proof * fall)
+    unbounded = proves(-dot(q, x), moved, _size(x))
     code = jnp.where(infeasible, Code.INFEASIBLE, jnp.where(unbounded, Code.UNBOUNDED, Code.NOT_CONVERGED))
     return jnp.where(solved, Code.SOLVED, code).astype(jnp.int32)
 

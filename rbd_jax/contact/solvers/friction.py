@@ -2,9 +2,10 @@
 
     min ½ λᵀ A λ + bᵀ λ    with the force λ of each contact in its cone
 
-λ is along the normal, then across it: two directions of sliding, spinning, two of rolling, or some of these. A is the inverse of
-the inertia that forces find at the contacts, `J M⁻¹ Jᵀ`, b the velocity (or acceleration) there without forces, and `A λ + b` that with
-them. What slides parts as well, by the friction coefficient times its speed (Anitescu and Hart, 2004); b can take this back.
+λ is along the normal, then across it: two directions of sliding, spinning, two of rolling, or some of these. A is the inverse
+of the inertia that forces find at the contacts, `J M⁻¹ Jᵀ`, b the velocity (or acceleration) there without forces, and `A λ + b`
+that with them. What slides parts as well, by the friction coefficient times its speed (Anitescu and Hart, 2004); b can
+take this back.
 """
 
 from __future__ import annotations
