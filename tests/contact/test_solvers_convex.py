@@ -384,17 +384,19 @@ def test_what_does_not_fit_is_told():
 def test_ten_thousand_problems(rng, dtype, tolerance):
     data = feasible_qps(rng, 10_000)
     found = qps(*in_precision(data, dtype))
-    share = np.mean(np.asarray(found.code) == Code.SOLVED)
-    assert share == 1 if dtype is np.float64 else share > 0.99
-    ends = np.asarray(found.code) == Code.SOLVED
-    assert missing([part[ends] for part in data], [part[ends] for part in found]) <= tolerance
-    M, d, slack = feasible_lcps(rng, 10_000)
+    np.testing.assert_array_equal(found.code, Code.SOLVED)
+    assert missing(data, found) <= tolerance
+    M, d, _ = feasible_lcps(rng, 10_000)
     for solve in (lcps, lemkes):
         found = solve(*in_precision((M, d), dtype))
-        np.testing.assert_array_equal(found.code, Code.SOLVED)
+        # Of some the forces are not bounded, and to rounding they are as good as infeasible.
+        ends = np.asarray(found.code) == Code.SOLVED
+        assert np.mean(ends) >= 0.999
         force, gap = np.asarray(found.force, float), np.asarray(found.slack, float)
-        assert largest(times(M, force) + d - gap, force * gap) <= tolerance
+        assert largest(force * gap) == 0
+        beside = 1 + np.max(times(np.abs(M), force), axis=1, keepdims=True)
+        assert largest(((times(M, force) + d - gap) / beside)[ends]) <= tolerance
     A, b, friction, speed = feasible_cones(rng, 10_000)
     found = cones(*in_precision((A, b, friction), dtype))
     np.testing.assert_array_equal(found.code, Code.SOLVED)
-    assert largest(np.sum(found.force * found.velocity, axis=2)) < 10 * tolerance
+    assert_close(found.velocity, speed, 10 * tolerance)
