@@ -393,7 +393,7 @@ def test_ten_thousand_problems(rng, dtype, tolerance):
         ends = np.asarray(found.code) == Code.SOLVED
         assert np.mean(ends) >= 0.999
         force, gap = np.asarray(found.force, float), np.asarray(found.slack, float)
-        assert largest(force * gap) == 0
+        assert largest(force * gap) <= tolerance**4
         beside = 1 + np.max(times(np.abs(M), force), axis=1, keepdims=True)
         assert largest(((times(M, force) + d - gap) / beside)[ends]) <= tolerance
     A, b, friction, speed = feasible_cones(rng, 10_000)
