@@ -306,12 +306,11 @@ def test_unique_motion_of_forces_that_are_not_unique():
 
     def motion(load):
         found = solve_lcp(corners @ inverse @ corners.T, corners @ inverse @ load)
-        return corners.T @ found.force
+        return corners.T @ found.force, corners.T @ found.force
 
-    load = jnp.array([-9.81, 0.3, 0.2])
-    both = jax.jit(lambda load: (motion(load), jax.jacrev(motion)(load)))(load)
-    assert_close(both[0], -load, 1e-9)
-    assert_close(both[1], -jnp.eye(3), 1e-7)
+    jacobian, together = jax.jit(jax.jacrev(motion, has_aux=True))(jnp.array([-9.81, 0.3, 0.2]))
+    assert_close(together, jnp.array([9.81, -0.3, -0.2]), 1e-9)
+    assert_close(jacobian, -jnp.eye(3), 1e-7)
 
 
 def test_derivatives_of_cones(rng):
@@ -343,15 +342,19 @@ def test_staggered_projections():
     tangent = jnp.broadcast_to(jnp.eye(3)[:2], (2, 2, 3))
     friction = jnp.array([0.5, 0.5])
 
-    def after(free, friction, bilateral):
-        return staggered_projections(inertia, free, normal, tangent, friction, bilateral=bilateral)
+    @jax.jit
+    @jax.vmap
+    def whole(*data):
+        def after(free):
+            friction, bilateral = data[1:]
+            found = staggered_projections(inertia, free, normal, tangent, friction, bilateral=bilateral)
+            return found.velocity, found
 
-    whole = jax.jit(
-        jax.vmap(lambda *data: (after(*data), jax.jacrev(lambda f: after(f, *data[1:]).velocity)(data[0])))
-    )
+        return jax.jacrev(after, has_aux=True)(data[0])
+
     free = jnp.array([[3.0, 0, -1], [0.3, 0.1, -1], [0.3, 0.1, 1], [3, 0, 1]])
     held = jnp.array([[False, False]] * 3 + [[True, True]])
-    found, jacobian = whole(free, jnp.broadcast_to(friction, (4, 2)), held)
+    jacobian, found = whole(free, jnp.broadcast_to(friction, (4, 2)), held)
     np.testing.assert_array_equal(found.code, Code.SOLVED)
     # Unlike by one convex problem nothing parts because it slides.
     expected = jnp.array([[2.5, 0, 0], [0, 0, 0], [0.3, 0.1, 1], [2.5, 0, 0]])
