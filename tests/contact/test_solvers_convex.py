@@ -299,18 +299,29 @@ def test_derivatives(rng):
     assert np.isfinite(at).all() and abs(at[1]) < 1e6
 
 
-def test_unique_motion_of_forces_that_are_not_unique():
-    """A block on four corners: the derivatives of what the forces do together are right."""
-    corners = jnp.asarray([[1, x, y] for x, y in itertools.product((-1.0, 1), repeat=2)])
-    inverse = jnp.diag(jnp.array([1.0, 3, 3]))
+def test_derivatives_where_forces_are_not_unique_or_not_there():
+    """A block on four corners: those of what the forces do together are right. A disc that does not fit has none: zero."""
+    corners = np.array([[1, x, y] for x, y in itertools.product((-1.0, 1), repeat=2)])
+    inverse = np.diag([1.0, 3, 3])
+    slot, approach = padded(np.array([[2.0, -2], [-2, 2]]), [-1.0, -1])
+    M = jnp.asarray(np.stack([corners @ inverse @ corners.T, slot]))
+    arms = jnp.asarray(np.stack([corners, np.eye(4)[:, :3]]))
+    d = jnp.asarray(np.stack([corners @ inverse @ [-9.81, 0.3, 0.2], approach]))
 
-    def motion(load):
-        found = solve_lcp(corners @ inverse @ corners.T, corners @ inverse @ load)
-        return corners.T @ found.force, corners.T @ found.force
+    @jax.jit
+    @jax.vmap
+    def whole(M, d, arms):
+        def together(load):
+            found = solve_lcp(M, d + arms @ load)
+            return found.force @ arms, found
 
-    jacobian, together = jax.jit(jax.jacrev(motion, has_aux=True))(jnp.array([-9.81, 0.3, 0.2]))
-    assert_close(together, jnp.array([9.81, -0.3, -0.2]), 1e-9)
-    assert_close(jacobian, -jnp.eye(3), 1e-7)
+        return jax.jacrev(together, has_aux=True)(jnp.zeros(3))
+
+    jacobian, found = whole(M, d, arms)
+    np.testing.assert_array_equal(found.code, [Code.SOLVED, Code.INFEASIBLE])
+    assert_close(corners.T @ found.force[0], np.array([9.81, -0.3, -0.2]), 1e-9)
+    assert_close(jacobian[0] @ inverse, -np.eye(3), 1e-7)
+    assert_close(jacobian[1], np.zeros((3, 3)), 0)
 
 
 def test_derivatives_of_cones(rng):

@@ -109,8 +109,8 @@ def held(residual: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 def correction(residual, problem, point, value):
     """`-J⁻¹ value`, J the derivative of the residual by the point.
 
-    Where J is singular (multipliers that are not unique) it is nearly the shortest of the solutions: J is made regular by adding
-    a little to its diagonal, which keeps it monotone, and a second step takes out what that has changed.
+    Where J is singular (multipliers that are not unique) it is nearly the shortest of the solutions, and large if there is none:
+    J is made regular by adding a little to its diagonal, which keeps it monotone, and a second step takes out what that has changed.
     """
     flat, back = ravel_pytree(point)
     jacobian = jax.jacfwd(lambda flat: ravel_pytree(residual(back(flat), problem))[0])(flat)

@@ -41,8 +41,8 @@ def solve_lcp(
 ) -> LCP:
     """The solution for a symmetric and positive semidefinite M. Where λ is not unique, one with as many forces as can be.
 
-    Differentiable by all of the problem, in both modes and to any order. Where λ is not unique its derivatives are nearly the
-    smallest that fit.
+    Differentiable by all of the problem, in both modes and to any order. Where λ is not unique the derivatives of what
+    does not depend on that are right; those of the rest may be very large, which smoothing prevents.
 
     **Arguments**
 

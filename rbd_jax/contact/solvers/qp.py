@@ -42,8 +42,8 @@ def solve_qp(
 ) -> QP:
     """`min ½ xᵀ P x + qᵀ x` where `G x ≤ h` and `A x = b`, for a positive semidefinite P.
 
-    The result is differentiable by all of the problem, in both modes and to any order. Where multipliers are not unique their
-    derivatives are nearly the smallest that fit; those of x, where it is unique, do not depend on that.
+    The result is differentiable by all of the problem, in both modes and to any order. Where multipliers are not unique the
+    derivatives of x are right all the same; those of multipliers may be very large, which smoothing prevents.
 
     **Arguments**
 
