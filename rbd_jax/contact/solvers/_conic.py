@@ -110,7 +110,7 @@ def correction(residual, problem, point, value):
     """`-J⁻¹ value`, J the derivative of the residual by the point.
 
     Where J is singular (multipliers that are not unique) it is nearly the shortest of the solutions, and large if there is none:
-    J is made regular by adding a little to its diagonal, which keeps it monotone, and a second step takes out what that has changed.
+    J is made regular by a little on its diagonal, which keeps it monotone, and a second step takes out what that has changed.
     """
     flat, back = ravel_pytree(point)
     jacobian = jax.jacfwd(lambda flat: ravel_pytree(residual(back(flat), problem))[0])(flat)
