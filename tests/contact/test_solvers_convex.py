@@ -300,25 +300,29 @@ def test_derivatives(rng):
 
 
 def test_derivatives_where_forces_are_not_unique_or_not_there():
-    """A block on four corners: those of what the forces do together are right. A disc that does not fit has none: zero."""
+    """A block on four corners: those of what the forces do together are right. A disc that does not fit has none: zero.
+
+    Smoothed, the forces are unique and all products of force and slack are what is asked for.
+    """
     corners = np.array([[1, x, y] for x, y in itertools.product((-1.0, 1), repeat=2)])
     inverse = np.diag([1.0, 3, 3])
     slot, approach = padded(np.array([[2.0, -2], [-2, 2]]), [-1.0, -1])
-    M = jnp.asarray(np.stack([corners @ inverse @ corners.T, slot]))
-    arms = jnp.asarray(np.stack([corners, np.eye(4)[:, :3]]))
-    d = jnp.asarray(np.stack([corners @ inverse @ [-9.81, 0.3, 0.2], approach]))
+    block, load = corners @ inverse @ corners.T, corners @ inverse @ [-9.81, 0.3, 0.2]
+    M, d = jnp.asarray(np.stack([block, slot, block])), jnp.asarray(np.stack([load, approach, load]))
+    arms = jnp.asarray(np.stack([corners, np.eye(4)[:, :3], corners]))
 
     @jax.jit
     @jax.vmap
-    def whole(M, d, arms):
+    def whole(M, d, arms, smoothing):
         def together(load):
-            found = solve_lcp(M, d + arms @ load)
+            found = solve_lcp(M, d + arms @ load, smoothing=smoothing)
             return found.force @ arms, found
 
         return jax.jacrev(together, has_aux=True)(jnp.zeros(3))
 
-    jacobian, found = whole(M, d, arms)
-    np.testing.assert_array_equal(found.code, [Code.SOLVED, Code.INFEASIBLE])
+    jacobian, found = whole(M, d, arms, jnp.array([0.0, 0, 0.01]))
+    np.testing.assert_array_equal(found.code, [Code.SOLVED, Code.INFEASIBLE, Code.SOLVED])
+    assert_close(found.force[2] * found.slack[2], np.full(4, 0.01), 1e-10)
     assert_close(corners.T @ found.force[0], np.array([9.81, -0.3, -0.2]), 1e-9)
     assert_close(jacobian[0] @ inverse, -np.eye(3), 1e-7)
     assert_close(jacobian[1], np.zeros((3, 3)), 0)
