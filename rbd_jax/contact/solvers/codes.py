@@ -1,0 +1,14 @@
+"""How a solver ended."""
+
+import enum
+
+
+class Code(enum.IntEnum):
+    """How a solver ended. Anything but zero is a failure, and what is returned then solves nothing."""
+
+    SOLVED = 0
+    #: Nothing satisfies all conditions.
+    INFEASIBLE = 1
+    #: What is to be least falls without end.
+    UNBOUNDED = 2
+    NOT_CONVERGED = 3

@@ -1,0 +1,165 @@
+"""Linear complementarity problems: forces that only push, at places that only part (book §11.2, §11.5).
+
+    λ ≥ 0,  ζ = M λ + d ≥ 0,  λᵀ ζ = 0
+
+`solve_lcp` minimizes `½ λᵀ M λ + dᵀ λ` (book eq. 11.43), which is the same where M is positive semidefinite, by an interior point
+method. `lemke` pivots: exact, for any M, one force after the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from ..._array import matvec
+from ._conic import Point, Problem, held, solve_conic
+from .codes import Code
+
+
+class LCP(NamedTuple):
+    """The forces λ and the `slack` ζ, how many steps it took, and a `Code`.
+
+    Where M is singular λ may not be unique; `M λ` and ζ are, for a symmetric M. Where there is no solution the `force` of
+    `solve_lcp` shows it: forces that push against each other without end (`M λ = 0`, `dᵀ λ < 0`); that of `lemke` is zero.
+    """
+
+    force: Float[Array, "n"]
+    slack: Float[Array, "n"]
+    iterations: Int[Array, ""]
+    code: Int[Array, ""]
+
+
+def solve_lcp(
+    M: Float[Array, "n n"],
+    d: Float[Array, "n"],
+    *,
+    smoothing: float | Float[Array, ""] = 0.0,
+    guess: Float[Array, "n"] | None = None,
+) -> LCP:
+    """The solution for a symmetric and positive semidefinite M. Where λ is not unique, one with as many forces as can be.
+
+    Differentiable by all of the problem, in both modes and to any order. Where λ is not unique the derivatives of what
+    does not depend on that are right; those of the rest may be very large, which smoothing prevents.
+
+    **Arguments**
+
+    - `smoothing`: the product of each force and its slack, zero by default.
+    - `guess`: forces that solve a problem nearby, from which this one takes fewer steps.
+    """
+    if not d.shape[0]:
+        return _nothing(d)
+    near = None
+    if guess is not None:
+        near = Point(guess, (guess - matvec(M, guess) - d)[:, None], d[:0])
+    found = solve_conic(_problem(M, d, smoothing), near)
+    code = jnp.where(found.code == Code.UNBOUNDED, Code.INFEASIBLE, found.code).astype(jnp.int32)
+    return LCP(found.s[:, 0], found.z[:, 0], found.iterations, code)
+
+
+def _problem(M, d, smoothing) -> Problem:
+    n, dtype = d.shape[0], d.dtype
+    g, zeros = -jnp.eye(n, dtype=dtype)[:, None, :], jnp.zeros((n, 1), dtype)
+    return Problem(M, d, g, zeros, jnp.zeros((0, n), dtype), d[:0], jnp.asarray(smoothing, dtype))
+
+
+def _nothing(d) -> LCP:
+    zero = jnp.zeros((), jnp.int32)
+    return LCP(d, d, zero, zero + int(Code.SOLVED))
+
+
+def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | None = None) -> LCP:
+    """The solution that Lemke's pivots lead to, for any M. Ties are broken by the lexicographic rule: it does not cycle.
+
+    Where the pivots end on a ray the code says `INFEASIBLE`. That is so if M is positive semidefinite; for other M there may be a
+    solution that these pivots do not find. Derivatives are those of the equations with the same forces zero.
+
+    **Arguments**
+
+    - `max_pivots`: after so many it is given up, by default 50 + 10 n.
+    """
+    if not d.shape[0]:
+        return _nothing(d)
+    limit = 50 + 10 * d.shape[0] if max_pivots is None else max_pivots
+    known_M, known_d = lax.stop_gradient((M, d))
+    force, iterations, code = _pivoted(known_M, known_d, limit)
+    solved = code == Code.SOLVED
+    # What is not in the basis is exactly zero.
+    w = jnp.where(force > 0, force, jnp.minimum(-matvec(known_M, force) - known_d, 0))
+    w = jnp.where(solved, held(_difference)((M, d), w), 0)
+    return LCP(jnp.maximum(w, 0), jnp.maximum(-w, 0), iterations, code)
+
+
+def _difference(w, problem):
+    """`M λ + d - ζ` with λ and -ζ the positive and the negative part of w."""
+    M, d = problem
+    force = jnp.where(w > 0, w, 0)
+    return matvec(M, force) + d - (force - w)
+
+
+def _pivoted(M, d, limit):
+    """Lemke's tableau `[1, -M, -1, d]` of the equations `ζ - M λ - z₀ = d`; its columns are ζ, λ, z₀ and the right side."""
+    n, dtype = d.shape[0], d.dtype
+    covering, right = 2 * n, 2 * n + 1
+    size = jnp.max(jnp.abs(M))
+    M = M / jnp.where(size > 0, size, 1)
+    scale = jnp.max(jnp.abs(d))
+    scale = jnp.where(scale > 0, scale, 1)
+    one = jnp.ones((n, 1), dtype)
+    tableau = jnp.concatenate([jnp.eye(n, dtype=dtype), -M, -one, d[:, None] / scale], axis=1)
+    whole = lambda size: jnp.arange(size, dtype=jnp.int32)
+    basis = whole(n)
+    small = float(jnp.finfo(dtype).eps) ** 0.75
+    # The order in which ties are broken: the right side, then the columns of the inverse of the basis.
+    order = jnp.concatenate([jnp.array([right], jnp.int32), whole(n)])
+
+    def leaving(tableau, basis, entering):
+        """The row that is first to become zero, and whether there is any."""
+        column = tableau[:, entering]
+        allowed = column > small
+        slope = jnp.where(allowed, column, 1)
+
+        def narrow(i, kept):
+            ratio = jnp.where(kept, tableau[:, order[i]] / slope, jnp.inf)
+            least = jnp.min(ratio)
+            return kept & (ratio <= least + small * (1 + jnp.abs(least)))
+
+        # z₀ goes first where it may.
+        tied = narrow(0, allowed)
+        ends = tied & (basis == covering)
+        kept = lax.fori_loop(1, n + 1, narrow, tied)
+        return jnp.argmax(jnp.where(ends.any(), ends, kept)).astype(jnp.int32), allowed.any()
+
+    def pivot(tableau, basis, row, entering):
+        own = tableau[row] / tableau[row, entering]
+        rest = tableau - tableau[:, entering][:, None] * own[None, :]
+        here = whole(n) == row
+        tableau = jnp.where(here[:, None], own[None, :], rest)
+        tableau = jnp.where((whole(2 * n + 2) == entering)[None, :], here[:, None].astype(dtype), tableau)
+        return tableau, jnp.where(here, entering, basis).astype(jnp.int32), basis[row]
+
+    def goes_on(at):
+        return (at[4] == Code.NOT_CONVERGED) & (at[3] < limit)
+
+    def step(at):
+        tableau, basis, entering, count, _ = at
+        row, some = leaving(tableau, basis, entering)
+        tried, changed, left = pivot(tableau, basis, row, entering)
+        tableau, basis = jnp.where(some, tried, tableau), jnp.where(some, changed, basis)
+        code = jnp.where(left == covering, Code.SOLVED, Code.NOT_CONVERGED)
+        code = jnp.where(some, code, Code.INFEASIBLE).astype(jnp.int32)
+        return tableau, basis, (left + n) % (2 * n), count + 1, code
+
+    done = jnp.all(d >= 0)
+    # First z₀ comes in for the row that needs it most; of equal ones the last, as the lexicographic rule has it.
+    worst = (n - 1 - jnp.argmin(tableau[::-1, right])).astype(jnp.int32)
+    tableau, basis, left = pivot(tableau, basis, worst, jnp.asarray(covering, jnp.int32))
+    code = jnp.where(done, Code.SOLVED, Code.NOT_CONVERGED).astype(jnp.int32)
+    start = tableau, basis, left + n, jnp.where(done, 0, 1).astype(jnp.int32), code
+    tableau, basis, _, count, code = lax.while_loop(goes_on, step, start)
+    values = jnp.maximum(tableau[:, right], 0) * scale / jnp.where(size > 0, size, 1)
+    mine = basis[None, :] == (n + whole(n))[:, None]
+    force = jnp.sum(jnp.where(mine, values[None, :], 0), axis=1)
+    return jnp.where(done, 0, force), count, code

@@ -1,0 +1,215 @@
+"""Friction by turns: the contacts' impulses for given friction, the friction for given impulses, until neither changes.
+
+Staggered projections (Kaufman et al., 2008; 000 §2.11, Alg. 7), which unlike one convex problem do not make parting of sliding:
+
+    v = v₀ + M⁻¹ (Nᵀ α + Tᵀ β)
+    α:  least ½ vᵀ M v  with  α ≥ 0            (N v ≥ 0, and α = 0 where it parts; 000 eq. 2.113)
+    β:  least ½ vᵀ M v  with  |β| ≤ μ |α|      (against the sliding T v; 000 eq. 2.114)
+
+Of bilateral contacts, by which the friction of joints is found (000 Alg. 8), α holds `N v = 0` with either sign, the smallest
+that does (000 eq. 2.118). Here impulses push along the rows of N and T (000 has them pull), and friction is a disc, not a square.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from ..._array import dot, matmul, matvec, transpose, vecmat
+from . import _conic
+from ._conic import Point, Problem, held, refined, solve_conic
+from .codes import Code
+
+
+class Staggered(NamedTuple):
+    """What staggered projections ended at.
+
+    - `velocity`: v.
+    - `normal`, `tangent`: the impulses α and β of each contact.
+    - `residual`: what is missing in the equations of both problems, in units in which impulses are about one.
+    - `iterations`: how many rounds it took.
+    - `code`: `SOLVED` where the residual is small; `INFEASIBLE` where the contacts cannot all be kept.
+    """
+
+    velocity: Float[Array, "n"]
+    normal: Float[Array, "c"]
+    tangent: Float[Array, "c t"]
+    residual: Float[Array, ""]
+    iterations: Int[Array, ""]
+    code: Int[Array, ""]
+
+
+class _Matrices(NamedTuple):
+    """The problem in the impulses: `N M⁻¹ Nᵀ`, `N M⁻¹ Tᵀ`, `T M⁻¹ Tᵀ`, `N v₀`, `T v₀`, μ, and 1 where a contact is bilateral."""
+
+    normal: Float[Array, "c c"]
+    across: Float[Array, "c ct"]
+    tangent: Float[Array, "ct ct"]
+    parting: Float[Array, "c"]
+    sliding: Float[Array, "ct"]
+    friction: Float[Array, "c"]
+    bilateral: Float[Array, "c"]
+
+
+class _Both(NamedTuple):
+    """The points of both problems; x of the second is β in units of `μ |α|`."""
+
+    contact: Point
+    friction: Point
+
+
+def staggered_projections(
+    inertia: Float[Array, "n n"],
+    free: Float[Array, "n"],
+    normal: Float[Array, "c n"],
+    tangent: Float[Array, "c t n"],
+    friction: Float[Array, "c"],
+    *,
+    bilateral: Bool[Array, "c"] | None = None,
+    guess: Staggered | None = None,
+    tolerance: float | None = None,
+    max_rounds: int = 50,
+) -> Staggered:
+    """The velocity after contact with friction, of one step or one impact.
+
+    The rounds end when α changes no more, and Newton's method on both problems at once takes out what is left. Differentiable by
+    all of it, in both modes. There need not be a solution, and there may be several; where the rounds go on without end the
+    code says so. Where normal impulses are not unique (more contacts than hold a body) neither is friction: which solution the
+    rounds find is not differentiated. Compare `solve_cone`, which always ends, at a velocity that is unique.
+
+    **Arguments**
+
+    - `inertia`: M.
+    - `free`: v₀, the velocity without contact.
+    - `normal`, `tangent`: N and T, by which `N v` is the speed of parting and `T v` that of sliding.
+    - `friction`: μ of each contact.
+    - `bilateral`: which contacts hold in both directions; none by default.
+    - `guess`: what they ended at in a problem nearby.
+    - `tolerance`: of the change of α in the norm of `N M⁻¹ Nᵀ`, relative to α; by default the root of the precision.
+    """
+    c, t, n = tangent.shape
+    if max_rounds < 1:
+        raise ValueError(f"staggered_projections: max_rounds is {max_rounds}; it must be at least 1")
+    if not c or not t:
+        raise ValueError("staggered_projections: there are no contacts, or no tangents; see solve_lcp")
+    rows = jnp.concatenate([normal, tangent.reshape(c * t, n)])
+    response = jnp.linalg.solve(inertia, transpose(rows))
+    answer, speed = matmul(rows, response), matvec(rows, free)
+    sides = jnp.zeros(c, free.dtype) if bilateral is None else bilateral.astype(free.dtype)
+    # In units in which the impulses are about one.
+    known, fast = lax.stop_gradient((answer, speed))
+    size = jnp.diagonal(known)[:c] + jnp.sum(jnp.diagonal(known)[c:].reshape(c, t), axis=1)
+    unit = 1 / jnp.sqrt(jnp.where(size > 0, size, 1))
+    units = jnp.concatenate([unit, jnp.repeat(unit, t)])
+    all_ = jnp.max(jnp.abs(units * fast))
+    all_ = jnp.where(all_ > 0, all_, 1)
+    answer, speed = units[:, None] * answer * units[None, :], units * speed / all_
+    matrices = _Matrices(
+        answer[:c, :c], answer[:c, c:], answer[c:, c:], speed[:c], speed[c:], friction, sides
+    )
+    start = jnp.zeros(c * t, free.dtype)
+    if guess is not None:
+        start = (guess.tangent / unit[:, None] / all_).reshape(-1)
+    tolerance = float(jnp.finfo(free.dtype).eps) ** 0.5 if tolerance is None else tolerance
+    equations = lambda both, matrices: _residual(both, matrices, t)
+    known, start = lax.stop_gradient((matrices, start))
+    both, rounds, code = _rounds(known, start, t, tolerance, max_rounds)
+    both, residual, _ = refined(equations, known, both)
+    good = residual <= float(jnp.finfo(free.dtype).eps) ** 0.6
+    code = jnp.where(code == Code.SOLVED, jnp.where(good, Code.SOLVED, Code.NOT_CONVERGED), code)
+    kept = held(equations)(matrices, both)
+    both = jax.tree.map(lambda a, b: jnp.where(code == Code.SOLVED, a, b), kept, both)
+    alpha, beta = _impulses(both, matrices, t)
+    impulses = all_ * units * jnp.concatenate([alpha, beta])
+    velocity = free + matvec(response, impulses)
+    return Staggered(
+        velocity, impulses[:c], impulses[c:].reshape(c, t), residual, rounds, code.astype(jnp.int32)
+    )
+
+
+def _rounds(matrices: _Matrices, beta, t, tolerance, max_rounds):
+    def contact(beta, guess):
+        return _found(_contact_problem(matrices, beta), guess)
+
+    def goes_on(at):
+        _, _, residual, count, code = at
+        return (residual > tolerance) & (count < max_rounds) & (code == Code.SOLVED)
+
+    def step(at):
+        both, beta, _, count, _ = at
+        normal, code = contact(beta, both.contact)
+        alpha = normal.x
+        change = alpha - both.contact.x
+        residual = jnp.sqrt(jnp.maximum(dot(change, matvec(matrices.normal, change)), 0))
+        residual = residual / (1 + jnp.sqrt(jnp.maximum(dot(alpha, matvec(matrices.normal, alpha)), 0)))
+        residual = jnp.where(count == 0, jnp.inf, residual)
+        sliding, worked = _found(_friction_problem(matrices, alpha, t), both.friction)
+        beta = jnp.repeat(matrices.friction * jnp.abs(alpha), t) * sliding.x
+        return _Both(normal, sliding), beta, residual, count + 1, jnp.maximum(code, worked)
+
+    c, dtype = matrices.parting.shape[0], beta.dtype
+    none = jnp.zeros(0, dtype)
+    first = _Both(
+        Point(jnp.zeros(c, dtype), jnp.zeros((c, 1), dtype), none),
+        Point(jnp.zeros(c * t, dtype), jnp.zeros((c, 1 + t), dtype), none),
+    )
+    zero = jnp.zeros((), jnp.int32)
+    start = first, beta, jnp.full((), jnp.inf, dtype), zero, zero + int(Code.SOLVED)
+    both, _, _, count, code = lax.while_loop(goes_on, step, start)
+    # What pushes without end are contacts that cannot all be kept.
+    return both, count, jnp.where(code == Code.UNBOUNDED, Code.INFEASIBLE, code)
+
+
+def _found(problem: Problem, guess: Point):
+    found = solve_conic(problem, guess)
+    return Point(found.x, found.s - found.z, found.y), found.code
+
+
+def _contact_problem(matrices: _Matrices, beta) -> Problem:
+    """A bilateral row has no condition, and a little softness instead, which makes its impulses the smallest."""
+    c, dtype = matrices.parting.shape[0], beta.dtype
+    soft = float(jnp.finfo(dtype).eps) ** 0.6 * matrices.bilateral
+    g = -jnp.diag(1 - matrices.bilateral)
+    return Problem(
+        matrices.normal + jnp.diag(soft),
+        matrices.parting + matvec(matrices.across, beta),
+        g[:, None, :],
+        matrices.bilateral[:, None],
+        jnp.zeros((0, c), dtype),
+        jnp.zeros(0, dtype),
+        jnp.zeros((), dtype),
+    )
+
+
+def _friction_problem(matrices: _Matrices, alpha, t) -> Problem:
+    """In units of what friction can do at each contact, so that where it can do nothing it has room all the same."""
+    c, dtype = alpha.shape[0], alpha.dtype
+    most = jnp.repeat(matrices.friction * jnp.abs(alpha), t)
+    across = -jnp.eye(c * t, dtype=dtype).reshape(c, t, c * t)
+    return Problem(
+        most[:, None] * matrices.tangent * most[None, :],
+        most * (matrices.sliding + vecmat(alpha, matrices.across)),
+        jnp.concatenate([jnp.zeros((c, 1, c * t), dtype), across], axis=1),
+        jnp.zeros((c, 1 + t), dtype) + (jnp.arange(1 + t) == 0).astype(dtype)[None, :],
+        jnp.zeros((0, c * t), dtype),
+        jnp.zeros(0, dtype),
+        jnp.zeros((), dtype),
+    )
+
+
+def _impulses(both: _Both, matrices: _Matrices, t):
+    alpha = both.contact.x
+    return alpha, jnp.repeat(matrices.friction * jnp.abs(alpha), t) * both.friction.x
+
+
+def _residual(both: _Both, matrices: _Matrices, t) -> _Both:
+    """Of both problems, each with what the other one found."""
+    alpha, beta = _impulses(both, matrices, t)
+    return _Both(
+        _conic.residual(both.contact, _contact_problem(matrices, beta)),
+        _conic.residual(both.friction, _friction_problem(matrices, alpha, t)),
+    )
