@@ -14,6 +14,10 @@ Where the shapes of a model touch, `rbd.contacts`:
 - `Contacts`: points, frames, numbers, and forces where those were asked for
 - `separated`: a configuration near a given one in which nothing overlaps
 
+Problems of matrices and vectors:
+
+- `solvers`: complementarity, quadratic programs, cones of friction, soft constraints
+
 Of two geometries:
 
 - `contact_points`: distances, positions, frames
@@ -35,6 +39,7 @@ __all__ = [
     "Reaction",
     "Contacts",
     "separated",
+    "solvers",
     "contact_points",
     "ContactPoints",
     "signed_distance",
@@ -45,6 +50,7 @@ __all__ = [
     "from_support",
 ]
 
+from . import solvers as solvers
 from .contacts import Contacts as Contacts
 from .geometry.bounds import bounding_sphere as bounding_sphere
 from .geometry.cores import Core as Core, core as core, from_support as from_support

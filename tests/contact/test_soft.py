@@ -141,7 +141,7 @@ LANDED = (0.07795, 0.0, 0.09964)
     "scheme",
     [
         rbd.RungeKutta4(),
-        rbd.LinearlyImplicitEuler(),
+        pytest.param(rbd.LinearlyImplicitEuler(), marks=pytest.mark.slow),
         pytest.param(rbd.SemiImplicitEuler(passive="explicit"), marks=pytest.mark.slow),
         pytest.param(rbd.GeneralizedAlpha(), marks=pytest.mark.slow),
         pytest.param(rbd.ImplicitMidpoint(), marks=pytest.mark.slow),
@@ -161,6 +161,7 @@ def test_every_scheme_lands_alike(scheme):
     assert_allclose(path.q[-1, :3], LANDED, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_gradients_are_differences_through_a_bounce():
     model = ball(BALL)
 
