@@ -150,13 +150,15 @@ CONTACTS = {
 
 
 @pytest.mark.parametrize("case", CONTACTS)
-def test_contacts_are_told_without_a_warning(case):
-    """Where the file lets shapes touch, and nowhere else."""
+def test_a_law_of_contact_where_shapes_may_touch(case):
+    """Where the file lets them, and nowhere else; and then a pair for each that MuJoCo has."""
     world, rest, touch = CONTACTS[case]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = rbd.load_mjcf(f"<mujoco>{rest}<worldbody>{world}</worldbody></mujoco>", strict=True)
-    assert model.unsupported == (("contacts between shapes",) if touch else ())
+    assert model.unsupported == ()
+    assert len(model.attached_as("contact law")) == touch
+    assert not touch or len(rbd.contacts(model, model.reference).shapes) == 1
     if case == "pair":
         assert model.shapes[0].collision
 
