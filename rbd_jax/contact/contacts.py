@@ -158,11 +158,12 @@ def _kind(geometry: Geometry) -> object:
     return structure, tuple(np.shape(leaf) for leaf in leaves)
 
 
-def contact_jacobian(motion: Motion, found: Contacts) -> Float[Array, "n 6 nv"]:
-    """J with `J v` how the second body of each contact moves against the first: `[v; ω]` at its position, in its frame."""
+def contact_jacobian(motion: Motion, found: Contacts, size: int = 6) -> Float[Array, "n size nv"]:
+    """J with `J v` how the second body of each contact moves against the first: `[v; ω]` at its position, in its frame; of that
+    the first so many rows."""
     model, topology, common = motion.model, motion.model.topology, motion.common
     if not found.shapes:
-        return jnp.zeros((0, 6, model.nv), motion.q.dtype)
+        return jnp.zeros((0, size, model.nv), motion.q.dtype)
     bodies = found.bodies(model)
     ends = np.where(bodies < 0, -1, topology.carriers[bodies])
     # By each column: +1 where it moves the second shape of a pair alone, -1 where the first alone.
@@ -172,11 +173,9 @@ def contact_jacobian(motion: Motion, found: Contacts) -> Float[Array, "n 6 nv"]:
     arms = found.position[:, None] - origins[None]
     angular, linear = common.subspace[None, :, :3], common.subspace[None, :, 3:]
     linear = linear + cross(jnp.broadcast_to(angular, arms.shape), arms)
-    rows = []
-    for motions in (linear, jnp.broadcast_to(angular, arms.shape)):
-        for axis in range(3):
-            rows.append(moved * dot(motions, found.frame[:, None, :, axis]))
-    columns = jnp.stack(rows, axis=-1)  # (n, columns, 6)
+    motions = (linear, jnp.broadcast_to(angular, arms.shape))
+    rows = [moved * dot(motions[row // 3], found.frame[:, None, :, row % 3]) for row in range(size)]
+    columns = jnp.stack(rows, axis=-1)  # (n, columns, size)
     return jnp.transpose(from_columns(model, jnp.transpose(columns, (1, 0, 2))), (1, 2, 0))
 
 

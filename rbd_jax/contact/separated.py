@@ -43,7 +43,7 @@ def separated(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
         motion = Motion(model, at)
         found = contacts_of(motion)
         near = jnp.isfinite(found.distance)
-        rows = jnp.where(near[:, None], contact_jacobian(motion, found)[:, 0], 0)
+        rows = jnp.where(near[:, None], contact_jacobian(motion, found, 1)[:, 0], 0)
         inertia = composite_rigid_body(motion)
         # Of the least inertia that each contact can meet, so that units do not matter.
         size = jnp.sum(rows**2 / jnp.diagonal(inertia)[None, :], axis=1)

@@ -107,15 +107,16 @@ LEAST_FRICTION = 1e-5
 class Pushes(NamedTuple):
     """What all rows of a contact share.
 
-    - `jacobian`: of the motions along and about its axes (n, 6, nv), and `velocity` and `drift` by that (n, 6).
+    - `jacobian`: of the motions along and about its axes, as many as the contacts act along (n, d, nv), and `velocity` and
+      `drift` by that (n, d).
     - `wanted`: the reference acceleration along the normal, `damping` across it.
     - `give`: about how much the bodies give way.
     - `impedance`: where a contact is not there, it does nothing: `there`.
     """
 
-    jacobian: Float[Array, "n 6 nv"]
-    velocity: Float[Array, "n 6"]
-    drift: Float[Array, "n 6"]
+    jacobian: Float[Array, "n d nv"]
+    velocity: Float[Array, "n d"]
+    drift: Float[Array, "n d"]
     wanted: Float[Array, "n"]
     damping: Float[Array, "n"]
     give: Float[Array, "n"]
@@ -125,7 +126,7 @@ class Pushes(NamedTuple):
 
 def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time: Float[Array, ""]) -> Pushes:
     """Of contacts of a model in motion."""
-    j = contact_jacobian(motion, found)
+    j = contact_jacobian(motion, found, max(found.condim, default=1))
     v = motion.v
     # MuJoCo's velocities of floating bodies are along the world's axes, and of what rows accelerate by without `a` it takes
     # nothing.
