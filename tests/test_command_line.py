@@ -188,7 +188,11 @@ def test_info_of_what_is_attached(tmp_path, capsys):
         "custom +gain",
     ):
         assert re.search(what, out), what
-    assert re.search("shapes +2", out) and re.search("contact law +1", out) and "away" not in out
+    assert (
+        re.search("shapes +2", out)
+        and re.search("without effect +contacts between shapes", out)
+        and "away" not in out
+    )
     assert main(["info", str(path), "--all"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"away +Keyframe +j, k", out) and re.search(r"Connect +a, b", out)

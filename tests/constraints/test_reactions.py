@@ -209,6 +209,7 @@ def test_along_a_trajectory():
     assert_each_close(reactions[1], expected, 1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives():
     """By the state, along a direction, in both modes; with a loop, through the multipliers too."""
     model = four_bar("follower")

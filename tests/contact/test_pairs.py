@@ -164,6 +164,7 @@ def test_derivatives_in_closed_form():
     check_derivatives(("sphere", "cylinder"), 20, 2)
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_search():
     check_derivatives(("cylinder", "ellipsoid"), 20, 1)
 
@@ -264,6 +265,7 @@ def test_points_that_are_not_there_change_with_nothing():
     assert np.isinf(value) and not gradient.any()
 
 
+@pytest.mark.slow
 def test_terrain_is_touched_by_the_cells_in_reach():
     """Against MuJoCo's prisms, the deepest of them, for balls above the inner cells."""
     random = np.random.default_rng(7)

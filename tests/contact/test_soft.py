@@ -34,7 +34,7 @@ SCENE = """<mujoco>
 def scene(request):
     """The scene with one cone, in both libraries, and a function of its state that gives accelerations and contacts."""
     text = SCENE.format(cone=request.param, ratio=3)
-    model, theirs = rbd.load_mjcf(text), mujoco.MjModel.from_xml_string(text)
+    model, theirs = rbd.load_mjcf(text, contact=True), mujoco.MjModel.from_xml_string(text)
     both = jax.jit(lambda model, state: (rbd.acceleration(model, state), rbd.contact_forces(model, state)))
     return model, theirs, rbd.interop.MujocoMap(model, theirs), both
 
@@ -88,7 +88,7 @@ def test_single_precision(scene):
 
 def test_the_file_that_is_written_says_the_same(scene):
     model, theirs, to, both = scene
-    back = rbd.load_mjcf(rbd.to_mjcf(model, strict=True))
+    back = rbd.load_mjcf(rbd.to_mjcf(model, strict=True), contact=True)
     for role in ("contact law", "contact pair", "contact exclusion", "softness"):
         one, other = model.attached_as(role), back.attached_as(role)
         assert len(one) == len(other) == {"softness": 1}.get(role, 1)
@@ -248,7 +248,7 @@ HOPPER = """<mujoco><option timestep="0.002" integrator="implicitfast"/><worldbo
 
 
 def test_a_dropped_hopper_moves_as_there():
-    model, theirs = rbd.load_mjcf(HOPPER), mujoco.MjModel.from_xml_string(HOPPER)
+    model, theirs = rbd.load_mjcf(HOPPER, contact=True), mujoco.MjModel.from_xml_string(HOPPER)
     theirs.opt.tolerance, theirs.opt.iterations = 1e-14, 200
     data, to = mujoco.MjData(theirs), rbd.interop.MujocoMap(model, theirs)
     data.qvel[:3] = (0.3, 0.2, 0.0)

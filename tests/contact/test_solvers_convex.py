@@ -100,6 +100,7 @@ def test_qp_of_every_ending(rng, dtype, tolerance):
     assert np.max(times(G, x)[endless]) < near and np.all(np.sum(q * x, 1)[endless] < 0)
 
 
+@pytest.mark.slow
 def test_from_a_guess_it_takes_less_than_half(rng):
     """Along a sequence that changes slowly, and from a guess that is far off it still finds the solution."""
     data = in_precision(feasible_qps(rng, BATCH), float)
@@ -328,6 +329,7 @@ def test_derivatives_where_forces_are_not_unique_or_not_there():
     assert_close(jacobian[1], np.zeros((3, 3)), 0)
 
 
+@pytest.mark.slow
 def test_derivatives_of_cones(rng):
     """Sliding and sticking contacts, smoothed and not; friction by its coefficient as well."""
     A, b, friction, _ = (jnp.asarray(part[-6:]) for part in feasible_cones(rng, 12))
@@ -351,6 +353,7 @@ def test_derivatives_of_cones(rng):
         assert_close(at[1], (after[0] - before[0]) / (2 * step), 1e-5)
 
 
+@pytest.mark.slow
 def test_staggered_projections():
     """A mass that hits a floor: sliding, sticking, parting, twice held by the same contact; with derivatives."""
     inertia, normal = 2 * jnp.eye(3), jnp.array([[0.0, 0, 1], [0, 0, 1]])

@@ -150,17 +150,21 @@ CONTACTS = {
 
 
 @pytest.mark.parametrize("case", CONTACTS)
-def test_a_law_of_contact_where_shapes_may_touch(case):
-    """Where the file lets them, and nowhere else; and then a pair for each that MuJoCo has."""
+def test_contacts_are_told_without_a_warning(case):
+    """Where the file lets shapes touch, and nowhere else."""
     world, rest, touch = CONTACTS[case]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = rbd.load_mjcf(f"<mujoco>{rest}<worldbody>{world}</worldbody></mujoco>", strict=True)
-    assert model.unsupported == ()
-    assert len(model.attached_as("contact law")) == touch
-    assert not touch or len(rbd.contacts(model, model.reference).shapes) == 1
+    assert model.unsupported == (("contacts between shapes",) if touch else ())
     if case == "pair":
         assert model.shapes[0].collision
+    with_law = rbd.load_mjcf(
+        f"<mujoco>{rest}<worldbody>{world}</worldbody></mujoco>", strict=True, contact=True
+    )
+    assert with_law.unsupported == () and model.attached_as("contact law") == ()
+    assert len(with_law.attached_as("contact law")) == (case != "switched off")
+    assert not touch or len(rbd.contacts(with_law, with_law.reference).shapes) == 1
 
 
 def test_mesh_keeps_its_file(tmp_path: Path):

@@ -531,6 +531,7 @@ def test_fluids_in_single_precision():
     assert [force.label for force in again.forces] == [force.label for force in model.forces]
 
 
+@pytest.mark.slow
 def test_tendons_through_points_of_their_own():
     """They become sites and geoms; families of actuators become what MuJoCo has of all."""
     mujoco = pytest.importorskip("mujoco")

@@ -74,7 +74,7 @@ def compared(path: Path) -> tuple[rbd.Model, Worst, tuple[str, ...]]:
             model = rbd.load_mjcf(path)
         except rbd.ModelError as error:
             raise Refused(f"rbd: {str(error)[:200]}") from None
-    model = rbd.detach(model, "constraint", "contact law")
+    model = rbd.constraints.without_constraints(model)
     model = eqx.tree_at(lambda m: m.friction, model, jnp.zeros_like(model.friction))
     off, on = mujoco.mjtDisableBit, mujoco.mjtEnableBit
     mj_model.opt.disableflags |= int(off.mjDSBL_CONSTRAINT)

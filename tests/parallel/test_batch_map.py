@@ -194,6 +194,8 @@ def test_every_public_function_of_a_state_is_there():
     }
     # This one is of batches itself.
     others |= {"simulate_batch", "sense_along"}
+    # These are of states, under vmap in the tests of contact.
+    others |= {"acceleration", "contacts", "contact_forces"}
     # These search, and have tests of their own under vmap.
     others |= {
         "assemble",

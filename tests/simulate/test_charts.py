@@ -40,7 +40,7 @@ def exact():
     "name, order, joint",
     [
         ("RungeKutta4", 4, joints.SphericalExponential),
-        ("GeneralizedAlpha", 2, within),
+        pytest.param("GeneralizedAlpha", 2, within, marks=pytest.mark.slow),
         pytest.param("BDF2", 2, joints.SphericalExponential, marks=pytest.mark.slow),
         pytest.param("Rattle", 2, joints.SphericalExponential, marks=pytest.mark.slow),
         pytest.param("VariationalMidpoint", 2, joints.SphericalExponential, marks=pytest.mark.slow),

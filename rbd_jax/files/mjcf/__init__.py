@@ -31,7 +31,7 @@ from .tree import bodies_of
 from .unsupported import left_out, not_in_force
 
 
-def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
+def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = False) -> Model:
     """The model that an MJCF file describes.
 
     **Arguments**
@@ -39,6 +39,9 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     - `path_or_xml`: a file, or the text of one (which then cannot name other files).
     - `strict`: whether what the model leaves out, and inertias that no real body can have, are errors or one
       warning each.
+    - `contact`: whether the model moves under MuJoCo's law of contact, `rbd.contact.Soft`, with the file's cone and `impratio`.
+      That has the stops and the dry friction of joints as well. Without it, stops are not in force (`rbd.forces.JointLimit`
+      makes springs of them), dry friction is Coulomb's, and nothing touches.
 
     **Returns**
 
@@ -66,19 +69,17 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
     hard: what makes them soft (`solref`, `solimp`, `torquescale`) is left aside. Those between bodies that cannot move against
     each other do nothing, and are left out.
 
-    Geoms come along as `model.shapes`, the world's too. Where some of them may touch, the model moves under MuJoCo's law of
-    contact, `rbd.contact.Soft`, with the file's cone and `impratio`, its `<pair>`s and `<exclude>`s, and how soft the stops and
-    the dry friction of joints are; `rbd.detach(model, "contact law")` takes it away. Where none may touch, stops are not in force
-    (`rbd.forces.JointLimit` makes springs of them), and dry friction is Coulomb's.
+    Geoms come along as `model.shapes`, the world's too; and `<pair>`s, `<exclude>`s, and how soft the stops and the dry friction
+    of joints are, where they are not as usual.
 
     Shapes, sites, tendons, actuators and sensors come along in the order of the file: `model.shapes`, `.sites`, `.tendons`,
     `.actuators`, `.sensors`. **Actuators act**, a servo also when it is told nothing: see `rbd.Controls`.
 
-    What has no effect is named in `model.unsupported`: stops that are not in force, sensors of kinds that are not measured here,
-    and what would move the tree differently. The latter is told in one `ModelWarning` as well, or refused with a `ModelError` if
-    `strict`: equality constraints of other kinds, limits, friction and armature of tendons, actuators of other kinds, springs at
-    free joints, springs and dampers that are not linear, flexible bodies, plugins; and mocap bodies, which are welded where
-    they stand.
+    What has no effect is named in `model.unsupported`: contacts and stops that are not in force, sensors of kinds that are not
+    measured here, and what would move the tree differently. The latter is told in one `ModelWarning` as well, or refused with a
+    `ModelError` if `strict`: equality constraints of other kinds, limits, friction and armature of tendons, actuators of other
+    kinds, springs at free joints, springs and dampers that are not linear, flexible bodies, plugins; and mocap bodies, which are
+    welded where they stand.
 
     >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
     >>> rbd.load_mjcf(xml).joint_names
@@ -95,7 +96,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
         name = compiled.names.split(b"\0", 1)[0].decode() or "model"
         missing = left_out(mujoco, compiled)
         _report(name, missing, strict)
-        inactive = missing + not_in_force(mujoco, compiled)
+        inactive = missing + not_in_force(mujoco, compiled, contact)
         disabled = disabled_effects(mujoco, compiled)
         gravity = np.zeros(3) if "GRAVITY" in disabled else compiled.opt.gravity
         builder = ModelBuilder(gravity, name, settings=settings_of(mujoco, compiled, inactive))
@@ -109,7 +110,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False) -> Model:
             builder.attached += compensation_of(compiled)
         builder.attached += sites_of(compiled)
         builder.attached += shapes_of(mujoco, compiled)
-        builder.attached += contact_of(mujoco, compiled)
+        builder.attached += contact_of(mujoco, compiled, contact)
         builder.attached += tendons_of(mujoco, compiled)
         builder.attached += actuators_of(mujoco, compiled)
         builder.attached += sensors_of(mujoco, compiled)

@@ -12,11 +12,10 @@ from .compiled import BALL, HINGE, SLIDE, body_names, disabled_effects, joint_na
 from .shapes import shape_names
 
 
-def contact_of(mujoco, compiled) -> list[Attached]:
-    """What there is of it, if geoms may touch; otherwise nothing, and what joints do of themselves is left to schemes."""
-    if not may_touch(mujoco, compiled):
-        return []
-    found: list[Attached] = [law_of(mujoco, compiled), *_pairs(mujoco, compiled)]
+def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
+    """What there is of it, with the law or without."""
+    found: list[Attached] = [law_of(mujoco, compiled)] if law and acts(mujoco, compiled) else []
+    found += _pairs(mujoco, compiled)
     bodies = body_names(compiled)
     names = names_of(
         [compiled.exclude(i).name or f"exclude_{i}" for i in range(compiled.nexclude)], compiled.exclude
@@ -24,6 +23,11 @@ def contact_of(mujoco, compiled) -> list[Attached]:
     for name, one in zip(names, compiled.exclude_signature.tolist()):
         found.append(ContactExclusion(name, (bodies[one >> 16], bodies[one & 0xFFFF])))
     return found + _softness(mujoco, compiled)
+
+
+def acts(mujoco, compiled) -> bool:
+    """Whether the file lets anything touch, or stop, at all."""
+    return not disabled_effects(mujoco, compiled) & {"CONTACT", "CONSTRAINT"}
 
 
 def law_of(mujoco, compiled) -> ContactLaw:
@@ -34,9 +38,7 @@ def law_of(mujoco, compiled) -> ContactLaw:
 def may_touch(mujoco, compiled) -> bool:
     """Whether the file lets two geoms touch that can move against each other: MuJoCo's filters."""
     disabled = disabled_effects(mujoco, compiled)
-    if disabled & {"CONTACT", "CONSTRAINT"}:
-        return False
-    return bool(compiled.npair) or bool(len(_filtered(compiled, disabled)))
+    return acts(mujoco, compiled) and bool(compiled.npair or len(_filtered(compiled, disabled)))
 
 
 def _filtered(compiled, disabled: set[str], adjacent: bool = False) -> np.ndarray:
@@ -108,18 +110,20 @@ def _softness(mujoco, compiled) -> list[Softness]:
     return found
 
 
-def contact_left_out(mujoco, compiled) -> list[str]:
-    """What of it is not in force, in words."""
+def contact_left_out(mujoco, compiled, law: bool) -> list[str]:
+    """What of it is not in force, in words, with the law or without."""
     found, option = [], compiled.opt
     disabled = disabled_effects(mujoco, compiled)
-    touch = may_touch(mujoco, compiled)
+    law, touch = law and acts(mujoco, compiled), may_touch(mujoco, compiled)
+    if touch and not law:
+        found.append("contacts between shapes")
     limited = compiled.jnt_limited.astype(bool)
     if not disabled & {"LIMIT", "CONSTRAINT"}:
-        if np.any(limited & (compiled.jnt_type != BALL)) and not touch:
+        if np.any(limited) and not law:
             found.append("stops at the limits of joints")
-        if np.any(limited & (compiled.jnt_type == BALL)):
+        if np.any(limited & (compiled.jnt_type == BALL)) and law:
             found.append("stops at the limits of balls")
-    if touch:
+    if touch and law:
         if option.enableflags & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
             found.append("numbers of contact that override all others")
         if option.noslip_iterations:

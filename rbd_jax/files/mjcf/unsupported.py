@@ -11,9 +11,9 @@ from .contact import contact_left_out
 from .sensors import not_measured
 
 
-def not_in_force(mujoco, compiled) -> list[str]:
+def not_in_force(mujoco, compiled, contact: bool) -> list[str]:
     """What keeps bodies and joints within bounds there and not here, in words: it changes nothing as long as none is met."""
-    return contact_left_out(mujoco, compiled)
+    return contact_left_out(mujoco, compiled, contact)
 
 
 def left_out(mujoco, compiled) -> list[str]:
