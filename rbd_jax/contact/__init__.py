@@ -3,7 +3,7 @@
 What is attached to a model:
 
 - `Soft`: MuJoCo's law of contact: all contacts, stops and dry friction as one convex problem
-- `Softness`: how soft the stops and the dry friction of a joint are under it
+- `Softness`: how soft the stops and the dry friction of a joint or a tendon are under it
 - `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own
 - `ContactExclusion`: two bodies that do not touch
 - `ContactLaw`: what a law of your own implements

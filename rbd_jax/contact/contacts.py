@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from .._arguments import configuration, takes
 from .._array import cross, dot, gather, is_known, matmul, matvec, transpose, with_precision
@@ -179,7 +179,7 @@ def contact_jacobian(motion: Motion, found: Contacts, size: int = 6) -> Float[Ar
     return jnp.transpose(from_columns(model, jnp.transpose(columns, (1, 0, 2))), (1, 2, 0))
 
 
-def of_pairs(found: Contacts, values: Float[Array, "pairs *k"]) -> Float[Array, "n *k"]:
+def of_pairs(found: Contacts, values: Shaped[Array, "pairs *k"]) -> Shaped[Array, "n *k"]:
     """What each pair of shapes has, for each contact."""
     return gather(values, np.asarray(found.pair)) if is_known(found.pair) else values[found.pair]
 

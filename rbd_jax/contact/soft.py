@@ -11,14 +11,24 @@ from jaxtyping import Array, Float
 
 from .._arguments import choice, names, number
 from .._array import gather_or_zero, matmul, transpose, with_precision
+from .._errors import ModelError
 from ..constraints.closure import reduced_inertia
 from ..constraints.evaluate import matrix_of
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model
-from ..spatial import Attached, no_frames
+from ..spatial import Attached, Reference, no_frames
 from .contacts import contacts_of
 from .law import ContactLaw, Reaction
-from .soft_rows import JointNumbers, Mobilities, contact_term, joint_rows, mobilities, pushes
+from .soft_rows import (
+    Mobilities,
+    StopNumbers,
+    contact_term,
+    held_tendons,
+    joint_rows,
+    mobilities,
+    pushes,
+    tendon_rows,
+)
 from .solvers.soft import Problem, solve_soft
 
 
@@ -27,16 +37,16 @@ SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 
 
 class Soft(ContactLaw):
-    """MuJoCo's contact: all contacts, stops and dry friction of joints as one convex problem in the acceleration.
+    """MuJoCo's contact: all contacts, stops and dry friction of joints and tendons as one convex problem in the acceleration.
 
     Each of them is a spring and a damper towards the acceleration that it should have, as stiff as `solref` and `solimp` of
-    the shapes (and `rbd.contact.Softness` of the joints) say. The problem always has one solution; see `solve_soft`.
+    the shapes (and `rbd.contact.Softness` of joints and tendons) say. The problem always has one solution; see `solve_soft`.
     An MJCF file thus moves here as it moves there.
 
     - `cone`: of friction, `"pyramidal"` or `"elliptic"`.
     - `impratio`: how much stiffer friction is than the normal force.
-    - `limits`, `friction`: whether the law takes the stops of joints, and their dry friction. Without it, stops are left to
-      `rbd.forces.JointLimit`, and friction to the scheme.
+    - `limits`, `friction`: whether the law takes the stops of joints and tendons, and their dry friction. Without it, stops of
+      joints are left to `rbd.forces.JointLimit`, and their friction to the scheme.
 
     Constraints of the model stay hard.
     """
@@ -61,7 +71,7 @@ class Soft(ContactLaw):
         self.limits, self.friction = bool(limits), bool(friction)
 
     def prepared(self, model: Model) -> _Prepared:
-        return _Prepared(mobilities(model), self._numbers(model))
+        return _Prepared(mobilities(model), *self._numbers(model))
 
     def reaction(self, motion, free, prepared, step=None, guess=None, within=None):
         model, dtype = motion.model, motion.q.dtype
@@ -78,6 +88,10 @@ class Soft(ContactLaw):
         ]
         if self.limits or self.friction:
             terms.append(joint_rows(motion, own.joints, own.give, least_time, self.limits, self.friction))
+            if held_tendons(model):
+                terms.append(
+                    tendon_rows(motion, own.tendons, own.give, least_time, self.limits, self.friction)
+                )
         inertia = _held(motion)
         if within is not None:
             inertia = reduced_inertia(motion, within.jacobian)
@@ -94,28 +108,34 @@ class Soft(ContactLaw):
             solution.converged,
         )
 
-    def _numbers(self, model: Model) -> JointNumbers:
-        """Of each degree of freedom."""
-        limit = np.broadcast_to([0.0, *SOLREF, *SOLIMP], (model.nv, 8))
-        friction = np.broadcast_to([*SOLREF, *SOLIMP], (model.nv, 7))
-        found = JointNumbers(jnp.asarray(limit, model.dtype), jnp.asarray(friction, model.dtype))
+    def _numbers(self, model: Model) -> tuple[StopNumbers, StopNumbers]:
+        """Of each degree of freedom, and of each tendon that is held."""
+        names = [tendon.name for tendon in held_tendons(model)]
+        joints, tendons = _usual(model.nv, model.dtype), _usual(len(names), model.dtype)
         things: tuple[Softness, ...] = model.attached_as("softness")  # pyright: ignore[reportAssignmentType]
         for thing in things:
+            if thing.joint is None:
+                tendons = thing.over(tendons, np.array(names) == thing.tendon)
+                continue
             own = np.zeros(model.nv, bool)
             if not model.topology.is_mimic[model.topology.joint_index(thing.joint)]:
                 own[model.v_slice(thing.joint)] = True
-            found = JointNumbers(
-                jnp.where(own[:, None], thing.limit, found.limit),
-                jnp.where(own[:, None], thing.rubbing, found.friction),
-            )
-        return found
+            joints = thing.over(joints, own)
+        return joints, tendons
+
+
+def _usual(count: int, dtype) -> StopNumbers:
+    """Of so many of which nothing is said."""
+    limit, friction = [0.0, *SOLREF, *SOLIMP], [*SOLREF, *SOLIMP]
+    return StopNumbers(*(jnp.asarray(np.broadcast_to(x, (count, len(x))), dtype) for x in (limit, friction)))
 
 
 class _Prepared(eqx.Module):
     """What does not depend on the motion."""
 
     give: Mobilities
-    joints: JointNumbers
+    joints: StopNumbers
+    tendons: StopNumbers
 
 
 #: What holds a model's hard constraints against the soft ones is heavier by this than what moves along them.
@@ -144,14 +164,15 @@ def _in_order(count: int, groups: dict[int, np.ndarray], forces, dtype) -> Float
 
 
 class Softness(Attached):
-    """How soft the stops and the dry friction of a joint are under `rbd.contact.Soft`, in MuJoCo's numbers.
+    """How soft the stops and the dry friction of a joint, or of a tendon, are under `rbd.contact.Soft`, in MuJoCo's numbers.
 
-    - `joint`: its name.
+    - `joint`, or `tendon`: its name.
     - `solref`, `solimp`, `margin`: of its stops.
     - `friction_solref`, `friction_solimp`: of its friction.
     """
 
-    joint: str = eqx.field(static=True)
+    joint: str | None = eqx.field(static=True)
+    tendon: str | None = eqx.field(static=True)
     limit: Float[Array, "8"]
     rubbing: Float[Array, "7"]
 
@@ -161,16 +182,21 @@ class Softness(Attached):
 
     def __init__(
         self,
-        joint: str,
+        joint: str | None = None,
         *,
+        tendon: str | None = None,
         solref: Any = SOLREF,
         solimp: Any = SOLIMP,
         margin: Any = 0.0,
         friction_solref: Any = SOLREF,
         friction_solimp: Any = SOLIMP,
     ):
-        (self.joint,) = names("Softness", "joint", joint, 1)
-        owner = f"Softness of {joint!r}"
+        if (joint is None) == (tendon is None):
+            raise ModelError("Softness: it is of a joint or of a tendon; give the name of one of them")
+        kind, of = ("joint", joint) if tendon is None else ("tendon", tendon)
+        names("Softness", kind, of, 1)
+        self.joint, self.tendon = joint, tendon
+        owner = f"Softness of {of!r}"
         sizes = {"solref": (2,), "solimp": (5,), "margin": (1,)}
         of_limit = {"margin": np.atleast_1d(margin), "solref": solref, "solimp": solimp}
         of_friction = {"solref": friction_solref, "solimp": friction_solimp}
@@ -185,15 +211,35 @@ class Softness(Attached):
         )
 
     @property
+    def usual(self) -> bool:
+        """Whether it says what holds anyway."""
+        limit, friction = [0.0, *SOLREF, *SOLIMP], [*SOLREF, *SOLIMP]
+        return np.array_equal(self.limit, limit) and np.array_equal(self.rubbing, friction)
+
+    def over(self, numbers: StopNumbers, own: np.ndarray) -> StopNumbers:
+        """These numbers, with what is said here for some of them."""
+        chosen = own[:, None]
+        return StopNumbers(
+            jnp.where(chosen, self.limit, numbers.limit), jnp.where(chosen, self.rubbing, numbers.friction)
+        )
+
+    @property
     def joints(self):
-        return (self.joint,)
+        return () if self.joint is None else (self.joint,)
 
     @property
     def frames(self):
         return no_frames()
 
+    @property
+    def refers(self):
+        return () if self.tendon is None else (Reference("tendon", self.tendon),)
+
     def attached(self, bodies, frames, joints):
-        return self.changed(joint=joints[0])
+        return self.changed(joint=joints[0]) if joints else self
+
+    def called(self, name, refers):
+        return self.changed(tendon=refers[0].name) if refers else self
 
     def locked(self, joints):
         return None

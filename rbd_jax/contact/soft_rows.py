@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._array import gather, gather_or_zero, matmul, matvec, transpose
+from .._array import dot, gather, gather_or_zero, matmul, matvec, transpose
 from ..dynamics import Motion
 from ..dynamics.floating import turning_rates
 from ..dynamics.jacobians import body_jacobian
 from ..dynamics.mass_matrix import composite_rigid_body
+from ..forces.tendon import Tendon, Tendons, tendons_of
 from ..model import Model
 from .contacts import Contacts, contact_jacobian, of_pairs
 from .solvers.terms import Coordinates, EllipticCones, Pyramids, Rows, Term
@@ -30,14 +31,16 @@ LEAST_IMPEDANCE, MOST_IMPEDANCE, TINY = 1e-4, 0.9999, 1e-15
 
 
 class Mobilities(NamedTuple):
-    """About how much degrees of freedom and bodies give way, in the configuration that a model is described in.
+    """About how much degrees of freedom, bodies and tendons give way, in the configuration that a model is described in.
 
     - `dof`: the acceleration of each by a unit of force, the mean of those of a ball, and of a free body's three and three.
     - `bodies`: the mean acceleration of the centre of mass of each body by unit forces, and its angular one by torques.
+    - `tendons`: the acceleration of the length of those that are held (see `held_tendons`) by a unit of tension.
     """
 
     dof: Float[Array, "nv"]
     bodies: Float[Array, "nb 2"]
+    tendons: Float[Array, "t"]
 
 
 def mobilities(model: Model) -> Mobilities:
@@ -59,7 +62,14 @@ def mobilities(model: Model) -> Mobilities:
         j = body_jacobian(motion, body, model.inertias[body].com, "world_aligned")
         answer = jnp.diagonal(matmul(j, matmul(inverse, transpose(j))))
         bodies.append(jnp.stack([jnp.mean(answer[3:]), jnp.mean(answer[:3])]))
-    return Mobilities(matvec(jnp.asarray(means, diagonal.dtype), diagonal), jnp.stack(bodies))
+    arms = Tendons(motion, held_tendons(model)).moments
+    tendons = dot(arms, matmul(arms, inverse))
+    return Mobilities(matvec(jnp.asarray(means, diagonal.dtype), diagonal), jnp.stack(bodies), tendons)
+
+
+def held_tendons(model: Model) -> tuple[Tendon, ...]:
+    """The tendons of a model that have limits or dry friction."""
+    return tuple(tendon for tendon in tendons_of(model) if tendon.held)
 
 
 class Softness(NamedTuple):
@@ -169,43 +179,85 @@ def contact_term(
     return EllipticCones(own.jacobian[:, :size], wanted, mu, stiffness, mu[:, 0] / jnp.sqrt(ratio))
 
 
-class JointNumbers(eqx.Module):
-    """How soft the stops and the dry friction of each degree of freedom are: `limit`: margin, solref, solimp (nv, 8);
-    `friction`: solref, solimp (nv, 7)."""
+class StopNumbers(eqx.Module):
+    """How soft the stops and the dry friction of degrees of freedom, or of tendons, are: `limit`: margin, solref, solimp;
+    `friction`: solref, solimp."""
 
-    limit: Float[Array, "nv 8"]
-    friction: Float[Array, "nv 7"]
+    limit: Float[Array, "n 8"]
+    friction: Float[Array, "n 7"]
 
 
 def joint_rows(
     motion: Motion,
-    own: JointNumbers,
+    own: StopNumbers,
     give: Mobilities,
     least_time: Float[Array, ""],
     limits: bool,
     friction: bool,
 ) -> Coordinates:
     """The stops of joints, below and above, and their dry friction."""
-    model, v = motion.model, motion.v
-    zero, infinite = jnp.zeros_like(v), jnp.full_like(v, jnp.inf)
+    model = motion.model
+    none, entries = jnp.full(1, jnp.inf, motion.q.dtype), limited_entries(model)
+    of_dofs = lambda given: gather(jnp.concatenate([given, none]), entries)
+    ends = (of_dofs(model.lower), of_dofs(model.upper)) if limits else None
+    rubs = model.friction if friction else None
+    rows = _stops(of_dofs(motion.q), motion.v, ends, rubs, own, give.dof, least_time)
+    sign, *rest = zip(*rows)
+    return Coordinates(jnp.asarray(sign, motion.q.dtype)[:, None], *map(jnp.stack, rest))
+
+
+def tendon_rows(
+    motion: Motion,
+    own: StopNumbers,
+    give: Mobilities,
+    least_time: Float[Array, ""],
+    limits: bool,
+    friction: bool,
+) -> Rows:
+    """The limits of tendons, below and above, and their dry friction."""
+    held = held_tendons(motion.model)
+    known = Tendons(motion, held)
+    of = lambda given, otherwise: jnp.asarray(otherwise if given is None else given, motion.q.dtype)
+    low, high = jnp.stack([of(one.limits, (-jnp.inf, jnp.inf)) for one in held]).T
+    rubs = jnp.stack([of(one.friction, 0.0) for one in held])
+    rows = _stops(
+        known.lengths,
+        known.rates,
+        (low, high) if limits else None,
+        rubs if friction else None,
+        own,
+        give.tendons,
+        least_time,
+    )
+    sign, wanted, *rest = zip(*rows)
+    arms = known.moments
+    drift = matvec(arms, turning_rates(motion))
+    return Rows(
+        jnp.concatenate([side * arms for side in sign]),
+        jnp.concatenate([one - side * drift for side, one in zip(sign, wanted)]),
+        *map(jnp.concatenate, rest),
+    )
+
+
+def _stops(position, rate, ends, friction, own: StopNumbers, give, least_time) -> list[tuple]:
+    """Of coordinates, or lengths: sign, reference, stiffness, least and largest force of their stops, where they have `ends`, and
+    of their dry friction."""
+    zero, infinite = jnp.zeros_like(rate), jnp.full_like(rate, jnp.inf)
     margin, soft_limit = own.limit[:, 0], (own.limit[:, 1:3], own.limit[:, 3:])
-    entries, none = limited_entries(model), jnp.full(1, jnp.inf, v.dtype)
-    rows = []  # sign, reference, stiffness, least and largest force
-    for side, bound in ((1.0, model.lower), (-1.0, model.upper)) if limits else ():
+    rows = []
+    for side, bound in zip((1.0, -1.0), () if ends is None else ends):
         stops = jnp.isfinite(bound)
-        room = jnp.where(stops, side * (motion.q - jnp.where(stops, bound, 0)), jnp.inf)
-        room = gather(jnp.concatenate([room, none]), entries)
+        room = jnp.where(stops, side * (position - jnp.where(stops, bound, 0)), jnp.inf)
         there = room < margin
         depth = jnp.where(there, room - margin, 0)
         soft = softness(depth, *soft_limit, least_time)
-        wanted = -soft.damping * side * v - soft.stiffness * soft.impedance * depth
-        rows.append((side, wanted, stiffness_of(give.dof, soft.impedance, there), zero, infinite))
-    if friction:
+        wanted = -soft.damping * side * rate - soft.stiffness * soft.impedance * depth
+        rows.append((side, wanted, stiffness_of(give, soft.impedance, there), zero, infinite))
+    if friction is not None:
         soft = softness(zero, own.friction[:, :2], own.friction[:, 2:], least_time)
-        stiffness = stiffness_of(give.dof, soft.impedance, model.friction > 0)
-        rows.append((1.0, -soft.damping * v, stiffness, -model.friction, model.friction))
-    sign, *rest = zip(*rows)
-    return Coordinates(jnp.asarray(sign, v.dtype)[:, None], *map(jnp.stack, rest))
+        stiffness = stiffness_of(give, soft.impedance, friction > 0)
+        rows.append((1.0, -soft.damping * rate, stiffness, -friction, friction))
+    return rows
 
 
 def limited_entries(model: Model) -> np.ndarray:

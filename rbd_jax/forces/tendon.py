@@ -29,11 +29,13 @@ from .wrapping import wrapped
 
 
 class Tendon(Force):
-    """A length of a model, by name, and the spring and the damper along it.
+    """A length of a model, by name, and what acts along it.
 
     - `spring_constant`, `rest_length`: the spring pulls beyond `rest_length[1]` and pushes below `rest_length[0]`, the same where
       one number is given; N/m and m, of sums of angles Nm and rad.
     - `damping_constant`: N s/m.
+    - `limits`: the least and the greatest length, `friction`: the dry friction against a change of it, in N. Both are in force
+      under a contact law, such as `rbd.contact.Soft`.
 
     Without them it acts on nothing by itself.
     """
@@ -42,10 +44,12 @@ class Tendon(Force):
     spring_constant: Float[Array, ""] | None
     rest_length: Float[Array, "2"]
     damping_constant: Float[Array, ""] | None
+    limits: Float[Array, "2"] | None
+    friction: Float[Array, ""] | None
 
     role = "tendon"
 
-    def _act(self, name: str, spring_constant, rest_length, damping_constant):
+    def _act(self, name: str, spring_constant, rest_length, damping_constant, limits, friction):
         family = type(self).__name__
         (self.name,) = names(family, "name", name, 1)
         owner = f"{family} {name!r}"
@@ -59,10 +63,13 @@ class Tendon(Force):
             jnp.broadcast_to(jnp.asarray(rest_length), (2,)) if np.shape(rest_length) == () else rest_length
         )
         self.rest_length = number(owner, "rest_length", rest, (2,))
-        if is_known(rest) and self.rest_length[0] > self.rest_length[1]:
-            raise ModelError(
-                f"{owner}: rest_length is {self.rest_length.tolist()}; exchange the two, from the shorter to the longer"
-            )
+        self.limits = None if limits is None else number(owner, "limits", limits, (2,))
+        for what, ends in (("rest_length", self.rest_length), ("limits", self.limits)):
+            if ends is not None and is_known(ends) and ends[0] > ends[1]:
+                raise ModelError(
+                    f"{owner}: {what} is {ends.tolist()}; exchange the two, from the shorter to the longer"
+                )
+        self.friction = None if friction is None else number(owner, "friction", friction, least=0)
 
     def called(self, name, refers):
         return self.changed(name=name)
@@ -71,6 +78,11 @@ class Tendon(Force):
     def acts(self) -> bool:
         """Whether it has a spring or a damper."""
         return self.spring_constant is not None or self.damping_constant is not None
+
+    @property
+    def held(self) -> bool:
+        """Whether it has limits or dry friction."""
+        return self.limits is not None or self.friction is not None
 
     def generalized_force(self, motion):
         return TendonForces((self,)).generalized_force(motion)
@@ -98,8 +110,10 @@ class FixedTendon(Tendon):
         spring_constant=None,
         rest_length=0.0,
         damping_constant=None,
+        limits=None,
+        friction=None,
     ):
-        self._act(name, spring_constant, rest_length, damping_constant)
+        self._act(name, spring_constant, rest_length, damping_constant, limits, friction)
         if not isinstance(coefficients, Mapping) or not coefficients:
             raise ModelError(
                 f"FixedTendon {name!r}: coefficients is {coefficients!r}; it takes {{joint: number}}"
@@ -168,8 +182,17 @@ class SpatialTendon(Tendon):
     divisors: Float[Array, "pieces"]
     radii: Float[Array, "pieces"]
 
-    def __init__(self, name, path: Sequence, spring_constant=None, rest_length=0.0, damping_constant=None):
-        self._act(name, spring_constant, rest_length, damping_constant)
+    def __init__(
+        self,
+        name,
+        path: Sequence,
+        spring_constant=None,
+        rest_length=0.0,
+        damping_constant=None,
+        limits=None,
+        friction=None,
+    ):
+        self._act(name, spring_constant, rest_length, damping_constant, limits, friction)
         self._lay(f"SpatialTendon {name!r}", path)
 
     def _lay(self, owner: str, path: Sequence) -> None:
@@ -296,6 +319,11 @@ class Tendons:
                 self.factors * self.motion.speeds(self.joints), self.of_joint, self.count
             )
         return total if self.strings is None else total + self.strings.rates
+
+    @property
+    def moments(self) -> Float[Array, "t nv"]:
+        """J, their moment arms."""
+        return jax.vmap(self.generalized_force)(jnp.eye(self.count, dtype=self.motion.q.dtype))
 
     def generalized_force(self, efforts: Float[Array, "t"]) -> Float[Array, "nv"]:
         """`Jᵀ f` of an effort along each length: what makes a tendon longer is positive."""
@@ -473,7 +501,7 @@ def tendon_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t"]:
 
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
-    >>> print(rbd.tendon_lengths(model, jnp.array([0.5, 1.0])))
+    >>> print(rbd.forces.tendon_lengths(model, jnp.array([0.5, 1.0])))
     [2.447]
     """
     return Tendons(Motion(model, q)).lengths
@@ -485,7 +513,7 @@ def tendon_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
-    >>> print(rbd.tendon_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
+    >>> print(rbd.forces.tendon_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
     [-2.106]
     """
     return Tendons(Motion(model, q, v)).rates
@@ -497,8 +525,7 @@ def tendon_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t nv"]:
 
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
-    >>> print(rbd.tendon_moments(model, jnp.array([0.5, 1.0])))
+    >>> print(rbd.forces.tendon_moments(model, jnp.array([0.5, 1.0])))
     [[0. 0.]]
     """
-    known = Tendons(Motion(model, q))
-    return jax.vmap(known.generalized_force)(jnp.eye(known.count, dtype=q.dtype))
+    return Tendons(Motion(model, q)).moments

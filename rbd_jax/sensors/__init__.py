@@ -46,6 +46,7 @@ Of a frame, in the world or as seen from another frame:
 Of what is around:
 
 - `RangeFinder`: how far it is to the next shape
+- `Touch`: how hard others press
 
 Of a body and all that it carries:
 
@@ -99,6 +100,7 @@ __all__ = [
     "FrameLinearAcceleration",
     "FrameAngularAcceleration",
     "RangeFinder",
+    "Touch",
     "SubtreeCenterOfMass",
     "SubtreeLinearVelocity",
     "SubtreeAngularMomentum",
@@ -157,4 +159,5 @@ from .subtree import (
     SubtreeCenterOfMass as SubtreeCenterOfMass,
     SubtreeLinearVelocity as SubtreeLinearVelocity,
 )
+from .touch import Touch as Touch
 from .whole import Clock as Clock, KineticEnergy as KineticEnergy, PotentialEnergy as PotentialEnergy

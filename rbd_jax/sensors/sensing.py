@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import cross, gather, gather_or_zero, matvec, vecmat, with_precision
+from ..contact.contacts import Contacts
 from ..dynamics import Bodies, Motion
 from ..dynamics.sites import frames_on
 from ..model import Model
@@ -38,6 +39,11 @@ class Loads(abc.ABC):
     @abc.abstractmethod
     def actuator_forces(self) -> Float[Array, "nu"]:
         """What each actuator exerts along its length."""
+
+    @property
+    @abc.abstractmethod
+    def contacts(self) -> Contacts:
+        """Where it touches, with the forces there."""
 
     @property
     @abc.abstractmethod

@@ -16,16 +16,25 @@ from rbd_jax import contact
 SCENE = """<mujoco>
 <option cone="{cone}" impratio="{ratio}" solver="Newton" tolerance="1e-14" iterations="200" ls_iterations="100" timestep="0.004"/>
 <worldbody><geom name="floor" type="plane" size="3 3 1" friction=".7 .01 .002"/>
+<site name="ground" type="box" size="1 .2 .1"/>
 <body name="cart" pos="0 0 .28"><freejoint/><geom size=".1" pos="0 0 -.2"/>
+  <site name="foot" type="ellipsoid" size=".1 .12 .11" pos="0 0 -.2"/>
   <geom type="capsule" size=".05 .2" pos=".4 0 -.25" euler="0 80 0" condim="4"/>
   <body name="arm" pos=".5 0 .1"><joint name="stop" axis="0 1 0" range="-10 10" solreflimit=".03 .8" margin="1e-4"
      frictionloss=".3" solreffriction=".05 1"/><geom type="capsule" size=".1 .1" pos=".3 0 -.32"/></body></body>
-<body name="ball" pos="-.5 0 .2"><freejoint/><geom name="ball" size=".21" condim="6" friction=".9 .02 .01"/></body>
+<body name="ball" pos="-.5 0 .2"><freejoint/><geom name="ball" size=".21" condim="6" friction=".9 .02 .01"/>
+  <site name="under" type="capsule" size=".05 .1" pos="0 0 -.18"/></body>
 <body name="mate" pos="-.5 .41 .2"><freejoint/><geom name="mate" size=".21" condim="1" priority="0"/></body>
 <body name="ghost" pos="-.5 .3 .7"><freejoint/><geom name="ghost" size=".31"/></body>
-<body name="rubbing" pos="1 0 1"><joint name="rubs" axis="0 1 0" frictionloss="2"/><geom type="capsule" size=".03 .2"
-  pos="0 0 -.2" contype="0" conaffinity="0"/></body>
-</worldbody>
+<body name="rubbing" pos="1 0 1"><site name="eye" pos="0 0 -.3"/><joint name="rubs" axis="0 1 0" frictionloss="2"/>
+  <geom type="capsule" size=".03 .2" pos="0 0 -.2" contype="0" conaffinity="0"/></body>
+<site name="hook" pos="1.3 .2 1.3"/></worldbody>
+<tendon><fixed name="sum" range="-.1 .2" margin=".25" solreflimit=".04 .9"><joint joint="rubs" coef=".7"/>
+  <joint joint="stop" coef="-.4"/></fixed>
+<spatial name="string" range=".1 .6" frictionloss=".6" solimpfriction=".8 .9 .01 .5 2">
+  <site site="hook"/><site site="eye"/></spatial>
+<spatial name="rope" frictionloss=".2"><site site="hook"/><site site="foot"/></spatial></tendon>
+<sensor><touch site="foot"/><touch name="under" site="under"/><touch site="eye"/><touch name="floor" site="ground"/></sensor>
 <contact><exclude body1="ghost" body2="mate"/><pair geom1="ghost" geom2="ball" condim="3" friction="1 .5 .01 .001 .001"
   margin=".02" gap=".001" solref=".03 1"/></contact></mujoco>"""
 
@@ -56,7 +65,8 @@ def test_accelerations_and_contacts_are_those_of_mujoco(scene, seed):
     state = to.state(data)
     a, found = both(model, state)
     assert_close(to.acceleration(state.q, state.v, a), data.qacc, 1e-8)
-    assert data.ncon == found.active.sum() >= 5
+    assert_close(rbd.sense(model, state).vector, data.sensordata, 1e-7)
+    assert (data.sensordata > 0).sum() >= 2 and data.ncon == found.active.sum() >= 5
     shown, force = [], np.zeros(6)
     for index in range(data.ncon):
         one = data.contact[index]
@@ -89,9 +99,9 @@ def test_single_precision(scene):
 def test_the_file_that_is_written_says_the_same(scene):
     model, theirs, to, both = scene
     back = rbd.load_mjcf(rbd.to_mjcf(model, strict=True), contact=True)
-    for role in ("contact law", "contact pair", "contact exclusion", "softness"):
+    for role in ("contact law", "contact pair", "contact exclusion", "softness", "tendon", "sensor"):
         one, other = model.attached_as(role), back.attached_as(role)
-        assert len(one) == len(other) == {"softness": 1}.get(role, 1)
+        assert len(one) == len(other) == {"softness": 3, "tendon": 3, "sensor": 4}.get(role, 1)
         assert jax.tree.structure(one) == jax.tree.structure(other)
         assert all(map(np.allclose, jax.tree.leaves(one), jax.tree.leaves(other)))
 
@@ -295,6 +305,31 @@ def test_pairs_and_exclusions():
         contact.ContactPair("both", "ball", "ball")
     with pytest.raises(rbd.ModelError, match="condim is 2; it is 1, 3, 4 or 6"):
         contact.ContactPair("both", "ball", "floor", condim=2)
+
+
+def test_what_softness_is_of():
+    rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("ball", (0, 0, 0))], limits=(0.1, 0.8))
+    soft = contact.Softness(tendon="rope", margin=0.1)
+    two = rbd.concatenate(ball(rope, soft, BALL), ball(BALL), names=["a", "b"])
+    assert two.attached_as("softness")[0].tendon == "a/rope" and "Softness" in repr(soft)
+    for given in ({}, {"joint": "ball", "tendon": "rope"}):
+        with pytest.raises(rbd.ModelError, match="give the name of one of them"):
+            contact.Softness(**given)
+    with pytest.raises(rbd.UnknownNameError, match="no tendon 'string'"):
+        ball(contact.Softness(tendon="string"))
+    with pytest.raises(rbd.ModelError, match=r"limits is \[2.0, 1.0\]; exchange the two"):
+        rbd.forces.FixedTendon("sum", {"hinge": 1.0}, limits=(2.0, 1.0))
+    with pytest.raises(ValueError, match="friction is -1.0; it cannot be less than 0"):
+        rbd.forces.FixedTendon("sum", {"hinge": 1.0}, friction=-1.0)
+
+
+def test_a_rope_holds_what_hangs_on_it():
+    rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("ball", (0, 0, 0))], limits=(0.0, 0.8))
+    model = ball(rope, BALL)
+    path = rbd.rollout(model, thrown(model, 0.3, (0,) * 6), dt=0.002, steps=500)
+    assert path.code == 0
+    assert_allclose(path.q[-1, :3], (0, 0, 0.2), atol=2e-3)
+    assert_allclose(rbd.acceleration(model, path.final), 0, atol=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = 
     - `strict`: whether what the model leaves out, and inertias that no real body can have, are errors or one
       warning each.
     - `contact`: whether the model moves under MuJoCo's law of contact, `rbd.contact.Soft`, with the file's cone and `impratio`.
-      That has the stops and the dry friction of joints as well. Without it, stops are not in force (`rbd.forces.JointLimit`
-      makes springs of them), dry friction is Coulomb's, and nothing touches.
+      That has the stops and the dry friction of joints and tendons as well. Without it, stops are not in force
+      (`rbd.forces.JointLimit` makes springs of them), dry friction is Coulomb's, nothing touches, and touch sensors are left out.
 
     **Returns**
 
@@ -77,9 +77,9 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = 
 
     What has no effect is named in `model.unsupported`: contacts and stops that are not in force, sensors of kinds that are not
     measured here, and what would move the tree differently. The latter is told in one `ModelWarning` as well, or refused with a
-    `ModelError` if `strict`: equality constraints of other kinds, limits, friction and armature of tendons, actuators of other
-    kinds, springs at free joints, springs and dampers that are not linear, flexible bodies, plugins; and mocap bodies, which are
-    welded where they stand.
+    `ModelError` if `strict`: equality constraints of other kinds, armature of tendons and (without `contact`) their limits and
+    dry friction, actuators of other kinds, springs at free joints, springs and dampers that are not linear, flexible bodies,
+    plugins; and mocap bodies, which are welded where they stand.
 
     >>> xml = '<mujoco><worldbody><body name="bob"><joint name="swing"/><geom size="0.1"/></body></worldbody></mujoco>'
     >>> rbd.load_mjcf(xml).joint_names
@@ -94,7 +94,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = 
     source, compiled = compiled_from(mujoco, path_or_xml)
     try:
         name = compiled.names.split(b"\0", 1)[0].decode() or "model"
-        missing = left_out(mujoco, compiled)
+        missing = left_out(mujoco, compiled, contact)
         _report(name, missing, strict)
         inactive = missing + not_in_force(mujoco, compiled, contact)
         disabled = disabled_effects(mujoco, compiled)
@@ -113,7 +113,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = 
         builder.attached += contact_of(mujoco, compiled, contact)
         builder.attached += tendons_of(mujoco, compiled)
         builder.attached += actuators_of(mujoco, compiled)
-        builder.attached += sensors_of(mujoco, compiled)
+        builder.attached += sensors_of(mujoco, compiled, contact)
         builder.attached += keyframes_of(mujoco, compiled)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()

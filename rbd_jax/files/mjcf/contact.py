@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...contact.law import ContactLaw
@@ -10,6 +12,7 @@ from ...contact.soft import Soft, Softness
 from ...spatial import Attached
 from .compiled import BALL, HINGE, SLIDE, body_names, disabled_effects, joint_names, names_of
 from .shapes import shape_names
+from .tendons import friction_of, limits_of, tendon_names
 
 
 def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
@@ -90,9 +93,8 @@ def _pairs(mujoco, compiled) -> list[ContactPair]:
 
 
 def _softness(mujoco, compiled) -> list[Softness]:
-    """Of those joints where it is not what it is where nothing is said."""
-    hinges, found = joint_names(compiled), []
-    usual = Softness("joint")
+    """Of those joints and tendons where it is not what it is where nothing is said."""
+    hinges, found, disabled = joint_names(compiled), [], disabled_effects(mujoco, compiled)
     for joint, name in enumerate(hinges):
         dof = compiled.jnt_dofadr[joint]
         words = {}
@@ -104,10 +106,24 @@ def _softness(mujoco, compiled) -> list[Softness]:
                 "friction_solref": compiled.dof_solref[dof],
                 "friction_solimp": compiled.dof_solimp[dof],
             }
-        own = Softness(name, **{key: np.array(value) for key, value in words.items()})
-        if not all(np.array_equal(a, b) for a, b in ((own.limit, usual.limit), (own.rubbing, usual.rubbing))):
-            found.append(own)
-    return found
+        found.append(_soft(words, joint=name))
+    stops, rubs = limits_of(compiled, disabled), friction_of(compiled, disabled)
+    for tendon, name in enumerate(tendon_names(compiled)):
+        words = {}
+        if stops[tendon]:
+            words |= {"solref": compiled.tendon_solref_lim[tendon], "margin": compiled.tendon_margin[tendon]}
+            words |= {"solimp": compiled.tendon_solimp_lim[tendon]}
+        if rubs[tendon]:
+            words |= {
+                "friction_solref": compiled.tendon_solref_fri[tendon],
+                "friction_solimp": compiled.tendon_solimp_fri[tendon],
+            }
+        found.append(_soft(words, tendon=name))
+    return [one for one in found if not one.usual]
+
+
+def _soft(words: dict[str, Any], joint: str | None = None, tendon: str | None = None) -> Softness:
+    return Softness(joint, tendon=tendon, **{key: np.array(value) for key, value in words.items()})
 
 
 def contact_left_out(mujoco, compiled, law: bool) -> list[str]:

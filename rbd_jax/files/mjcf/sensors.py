@@ -11,9 +11,11 @@ import numpy as np
 from ... import sensors
 from ...sensors import OnBody, OnShape, Sensor
 from ...sensors.places import Place
+from ...shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, Sphere
 from ...spatial import Transform
 from .actuators import actuator_names, known_actuators
 from .compiled import BALL, FREE, body_names, disabled_effects, joint_names, names_of, rotation_matrix
+from .contact import acts
 from .shapes import shape_names
 from .sites import site_names
 from .tendons import tendon_names
@@ -69,6 +71,15 @@ ACCELERATIONS: dict[str, Any] = {
     "FRAMEANGACC": sensors.FrameAngularAcceleration,
 }
 
+#: What sites may look like.
+ZONES: dict[str, Any] = {
+    "SPHERE": Sphere,
+    "CAPSULE": Capsule,
+    "CYLINDER": Cylinder,
+    "BOX": Box,
+    "ELLIPSOID": Ellipsoid,
+}
+
 #: Of a body and what it carries.
 SUBTREES: dict[str, Any] = {
     "SUBTREECOM": sensors.SubtreeCenterOfMass,
@@ -90,11 +101,11 @@ def sensor_names(compiled) -> list[str]:
     return names_of([compiled.sensor(i).name or f"sensor_{i}" for i in range(count)], compiled.sensor)
 
 
-def sensors_of(mujoco, compiled) -> list[Sensor]:
+def sensors_of(mujoco, compiled, contact: bool) -> list[Sensor]:
     """Those that are measured here, in the order of the file."""
     if "SENSOR" in disabled_effects(mujoco, compiled):
         return []
-    made = (_maker(mujoco, compiled, index) for index in range(compiled.nsensor))
+    made = (_maker(mujoco, compiled, index, contact) for index in range(compiled.nsensor))
     return [
         make(name, **_options(compiled, index))
         for index, (name, make) in enumerate(zip(sensor_names(compiled), made, strict=True))
@@ -102,13 +113,13 @@ def sensors_of(mujoco, compiled) -> list[Sensor]:
     ]
 
 
-def not_measured(mujoco, compiled) -> list[str]:
+def not_measured(mujoco, compiled, contact: bool) -> list[str]:
     """The sensors of the file that are not measured here, in words."""
     if "SENSOR" in disabled_effects(mujoco, compiled):
         return []
     by_kind: dict[str, list[str]] = {}
     for index, name in enumerate(sensor_names(compiled)):
-        if _maker(mujoco, compiled, index) is None:
+        if _maker(mujoco, compiled, index, contact) is None:
             by_kind.setdefault(_kind(mujoco, compiled, index).lower(), []).append(name)
     found = [f"sensors ({kind}) {', '.join(map(repr, names))}" for kind, names in by_kind.items()]
     if compiled.nsensor and hasattr(compiled, "sensor_interval"):  # since MuJoCo 3.5
@@ -119,7 +130,7 @@ def not_measured(mujoco, compiled) -> list[str]:
     return found
 
 
-def _maker(mujoco, compiled, index: int) -> Callable[..., Sensor] | None:
+def _maker(mujoco, compiled, index: int, contact: bool) -> Callable[..., Sensor] | None:
     """What makes the sensor of its name and options; None where there is none of its kind here."""
     kind, own = _kind(mujoco, compiled, index), int(compiled.sensor_objid[index])
     if kind in JOINTS:
@@ -142,6 +153,11 @@ def _maker(mujoco, compiled, index: int) -> Callable[..., Sensor] | None:
             return None
         site, ignored = site_names(compiled)[own], _looked_through(compiled, int(compiled.site_bodyid[own]))
         return lambda name, **options: sensors.RangeFinder(name, site, ignored, **options)
+    if kind == "TOUCH":
+        if not (contact and acts(mujoco, compiled)):
+            return None
+        zone = _zone(mujoco, compiled, own)
+        return lambda name, **options: sensors.Touch(name, site_names(compiled)[own], zone, **options)
     axis = kind.removeprefix("FRAME").removesuffix("AXIS").lower()
     if kind not in SITES | FRAMES | ACCELERATIONS and kind != "MAGNETOMETER" and axis not in ("x", "y", "z"):
         return None
@@ -161,6 +177,14 @@ def _maker(mujoco, compiled, index: int) -> Callable[..., Sensor] | None:
     if kind in FRAMES:
         return lambda name, **options: FRAMES[kind](name, place, seen, **options)
     return lambda name, **options: sensors.FrameAxis(name, place, axis, seen, **options)
+
+
+def _zone(mujoco, compiled, site: int) -> Geometry:
+    """What a site looks like, which is where touch is felt."""
+    kind = mujoco.mjtGeom(int(compiled.site_type[site])).name.removeprefix("mjGEOM_")
+    size = np.array(compiled.site_size[site])
+    of = ZONES[kind]
+    return of(*size[:2]) if of in (Capsule, Cylinder) else of(size[0] if of is Sphere else size)
 
 
 def _reads_a_distance(mujoco, compiled, index: int) -> bool:

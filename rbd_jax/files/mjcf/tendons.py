@@ -16,9 +16,20 @@ def tendon_names(compiled) -> list[str]:
     )
 
 
+def limits_of(compiled, disabled: set[str]) -> np.ndarray:
+    """Which tendons have limits."""
+    return compiled.tendon_limited.astype(bool) & (not disabled & {"LIMIT", "CONSTRAINT"})
+
+
+def friction_of(compiled, disabled: set[str]) -> np.ndarray:
+    """The dry friction of each tendon."""
+    return np.array(compiled.tendon_frictionloss) * (not disabled & {"FRICTIONLOSS", "CONSTRAINT"})
+
+
 def tendons_of(mujoco, compiled) -> list[Tendon]:
     bodies, hinges, sites = body_names(compiled), joint_names(compiled), site_names(compiled)
     kinds, disabled = mujoco.mjtWrap, disabled_effects(mujoco, compiled)
+    stops, rubs = limits_of(compiled, disabled), friction_of(compiled, disabled)
     found: list[Tendon] = []
     for tendon, name in enumerate(tendon_names(compiled)):
         start, count = compiled.tendon_adr[tendon], compiled.tendon_num[tendon]
@@ -28,6 +39,8 @@ def tendons_of(mujoco, compiled) -> list[Tendon]:
             "spring_constant": stiffness if stiffness and "SPRING" not in disabled else None,
             "rest_length": np.array(compiled.tendon_lengthspring[tendon]),
             "damping_constant": damping if damping and "DAMPER" not in disabled else None,
+            "limits": np.array(compiled.tendon_range[tendon]) if stops[tendon] else None,
+            "friction": rubs[tendon] if rubs[tendon] else None,
         }
         if compiled.wrap_type[start] == kinds.mjWRAP_JOINT:
             coefficients: dict[str, float] = {}

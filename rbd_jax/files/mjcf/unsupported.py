@@ -7,8 +7,9 @@ import numpy as np
 from .actuators import not_driven
 from .compiled import FREE, SLIDE, body_names, disabled_effects, joint_names
 from .constraints import JOINT, TENDON, couples_coordinates
-from .contact import contact_left_out
+from .contact import acts, contact_left_out
 from .sensors import not_measured
+from .tendons import friction_of, limits_of, tendon_names
 
 
 def not_in_force(mujoco, compiled, contact: bool) -> list[str]:
@@ -16,7 +17,7 @@ def not_in_force(mujoco, compiled, contact: bool) -> list[str]:
     return contact_left_out(mujoco, compiled, contact)
 
 
-def left_out(mujoco, compiled) -> list[str]:
+def left_out(mujoco, compiled, contact: bool) -> list[str]:
     """What of the file would move the tree otherwise than the model does, in words."""
     found, disabled = [], disabled_effects(mujoco, compiled)
     hinges, bodies = joint_names(compiled), body_names(compiled)
@@ -41,11 +42,12 @@ def left_out(mujoco, compiled) -> list[str]:
                 names = [compiled.eq(i).name or f"equality_{i}" for i in range(compiled.neq)]
                 among(f"equality constraints ({label})", names, which)
     if compiled.ntendon:
-        names = [compiled.tendon(i).name or f"tendon_{i}" for i in range(compiled.ntendon)]
+        names = tendon_names(compiled)
+        if not (contact and acts(mujoco, compiled)):
+            among("dry friction of tendons", names, friction_of(compiled, disabled) > 0)
+            among("limits of tendons", names, limits_of(compiled, disabled))
         for fields, what in (
             (("stiffnesspoly", "dampingpoly"), "nonlinear springs or dampers of tendons"),
-            (("frictionloss",), "dry friction of tendons"),
-            (("limited",), "limits of tendons"),
             (("armature",), "armature of tendons"),
             (("actfrclimited",), "limits of what actuators do to tendons"),
         ):
@@ -88,4 +90,4 @@ def left_out(mujoco, compiled) -> list[str]:
     if compiled.nplugin:
         found.append(f"{compiled.nplugin} plugins")
     among("motion of mocap bodies", bodies, compiled.body_mocapid >= 0)
-    return found + not_driven(mujoco, compiled) + not_measured(mujoco, compiled)
+    return found + not_driven(mujoco, compiled) + not_measured(mujoco, compiled, contact)

@@ -39,8 +39,12 @@ def write_exclusion(out: Document, exclusion: ContactExclusion) -> bool:
 
 
 def write_softness(out: Document, softness: Softness) -> bool:
-    """With the joint, or all those that are written for it."""
-    parts = [name for name, written in out.joints.items() if written.body.joint_name == softness.joint]
+    """With the tendon, or the joint, or all those that are written for it."""
+    if softness.tendon is not None:
+        elements = [one for one in out.section("tendon") if one.get("name") == softness.tendon]
+    else:
+        parts = [name for name, written in out.joints.items() if written.body.joint_name == softness.joint]
+        elements = [out.named("joint", name) for name in parts]
     usual = Softness("joint")
     words = {
         "margin": (softness.limit[0], usual.limit[0]),
@@ -49,9 +53,8 @@ def write_softness(out: Document, softness: Softness) -> bool:
         "solreffriction": (softness.rubbing[:2], usual.rubbing[:2]),
         "solimpfriction": (softness.rubbing[2:], usual.rubbing[2:]),
     }
-    for name in parts:
-        element = out.named("joint", name)
+    for element in elements:
         for word, (value, as_usual) in words.items():
             if not np.array_equal(value, as_usual):
                 element.set(word, text(value))
-    return bool(parts)
+    return bool(elements)

@@ -12,7 +12,7 @@ from ....sensors.driven import NamedSensor
 from ....sensors.joint import LimitSensor
 from ....sensors.places import PlacedSensor
 from ....sensors.sensor import BodySensor, JointSensor, Sensor
-from ....shapes import HeightField, Mesh, Shape
+from ....shapes import Geometry, HeightField, Mesh, Shape
 from ....spatial import Reference, Transform
 from ...mjcf.sensors import (
     ACCELERATIONS,
@@ -27,6 +27,7 @@ from ...mjcf.sensors import (
 )
 from ..numerals import text
 from .document import Document, site_at
+from .shapes import type_and_size
 
 
 #: What each family is called in the file. An axis of a frame has its letter in the name.
@@ -39,10 +40,11 @@ TAGS: dict[type, str] = {
     sensors.TendonForce: "tendonactuatorfrc",
     sensors.Magnetometer: "magnetometer",
     sensors.RangeFinder: "rangefinder",
+    sensors.Touch: "touch",
 }
 
 #: Those that are at sites. The others of a frame take bodies, too.
-AT_SITES = (*SITES.values(), sensors.Magnetometer, sensors.RangeFinder)
+AT_SITES = (*SITES.values(), sensors.Magnetometer, sensors.RangeFinder, sensors.Touch)
 
 
 #: No buffer of readings is longer.
@@ -69,6 +71,8 @@ def write_sensor(out: Document, sensor: Sensor) -> bool:
         if isinstance(sensor, sensors.RangeFinder) and not _sees_as_there(out, sensor):
             return False
         attributes |= _places(out, sensor, at_site=family in AT_SITES)
+        if isinstance(sensor, sensors.Touch) and not _shaped(out, attributes["site"], sensor.zone):
+            return False
     elif isinstance(sensor, BodySensor):
         attributes["body"] = sensor.body
     elif isinstance(sensor, NamedSensor):
@@ -91,6 +95,12 @@ def _places(out: Document, sensor: PlacedSensor, at_site: bool) -> dict[str, str
             kind, name = "site", place.name
         found |= {"site": name} if at_site else dict(zip(words, (kind, name)))
     return found
+
+
+def _shaped(out: Document, site: str, zone: Geometry) -> bool:
+    """Whether a site looks like a zone from now on."""
+    words = type_and_size(zone)
+    return words is not None and out.agrees(out.named("site", site), **words)
 
 
 def _sees_as_there(out: Document, sensor: sensors.RangeFinder) -> bool:

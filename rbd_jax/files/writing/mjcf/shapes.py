@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...._errors import ModelError
-from ....shapes import Box, Capsule, Cylinder, Ellipsoid, HeightField, Mesh, Plane, Shape, Sphere
+from ....shapes import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Shape, Sphere
 from ....spatial import Transform
 from ...mjcf.shapes import DRAWN, UNSAID
 from ..contact import contact_numbers, unsaid
@@ -66,14 +66,19 @@ def _geometry(out: Document, shape: Shape) -> tuple[dict[str, str], Transform] |
         return _height_field(out, shape.name, one, frame)
     if isinstance(one, Plane):  # the last is how far apart the lines of its grid are
         return {"type": "plane", "size": text([*one.half_sizes, 1])}, frame
-    if isinstance(one, Sphere):
-        return {"type": "sphere", "size": text(one.radius)}, frame
-    if isinstance(one, Capsule) and not one.half_length:
-        return {"type": "sphere", "size": text(one.radius)}, frame
-    if isinstance(one, Capsule | Cylinder):
-        return {"type": type(one).__name__.lower(), "size": text([one.radius, one.half_length])}, frame
-    size = semiaxes(one)
-    return None if size is None else ({"type": type(one).__name__.lower(), "size": text(size)}, frame)
+    words = type_and_size(one)
+    return None if words is None else (words, frame)
+
+
+def type_and_size(geometry: Geometry) -> dict[str, str] | None:
+    """What geoms and sites alike say of it; None where they cannot."""
+    if isinstance(geometry, Sphere) or (isinstance(geometry, Capsule) and not geometry.half_length):
+        return {"type": "sphere", "size": text(geometry.radius)}
+    kind = type(geometry).__name__.lower()
+    if isinstance(geometry, Capsule | Cylinder):
+        return {"type": kind, "size": text([geometry.radius, geometry.half_length])}
+    size = semiaxes(geometry)
+    return None if size is None else {"type": kind, "size": text(size)}
 
 
 def _moves(out: Document, body: str) -> bool:

@@ -63,4 +63,8 @@ def _tendon(out: Document, kind: str, tendon: Tendon) -> Element:
         element.set("stiffness", text(tendon.spring_constant))
     if tendon.damping_constant is not None:
         element.set("damping", text(tendon.damping_constant))
+    if tendon.limits is not None:
+        element.set("range", text(tendon.limits))
+    if tendon.friction is not None:
+        element.set("frictionloss", text(tendon.friction))
     return element

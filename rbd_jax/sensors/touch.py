@@ -1,0 +1,57 @@
+"""What presses on a zone of a body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._arguments import instance
+from .._array import vecmat, with_precision
+from ..contact.contacts import of_pairs
+from ..shapes.geometry import Geometry
+from .places import Place, PlacedSensor
+
+
+class Touch(PlacedSensor):
+    """How hard others press on a zone of a body: the normal forces, added, of the body's contacts that push into the zone.
+
+    - `place`: the name of the site where the zone is, or another frame.
+    - `zone`: its geometry, an `rbd.shapes.Sphere`, `Box` and so on.
+
+    A contact counts where the line of its force, from its position on, meets the zone, as MuJoCo has it. Without a contact law
+    nothing presses.
+    """
+
+    zone: Geometry
+
+    def __init__(self, name: str, place: Place, zone: Geometry, **options: Any):
+        super().__init__(name, [place], **options)
+        instance(f"Touch {name!r}", "zone", zone, Geometry, "a geometry, as rbd.shapes.Sphere(0.1)")
+        self.zone = zone
+
+    @property
+    def cuts(self):
+        """Its body stays apart, since it has contacts of its own."""
+        return self.places
+
+    @classmethod
+    def read(cls, sensors, sensing):
+        found, model = sensing.loads.contacts, sensing.motion.model
+        force = found.force
+        if force is None or not found.shapes:
+            return jnp.zeros((len(sensors), 1), sensing.motion.q.dtype)
+        frames = sensing.world_frames(sensors)
+        ends, pressed = found.bodies(model), []
+        for row, (sensor, body) in enumerate(zip(sensors, sensing.bodies(sensors))):
+            index = -1 if body == "world" else model.topology.body_index(body)
+            first, second = (of_pairs(found, jnp.asarray(ends[:, k] == index)) for k in (0, 1))
+            # From the first shape into the second, and so out of the zone if that is on the second.
+            towards = jnp.where(second, -1, 1).astype(found.distance.dtype)[:, None] * found.normal
+            start = vecmat(found.position - frames.position[row][None], frames.rotation[row][None])
+            along = vecmat(towards, frames.rotation[row][None])
+            zone = with_precision(sensor.zone, found.distance.dtype)
+            met = jnp.isfinite(jax.vmap(zone.ray)(start, along)) & found.active & (first | second)
+            pressed.append(jnp.sum(jnp.where(met, force[:, 0], 0)))
+        return jnp.stack(pressed)[:, None]
