@@ -43,6 +43,11 @@ def matmul(a: Float[Array, "*a m k"], b: Float[Array, "*b k n"]) -> Float[Array,
     return jnp.einsum("...ij,...jk->...ik", a, b, precision=Precision.HIGHEST)
 
 
+def times(a: Float[Array, "m n"], x: Float[Array, "n"]) -> Float[Array, "m"]:
+    """`A x` as a sum, which stays within a loop over samples on a CPU; a product of matrices is a call out of it."""
+    return jnp.sum(a * x[None, :], axis=1)
+
+
 def outer(a: Float[Array, "*a m"], b: Float[Array, "*b n"]) -> Float[Array, "*c m n"]:
     """`a bᵀ`."""
     return a[..., :, None] * b[..., None, :]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from .._arguments import configuration, takes
@@ -35,6 +37,7 @@ class Contacts(eqx.Module):
     - `shapes`: the names of the pairs.
     - `condim`: in how many directions each acts.
     - `force`: what the first shape does there to the second, `[f; n]` in the frame of the contact; None where nobody asked.
+    - `lost`: how many that act are not among them, where their number is bounded; None where it is not.
     """
 
     distance: Float[Array, "*batch n"]
@@ -48,6 +51,7 @@ class Contacts(eqx.Module):
     shapes: tuple[tuple[str, str], ...] = eqx.field(static=True)
     condim: tuple[int, ...] = eqx.field(static=True)
     force: Float[Array, "*batch n 6"] | None = None
+    lost: Int[Array, "*batch"] | None = None
 
     @property
     def normal(self) -> Float[Array, "*batch n 3"]:
@@ -81,9 +85,46 @@ def contacts(model: Model, q: Float[Array, "nq"]) -> Contacts:
     return contacts_of(Motion(model, q))
 
 
-def contacts_of(motion: Motion) -> Contacts:
-    """`contacts` of a model in motion."""
-    return motion.keep("contacts", lambda: _found(motion))
+def contacts_of(motion: Motion, most: int | None = None) -> Contacts:
+    """`contacts` of a model in motion; given `most`, so many of those that act, the deepest, of each number of dimensions."""
+    found = motion.keep("contacts", lambda: _found(motion))
+    return found if most is None else motion.keep(f"{most} contacts", lambda: _deepest(found, most))
+
+
+def _deepest(found: Contacts, most: int) -> Contacts:
+    order, there, lost = [], [], jnp.zeros((), int)
+    for size in sorted(set(found.condim)):
+        own = np.flatnonzero(np.array(found.condim) == size)
+        if len(own) <= most:
+            order.append(jnp.asarray(own))
+            there.append(jnp.ones(len(own), bool))
+            continue
+        over = jnp.where(found.active, found.distance - found.margin, jnp.inf)
+        chosen, count = _least(gather(over, own), most)
+        order.append(jnp.asarray(own)[chosen])
+        there.append(np.arange(most) < count)
+        lost = lost + jnp.sum(found.active[own]) - count
+    if not order:
+        return replace(found, lost=lost)
+    rows, there = jnp.concatenate(order), jnp.concatenate(there)
+    kept = jax.tree.map(lambda leaf: leaf[rows], found)
+    condim = tuple(size for size, part in zip(sorted(set(found.condim)), order) for _ in range(len(part)))
+    return replace(kept, distance=jnp.where(there, kept.distance, jnp.inf), condim=condim, lost=lost)
+
+
+def _least(values: Float[Array, "n"], most: int) -> tuple[Int[Array, "most"], Int[Array, ""]]:
+    """Where the least are of those that are finite, in their order, and how many that is. As few rounds as that: where loops are
+    compiled as one piece, nothing is sorted."""
+
+    def pick(k, at):
+        left, chosen = at
+        least = jnp.argmin(left)
+        return left.at[least].set(jnp.inf), chosen.at[k].set(least)
+
+    values = lax.stop_gradient(values)
+    count = jnp.minimum(jnp.sum(jnp.isfinite(values)), most)
+    start = values, jnp.zeros(most, int)
+    return lax.fori_loop(0, count, pick, start)[1], count
 
 
 def _found(motion: Motion) -> Contacts:

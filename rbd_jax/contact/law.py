@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import abc
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
+from .._array import times
 from ..constraints import Closure
 from ..dynamics import Motion
 from ..model import Model
@@ -30,6 +33,24 @@ class Reaction(NamedTuple):
     acceleration: Float[Array, "n"]
     steps: Int[Array, ""]
     converged: Bool[Array, ""]
+
+
+class Free:
+    """How a model would move without its contact law.
+
+    - `acceleration`: worked out where it is asked for.
+    """
+
+    def __init__(self, accelerate: Callable[[], Float[Array, "n"]], force: Float[Array, "n"] | None = None):
+        self._accelerate, self._force = accelerate, force
+
+    @functools.cached_property
+    def acceleration(self) -> Float[Array, "n"]:
+        return self._accelerate()
+
+    def force(self, inertia: Float[Array, "n n"]) -> Float[Array, "n"]:
+        """`M a`, with that inertia."""
+        return times(inertia, self.acceleration) if self._force is None else self._force
 
 
 class ContactLaw(Attached):
@@ -61,11 +82,15 @@ class ContactLaw(Attached):
         """What does not depend on the motion, to be worked out once for a simulation; a PyTree."""
         return None
 
+    def lost(self, motion: Motion) -> Int[Array, ""] | None:
+        """How many contacts that should act it leaves out; None where it leaves out none."""
+        return None
+
     @abc.abstractmethod
     def reaction(
         self,
         motion: Motion,
-        free: Float[Array, "n"],
+        free: Free,
         prepared: Any,
         step: Float[Array, ""] | None = None,
         guess: Float[Array, "n"] | None = None,
@@ -73,7 +98,7 @@ class ContactLaw(Attached):
     ) -> Reaction:
         """What it does.
 
-        - `free`: the acceleration that all else produces.
+        - `free`: how the model would move without it.
         - `step`: the time step that is being made, if one is.
         - `guess`: an acceleration to begin the search with.
         - `within`: how the model moves with a few independent variables, if it does: accelerations and forces are theirs then.

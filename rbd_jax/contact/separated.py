@@ -7,6 +7,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import configuration, takes
+from .._array import times
 from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model, difference, integrate
@@ -50,7 +51,8 @@ def separated(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
         hard = HARD if q.dtype == jnp.float64 else HARD**0.5
         stiffness = jnp.where(size > 0, hard / jnp.where(size > 0, size, 1), 0)
         term = Rows.one_sided(rows, jnp.where(near, -found.distance, 0), stiffness)
-        moved = solve_soft(Problem(inertia, difference(model, at, q), (term,))).acceleration
+        back = difference(model, at, q)
+        moved = solve_soft(Problem(inertia, times(inertia, back), (term,)), back).acceleration
         return integrate(model, at, moved)
 
     return lax.fori_loop(0, ROUNDS, step, q)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import choice, names, number
+from .._arguments import choice, names, number, whole_number
 from .._array import gather_or_zero, matmul, transpose, with_precision
 from .._errors import ModelError
 from ..constraints.closure import reduced_inertia
@@ -45,6 +45,8 @@ class Soft(ContactLaw):
 
     - `cone`: of friction, `"pyramidal"` or `"elliptic"`.
     - `impratio`: how much stiffer friction is than the normal force.
+    - `most`: so many contacts at most act at once (of each number of dimensions), the deepest; the fewer, the faster a step. By
+      default all that there are. More than that are told: `Result.CONTACTS_LOST`, `Contacts.lost`.
     - `limits`, `friction`: whether the law takes the stops of joints and tendons, and their dry friction. Without it, stops of
       joints are left to `rbd.forces.JointLimit`, and their friction to the scheme.
 
@@ -57,6 +59,7 @@ class Soft(ContactLaw):
     impratio: Float[Array, ""]
     limits: bool = eqx.field(static=True)
     friction: bool = eqx.field(static=True)
+    most: int | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -65,10 +68,15 @@ class Soft(ContactLaw):
         *,
         limits: bool = True,
         friction: bool = True,
+        most: int | None = None,
     ):
         self.cone = choice("Soft", "cone", cone, ("pyramidal", "elliptic"))  # pyright: ignore[reportAttributeAccessIssue]
         self.impratio = number("Soft", "impratio", impratio, above=0)
         self.limits, self.friction = bool(limits), bool(friction)
+        self.most = None if most is None else whole_number("Soft", "most", most)
+
+    def lost(self, motion):
+        return None if self.most is None else contacts_of(motion, self.most).lost
 
     def prepared(self, model: Model) -> _Prepared:
         return _Prepared(mobilities(model), *self._numbers(model))
@@ -79,7 +87,7 @@ class Soft(ContactLaw):
         timestep = step if step is not None else model.settings.timestep
         # A time constant of less than two steps would not be followed.
         least_time = jnp.asarray(0 if timestep is None else 2 * timestep, dtype)
-        found = contacts_of(motion)
+        found = contacts_of(motion, self.most)
         all_rows = pushes(motion, found, own.give, least_time)
         groups = {size: np.flatnonzero(np.array(found.condim) == size) for size in sorted(set(found.condim))}
         ratio = self.impratio.astype(dtype)
@@ -96,9 +104,11 @@ class Soft(ContactLaw):
         if within is not None:
             inertia = reduced_inertia(motion, within.jacobian)
             terms = [term.along(within.jacobian, within.bias) for term in terms]
-        problem = Problem(inertia, free, tuple(terms))
-        solution = solve_soft(problem, guess)
-        force = sum((term.pushed(given) for term, given in zip(terms, solution.forces)), jnp.zeros_like(free))
+        acting = free.force(inertia)
+        solution = solve_soft(Problem(inertia, acting, tuple(terms)), guess)
+        force = sum(
+            (term.pushed(given) for term, given in zip(terms, solution.forces)), jnp.zeros_like(acting)
+        )
         return Reaction(
             force,
             found,

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from .._array import matvec, vecmat
 from ..constraints import Closure, ReducedModel
 from ..constraints.closure import reduced_acceleration, reduced_inertia
-from ..contact.law import contact_law
+from ..contact.law import Free, contact_law
 from ..dynamics import Motion, kinetic_energy
 from ..dynamics.forward import singular_matrix
 from ..dynamics.inverse import recursive_newton_euler, weight
@@ -43,6 +43,10 @@ class ReducedSystem(System):
     @property
     def searches(self):
         return self.whole.searches
+
+    def contacts_lost(self, time, state):
+        law = contact_law(self.reduced.model)
+        return None if law is None else law.lost(self.moving(time, state.q, state.v)[1])
 
     @property
     def whole(self) -> TreeSystem:
@@ -93,7 +97,8 @@ class ReducedSystem(System):
         if law is None:
             return jnp.zeros_like(force)
         numbers = law.prepared(model) if self.law_numbers is None else self.law_numbers
-        free = reduced_acceleration(motion, at, force)
+        missing = force - vecmat(recursive_newton_euler(motion, at.bias), at.jacobian)
+        free = Free(lambda: reduced_acceleration(motion, at, force), missing)
         return law.reaction(motion, free, numbers, step, self.guess, at).force
 
     def force(self, time, state, friction=True):

@@ -1,7 +1,7 @@
 """How a step can fail: the codes that a trajectory carries, and what they mean.
 
 A compiled loop cannot raise an exception. A scheme that cannot complete a step reports a code instead, and from that step on
-the states are NaN. Only where constraints have opened the states stay as they are.
+the states are NaN. Only where constraints have opened, or contacts were left out, the states stay as they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class Result(enum.IntEnum):
     CONSTRAINTS_OPEN = 5
     DIVERGED = 6
     SINGULAR = 7
+    CONTACTS_LOST = 8
 
     @property
     def title(self) -> str:
@@ -44,4 +45,5 @@ _MESSAGES = {
     Result.DIVERGED: "a speed is beyond that of light: the motion diverged; take shorter steps",
     Result.SINGULAR: "the mass matrix is singular: a degree of freedom moves no inertia, as at the gimbal lock of Euler angles "
     "or between two hinges on one axis with a massless body; give it armature or mass, or take other joints",
+    Result.CONTACTS_LOST: "more contacts acted at once than the contact law takes, so that some were left out; raise its `most`",
 }

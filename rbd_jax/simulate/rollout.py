@@ -163,7 +163,7 @@ class Carry(eqx.Module):
     - `state`, and the scheme's `memory`.
     - `policy`: what the policy remembers.
     - `failure`: the first step that could not be made.
-    - `opened`: the first step that left constraints open. The motion goes on: a drift is something to look at.
+    - `doubted`: the first step that left constraints open, or contacts out. The motion goes on: that is something to look at.
     - `opening`: the most that they were open so far.
     - `crossing`: the event's.
     """
@@ -172,7 +172,7 @@ class Carry(eqx.Module):
     memory: Memory
     policy: Any
     failure: Failure
-    opened: Failure
+    doubted: Failure
     opening: Float[Array, ""]
     crossing: Crossing | None
 
@@ -224,7 +224,7 @@ class _Run:
         time = self.t0 + number.astype(self.dt.dtype) * self.dt
         control, policy = self.drive.ask(time, state, given, carry.policy)
         system = self.system.with_control(control)
-        failure, (opened, most) = carry.failure, self.watch_constraints(system, time, carry, number)
+        failure, (doubted, most) = carry.failure, self.watch_state(system, time, carry, number)
         new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
         new = system.settled(time + self.dt, new)
         if self.watched:
@@ -239,17 +239,20 @@ class _Run:
             failure = failure.noted(jnp.where(known, Result.SUCCESS, Result.NOT_FINITE), number)
         if system.charted:
             new, memory = self.reparametrized(system, time + self.dt, new, memory)
-        return Carry(new, memory, policy, failure, opened, most, crossing), control
+        return Carry(new, memory, policy, failure, doubted, most, crossing), control
 
-    def watch_constraints(
-        self, system: System, time, carry: Carry, number
-    ) -> tuple[Failure, Float[Array, ""]]:
-        """Whether the step before has left constraints open: looked at here, where the kinematics is needed anyway."""
-        if self.allowed is None:
-            return carry.opened, carry.opening
-        now = opening(system, time, carry.state)
-        code = jnp.where(now > self.allowed, Result.CONSTRAINTS_OPEN, Result.SUCCESS)
-        return carry.opened.noted(code, jnp.maximum(number - 1, 0)), jnp.fmax(carry.opening, now)
+    def watch_state(self, system: System, time, carry: Carry, number) -> tuple[Failure, Float[Array, ""]]:
+        """Whether the step before has left constraints open, or this one leaves contacts out: looked at here, where the
+        kinematics is needed anyway."""
+        doubted, most = carry.doubted, carry.opening
+        if self.allowed is not None:
+            now = opening(system, time, carry.state)
+            code = jnp.where(now > self.allowed, Result.CONSTRAINTS_OPEN, Result.SUCCESS)
+            doubted, most = doubted.noted(code, jnp.maximum(number - 1, 0)), jnp.fmax(most, now)
+        lost = system.contacts_lost(time, carry.state)
+        if lost is not None:
+            doubted = doubted.noted(jnp.where(lost > 0, Result.CONTACTS_LOST, Result.SUCCESS), number)
+        return doubted, most
 
     def watch_step(self, failure: Failure, carry: Carry, code, new: State, number) -> Failure:
         """Whether this step has failed."""
@@ -282,7 +285,7 @@ class _Run:
         """The trajectory, from its first state and those that were saved."""
         state, steps = self.begin.state, self.drive.steps
         end = self.t0 + self.dt * steps
-        opened, most = self.watch_constraints(self.system, end, carry, jnp.int32(steps))
+        doubted, most = self.watch_state(self.system, end, carry, jnp.int32(steps))
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
         failure, before = carry.failure, carry.state  # the last good one
         if not self.watched:
@@ -291,7 +294,7 @@ class _Run:
         failed_at = self.t0 + self.dt * failure.step.astype(self.dt.dtype)
         failure = explained(failure, self.system, (failed_at, self.t0), before, state, self.dt)
         rows = without_failed(rows, failure, self.save_every)
-        failure = opened.or_earlier(failure)
+        failure = doubted.or_earlier(failure)
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
         most = None if self.allowed is None else most
         u = controls.u if self.system.nu else None

@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .control import Control
 from .state import State
@@ -53,6 +53,10 @@ class System(eqx.Module):
     def searches(self) -> bool:
         """Whether its acceleration is searched for, so that a guess of it helps: its field `guess`."""
         return False
+
+    def contacts_lost(self, time: Float[Array, ""], state: State) -> Int[Array, ""] | None:
+        """How many contacts are left out that should act; None where none can be."""
+        return None
 
     # What it is.
 

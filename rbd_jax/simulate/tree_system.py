@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
@@ -19,7 +20,7 @@ from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.evaluate import bias_of, constraint_scales, matrix_of, rate_of, residual_of
-from ..contact.law import Reaction, contact_law
+from ..contact.law import Free, Reaction, contact_law
 from ..dynamics import ExternalForces, Motion, passive_force
 from ..dynamics.floating import stepped_along_fixed_axes
 from ..dynamics.forward import singular_inertia, solve_inertia
@@ -69,6 +70,10 @@ class TreeSystem(System):
     @property
     def searches(self):
         return contact_law(self.model) is not None
+
+    def contacts_lost(self, time, state):
+        law = contact_law(self.model)
+        return None if law is None else law.lost(self.motion(time, state.q, state.v))
 
     def motion(self, time, q, v=None) -> Motion:
         """The model in motion. Asked again about the same arrays, it has what was computed before."""
@@ -144,14 +149,23 @@ class TreeSystem(System):
     def dry_friction(self) -> Float[Array, "nv"]:
         """The sizes of the dry friction of the joints, as far as no contact law takes care of it."""
         law = contact_law(self.model)
-        return jnp.zeros_like(self.model.friction) if law and law.friction else self.model.friction
+        if not (law and law.friction):
+            return self.model.friction
+        with jax.ensure_compile_time_eval():  # known to be none, so that nothing is compiled for it
+            return jnp.zeros(self.model.nv, self.model.dtype)
 
     def reaction(self, motion: Motion, force, step=None, f_ext: ExternalForces = None) -> Reaction | None:
         """What the contact law of the model does where all other forces are these; None where it has none."""
         law = contact_law(motion.model)
         if law is None:
             return None
-        free = motion_under_constraints(motion, force, f_ext, stabilization=self.stabilization).acceleration
+        needed = None if motion.model.constraints else recursive_newton_euler(motion, 0 * force, f_ext)
+        free = Free(
+            lambda: (
+                motion_under_constraints(motion, force, f_ext, stabilization=self.stabilization).acceleration
+            ),
+            None if needed is None else force - needed,
+        )
         numbers = law.prepared(motion.model) if self.law_numbers is None else self.law_numbers
         return law.reaction(motion, free, numbers, step, self.guess)
 

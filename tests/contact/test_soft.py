@@ -274,6 +274,48 @@ def test_a_dropped_hopper_moves_as_there():
     assert touched > 50
 
 
+# A bound on how many contacts act.
+
+
+def dropped(model, height, **options):
+    state = rbd.State(model.reference.at[2].add(height), jnp.zeros(model.nv))
+    return rbd.rollout(model, state, dt=0.004, steps=30, **options)
+
+
+@pytest.fixture(scope="module")
+def quadrupeds():
+    """A quadruped that stands on its feet: all contacts, as many as act, and too few."""
+    robot = rbd.load("quadruped")
+    return {most: rbd.attach(robot, contact.Soft(most=most)) for most in (None, 4, 3)}
+
+
+def test_as_many_contacts_as_act_are_enough(quadrupeds):
+    paths = {most: dropped(model, -0.005) for most, model in quadrupeds.items()}
+    assert paths[None].code == paths[4].code == 0
+    assert_allclose(paths[4].q, paths[None].q, atol=1e-11)
+    few = paths[3]
+    assert rbd.Result(few.code) is rbd.Result.CONTACTS_LOST and "most" in rbd.Result(few.code).message
+    assert np.isfinite(few.q).all() and few.failed_step == 0
+    found = few.contacts(quadrupeds[3])
+    assert found.lost.shape == (30,) and found.lost[0] == 1 and found.distance.shape == (30, 3)
+    assert paths[4].contacts(quadrupeds[4]).lost.max() == 0
+
+
+def test_a_bound_in_batches_with_derivatives(quadrupeds):
+    def pushed(model, q):
+        return jnp.sum(rbd.acceleration(model, rbd.State(q, jnp.zeros(model.nv))) ** 2)
+
+    lift = jnp.array([-0.004, 0.5])
+    q = jnp.tile(quadrupeds[4].reference, (2, 1)).at[:, 2].add(lift)
+    both = [jax.vmap(jax.value_and_grad(lambda q, m=model: pushed(m, q)))(q) for model in quadrupeds.values()]
+    for value, slope in both[:2]:
+        assert_allclose(value, both[0][0], rtol=1e-9)
+        assert_allclose(slope, both[0][1], rtol=1e-7, atol=1e-6)
+    assert np.isfinite(both[2][1]).all()
+    with pytest.raises(ValueError, match="Soft: most is 0"):
+        contact.Soft(most=0)
+
+
 # What a model may carry.
 
 

@@ -1,8 +1,8 @@
 """Soft constraints as one convex problem in the acceleration, as MuJoCo has it.
 
-    min over a:  ½ (a - a₀)ᵀ M (a - a₀) + Σ s(J a - r)
+    min over a:  ½ aᵀ M a - fᵀ a + Σ s(J a - r)
 
-`a₀` is the acceleration without constraints, r the one that each row should have, and s what it costs to miss it (see `terms`).
+f is the force without constraints, r the acceleration that each row should have, and s what it costs to miss it (see `terms`).
 The problem has one solution, which Newton's method finds in a few steps, since all pieces are parabolas but those of sliding
 contacts.
 """
@@ -16,15 +16,16 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..._array import dot, matvec
+from ..._array import times
+from ..._positive import solve_positive
 from .terms import Term
 
 
 class Problem(NamedTuple):
-    """The problem: M, `a₀`, and what there is beside them."""
+    """The problem: M, f, and what there is beside them."""
 
     inertia: Float[Array, "n n"]
-    free: Float[Array, "n"]
+    force: Float[Array, "n"]
     terms: tuple[Term, ...]
 
 
@@ -44,9 +45,9 @@ STEPS, ALONG = 50, 20
 def solve_soft(problem: Problem, guess: Float[Array, "n"] | None = None) -> Solution:
     """The acceleration and the forces; differentiable by all that is in the problem, in both modes and to any order.
 
-    - `guess`: an acceleration to begin with, by default `a₀`.
+    - `guess`: an acceleration to begin with, by default that without constraints, `M⁻¹ f`.
     """
-    start = problem.free if guess is None else guess
+    start = solve_positive(*lax.stop_gradient(problem[:2])) if guess is None else guess
     a, steps, converged = _solution(problem, lax.stop_gradient(start))
     return Solution(a, tuple(term.force(_miss(term, a)) for term in problem.terms), steps, converged)
 
@@ -62,30 +63,36 @@ def _change(primals, tangents):
     (problem, start), (change, _) = primals, tangents
     a, steps, converged = _solution(problem, start)
     moved = jax.jvp(lambda problem: _gradient(problem, a), (problem,), (change,))[1]
-    da = -_apply_inverse(_factor(problem, a), moved)
+    da = -_newton(problem, a, moved)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, jax.dtypes.float0), (steps, converged))
     return (a, steps, converged), (da, *zeros)
 
 
 def _search(problem: Problem, start):
-    """Newton's steps, until one is so small that the next would be of the size of rounding."""
+    """Newton's steps, until what is left of the gradient is of the size of rounding."""
 
     def step(at):
-        a, count, _ = at
-        g = _gradient(problem, a)
-        p = -_apply_inverse(_factor(problem, a), g)
-        decrease = -dot(g, p)
-        size = dot(a, matvec(problem.inertia, a)) + still
-        done = ~(decrease > precision * size)
-        return a + _length(problem, a, p, decrease) * p, count + 1, done
+        a, g, count, _ = at
+        p = -_newton(problem, a, g)
+        decrease = -jnp.sum(g * p)
+        moved = a + _length(problem, a, p, decrease) * p
+        left = _gradient(problem, moved)
+        # As a decrease: Newton's method squares what is left, so this size is that of the last step but one, or of nothing.
+        size = jnp.sum(moved * times(problem.inertia, moved)) + driven
+        small = jnp.sum(left**2 / mass) <= least * size
+        return moved, left, count + 1, small | ~(decrease > precision * size)
 
     def goes_on(at):
-        return ~at[2] & (at[1] < STEPS)
+        return ~at[3] & (at[2] < STEPS)
 
-    still = dot(problem.free, matvec(problem.inertia, problem.free))
+    mass = jnp.diagonal(problem.inertia)
+    driven = jnp.sum(problem.force**2 / mass)
+    epsilon = float(jnp.finfo(start.dtype).eps)
     # Steps square the error, so a step of relative size ε^0.6 is the last.
-    precision = float(jnp.finfo(start.dtype).eps) ** 1.2
-    return lax.while_loop(goes_on, step, (start, jnp.zeros((), jnp.int32), jnp.zeros((), bool)))
+    precision, least = epsilon**1.2, epsilon**1.6
+    begin = start, _gradient(problem, start), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    a, _, steps, converged = lax.while_loop(goes_on, step, begin)
+    return a, steps, converged
 
 
 def _length(problem: Problem, a, p, decrease):
@@ -93,8 +100,8 @@ def _length(problem: Problem, a, p, decrease):
 
     By Newton's method between bounds, from the full step on, which is it as a rule.
     """
-    mp = matvec(problem.inertia, p)
-    offset, curvature = dot(mp, a - problem.free), dot(mp, p)
+    mp = times(problem.inertia, p)
+    offset, curvature = jnp.sum(mp * a) - jnp.sum(problem.force * p), jnp.sum(mp * p)
     known = [(term, _miss(term, a), term.rows(p)) for term in problem.terms]
 
     def slope(t):
@@ -102,7 +109,7 @@ def _length(problem: Problem, a, p, decrease):
         for term, miss, rows in known:
             at = miss + t * rows
             first = first - jnp.sum(term.force(at) * rows)
-            second = second + term.bent(term.bend(at), rows)
+            second = second + jnp.sum(rows * term.turned(term.bend(at), rows))
         return first, second
 
     def step(at):
@@ -129,20 +136,21 @@ def _miss(term: Term, a):
 
 def _gradient(problem: Problem, a):
     pushed = sum((term.pushed(term.force(_miss(term, a))) for term in problem.terms), jnp.zeros_like(a))
-    return matvec(problem.inertia, a - problem.free) - pushed
+    return times(problem.inertia, a) - problem.force - pushed
 
 
-def _factor(problem: Problem, a):
-    """The factors of `H = M + Jᵀ s'' J`, scaled to a unit diagonal."""
-    h = problem.inertia
-    for term in problem.terms:
-        h = h + term.curvature(term.bend(_miss(term, a)))
-    scale = 1 / jnp.sqrt(jnp.diagonal(h))
-    return jnp.linalg.cholesky(h * scale[:, None] * scale[None, :], symmetrize_input=False), scale
+def _newton(problem: Problem, a, g):
+    """`H⁻¹ g`, `H = M + Jᵀ s'' J` at `a`. Differentiated it is by what H does, and not by how it is put together."""
+    bends = [(term, term.bend(_miss(term, a))) for term in problem.terms]
 
+    def apply(x):
+        pushed = (term.pushed(term.turned(bend, term.rows(x))) for term, bend in bends)
+        return sum(pushed, times(problem.inertia, x))
 
-def _apply_inverse(factor, x):
-    lower, scale = factor
-    half = lax.linalg.triangular_solve(lower, (scale * x)[:, None], left_side=True, lower=True)
-    full = lax.linalg.triangular_solve(lower, half, left_side=True, lower=True, transpose_a=True)
-    return scale * full[:, 0]
+    def solve(_, g):
+        matrix = problem.inertia
+        for term, bend in bends:
+            matrix = term.curved(matrix, bend)
+        return solve_positive(matrix, g)
+
+    return lax.custom_linear_solve(apply, g, solve, symmetric=True)

@@ -3,19 +3,24 @@
 Each term has rows `J a`, which should be as large as the `reference` r, and costs `s(J a - r)`: a parabola of stiffness D where
 the row is held, beyond the force that it can exert a line. The force is `-s'`, and where `s''` is not zero the row is held.
 Stiffness zero is a row that does nothing.
+
+Products are written as sums, and `Jᵀ s'' J` as a loop over what acts: a product of matrices is a call to a library on a CPU, by
+which a loop over samples falls apart.
 """
 
 from __future__ import annotations
 
 import abc
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..._array import matmul, matvec, transpose, vecmat
+from ..._array import matmul, matvec
 
 
 class Term(eqx.Module):
@@ -41,12 +46,12 @@ class Term(eqx.Module):
         """`s''`: of each row, or the matrix of each contact."""
 
     @abc.abstractmethod
-    def bent(self, bend: Array, rows: Float[Array, "*k"]) -> Float[Array, ""]:
-        """`(J p)ᵀ s'' (J p)` for `rows` = J p."""
+    def turned(self, bend: Array, rows: Float[Array, "*k"]) -> Float[Array, "*k"]:
+        """`s'' J p` for `rows` = J p."""
 
     @abc.abstractmethod
-    def curvature(self, bend: Array) -> Float[Array, "n n"]:
-        """`Jᵀ s'' J`."""
+    def curved(self, matrix: Float[Array, "n n"], bend: Array) -> Float[Array, "n n"]:
+        """The matrix and `Jᵀ s'' J`. It is not for differentiating."""
 
     @abc.abstractmethod
     def along(self, jacobian: Float[Array, "n m"], bias: Float[Array, "n"]) -> Term:
@@ -71,10 +76,10 @@ class Rows(Term):
         return Rows(jacobian, reference, stiffness, *_pushing(reference))
 
     def rows(self, a):
-        return matvec(self.jacobian, a)
+        return jnp.sum(self.jacobian * a[None, :], axis=1)
 
     def pushed(self, force):
-        return vecmat(force, self.jacobian)
+        return jnp.sum(force[:, None] * self.jacobian, axis=0)
 
     def force(self, miss):
         return _cut(self, miss)
@@ -82,11 +87,15 @@ class Rows(Term):
     def bend(self, miss):
         return _held(self, miss)
 
-    def bent(self, bend, rows):
-        return jnp.sum(bend * rows**2)
+    def turned(self, bend, rows):
+        return bend * rows
 
-    def curvature(self, bend):
-        return matmul(transpose(self.jacobian), bend[:, None] * self.jacobian)
+    def curved(self, matrix, bend):
+        def add(k, total):
+            row = self.jacobian[k]
+            return total + row[:, None] * (bend[k] * row)[None, :]
+
+        return lax.fori_loop(0, _count(bend != 0), add, matrix)
 
     def along(self, jacobian, bias):
         moved = self.reference - matvec(self.jacobian, bias)
@@ -114,18 +123,23 @@ class Coordinates(Term):
     def bend(self, miss):
         return _held(self, miss)
 
-    def bent(self, bend, rows):
-        return jnp.sum(bend * rows**2)
+    def turned(self, bend, rows):
+        return bend * rows
 
-    def curvature(self, bend):
+    def curved(self, matrix, bend):
         total = jnp.sum(bend, axis=0)  # a sign twice is none
-        return jnp.where(np.eye(total.size, dtype=bool), total, 0)
+        return matrix + jnp.where(np.eye(total.size, dtype=bool), total[None, :], 0)
 
     def along(self, jacobian, bias):
         flat = lambda x: x.reshape(-1)
         whole = (self.sign[:, :, None] * jacobian[None]).reshape(-1, jacobian.shape[1])
         moved = self.reference - self.sign * bias[None, :]
         return Rows(whole, *map(flat, (moved, self.stiffness, self.low, self.high)))
+
+
+def _count(acts: Bool[Array, "k"]):
+    """How many there are up to the last one that acts."""
+    return jnp.max(jnp.where(acts, np.arange(1, len(acts) + 1), 0), initial=0)
 
 
 def _pushing(like):
@@ -154,16 +168,25 @@ class Cones(Term):
     friction: Float[Array, "c t"]
 
     def rows(self, a):
-        return matvec(self.jacobian, jnp.broadcast_to(a, (len(self.jacobian), *a.shape)))
+        return jnp.sum(self.jacobian * a[None, None, :], axis=2)
 
     def pushed(self, force):
-        return vecmat(force.reshape(-1), self._flat(self.jacobian))
+        return jnp.sum(force.reshape(-1)[:, None] * self._flat(self.jacobian), axis=0)
 
-    def bent(self, bend, rows):
-        return jnp.sum(rows * matvec(bend, rows))
+    def turned(self, bend, rows):
+        return jnp.sum(bend * rows[:, None, :], axis=2)
 
-    def curvature(self, bend):
-        return matmul(transpose(self._flat(self.jacobian)), self._flat(matmul(bend, self.jacobian)))
+    def curved(self, matrix, bend):
+        size = range(self.reference.shape[1])
+
+        def add(k, total):
+            rows, own = self.jacobian[k], bend[k]
+            for i in size:
+                turned = functools.reduce(jnp.add, [own[i, j] * rows[j] for j in size])
+                total = total + rows[i][:, None] * turned[None, :]
+            return total
+
+        return lax.fori_loop(0, _count(bend[:, 0, 0] != 0), add, matrix)
 
     def _flat(self, x):
         return x.reshape(-1, x.shape[-1])

@@ -19,6 +19,8 @@ def write_law(out: Document, law: Soft) -> bool:
         option.set("cone", law.cone)
     if float(law.impratio) != 1:
         option.set("impratio", text(law.impratio))
+    if law.most is not None:
+        out.losses.add("bounds on how many contacts act at once")
     return law.limits and law.friction
 
 
