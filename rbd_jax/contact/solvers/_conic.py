@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 #: So many steps of either method; a step of the first ends at this share of the way to the boundary, and the second is given up
 #: after so many steps that did not help. Both in turn so often.
-STEPS, NEWTON_STEPS, SHARE, FAILURES, TURNS = 60, 16, 0.99, 4, 2
+STEPS, NEWTON_STEPS, SHARE, FAILURES, TURNS = 60, 16, 0.99, 4, 3
 
 
 def solve_conic(problem: Problem, guess: Point | None = None) -> Found:
@@ -258,7 +258,8 @@ class _At(NamedTuple):
 def search(problem: Problem, guess: Point | None):
     """A point that solves the problem, how many steps that took, and the code.
 
-    From a guess Newton's method comes first: where it is on the right sides that is all it takes.
+    From a guess Newton's method comes first: where it is on the right sides that is all it takes. Each later turn begins near the
+    point where the one before has ended, in the middle between the sides.
     """
     zero = jnp.zeros((), jnp.int32)
     at = _start(problem) if guess is None else _start_near(problem, guess)
@@ -279,9 +280,7 @@ def search(problem: Problem, guess: Point | None):
         point = jax.tree.map(lambda a, b: jnp.where(proof, a, b), point, better)
         end = jnp.where(_is_good(problem, point), Code.SOLVED, Code.NOT_CONVERGED)
         code = jnp.where(proof, code, end).astype(jnp.int32)
-        near = _start_near(problem, point)
-        at = jax.tree.map(lambda a, b: jnp.where(turn < 0, b, a), at, near)
-        return point, at, count + more + jnp.where(proof, 0, steps), code, turn + 1
+        return point, _start_near(problem, point), count + more + jnp.where(proof, 0, steps), code, turn + 1
 
     none = Point(at.x, at.s - at.z, at.y)
     start = none, at, zero, zero + int(Code.NOT_CONVERGED), first
