@@ -8,9 +8,18 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from ._array import times
+
 
 def solve_positive(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Array, "n"]:
-    """`A⁻¹ x` of a positive definite A, by Cholesky's factors of A scaled to a unit diagonal.
+    """`A⁻¹ x` of a positive definite A."""
+    return lax.custom_linear_solve(
+        lambda y: times(matrix, y), x, lambda _, x: apply_inverse(matrix, x), symmetric=True
+    )
+
+
+def apply_inverse(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Array, "n"]:
+    """`A⁻¹ x` of a positive definite A, by Cholesky's factors of A scaled to a unit diagonal; not for differentiating.
 
     On a CPU this is two loops, in place of calls to LAPACK: these cost more than what they do for matrices this small, and a loop
     over samples with a call in it is not compiled as one piece. Where A is not positive definite the result is not finite.

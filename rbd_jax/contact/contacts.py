@@ -202,20 +202,31 @@ def _kind(geometry: Geometry) -> object:
 def contact_jacobian(motion: Motion, found: Contacts, size: int = 6) -> Float[Array, "n size nv"]:
     """J with `J v` how the second body of each contact moves against the first: `[v; ω]` at its position, in its frame; of that
     the first so many rows."""
-    model, topology, common = motion.model, motion.model.topology, motion.common
+    model = motion.model
     if not found.shapes:
         return jnp.zeros((0, size, model.nv), motion.q.dtype)
-    bodies = found.bodies(model)
-    ends = np.where(bodies < 0, -1, topology.carriers[bodies])
     # By each column: +1 where it moves the second shape of a pair alone, -1 where the first alone.
-    first, second = (_supports(model, ends[:, k]) for k in (0, 1))
+    first, second = (columns_that_move(model, bodies) for bodies in found.bodies(model).T)
     moved = of_pairs(found, jnp.asarray(second - first, motion.q.dtype))
-    origins = gather(common.origins, topology.column_owner)
-    arms = found.position[:, None] - origins[None]
+    return point_jacobians(motion, moved, found.position, found.frame, size)
+
+
+def point_jacobians(
+    motion: Motion,
+    moved: Float[Array, "n columns"],
+    points: Float[Array, "n 3"],
+    frames: Float[Array, "n 3 3"],
+    size: int = 6,
+) -> Float[Array, "n size nv"]:
+    """`[v; ω]` of what is at points by the velocities, along the columns of frames, of that the first so many rows; `moved`: how
+    much each column of the tree counts."""
+    model, common = motion.model, motion.common
+    origins = gather(common.origins, model.topology.column_owner)
+    arms = points[:, None] - origins[None]
     angular, linear = common.subspace[None, :, :3], common.subspace[None, :, 3:]
     linear = linear + cross(jnp.broadcast_to(angular, arms.shape), arms)
     motions = (linear, jnp.broadcast_to(angular, arms.shape))
-    rows = [moved * dot(motions[row // 3], found.frame[:, None, :, row % 3]) for row in range(size)]
+    rows = [moved * dot(motions[row // 3], frames[:, None, :, row % 3]) for row in range(size)]
     columns = jnp.stack(rows, axis=-1)  # (n, columns, size)
     return jnp.transpose(from_columns(model, jnp.transpose(columns, (1, 0, 2))), (1, 2, 0))
 
@@ -225,9 +236,10 @@ def of_pairs(found: Contacts, values: Shaped[Array, "pairs *k"]) -> Shaped[Array
     return gather(values, np.asarray(found.pair)) if is_known(found.pair) else values[found.pair]
 
 
-def _supports(model: Model, carriers: np.ndarray) -> np.ndarray:
-    """Whether each column of the tree moves each of these bodies."""
+def columns_that_move(model: Model, bodies: np.ndarray) -> np.ndarray:
+    """Whether each column of the tree moves each of these bodies, -1 the world."""
     topology = model.topology
+    carriers = np.where(bodies < 0, -1, topology.carriers[bodies])
     columns = topology.last_column[carriers]
     return np.where((carriers >= 0)[:, None], topology.tree.supports[columns], False).astype(float)
 

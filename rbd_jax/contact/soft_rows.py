@@ -11,18 +11,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import dot, gather, gather_or_zero, matmul, matvec, transpose
+from .._array import dot, gather, gather_or_zero, matmul, matvec
+from .._positive import solve_positive
 from ..dynamics import Motion
 from ..dynamics.floating import turning_rates
-from ..dynamics.jacobians import body_jacobian
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..forces.tendon import Tendon, Tendons, tendons_of
 from ..model import Model
-from .contacts import Contacts, contact_jacobian, of_pairs
+from .contacts import Contacts, columns_that_move, contact_jacobian, of_pairs, point_jacobians
 from .solvers.terms import Coordinates, EllipticCones, Pyramids, Rows, Term
 
 
@@ -46,9 +48,9 @@ class Mobilities(NamedTuple):
 def mobilities(model: Model) -> Mobilities:
     """Those of a model. They do not depend on its motion."""
     motion = Motion(model, model.reference)
-    inverse = jnp.linalg.inv(composite_rigid_body(motion))
+    inertia, topology = composite_rigid_body(motion), model.topology
+    inverse = jax.vmap(solve_positive, in_axes=(None, 0))(inertia, jnp.eye(model.nv, dtype=inertia.dtype))
     diagonal = jnp.diagonal(inverse)
-    topology = model.topology
     means = np.eye(model.nv)
     for body in range(model.nb):
         size = int(topology.joint_nv[body])
@@ -57,14 +59,15 @@ def mobilities(model: Model) -> Mobilities:
         own = np.arange(model.nv)[model.v_slice(body)]
         for part in np.split(own, size // 3):
             means[np.ix_(part, part)] = 1 / 3
-    bodies = []
-    for body in range(model.nb):
-        j = body_jacobian(motion, body, model.inertias[body].com, "world_aligned")
-        answer = jnp.diagonal(matmul(j, matmul(inverse, transpose(j))))
-        bodies.append(jnp.stack([jnp.mean(answer[3:]), jnp.mean(answer[:3])]))
+    moved = jnp.asarray(columns_that_move(model, np.arange(model.nb)), inertia.dtype)
+    centres = motion.world_frames.point(model.inertias.com)
+    axes = jnp.broadcast_to(jnp.eye(3, dtype=inertia.dtype), (model.nb, 3, 3))
+    j = point_jacobians(motion, moved, centres, axes)
+    answers = jnp.sum(j * matmul(j, inverse), axis=2)
+    bodies = jnp.stack([jnp.mean(answers[:, part], axis=1) for part in (slice(0, 3), slice(3, 6))], axis=1)
     arms = Tendons(motion, held_tendons(model)).moments
     tendons = dot(arms, matmul(arms, inverse))
-    return Mobilities(matvec(jnp.asarray(means, diagonal.dtype), diagonal), jnp.stack(bodies), tendons)
+    return Mobilities(matvec(jnp.asarray(means, diagonal.dtype), diagonal), bodies, tendons)
 
 
 def held_tendons(model: Model) -> tuple[Tendon, ...]:
@@ -96,7 +99,9 @@ def softness(
     x = jnp.where(inside, x, 0.5)
     rising = x <= middle
     base = jnp.where(rising, x / middle, (1 - x) / (1 - middle))
-    share = jnp.where(rising, middle * base**power, 1 - (1 - middle) * base**power)
+    # Nearly all say two, and powers are dear.
+    raised = lax.cond(jnp.all(power == 2), lambda: base**2, lambda: base**power)
+    share = jnp.where(rising, middle * raised, 1 - (1 - middle) * raised)
     share = jnp.where(power == 1, x, share)
     beyond = jnp.abs(position) >= width
     share = jnp.where(inside, share, jnp.where(beyond, jnp.ones_like(share), 0))

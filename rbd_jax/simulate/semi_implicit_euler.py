@@ -1,6 +1,5 @@
 """The semi-implicit (symplectic) Euler scheme."""
 
-from dataclasses import replace
 from typing import Literal
 
 import equinox as eqx
@@ -39,7 +38,7 @@ class SemiImplicitEuler(Scheme):
     def step(self, system, time, state, memory, dt):
         ahead = dt if self.passive == "implicit" else None
         if system.searches:
-            system = replace(system, guess=memory)
+            system = system.with_guess(memory)
         a = system.acceleration(time, state, ahead)
         q, v = system.advanced(state.q, state.v, a, dt)
         own = state.internal + dt * system.own_rate(time, state)

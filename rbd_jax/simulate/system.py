@@ -54,6 +54,10 @@ class System(eqx.Module):
         """Whether its acceleration is searched for, so that a guess of it helps: its field `guess`."""
         return False
 
+    def with_guess(self, acceleration: Float[Array, "nv"]) -> System:
+        """The same with such a guess."""
+        return replace(self, guess=acceleration)
+
     def contacts_lost(self, time: Float[Array, ""], state: State) -> Int[Array, ""] | None:
         """How many contacts are left out that should act; None where none can be."""
         return None

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import velocity
 from .._array import with_precision
+from .._positive import solve_positive
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
@@ -70,6 +71,11 @@ class TreeSystem(System):
     @property
     def searches(self):
         return contact_law(self.model) is not None
+
+    def with_guess(self, acceleration):
+        other = replace(self, guess=acceleration)
+        vars(other).update(_motions=self._recent, _home=vars(self)["_home"])
+        return other
 
     def contacts_lost(self, time, state):
         law = contact_law(self.model)
@@ -159,7 +165,9 @@ class TreeSystem(System):
         law = contact_law(motion.model)
         if law is None:
             return None
-        needed = None if motion.model.constraints else recursive_newton_euler(motion, 0 * force, f_ext)
+        needed = (
+            None if motion.model.constraints else recursive_newton_euler(motion, jnp.zeros_like(force), f_ext)
+        )
         free = Free(
             lambda: (
                 motion_under_constraints(motion, force, f_ext, stabilization=self.stabilization).acceleration
@@ -318,7 +326,11 @@ def _answer(motion: Motion, own, system: TreeSystem, step):
         matrix_of(motion)
         bias_of(motion)
         motion.computed("inertias")
-    a = resisted(_accelerated, (motion, stabilization), resistance)
+    if reaction is None or motion.model.constraints:
+        a = resisted(_accelerated, (motion, stabilization), resistance)
+    else:  # with the matrix that the law has made
+        needed = recursive_newton_euler(motion, jnp.zeros_like(motion.v))
+        a = resisted(_solved, (composite_rigid_body(motion), needed), resistance)
     return a, system.own_rates(motion, state)
 
 
@@ -326,6 +338,14 @@ def _accelerated(known, force, armature):
     motion, stabilization = known
     motion = motion.with_armature(motion.model.armature + armature)
     a = motion_under_constraints(motion, force, stabilization=stabilization).acceleration
+    return a, a
+
+
+def _solved(known, force, armature):
+    inertia, needed = known
+    a = solve_positive(
+        inertia + jnp.where(np.eye(armature.size, dtype=bool), armature[None, :], 0), force - needed
+    )
     return a, a
 
 

@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..._array import times
-from ..._positive import solve_positive
+from ..._positive import apply_inverse, solve_positive
 from .terms import Term
 
 
@@ -68,48 +68,67 @@ def _change(primals, tangents):
     return (a, steps, converged), (da, *zeros)
 
 
+class _At(NamedTuple):
+    """A point of the search: a, by how much each term misses there, `M a`, and the gradient."""
+
+    a: Float[Array, "n"]
+    misses: tuple[Array, ...]
+    momentum: Float[Array, "n"]
+    gradient: Float[Array, "n"]
+
+    @staticmethod
+    def of(problem: Problem, a, misses, momentum) -> _At:
+        pushed = (term.pushed(term.force(miss)) for term, miss in zip(problem.terms, misses))
+        return _At(a, misses, momentum, momentum - problem.force - sum(pushed, jnp.zeros_like(a)))
+
+
 def _search(problem: Problem, start):
     """Newton's steps, until what is left of the gradient is of the size of rounding."""
 
-    def step(at):
-        a, g, count, _ = at
-        p = -_newton(problem, a, g)
-        decrease = -jnp.sum(g * p)
-        moved = a + _length(problem, a, p, decrease) * p
-        left = _gradient(problem, moved)
-        # As a decrease: Newton's method squares what is left, so this size is that of the last step but one, or of nothing.
-        size = jnp.sum(moved * times(problem.inertia, moved)) + driven
-        small = jnp.sum(left**2 / mass) <= least * size
-        return moved, left, count + 1, small | ~(decrease > precision * size)
+    def step(state):
+        at, count, _ = state
+        bends = [term.bend(miss) for term, miss in zip(problem.terms, at.misses)]
+        p = -_apply_inverse(problem, bends, at.gradient)
+        decrease = -jnp.sum(at.gradient * p)
+        mp = times(problem.inertia, p)
+        rows = [term.rows(p) for term in problem.terms]
+        t = _length(problem, at, p, mp, rows, decrease)
+        misses = tuple(miss + t * row for miss, row in zip(at.misses, rows))
+        at = _At.of(problem, at.a + t * p, misses, at.momentum + t * mp)
+        size = jnp.sum(at.a * at.momentum) + driven
+        # A bound, or nearly, of what the next step would decrease.
+        small = jnp.sum(at.gradient**2 / mass) <= least * size
+        return at, count + 1, small | ~(decrease > precision * size)
 
-    def goes_on(at):
-        return ~at[3] & (at[2] < STEPS)
+    def goes_on(state):
+        return ~state[2] & (state[1] < STEPS)
 
     mass = jnp.diagonal(problem.inertia)
     driven = jnp.sum(problem.force**2 / mass)
     epsilon = float(jnp.finfo(start.dtype).eps)
     # Steps square the error, so a step of relative size ε^0.6 is the last.
     precision, least = epsilon**1.2, epsilon**1.6
-    begin = start, _gradient(problem, start), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    a, _, steps, converged = lax.while_loop(goes_on, step, begin)
-    return a, steps, converged
+    misses = tuple(_miss(term, start) for term in problem.terms)
+    begin = _At.of(problem, start, misses, times(problem.inertia, start))
+    at, steps, converged = lax.while_loop(
+        goes_on, step, (begin, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+    )
+    return at.a, steps, converged
 
 
-def _length(problem: Problem, a, p, decrease):
+def _length(problem: Problem, start: _At, p, mp, rows, decrease):
     """How far along p the least is, or nearly: where the slope, which grows, is a hundredth of what it is here.
 
     By Newton's method between bounds, from the full step on, which is it as a rule.
     """
-    mp = times(problem.inertia, p)
-    offset, curvature = jnp.sum(mp * a) - jnp.sum(problem.force * p), jnp.sum(mp * p)
-    known = [(term, _miss(term, a), term.rows(p)) for term in problem.terms]
+    offset, curvature = jnp.sum((start.momentum - problem.force) * p), jnp.sum(mp * p)
 
     def slope(t):
         first, second = offset + t * curvature, curvature
-        for term, miss, rows in known:
-            at = miss + t * rows
-            first = first - jnp.sum(term.force(at) * rows)
-            second = second + jnp.sum(rows * term.turned(term.bend(at), rows))
+        for term, miss, row in zip(problem.terms, start.misses, rows):
+            at = miss + t * row
+            first = first - jnp.sum(term.force(at) * row)
+            second = second + jnp.sum(row * term.turned(term.bend(at), row))
         return first, second
 
     def step(at):
@@ -126,8 +145,8 @@ def _length(problem: Problem, a, p, decrease):
         return ~at[3] & (at[4] < ALONG)
 
     one = jnp.ones((), p.dtype)
-    start = one, 0 * one, jnp.inf * one, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-    return lax.while_loop(goes_on, step, start)[0]
+    begin = one, 0 * one, jnp.inf * one, jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+    return lax.while_loop(goes_on, step, begin)[0]
 
 
 def _miss(term: Term, a):
@@ -141,16 +160,17 @@ def _gradient(problem: Problem, a):
 
 def _newton(problem: Problem, a, g):
     """`H⁻¹ g`, `H = M + Jᵀ s'' J` at `a`. Differentiated it is by what H does, and not by how it is put together."""
-    bends = [(term, term.bend(_miss(term, a))) for term in problem.terms]
+    bends = [term.bend(_miss(term, a)) for term in problem.terms]
 
     def apply(x):
-        pushed = (term.pushed(term.turned(bend, term.rows(x))) for term, bend in bends)
+        pushed = (term.pushed(term.turned(bend, term.rows(x))) for term, bend in zip(problem.terms, bends))
         return sum(pushed, times(problem.inertia, x))
 
-    def solve(_, g):
-        matrix = problem.inertia
-        for term, bend in bends:
-            matrix = term.curved(matrix, bend)
-        return solve_positive(matrix, g)
+    return lax.custom_linear_solve(apply, g, lambda _, g: _apply_inverse(problem, bends, g), symmetric=True)
 
-    return lax.custom_linear_solve(apply, g, solve, symmetric=True)
+
+def _apply_inverse(problem: Problem, bends, g):
+    matrix = problem.inertia
+    for term, bend in zip(problem.terms, bends):
+        matrix = term.curved(matrix, bend)
+    return apply_inverse(matrix, g)
