@@ -58,9 +58,12 @@ def moved(theirs, seed):
     return data
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_accelerations_and_contacts_are_those_of_mujoco(scene, seed):
-    model, theirs, to, both = scene
+def test_accelerations_and_contacts_are_those_of_mujoco(scene):
+    for seed in range(3):  # in one test, since each worker compiles its own
+        compare(*scene, seed)
+
+
+def compare(model, theirs, to, both, seed):
     data = moved(theirs, seed)
     state = to.state(data)
     a, found = both(model, state)
@@ -88,6 +91,8 @@ def test_accelerations_and_contacts_are_those_of_mujoco(scene, seed):
 
 def test_single_precision(scene):
     model, theirs, to, both = scene
+    if model.attached_as("contact law")[0].cone == "elliptic":
+        pytest.skip("one cone is enough")
     state = to.state(moved(theirs, 0))
     expected = both(model, state)[0]
     single = jax.tree.map(lambda x: x.astype(jnp.float32), state)
@@ -277,41 +282,40 @@ def test_a_dropped_hopper_moves_as_there():
 # A bound on how many contacts act.
 
 
-def dropped(model, height, **options):
-    state = rbd.State(model.reference.at[2].add(height), jnp.zeros(model.nv))
-    return rbd.rollout(model, state, dt=0.004, steps=30, **options)
-
-
 @pytest.fixture(scope="module")
-def quadrupeds():
-    """A quadruped that stands on its feet: all contacts, as many as act, and too few."""
-    robot = rbd.load("quadruped")
-    return {most: rbd.attach(robot, contact.Soft(most=most)) for most in (None, 4, 3)}
+def boxes():
+    """A box on its side, with all contacts, as many as act, and too few."""
+    side = rbd.Shape("box", "ball", rbd.shapes.Box((0.1, 0.15, 0.05)))
+    return {most: ball(contact.Soft(most=most), shape=side) for most in (None, 4, 3)}
 
 
-def test_as_many_contacts_as_act_are_enough(quadrupeds):
-    paths = {most: dropped(model, -0.005) for most, model in quadrupeds.items()}
-    assert paths[None].code == paths[4].code == 0
-    assert_allclose(paths[4].q, paths[None].q, atol=1e-11)
-    few = paths[3]
+def sunk(model, depth=0.004):
+    return rbd.State(model.reference.at[2].set(0.05 - depth), jnp.zeros(model.nv))
+
+
+def test_as_many_contacts_as_act_are_enough(boxes):
+    enough, few = (rbd.rollout(boxes[most], sunk(boxes[most]), dt=0.004, steps=30) for most in (4, 3))
+    assert enough.code == 0
+    assert_allclose(enough.q[-1, 3:], (1, 0, 0, 0), atol=1e-9)
     assert rbd.Result(few.code) is rbd.Result.CONTACTS_LOST and "most" in rbd.Result(few.code).message
     assert np.isfinite(few.q).all() and few.failed_step == 0
-    found = few.contacts(quadrupeds[3])
+    found = few.contacts(boxes[3])
     assert found.lost.shape == (30,) and found.lost[0] == 1 and found.distance.shape == (30, 3)
-    assert paths[4].contacts(quadrupeds[4]).lost.max() == 0
 
 
-def test_a_bound_in_batches_with_derivatives(quadrupeds):
-    def pushed(model, q):
-        return jnp.sum(rbd.acceleration(model, rbd.State(q, jnp.zeros(model.nv))) ** 2)
+@pytest.mark.slow
+def test_a_bound_in_batches_with_derivatives(boxes):
+    def pushed(model, depth):
+        return jnp.sum(rbd.acceleration(model, sunk(model, depth)) ** 2)
 
-    lift = jnp.array([-0.004, 0.5])
-    q = jnp.tile(quadrupeds[4].reference, (2, 1)).at[:, 2].add(lift)
-    both = [jax.vmap(jax.value_and_grad(lambda q, m=model: pushed(m, q)))(q) for model in quadrupeds.values()]
-    for value, slope in both[:2]:
-        assert_allclose(value, both[0][0], rtol=1e-9)
-        assert_allclose(slope, both[0][1], rtol=1e-7, atol=1e-6)
-    assert np.isfinite(both[2][1]).all()
+    depth = jnp.array([0.004, -0.5])
+    both = {
+        most: jax.vmap(jax.value_and_grad(lambda depth, m=model: pushed(m, depth)))(depth)
+        for most, model in boxes.items()
+    }
+    assert_allclose(both[4][0], both[None][0], rtol=1e-9)
+    assert_allclose(both[4][1], both[None][1], rtol=1e-7, atol=1e-6)
+    assert np.isfinite(both[3][1]).all()
     with pytest.raises(ValueError, match="Soft: most is 0"):
         contact.Soft(most=0)
 
@@ -365,6 +369,7 @@ def test_what_softness_is_of():
         rbd.forces.FixedTendon("sum", {"hinge": 1.0}, friction=-1.0)
 
 
+@pytest.mark.slow
 def test_a_rope_holds_what_hangs_on_it():
     rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("ball", (0, 0, 0))], limits=(0.0, 0.8))
     model = ball(rope, BALL)
