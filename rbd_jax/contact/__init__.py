@@ -14,6 +14,11 @@ Where the shapes of a model touch, `rbd.contacts`:
 - `Contacts`: points, frames, numbers, and forces where those were asked for
 - `separated`: a configuration near a given one in which nothing overlaps
 
+When bodies hit each other:
+
+- `impact`: the velocities after it, an `Impact`
+- `impulse_response`: what impulses do
+
 Problems of matrices and vectors:
 
 - `solvers`: complementarity, quadratic programs, cones of friction, soft constraints
@@ -39,6 +44,9 @@ __all__ = [
     "Reaction",
     "Contacts",
     "separated",
+    "impact",
+    "Impact",
+    "impulse_response",
     "solvers",
     "contact_points",
     "ContactPoints",
@@ -60,6 +68,7 @@ from .geometry.pairs import (
     contact_points as contact_points,
     signed_distance as signed_distance,
 )
+from .impact import Impact as Impact, impact as impact, impulse_response as impulse_response
 from .law import ContactLaw as ContactLaw, Reaction as Reaction
 from .pairs import ContactExclusion as ContactExclusion, ContactPair as ContactPair
 from .separated import separated as separated

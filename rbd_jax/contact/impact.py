@@ -1,0 +1,223 @@
+"""What happens to the velocities when bodies hit each other (book §11.7)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from .._arguments import choice, configuration, number, takes, velocity, wrenches
+from .._array import dot, matmul, matvec, transpose, vecmat
+from ..constraints.dynamics import motion_under_constraints
+from ..dynamics import ExternalForces, Motion
+from ..dynamics.inverse import inertia_force
+from ..model import Model
+from .contacts import Contacts, contact_jacobian, contacts_of
+from .solvers import Code
+from .solvers.friction import solve_cone
+
+
+#: Shapes that are not farther apart than this touch, in m.
+TOUCHING = 1e-6
+
+#: So many times it is looked for how fast contacts slide, until that changes by no more than this share.
+ROUNDS, SHARE = 100, 1e-13
+
+
+class Impact(eqx.Module):
+    """What an impact does.
+
+    - `velocity`: after it.
+    - `impulse`: of each contact, what the first shape gives the second: `[f; n]` in its frame, N s and N m s.
+    - `contacts`: where the shapes touch.
+    - `code`: how the search for the impulses ended, a `rbd.contact.solvers.Code`.
+    """
+
+    velocity: Float[Array, "*batch nv"]
+    impulse: Float[Array, "*batch n 6"]
+    contacts: Contacts
+    code: Int[Array, "*batch"]
+
+
+@takes(q=configuration, impulse=velocity, f_ext=wrenches)
+def impulse_response(
+    model: Model, q: Float[Array, "nq"], impulse: Float[Array, "nv"], f_ext: ExternalForces = None
+) -> Float[Array, "nv"]:
+    """By how much impulses change the velocity: `M Δv = u + Jᵀ ι` (eq. 11.57), the model's constraints held.
+
+    - `impulse`: u, along the degrees of freedom.
+    - `f_ext`: impulses `[n; f]` on bodies, in the world's axes about the world's origin.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> print(rbd.contact.impulse_response(model, jnp.zeros(2), jnp.zeros(2), {"lower": jnp.array([0, -2.0, 0, 1, 0, 0])}))
+    [ 0. -2.]
+    """
+    return _response(Motion(model, q), impulse, f_ext)
+
+
+def _response(motion: Motion, impulse, f_ext: ExternalForces = None):
+    """Of a model at rest: what it accelerates by beside what it does anyway."""
+    zero = jnp.zeros_like(impulse)
+    pushed = motion_under_constraints(motion, impulse, f_ext).acceleration
+    return pushed - motion_under_constraints(motion, zero).acceleration
+
+
+def _restitution(function: str, model: Model, name: str, value):
+    return number(function, name, value, dtype=model.dtype, least=0, most=1)
+
+
+def _coefficient(function: str, model: Model, name: str, value):
+    return None if value is None else number(function, name, value, dtype=model.dtype, least=0)
+
+
+def _law(function: str, model: Model, name: str, value):
+    return choice(function, name, value, ("newton", "poisson"))
+
+
+@takes(q=configuration, v=velocity, restitution=_restitution, friction=_coefficient, law=_law)
+def impact(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    restitution: float | Float[Array, ""] = 0.0,
+    friction: float | Float[Array, ""] | None = None,
+    law: Literal["newton", "poisson"] = "newton",
+) -> Impact:
+    """The velocity after all shapes that touch have hit each other at once, with the model's constraints held.
+
+    **Arguments**
+
+    - `restitution`: e, from 0 (they stay together) to 1.
+    - `friction`: a coefficient for all; by default those of the shapes. The impulse of a contact is in its cone, and what slides
+      afterwards is opposed by all that there is of it.
+    - `law`: with Newton's, what touches parts e times as fast as it came, or faster; with Poisson's, the impulse that stops it is
+      given once more, times e. Of a single contact without friction they are the same.
+
+    Neither law alone would keep the energy from growing where several contacts or friction play together. The velocity is
+    then that of the law as far as the energy allows, on the way from the impact without restitution.
+
+    >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
+    >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
+    >>> pendulum = rbd.attach(rbd.detach(rbd.load("pendulum"), "shape"), ball, wall)
+    >>> hit = rbd.contact.impact(pendulum, jnp.array([0.0]), jnp.array([2.0]), restitution=0.5)
+    >>> print(hit.velocity)
+    [-1.]
+    """
+    still = Motion(model, q)
+    found = contacts_of(still)
+    count, size = len(found.condim), max(found.condim, default=1)
+    if not count:
+        return Impact(v, jnp.zeros((0, 6), v.dtype), found, jnp.zeros((), jnp.int32))
+    there = found.distance <= jnp.maximum(found.margin, TOUCHING)
+    rows = jnp.where(there[:, None, None], contact_jacobian(still, found, size), 0)
+    flat = rows.reshape(-1, rows.shape[-1])
+    answers = jax.vmap(lambda row: _response(still, row))(flat)
+    mu = _friction(found, friction, size)
+    coming = matvec(rows, jnp.broadcast_to(v, (count, *v.shape)))
+    # What is not there is going apart.
+    coming = coming.at[:, 0].set(jnp.where(there, coming[:, 0], 1))
+    hits = _Hits(matmul(flat, transpose(answers)), mu)
+    closing = jnp.minimum(coming[:, 0], 0)
+    if law == "newton":
+        less = jnp.stack([0 * closing, restitution * closing])
+        (plastic, full), codes = jax.vmap(lambda less: hits.impulse(coming, less))(less)
+    else:
+        plastic, code = hits.impulse(coming, 0 * closing)
+        again = jnp.zeros_like(plastic).at[:, 0].set(restitution * plastic[:, 0])
+        more, other = hits.impulse(coming + hits.given(plastic + again), 0 * closing)
+        full, codes = plastic + again + more, jnp.stack([code, other])
+    before, (stopped, after) = v, (v + vecmat(x.reshape(-1), answers) for x in (plastic, full))
+    share = _as_energy_allows(still, before, stopped, after)
+    impulse = plastic + share * (full - plastic)
+    padded = jnp.pad(jnp.where(there[:, None], impulse, 0), ((0, 0), (0, 6 - size)))
+    return Impact(stopped + share * (after - stopped), padded, found, jnp.max(codes))
+
+
+def _friction(found: Contacts, friction: Any, size: int) -> Float[Array, "n t"]:
+    """The coefficient of each row but the first, zero beyond those in which a contact acts."""
+    mu = found.friction
+    if friction is not None:
+        mu = mu.at[:, :2].set(jnp.asarray(friction, mu.dtype))
+    acts = np.arange(1, 6)[None, :] < np.array(found.condim)[:, None]
+    return jnp.where(acts, mu, 0)[:, : size - 1]
+
+
+class _Hits(NamedTuple):
+    """The velocities at all contacts by a unit of impulse at each, and the coefficients of friction."""
+
+    response: Float[Array, "m m"]
+    friction: Float[Array, "n t"]
+
+    def given(self, impulse: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """By how much an impulse changes the velocities."""
+        return matvec(self.response, impulse.reshape(-1)).reshape(impulse.shape)
+
+    def impulse(self, coming: Float[Array, "n d"], less: Float[Array, "n"]):
+        """The impulse after which what comes at some velocity parts at `-less` or faster, with Coulomb's friction.
+
+        The convex problem has what slides part as well, by `μ` times its speed. That is taken back, and the speed
+        looked for that is then the one assumed. Its derivative is that of this equation.
+        """
+
+        def solved(speeds):
+            off = coming.at[:, 0].add(less + speeds)
+            return solve_cone(self.response, off, self.friction)
+
+        def tried(speeds):
+            found = solved(speeds)
+            after = coming + self.given(found.force)
+            return (_length(self.friction * after[:, 1:]), found.force), found.code
+
+        if not self.friction.shape[1]:
+            found = solved(jnp.zeros_like(less))
+            return found.force, found.code
+        precision = max(SHARE, 10 * float(jnp.finfo(coming.dtype).eps)) * jnp.max(jnp.abs(coming), initial=0)
+
+        def newton(speeds):
+            """What comes of some speeds, how that changes, and by how much they should."""
+            found, change, code = jax.linearize(tried, speeds, has_aux=True)
+            slope, by_speed = jax.vmap(change, out_axes=-1)(jnp.eye(len(less), dtype=less.dtype))
+            unit = jnp.eye(len(less), dtype=less.dtype)
+            slope, by_speed = lax.stop_gradient((slope, by_speed))
+            return found, by_speed, jnp.linalg.solve(unit - slope, found[0] - speeds), code
+
+        def step(at):
+            """By turns the speeds that come of those assumed, which gets nearer, and a step of Newton's, which gets there."""
+            speeds, count, _ = at
+            (new, _), _, change, _ = newton(speeds)
+            better = jnp.maximum(speeds + change, 0)
+            ahead = (count % 2 == 1) & jnp.all(jnp.isfinite(better))
+            return jnp.where(ahead, better, new), count + 1, jnp.max(jnp.abs(new - speeds)) > precision
+
+        start = jnp.zeros_like(less), jnp.zeros((), jnp.int32), jnp.ones((), bool)
+        held = lax.while_loop(lambda at: at[2] & (at[1] < ROUNDS), step, start)
+        speeds, _, moves = lax.stop_gradient(held)
+        (_, force), by_speed, missing, code = newton(speeds)
+        # Nothing but for derivatives.
+        force = force + matvec(by_speed, jnp.broadcast_to(missing, (len(force), *missing.shape)))
+        return force, jnp.where(moves, Code.NOT_CONVERGED, code).astype(jnp.int32)
+
+
+def _length(x):
+    square = jnp.sum(x**2, axis=1)
+    moves = square > 0
+    return jnp.where(moves, jnp.sqrt(jnp.where(moves, square, 1)), 0)
+
+
+def _as_energy_allows(motion: Motion, before, stopped, after) -> Float[Array, ""]:
+    """The largest share of the way from `stopped` to `after` on which there is no more energy than before."""
+    way = after - stopped
+    inertia = lambda u: inertia_force(motion, u[:, None])[:, 0]
+    most, least = dot(before, inertia(before)), dot(stopped, inertia(stopped))
+    linear, square = dot(stopped, inertia(way)), dot(way, inertia(way))
+    room = jnp.maximum(most - least, 0)
+    grows = least + 2 * linear + square > most
+    # The root of square s² + 2 linear s = room.
+    inside = jnp.where(grows, linear**2 + square * room, 1)
+    share = room / (linear + jnp.sqrt(jnp.where(inside > 0, inside, 1)))
+    return jnp.where(grows, jnp.clip(share, 0, 1), 1)
