@@ -16,7 +16,8 @@ Where the shapes of a model touch, `rbd.contacts`:
 
 When bodies hit each other:
 
-- `impact`: the velocities after it, an `Impact`
+- `impact`: the velocities after it
+- `Impact`: those, and the impulses
 - `impulse_response`: what impulses do
 
 Problems of matrices and vectors:

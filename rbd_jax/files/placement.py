@@ -9,6 +9,7 @@ import numpy as np
 
 from .._array import with_numpy_leaves
 from ..spatial import Transform
+from .xml import Element
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,16 @@ class Placement:
 
     def transform(self) -> Transform:
         return with_numpy_leaves(Transform.identity, self.rotation, self.position)
+
+
+def origin(owner: Element | None) -> Placement:
+    """Where its `<origin>` puts an element of a URDF."""
+    element = None if owner is None else owner.child("origin")
+    if element is None:
+        return Placement.identity()
+    zero = (0.0, 0.0, 0.0)
+    xyz, rpy = element.numbers("xyz", 3, zero), element.numbers("rpy", 3, zero)
+    return Placement(rotation_of_angles(rpy), xyz)
 
 
 def rotation_of_angles(rpy) -> np.ndarray:

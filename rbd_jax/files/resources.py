@@ -13,13 +13,16 @@ from .._errors import ModelError
 #: What is in front of the name of a package.
 PACKAGES = ("package://", "model://")
 
+#: Where ROS and Gazebo are told the folders of packages.
+ENVIRONMENT = ("ROS_PACKAGE_PATH", "GZ_SIM_RESOURCE_PATH")
+
 
 class Resources:
     """Finds the files that a file names.
 
-    `package://name/path` is looked for in the packages' folders that are given, in those of ROS_PACKAGE_PATH, and in the folders
-    above the file: below a folder that has one called `name`, or in one that is called so itself. Other paths are from the
-    folder of the file.
+    `package://name/path` is looked for in the packages' folders that are given, in those of ROS_PACKAGE_PATH and
+    GZ_SIM_RESOURCE_PATH, and in the folders above the file: below a folder that has one called `name`, or in one that is called
+    so itself. Other paths are from the folder of the file.
     """
 
     def __init__(
@@ -32,10 +35,10 @@ class Resources:
             if not place.is_dir():
                 raise ModelError(f"{function}: package_dirs has {str(place)!r}, which is no directory")
         self.folder = Path.cwd() if source is None else Path(source).absolute().parent
-        paths = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
-        ros = [Path(place) for place in paths if place]
+        paths = (path for name in ENVIRONMENT for path in os.environ.get(name, "").split(os.pathsep))
+        known = [Path(path) for path in paths if path]
         above = [] if source is None else [self.folder, *self.folder.parents]
-        self._places = [*given, *ros, *above]
+        self._places = [*given, *known, *above]
         self._packages: dict[str, list[Path]] = {}
 
     def find(self, name: str) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -24,6 +26,9 @@ from ..model.edit import Locks, locked
 from ..model.settings import Settings
 from ..spatial import Inertia, Transform
 from .placement import Placement, quaternion, rotation_matrix, rotation_of_angles
+from .resources import Resources
+from .sdf_shapes import SdfShapes
+from .shapes import report_shapes
 from .urdf import unused
 from .xml import Element, parse, read
 
@@ -32,6 +37,9 @@ from .xml import Element, parse, read
 AXES = {
     "revolute": 1, "continuous": 1, "prismatic": 1, "screw": 1, "fixed": 0, "ball": 0, "universal": 2, "revolute2": 2,
 }  # fmt: skip
+
+#: MuJoCo's shapes have 31 bits to say what they touch; one is for all that touch themselves.
+BITS = 30
 
 #: From this size on a limit is none; older files say it so.
 NO_LIMIT = 1e16
@@ -45,8 +53,6 @@ WITHOUT_EFFECT = {
     "model": ("plugin", "gripper"),
     "link": (
         "sensor",
-        "visual",
-        "collision",
         "light",
         "projector",
         "battery",
@@ -64,6 +70,7 @@ def load_sdf(
     strict: bool = False,
     *,
     gravity: Any = None,
+    package_dirs: str | Path | Iterable[str | Path] = (),
 ) -> Model:
     """The model that an SDF file describes, which must be a tree.
 
@@ -71,9 +78,12 @@ def load_sdf(
 
     - `path_or_xml`: a file, or the text of one.
     - `lock`: joints to weld: names of joints, which are locked at their zero, or `{name: q}`.
-    - `strict`: whether what has no effect here, and inertias that no real body can have, are errors or one warning each.
+    - `strict`: whether what has no effect here, inertias that no real body can have, and shapes that are none, are errors or one
+      warning each.
     - `gravity`: in the world; by default what the file says, (0, 0, -9.8) for a `<world>` that says nothing, and
       (0, 0, -9.81) for a model alone.
+    - `package_dirs`: folders in which the models of `model://` and the packages of `package://` are looked for, before
+      GZ_SIM_RESOURCE_PATH, ROS_PACKAGE_PATH and the folders above the file.
 
     **Returns**
 
@@ -90,7 +100,9 @@ def load_sdf(
     As SDF prescribes: axes are given in the joint's frame, or in that which `expressed_in` names (before 1.7 in the model's with
     `<use_parent_model_frame>`, and before 1.5 always); a link without `<inertial>` has 1 kg and moments of 1 kg m².
     Damping, friction, springs, limits and `<mimic>` of axes are read, and the `<max_step_size>` of a world's physics as its
-    timestep. What else could move the links is told in one `ModelWarning`; a `gearbox` and an `<include>` are refused.
+    timestep. `<visual>` and `<collision>` are shapes, in the groups 2 and 3, called `link:name`; a model's touch those of other
+    models, and each other if it says `<self_collide>`. What else could move the links is told in one `ModelWarning`; a `gearbox`
+    and an `<include>` are refused.
 
     >>> links = '<link name="base"/><link name="tip"><pose>0 0 1 0 0 0</pose></link>'
     >>> ends = '<parent>base</parent><child>tip</child><axis><xyz>0 1 0</xyz></axis>'
@@ -103,13 +115,18 @@ def load_sdf(
     source, content = read("load_sdf", "SDF", path_or_xml)
     try:
         file = _File(parse(content))
-        bodies = locked(file.bodies(), lock)
+        resources = Resources("load_sdf", source if isinstance(content, bytes) else None, package_dirs)
+        reader = SdfShapes(resources, file.within, file.touching_bits, file.leave_out)
+        shapes = [one for link, body in file.named_links() for one in reader.shapes_of(link, body)]
+        bodies = locked(file.bodies(reader), lock)
         gravity = file.gravity() if gravity is None else gravity
         settings = Settings(file.timestep(), unsupported=file.unsupported)
         builder = ModelBuilder(gravity, file.name, settings=settings)
         for body in bodies:
             builder.add(body)
+        builder.attached += shapes
         _report(file.name, file.unsupported, strict)
+        report_shapes(file.name, reader.faults, strict)
         report_inertias(file.name, builder.bodies, strict)
         return builder.lay_out()
     except ModelError as error:
@@ -162,8 +179,7 @@ class _File:
         self.links: dict[str, Element] = {}
         self.joints: dict[str, _Joint] = {}
         self.static: set[str] = set()
-        self.unsupported: list[str] = []
-        self._left_out: dict[str, list[str]] = {}
+        self._left_out: dict[str, dict[str, None]] = {}
         alone = self.world is None or len(models) == 1
         self.name = models[0].text("name") if alone else (self.world or top).text("name")
         #: What is in front of every name and is not shown.
@@ -174,9 +190,11 @@ class _File:
             self._gather_frames(self.world, "", "world")
             self._note("world", self.world, self.world.text("name"))
         self._resolve_ends()
-        self.unsupported += [
-            f"{what} {', '.join(map(repr, names))}" for what, names in self._left_out.items()
-        ]
+        self._bits = self._bits_of(models)
+
+    @property
+    def unsupported(self) -> list[str]:
+        return [f"{what} {', '.join(map(repr, names))}" for what, names in self._left_out.items()]
 
     def _shown(self, name: str) -> str:
         """A full name as the model has it: without that of the only model in front."""
@@ -263,28 +281,29 @@ class _File:
 
     def _look_at_link(self, link: Element, name: str) -> None:
         if not link.is_true("gravity", True):
-            self._leave_out("links without gravity", self._shown(name))
+            self.leave_out("links without gravity", self._shown(name))
         for tag, what in (("kinematic", "kinematic links"), ("enable_wind", "wind on links")):
             if link.is_true(tag):
-                self._leave_out(what, self._shown(name))
+                self.leave_out(what, self._shown(name))
         decay = link.child("velocity_decay")
         if decay is not None and any(decay.inside_one(key, 0.0) for key in ("linear", "angular")):
-            self._leave_out("velocity decay of links", self._shown(name))
+            self.leave_out("velocity decay of links", self._shown(name))
         inertial = link.child("inertial")
         if inertial is not None and inertial.child("fluid_added_mass") is not None:
-            self._leave_out("added mass of links", self._shown(name))
+            self.leave_out("added mass of links", self._shown(name))
         self._note("link", link, name)
 
     def _note(self, kind: str, element: Element, scope: str) -> None:
         """What of an element has no effect here."""
         for tag in WITHOUT_EFFECT[kind]:
             for child in element.all(tag):
-                self._leave_out(
+                self.leave_out(
                     f"{tag.replace('_', ' ')}s", child.attributes.get("name") or scope.removesuffix("::")
                 )
 
-    def _leave_out(self, what: str, name: str) -> None:
-        self._left_out.setdefault(what, []).append(name)
+    def leave_out(self, what: str, name: str) -> None:
+        """To be told: what has no effect here, and the name of where it is."""
+        self._left_out.setdefault(what, {})[name] = None
 
     # Where frames are, and what they move with.
 
@@ -343,6 +362,32 @@ class _File:
             name = self._known(frame.with_frame or "world", frame.element)
         return frame.link or "world"
 
+    # Shapes.
+
+    def named_links(self) -> Iterable[tuple[Element, str]]:
+        """The links, and the names of their bodies."""
+        return [(link, self._shown(name)) for name, link in self.links.items()]
+
+    def within(self, element: Element, body: str) -> Placement:
+        """Where an element of a link with a `<pose>` is in it."""
+        name = self._hidden + body
+        frame = self._posed(element, f"{name.rpartition('::')[0]}::", name)
+        base = self._known(frame.base, element)
+        return frame.pose if base == name else self.place(name).inverse() @ self.place(base) @ frame.pose
+
+    def touching_bits(self, body: str) -> tuple[int, int]:
+        """`contype` and `conaffinity` of the shapes of a body."""
+        return self._bits[(self._hidden + body).partition("::")[0]]
+
+    def _bits_of(self, models: list[Element]) -> dict[str, tuple[int, int]]:
+        """Of each model: those that do not touch themselves have a bit of their own, which touches all others."""
+        alone = [one for one in models if not (one.is_true("static") or one.is_true("self_collide"))]
+        for one in alone[BITS:]:
+            self.leave_out("that they do not touch themselves, of the models", one.text("name"))
+        every = 2 ** (len(alone[:BITS]) + 1) - 1
+        bits = dict.fromkeys((one.text("name") for one in models), (1, every))
+        return bits | {one.text("name"): (2 << k, every & ~(2 << k)) for k, one in enumerate(alone[:BITS])}
+
     # The tree.
 
     def _resolve_ends(self) -> None:
@@ -357,8 +402,12 @@ class _File:
             if joint.child == joint.parent:
                 raise ModelError(f"{element}: it joins link {self._shown(joint.child)!r} to itself")
 
-    def bodies(self) -> list[Body]:
-        """The bodies, depth first. What is static is welded to the world, whatever joints it has."""
+    def bodies(self, shapes: SdfShapes) -> list[Body]:
+        """The bodies, depth first. What is static is welded to the world, whatever joints it has.
+
+        - `shapes`: reads those by which inertias are computed.
+        """
+        inertias = {name: _inertia(link, self._shown(name), shapes) for name, link in self.links.items()}
         hung_by: dict[str, _Joint] = {}
         below: dict[str, list[_Joint]] = {}
         for joint in self.joints.values():
@@ -379,11 +428,11 @@ class _File:
             if name != "world":
                 own = unused("root_joint" if len(roots) == 1 else f"{self._shown(name)}:root_joint", names[1])
                 names[1].add(own)
-                found.append(self._root(name, own))
+                found.append(self._root(name, own, inertias[name]))
             stack = below.get(name, [])[::-1]
             while stack:
                 joint = stack.pop()
-                found += self._hung(joint, *names)
+                found += self._hung(joint, inertias[joint.child], *names)
                 stack += below.get(joint.child, [])[::-1]
         there = {body.name for body in found}
         for name, link in self.links.items():
@@ -393,8 +442,8 @@ class _File:
                 )
         return found
 
-    def _root(self, name: str, joint: str) -> Body:
-        at, inertia = self.place(name), _inertia(self.links[name])
+    def _root(self, name: str, joint: str, inertia: Inertia) -> Body:
+        at = self.place(name)
         if name in self.static:
             return Body(self._shown(name), "world", joints.Fixed(), at.transform(), inertia, joint)
         reference = np.concatenate([at.position, quaternion(at.rotation)])
@@ -408,7 +457,7 @@ class _File:
             reference=reference,
         )
 
-    def _hung(self, joint: _Joint, taken: set[str], taken_joints: set[str]) -> list[Body]:
+    def _hung(self, joint: _Joint, inertia: Inertia, taken: set[str], taken_joints: set[str]) -> list[Body]:
         """The link that a joint hangs, and the body between, where the joint acts beside its origin."""
         element = joint.element
         kind = element.text("type")
@@ -419,7 +468,6 @@ class _File:
         axes = [self._axis(joint, tag, link, own) for tag in ("axis", "axis2")[: AXES[kind]]]
         hinge = _family(kind, element, axes)
         along = self._along(joint, kind)
-        inertia = _inertia(self.links[joint.child])
         parent, child, name = map(self._shown, (joint.parent, joint.child, joint.name))
         if kind in ("prismatic", "fixed") or np.abs(anchor).max() <= AT_ORIGIN:
             at = over.inverse() @ link
@@ -625,14 +673,12 @@ def _pose(owner: Element) -> Placement:
     return Placement(rotation_matrix(turn), values[:3])
 
 
-def _inertia(link: Element) -> Inertia:
+def _inertia(link: Element, body: str, shapes: SdfShapes) -> Inertia:
     inertial = link.child("inertial")
     mass, com, moments, rotation = 1.0, np.zeros(3), np.eye(3), np.eye(3)
     if inertial is not None:
         if inertial.attributes.get("auto", "").strip() in ("true", "1"):
-            raise ModelError(
-                f"{inertial}: it is to be computed from shapes; write mass and inertia: gz sdf --inertial-stats"
-            )
+            return _inertia_of_shapes(link, inertial, body, shapes)
         pose = inertial.child("pose")
         if pose is not None and pose.attributes.get("relative_to", "").strip():
             raise ModelError(f"{pose}: the inertia of a link is in its own frame; take out relative_to")
@@ -649,3 +695,19 @@ def _inertia(link: Element) -> Inertia:
     about = central + mass * (com @ com * np.eye(3) - np.outer(com, com))
     triangle = np.array([about[i, j] for i in range(3) for j in range(i + 1)])
     return with_numpy_leaves(Inertia.zero, mass, mass * com, triangle)
+
+
+def _inertia_of_shapes(link: Element, inertial: Element, body: str, shapes: SdfShapes) -> Inertia:
+    """That of the collisions, as dense as they, the link or else water; with the mass that is said."""
+    try:
+        parts = shapes.inertias(link, body)
+    except ValueError as error:
+        raise ModelError(f"{inertial}: it is to be computed from shapes: {error}") from None
+    if not parts:
+        raise ModelError(f"{inertial}: it is to be computed from shapes, and {link} has none that has one")
+    values = [
+        np.sum([np.asarray(leaf) for leaf in leaves], axis=0) for leaves in zip(*map(jax.tree.leaves, parts))
+    ]
+    if inertial.child("mass") is not None:
+        values = [value * (inertial.inside_one("mass", 1.0) / values[0]) for value in values]
+    return with_numpy_leaves(Inertia.zero, *values)

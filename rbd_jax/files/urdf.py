@@ -7,7 +7,6 @@ have a hundred links: the arithmetic is done in NumPy, since JAX takes a hundred
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,15 @@ import numpy as np
 from .. import joints
 from .._arguments import UNIT, plain_direction
 from .._array import with_numpy_leaves
-from .._errors import ModelError, ModelWarning, suggest
+from .._errors import ModelError, suggest
 from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
-from ..spatial import Inertia, Transform
-from .placement import rotation_of_angles
+from ..spatial import Inertia
+from .placement import Placement, origin
 from .resources import Resources
-from .urdf_shapes import ShapeReader
+from .shapes import report_shapes
+from .urdf_shapes import UrdfShapes
 from .urdf_transmissions import transmissions_of
 from .xml import Element, parse, read
 
@@ -109,11 +109,11 @@ def load_urdf(
         builder.attached += motors
         builder.settings = Settings(unsupported=missing)
         file = source if isinstance(content, bytes) else None
-        reader = ShapeReader(robot, Resources("load_urdf", file, package_dirs))
+        reader = UrdfShapes(robot, Resources("load_urdf", file, package_dirs))
         for link in robot.all("link"):
             body = names.get(link.text("name"), link.text("name"))
-            builder.attached += reader.shapes_of(link, body, _placement)
-        _report_shapes(name, reader.faults, strict)
+            builder.attached += reader.shapes_of(link, body)
+        report_shapes(name, reader.faults, strict)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
     except ModelError as error:
@@ -166,7 +166,7 @@ def _bodies(robot: Element, floating_base: bool, couple: bool) -> tuple[list[Bod
                 names[root],
                 "world",
                 hinge,
-                _placement(None),
+                Placement.identity().transform(),
                 with_numpy_leaves(Inertia.zero, *inertia),
                 unused("root_joint", hinges),
             )
@@ -184,7 +184,7 @@ def _bodies(robot: Element, floating_base: bool, couple: bool) -> tuple[list[Bod
                 child,
                 names.get(parent, parent),
                 _joint(joint),
-                _placement(joint.child("origin")),
+                origin(joint).transform(),
                 with_numpy_leaves(Inertia.zero, *_inertia(links[child])),
                 joint.text("name"),
                 **_along(joint, hinges, couple),
@@ -240,15 +240,6 @@ def _root(links: dict[str, Element], hung_by: dict[str, Element]) -> str:
     return roots[0]
 
 
-def _report_shapes(name: str, faults: list[str], strict: bool) -> None:
-    if not faults:
-        return
-    message = f"model {name!r} has shapes that are none: {'; '.join(faults)}"
-    if strict:
-        raise ModelError(f"{message}. Give them a size, or load with strict=False and the model goes without")
-    warnings.warn(f"{message}. The model goes without", ModelWarning, stacklevel=3)
-
-
 def unused(name: str, taken) -> str:
     while name in taken:
         name += "_"
@@ -256,20 +247,6 @@ def unused(name: str, taken) -> str:
 
 
 # The numbers.
-
-
-def _origin(origin: Element | None) -> tuple[np.ndarray, np.ndarray]:
-    """Rotation and position of an `<origin>`: `Rz(yaw) Ry(pitch) Rx(roll)`."""
-    if origin is None:
-        return np.eye(3), np.zeros(3)
-    zero = (0.0, 0.0, 0.0)
-    xyz, rpy = origin.numbers("xyz", 3, zero), origin.numbers("rpy", 3, zero)
-    return rotation_of_angles(rpy), xyz
-
-
-def _placement(origin: Element | None) -> Transform:
-    rotation, position = _origin(origin)
-    return with_numpy_leaves(Transform.identity, rotation, position)
 
 
 def _inertia(link: Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -280,7 +257,8 @@ def _inertia(link: Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     mass = inertial.needed("mass", '<mass value="..."/>').number("value")
     moments = inertial.needed("inertia", '<inertia ixx="..." .../>')
     ixx, ixy, ixz, iyy, iyz, izz = map(moments.number, ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
-    rotation, com = _origin(inertial.child("origin"))
+    at = origin(inertial)
+    rotation, com = at.rotation, at.position
     if mass < 0:
         raise ModelError(f"{link}: its mass is {mass:g}; a mass is positive or zero")
     central = rotation @ np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]]) @ rotation.T

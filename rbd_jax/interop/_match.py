@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,12 +15,17 @@ from ..model import Model
 
 
 def pairs(
-    model: Model, theirs: Sequence[str], names: Mapping[str, str] | None, library: str
+    model: Model,
+    theirs: Sequence[str],
+    names: Mapping[str, str] | None,
+    library: str,
+    split: Callable[[int], Sequence[str]] = lambda body: (),
 ) -> list[tuple[int, str]]:
     """For each joint of ours that has coordinates: the body it attaches, and the name of the joint there that it
     is.
 
-    `theirs` are the names of all joints there that have coordinates; every one of them must be met.
+    - `theirs`: the names of all joints there that have coordinates; every one of them must be met.
+    - `split`: of the joint of a body, the names of those that it is in series, where it may be several there.
     """
     names = dict(names or {})
     for joint in names:
@@ -31,6 +36,10 @@ def pairs(
         if not topology.joint_nv[body] or topology.is_mimic[body]:
             continue
         other = names.get(joint, joint)
+        several = split(body) if other not in theirs else ()
+        if several and all(one in theirs for one in several):
+            found += [(body, one) for one in several]
+            continue
         if other not in theirs:
             raise ModelError(
                 f"joint {joint!r} of model {model.name!r} is no joint of the {library} model"

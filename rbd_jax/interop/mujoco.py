@@ -22,6 +22,7 @@ from .. import joints
 from .._array import cross, is_known, matvec, transpose
 from .._errors import ModelError
 from ..files.mjcf import actuator_names, control_place, joint_names, sensor_names
+from ..files.writing.series import BALL, SLIDE, TURN, Part, in_series, part_names
 from ..forces import activation_places, carried_forces
 from ..forces.own_state import own_states
 from ..lie import quaternion
@@ -35,12 +36,16 @@ from ._match import inverse, mismatch, pairs, put, sample, table
 #: Our joint types for MuJoCo's `jnt_type`: free, ball, slide, hinge.
 TYPES = (joints.Free, joints.Spherical, joints.Prismatic, joints.Revolute)
 
+#: What the parts of a joint are, where it is several there.
+PARTS = {TURN: joints.Revolute, SLIDE: joints.Prismatic, BALL: joints.Spherical}
+
 
 class MujocoMap:
     """The states of `model` as those of a `mujoco.MjModel` of the same robot, and back.
 
-    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Free joints must attach to
-    the world with no placement of their own, as those that `load_mjcf` and `load_urdf` make.
+    Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. What MuJoCo has not as one joint (a
+    `Universal`, a `Composite` of hinges) is what `rbd.to_mjcf` makes of it: `joint:1`, `joint:2`. Free joints must attach
+    to the world with no placement of their own, as those that `load_mjcf` and `load_urdf` make.
     """
 
     def __init__(self, model: Model, mj_model: Any, names: Mapping[str, str] | None = None):
@@ -52,12 +57,16 @@ class MujocoMap:
             )
         theirs = {name: index for index, name in enumerate(joint_names(mj_model))}
         order_q, order_v, free = np.zeros(self.nq, int), np.zeros(self.nv, int), []
-        for body, name in pairs(model, list(theirs), names, "MuJoCo"):
+        parts = _parts(model)
+        for body, name in pairs(model, list(theirs), names, "MuJoCo", lambda body: list(parts[body])):
             index = theirs[name]
             kind = TYPES[int(mj_model.jnt_type[index])]
-            if type(model.joint(body)) is not kind:
+            part = parts[body].get(name)
+            if (type(model.joint(body)) if part is None else PARTS[part.kind]) is not kind:
                 raise mismatch(model, body, "MuJoCo", f"what we call {kind.__name__}")
             q, v = model.topology.joint_q(body), model.topology.joint_v(body)
+            if part is not None:
+                q, v = q[list(part.q)], v[list(part.v)]
             order_q[mj_model.jnt_qposadr[index] + np.arange(len(q))] = q
             if kind is joints.Free:
                 _check_placement(model, body)
@@ -217,6 +226,16 @@ def _sensor_rows(mj_model) -> dict[str, np.ndarray]:
     """Where in `sensordata` each sensor is, by its name here."""
     places = zip(sensor_names(mj_model), mj_model.sensor_adr, mj_model.sensor_dim, strict=True)
     return {name: start + np.arange(size) for name, start, size in places}
+
+
+def _parts(model: Model) -> list[dict[str, Part]]:
+    """Of the joint of each body: what it is in series where that is several joints, by their names."""
+    found: list[dict[str, Part]] = []
+    for body, joint in enumerate(model.joint_names):
+        parts = in_series(model.joint(body)) or []
+        several = len(parts) > 1 and all(part.kind in PARTS and part.ratio is None for part in parts)
+        found.append(dict(zip(part_names(joint, parts), parts)) if several else {})
+    return found
 
 
 def _check_placement(model: Model, body: int) -> None:

@@ -335,17 +335,17 @@ def test_options(tmp_path):
 
 def test_what_has_no_effect():
     decays, mass = "<velocity_decay><linear>1</linear></velocity_decay>", "<fluid_added_mass/>"
-    said = f'<gravity>false</gravity><sensor name="imu"/>{decays}<inertial>{mass}</inertial><visual name="skin"/>'
+    said = f'<gravity>false</gravity><sensor name="imu"/>{decays}<inertial>{mass}</inertial>'
     content = sdf(
         BASE + ROOTED + f'<link name="tip">{said}</link>' + hinge() + '<plugin name="drive" filename="x"/>'
     )
     with pytest.warns(
         rbd.ModelWarning,
-        match="links without gravity 'tip'; velocity decay of links 'tip'; added mass of links 'tip'; sensors 'imu'; visuals "
-        "'skin'; plugins 'drive'",
+        match="links without gravity 'tip'; velocity decay of links 'tip'; added mass of links 'tip'; sensors 'imu'; "
+        "plugins 'drive'",
     ):
         model = rbd.load_sdf(content)
-    assert len(model.unsupported) == 6
+    assert len(model.unsupported) == 5
     with pytest.raises(rbd.ModelError, match="strict=False"):
         rbd.load_sdf(content, strict=True)
     world = f'<sdf version="1.9"><world name="w"><state name="later"/><actor name="walker"/>{content[19:-6]}</world></sdf>'

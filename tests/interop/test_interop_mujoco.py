@@ -73,6 +73,37 @@ def test_round_trips_and_power(both, state):
     np.testing.assert_allclose(T.T @ tau_mj, tau, atol=1e-14)
 
 
+def test_joints_that_are_several_there():
+    """A universal joint, Euler's angles, a cylindrical joint and a composite one, as they are written."""
+    rng = np.random.default_rng(5)
+    families = (
+        rbd.joints.Universal((1, 0, 0), (0, 1, 0)),
+        rbd.joints.Free(),
+        rbd.joints.Cylindrical((0, 0, 1)),
+        rbd.joints.Composite([rbd.joints.Spherical(), rbd.joints.Prismatic((1, 1, 0))]),
+        rbd.joints.SphericalEuler("zyx"),
+    )
+    builder = rbd.ModelBuilder(name="several")
+    for k, joint in enumerate(families):
+        parent = "world" if isinstance(joint, rbd.joints.Free) else f"b{k - 1}" if k else "world"
+        com = jnp.asarray(0.1 * rng.normal(size=3))
+        inertia = rbd.Inertia.from_mass_com(1.0 + k, com, jnp.diag(jnp.array([0.3, 0.4, 0.5])))
+        builder.add_body(f"b{k}", parent, joint, None, inertia, joint_name=f"j{k}")
+    model = builder.build()
+    mj_model = mujoco.MjModel.from_xml_string(rbd.to_mjcf(model))
+    there, data = MujocoMap(model, mj_model), mujoco.MjData(mj_model)
+    assert model.joint_names == tuple(f"j{k}" for k in range(5))
+    q = rbd.integrate(model, rbd.neutral(model), jnp.asarray(rng.normal(size=model.nv)))
+    v, tau = jnp.asarray(rng.normal(size=(2, model.nv)))
+    there.to_data(rbd.State(q, v), data, tau)
+    mujoco.mj_forward(mj_model, data)
+    a = rbd.forward_dynamics(model, q, v, tau)
+    np.testing.assert_allclose(data.qacc, there.acceleration(q, v, a), rtol=1e-8, atol=1e-8)
+    back = there.state(data)
+    np.testing.assert_allclose(back.q, q, atol=1e-14)
+    np.testing.assert_allclose(back.v, v, atol=1e-14)
+
+
 def test_velocities_are_mujocos(both, state):
     """A small step of MuJoCo's own along `qvel` is ours along v, to first order."""
     model, mj_model, there = both

@@ -146,7 +146,7 @@ def directions(part: Part) -> np.ndarray:
     return np.column_stack([own, np.asarray(part.axis)])
 
 
-def part_names(body: Body, parts: list[Part]) -> list[str]:
+def part_names(joint: str, parts: list[Part]) -> list[str]:
     """What the parts are called: like the joint where one has all its coordinates, else `joint:1`, `joint:2`, and so on.
 
     A slide that a turn of the same joint leads is called `joint:slide`.
@@ -156,7 +156,7 @@ def part_names(body: Body, parts: list[Part]) -> list[str]:
     for part in parts:
         count += part.ratio is None
         if part.ratio is not None:
-            names.append(f"{body.joint_name}:slide" + (str(count + 1) if len(own) > 1 else ""))
+            names.append(f"{joint}:slide" + (str(count + 1) if len(own) > 1 else ""))
         else:
-            names.append(body.joint_name if len(own) == 1 else f"{body.joint_name}:{count}")
+            names.append(joint if len(own) == 1 else f"{joint}:{count}")
     return names

@@ -143,7 +143,7 @@ class _Writer:
                 f"joint {body.joint_name!r} is a ball, and URDF has none. Take rbd.joints.SphericalEuler, which has other "
                 "coordinates, or write MJCF: rbd.save_mjcf"
             )
-        names = part_names(body, parts)
+        names = part_names(body.joint_name, parts)
         rotation, position = body.placement.rotation, body.placement.position
         parent = body.parent
         for part, name in zip(parts, names, strict=True):

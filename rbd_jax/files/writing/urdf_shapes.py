@@ -10,7 +10,7 @@ import numpy as np
 from ...shapes import Box, Capsule, Cylinder, Mesh, Shape, Sphere
 from ...shapes.mesh import MeshFile
 from ..resources import PACKAGES
-from ..urdf_shapes import GREY
+from ..shapes import GREY
 from .contact import contact_numbers
 from .losses import Losses
 from .numerals import angles, check_name, text

@@ -133,7 +133,7 @@ def _steps(chain: list[Body]) -> tuple[list[Step], tuple[np.ndarray, np.ndarray]
         rotation, position = rotation @ placed[0], position + rotation @ placed[1]
         parts = parts_of(body)
         floats = index == 0 and body.parent == "world" and len(parts) == 1 and _same((rotation, position))
-        for part, name in zip(parts, part_names(body, parts), strict=True):
+        for part, name in zip(parts, part_names(body.joint_name, parts), strict=True):
             if part.ratio is not None:
                 raise ModelError(
                     f"joint {body.joint_name!r} is a {type(body.joint).__name__}, which MJCF has not. "
