@@ -3,6 +3,7 @@
 What is attached to a model:
 
 - `Soft`: MuJoCo's law of contact: all contacts, stops and dry friction as one convex problem
+- `Rigid`: rigid contact with friction, one convex problem a step
 - `Softness`: how soft the stops and the dry friction of a joint or a tendon are under it
 - `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own
 - `ContactExclusion`: two bodies that do not touch
@@ -38,6 +39,7 @@ Of two geometries:
 
 __all__ = [
     "Soft",
+    "Rigid",
     "Softness",
     "ContactPair",
     "ContactExclusion",
@@ -72,5 +74,7 @@ from .geometry.pairs import (
 from .impact import Impact as Impact, impact as impact, impulse_response as impulse_response
 from .law import ContactLaw as ContactLaw, Reaction as Reaction
 from .pairs import ContactExclusion as ContactExclusion, ContactPair as ContactPair
+from .rigid import Rigid as Rigid
 from .separated import separated as separated
-from .soft import Soft as Soft, Softness as Softness
+from .soft import Soft as Soft
+from .softness import Softness as Softness

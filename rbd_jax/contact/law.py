@@ -39,17 +39,24 @@ class Free:
     """How a model would move without its contact law.
 
     - `acceleration`: worked out where it is asked for.
+    - `resisting`: what resists along the degrees of freedom during a step, as what it adds to the inertia; None where no step
+      is made.
     """
 
-    def __init__(self, accelerate: Callable[[], Float[Array, "n"]], force: Float[Array, "n"] | None = None):
-        self._accelerate, self._force = accelerate, force
+    def __init__(
+        self,
+        accelerate: Callable[[], Float[Array, "n"]],
+        force: Float[Array, "n"] | None = None,
+        resisting: Float[Array, "nv"] | None = None,
+    ):
+        self._accelerate, self._force, self.resisting = accelerate, force, resisting
 
     @functools.cached_property
     def acceleration(self) -> Float[Array, "n"]:
         return self._accelerate()
 
     def force(self, inertia: Float[Array, "n n"]) -> Float[Array, "n"]:
-        """`M a`, with that inertia."""
+        """`M a`, with the inertia of what moves: what acts, less what it takes not to accelerate."""
         return times(inertia, self.acceleration) if self._force is None else self._force
 
 
@@ -60,8 +67,11 @@ class ContactLaw(Attached):
     """
 
     #: Whether a step of `SemiImplicitEuler` is that of MuJoCo's `implicitfast`: springs along joints are taken at its start, and
-    #: floating bodies move along axes that do not turn.
+    #: damping after the law.
     as_implicitfast: ClassVar[bool] = False
+
+    #: Whether floating bodies move along axes that do not turn in a step of `SemiImplicitEuler`.
+    fixed_axes: ClassVar[bool] = False
 
     role = "contact law"
     single = True

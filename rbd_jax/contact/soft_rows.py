@@ -8,6 +8,7 @@ about the acceleration that a unit of force gives it, in the configuration that 
 
 from __future__ import annotations
 
+import abc
 from typing import NamedTuple
 
 import equinox as eqx
@@ -89,7 +90,7 @@ def softness(
     solimp: Float[Array, "k 5"],
     least_time: Float[Array, ""],
 ) -> Softness:
-    """Of rows at these positions. Time constants are at least `least_time`, so that a step does not jump over them."""
+    """MuJoCo's, of rows at these positions. Time constants are at least `least_time`, so that a step does not jump over them."""
     least, most = (jnp.clip(solimp[:, i], LEAST_IMPEDANCE, MOST_IMPEDANCE) for i in (0, 1))
     width, power = jnp.maximum(solimp[:, 2], 0), jnp.maximum(solimp[:, 4], 1)
     middle = jnp.clip(solimp[:, 3], LEAST_IMPEDANCE, MOST_IMPEDANCE)
@@ -99,8 +100,7 @@ def softness(
     x = jnp.where(inside, x, 0.5)
     rising = x <= middle
     base = jnp.where(rising, x / middle, (1 - x) / (1 - middle))
-    # Nearly all say two, and powers are dear.
-    raised = lax.cond(jnp.all(power == 2), lambda: base**2, lambda: base**power)
+    raised = _power(base, power)
     share = jnp.where(rising, middle * raised, 1 - (1 - middle) * raised)
     share = jnp.where(power == 1, x, share)
     beyond = jnp.abs(position) >= width
@@ -113,6 +113,61 @@ def softness(
     )
     damping = jnp.where(solref[:, 1] > 0, 2 / (most * time), -solref[:, 1] / most)
     return Softness(impedance, stiffness, damping)
+
+
+@jax.custom_jvp
+def _power(base, power):
+    """`base**power`. Nearly all say two, and other powers are dear."""
+    return lax.cond(jnp.all(power == 2), lambda: base**2, lambda: base**power)
+
+
+_power.defjvp(lambda at, change: jax.jvp(jnp.power, at, change))
+
+
+class Hold(eqx.Module):
+    """How rows are held."""
+
+    @abc.abstractmethod
+    def softness(
+        self, position: Float[Array, "k"], solref: Float[Array, "k 2"], solimp: Float[Array, "k 5"]
+    ) -> Softness:
+        """Of rows at these positions, with MuJoCo's numbers."""
+
+    @abc.abstractmethod
+    def near(self, position: Float[Array, "k"]) -> Bool[Array, "k"]:
+        """Which rows may push, of those that should not be below zero."""
+
+
+class AsMujoco(Hold):
+    """By springs and dampers with time constants of at least `least_time`."""
+
+    least_time: Float[Array, ""]
+
+    def softness(self, position, solref, solimp):
+        return softness(position, solref, solimp, self.least_time)
+
+    def near(self, position):
+        return position < 0
+
+
+class WithinStep(Hold):
+    """So that a row is at zero, or moves away, after a step, as far as velocities say; of what is below zero a `share` goes.
+
+    - `compliance`: how much less stiff than rigid that is.
+    """
+
+    step: Float[Array, ""]
+    share: Float[Array, ""]
+    compliance: Float[Array, ""]
+
+    def softness(self, position, solref, solimp):
+        all_of = jnp.ones_like(position)
+        impedance = all_of / (1 + self.compliance)
+        share = jnp.where(position < 0, self.share, 1)
+        return Softness(impedance, share / (self.step**2 * impedance), all_of / self.step)
+
+    def near(self, position):
+        return jnp.isfinite(position)
 
 
 #: MuJoCo's least coefficient of friction.
@@ -139,17 +194,15 @@ class Pushes(NamedTuple):
     there: Bool[Array, "n"]
 
 
-def pushes(motion: Motion, found: Contacts, give: Mobilities, least_time: Float[Array, ""]) -> Pushes:
+def pushes(motion: Motion, found: Contacts, give: Mobilities, hold: Hold) -> Pushes:
     """Of contacts of a model in motion."""
     j = contact_jacobian(motion, found, max(found.condim, default=1))
     v = motion.v
-    # MuJoCo's velocities of floating bodies are along the world's axes, and of what rows accelerate by without `a` it takes
-    # nothing.
-    rates = turning_rates(motion)
-    velocity, drift = (matvec(j, jnp.broadcast_to(x, (len(j), *v.shape))) for x in (v, rates))
-    there = found.active
+    # Velocities of floating bodies are along the world's axes, and of what rows accelerate by without `a` nothing else is taken.
+    velocity, drift = (matvec(j, jnp.broadcast_to(x, (len(j), *v.shape))) for x in (v, turning_rates(motion)))
+    there = hold.near(found.distance - found.margin)
     depth = jnp.where(there, found.distance - found.margin, 0)
-    soft = softness(depth, found.solref, found.solimp, least_time)
+    soft = hold.softness(depth, found.solref, found.solimp)
     wanted = -soft.damping * velocity[:, 0] - soft.stiffness * soft.impedance * depth
     ends = found.bodies(motion.model)
     first, second = (gather_or_zero(give.bodies[:, 0], ends[:, k]) for k in (0, 1))
@@ -196,7 +249,7 @@ def joint_rows(
     motion: Motion,
     own: StopNumbers,
     give: Mobilities,
-    least_time: Float[Array, ""],
+    hold: Hold,
     limits: bool,
     friction: bool,
 ) -> Coordinates:
@@ -206,7 +259,7 @@ def joint_rows(
     of_dofs = lambda given: gather(jnp.concatenate([given, none]), entries)
     ends = (of_dofs(model.lower), of_dofs(model.upper)) if limits else None
     rubs = model.friction if friction else None
-    rows = _stops(of_dofs(motion.q), motion.v, ends, rubs, own, give.dof, least_time)
+    rows = _stops(of_dofs(motion.q), motion.v, ends, rubs, own, give.dof, hold)
     sign, *rest = zip(*rows)
     return Coordinates(jnp.asarray(sign, motion.q.dtype)[:, None], *map(jnp.stack, rest))
 
@@ -215,7 +268,7 @@ def tendon_rows(
     motion: Motion,
     own: StopNumbers,
     give: Mobilities,
-    least_time: Float[Array, ""],
+    hold: Hold,
     limits: bool,
     friction: bool,
 ) -> Rows:
@@ -232,7 +285,7 @@ def tendon_rows(
         rubs if friction else None,
         own,
         give.tendons,
-        least_time,
+        hold,
     )
     sign, wanted, *rest = zip(*rows)
     arms = known.moments
@@ -244,7 +297,7 @@ def tendon_rows(
     )
 
 
-def _stops(position, rate, ends, friction, own: StopNumbers, give, least_time) -> list[tuple]:
+def _stops(position, rate, ends, friction, own: StopNumbers, give, hold: Hold) -> list[tuple]:
     """Of coordinates, or lengths: sign, reference, stiffness, least and largest force of their stops, where they have `ends`, and
     of their dry friction."""
     zero, infinite = jnp.zeros_like(rate), jnp.full_like(rate, jnp.inf)
@@ -253,13 +306,13 @@ def _stops(position, rate, ends, friction, own: StopNumbers, give, least_time) -
     for side, bound in zip((1.0, -1.0), () if ends is None else ends):
         stops = jnp.isfinite(bound)
         room = jnp.where(stops, side * (position - jnp.where(stops, bound, 0)), jnp.inf)
-        there = room < margin
+        there = hold.near(room - margin)
         depth = jnp.where(there, room - margin, 0)
-        soft = softness(depth, *soft_limit, least_time)
+        soft = hold.softness(depth, *soft_limit)
         wanted = -soft.damping * side * rate - soft.stiffness * soft.impedance * depth
         rows.append((side, wanted, stiffness_of(give, soft.impedance, there), zero, infinite))
     if friction is not None:
-        soft = softness(zero, own.friction[:, :2], own.friction[:, 2:], least_time)
+        soft = hold.softness(zero, own.friction[:, :2], own.friction[:, 2:])
         stiffness = stiffness_of(give, soft.impedance, friction > 0)
         rows.append((1.0, -soft.damping * rate, stiffness, -friction, friction))
     return rows

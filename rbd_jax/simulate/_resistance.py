@@ -62,6 +62,11 @@ class Resistance(eqx.Module):
         return jnp.maximum(self.step, 0)
 
     @property
+    def added(self) -> Float[Array, "nv"]:
+        """What damping and springs add to the inertia: `h D + ½ h² K`."""
+        return self.ahead * self.damping + 0.5 * self.ahead**2 * self.stiffness
+
+    @property
     def still(self) -> float:
         """The speed up to which a joint counts as sticking: it is held by a damper, the friction over this speed."""
         return float(jnp.finfo(self.velocity.dtype).eps) ** (2 / 3)
@@ -86,7 +91,7 @@ class Resistance(eqx.Module):
         h = self.ahead
         holding = jnp.where((sliding == 0) & (h > 0), self.friction / self.still, 0)
         force = self.force - holding * self.velocity - sliding * self.friction
-        return force, h * (self.damping + holding) + 0.5 * h**2 * self.stiffness
+        return force, self.added + h * holding
 
     def judged(self, sliding: Float[Array, "nv"], a: Float[Array, "nv"]) -> Float[Array, "nv"]:
         """What sticks and slides by the velocities that come of an assumption."""

@@ -15,7 +15,7 @@ from ..contact.law import Reaction
 from ..dynamics import ExternalForces, Motion
 from ..forces.actuators import Drive
 from ..sensors.sensing import Loads
-from ._resistance import resisted
+from ._resistance import Resistance, resisted
 from .state import State
 from .tree_system import TreeSystem
 
@@ -34,13 +34,18 @@ class TreeLoads(Loads):
 
     @functools.cached_property
     def _moving(self) -> tuple[Float[Array, "nv"], Float[Array, "m"]]:
-        motion, state, tau = self.motion, self.state, self.system.tau
-        if self.dt is None:
+        motion, tau = self.motion, self.system.tau
+        if self._resistance is None:
             none = jnp.zeros_like(tau)
             return _accelerated((motion, self.f_ext), self._acting + self._reacting, none)[0]
-        resistance = self.system.resistance(motion, state, self.dt).under(tau + self._reacting)
+        resistance = self._resistance.under(tau + self._reacting)
         motion.computed("velocities", "velocity_products", "inertias")
         return resisted(_accelerated, (motion, self.f_ext), resistance)
+
+    @functools.cached_property
+    def _resistance(self) -> Resistance | None:
+        """What resists along the joints, without the control."""
+        return None if self.dt is None else self.system.resistance(self.motion, self.state, self.dt)
 
     @property
     def _acting(self) -> Float[Array, "nv"]:
@@ -51,7 +56,7 @@ class TreeLoads(Loads):
     def reaction(self) -> Reaction | None:
         """What the contact law of the model does; None where it has none."""
         return (
-            self.system.reaction(self.motion, self._acting, self.dt, self.f_ext)
+            self.system.reaction(self.motion, self._acting, self._resistance, self.f_ext)
             if self.system.searches
             else None
         )

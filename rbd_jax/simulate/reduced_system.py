@@ -21,7 +21,7 @@ from ..contact.law import Free, contact_law
 from ..dynamics import Motion, kinetic_energy
 from ..dynamics.forward import singular_matrix
 from ..dynamics.inverse import recursive_newton_euler, weight
-from ._resistance import resisted
+from ._resistance import Resistance, resisted
 from .state import State
 from .system import System
 from .tree_system import Acting, TreeSystem
@@ -91,14 +91,19 @@ class ReducedSystem(System):
         force = self.tau + vecmat(self.whole.applied(motion, state, friction), at.jacobian)
         return force + self._reaction(at, motion, force)
 
-    def _reaction(self, at: Closure, motion: Motion, force, step=None):
-        """What the contact law of the model does along the variables, where all other forces are these."""
+    def _reaction(self, at: Closure, motion: Motion, force, resistance: Resistance | None = None):
+        """What the contact law of the model does along the variables, where all other forces are these.
+
+        - `resistance`: what resists along the joints in the step that is being made, if one is.
+        """
         law, model = contact_law(motion.model), motion.model
         if law is None:
             return jnp.zeros_like(force)
         numbers = law.prepared(model) if self.law_numbers is None else self.law_numbers
         missing = force - vecmat(recursive_newton_euler(motion, at.bias), at.jacobian)
-        free = Free(lambda: reduced_acceleration(motion, at, force), missing)
+        added = None if resistance is None else resistance.added
+        step = None if resistance is None else resistance.step
+        free = Free(lambda: reduced_acceleration(motion, at, force), missing, added)
         return law.reaction(motion, free, numbers, step, self.guess, at).force
 
     def force(self, time, state, friction=True):
@@ -115,11 +120,11 @@ class ReducedSystem(System):
         if step is None:
             return reduced_acceleration(motion, at, self._force(at, motion, state))
         motion.computed("velocities", "velocity_products", "inertias")
-        force = self.tau
+        force, resistance = self.tau, self.whole.resistance(motion, state, step)
         if self.searches:
             all_else = force + vecmat(self.whole.applied(motion, state), at.jacobian)
-            force = force + self._reaction(at, motion, all_else, step)
-        return resisted(_accelerated, (motion, at, force), self.whole.resistance(motion, state, step))
+            force = force + self._reaction(at, motion, all_else, resistance)
+        return resisted(_accelerated, (motion, at, force), resistance)
 
     def residual(self, time, state, a, friction=True):
         at, motion = self.moving(time, state.q, state.v)

@@ -160,8 +160,13 @@ class TreeSystem(System):
         with jax.ensure_compile_time_eval():  # known to be none, so that nothing is compiled for it
             return jnp.zeros(self.model.nv, self.model.dtype)
 
-    def reaction(self, motion: Motion, force, step=None, f_ext: ExternalForces = None) -> Reaction | None:
-        """What the contact law of the model does where all other forces are these; None where it has none."""
+    def reaction(
+        self, motion: Motion, force, resistance: Resistance | None = None, f_ext: ExternalForces = None
+    ) -> Reaction | None:
+        """What the contact law of the model does where all other forces are these; None where it has none.
+
+        - `resistance`: what resists along the joints in the step that is being made, if one is.
+        """
         law = contact_law(motion.model)
         if law is None:
             return None
@@ -173,7 +178,9 @@ class TreeSystem(System):
                 motion_under_constraints(motion, force, f_ext, stabilization=self.stabilization).acceleration
             ),
             None if needed is None else force - needed,
+            None if resistance is None else resistance.added,
         )
+        step = None if resistance is None else resistance.step
         numbers = law.prepared(motion.model) if self.law_numbers is None else self.law_numbers
         return law.reaction(motion, free, numbers, step, self.guess)
 
@@ -255,7 +262,7 @@ class TreeSystem(System):
 
     def advanced(self, q, v, a, h):
         law = contact_law(self.model)
-        if law is None or not law.as_implicitfast:
+        if law is None or not law.fixed_axes:
             return super().advanced(q, v, a, h)
         v, step = stepped_along_fixed_axes(self.model, v, a, h)
         return self.move(q, step), v
@@ -310,16 +317,16 @@ def _answer(motion: Motion, own, system: TreeSystem, step):
     """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states."""
     system = replace(system, model=motion.model)
     state, tau, stabilization = State(motion.q, motion.v, own), system.tau, system.stabilization
-    reaction = None
-    if step is None or system.searches:
+    reaction, resistance = None, None if step is None else system.resistance(motion, state, step)
+    if resistance is None or system.searches:
         force = system.applied(motion, state) + tau
-        reaction = system.reaction(motion, force, step)
+        reaction = system.reaction(motion, force, resistance)
         force = force if reaction is None else force + reaction.force
-    if step is None:
+    if resistance is None:
         moving = motion_under_constraints(motion, force, stabilization=stabilization)
         return moving.acceleration, system.own_rates(motion, state)
     pushed = tau if reaction is None else tau + reaction.force
-    resistance = system.resistance(motion, state, step).under(pushed)
+    resistance = resistance.under(pushed)
     # What does not depend on what resists is worked out before that is searched for.
     motion.computed("velocities", "velocity_products")
     if motion.model.constraints:

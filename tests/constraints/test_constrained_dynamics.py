@@ -186,6 +186,7 @@ def test_second_derivatives_with_redundant_constraints():
     np.testing.assert_allclose(forward(x, direction), (line[0] - 2 * line[1] + line[2]) / 1e-6, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_second_derivatives():
     """Of a point on a rod, by its angle: what was solved for changes with what it was solved from."""
     builder = rbd.ModelBuilder(name="point on a rod")

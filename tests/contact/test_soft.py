@@ -39,7 +39,7 @@ SCENE = """<mujoco>
   margin=".02" gap=".001" solref=".03 1"/></contact></mujoco>"""
 
 
-@pytest.fixture(scope="module", params=["pyramidal", "elliptic"])
+@pytest.fixture(scope="module", params=["pyramidal", pytest.param("elliptic", marks=pytest.mark.slow)])
 def scene(request):
     """The scene with one cone, in both libraries, and a function of its state that gives accelerations and contacts."""
     text = SCENE.format(cone=request.param, ratio=3)
@@ -89,6 +89,7 @@ def compare(model, theirs, to, both, seed):
     assert len(set(shown)) == data.ncon
 
 
+@pytest.mark.slow
 def test_single_precision(scene):
     model, theirs, to, both = scene
     if model.attached_as("contact law")[0].cone == "elliptic":
@@ -135,6 +136,7 @@ def test_nothing_touches_without_a_law():
     assert path.q[-1, 2] < -1
 
 
+@pytest.mark.slow
 def test_a_ball_lies_on_the_floor_and_rolls_at_five_sevenths():
     model = ball(BALL)
     path = rbd.rollout(model, thrown(model, 0.1, (0, 0, 0, 1.0, 0, 0)), dt=0.002, steps=500)

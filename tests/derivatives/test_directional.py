@@ -35,7 +35,7 @@ def directions(model):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in ("turns", "coupled") else pytest.mark.slow)
+        pytest.param(name, marks=() if name == "coupled" else pytest.mark.slow)
         for name in (*GROUPS, "mixed", "coupled")
     ],
 )
@@ -68,9 +68,8 @@ def test_one_change_alone(number):
     assert_close(found, of_one(lambda *x: plain(model, *x)), 1e-12)
 
 
-@pytest.mark.parametrize(
-    "name", ["coupled", *(pytest.param(name, marks=pytest.mark.slow) for name in ("branched", "mixed"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["coupled", "branched", "mixed"])
 def test_second_derivatives(name):
     """The Hessian, and reverse mode over and under forward mode, are those of the recursion: also by the model, second.
 

@@ -257,7 +257,10 @@ def test_what_a_rollout_is_told():
     )
 
 
-@pytest.mark.parametrize("plain", [True, False], ids=["analytic", "with activations"])
+@pytest.mark.parametrize(
+    "plain",
+    [pytest.param(True, id="analytic"), pytest.param(False, id="with activations", marks=pytest.mark.slow)],
+)
 def test_linearized(plain):
     """A and B of a step by u, or by u and tau, against differences."""
     model = arm()

@@ -219,6 +219,7 @@ def test_locking_a_joint():
     assert "BristleFriction" not in {type(force).__name__ for force in stuck.forces}
 
 
+@pytest.mark.slow
 def test_given_and_carried_forces_add_up():
     """Those of the model and those of the rollout, each with its own state, in this order."""
     model, one, two = arm(), muscle(), friction()

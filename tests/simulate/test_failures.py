@@ -129,7 +129,8 @@ def test_constraints_that_cannot_be_satisfied(name):
         rbd.checked(lambda path: path)(path)
 
 
-@pytest.mark.parametrize("size", [0.1, pytest.param(10.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [0.1, 10.0])
 def test_lengths_are_open_as_shares_of_the_reach(size):
     """A rod on a hinge whose tip should be at its own place, turned from it by an angle; the reach is the rod."""
     tip = np.array([size, 0.0, 0.0])

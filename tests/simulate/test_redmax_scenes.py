@@ -134,10 +134,8 @@ DIFFERENCES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [x if x == "other axes" else pytest.param(x, marks=pytest.mark.slow) for x in DIFFERENCES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DIFFERENCES)
 def test_backward_differences(name):
     make, seconds, *expected = DIFFERENCES[name]
     scene = make()

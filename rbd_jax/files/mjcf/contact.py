@@ -8,7 +8,8 @@ import numpy as np
 
 from ...contact.law import ContactLaw
 from ...contact.pairs import ContactExclusion, ContactPair
-from ...contact.soft import Soft, Softness
+from ...contact.soft import Soft
+from ...contact.softness import Softness
 from ...spatial import Attached
 from .compiled import BALL, HINGE, SLIDE, body_names, disabled_effects, joint_names, names_of
 from .shapes import shape_names

@@ -7,7 +7,8 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 
 from ....contact.pairs import ContactExclusion, ContactPair
-from ....contact.soft import Soft, Softness
+from ....contact.soft import Soft
+from ....contact.softness import Softness
 from ..numerals import text
 from .document import Document
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ....contact.pairs import ContactExclusion, ContactPair
-from ....contact.soft import Soft, Softness
+from ....contact.soft import Soft
+from ....contact.softness import Softness
 from ....forces import BoxDrag, EllipsoidDrag, FixedTendon, GravityCompensation, SpatialTendon
 from ....forces.actuators import (
     Actuator,

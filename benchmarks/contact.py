@@ -1,0 +1,201 @@
+"""Robots on the floor: steps a second, how deep they sink, how far they drift, and their energy, against MuJoCo in C and MJX.
+
+    python benchmarks/contact.py [--robots quadruped,humanoid] [--batch 1024] [--steps 100] [--cores 2] [--mjx]
+
+Each robot stands on its feet, servos holding it, or falls from a height of 0.3 m. All simulate the same model (written as
+MJCF), with the same step, states and contacts, in float64, on the same cores. Needs: pip install mujoco rich, and
+mujoco-mjx for --mjx.
+"""
+
+import argparse
+import sys
+import time
+import warnings
+
+import numpy as np
+
+
+STEP = 0.005
+#: The bound on contacts that act at once.
+MOST = 16
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--robots", default="quadruped,humanoid")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument(
+        "--mjx", action="store_true", help="MJX, too: it takes minutes to compile and to run on a CPU"
+    )
+    return parser.parse_args()
+
+
+def starts(robot, batch, height, rng):
+    """Configurations near the reference, that much higher, and velocities."""
+    import jax
+    import jax.numpy as jnp
+
+    import rbd_jax as rbd
+
+    away = 0.02 * rng.normal(size=(batch, robot.nv))
+    away[:, :6] = 0
+    free = robot.joint_names[0]
+    q = jax.vmap(lambda step: rbd.integrate(robot, robot.reference, step))(jnp.asarray(away))
+    q = q.at[:, robot.q_slice(free)].add(jnp.array([0, 0, height, 0, 0, 0, 0.0]))
+    return q, jnp.asarray(0.1 * rng.normal(size=(batch, robot.nv)))
+
+
+def ours(robot, q, v, steps):
+    """Seconds to compile, seconds to simulate (the least of three), and the last states."""
+    import jax
+
+    import rbd_jax as rbd
+
+    def end(q, v):
+        path = rbd.rollout(robot, rbd.State(q, v), dt=STEP, steps=steps, save_every=steps)
+        return path.q[-1], path.v[-1], path.code
+
+    start = time.perf_counter()
+    compiled = jax.jit(rbd.batch_map(end)).lower(q, v).compile()
+    compiling = time.perf_counter() - start
+    seconds, last = least(lambda: jax.block_until_ready(compiled(q, v)))
+    if (np.asarray(last[2]) > 0).any():
+        print(f"codes other than 0: {np.unique(np.asarray(last[2]))}", file=sys.stderr)
+    return compiling, seconds, last[:2]
+
+
+def least(run, rounds=3):
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        result = run()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+
+def mujocos(robot, mj_model, q, v, steps, cores):
+    """Seconds to simulate, and the last states, by MuJoCo's own threads."""
+    import jax
+    import mujoco
+    from mujoco import rollout
+
+    from rbd_jax.interop import MujocoMap
+
+    there = MujocoMap(robot, mj_model)
+    datas = [mujoco.MjData(mj_model) for _ in range(cores)]
+    qpos, qvel = (
+        np.asarray(x) for x in jax.vmap(lambda q, v: (there.configuration(q), there.velocity(q, v)))(q, v)
+    )
+    full = mujoco.mjtState.mjSTATE_FULLPHYSICS
+    first = np.zeros((len(qpos), mujoco.mj_stateSize(mj_model, full)))
+    for row, one, rate in zip(first, qpos, qvel):
+        datas[0].qpos[:], datas[0].qvel[:] = one, rate
+        mujoco.mj_getState(mj_model, datas[0], row, full)
+    held = np.zeros((len(qpos), steps, mj_model.nu))
+    with rollout.Rollout(nthread=cores) as pool:
+        seconds, (states, _) = least(
+            lambda: pool.rollout(mj_model, datas, first, held, nstep=steps), rounds=3
+        )
+    # The time comes first.
+    last = states[:, -1, 1:]
+    ends = last[:, : mj_model.nq], last[:, mj_model.nq : mj_model.nq + mj_model.nv]
+    back = jax.vmap(lambda q, v: (c := there.configuration_from(q), there.velocity_from(c, v)))
+    return seconds, back(*ends)
+
+
+def mjxs(mj_model, robot, q, v, steps):
+    """As `ours`, by MJX."""
+    import jax
+    from mujoco import mjx
+
+    from rbd_jax.interop import MujocoMap
+
+    there, model = MujocoMap(robot, mj_model), mjx.put_model(mj_model)
+
+    def end(q, v):
+        data = mjx.make_data(model).replace(qpos=there.configuration(q), qvel=there.velocity(q, v))
+        data = jax.lax.fori_loop(0, steps, lambda _, at: mjx.step(model, at), data)
+        return data.qpos, data.qvel
+
+    start = time.perf_counter()
+    compiled = jax.jit(jax.vmap(end)).lower(q, v).compile()
+    compiling = time.perf_counter() - start
+    seconds, last = least(lambda: jax.block_until_ready(compiled(q, v)), rounds=1)
+    back = jax.vmap(lambda q, v: (c := there.configuration_from(q), there.velocity_from(c, v)))
+    return compiling, seconds, back(*last)
+
+
+def told(robot, q, v, before):
+    """What became of the robots: the deepest overlap, how far bases have gone sideways, and mechanical energy against before."""
+    import jax
+    import jax.numpy as jnp
+
+    import rbd_jax as rbd
+
+    def one(q, v, at):
+        base = robot.q_slice(robot.joint_names[0])
+        found = rbd.contacts(robot, q)
+        drift = jnp.linalg.norm(q[base][:2] - at[base][:2])
+        return jnp.min(found.distance, initial=0), drift, jnp.sum(rbd.mechanical_energy(robot, q, v))
+
+    deepest, drift, energy = jax.jit(rbd.batch_map(one))(q, v, before[0])
+    first = jax.jit(rbd.batch_map(one))(*before, before[0])[2]
+    return (
+        f"{-1e3 * jnp.min(deepest):.2f}",
+        f"{1e3 * jnp.median(drift):.2f}",
+        f"{jnp.mean(energy - first):.3f}",
+    )
+
+
+def main():
+    given = arguments()
+    warnings.simplefilter("ignore")
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_num_cpu_devices", given.cores)
+    import mujoco
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
+    import rbd_jax as rbd
+
+    table = Table(
+        "robot", "", "by", "steps a second", "ratio", "compiles, s", "deepest, mm", "drift, mm", "energy, J"
+    )
+    jobs = [(name, scene) for name in given.robots.split(",") for scene in ("stands", "falls")]
+    with Progress(console=Console(stderr=True)) as progress:
+        bar = progress.add_task("simulating", total=len(jobs) * (2 + given.mjx))
+        for name, scene in jobs:
+            robot = rbd.detach(rbd.load(name), "contact law")
+            robot = rbd.attach(robot, rbd.contact.Soft(most=MOST))
+            text = rbd.to_mjcf(robot)
+            mj_model = mujoco.MjModel.from_xml_string(text)
+            mj_model.opt.timestep = STEP
+            mj_model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+            q, v = starts(robot, given.batch, 0.3 * (scene == "falls"), np.random.default_rng(0))
+            count = given.batch * given.steps
+            seconds, last = mujocos(robot, mj_model, q, v, given.steps, given.cores)
+            progress.advance(bar)
+            rows = [("MuJoCo, C", seconds, None, last)]
+            compiling, own, end = ours(robot, q, v, given.steps)
+            progress.advance(bar)
+            rows.append(("rbd_jax", own, compiling, end))
+            if given.mjx:
+                compiling, slow, end = mjxs(mj_model, robot, q, v, given.steps)
+                progress.advance(bar)
+                rows.append(("MJX", slow, compiling, end))
+            for who, took, compiling, end in rows:
+                speed, ratio = f"{count / took:,.0f}", f"{seconds / took:.2f}"
+                compiled = "" if compiling is None else f"{compiling:.1f}"
+                table.add_row(name, scene, who, speed, ratio, compiled, *told(robot, *end, (q, v)))
+    Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Rigid contact in steps."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import choice, number
+from .convex import ConvexLaw
+from .soft_rows import Pushes, WithinStep
+
+
+class Rigid(ConvexLaw):
+    """Contact that does not give way, with Coulomb's friction: one convex problem a step (Anitescu and Hart, 2004).
+
+    What touches does not approach by the end of a step; what would touch within it comes as far as the surface. Stops and dry
+    friction of joints and tendons are held alike. It is a law of velocities, for schemes that make a step of one acceleration
+    (`SemiImplicitEuler`); the others, and `rbd.acceleration`, take what it would do in a step of `timestep`.
+
+    - `cone`: of friction, `"elliptic"` or `"pyramidal"`.
+    - `restitution`: e: what is hit parts e times as fast as it came.
+    - `stabilization`: the share of an overlap that goes in a step.
+    - `smoothing`: how much less stiff than rigid it is, as a share of what the bodies give way by themselves. Forces are smooth
+      functions of the state by that. By default the root of the precision.
+    - `limits`, `friction`: whether the law takes the stops of joints and tendons, and their dry friction.
+
+    What slides hovers by the step times the coefficient of friction times its speed, the price of a convex problem. The numbers
+    `solref` and `solimp` of shapes and joints do not matter here.
+    """
+
+    cone: Literal["pyramidal", "elliptic"] = eqx.field(static=True)
+    restitution: Float[Array, ""]
+    stabilization: Float[Array, ""]
+    smoothing: Float[Array, ""] | None
+    timestep: Float[Array, ""]
+    impratio: Float[Array, ""]
+    limits: bool = eqx.field(static=True)
+    friction: bool = eqx.field(static=True)
+    most: int | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        cone: Literal["pyramidal", "elliptic"] = "elliptic",
+        *,
+        restitution: Any = 0.0,
+        stabilization: Any = 0.2,
+        smoothing: Any = None,
+        timestep: Any = 0.001,
+        limits: bool = True,
+        friction: bool = True,
+    ):
+        self.cone = choice("Rigid", "cone", cone, ("pyramidal", "elliptic"))  # pyright: ignore[reportAttributeAccessIssue]
+        self.restitution = number("Rigid", "restitution", restitution, least=0, most=1)
+        self.stabilization = number("Rigid", "stabilization", stabilization, least=0, most=1)
+        self.smoothing = None if smoothing is None else number("Rigid", "smoothing", smoothing, above=0)
+        self.timestep = number("Rigid", "timestep", timestep, above=0)
+        self.impratio = number("Rigid", "impratio", 1.0)
+        self.limits, self.friction, self.most = bool(limits), bool(friction), None
+
+    def hold(self, model, dtype, step):
+        smoothing = float(jnp.finfo(dtype).eps) ** 0.5 if self.smoothing is None else self.smoothing
+        step = self.timestep if step is None else step
+        return WithinStep(*(jnp.asarray(x, dtype) for x in (step, self.stabilization, smoothing)))
+
+    def pushed_as(self, own: Pushes, hold: WithinStep) -> Pushes:
+        coming = own.velocity[:, 0]
+        e = self.restitution.astype(coming.dtype)
+        back = -(1 + e) * coming / hold.step
+        # What would not be reached within the step is not hit: it is asked for less than to stop.
+        hits = own.there & (coming < 0) & (own.wanted > 0) & (e > 0)
+        return own._replace(wanted=jnp.where(hits, jnp.maximum(own.wanted, back), own.wanted))

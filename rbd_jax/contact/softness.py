@@ -1,0 +1,124 @@
+"""How soft the stops and the dry friction of joints and tendons are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import names, number
+from .._errors import ModelError
+from ..model import Model
+from ..spatial import Attached, Reference, no_frames
+from .soft_rows import StopNumbers, held_tendons
+
+
+#: MuJoCo's numbers where nothing is said.
+SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
+
+
+class Softness(Attached):
+    """How soft the stops and the dry friction of a joint, or of a tendon, are under `rbd.contact.Soft`, in MuJoCo's numbers.
+
+    - `joint`, or `tendon`: its name.
+    - `solref`, `solimp`, `margin`: of its stops.
+    - `friction_solref`, `friction_solimp`: of its friction.
+    """
+
+    joint: str | None = eqx.field(static=True)
+    tendon: str | None = eqx.field(static=True)
+    limit: Float[Array, "8"]
+    rubbing: Float[Array, "7"]
+
+    role = "softness"
+    scalar_joints = False
+    bodies = ()
+
+    def __init__(
+        self,
+        joint: str | None = None,
+        *,
+        tendon: str | None = None,
+        solref: Any = SOLREF,
+        solimp: Any = SOLIMP,
+        margin: Any = 0.0,
+        friction_solref: Any = SOLREF,
+        friction_solimp: Any = SOLIMP,
+    ):
+        if (joint is None) == (tendon is None):
+            raise ModelError("Softness: it is of a joint or of a tendon; give the name of one of them")
+        kind, of = ("joint", joint) if tendon is None else ("tendon", tendon)
+        names("Softness", kind, of, 1)
+        self.joint, self.tendon = joint, tendon
+        owner = f"Softness of {of!r}"
+        sizes = {"solref": (2,), "solimp": (5,), "margin": (1,)}
+        of_limit = {"margin": np.atleast_1d(margin), "solref": solref, "solimp": solimp}
+        of_friction = {"solref": friction_solref, "solimp": friction_solimp}
+        self.limit = jnp.concatenate(
+            [jnp.asarray(number(owner, key, value, sizes[key])) for key, value in of_limit.items()]
+        )
+        self.rubbing = jnp.concatenate(
+            [
+                jnp.asarray(number(owner, f"friction_{key}", value, sizes[key]))
+                for key, value in of_friction.items()
+            ]
+        )
+
+    @property
+    def usual(self) -> bool:
+        """Whether it says what holds anyway."""
+        limit, friction = [0.0, *SOLREF, *SOLIMP], [*SOLREF, *SOLIMP]
+        return np.array_equal(self.limit, limit) and np.array_equal(self.rubbing, friction)
+
+    def over(self, numbers: StopNumbers, own: np.ndarray) -> StopNumbers:
+        """These numbers, with what is said here for some of them."""
+        chosen = own[:, None]
+        return StopNumbers(
+            jnp.where(chosen, self.limit, numbers.limit), jnp.where(chosen, self.rubbing, numbers.friction)
+        )
+
+    @property
+    def joints(self):
+        return () if self.joint is None else (self.joint,)
+
+    @property
+    def frames(self):
+        return no_frames()
+
+    @property
+    def refers(self):
+        return () if self.tendon is None else (Reference("tendon", self.tendon),)
+
+    def attached(self, bodies, frames, joints):
+        return self.changed(joint=joints[0]) if joints else self
+
+    def called(self, name, refers):
+        return self.changed(tendon=refers[0].name) if refers else self
+
+    def locked(self, joints):
+        return None
+
+
+def stop_numbers(model: Model) -> tuple[StopNumbers, StopNumbers]:
+    """Of each degree of freedom, and of each tendon that is held."""
+    names = [tendon.name for tendon in held_tendons(model)]
+    joints, tendons = _usual(model.nv, model.dtype), _usual(len(names), model.dtype)
+    things: tuple[Softness, ...] = model.attached_as("softness")  # pyright: ignore[reportAssignmentType]
+    for thing in things:
+        if thing.joint is None:
+            tendons = thing.over(tendons, np.array(names) == thing.tendon)
+            continue
+        own = np.zeros(model.nv, bool)
+        if not model.topology.is_mimic[model.topology.joint_index(thing.joint)]:
+            own[model.v_slice(thing.joint)] = True
+        joints = thing.over(joints, own)
+    return joints, tendons
+
+
+def _usual(count: int, dtype) -> StopNumbers:
+    """Of so many of which nothing is said."""
+    limit, friction = [0.0, *SOLREF, *SOLIMP], [*SOLREF, *SOLIMP]
+    return StopNumbers(*(jnp.asarray(np.broadcast_to(x, (count, len(x))), dtype) for x in (limit, friction)))
