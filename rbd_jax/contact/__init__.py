@@ -7,6 +7,7 @@ What is attached to a model:
 - `Softness`: how soft the stops and the dry friction of a joint or a tendon are under it
 - `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own
 - `ContactExclusion`: two bodies that do not touch
+- `Compliant`: a force between two shapes, by how deep and how fast they overlap, with friction, also by bristles
 - `ContactLaw`: what a law of your own implements
 - `Reaction`: what it returns
 
@@ -20,6 +21,14 @@ When bodies hit each other:
 - `impact`: the velocities after it
 - `Impact`: those, and the impulses
 - `impulse_response`: what impulses do
+
+Where they touch rigidly and move on, as the book has it:
+
+- `unilateral_dynamics`: the acceleration, with or without friction
+- `Unilateral`: that, the forces, and what each contact is doing
+- `contact_problem`: how contacts accelerate apart by forces
+- `ContactProblem`: that, as a matrix and a vector
+- `ContactState`: what a contact can be doing
 
 Problems of matrices and vectors:
 
@@ -43,6 +52,7 @@ __all__ = [
     "Softness",
     "ContactPair",
     "ContactExclusion",
+    "Compliant",
     "ContactLaw",
     "Reaction",
     "Contacts",
@@ -50,6 +60,11 @@ __all__ = [
     "impact",
     "Impact",
     "impulse_response",
+    "unilateral_dynamics",
+    "Unilateral",
+    "contact_problem",
+    "ContactProblem",
+    "ContactState",
     "solvers",
     "contact_points",
     "ContactPoints",
@@ -62,6 +77,7 @@ __all__ = [
 ]
 
 from . import solvers as solvers
+from .compliant import Compliant as Compliant
 from .contacts import Contacts as Contacts
 from .geometry.bounds import bounding_sphere as bounding_sphere
 from .geometry.cores import Core as Core, core as core, from_support as from_support
@@ -78,3 +94,10 @@ from .rigid import Rigid as Rigid
 from .separated import separated as separated
 from .soft import Soft as Soft
 from .softness import Softness as Softness
+from .unilateral import (
+    ContactProblem as ContactProblem,
+    ContactState as ContactState,
+    Unilateral as Unilateral,
+    contact_problem as contact_problem,
+    unilateral_dynamics as unilateral_dynamics,
+)

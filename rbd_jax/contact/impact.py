@@ -57,10 +57,10 @@ def impulse_response(
     >>> print(rbd.contact.impulse_response(model, jnp.zeros(2), jnp.zeros(2), {"lower": jnp.array([0, -2.0, 0, 1, 0, 0])}))
     [ 0. -2.]
     """
-    return _response(Motion(model, q), impulse, f_ext)
+    return response(Motion(model, q), impulse, f_ext)
 
 
-def _response(motion: Motion, impulse, f_ext: ExternalForces = None):
+def response(motion: Motion, impulse, f_ext: ExternalForces = None):
     """Of a model at rest: what it accelerates by beside what it does anyway."""
     zero = jnp.zeros_like(impulse)
     pushed = motion_under_constraints(motion, impulse, f_ext).acceleration
@@ -116,7 +116,7 @@ def impact(
     there = found.distance <= jnp.maximum(found.margin, TOUCHING)
     rows = jnp.where(there[:, None, None], contact_jacobian(still, found, size), 0)
     flat = rows.reshape(-1, rows.shape[-1])
-    answers = jax.vmap(lambda row: _response(still, row))(flat)
+    answers = jax.vmap(lambda row: response(still, row))(flat)
     mu = _friction(found, friction, size)
     coming = matvec(rows, jnp.broadcast_to(v, (count, *v.shape)))
     # What is not there is going apart.

@@ -1,0 +1,232 @@
+"""Contact by surfaces that give way: a force between two shapes (book §11.8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import choice, names, number
+from .._array import matvec, vecmat, with_precision
+from .._errors import ModelError, suggest
+from ..dynamics import Motion
+from ..dynamics.sites import fixed_frames
+from ..forces import Force
+from ..model import Model
+from ..shapes import Shape
+from ..spatial import Reference, no_frames
+from .contacts import Contacts, contact_jacobian, contact_wrenches
+from .geometry.pairs import contact_points
+
+
+#: So many contacts two shapes have at most.
+POINTS = 4
+
+
+class Compliant(Force):
+    """What two shapes do to each other where they overlap: a force by how deep, how fast, and how they slide. See `add_forces`.
+
+    Along the normal it is `k δⁿ + d δⁿ δ̇` (`law="hunt-crossley"`), or `k δ + d δ̇` (`"linear"`), of the overlap δ, as long as that
+    pushes. Across it, it is Coulomb's friction as one of two:
+
+    - `"regularized"`: `-μ f v / √(v² + s²)`, with the speed s of `slip_speed`. What should stick creeps.
+    - `"bristle"` (eqs. 11.77 to 11.79): `-K x - D ẋ` up to `μ f`, the bending x of bristles being a state of its own. It sticks.
+
+    It acts in every scheme. Stiff ones want a scheme that takes all forces implicitly, `LinearlyImplicitEuler` or `BDF2`: it is
+    stable at any step; the others want steps that are short beside `√(m / k)`.
+
+    - `first`, `second`: the names of the shapes. They need not touch otherwise.
+    - `stiffness` k, `damping` d, `exponent` n: of the normal force, in N/mⁿ and N s/mⁿ⁺¹ (or N s/m).
+    - `friction`: μ.
+    - `slip_speed`: s.
+    - `bristle_stiffness`, `bristle_damping`: K and D, in N/m and N s/m.
+    - `bending`: where x starts, at each of four contacts along both tangents.
+    """
+
+    first: str = eqx.field(static=True)
+    second: str = eqx.field(static=True)
+    law: Literal["hunt-crossley", "linear"] = eqx.field(static=True)
+    sliding: Literal["regularized", "bristle"] = eqx.field(static=True)
+    normal_stiffness: Float[Array, ""]
+    normal_damping: Float[Array, ""]
+    exponent: Float[Array, ""]
+    friction: Float[Array, ""]
+    slip_speed: Float[Array, ""]
+    bristle_stiffness: Float[Array, ""]
+    bristle_damping: Float[Array, ""]
+    bending: Float[Array, "4 2"]
+
+    def __init__(
+        self,
+        first: str,
+        second: str,
+        stiffness: Any,
+        damping: Any = 0.0,
+        friction: Any = 0.0,
+        *,
+        law: Literal["hunt-crossley", "linear"] = "hunt-crossley",
+        exponent: Any = 1.5,
+        sliding: Literal["regularized", "bristle"] = "regularized",
+        slip_speed: Any = 1e-3,
+        bristle_stiffness: Any = 1e4,
+        bristle_damping: Any = 1e2,
+        bending: Any = 0.0,
+    ):
+        (self.first,), (self.second,) = (
+            names("Compliant", "first", first, 1),
+            names("Compliant", "second", second, 1),
+        )
+        owner = f"Compliant of {first!r} and {second!r}"
+        if first == second:
+            raise ModelError(f"{owner}: it takes two shapes")
+        self.law = choice(owner, "law", law, ("hunt-crossley", "linear"))  # pyright: ignore[reportAttributeAccessIssue]
+        self.sliding = choice(owner, "sliding", sliding, ("regularized", "bristle"))  # pyright: ignore[reportAttributeAccessIssue]
+        self.normal_stiffness = number(owner, "stiffness", stiffness, least=0)
+        self.normal_damping = number(owner, "damping", damping, least=0)
+        self.exponent = number(owner, "exponent", exponent, least=1)
+        self.friction = number(owner, "friction", friction, least=0)
+        self.slip_speed = number(owner, "slip_speed", slip_speed, above=0)
+        self.bristle_stiffness = number(owner, "bristle_stiffness", bristle_stiffness, above=0)
+        self.bristle_damping = number(owner, "bristle_damping", bristle_damping, above=0)
+        shape = () if np.shape(bending) == () else (POINTS, 2)
+        self.bending = jnp.broadcast_to(number(owner, "bending", bending, shape), (POINTS, 2))
+
+    # What it is attached to.
+
+    @property
+    def label(self):
+        return f"Compliant({self.first!r}, {self.second!r})"
+
+    @property
+    def frames(self):
+        return no_frames()
+
+    @property
+    def refers(self):
+        return Reference("shape", self.first), Reference("shape", self.second)
+
+    def called(self, name, refers):
+        return self.changed(first=refers[0].name, second=refers[1].name)
+
+    # The state of the bristles.
+
+    @property
+    def own(self):
+        return self.bending.reshape(-1) if self.sliding == "bristle" else jnp.zeros(0)
+
+    def holding(self, own):
+        return self.changed(bending=own.reshape(POINTS, 2)) if self.sliding == "bristle" else self
+
+    def own_rate(self, motion):
+        if self.sliding != "bristle":
+            return super().own_rate(motion)
+        found, pushes = self._acting(motion)
+        count = len(found.condim)
+        # (eq. 11.77): of what does not slip, that is how the surfaces move.
+        rate = -(self.bristle_stiffness * self.bending[:count] + pushes[:, 1:]) / self.bristle_damping
+        return jnp.pad(rate, ((0, POINTS - count), (0, 0))).reshape(-1)
+
+    # What it does.
+
+    def contacts(self, motion: Motion) -> Contacts:
+        """Where the shapes touch, with what the first does there to the second."""
+        found, pushes = self._acting(motion)
+        padded = jnp.pad(pushes, ((0, 0), (0, 3)))
+        return replace(found, force=padded)
+
+    def generalized_force(self, motion):
+        found, pushes = self._acting(motion)
+        rows = contact_jacobian(motion, found, 3)
+        return vecmat(pushes.reshape(-1), rows.reshape(-1, motion.v.size))
+
+    def body_wrenches_in(self, motion):
+        found, pushes = self._acting(motion)
+        return contact_wrenches(motion, found, jnp.pad(pushes, ((0, 0), (0, 3))))
+
+    def stored_energy(self, motion):
+        found = self._found(motion)
+        n = self._power
+        energy = self.normal_stiffness / (n + 1) * jnp.sum(_power(_overlap(found), n + 1))
+        if self.sliding == "bristle":
+            energy = energy + 0.5 * self.bristle_stiffness * jnp.sum(self.bending**2)
+        return energy
+
+    @property
+    def _power(self):
+        return self.exponent if self.law == "hunt-crossley" else jnp.ones_like(self.exponent)
+
+    def _acting(self, motion: Motion) -> tuple[Contacts, Float[Array, "n 3"]]:
+        """Where the shapes touch, and the force on the second, in the frames there."""
+        found = self._found(motion)
+        rows = contact_jacobian(motion, found, 3)
+        speeds = matvec(rows, jnp.broadcast_to(motion.v, (len(rows), *motion.v.shape)))
+        depth = _overlap(found)
+        by_depth = _power(depth, self._power)
+        damped = by_depth if self.law == "hunt-crossley" else (depth > 0).astype(depth.dtype)
+        normal = jnp.maximum(
+            self.normal_stiffness * by_depth - self.normal_damping * damped * speeds[:, 0], 0
+        )
+        most = (self.friction * normal)[:, None]
+        if self.sliding == "regularized":
+            size = jnp.sqrt(jnp.sum(speeds[:, 1:] ** 2, axis=1, keepdims=True) + self.slip_speed**2)
+            across = -most * speeds[:, 1:] / size
+        else:
+            stick = -self.bristle_stiffness * self.bending[: len(rows)] - self.bristle_damping * speeds[:, 1:]
+            square = jnp.sum(stick**2, axis=1, keepdims=True)
+            slips = square > most**2
+            length = jnp.sqrt(jnp.where(slips, square, 1))
+            across = jnp.where(slips, most * stick / length, stick)
+        return found, jnp.concatenate([normal[:, None], across], axis=1)
+
+    def _found(self, motion: Motion) -> Contacts:
+        key = f"contacts of {self.first!r} and {self.second!r}"
+        return motion.keep(key, lambda: _between(motion, self.first, self.second))
+
+
+def _between(motion: Motion, first: str, second: str) -> Contacts:
+    """Where two shapes touch."""
+    ends = [_shape(motion.model, name) for name in (first, second)]
+    placed = fixed_frames(motion, ends)
+    geometries = with_precision(tuple(end.geometry for end in ends), motion.q.dtype)
+    frames = [jax.tree.map(lambda x, k=k: x[k], placed.frames) for k in (0, 1)]
+    points = contact_points(geometries[0], frames[0], geometries[1], frames[1])
+    n, dtype = len(points.distance), motion.q.dtype
+    if n > POINTS:
+        raise ModelError(f"Compliant: {first!r} and {second!r} have {n} contacts; up to {POINTS} are known")
+    zeros = lambda *shape: jnp.zeros((n, *shape), dtype)
+    return Contacts(
+        points.distance,
+        points.position + placed.origin[None],
+        points.frame,
+        zeros(),
+        zeros(5),
+        zeros(2),
+        zeros(5),
+        jnp.asarray(np.zeros(n, int)),
+        ((first, second),),
+        (3,) * n,
+    )
+
+
+def _shape(model: Model, name: str) -> Shape:
+    shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
+    for shape in shapes:
+        if shape.name == name:
+            return shape
+    known = [shape.name for shape in shapes]
+    raise ModelError(f"Compliant: model {model.name!r} has no shape {name!r}{suggest(name, known)}")
+
+
+def _overlap(found: Contacts) -> Float[Array, "n"]:
+    return jnp.maximum(jnp.where(jnp.isfinite(found.distance), -found.distance, 0), 0)
+
+
+def _power(x, n):
+    """`xⁿ` for x ≥ 0 and n ≥ 1, with derivatives at zero."""
+    some = x > 0
+    return jnp.where(some, jnp.where(some, x, 1) ** n, 0)

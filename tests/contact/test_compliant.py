@@ -1,0 +1,167 @@
+"""Compliant contact: how deep a ball lies, what a bounce costs, what sticks and creeps, and every kind of system."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from support import quotient
+
+import rbd_jax as rbd
+from rbd_jax.contact import Compliant
+
+
+def ball(*things, gravity=(0, 0, -9.81), high=0.1, turns=False):
+    """A ball of 2 kg and 0.1 m that slides along x and z (or is free), above a floor."""
+    builder = rbd.ModelBuilder(gravity, "ball")
+    inertia = rbd.Inertia.sphere(2.0, 0.1)
+    if turns:
+        builder.add_body(
+            "ball", "world", rbd.joints.Free(), None, inertia, reference=jnp.array([0, 0, high, 1.0, 0, 0, 0])
+        )
+    else:
+        builder.add_body("x", "world", rbd.joints.Prismatic((1, 0, 0)), None, rbd.Inertia.zero())
+        at = rbd.Transform.from_position(jnp.array([0, 0, high]))
+        builder.add_body("ball", "x", rbd.joints.Prismatic((0, 0, 1)), at, inertia)
+    shapes = (
+        rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1)),
+        rbd.Shape("floor", "world", rbd.shapes.Plane()),
+    )
+    builder.attach(*shapes, *things)
+    return builder.build()
+
+
+def run(model, v, steps, dt=0.002, **options):
+    state = rbd.State(model.reference, jnp.asarray(v))
+    return jax.jit(lambda model, state: rbd.rollout(model, state, dt=dt, steps=steps, **options))(
+        model, state
+    )
+
+
+def test_it_lies_as_deep_as_its_weight_presses():
+    """`m g / k`, however stiff: a step of 20 ms is 40 times what an explicit one could take."""
+    model = ball(Compliant("floor", "ball", 1e7, 1e4, law="linear"))
+    path = run(model, [0.0, 0.0], 100, dt=0.02, scheme=rbd.LinearlyImplicitEuler())
+    assert path.code == 0
+    assert_allclose(path.q[-1], [0, -2 * 9.81 / 1e7], atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def bounced():
+    """The energy of a ball before, and long after, it hits the floor at 1 m/s, by damping."""
+    model = ball(Compliant("floor", "ball", 1e5), high=0.11, gravity=(0, 0, 0))
+
+    def energies(damping):
+        force = Compliant("floor", "ball", 1e5, damping)
+        other = rbd.attach(rbd.detach(model, "force"), force)
+        path = rbd.rollout(
+            other,
+            rbd.State(jnp.zeros(2), jnp.array([0.0, -1.0])),
+            dt=2e-4,
+            steps=300,
+            scheme=rbd.RungeKutta4(),
+        )
+        kept = jax.vmap(lambda q: force.energy(other, q))(path.q)
+        return path.v[:, 1] ** 2 + kept, path.v[-1, 1]
+
+    return jax.jit(jax.value_and_grad(lambda d: (energies(d)[1], energies(d)[0]), has_aux=True))
+
+
+def test_a_bounce_keeps_energy_without_damping_and_loses_it_with(bounced):
+    (speed, energy), _ = bounced(0.0)
+    assert_allclose(energy, 1.0, atol=1e-5)
+    assert_allclose(speed, 1.0, atol=1e-5)
+    (slower, energy), slope = bounced(2e4)
+    assert 0.2 < slower < 0.95 and (np.diff(energy) < 1e-6).all()
+    assert_allclose(slope, quotient(lambda h: bounced(2e4 + h)[0][0], 1.0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("sliding", [pytest.param("regularized", marks=pytest.mark.slow), "bristle"])
+def test_friction(sliding):
+    """On a slope below the angle of friction bristles hold, and regularized friction creeps; above it both slide alike."""
+    force = Compliant("floor", "ball", 1e5, 1e3, 0.5, law="linear", sliding=sliding)
+    gravity = lambda angle: 9.81 * jnp.array([np.sin(angle), 0, -np.cos(angle)])
+    scheme = rbd.LinearlyImplicitEuler()
+    held = run(ball(force, gravity=gravity(0.3)), [0.0, 0.0], 400, scheme=scheme)
+    share = np.tan(0.3) / 0.5
+    creep = 1e-3 * share / np.sqrt(1 - share**2) if sliding == "regularized" else 0.0
+    assert_allclose(held.v[-1], [creep, 0], atol=1e-6)
+    if sliding == "bristle":
+        assert_allclose(held.q[-1, 0], 2 * 9.81 * np.sin(0.3) / 1e4, atol=2e-4)
+    slides = run(ball(force, gravity=gravity(0.6)), [0.0, 0.0], 200, scheme=scheme)
+    expected = 9.81 * (np.sin(0.6) - 0.5 * np.cos(0.6))
+    assert_allclose((slides.v[-1, 0] - slides.v[-51, 0]) / 0.1, expected, rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "scheme", [rbd.RungeKutta4(), rbd.BDF2(), rbd.ImplicitMidpoint(), rbd.SemiImplicitEuler()]
+)
+def test_schemes_roll_alike(scheme):
+    force = Compliant("floor", "ball", 1e6, 1e7, 0.5, sliding="bristle")
+    path = run(ball(force, turns=True, high=0.0995), [0, 0, 0, 1.0, 0, 0], 1000, dt=1e-3, scheme=scheme)
+    v = rbd.lie.quaternion.rotate(path.q[-1, 3:], path.v[-1, 3:])
+    # From sliding to rolling at 5/7.
+    assert_allclose(v, [5 / 7, 0, 0], atol=0.02)
+
+
+@pytest.mark.slow
+def test_loops_reduced_models_edits_and_single_precision():
+    force = Compliant("floor", "ball", 1e4, 1e3, 0.5, sliding="bristle")
+    model = ball(force, high=0.15)
+    tied = rbd.add_constraints(model, rbd.constraints.CoordinateCoupling({"x": [0, -2], "ball": [0, 1]}))
+    reduced = rbd.ReducedModel(model, lambda y: jnp.concatenate([0.5 * y, y]), 1)
+    whole = run(tied, [0.0, 0.0], 200, scheme=rbd.LinearlyImplicitEuler())
+    few = rbd.rollout(
+        reduced,
+        rbd.State(jnp.zeros(1), jnp.zeros(1)),
+        dt=0.002,
+        steps=200,
+        scheme=rbd.LinearlyImplicitEuler(),
+    )
+    assert_allclose(whole.q[:, 1], few.q[:, 0], atol=1e-7)
+    other = rbd.rename(model, attached={("shape", "ball"): "b"})
+    q, v = jnp.array([0.1, -0.06]), jnp.array([0.3, -0.2])
+    expected = model.forces[0](model, q, v)
+    assert np.abs(expected).min() > 1
+    assert_allclose(other.forces[0](other, q, v), expected)
+    single = rbd.astype(model, jnp.float32)
+    found = single.forces[0](single, q.astype(jnp.float32), v.astype(jnp.float32))
+    assert found.dtype == jnp.float32
+    assert_allclose(found, expected, rtol=1e-4)
+    two = rbd.detach(model, "shape")
+    assert not two.forces  # what is between shapes goes with them
+
+
+def test_forces_on_bodies_and_along_joints_are_one():
+    force = Compliant("floor", "ball", 1e4, 1e3, 0.5)
+    model = ball(force, turns=True, high=0.095)
+    q, v = model.reference, jnp.array([1.0, 2, 3, 0.4, 0.5, -0.6])
+    tau = force(model, q, v)
+    motion = rbd.dynamics.Motion(model, q, v)
+    assert_allclose(force.body_wrenches_in(motion)[0], tau, atol=1e-9)
+    found = force.contacts(motion)
+    assert_allclose(found.distance, [-0.005], atol=1e-12)
+    across = np.linalg.norm(found.force[0, 1:3])
+    assert_allclose(across, 0.5 * found.force[0, 0], rtol=1e-4)
+    assert force.dissipation(model, q, v) > 0
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ({"second": "floor"}, "two shapes"),
+        ({"stiffness": -1.0}, "stiffness is -1.0"),
+        ({"friction": -0.1}, "friction is -0.1"),
+        ({"law": "hertz"}, "law"),
+        ({"exponent": 0.5}, "exponent is 0.5"),
+    ],
+)
+def test_what_no_force_is(words, said, unchecked):
+    with pytest.raises(ValueError, match=said):
+        Compliant(**{"first": "floor", "second": "ball", "stiffness": 1.0, **words})
+
+
+def test_shapes_that_are_not_there():
+    with pytest.raises(rbd.ModelError, match="bll"):
+        ball(Compliant("floor", "bll", 1.0))
