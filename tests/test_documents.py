@@ -16,6 +16,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+#: What compiles too much for every day.
+TAKE_LONG = ("docs/contact.md",)
+
 FENCE = re.compile(r"^(?P<indent> *)```python *$")
 NOT_RUN = re.compile(r"^<!-- *not run: *\S.*-->$")
 
@@ -64,7 +67,12 @@ def run(path, blocks):
     return subprocess.run(command, input=given, env=environment, cwd=ROOT, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+def _case(path):
+    name = str(path.relative_to(ROOT))
+    return pytest.param(path, id=name, marks=[pytest.mark.slow] if name in TAKE_LONG else [])
+
+
+@pytest.mark.parametrize("path", map(_case, DOCUMENTS))
 def test_document(path):
     blocks = python_blocks(path.read_text())
     if blocks:
