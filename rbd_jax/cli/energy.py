@@ -86,7 +86,8 @@ def _about_center_of_mass(model: Model, path: Trajectory, frames: list[int]) -> 
 def in_error(model: Model, path: Trajectory) -> np.ndarray:
     """The samples that shorter steps may help: those that diverged, and those that gained energy of nothing."""
     code = np.asarray(path.code)
-    failed = ~np.isin(code, (Result.SUCCESS, Result.SINGULAR, Result.CONSTRAINTS_OPEN, Result.CONTACTS_LOST))
+    fine = Result.SUCCESS, Result.SINGULAR, Result.CONSTRAINTS_OPEN, Result.CONTACTS_LOST, Result.OVERLAPPING
+    failed = ~np.isin(code, fine)
     # Joints that are led do work, and contact gives back what it took.
     if model.topology.rheonomic or any(map(works, actuators_of(model))) or contact_law(model) is not None:
         return failed

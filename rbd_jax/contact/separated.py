@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._arguments import configuration, takes
 from .._array import times
 from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model, difference, integrate
-from .contacts import contact_jacobian, contacts_of
+from ..shapes import Shape
+from .contacts import contact_jacobian, contacts_of, of_pairs
+from .geometry.bounds import bounding_sphere
+from .pairs import touching
 from .solvers.soft import Problem, solve_soft
 from .solvers.terms import Rows
 
 
 #: So many times the contacts are looked for and taken for flat.
 ROUNDS = 8
+
+#: Two shapes may overlap by so much of the radius of the smaller one before the direction in which they part is a guess.
+DEEP = 0.25
 
 #: How much harder it is to overlap than to move.
 HARD = 1e6
@@ -56,3 +62,21 @@ def separated(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
         return integrate(model, at, moved)
 
     return lax.fori_loop(0, ROUNDS, step, q)
+
+
+def allowed_overlaps(model: Model) -> Float[Array, "pairs"]:
+    """By how much each pair of shapes that may touch may overlap, so that there is no doubt in which direction they part."""
+    shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
+    pairs = touching(model)
+    used = sorted({end for pair in pairs for end in pair[:2]})
+    radii = {end: bounding_sphere(shapes[end].geometry)[1] for end in used}
+    least = [jnp.minimum(radii[pair.first], radii[pair.second]) for pair in pairs]
+    return DEEP * (jnp.stack(least).astype(model.dtype) if least else jnp.zeros(0, model.dtype))
+
+
+def overlapping(motion: Motion, allowed: Float[Array, "pairs"]) -> Bool[Array, ""]:
+    """Whether shapes of a model in motion overlap by more than is allowed."""
+    found = contacts_of(motion)
+    if not found.shapes:
+        return jnp.zeros((), bool)
+    return jnp.any(found.distance < -of_pairs(found, allowed).astype(motion.q.dtype))

@@ -35,24 +35,41 @@ class ReducedSystem(System):
     forces: tuple[Acting, ...] = ()
     u: Float[Array, "nu"] | None = None
     law_numbers: Any = None
+    overlaps: Float[Array, "pairs"] | None = None
     guess: Float[Array, "ny"] | None = None
 
     def prepared(self):
-        return replace(self, law_numbers=self.whole.prepared().law_numbers)
+        whole = self.whole.prepared()
+        return replace(self, law_numbers=whole.law_numbers, overlaps=whole.overlaps)
 
     @property
     def searches(self):
         return self.whole.searches
 
-    def contacts_lost(self, time, state):
-        law = contact_law(self.reduced.model)
-        return None if law is None else law.lost(self.moving(time, state.q, state.v)[1])
+    def contact_doubts(self, time, state, first):
+        if contact_law(self.reduced.model) is None:
+            return None
+        return self.whole.doubts_of(self.moving(time, state.q, state.v)[1], first)
+
+    def with_guess(self, acceleration):
+        other = super().with_guess(acceleration)
+        vars(other)["_searched"] = self._searched
+        return other
+
+    def unsolved(self, time, state):
+        known = self._searched.get("last")
+        return known[1] if known and known[0] is state.v else None
+
+    @property
+    def _searched(self) -> dict:
+        """The velocities at which the forces of contact were last searched for, and whether in vain."""
+        return vars(self).setdefault("_searched", {})  # pyright: ignore[reportArgumentType]
 
     @property
     def whole(self) -> TreeSystem:
         """The tree that moves along, without `tau`."""
         still = jnp.zeros(self.reduced.model.nv, self.tau.dtype)
-        return TreeSystem(model=self.reduced.model, tau=still, forces=self.forces, u=self.u)
+        return TreeSystem(self.reduced.model, still, self.forces, u=self.u, overlaps=self.overlaps)
 
     def moving(self, time, y, y_rate) -> tuple[Closure, Motion]:
         """How the tree depends on the variables, and the tree in motion."""
@@ -89,9 +106,11 @@ class ReducedSystem(System):
 
     def _force(self, at: Closure, motion: Motion, state: State, friction: bool = True):
         force = self.tau + vecmat(self.whole.applied(motion, state, friction), at.jacobian)
-        return force + self._reaction(at, motion, force)
+        return force + self._reaction(at, motion, state, force)
 
-    def _reaction(self, at: Closure, motion: Motion, force, resistance: Resistance | None = None):
+    def _reaction(
+        self, at: Closure, motion: Motion, state: State, force, resistance: Resistance | None = None
+    ):
         """What the contact law of the model does along the variables, where all other forces are these.
 
         - `resistance`: what resists along the joints in the step that is being made, if one is.
@@ -104,7 +123,9 @@ class ReducedSystem(System):
         added = None if resistance is None else resistance.added
         step = None if resistance is None else resistance.step
         free = Free(lambda: reduced_acceleration(motion, at, force), missing, added)
-        return law.reaction(motion, free, numbers, step, self.guess, at).force
+        reaction = law.reaction(motion, free, numbers, step, self.guess, at)
+        self._searched["last"] = state.v, ~reaction.converged
+        return reaction.force
 
     def force(self, time, state, friction=True):
         return self._force(*self.moving(time, state.q, state.v), state, friction)
@@ -123,7 +144,7 @@ class ReducedSystem(System):
         force, resistance = self.tau, self.whole.resistance(motion, state, step)
         if self.searches:
             all_else = force + vecmat(self.whole.applied(motion, state), at.jacobian)
-            force = force + self._reaction(at, motion, all_else, resistance)
+            force = force + self._reaction(at, motion, state, all_else, resistance)
         return resisted(_accelerated, (motion, at, force), resistance)
 
     def residual(self, time, state, a, friction=True):

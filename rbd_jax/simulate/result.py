@@ -1,7 +1,7 @@
 """How a step can fail: the codes that a trajectory carries, and what they mean.
 
 A compiled loop cannot raise an exception. A scheme that cannot complete a step reports a code instead, and from that step on
-the states are NaN. Only where constraints have opened, or contacts were left out, the states stay as they are.
+the states are NaN. Only where constraints have opened, or something is doubtful of contacts, the states stay as they are.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ class Result(enum.IntEnum):
     DIVERGED = 6
     SINGULAR = 7
     CONTACTS_LOST = 8
+    OVERLAPPING = 9
+    CONTACTS_UNSOLVED = 10
 
     @property
     def title(self) -> str:
@@ -46,4 +48,8 @@ _MESSAGES = {
     Result.SINGULAR: "the mass matrix is singular: a degree of freedom moves no inertia, as at the gimbal lock of Euler angles "
     "or between two hinges on one axis with a massless body; give it armature or mass, or take other joints",
     Result.CONTACTS_LOST: "more contacts acted at once than the contact law takes, so that some were left out; raise its `most`",
+    Result.OVERLAPPING: "at the start shapes overlapped by more than a quarter of the radius of the smaller one, so that the "
+    "direction in which they part is a guess; rbd.contacts(model, q).distance says by how much, and "
+    "rbd.contact.separated(model, q) is a configuration near by in which nothing overlaps",
+    Result.CONTACTS_UNSOLVED: "the search for the forces of contact ended without them; take shorter steps, or float64",
 }

@@ -9,6 +9,7 @@ from typing import Any, Literal, SupportsIndex
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -163,7 +164,8 @@ class Carry(eqx.Module):
     - `state`, and the scheme's `memory`.
     - `policy`: what the policy remembers.
     - `failure`: the first step that could not be made.
-    - `doubted`: the first step that left constraints open, or contacts out. The motion goes on: that is something to look at.
+    - `doubted`: the first step that left constraints open, or whose contacts are doubtful. The motion goes on: that is something
+      to look at.
     - `opening`: the most that they were open so far.
     - `crossing`: the event's.
     """
@@ -226,6 +228,8 @@ class _Run:
         system = self.system.with_control(control)
         failure, (doubted, most) = carry.failure, self.watch_state(system, time, carry, number)
         new, memory, code = self.scheme.step(system, time, state, carry.memory, self.dt)
+        if (unsolved := system.unsolved(time, state)) is not None:
+            doubted = doubted.noted(jnp.where(unsolved, Result.CONTACTS_UNSOLVED, Result.SUCCESS), number)
         new = system.settled(time + self.dt, new)
         if self.watched:
             failure = self.watch_step(failure, carry, code, new, number)
@@ -242,16 +246,16 @@ class _Run:
         return Carry(new, memory, policy, failure, doubted, most, crossing), control
 
     def watch_state(self, system: System, time, carry: Carry, number) -> tuple[Failure, Float[Array, ""]]:
-        """Whether the step before has left constraints open, or this one leaves contacts out: looked at here, where the
+        """Whether the step before has left constraints open, or contacts are doubtful in this one: looked at here, where the
         kinematics is needed anyway."""
         doubted, most = carry.doubted, carry.opening
         if self.allowed is not None:
             now = opening(system, time, carry.state)
             code = jnp.where(now > self.allowed, Result.CONSTRAINTS_OPEN, Result.SUCCESS)
             doubted, most = doubted.noted(code, jnp.maximum(number - 1, 0)), jnp.fmax(most, now)
-        lost = system.contacts_lost(time, carry.state)
-        if lost is not None:
-            doubted = doubted.noted(jnp.where(lost > 0, Result.CONTACTS_LOST, Result.SUCCESS), number)
+        code = system.contact_doubts(time, carry.state, number == 0)
+        if code is not None:
+            doubted = doubted.noted(code, number)
         return doubted, most
 
     def watch_step(self, failure: Failure, carry: Carry, code, new: State, number) -> Failure:
@@ -285,7 +289,7 @@ class _Run:
         """The trajectory, from its first state and those that were saved."""
         state, steps = self.begin.state, self.drive.steps
         end = self.t0 + self.dt * steps
-        doubted, most = self.watch_state(self.system, end, carry, jnp.int32(steps))
+        doubted, most = self.watch_state(self.system, end, carry, np.int32(steps))
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
         failure, before = carry.failure, carry.state  # the last good one
         if not self.watched:

@@ -58,8 +58,14 @@ class System(eqx.Module):
         """The same with such a guess."""
         return replace(self, guess=acceleration)
 
-    def contacts_lost(self, time: Float[Array, ""], state: State) -> Int[Array, ""] | None:
-        """How many contacts are left out that should act; None where none can be."""
+    def contact_doubts(
+        self, time: Float[Array, ""], state: State, first: Bool[Array, ""] | np.bool
+    ) -> Int[Array, ""] | None:
+        """The code of what is doubtful of its contacts in a state, the `first` of a simulation or not; None if nothing can be."""
+        return None
+
+    def unsolved(self, time: Float[Array, ""], state: State) -> Bool[Array, ""] | None:
+        """Whether the search for its acceleration there ended without one; None where it was not asked for, or nothing tells."""
         return None
 
     # What it is.

@@ -36,7 +36,8 @@ class Trajectory(eqx.Module):
       of the model's actuators, None where it has none. `own` are the states that forces have themselves, None where they have
       none.
     - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
-      went well. From that step on the states are NaN, but for `Result.CONSTRAINTS_OPEN` and `CONTACTS_LOST`.
+      went well. From that step on the states are NaN, but for `Result.CONSTRAINTS_OPEN` and doubts about contacts
+      (`CONTACTS_LOST`, `CONTACTS_UNSOLVED`, `OVERLAPPING`).
     - `event_step`, `event_time`: for a rollout with an event, the number of the step in which it happened (-1 if it never
       did) and when (the end of the trajectory if never). The rows from there on hold the state at the event.
     - `opening`: the most that constraints were open, at the start or after a step, of angles in rad and of lengths as a share of

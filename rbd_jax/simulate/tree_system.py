@@ -12,16 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import velocity
-from .._array import with_precision
+from .._array import is_known, with_precision
+from .._failures import first_failure
 from .._positive import solve_positive
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.evaluate import bias_of, constraint_scales, matrix_of, rate_of, residual_of
 from ..contact.law import Free, Reaction, contact_law
+from ..contact.separated import allowed_overlaps, overlapping
 from ..dynamics import ExternalForces, Motion, passive_force
 from ..dynamics.floating import stepped_along_fixed_axes
 from ..dynamics.forward import singular_inertia, solve_inertia
@@ -34,6 +36,7 @@ from ..forces.own_state import holding, own_rates, own_states
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
 from ..model.configuration import charted, reparametrized
 from ._resistance import Resistance, resisted
+from .result import Result
 from .state import State
 from .system import System
 
@@ -53,6 +56,7 @@ class TreeSystem(System):
     - `u`: the controls of its actuators, by default zero.
     - `stabilization`: what holds its constraints.
     - `law_numbers`: what its contact law has worked out for the whole simulation; see `prepared`.
+    - `overlaps`: by how much pairs of shapes may overlap at the start; see `prepared`.
     - `guess`: an acceleration for that law to begin with.
     """
 
@@ -62,11 +66,14 @@ class TreeSystem(System):
     stabilization: Stabilization | None = None
     u: Float[Array, "nu"] | None = None
     law_numbers: Any = None
+    overlaps: Float[Array, "pairs"] | None = None
     guess: Float[Array, "nv"] | None = None
 
     def prepared(self):
         law = contact_law(self.model)
-        return self if law is None else replace(self, law_numbers=law.prepared(self.model))
+        if law is None:
+            return self
+        return replace(self, law_numbers=law.prepared(self.model), overlaps=allowed_overlaps(self.model))
 
     @property
     def searches(self):
@@ -77,9 +84,24 @@ class TreeSystem(System):
         vars(other).update(_motions=self._recent, _home=vars(self)["_home"])
         return other
 
-    def contacts_lost(self, time, state):
-        law = contact_law(self.model)
-        return None if law is None else law.lost(self.motion(time, state.q, state.v))
+    def contact_doubts(self, time, state, first):
+        if contact_law(self.model) is None:
+            return None
+        return self.doubts_of(self.motion(time, state.q, state.v), first)
+
+    def doubts_of(self, motion: Motion, first: Bool[Array, ""] | np.bool) -> Int[Array, ""] | None:
+        """`contact_doubts` of the model in motion."""
+        law, codes = contact_law(motion.model), []
+        if law is not None and (lost := law.lost(motion)) is not None:
+            codes.append(jnp.where(lost > 0, Result.CONTACTS_LOST, Result.SUCCESS))
+        if self.overlaps is not None and (not is_known(first) or first):
+            deep = overlapping(motion, self.overlaps)
+            codes.append(jnp.where(first & deep, Result.OVERLAPPING, Result.SUCCESS))
+        return first_failure(*codes) if codes else None
+
+    def unsolved(self, time, state):
+        known = self.motion(time, state.q, state.v).kept("answer")
+        return known.unsolved if known else None
 
     def motion(self, time, q, v=None) -> Motion:
         """The model in motion. Asked again about the same arrays, it has what was computed before."""
@@ -314,7 +336,8 @@ class TreeSystem(System):
 
 
 def _answer(motion: Motion, own, system: TreeSystem, step):
-    """The acceleration of a model in motion (see `System.acceleration`), and the rates of the forces' own states."""
+    """The acceleration of a model in motion (see `System.acceleration`), the rates of the forces' own states, and whether the
+    search of a contact law ended without forces."""
     system = replace(system, model=motion.model)
     state, tau, stabilization = State(motion.q, motion.v, own), system.tau, system.stabilization
     reaction, resistance = None, None if step is None else system.resistance(motion, state, step)
@@ -322,9 +345,10 @@ def _answer(motion: Motion, own, system: TreeSystem, step):
         force = system.applied(motion, state) + tau
         reaction = system.reaction(motion, force, resistance)
         force = force if reaction is None else force + reaction.force
+    unsolved = None if reaction is None else ~reaction.converged
     if resistance is None:
         moving = motion_under_constraints(motion, force, stabilization=stabilization)
-        return moving.acceleration, system.own_rates(motion, state)
+        return moving.acceleration, system.own_rates(motion, state), unsolved
     pushed = tau if reaction is None else tau + reaction.force
     resistance = resistance.under(pushed)
     # What does not depend on what resists is worked out before that is searched for.
@@ -338,7 +362,7 @@ def _answer(motion: Motion, own, system: TreeSystem, step):
     else:  # with the matrix that the law has made
         needed = recursive_newton_euler(motion, jnp.zeros_like(motion.v))
         a = resisted(_solved, (composite_rigid_body(motion), needed), resistance)
-    return a, system.own_rates(motion, state)
+    return a, system.own_rates(motion, state), unsolved
 
 
 def _accelerated(known, force, armature):
@@ -367,6 +391,7 @@ class _Answer(NamedTuple):
     step: Float[Array, ""] | None
     acceleration: Float[Array, "nv"]
     own_rate: Float[Array, "own"]
+    unsolved: Bool[Array, ""] | None
 
 
 class _Asked(NamedTuple):
