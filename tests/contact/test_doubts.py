@@ -44,6 +44,7 @@ def test_a_start_deep_in_another_shape_is_told_of_each_sample(paths):
     assert "rbd.contact.separated(model, q)" in rbd.Result.OVERLAPPING.message
 
 
+@pytest.mark.slow
 def test_what_it_says_helps():
     model = ball("sunk")
     q = contact.separated(model, at(model, 0.05).q)

@@ -151,19 +151,18 @@ CONTACTS = {
 
 @pytest.mark.parametrize("case", CONTACTS)
 def test_contacts_are_told_without_a_warning(case):
-    """Where the file lets shapes touch, and nowhere else."""
+    """Where the file lets shapes touch, and nowhere else; and there the model has a law of contact unless it is not wanted."""
     world, rest, touch = CONTACTS[case]
+    text = f"<mujoco>{rest}<worldbody>{world}</worldbody></mujoco>"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = rbd.load_mjcf(f"<mujoco>{rest}<worldbody>{world}</worldbody></mujoco>", strict=True)
+        model = rbd.load_mjcf(text, strict=True, contact=False)
     assert model.unsupported == (("contacts between shapes",) if touch else ())
     if case == "pair":
         assert model.shapes[0].collision
-    with_law = rbd.load_mjcf(
-        f"<mujoco>{rest}<worldbody>{world}</worldbody></mujoco>", strict=True, contact=True
-    )
+    with_law = rbd.load_mjcf(text, strict=True)
     assert with_law.unsupported == () and model.attached_as("contact law") == ()
-    assert len(with_law.attached_as("contact law")) == (case != "switched off")
+    assert len(with_law.attached_as("contact law")) == touch
     assert not touch or len(rbd.contacts(with_law, with_law.reference).shapes) == 1
 
 
@@ -202,3 +201,19 @@ def _points(shape):
     return np.sort(
         np.asarray(jax.vmap(shape.placement.point)(jnp.asarray(shape.geometry.triangles()[0], float))), axis=0
     )
+
+
+def test_the_bound_on_contacts_that_mjx_reads():
+    bound = '<custom><numeric name="max_contact_points" data="6"/></custom>'
+    world = '<geom type="plane" size="1 1 1"/><body><freejoint/><geom size="1"/></body>'
+    text = f"<mujoco>{bound}<worldbody>{world}</worldbody></mujoco>"
+    (law,) = rbd.load_mjcf(text).attached_as("contact law")
+    assert law.most == 6
+    model = rbd.attach(rbd.load_mjcf(text, contact=False), rbd.contact.Soft(most=7))
+    (law,) = rbd.load_mjcf(text.replace(bound, "")).attached_as("contact law")
+    assert law.most is None
+    plain = rbd.attach(rbd.load_mjcf(text.replace(bound, ""), contact=False), rbd.contact.Soft(most=7))
+    written = rbd.to_mjcf(plain)
+    assert rbd.to_mjcf(model).count("max_contact_points") == written.count("max_contact_points") == 1
+    for one in (written, rbd.to_mjcf(model)):
+        assert rbd.load_mjcf(one).attached_as("contact law")[0].most == 7

@@ -19,7 +19,7 @@ from rbd_jax import actuators
 def both():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = rbd.load_mjcf(XML)
+        model = rbd.load_mjcf(XML, contact=False)
     theirs = mujoco.MjModel.from_xml_string(XML)
     theirs.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
     return model, theirs, rbd.interop.MujocoMap(model, theirs)

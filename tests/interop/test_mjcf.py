@@ -293,19 +293,22 @@ PLAIN = f"""<mujoco><worldbody><body name="one"><joint name="a"/>{BALL}<site nam
 def test_what_is_left_out(what):
     text = PLAIN.replace(*LEFT_OUT[what])
     with pytest.warns(rbd.ModelWarning) as caught:
-        load_mjcf(text)
+        load_mjcf(text, contact=False)
     assert len(caught) == 1 and what in str(caught[0].message)
     with pytest.raises(rbd.ModelError, match="Remove it, or load with strict=False"):
-        load_mjcf(text, strict=True)
+        load_mjcf(text, strict=True, contact=False)
 
 
 def test_stops_are_told():
-    """Those of joints that have limits, without a warning: nothing is different until one is met."""
+    """Those of joints that have limits, without a warning: nothing is different until one is met. With a law they hold."""
     limited = PLAIN.replace('name="a"', 'name="a" limited="true" range="-1 1"')
     for text, said in ((PLAIN, False), (limited, True)):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert ("stops at the limits of joints" in load_mjcf(text).unsupported) == said
+            model = load_mjcf(text, contact=False)
+            assert ("stops at the limits of joints" in model.unsupported) == said
+            law = load_mjcf(text)
+            assert law.unsupported == () and law.attached_as("contact law")
 
 
 def test_nothing_left_out():

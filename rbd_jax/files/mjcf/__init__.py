@@ -31,7 +31,7 @@ from .tree import bodies_of
 from .unsupported import left_out, not_in_force
 
 
-def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = False) -> Model:
+def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = True) -> Model:
     """The model that an MJCF file describes.
 
     **Arguments**
@@ -39,8 +39,9 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = 
     - `path_or_xml`: a file, or the text of one (which then cannot name other files).
     - `strict`: whether what the model leaves out, and inertias that no real body can have, are errors or one
       warning each.
-    - `contact`: whether the model moves under MuJoCo's law of contact, `rbd.contact.Soft`, with the file's cone and `impratio`.
-      That has the stops and the dry friction of joints and tendons as well. Without it, stops are not in force
+    - `contact`: whether the model moves under MuJoCo's law of contact, `rbd.contact.Soft`, with the file's cone and `impratio`,
+      and its bound on contacts as MJX reads it (`<numeric name="max_contact_points">`). That has the stops and the dry friction
+      of joints and tendons as well; a file without any of these has no law. Without it, stops are not in force
       (`rbd.forces.JointLimit` makes springs of them), dry friction is Coulomb's, nothing touches, and touch sensors are left out.
 
     **Returns**

@@ -16,9 +16,13 @@ from .shapes import shape_names
 from .tendons import friction_of, limits_of, tendon_names
 
 
+#: The custom number by which MJX bounds the contacts that act at once, of each number of dimensions.
+MOST = "max_contact_points"
+
+
 def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
     """What there is of it, with the law or without."""
-    found: list[Attached] = [law_of(mujoco, compiled)] if law and acts(mujoco, compiled) else []
+    found: list[Attached] = [law_of(mujoco, compiled)] if law and needed(mujoco, compiled) else []
     found += _pairs(mujoco, compiled)
     bodies = body_names(compiled)
     names = names_of(
@@ -34,9 +38,20 @@ def acts(mujoco, compiled) -> bool:
     return not disabled_effects(mujoco, compiled) & {"CONTACT", "CONSTRAINT"}
 
 
+def needed(mujoco, compiled) -> bool:
+    """Whether there is anything for a law of contact to do: shapes that touch, stops, dry friction."""
+    disabled = disabled_effects(mujoco, compiled)
+    stops = "LIMIT" not in disabled and np.any(compiled.jnt_limited)
+    held = np.any(limits_of(compiled, disabled)) or np.any(friction_of(compiled, disabled))
+    rubs = "FRICTIONLOSS" not in disabled and np.any(compiled.dof_frictionloss)
+    return acts(mujoco, compiled) and bool(may_touch(mujoco, compiled) or stops or held or rubs)
+
+
 def law_of(mujoco, compiled) -> ContactLaw:
     cone = mujoco.mjtCone(compiled.opt.cone).name.removeprefix("mjCONE_").lower()
-    return Soft(cone, compiled.opt.impratio)
+    numbers = (compiled.numeric(i) for i in range(compiled.nnumeric))
+    bounds = [int(one.data[0]) for one in numbers if one.name == MOST]
+    return Soft(cone, compiled.opt.impratio, most=next((bound for bound in bounds if bound > 0), None))
 
 
 def may_touch(mujoco, compiled) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from ....contact.pairs import ContactExclusion, ContactPair
 from ....contact.soft import Soft
 from ....contact.softness import Softness
+from ...mjcf.contact import MOST
 from ..numerals import text
 from .document import Document
 
@@ -21,7 +22,10 @@ def write_law(out: Document, law: Soft) -> bool:
     if float(law.impratio) != 1:
         option.set("impratio", text(law.impratio))
     if law.most is not None:
-        out.losses.add("bounds on how many contacts act at once")
+        custom = out.section("custom")
+        said = next((one for one in custom if one.get("name") == MOST), None)
+        said = SubElement(custom, "numeric", name=MOST) if said is None else said
+        said.set("data", str(law.most))
     return law.limits and law.friction
 
 
