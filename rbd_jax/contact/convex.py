@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,8 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import gather_or_zero, matmul, transpose, with_precision
-from ..constraints.closure import reduced_inertia
+from ..constraints.closure import Closure, reduced_inertia
 from ..constraints.evaluate import matrix_of
+from ..dynamics import Motion
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..model import Model
 from .contacts import contacts_of
@@ -30,7 +32,8 @@ from .soft_rows import (
     tendon_rows,
 )
 from .softness import stop_numbers
-from .solvers.soft import Problem, solve_soft
+from .solvers.soft import Problem, Solution, solve_soft
+from .solvers.terms import Term
 
 
 class ConvexLaw(ContactLaw):
@@ -51,9 +54,9 @@ class ConvexLaw(ContactLaw):
     def hold(self, model: Model, dtype, step: Float[Array, ""] | None) -> Hold:
         """How rows are held over a step, if one is being made."""
 
-    def pushed_as(self, own: Pushes, hold: Hold) -> Pushes:
-        """What contacts are asked for beyond how they are held."""
-        return own
+    def solved(self, posed: Posed, guess: Float[Array, "n"] | None) -> Solution:
+        """The solution of the problem, or what the law makes of it."""
+        return solve_soft(posed.problem(posed.pushes), guess)
 
     def prepared(self, model: Model) -> Prepared:
         return Prepared(mobilities(model), *stop_numbers(model))
@@ -63,27 +66,35 @@ class ConvexLaw(ContactLaw):
         own = with_precision(prepared, dtype)
         hold = self.hold(model, dtype, step)
         found = contacts_of(motion, self.most)
-        all_rows = self.pushed_as(pushes(motion, found, own.give, hold), hold)
         groups = {size: np.flatnonzero(np.array(found.condim) == size) for size in sorted(set(found.condim))}
         ratio = self.impratio.astype(dtype)
-        terms = [
-            contact_term(all_rows, found.friction, of, size, self.cone, ratio) for size, of in groups.items()
-        ]
+        others: list[Term] = []
         if self.limits or self.friction:
-            terms.append(joint_rows(motion, own.joints, own.give, hold, self.limits, self.friction))
+            others.append(joint_rows(motion, own.joints, own.give, hold, self.limits, self.friction))
             if held_tendons(model):
-                terms.append(tendon_rows(motion, own.tendons, own.give, hold, self.limits, self.friction))
+                others.append(tendon_rows(motion, own.tendons, own.give, hold, self.limits, self.friction))
         inertia = _held(motion)
         resisting = None if free.resisting is None or self.as_implicitfast else jnp.diag(free.resisting)
         if within is not None:
             inertia = reduced_inertia(motion, within.jacobian)
-            terms = [term.along(within.jacobian, within.bias) for term in terms]
             if resisting is not None:
                 resisting = matmul(transpose(within.jacobian), matmul(resisting, within.jacobian))
         acting = free.force(inertia)
         if resisting is not None:
             inertia = inertia + resisting
-        solution = solve_soft(Problem(inertia, acting, tuple(terms)), guess)
+
+        def problem(asked: Pushes) -> Problem:
+            touching = [
+                contact_term(asked, found.friction, of, size, self.cone, ratio) for size, of in groups.items()
+            ]
+            terms = touching + others
+            if within is not None:
+                terms = [term.along(within.jacobian, within.bias) for term in terms]
+            return Problem(inertia, acting, tuple(terms))
+
+        posed = Posed(motion, pushes(motion, found, own.give, hold), hold, within, problem)
+        solution = self.solved(posed, guess)
+        terms = problem(posed.pushes).terms
         force = sum(
             (term.pushed(given) for term, given in zip(terms, solution.forces)), jnp.zeros_like(acting)
         )
@@ -95,6 +106,17 @@ class ConvexLaw(ContactLaw):
             solution.steps,
             solution.converged,
         )
+
+
+class Posed(NamedTuple):
+    """What a law is asked: the model in motion, what its contacts share, how they are held, how it moves with a few variables if
+    it does, and the problem that comes of contacts, which may be asked for more than how they are held."""
+
+    motion: Motion
+    pushes: Pushes
+    hold: Hold
+    within: Closure | None
+    problem: Callable[[Pushes], Problem]
 
 
 class Prepared(eqx.Module):

@@ -12,11 +12,12 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._arguments import choice, configuration, number, takes, velocity, wrenches
-from .._array import dot, matmul, matvec, transpose, vecmat
+from .._array import matmul, matvec, transpose, vecmat
 from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.inverse import inertia_force
 from ..model import Model
+from ._energy import as_energy_allows
 from .contacts import Contacts, contact_jacobian, contacts_of
 from .solvers import Code
 from .solvers.friction import solve_cone
@@ -132,7 +133,7 @@ def impact(
         more, other = hits.impulse(coming + hits.given(plastic + again), 0 * closing)
         full, codes = plastic + again + more, jnp.stack([code, other])
     before, (stopped, after) = v, (v + vecmat(x.reshape(-1), answers) for x in (plastic, full))
-    share = _as_energy_allows(still, before, stopped, after)
+    share = as_energy_allows(lambda u: inertia_force(still, u[:, None])[:, 0], before, stopped, after)
     impulse = plastic + share * (full - plastic)
     padded = jnp.pad(jnp.where(there[:, None], impulse, 0), ((0, 0), (0, 6 - size)))
     return Impact(stopped + share * (after - stopped), padded, found, jnp.max(codes))
@@ -207,17 +208,3 @@ def _length(x):
     square = jnp.sum(x**2, axis=1)
     moves = square > 0
     return jnp.where(moves, jnp.sqrt(jnp.where(moves, square, 1)), 0)
-
-
-def _as_energy_allows(motion: Motion, before, stopped, after) -> Float[Array, ""]:
-    """The largest share of the way from `stopped` to `after` on which there is no more energy than before."""
-    way = after - stopped
-    inertia = lambda u: inertia_force(motion, u[:, None])[:, 0]
-    most, least = dot(before, inertia(before)), dot(stopped, inertia(stopped))
-    linear, square = dot(stopped, inertia(way)), dot(way, inertia(way))
-    room = jnp.maximum(most - least, 0)
-    grows = least + 2 * linear + square > most
-    # The root of square s² + 2 linear s = room.
-    inside = jnp.where(grows, linear**2 + square * room, 1)
-    share = room / (linear + jnp.sqrt(jnp.where(inside > 0, inside, 1)))
-    return jnp.where(grows, jnp.clip(share, 0, 1), 1)

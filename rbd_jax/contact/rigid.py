@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import choice, number
+from .._array import matvec, times
+from .._positive import solve_positive
+from ..dynamics.floating import turning_rates
+from ..dynamics.mass_matrix import composite_rigid_body
+from ._energy import as_energy_allows
 from .convex import ConvexLaw
-from .soft_rows import Pushes, WithinStep
+from .soft_rows import WithinStep
+from .solvers.soft import Solution, solve_soft
 
 
 class Rigid(ConvexLaw):
@@ -21,7 +28,8 @@ class Rigid(ConvexLaw):
     (`SemiImplicitEuler`); the others, and `rbd.acceleration`, take what it would do in a step of `timestep`.
 
     - `cone`: of friction, `"elliptic"` or `"pyramidal"`.
-    - `restitution`: e: what is hit parts e times as fast as it came.
+    - `restitution`: e: what is hit parts e times as fast as it came, as far as there is no more energy afterwards than without
+      contact. By default it does not.
     - `stabilization`: the share of an overlap that goes in a step.
     - `smoothing`: how much less stiff than rigid it is, as a share of what the bodies give way by themselves. Forces are smooth
       functions of the state by that. By default the root of the precision.
@@ -32,7 +40,7 @@ class Rigid(ConvexLaw):
     """
 
     cone: Literal["pyramidal", "elliptic"] = eqx.field(static=True)
-    restitution: Float[Array, ""]
+    restitution: Float[Array, ""] | None
     stabilization: Float[Array, ""]
     smoothing: Float[Array, ""] | None
     timestep: Float[Array, ""]
@@ -45,7 +53,7 @@ class Rigid(ConvexLaw):
         self,
         cone: Literal["pyramidal", "elliptic"] = "elliptic",
         *,
-        restitution: Any = 0.0,
+        restitution: Any = None,
         stabilization: Any = 0.2,
         smoothing: Any = None,
         timestep: Any = 0.001,
@@ -53,7 +61,9 @@ class Rigid(ConvexLaw):
         friction: bool = True,
     ):
         self.cone = choice("Rigid", "cone", cone, ("pyramidal", "elliptic"))  # pyright: ignore[reportAttributeAccessIssue]
-        self.restitution = number("Rigid", "restitution", restitution, least=0, most=1)
+        self.restitution = (
+            None if restitution is None else number("Rigid", "restitution", restitution, least=0, most=1)
+        )
         self.stabilization = number("Rigid", "stabilization", stabilization, least=0, most=1)
         self.smoothing = None if smoothing is None else number("Rigid", "smoothing", smoothing, above=0)
         self.timestep = number("Rigid", "timestep", timestep, above=0)
@@ -65,10 +75,34 @@ class Rigid(ConvexLaw):
         step = self.timestep if step is None else step
         return WithinStep(*(jnp.asarray(x, dtype) for x in (step, self.stabilization, smoothing)))
 
-    def pushed_as(self, own: Pushes, hold: WithinStep) -> Pushes:
+    def solved(self, posed, guess):
+        stopped = super().solved(posed, guess)
+        if self.restitution is None:
+            return stopped
+        motion, own = posed.motion, posed.pushes
+        hold: WithinStep = posed.hold  # pyright: ignore[reportAssignmentType]
         coming = own.velocity[:, 0]
         e = self.restitution.astype(coming.dtype)
         back = -(1 + e) * coming / hold.step
         # What would not be reached within the step is not hit: it is asked for less than to stop.
         hits = own.there & (coming < 0) & (own.wanted > 0) & (e > 0)
-        return own._replace(wanted=jnp.where(hits, jnp.maximum(own.wanted, back), own.wanted))
+        asked = own._replace(wanted=jnp.where(hits, jnp.maximum(own.wanted, back), own.wanted))
+        parted = solve_soft(posed.problem(asked), stopped.acceleration)
+        # Where several contacts and friction play together, such a law may make energy.
+        turning, inertia = turning_rates(motion), composite_rigid_body(motion)
+
+        def after(acceleration):
+            at = posed.within
+            a = acceleration if at is None else matvec(at.jacobian, acceleration) + at.bias
+            return motion.v + hold.step * (a + turning)
+
+        free = solve_positive(*posed.problem(own)[:2])
+        share = as_energy_allows(
+            lambda u: times(inertia, u),
+            after(free),
+            after(stopped.acceleration),
+            after(parted.acceleration),
+        )
+        acceleration, forces = jax.tree.map(lambda a, b: a + share * (b - a), stopped[:2], parted[:2])
+        steps, converged = stopped.steps + parted.steps, stopped.converged & parted.converged
+        return Solution(acceleration, forces, steps, converged)

@@ -69,7 +69,8 @@ class ReducedSystem(System):
     def whole(self) -> TreeSystem:
         """The tree that moves along, without `tau`."""
         still = jnp.zeros(self.reduced.model.nv, self.tau.dtype)
-        return TreeSystem(self.reduced.model, still, self.forces, u=self.u, overlaps=self.overlaps)
+        system = TreeSystem(model=self.reduced.model, tau=still, forces=self.forces, u=self.u)
+        return replace(system, overlaps=self.overlaps)
 
     def moving(self, time, y, y_rate) -> tuple[Closure, Motion]:
         """How the tree depends on the variables, and the tree in motion."""

@@ -118,6 +118,7 @@ def test_stops_and_dry_friction_of_joints():
     assert (stopped.q >= 0.3 - 1e-6).all()
 
 
+@pytest.mark.slow
 def test_constraints_are_held():
     """A ball on a slope z = 2 x by two slides, as hard constraint and by one variable, above a floor."""
     builder = rbd.ModelBuilder(name="slider")

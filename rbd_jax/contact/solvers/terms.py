@@ -27,7 +27,8 @@ class Term(eqx.Module):
     """Rows of one kind, and what they cost. Forces and misses of a term are of one shape, `*k`."""
 
     if TYPE_CHECKING:
-        reference: Array  # a field of every kind, in its own place
+        reference: Array  # fields of every kind, in their own places
+        stiffness: Array
 
     @abc.abstractmethod
     def rows(self, a: Float[Array, "n"]) -> Float[Array, "*k"]:
@@ -52,6 +53,10 @@ class Term(eqx.Module):
     @abc.abstractmethod
     def curved(self, matrix: Float[Array, "n n"], bend: Array) -> Float[Array, "n n"]:
         """The matrix and `Jᵀ s'' J`. It is not for differentiating."""
+
+    def softened(self, share: Float[Array, ""]) -> Term:
+        """The same with so much of its stiffness."""
+        return eqx.tree_at(lambda term: term.stiffness, self, self.stiffness * share)
 
     @abc.abstractmethod
     def along(self, jacobian: Float[Array, "n m"], bias: Float[Array, "n"]) -> Term:

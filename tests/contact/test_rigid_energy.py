@@ -1,0 +1,90 @@
+"""Rigid contact in steps: over random heaps, velocities, coefficients and steps, it never makes energy nor momentum."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import rbd_jax as rbd
+from rbd_jax import contact
+
+
+RADIUS = 0.2
+
+
+def balls(law, floor: bool):
+    """Balls that touch each other, two below and one on top, without weight."""
+    builder = rbd.ModelBuilder(gravity=(0, 0, 0), name="heap")
+    top = RADIUS * (1 + np.sqrt(3))
+    for index, place in enumerate([(0, 0, RADIUS), (2 * RADIUS, 0, RADIUS), (RADIUS, 0, top)]):
+        name, at = f"b{index}", jnp.array([*place, 1.0, 0, 0, 0])
+        inertia = rbd.Inertia.sphere((0.3, 1.0, 4.0)[index], RADIUS)
+        builder.add_body(name, "world", rbd.joints.Free(), None, inertia, reference=at)
+        builder.attach(rbd.Shape(name, name, rbd.shapes.Sphere(RADIUS), friction=(0.6, 0, 0)))
+    if floor:
+        builder.attach(rbd.Shape("floor", "world", rbd.shapes.Plane(), friction=(0.6, 0, 0)))
+    builder.attach(law)
+    return builder.build()
+
+
+def drawn(model, n, seed=0):
+    """Velocities, steps from 0.1 ms to 1 s, places drawn apart by nothing or little, and restitutions."""
+    rng = np.random.default_rng(seed)
+    v, dt = rng.normal(size=(n, model.nv)), 10 ** rng.uniform(-4, 0, n)
+    apart = 1 + rng.choice([0, 1e-3, 0.05], size=(n, 1))
+    q = np.tile(np.asarray(model.reference), (n, 1)).reshape(n, -1, 7)
+    q[:, :, :3] *= apart[:, None]
+    return map(jnp.asarray, (q.reshape(n, -1), v, dt, rng.uniform(size=n) ** 0.3))
+
+
+def after_a_step(model, restitution: bool):
+    """A heap after a step, with its code."""
+
+    def one(q, v, dt, e):
+        own = model
+        if restitution:
+            own = eqx.tree_at(lambda m: m.attached_as("contact law")[0].restitution, model, e)
+        path = rbd.rollout(own, rbd.State(q, v), dt=dt, steps=1)
+        return path.q[-1], path.v[-1], path.code
+
+    return jax.jit(jax.vmap(one))
+
+
+CASES = [
+    ("elliptic", True, False),
+    *(
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in (("pyramidal", True, True), ("elliptic", False, True))
+    ),
+]
+
+
+@pytest.mark.parametrize(("cone", "bounces", "floor"), CASES)
+def test_contact_makes_no_energy_at_any_step(cone, bounces, floor):
+    model = balls(contact.Rigid(cone, restitution=0.5 if bounces else None), floor)
+    q, v, dt, e = drawn(model, 200)
+    there, end, code = after_a_step(model, bounces)(q, v, dt, e)
+    assert (code == 0).all()
+    energy = jax.vmap(lambda q, v: rbd.kinetic_energy(model, q, v))
+    before, after = np.asarray(energy(q, v)), np.asarray(energy(there, end))
+    assert (after <= before * (1 + 1e-6)).all()
+    assert (after < 0.99 * before).mean() > 0.3  # many of them hit each other, and lose some
+    if floor:
+        return
+    # What one gets the other gives: linear and angular momentum about the origin, and balls are alike in all directions.
+    masses = np.asarray(model.inertias.mass)
+    places = np.asarray(q).reshape(len(q), -1, 7)[:, :, :3]
+
+    def momentum(q, v):
+        turned = np.asarray(rbd.lie.quaternion.to_matrix(q.reshape(len(q), -1, 7)[:, :, 3:]))
+        spin, speed = (
+            np.einsum("nbij,nbj->nbi", turned, v.reshape(len(v), -1, 2, 3)[:, :, k]) for k in (0, 1)
+        )
+        linear = masses[:, None] * speed
+        angular = 0.4 * masses[:, None] * RADIUS**2 * spin + np.cross(places, linear)
+        return linear.sum(1), angular.sum(1)
+
+    for one, other in zip(momentum(q, v), momentum(there, end)):
+        assert_allclose(one, other, atol=1e-7)
