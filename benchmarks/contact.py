@@ -1,6 +1,6 @@
 """Robots on the floor: steps a second, how deep they sink, how far they drift, and their energy, against MuJoCo in C and MJX.
 
-    python benchmarks/contact.py [--robots quadruped,humanoid] [--batch 1024] [--steps 100] [--cores 2] [--mjx]
+    python benchmarks/contact.py [--robots quadruped,humanoid] [--batch 1024] [--steps 100] [--cores 2] [--rounds 7] [--mjx]
 
 Each robot stands on its feet, servos holding it, or falls from a height of 0.3 m. All simulate the same model (written as
 MJCF), with the same step, states and contacts, in float64, on the same cores. Needs: pip install mujoco rich, and
@@ -28,6 +28,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument(
         "--mjx", action="store_true", help="MJX, too: it takes minutes to compile and to run on a CPU"
     )
@@ -50,7 +51,7 @@ def starts(robot, batch, height, rng):
 
 
 def ours(robot, q, v, steps):
-    """Seconds to compile, seconds to simulate (the least of three), and the last states."""
+    """Seconds to compile, what simulates, and how to read the last states from what that returns."""
     import jax
 
     import rbd_jax as rbd
@@ -62,23 +63,28 @@ def ours(robot, q, v, steps):
     start = time.perf_counter()
     compiled = jax.jit(rbd.batch_map(end)).lower(q, v).compile()
     compiling = time.perf_counter() - start
-    seconds, last = least(lambda: jax.block_until_ready(compiled(q, v)))
-    if (np.asarray(last[2]) > 0).any():
-        print(f"codes other than 0: {np.unique(np.asarray(last[2]))}", file=sys.stderr)
-    return compiling, seconds, last[:2]
+
+    def states(last):
+        if (np.asarray(last[2]) > 0).any():
+            print(f"codes other than 0: {np.unique(np.asarray(last[2]))}", file=sys.stderr)
+        return last[:2]
+
+    return compiling, lambda: jax.block_until_ready(compiled(q, v)), states
 
 
-def least(run, rounds=3):
-    times = []
+def in_turns(runs, rounds):
+    """The seconds of each, in rounds, and what the last run returned: what disturbs the machine disturbs all."""
+    times, results = [[] for _ in runs], [None] * len(runs)
     for _ in range(rounds):
-        start = time.perf_counter()
-        result = run()
-        times.append(time.perf_counter() - start)
-    return min(times), result
+        for k, run in enumerate(runs):
+            start = time.perf_counter()
+            results[k] = run()
+            times[k].append(time.perf_counter() - start)
+    return np.array(times), results
 
 
 def mujocos(robot, mj_model, q, v, steps, cores):
-    """Seconds to simulate, and the last states, by MuJoCo's own threads."""
+    """As `ours`, by MuJoCo's own threads."""
     import jax
     import mujoco
     from mujoco import rollout
@@ -96,15 +102,15 @@ def mujocos(robot, mj_model, q, v, steps, cores):
         datas[0].qpos[:], datas[0].qvel[:] = one, rate
         mujoco.mj_getState(mj_model, datas[0], row, full)
     held = np.zeros((len(qpos), steps, mj_model.nu))
-    with rollout.Rollout(nthread=cores) as pool:
-        seconds, (states, _) = least(
-            lambda: pool.rollout(mj_model, datas, first, held, nstep=steps), rounds=3
-        )
-    # The time comes first.
-    last = states[:, -1, 1:]
-    ends = last[:, : mj_model.nq], last[:, mj_model.nq : mj_model.nq + mj_model.nv]
-    back = jax.vmap(lambda q, v: (c := there.configuration_from(q), there.velocity_from(c, v)))
-    return seconds, back(*ends)
+    pool = rollout.Rollout(nthread=cores)
+
+    def states(result):
+        # The time comes first.
+        last = result[0][:, -1, 1:]
+        ends = last[:, : mj_model.nq], last[:, mj_model.nq : mj_model.nq + mj_model.nv]
+        return jax.vmap(lambda q, v: (c := there.configuration_from(q), there.velocity_from(c, v)))(*ends)
+
+    return None, lambda: pool.rollout(mj_model, datas, first, held, nstep=steps), states
 
 
 def mjxs(mj_model, robot, q, v, steps):
@@ -124,9 +130,8 @@ def mjxs(mj_model, robot, q, v, steps):
     start = time.perf_counter()
     compiled = jax.jit(jax.vmap(end)).lower(q, v).compile()
     compiling = time.perf_counter() - start
-    seconds, last = least(lambda: jax.block_until_ready(compiled(q, v)), rounds=1)
     back = jax.vmap(lambda q, v: (c := there.configuration_from(q), there.velocity_from(c, v)))
-    return compiling, seconds, back(*last)
+    return compiling, lambda: jax.block_until_ready(compiled(q, v)), lambda last: back(*last)
 
 
 def told(robot, q, v, before):
@@ -170,7 +175,7 @@ def main():
     )
     jobs = [(name, scene) for name in given.robots.split(",") for scene in ("stands", "falls")]
     with Progress(console=Console(stderr=True)) as progress:
-        bar = progress.add_task("simulating", total=len(jobs) * (2 + given.mjx))
+        bar = progress.add_task("simulating", total=2 * len(jobs))
         for name, scene in jobs:
             robot = rbd.detach(rbd.load(name), "contact law")
             robot = rbd.attach(robot, rbd.contact.Soft(most=MOST))
@@ -179,21 +184,19 @@ def main():
             mj_model.opt.timestep = STEP
             mj_model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
             q, v = starts(robot, given.batch, 0.3 * (scene == "falls"), np.random.default_rng(0))
-            count = given.batch * given.steps
-            seconds, last = mujocos(robot, mj_model, q, v, given.steps, given.cores)
-            progress.advance(bar)
-            rows = [("MuJoCo, C", seconds, None, last)]
-            compiling, own, end = ours(robot, q, v, given.steps)
-            progress.advance(bar)
-            rows.append(("rbd_jax", own, compiling, end))
+            who = {"MuJoCo, C": mujocos(robot, mj_model, q, v, given.steps, given.cores)}
+            who["rbd_jax"] = ours(robot, q, v, given.steps)
             if given.mjx:
-                compiling, slow, end = mjxs(mj_model, robot, q, v, given.steps)
-                progress.advance(bar)
-                rows.append(("MJX", slow, compiling, end))
-            for who, took, compiling, end in rows:
-                speed, ratio = f"{count / took:,.0f}", f"{seconds / took:.2f}"
+                who["MJX"] = mjxs(mj_model, robot, q, v, given.steps)
+            progress.advance(bar)
+            times, results = in_turns([run for _, run, _ in who.values()], given.rounds)
+            progress.advance(bar)
+            for (name_of, (compiling, _, states)), took, result in zip(who.items(), times, results):
+                speed = f"{given.batch * given.steps / np.median(took):,.0f}"
+                ratio = f"{np.median(times[0] / took):.2f}"
                 compiled = "" if compiling is None else f"{compiling:.1f}"
-                table.add_row(name, scene, who, speed, ratio, compiled, *told(robot, *end, (q, v)))
+                became = told(robot, *states(result), (q, v))
+                table.add_row(name, scene, name_of, speed, ratio, compiled, *became)
     Console(width=130).print(table)
 
 

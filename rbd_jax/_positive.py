@@ -30,23 +30,50 @@ def apply_inverse(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Ar
     return scale * solved
 
 
+#: Of a block of rows at least so many, and at most so many blocks: each is a loop of its own to compile.
+ROWS, BLOCKS = 6, 5
+
+
 def _by_loops(matrix, x):
-    """Row j of `[Lᵀ, L⁻¹ x]` from those above it, and then back up."""
+    """Row j of `[Lᵀ, L⁻¹ x]` from those above it, and then back up; in blocks of rows, which leave out what is zero in each."""
     n = len(x)
     given = jnp.concatenate([matrix, x[:, None]], axis=1)
-    columns, entries = np.arange(n + 1), np.arange(n)
+    size = max(ROWS, -(-n // BLOCKS))
+    done: list[tuple[int, Array]] = []  # where a block begins, and its rows from that column on
+    for begin in range(0, n, size):
+        end = min(begin + size, n)
+        above = [rows[:, begin - start :] for start, rows in done]
+        none = jnp.zeros((end - begin, n + 1 - begin), x.dtype)
+        filled = jnp.concatenate([*above, none])
+        done.append(
+            (
+                begin,
+                lax.scan(_down(begin), filled, (np.arange(begin, end), given[begin:end, begin:]))[0][begin:],
+            )
+        )
+    y = jnp.zeros(0, x.dtype)
+    for _, rows in reversed(done):
+        m = len(rows)
+        left = rows[:, -1] - jnp.sum(rows[:, m:-1] * y[None, :], axis=1)
+        own = lax.scan(_up, jnp.zeros(m, x.dtype), (rows[:, :m], left, np.arange(m)), reverse=True)[0]
+        y = jnp.concatenate([own, y])
+    return y
 
-    def down(rows, j):
-        left = given[j] - jnp.sum(rows * rows[:, j][:, None], axis=0)
-        row = jnp.where(columns >= j, left * lax.rsqrt(left[j]), 0)
+
+def _down(begin):
+    def step(rows, inputs):
+        j, given = inputs
+        column = lax.dynamic_index_in_dim(rows, j - begin, 1, keepdims=True)
+        left = given - jnp.sum(rows * column, axis=0)
+        row = jnp.where(np.arange(len(left)) >= j - begin, left * lax.rsqrt(left[j - begin]), 0)
         return lax.dynamic_update_index_in_dim(rows, row, j, 0), None
 
-    def up(y, inputs):
-        row, j = inputs
-        return jnp.where(entries == j, (row[n] - jnp.sum(row[:n] * y)) / row[j], y), None
+    return step
 
-    rows, _ = lax.scan(down, jnp.zeros_like(given), entries)
-    return lax.scan(up, jnp.zeros_like(x), (rows, entries), reverse=True)[0]
+
+def _up(y, inputs):
+    row, left, j = inputs
+    return jnp.where(np.arange(len(y)) == j, (left - jnp.sum(row * y)) / row[j], y), None
 
 
 def _by_library(matrix, x):

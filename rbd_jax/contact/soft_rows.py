@@ -199,7 +199,7 @@ def pushes(motion: Motion, found: Contacts, give: Mobilities, hold: Hold) -> Pus
     j = contact_jacobian(motion, found, max(found.condim, default=1))
     v = motion.v
     # Velocities of floating bodies are along the world's axes, and of what rows accelerate by without `a` nothing else is taken.
-    velocity, drift = (matvec(j, jnp.broadcast_to(x, (len(j), *v.shape))) for x in (v, turning_rates(motion)))
+    velocity, drift = (jnp.sum(j * x[None, None], axis=2) for x in (v, turning_rates(motion)))
     there = hold.near(found.distance - found.margin)
     depth = jnp.where(there, found.distance - found.margin, 0)
     soft = hold.softness(depth, found.solref, found.solimp)
