@@ -155,6 +155,7 @@ Simulation:
 - `ImplicitMidpoint`: second order, implicit
 - `BDF1`: first order, implicit, for what is stiff
 - `BDF2`: second order, implicit, for what is stiff
+- `EventDriven`: an explicit scheme that stops at impacts, and goes on from each
 - `GeneralizedAlpha`: second order, implicit, with high frequencies damped by choice
 - `VariationalMidpoint`: second order, symplectic, from the Lagrangian at midpoints
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
@@ -318,6 +319,7 @@ __all__ = [
     "ImplicitMidpoint",
     "BDF1",
     "BDF2",
+    "EventDriven",
     "GeneralizedAlpha",
     "VariationalMidpoint",
     "Rattle",
@@ -493,6 +495,7 @@ from .simulate import (
     Controls as Controls,
     CrouchGrossman3 as CrouchGrossman3,
     EnergyMomentum as EnergyMomentum,
+    EventDriven as EventDriven,
     GeneralizedAlpha as GeneralizedAlpha,
     ImplicitMidpoint as ImplicitMidpoint,
     LieEuler as LieEuler,

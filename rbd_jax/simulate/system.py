@@ -68,6 +68,21 @@ class System(eqx.Module):
         """Whether the search for its acceleration there ended without one; None where it was not asked for, or nothing tells."""
         return None
 
+    # Velocities that jump.
+
+    @property
+    def jumps(self) -> bool:
+        """Whether velocities jump at events, which a scheme has to find."""
+        return False
+
+    def phase_from(self, time: Float[Array, ""], state: State) -> tuple[System, State]:
+        """How it moves from a state on, until the next event, and the state after what happens at once there."""
+        return self, state
+
+    def until(self, time: Float[Array, ""], state: State) -> Float[Array, "k"]:
+        """Numbers that are positive as long as it goes on to move as it does; of what `phase_from` has given."""
+        return jnp.zeros(0, state.q.dtype)
+
     # What it is.
 
     @property

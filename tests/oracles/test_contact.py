@@ -1,0 +1,79 @@
+"""Robots on the floor under MuJoCo's law of contact, against `mj_forward` and `mj_step`."""
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracle_robots import mjcf_files
+
+import rbd_jax as rbd
+from rbd_jax.interop import MujocoMap
+
+
+FILES = mjcf_files()
+
+
+def both(name):
+    """A robot in both libraries."""
+    if name in ("quadruped", "humanoid"):
+        robot = rbd.attach(rbd.load(name), rbd.contact.Soft())
+        text = rbd.to_mjcf(robot)
+        return robot, mujoco.MjModel.from_xml_string(text)
+    path = str(FILES[name])
+    return rbd.load_mjcf(path), mujoco.MjModel.from_xml_path(path)
+
+
+def touching(theirs, rng, height):
+    """A random state in which some contacts act, by the height of the free body."""
+    data = mujoco.MjData(theirs)
+    mujoco.mj_resetData(theirs, data)
+    data.qvel[:] = 0.5 * rng.normal(size=theirs.nv)
+    away = 0.1 * rng.normal(size=theirs.nv)
+    away[:6] *= 0.3
+    mujoco.mj_integratePos(theirs, data.qpos, away, 1.0)
+    for _ in range(60):
+        mujoco.mj_forward(theirs, data)
+        if data.ncon >= height:
+            return data
+        data.qpos[2] -= 0.02
+    raise AssertionError("nothing touches")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["quadruped", "humanoid", "brax/ant.xml", "mjx/barkour_v0/assets/barkour_v0_mjx.xml", "mjx/humanoid/humanoid.xml"])
+def test_accelerations_are_those_of_mujoco(name):
+    model, theirs = both(name)
+    theirs.opt.tolerance, theirs.opt.iterations, theirs.opt.ls_tolerance = 1e-14, 200, 1e-10
+    theirs.opt.ls_iterations = 100
+    to = MujocoMap(model, theirs)
+    run = jax.jit(lambda state, u: rbd.acceleration(model, state, rbd.Controls(u)))
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 3, 4):
+        data = touching(theirs, rng, count)
+        data.ctrl[:] = 0.1 * rng.normal(size=theirs.nu)
+        mujoco.mj_forward(theirs, data)
+        state = to.state(data)
+        a = to.acceleration_from(state.q, state.v, jnp.asarray(data.qacc))
+        scale = np.abs(data.qacc).max()
+        assert_allclose(run(state, to.controls(jnp.asarray(data.ctrl))), a, atol=1e-6 * scale)
+
+
+@pytest.mark.slow
+def test_a_dropped_quadruped_moves_as_there():
+    """For half a second after it is let go, with its servos on: positions to 1e-4 m, and better."""
+    model, theirs = both("quadruped")
+    theirs.opt.tolerance, theirs.opt.iterations = 1e-14, 200
+    theirs.opt.timestep, theirs.opt.integrator = 0.002, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    data, to = mujoco.MjData(theirs), MujocoMap(model, theirs)
+    data.qpos[2] += 0.1
+    mujoco.mj_forward(theirs, data)
+    path = rbd.rollout(model, to.state(data), dt=0.002, steps=250)
+    assert path.code == 0
+    touched = 0
+    for row in range(250):
+        mujoco.mj_step(theirs, data)
+        touched += data.ncon > 0
+        assert_allclose(to.configuration(path.q[row + 1]), data.qpos, atol=1e-6)
+    assert touched > 50
