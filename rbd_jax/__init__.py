@@ -74,6 +74,7 @@ Kinematics:
 Dynamics:
 
 - `forward_dynamics`: the acceleration that generalized forces produce
+- `forward_dynamics_by_assembly`: the same in logarithmic depth
 - `inverse_dynamics`: the generalized forces that produce an acceleration
 - `hybrid_dynamics`: some joints driven by force, the others by motion
 - `forward_dynamics_derivatives`: the derivatives of the acceleration by q, v and the forces
@@ -243,6 +244,7 @@ __all__ = [
     "site_jacobian",
     "Motion",
     "forward_dynamics",
+    "forward_dynamics_by_assembly",
     "inverse_dynamics",
     "hybrid_dynamics",
     "forward_dynamics_derivatives",
@@ -410,6 +412,7 @@ from .dynamics import (
     centroidal_momentum_matrix as centroidal_momentum_matrix,
     coriolis_matrix as coriolis_matrix,
     forward_dynamics as forward_dynamics,
+    forward_dynamics_by_assembly as forward_dynamics_by_assembly,
     forward_dynamics_derivatives as forward_dynamics_derivatives,
     forward_kinematics as forward_kinematics,
     gravity_force as gravity_force,

@@ -21,6 +21,7 @@ Kinematics:
 Forces and accelerations:
 
 - `forward_dynamics`: the acceleration that generalized forces produce
+- `forward_dynamics_by_assembly`: the same in logarithmic depth
 - `inverse_dynamics`: the generalized forces that produce an acceleration
 - `hybrid_dynamics`: some joints driven by force, the others by motion
 - `HybridMotion`: what it returns
@@ -76,6 +77,7 @@ __all__ = [
     "Motion",
     "Bodies",
     "forward_dynamics",
+    "forward_dynamics_by_assembly",
     "inverse_dynamics",
     "hybrid_dynamics",
     "HybridMotion",
@@ -117,6 +119,7 @@ from .derivatives import (
     forward_dynamics_derivatives as forward_dynamics_derivatives,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
 )
+from .divide_and_conquer import forward_dynamics_by_assembly as forward_dynamics_by_assembly
 from .energy import (
     kinetic_energy as kinetic_energy,
     mechanical_energy as mechanical_energy,
