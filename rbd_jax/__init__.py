@@ -81,6 +81,7 @@ Dynamics:
 - `inverse_dynamics_derivatives`: the derivatives of the forces by q, v and the acceleration
 - `mass_matrix`: the joint-space inertia matrix M
 - `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
+- `inertia_force`: M times a vector or a matrix, without M
 - `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
 - `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
 - `bias_force`: Coriolis, centrifugal and gravity forces
@@ -251,6 +252,7 @@ __all__ = [
     "inverse_dynamics_derivatives",
     "mass_matrix",
     "solve_mass_matrix",
+    "inertia_force",
     "solve_augmented_mass_matrix",
     "coriolis_matrix",
     "bias_force",
@@ -417,6 +419,7 @@ from .dynamics import (
     forward_kinematics as forward_kinematics,
     gravity_force as gravity_force,
     hybrid_dynamics as hybrid_dynamics,
+    inertia_force as inertia_force,
     inverse_dynamics as inverse_dynamics,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
     inverse_dynamics_regressor as inverse_dynamics_regressor,

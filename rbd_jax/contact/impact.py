@@ -15,7 +15,7 @@ from .._arguments import choice, configuration, number, takes, velocity, wrenche
 from .._array import matmul, matvec, transpose, vecmat
 from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion
-from ..dynamics.inverse import inertia_force
+from ..dynamics.inverse import inertia_product
 from ..model import Model
 from ._energy import as_energy_allows
 from .contacts import Contacts, contact_jacobian, contacts_of
@@ -133,7 +133,7 @@ def impact(
         more, other = hits.impulse(coming + hits.given(plastic + again), 0 * closing)
         full, codes = plastic + again + more, jnp.stack([code, other])
     before, (stopped, after) = v, (v + vecmat(x.reshape(-1), answers) for x in (plastic, full))
-    share = as_energy_allows(lambda u: inertia_force(still, u[:, None])[:, 0], before, stopped, after)
+    share = as_energy_allows(lambda u: inertia_product(still, u[:, None])[:, 0], before, stopped, after)
     impulse = plastic + share * (full - plastic)
     padded = jnp.pad(jnp.where(there[:, None], impulse, 0), ((0, 0), (0, 6 - size)))
     return Impact(stopped + share * (after - stopped), padded, found, jnp.max(codes))

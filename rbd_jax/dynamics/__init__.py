@@ -37,6 +37,11 @@ Inertia:
 - `mass_matrix`: the joint-space inertia matrix M
 - `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
 - `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
+- `inertia_force`: M times a vector or a matrix, without M
+- `sparse_mass_matrix`: M by the entries that its tree leaves
+- `dof_tree`: the tree of degrees of freedom
+- `TreeMatrix`: a symmetric matrix with the zeros of a tree, its products and its factors
+- `LowerFactor`: such a factor, and what to multiply and solve with it
 - `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
 - `operational_inertia`: the inertia that bodies seem to have where they are pushed
 - `inverse_operational_inertia`: how bodies answer to forces on them
@@ -90,6 +95,11 @@ __all__ = [
     "mass_matrix",
     "solve_mass_matrix",
     "solve_augmented_mass_matrix",
+    "inertia_force",
+    "sparse_mass_matrix",
+    "dof_tree",
+    "TreeMatrix",
+    "LowerFactor",
     "coriolis_matrix",
     "operational_inertia",
     "inverse_operational_inertia",
@@ -126,11 +136,18 @@ from .energy import (
     potential_energy as potential_energy,
 )
 from .external import ExternalForces as ExternalForces
+from .factorization import (
+    LowerFactor as LowerFactor,
+    TreeMatrix as TreeMatrix,
+    dof_tree as dof_tree,
+    sparse_mass_matrix as sparse_mass_matrix,
+)
 from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
 from .hybrid import HybridMotion as HybridMotion, hybrid_dynamics as hybrid_dynamics
 from .inverse import (
     bias_force as bias_force,
     gravity_force as gravity_force,
+    inertia_force as inertia_force,
     inverse_dynamics as inverse_dynamics,
 )
 from .jacobians import jacobian as jacobian, jacobian_derivative as jacobian_derivative

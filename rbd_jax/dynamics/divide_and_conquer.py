@@ -54,7 +54,7 @@ from ._frame import base_acceleration
 from .columns import column_armature, from_columns, to_columns
 from .external import ExternalForces, external_forces
 from .forward import BodyFrames
-from .inverse import inertia_force, recursive_newton_euler
+from .inverse import inertia_product, recursive_newton_euler
 from .motion import Motion
 
 
@@ -294,7 +294,7 @@ def _forward(tau, motion: Motion, f_ext: ExternalForces):
 _accelerations = implicit(
     _forward,
     lambda a, motion, f_ext: recursive_newton_euler(motion, a, f_ext),
-    lambda a, motion, f_ext: inertia_force(motion, a),
+    lambda a, motion, f_ext: inertia_product(motion, a),
 )
 
 
