@@ -45,6 +45,9 @@ Inertia:
 - `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
 - `operational_inertia`: the inertia that bodies seem to have where they are pushed
 - `inverse_operational_inertia`: how bodies answer to forces on them
+- `handles`: the same with the accelerations that are there without these forces
+- `Handles`: what it returns, and mechanisms put together of such
+- `ArticulatedBody`: a handle by the inertia and the force that are felt at it
 
 Energy and momentum:
 
@@ -103,6 +106,9 @@ __all__ = [
     "coriolis_matrix",
     "operational_inertia",
     "inverse_operational_inertia",
+    "handles",
+    "Handles",
+    "ArticulatedBody",
     "kinetic_energy",
     "potential_energy",
     "mechanical_energy",
@@ -143,6 +149,7 @@ from .factorization import (
     sparse_mass_matrix as sparse_mass_matrix,
 )
 from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
+from .handles import ArticulatedBody as ArticulatedBody, Handles as Handles, handles as handles
 from .hybrid import HybridMotion as HybridMotion, hybrid_dynamics as hybrid_dynamics
 from .inverse import (
     bias_force as bias_force,
