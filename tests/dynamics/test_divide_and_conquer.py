@@ -120,11 +120,11 @@ def machine(parents, seed=0, empty=()):
     """Hinges and, here and there, other joints; the bodies in `empty` have no mass, and no distance to the next hinge."""
     rng, builder = np.random.default_rng(seed), rbd.ModelBuilder(gravity=(0.4, -0.7, -9.6))
     for i, parent in enumerate(parents):
-        own = {} if i in empty else {"inertia": some_inertia(rng)}
+        inertia = None if i in empty else some_inertia(rng)
         placement = rbd.Transform.identity() if parent in empty else some_placement(rng)
         joint = joints.Revolute(np.eye(3)[i % 3] if i in empty or parent in empty else rng.normal(size=3))
         above = f"{parent}" if parent >= 0 else "world"
-        builder.add_body(f"{i}", above, joint, placement, **own)
+        builder.add_body(f"{i}", above, joint, placement, inertia)
     return builder.build()
 
 
