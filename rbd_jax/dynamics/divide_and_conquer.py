@@ -36,6 +36,7 @@ from jaxtyping import Array, Float
 from .._arguments import configuration, takes, velocity, wrenches
 from .._array import (
     blocks,
+    dot,
     gather,
     gather_or_zero,
     matmul,
@@ -191,7 +192,7 @@ class Assembly(eqx.Module):
     def of(motion: Motion, frames: BodyFrames) -> Assembly:
         model, joined = motion.model, []
         loads, columns = frames.inertias(model).matrix, _Columns(model, frames)
-        shifts, lent = columns.shifts(), _lent(model, loads)
+        shifts, lent = columns.shifts(), _lent(model, loads, columns.reach())
         none = jnp.zeros((0, 6, 6), loads.dtype)
         segments = _Segments(none, none, none, none[:, 0])
         for one in contraction(model.topology.moving_tree.parents):
@@ -298,11 +299,12 @@ _accelerations = implicit(
 )
 
 
-def _lent(model: Model, inertias: Float[Array, "m 6 6"]) -> Float[Array, "m 6"]:
-    """What each body is lent, as a diagonal: the mean mass of the bodies that it carries, and of their inertias about their own
-    origins. Of the size of what moves near by, so that giving it back loses no digits.
+def _lent(model: Model, inertias: Float[Array, "m 6 6"], reach: Float[Array, "m 3"]) -> Float[Array, "m 6"]:
+    """What each body is lent, as a diagonal: the mean mass of the bodies that it carries, and of their inertias about the origins
+    of themselves and of their parents. Of the size of what moves near by, so that giving it back loses no digits.
     """
-    turning, mass = jnp.trace(inertias[:, :3, :3], axis1=1, axis2=2) / 3, inertias[:, 5, 5]
+    mass = inertias[:, 5, 5]
+    turning = jnp.trace(inertias[:, :3, :3], axis1=1, axis2=2) / 3 + mass * dot(reach, reach)
     sums = model.topology.moving_tree.subtree_sum(jnp.stack([turning, mass, jnp.ones_like(mass)], axis=1))
     return jnp.repeat(sums[:, :2] / sums[:, 2:], 3, axis=1, total_repeat_length=6)
 
@@ -363,10 +365,14 @@ class _Columns:
         own = own + jnp.asarray(_table(self.model, bodies) < 0, own.dtype)
         return own[:, :, None] * jnp.eye(own.shape[1], dtype=own.dtype)[None]
 
+    def reach(self) -> Float[Array, "m 3"]:
+        """From the origin of the parent of every moving body to its own."""
+        topology = self.model.topology
+        return gather(self.frames.reach, topology.last_column - topology.column_counts + 1)
+
     def shifts(self) -> Float[Array, "m 6 6"]:
         """X of every moving body: a motion about the origin of its parent, about its own."""
-        topology = self.model.topology
-        arms = skew(gather(self.frames.reach, topology.last_column - topology.column_counts + 1))
+        arms = skew(self.reach())
         unit = jnp.broadcast_to(jnp.eye(3, dtype=arms.dtype), arms.shape)
         return blocks(unit, jnp.zeros_like(arms), -arms, unit)
 

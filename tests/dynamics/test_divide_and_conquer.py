@@ -164,6 +164,39 @@ def test_bodies_without_mass():
     assert_the_same(machine([-1, 0, 1, 2, 3, 4, 5, 6, 3, 8, 9], empty=(0, 2, 4, 5, 8)), 1e-11)
 
 
+def test_points_of_mass():
+    """Bodies without extent on slides, and hinges without mass between them: nothing turns about its own origin."""
+    builder, up = rbd.ModelBuilder(), rbd.Transform.from_xyz_rpy((0.0, 0.3, 0.4), (0.2, 0.0, 0.1))
+    point = rbd.Inertia.from_mass_com(0.7, (0.0, 0.0, 0.0), np.zeros((3, 3)))
+    for i in range(0, 6, 2):
+        above = f"{i - 1}" if i else "world"
+        builder.add_body(f"{i}", above, joints.Revolute((1.0, 0.2, 0.0)), up)
+        builder.add_body(f"{i + 1}", f"{i}", joints.Prismatic((0.1, 0.0, 1.0)), up, point)
+    assert_the_same(builder.build(), 1e-11)
+
+
+def test_sums_by_doubling():
+    """Kinematics, inverse dynamics and the mass matrix by doubling are those by the recursions."""
+    case = case_of("forest")
+
+    def of(traversal, q, v, a, f_ext):
+        model = rbd.with_traversal(case.model, traversal)
+        return (
+            rbd.forward_kinematics(model, q).matrix,
+            rbd.body_velocities(model, q, v),
+            rbd.inverse_dynamics(model, q, v, a, f_ext),
+            rbd.mass_matrix(model, q),
+        )
+
+    s = case.states
+    found, expected = (
+        jax.jit(of, static_argnums=0)(traversal, s.q[0], s.v[0], s.a[0], s.f_ext[0])
+        for traversal in ("doubling", "scan")
+    )
+    for a, b in zip(found, expected, strict=True):
+        assert_close(a, b, 1e-12)
+
+
 def test_single_precision():
     model = machine(random_tree(12))
     states = some_states(model)
