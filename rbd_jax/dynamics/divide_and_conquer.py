@@ -176,7 +176,7 @@ class _Meetings(eqx.Module):
 
 class _Joined(eqx.Module):
     """What is known of one round: the bodies that become segments, where the raked and then the upper ones meet what is below
-    them, and the A and C of the lower ones."""
+    them, and the A of the lower ones."""
 
     bodies: _Bodies
     meetings: _Meetings
@@ -332,12 +332,8 @@ def _carried(loads: Float[Array, "m *k"], felt: Float[Array, "r *k"], one: Round
 
     Places that get about equally many are summed together: a table of all would be as wide as the widest.
     """
-    flat, after = (
-        felt.reshape(len(felt), -1 if len(felt) else int(np.prod(felt.shape[1:]))),
-        _order_after(one),
-    )
-    count = len(one.kept) + len(one.lower)
-    owners = after[one.above]
+    flat = felt.reshape(len(felt), int(np.prod(felt.shape[1:])))
+    count, owners = len(one.kept) + len(one.lower), _order_after(one)[one.above]
     taken, counts = np.unique(owners[owners < count], return_counts=True)
     parts, order, sizes = [flat[:0]], np.full(count, -1), np.ceil(np.log2(np.maximum(counts, 1)))
     for size in np.unique(sizes):
