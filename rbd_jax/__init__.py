@@ -74,12 +74,14 @@ Kinematics:
 Dynamics:
 
 - `forward_dynamics`: the acceleration that generalized forces produce
+- `forward_dynamics_by_assembly`: the same in logarithmic depth
 - `inverse_dynamics`: the generalized forces that produce an acceleration
 - `hybrid_dynamics`: some joints driven by force, the others by motion
 - `forward_dynamics_derivatives`: the derivatives of the acceleration by q, v and the forces
 - `inverse_dynamics_derivatives`: the derivatives of the forces by q, v and the acceleration
 - `mass_matrix`: the joint-space inertia matrix M
 - `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
+- `inertia_force`: M times a vector or a matrix, without M
 - `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
 - `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
 - `bias_force`: Coriolis, centrifugal and gravity forces
@@ -244,12 +246,14 @@ __all__ = [
     "site_jacobian",
     "Motion",
     "forward_dynamics",
+    "forward_dynamics_by_assembly",
     "inverse_dynamics",
     "hybrid_dynamics",
     "forward_dynamics_derivatives",
     "inverse_dynamics_derivatives",
     "mass_matrix",
     "solve_mass_matrix",
+    "inertia_force",
     "solve_augmented_mass_matrix",
     "coriolis_matrix",
     "bias_force",
@@ -412,10 +416,12 @@ from .dynamics import (
     centroidal_momentum_matrix as centroidal_momentum_matrix,
     coriolis_matrix as coriolis_matrix,
     forward_dynamics as forward_dynamics,
+    forward_dynamics_by_assembly as forward_dynamics_by_assembly,
     forward_dynamics_derivatives as forward_dynamics_derivatives,
     forward_kinematics as forward_kinematics,
     gravity_force as gravity_force,
     hybrid_dynamics as hybrid_dynamics,
+    inertia_force as inertia_force,
     inverse_dynamics as inverse_dynamics,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
     inverse_dynamics_regressor as inverse_dynamics_regressor,

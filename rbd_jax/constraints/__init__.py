@@ -49,6 +49,8 @@ Dynamics:
 - `constrained_inverse_dynamics`: the forces that produce an acceleration, and the multipliers
 - `ConstrainedEfforts`: what it returns
 - `joint_wrenches`: what the joints transmit
+- `loop_joint_force`: the generalized force of motors and springs at loop joints
+- `loop_joint_state`: the coordinates and velocities of loop joints
 
 Stabilization of rollouts:
 
@@ -62,6 +64,7 @@ Independent variables:
 - `Closure`: a configuration given by them, and how it moves
 - `close`: that of a state of the variables
 - `closure_dynamics`: the accelerations of the variables
+- `independent_joints`: how all joints move with some of them
 
 Maximal coordinates:
 
@@ -106,6 +109,8 @@ __all__ = [
     "constrained_inverse_dynamics",
     "ConstrainedEfforts",
     "joint_wrenches",
+    "loop_joint_force",
+    "loop_joint_state",
     "Projection",
     "Baumgarte",
     "Stabilization",
@@ -113,6 +118,7 @@ __all__ = [
     "Closure",
     "close",
     "closure_dynamics",
+    "independent_joints",
     "maximal_coordinates",
     "to_maximal",
     "from_maximal",
@@ -168,9 +174,14 @@ from .evaluate import (
     constraint_velocity as constraint_velocity,
     reach as reach,
 )
+from .independent import independent_joints as independent_joints
 from .inverse import (
     ConstrainedEfforts as ConstrainedEfforts,
     constrained_inverse_dynamics as constrained_inverse_dynamics,
+)
+from .loop_forces import (
+    loop_joint_force as loop_joint_force,
+    loop_joint_state as loop_joint_state,
 )
 from .maximal import (
     from_maximal as from_maximal,

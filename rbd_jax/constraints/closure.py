@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from .._array import matmul, transpose, vecmat
 from ..dynamics import ExternalForces, Motion
-from ..dynamics.inverse import inertia_force, recursive_newton_euler
+from ..dynamics.inverse import inertia_product, recursive_newton_euler
 from ..model import Model, difference
 from ..model.attachments import without_constraints
 
@@ -126,4 +126,4 @@ def reduced_acceleration(
 
 def reduced_inertia(motion: Motion, jacobian: Float[Array, "nv ny"]) -> Float[Array, "ny ny"]:
     """`Gᵀ M G`, the mass matrix of the independent variables (eq. 8.46; Sueda eq. 2.83)."""
-    return matmul(transpose(jacobian), inertia_force(motion, jacobian))
+    return matmul(transpose(jacobian), inertia_product(motion, jacobian))

@@ -17,7 +17,7 @@ from .._array import identity_like, is_known, matmul, matvec, transpose, vecmat
 from .._text import can_be_shown, numbers
 from ..dynamics import Motion
 from ..dynamics.forward import solve_inertia
-from ..dynamics.inverse import inertia_force
+from ..dynamics.inverse import inertia_product
 from ..model import Model, difference, integrate
 from ._factors import pseudo_inverse
 from .evaluate import constraint_rows, matrix_of, rate_of, residual_of
@@ -159,7 +159,7 @@ def nearest_velocity(motion: Motion, v: Float[Array, "nv"]) -> Float[Array, "nv"
     if not motion.model.constraints:
         return v
     still = motion.with_velocity(jnp.zeros_like(v))
-    return solve_system((inertia_force(still, v), -rate_of(still), None), factorize(still), still).a
+    return solve_system((inertia_product(still, v), -rate_of(still), None), factorize(still), still).a
 
 
 class Assembly(eqx.Module):

@@ -18,7 +18,7 @@ from ..constraints import Closure
 from ..constraints.closure import reduced_inertia
 from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion
-from ..dynamics.inverse import inertia_force
+from ..dynamics.inverse import inertia_product
 from ..model import Model
 from ._energy import as_energy_allows
 from .contacts import Contacts, contact_jacobian, contacts_of
@@ -166,7 +166,7 @@ def jumped(
         full, codes = plastic + again + more, jnp.stack([code, other])
     before, (stopped, after) = v, (v + vecmat(x.reshape(-1), answers) for x in (plastic, full))
     if within is None:
-        inertia = lambda u: inertia_force(motion, u[:, None])[:, 0]
+        inertia = lambda u: inertia_product(motion, u[:, None])[:, 0]
     else:
         inertia = functools.partial(times, reduced_inertia(motion, within.jacobian))
     share = as_energy_allows(inertia, before, stopped, after)
