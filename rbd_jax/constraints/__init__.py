@@ -13,7 +13,14 @@ Families:
 - `PointOnSurface`: a point stays on a surface
 - `CoordinateCoupling`: an equation between coordinates of joints
 - `PrescribedCoordinate`: a coordinate follows a function of time
+- `RollingSphere`: a sphere rolls on a plane
+- `RollingDisk`: a disk or a wheel rolls on a plane
+- `KnifeEdge`: an edge does not move sideways
+- `Skate`: a blade glides on a plane and does not move sideways
+- `Implicit`: a function of frames and coordinates vanishes
+- `ImplicitRate`: a function of how they move vanishes
 - `RelativeConstraint`: what constraints between two frames inherit from
+- `NonholonomicConstraint`: what constraints on how two frames move inherit from
 - `Constraint`: what every constraint inherits from
 
 On a model:
@@ -82,7 +89,14 @@ __all__ = [
     "PointOnSurface",
     "CoordinateCoupling",
     "PrescribedCoordinate",
+    "RollingSphere",
+    "RollingDisk",
+    "KnifeEdge",
+    "Skate",
+    "Implicit",
+    "ImplicitRate",
     "RelativeConstraint",
+    "NonholonomicConstraint",
     "Constraint",
     "add_constraints",
     "without_constraints",
@@ -124,13 +138,20 @@ from ..loops import (
     CoordinateCoupling as CoordinateCoupling,
     Distance as Distance,
     HingeLoop as HingeLoop,
+    Implicit as Implicit,
+    ImplicitRate as ImplicitRate,
+    KnifeEdge as KnifeEdge,
     LoopJoint as LoopJoint,
+    NonholonomicConstraint as NonholonomicConstraint,
     PointOnCurve as PointOnCurve,
     PointOnLine as PointOnLine,
     PointOnPlane as PointOnPlane,
     PointOnSurface as PointOnSurface,
     PrescribedCoordinate as PrescribedCoordinate,
     RelativeConstraint as RelativeConstraint,
+    RollingDisk as RollingDisk,
+    RollingSphere as RollingSphere,
+    Skate as Skate,
     Weld as Weld,
 )
 from ..model.attachments import (
