@@ -75,6 +75,7 @@ Maximal coordinates:
 - `maximal_coordinates`: the same mechanism as free bodies with constraints
 - `to_maximal`: a state of the model as one of those
 - `from_maximal`: and back
+- `transfer_state`: a state of a model as one of another with the same bodies
 """
 
 __all__ = [
@@ -130,6 +131,7 @@ __all__ = [
     "maximal_coordinates",
     "to_maximal",
     "from_maximal",
+    "transfer_state",
 ]
 
 from ..loops import (
@@ -197,6 +199,7 @@ from .maximal import (
     from_maximal as from_maximal,
     maximal_coordinates as maximal_coordinates,
     to_maximal as to_maximal,
+    transfer_state as transfer_state,
 )
 from .reactions import joint_wrenches as joint_wrenches
 from .stabilization import (

@@ -123,7 +123,7 @@ def _refuse_nonholonomic(owner: str, model: Model) -> None:
     for constraint in model.constraints:
         if not all(constraint.holonomic):
             raise ModelError(
-                f"{owner}: {constraint.label} of model {model.name!r} holds velocities, which no function of independent variables "
+                f"{owner}: {constraint.label} of model {model.name!r} holds velocities, which no function of variables "
                 "satisfies; simulate the model itself, or take it off: rbd.detach(model, constraint)"
             )
 

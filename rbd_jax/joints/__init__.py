@@ -31,6 +31,9 @@ Made of others:
 - `Composite`: one joint after the other
 - `Driven`: led along a function of time
 - `ConstantVelocity`: led at a constant velocity
+- `Reversed`: from the successor to the predecessor
+- `reverse`: a joint with the two changed about
+- `Offset`: a joint, and the frame of its body beyond it
 
 Your own:
 
@@ -59,6 +62,9 @@ __all__ = [
     "Composite",
     "Driven",
     "ConstantVelocity",
+    "Reversed",
+    "reverse",
+    "Offset",
     "Joint",
     "ConstantSubspaceJoint",
 ]
@@ -72,9 +78,11 @@ from .exponential import SphericalExponential as SphericalExponential
 from .fixed import Fixed as Fixed
 from .free import Free as Free
 from .helical import Helical as Helical
+from .offset import Offset as Offset
 from .planar import Planar as Planar
 from .prismatic import Prismatic as Prismatic
 from .rack import RackAndPinion as RackAndPinion
+from .reversed import Reversed as Reversed, reverse as reverse
 from .revolute import Revolute as Revolute
 from .spherical import Spherical as Spherical
 from .spline import SplineCurve as SplineCurve, SplineSurface as SplineSurface

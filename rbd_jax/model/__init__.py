@@ -7,6 +7,8 @@
 Made:
 
 - `ModelBuilder`: collects bodies, joints and what is attached to them
+- `GraphBuilder`: the same from a graph of bodies and joints, in any order, with any loops
+- `reroot`: a floating model with another body as its root
 - `Body`: one body, and the joint that attaches it
 - `Mimic`: a joint that follows another
 - `Keyframe`: a named state that a model carries
@@ -42,6 +44,8 @@ __all__ = [
     "Topology",
     "Tree",
     "ModelBuilder",
+    "GraphBuilder",
+    "reroot",
     "Body",
     "Mimic",
     "Keyframe",
@@ -87,6 +91,7 @@ from .edit import (
     rename as rename,
     with_traversal as with_traversal,
 )
+from .graph import GraphBuilder as GraphBuilder, reroot as reroot
 from .keyframe import Keyframe as Keyframe
 from .model import Model as Model
 from .settings import Settings as Settings

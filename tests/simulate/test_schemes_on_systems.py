@@ -35,7 +35,7 @@ FIRST_STEP = {("GeneralizedAlpha", name): 1 for name in ("tree", "loop", "reduce
 FIRST_STEP |= {(name, "loop"): 1 for name in ("EnergyMomentum", "LinearlyImplicitEuler", "BDF1")} | {
     ("BDF2", "loop"): 2
 }
-FIRST_STEP |= {(name, "blade"): 1 for name in ("GeneralizedAlpha", "EnergyMomentum")}
+FIRST_STEP |= {(name, "blade"): 1 for name in ("GeneralizedAlpha", "EnergyMomentum", "LinearlyImplicitEuler")}
 
 #: The derivative is that of all that comes out, with these weights.
 WEIGHTS = jnp.array([0.7, -1.1, 0.4, 0.9, -0.6, 1.3, 0.8])
