@@ -88,4 +88,4 @@ def _(joint: Cylindrical):
 
 @reverse.register
 def _(joint: Helical):
-    return Helical(-joint.axis, joint.pitch)
+    return Helical(-joint.axis, joint.pitch)  # pyright: ignore[reportArgumentType]

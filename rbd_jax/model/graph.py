@@ -102,7 +102,8 @@ class GraphBuilder:
         traversal: Traversal = "auto",
         settings: Settings | None = None,
     ):
-        self.gravity, self.name, self.traversal, self.settings = gravity, name, traversal, settings
+        self.gravity, self.name, self.settings = gravity, name, settings
+        self.traversal: Traversal = traversal
         self.inertias: dict[str, Inertia] = {}
         self.joints: dict[str, Arc] = {}
         self.attached: list[Attached] = []
@@ -147,11 +148,11 @@ class GraphBuilder:
         if unknown:
             word = sorted(unknown)[0]
             raise TypeError(f"add_joint: unknown argument {word!r}{suggest(word, [*ALONG_JOINT, 'mimic'])}")
-        frames = (
+        first, second = (
             None if given is None else frame_on(f"joint {name!r}", end, given)
             for end, given in (("p", frame_p), ("s", frame_s))
         )
-        self.joints[name] = Arc(name, predecessor, successor, joint, *frames, dict(along_joint))
+        self.joints[name] = Arc(name, predecessor, successor, joint, first, second, dict(along_joint))
 
     def attach(self, *things: Attached) -> None:
         """Attach things to bodies or joints that are there when the model is built."""
@@ -274,10 +275,10 @@ class GraphBuilder:
 def reroot(model: Model, body: str) -> Model:
     """The model with another body at the root of its tree: the same mechanism, which a `Free` joint places by that body now.
 
-    The root of that body's tree must float. Joints between the two are reversed (`rbd.joints.reverse`), and keep their names, their
-    coordinates and what acts along them; bodies keep their frames. Coordinates come in another order, and those of the
-    free joint are of another body: `rbd.transfer_state` takes states to and fro. What joints transmit is reckoned from parent
-    to child, so it has the other sign where a joint is reversed.
+    The root of that body's tree must float. Joints between the two are reversed (`rbd.joints.reverse`), and keep their
+    names, their coordinates and what acts along them; bodies keep their frames. Coordinates come in another order, and those
+    of the free joint are of another body: `rbd.transfer_state` takes states to and fro. What joints transmit is reckoned from
+    parent to child, so it has the other sign where a joint is reversed.
 
     >>> builder = rbd.ModelBuilder(name="robot")
     >>> for name, parent, joint in [("base", "world", rbd.joints.Free()), ("hand", "base", rbd.joints.Revolute())]:
