@@ -20,6 +20,8 @@ Models:
 - `ModelBuilder`: collects bodies, joints and what is attached to them, and builds a `Model`
 - `GraphBuilder`: the same from a graph of bodies and joints, in any order, with any loops
 - `reroot`: a floating model with another body as its root
+- `denavit_hartenberg`: the Denavit–Hartenberg parameters of a chain
+- `DenavitHartenberg`: what it returns, and a model of them
 - `Model`: a mechanism: its tree of bodies and joints, and all of its numbers; `print(model)` draws it
 - `Body`: one body of a `ModelBuilder`, the joint that attaches it, and what acts along that joint
 - `Mimic`: a joint that follows another
@@ -201,6 +203,8 @@ __all__ = [
     "ModelBuilder",
     "GraphBuilder",
     "reroot",
+    "denavit_hartenberg",
+    "DenavitHartenberg",
     "Model",
     "Body",
     "Mimic",
@@ -461,6 +465,7 @@ from .files import (
 from .forces import actuators as actuators, add_forces as add_forces
 from .model import (
     Body as Body,
+    DenavitHartenberg as DenavitHartenberg,
     GraphBuilder as GraphBuilder,
     Keyframe as Keyframe,
     Mimic as Mimic,
@@ -474,6 +479,7 @@ from .model import (
     check as check,
     concatenate as concatenate,
     configuration_rate as configuration_rate,
+    denavit_hartenberg as denavit_hartenberg,
     detach as detach,
     difference as difference,
     fuse_fixed as fuse_fixed,

@@ -56,6 +56,7 @@ Dynamics:
 - `constrained_inverse_dynamics`: the forces that produce an acceleration, and the multipliers
 - `ConstrainedEfforts`: what it returns
 - `joint_wrenches`: what the joints transmit
+- `loop_subspaces`: the subspaces of motion and force of a loop joint
 
 Stabilization of rollouts:
 
@@ -121,6 +122,7 @@ __all__ = [
     "constrained_inverse_dynamics",
     "ConstrainedEfforts",
     "joint_wrenches",
+    "loop_subspaces",
     "Projection",
     "Baumgarte",
     "Stabilization",
@@ -201,7 +203,7 @@ from .maximal import (
     to_maximal as to_maximal,
     transfer_state as transfer_state,
 )
-from .reactions import joint_wrenches as joint_wrenches
+from .reactions import joint_wrenches as joint_wrenches, loop_subspaces as loop_subspaces
 from .stabilization import (
     Baumgarte as Baumgarte,
     Projection as Projection,

@@ -35,6 +35,11 @@ Made of others:
 - `reverse`: a joint with the two changed about
 - `Offset`: a joint, and the frame of its body beyond it
 
+What they transmit:
+
+- `subspaces`: of motion, of active force and of constraint force
+- `Subspaces`: the three, and how a wrench splits
+
 Your own:
 
 - `Joint`: what every joint inherits from
@@ -65,6 +70,8 @@ __all__ = [
     "Reversed",
     "reverse",
     "Offset",
+    "subspaces",
+    "Subspaces",
     "Joint",
     "ConstantSubspaceJoint",
 ]
@@ -86,5 +93,6 @@ from .reversed import Reversed as Reversed, reverse as reverse
 from .revolute import Revolute as Revolute
 from .spherical import Spherical as Spherical
 from .spline import SplineCurve as SplineCurve, SplineSurface as SplineSurface
+from .subspaces import Subspaces as Subspaces, subspaces as subspaces
 from .translational import Translational as Translational
 from .universal import Universal as Universal

@@ -9,6 +9,8 @@ Made:
 - `ModelBuilder`: collects bodies, joints and what is attached to them
 - `GraphBuilder`: the same from a graph of bodies and joints, in any order, with any loops
 - `reroot`: a floating model with another body as its root
+- `denavit_hartenberg`: the Denavit–Hartenberg parameters of a chain
+- `DenavitHartenberg`: what it returns, and a model of them
 - `Body`: one body, and the joint that attaches it
 - `Mimic`: a joint that follows another
 - `Keyframe`: a named state that a model carries
@@ -46,6 +48,8 @@ __all__ = [
     "ModelBuilder",
     "GraphBuilder",
     "reroot",
+    "denavit_hartenberg",
+    "DenavitHartenberg",
     "Body",
     "Mimic",
     "Keyframe",
@@ -81,6 +85,10 @@ from .configuration import (
     integrate as integrate,
     neutral as neutral,
     random_configuration as random_configuration,
+)
+from .denavit_hartenberg import (
+    DenavitHartenberg as DenavitHartenberg,
+    denavit_hartenberg as denavit_hartenberg,
 )
 from .edit import (
     astype as astype,
