@@ -83,13 +83,21 @@ def maximal_coordinates(
         own = model.joint(index)
         above = model.body_names[parent] if parent >= 0 else "world"
         if own.nv < 6:
-            builder.add_constraint(
-                LoopJoint(above, model.placements[index], model.body_names[index], None, own)
-            )
+            builder.add_constraint(_as_loop(above, model.placements[index], model.body_names[index], own))
     builder.attached += list(model.attached)
     moved = {name: own_frames[index] for index, name in enumerate(model.body_names)}
     builder.attached = [reframed(thing, moved) for thing in builder.attached]
     return builder.lay_out()
+
+
+def _as_loop(above: str, placement: Transform, body: str, joint: Joint) -> LoopJoint:
+    """A joint of the tree as one that closes a loop, which has a frame on either body and either polarity of its own."""
+    frame = None
+    if isinstance(joint, Offset):
+        joint, frame = joint.joint, joint.frame.inverse()
+    if isinstance(joint, Reversed):
+        return LoopJoint(body, frame, above, placement, joint.joint)
+    return LoopJoint(above, placement, body, frame, joint)
 
 
 def _free(body: str, joint) -> Joint:
@@ -238,7 +246,7 @@ def transfer_state(
 
     >>> builder = rbd.ModelBuilder(name="robot")
     >>> for name, parent, joint in [("base", "world", rbd.joints.Free()), ("hand", "base", rbd.joints.Revolute())]:
-    ...     _ = builder.add_body(name, parent, joint, (0.3, 0, 0), rbd.Inertia.sphere(1.0, 0.1))
+    ...     _ = builder.add_body(name, parent, joint, (0.3, 0.0, 0.0), rbd.Inertia.sphere(1.0, 0.1))
     >>> model = builder.build()
     >>> by_hand, q = rbd.reroot(model, "hand"), rbd.neutral(model)
     >>> there = rbd.transfer_state(model, by_hand, q, jnp.array([0, 0, 1.0, 0, 0, 0, 2.0]))

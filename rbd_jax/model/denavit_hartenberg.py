@@ -53,7 +53,7 @@ class DenavitHartenberg(eqx.Module):
 
         Of the modified convention row i is what leads from the frame of link i - 1 to that of link i, the base's being turned
         and shifted along its z axis by `theta[0]`, `d[0]`; the last row leads to the end frame. Of the standard one the first row
-        leads from the base to the frame whose z axis is that of joint 1, and the next has joint 1 itself in it; after the last row
+        leads from the base to the frame whose z axis is that of joint 1, the next has joint 1 itself in it; after the last row
         there is a turn and a shift by `theta[-1]`, `d[-1]`.
         """
         choice("DenavitHartenberg.table", "convention", convention, CONVENTIONS)

@@ -282,7 +282,7 @@ def reroot(model: Model, body: str) -> Model:
 
     >>> builder = rbd.ModelBuilder(name="robot")
     >>> for name, parent, joint in [("base", "world", rbd.joints.Free()), ("hand", "base", rbd.joints.Revolute())]:
-    ...     _ = builder.add_body(name, parent, joint, (0.3, 0, 0), rbd.Inertia.sphere(1.0, 0.1))
+    ...     _ = builder.add_body(name, parent, joint, (0.3, 0.0, 0.0), rbd.Inertia.sphere(1.0, 0.1))
     >>> rbd.reroot(builder.build(), "hand")
     robot: 2 bodies, nq = 8, nv = 7
     └─ hand (base)  Free v[0:6], 1 kg

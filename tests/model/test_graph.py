@@ -268,6 +268,30 @@ def test_loops_that_are_cut_elsewhere():
     np.testing.assert_allclose(a[one.v_slice("a")], b[other.v_slice("a")], atol=1e-10)
 
 
+def test_free_bodies_with_the_same_joints():
+    """In maximal coordinates the joints that the tree passes the other way are as they were described, and bodies move alike."""
+    graph = rbd.GraphBuilder(name="two")
+    graph.add_joint(
+        "hinge", "low", "high", joints.RackAndPinion(0.3), at((0.1, 0.2, 0), (0.3, 0, 1)), (0.2, 0, 0.1)
+    )
+    graph.add_joint("foot", "world", "high", joints.Universal(), (1.0, 0, 0), (0, 0.3, 0))
+    for name in ("low", "high"):
+        graph.add_body(name, rbd.Inertia.box(1.0, (0.3, 0.4, 0.5), (0.1, 0.0, 0.2)))
+    model = graph.build()
+    maximal = rbd.maximal_coordinates(model)
+    assert [one.bodies for one in maximal.constraints] == [("world", "high"), ("low", "high")]
+    q, v = jnp.array([0.3, -0.4, 0.7]), jnp.array([1.0, 0.5, -2.0])
+    there = rbd.to_maximal(model, maximal, q, v)
+    np.testing.assert_allclose(rbd.constraint_residual(maximal, there[0]), 0, atol=1e-12)
+    np.testing.assert_allclose(rbd.constraint_velocity(maximal, *there), 0, atol=1e-12)
+    a = rbd.forward_dynamics(model, q, v, jnp.zeros(3))
+    free = rbd.constrained_dynamics(maximal, *there, jnp.zeros(12)).acceleration
+    for name in ("low", "high"):
+        one = rbd.body_accelerations(model, q, v, a, "body")[model.body_index(name)]
+        two = rbd.body_accelerations(maximal, *there, free, "body")[maximal.body_index(name)]
+        np.testing.assert_allclose(two, one, atol=1e-10)
+
+
 def test_refusals():
     graph = rbd.GraphBuilder()
     graph.add_joint("a", "world", "one", joints.Revolute())
