@@ -36,6 +36,9 @@ class EnergyMomentum(Scheme):
     Of a body on a fixed joint, as a top on its pivot, the momentum about an axis of symmetry (the vertical) is kept to second
     order only; `Rattle` and `VariationalMidpoint` keep it to round-off.
 
+    Constraints are closed in positions at the end of the step; those that hold velocities alone are held by their mean over the
+    path, and for that the energy is exact, too. At either end such a velocity is off by the order of h².
+
     Springs, the user's forces, damping and controls enter by their mean over the path, so the energy of conservative ones is kept
     too. Joints that move by themselves do work of their own: such a model has no energy to keep, and is refused.
     """

@@ -413,6 +413,59 @@ def test_three_disks_in_a_taut_string():
 
 
 @pytest.mark.slow
+def test_ways_to_solve_agree_on_all_of_them():
+    """With loops between bodies of a tree, joints that move by themselves and mimic others."""
+    model = rc.add_constraints(loose(), *families())
+    rng = np.random.default_rng(5)
+    q = jax.jit(rbd.random_configuration)(model, jax.random.key(1))
+    v, tau = jnp.asarray(rng.normal(size=(2, model.nv)))
+    now = rbd.at_time(model, 0.3)
+    found = [
+        jax.jit(lambda q, v, method=method: rbd.constrained_dynamics(now, q, v, tau, method=method))(q, v)
+        for method in ("elimination", "kkt")
+    ]
+    assert_close(found[0].acceleration, found[1].acceleration, 1e-8)
+    assert found[0].rank == found[1].rank
+
+
+def test_slip_decays_under_baumgarte():
+    """`ẇ = -2 α w` of what vanishes, whatever β."""
+    model, q, v = sleigh(), jnp.array([0.3, 1.0, 2.0]), jnp.array([2.0, -1.0, 0.7])
+    a = rbd.constrained_dynamics(
+        model, q, v, jnp.zeros(3), stabilization=rc.Baumgarte(3.0, 50.0)
+    ).acceleration
+    rate = rbd.constraint_jacobian(model, q) @ a + rbd.constraint_bias(model, q, v)
+    np.testing.assert_allclose(rate, -2 * 3.0 * rbd.constraint_velocity(model, q, v), atol=1e-12)
+
+
+def test_single_precision_and_a_disk_that_lies_flat():
+    """The same to single precision; where a disk touches nowhere in particular, numbers and gradients are finite."""
+    model, (q, v) = disk(), leaning(0.9, 0.7, 3.0)
+    single = rbd.astype(model, jnp.float32)
+    asked = [x.astype(jnp.float32) for x in (q, v, jnp.zeros(6))]
+    rough, fine = (
+        rbd.constrained_dynamics(single, *asked),
+        rbd.constrained_dynamics(model, q, v, jnp.zeros(6)),
+    )
+    assert rough.acceleration.dtype == jnp.float32
+    assert_close(rough.acceleration, fine.acceleration, 1e-4)
+    rolling = model.constraints[0]
+
+    @jax.jit
+    def everything(turn):
+        lying = rbd.Transform(rbd.lie.SO3.exp(turn), jnp.zeros(3))
+        placed = jax.tree.map(lambda a, b: jnp.stack([a, b]), rbd.Transform.identity(), lying)
+        twists = jnp.ones((2, 6)) * jnp.arange(2.0)[:, None]
+        bias = rolling.bias(placed, jnp.zeros(0), twists, jnp.zeros(0), twists)
+        return jnp.concatenate(
+            [rolling.residual(placed, jnp.zeros(0)), rolling.jacobian(placed, jnp.zeros(0))[0].ravel(), bias]
+        )
+
+    for turn in (jnp.zeros(3), jnp.array([jnp.pi, 0.0, 0.0])):
+        assert np.isfinite(everything(turn)).all() and np.isfinite(jax.jacfwd(everything)(turn)).all()
+
+
+@pytest.mark.slow
 def test_energy_momentum_keeps_the_energy_of_a_disk():
     """To rounding, with the constraints held over each step as a whole."""
     model, (q, v) = disk(), leaning(1.1, 1.0, 4.0)
