@@ -414,8 +414,8 @@ def test_three_disks_in_a_taut_string():
 
 @pytest.mark.slow
 def test_ways_to_solve_agree_on_all_of_them():
-    """With loops between bodies of a tree, joints that move by themselves and mimic others."""
-    model = rc.add_constraints(loose(), *families())
+    """With loops between bodies of a tree, and a joint that moves by itself."""
+    model = rc.add_constraints(loose(mimicking=False), *families())
     rng = np.random.default_rng(5)
     q = jax.jit(rbd.random_configuration)(model, jax.random.key(1))
     v, tau = jnp.asarray(rng.normal(size=(2, model.nv)))
