@@ -230,6 +230,10 @@ def test_a_sphere_rolls_down_a_slope():
     )
     q = jnp.concatenate([RADIUS * jnp.array(normal), jnp.array([1.0, 0, 0, 0])])
     assert rbd.mobility(model, q) == 3
+    touching = rc.PointOnPlane("world", (0, 0, 0), normal, "body", (0, 0, 0))
+    assert (
+        rbd.mobility(rbd.add_constraints(body(kind="sphere"), touching), q) == 5
+    )  # the positions that it can reach
     a, multipliers = rbd.constrained_dynamics(model, q, jnp.zeros(6), jnp.zeros(6))
     pull = GRAVITY * np.sin(slope)
     np.testing.assert_allclose(np.linalg.norm(a[3:]), 5 / 7 * pull, rtol=1e-12)
