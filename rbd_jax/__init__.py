@@ -18,6 +18,10 @@ Models:
 - `save_mjcf`: write a model as an MJCF file
 - `to_mjcf`: the text of one
 - `ModelBuilder`: collects bodies, joints and what is attached to them, and builds a `Model`
+- `GraphBuilder`: the same from a graph of bodies and joints, in any order, with any loops
+- `reroot`: a floating model with another body as its root
+- `denavit_hartenberg`: the Denavit–Hartenberg parameters of a chain
+- `DenavitHartenberg`: what it returns, and a model of them
 - `Model`: a mechanism: its tree of bodies and joints, and all of its numbers; `print(model)` draws it
 - `Body`: one body of a `ModelBuilder`, the joint that attaches it, and what acts along that joint
 - `Mimic`: a joint that follows another
@@ -120,6 +124,7 @@ Constraints:
 - `maximal_coordinates`: the same mechanism as free bodies with constraints
 - `to_maximal`: a state of the model as one of those
 - `from_maximal`: and back
+- `transfer_state`: a state of a model as one of another with the same bodies
 
 Simulation:
 
@@ -199,6 +204,10 @@ __all__ = [
     "save_mjcf",
     "to_mjcf",
     "ModelBuilder",
+    "GraphBuilder",
+    "reroot",
+    "denavit_hartenberg",
+    "DenavitHartenberg",
     "Model",
     "Body",
     "Mimic",
@@ -289,6 +298,7 @@ __all__ = [
     "maximal_coordinates",
     "to_maximal",
     "from_maximal",
+    "transfer_state",
     "State",
     "rollout",
     "step",
@@ -404,6 +414,7 @@ from .constraints import (
     project as project,
     project_velocity as project_velocity,
     to_maximal as to_maximal,
+    transfer_state as transfer_state,
 )
 from .contact.contacts import contacts as contacts
 from .dynamics import (
@@ -462,6 +473,8 @@ from .files import (
 from .forces import actuators as actuators, add_forces as add_forces
 from .model import (
     Body as Body,
+    DenavitHartenberg as DenavitHartenberg,
+    GraphBuilder as GraphBuilder,
     Keyframe as Keyframe,
     Mimic as Mimic,
     Model as Model,
@@ -474,6 +487,7 @@ from .model import (
     check as check,
     concatenate as concatenate,
     configuration_rate as configuration_rate,
+    denavit_hartenberg as denavit_hartenberg,
     detach as detach,
     difference as difference,
     fuse_fixed as fuse_fixed,
@@ -482,6 +496,7 @@ from .model import (
     neutral as neutral,
     random_configuration as random_configuration,
     rename as rename,
+    reroot as reroot,
     with_traversal as with_traversal,
 )
 from .parallel import batch_map as batch_map, simulate_batch as simulate_batch

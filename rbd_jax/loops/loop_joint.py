@@ -15,11 +15,11 @@ from jaxtyping import Array, Float
 
 from .. import joints
 from .._arguments import instance, number
-from .._array import dot, matmul, matvec, transpose, unskew, vecmat
+from .._array import complement, dot, matmul, matvec, transpose, unskew, vecmat
 from ..joints import ConstantSubspaceJoint, Joint
 from ..lie import SO3
 from ..spatial import Transform
-from .closest import closest, complement
+from .closest import closest
 from .relative import RelativeConstraint, across, along_turn, misplaced, tilt
 
 

@@ -8,7 +8,7 @@ the derivative of that chart takes rates of ξ to velocities and back (dexp and 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -242,7 +242,27 @@ class System(eqx.Module):
 
     @abc.abstractmethod
     def constraint_residual(self, time: Float[Array, ""], q: Float[Array, "nq"]) -> Float[Array, "rows"]:
-        """g: how far the loops are from closed."""
+        """g: how far the loops are from closed; zero of what holds velocities alone."""
+
+    @property
+    def holonomic(self) -> np.ndarray:
+        """Which of the equations hold positions, by default all; the others hold velocities alone. Their residual is zero."""
+        return np.ones(self.constraint_rows, bool)
+
+    def constraint_gap(
+        self,
+        time: Float[Array, ""],
+        q: Float[Array, "nq"],
+        span: Float[Array, ""],
+        rate: Callable[[], Float[Array, "rows"]],
+    ) -> Float[Array, "rows"]:
+        """What an implicit step is to make zero: how far it leaves the constraints open that hold positions, by its `span`.
+
+        Of those that hold velocities alone it is their `constraint_velocity`, `rate()`, where the step asks for it: at its
+        end or, with the mean velocity, within.
+        """
+        gap = self.constraint_residual(time, q) / span
+        return gap if self.holonomic.all() else jnp.where(self.holonomic, gap, rate())
 
     @property
     def constraint_scales(self) -> Float[Array, "rows"]:
@@ -253,7 +273,7 @@ class System(eqx.Module):
     def constraint_velocity(
         self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]
     ) -> Float[Array, "rows"]:
-        """`ġ = G v + ∂g/∂t`."""
+        """`ġ = G v + ∂g/∂t`, and what vanishes of constraints that hold velocities alone."""
 
     @abc.abstractmethod
     def constraint_jacobian(self, time: Float[Array, ""], q: Float[Array, "nq"]) -> Float[Array, "rows nv"]:

@@ -21,7 +21,7 @@ from .._positive import solve_positive
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
-from ..constraints.evaluate import bias_of, constraint_scales, matrix_of, rate_of, residual_of
+from ..constraints.evaluate import bias_of, constraint_scales, holonomic, matrix_of, rate_of, residual_of
 from ..contact.law import Free, JumpingLaw, Reaction, contact_law
 from ..contact.separated import allowed_overlaps, overlapping
 from ..dynamics import ExternalForces, Motion, passive_force
@@ -330,6 +330,10 @@ class TreeSystem(System):
 
     def constraint_residual(self, time, q):
         return residual_of(self.motion(time, q))
+
+    @property
+    def holonomic(self):
+        return holonomic(self.model)
 
     @property
     def constraint_scales(self):
