@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather_or_zero, matmul, transpose, with_precision
+from .._array import gather_or_zero, matmul, times, transpose, with_precision
 from ..constraints.closure import Closure, reduced_inertia
 from ..constraints.evaluate import matrix_of
 from ..dynamics import Motion
@@ -100,10 +100,8 @@ class ConvexLaw(ContactLaw):
 
         posed = Posed(motion, pushes(motion, found, own.give, hold), hold, within, problem)
         solution = self.solved(posed, guess)
-        terms = problem(posed.pushes).terms
-        force = sum(
-            (term.pushed(given) for term, given in zip(terms, solution.forces)), jnp.zeros_like(acting)
-        )
+        # And not from the forces of the rows: those that hardly give way multiply the rounding of what they miss.
+        force = times(inertia, solution.acceleration) - acting
         return Reaction(
             force,
             found,

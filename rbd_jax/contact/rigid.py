@@ -94,6 +94,8 @@ class Rigid(ConvexLaw):
         hits = own.there & (coming < 0) & (own.wanted > 0) & (e > 0)
         asked = own._replace(wanted=jnp.where(hits, jnp.maximum(own.wanted, back), own.wanted))
         parted = solve_soft(posed.problem(asked), stopped.acceleration)
+        # Where nothing is hit both are one, and what they differ by is rounding, of which nothing should be asked.
+        parted = jax.tree.map(lambda a, b: jnp.where(jnp.any(hits), b, a), stopped, parted)
         # Where several contacts and friction play together, such a law may make energy.
         turning, inertia = turning_rates(motion), composite_rigid_body(motion)
 

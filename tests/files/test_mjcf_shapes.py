@@ -212,7 +212,9 @@ def test_the_bounds_on_contacts_that_mjx_reads():
     model = rbd.attach(rbd.load_mjcf(text, contact=False), rbd.contact.Soft(most=7, pairs=3))
     (law,) = rbd.load_mjcf(text.replace(bound, "")).attached_as("contact law")
     assert law.most is law.pairs is None
-    plain = rbd.attach(rbd.load_mjcf(text.replace(bound, ""), contact=False), rbd.contact.Soft(most=7, pairs=3))
+    plain = rbd.attach(
+        rbd.load_mjcf(text.replace(bound, ""), contact=False), rbd.contact.Soft(most=7, pairs=3)
+    )
     written = rbd.to_mjcf(plain)
     assert rbd.to_mjcf(model).count("max_contact_points") == written.count("max_contact_points") == 1
     for one in (written, rbd.to_mjcf(model)):
