@@ -163,10 +163,12 @@ def _found(motion: Motion, most: int | None) -> Contacts:
         rows.append(members.repeat(count))
         dims += [pairs[own[0]].condim] * len(rows[-1])
     points = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)
-    known = all(isinstance(own, np.ndarray) for own in rows)
-    pair = np.concatenate(rows) if known else jnp.concatenate(rows)
-    pick = gather if known else lambda values, pair: values[pair]
-    of_each = Numbers(*(pick(value, pair) for value in numbers(model, pairs, dtype)))
+    if all(isinstance(own, np.ndarray) for own in rows):
+        pair = np.concatenate(rows)
+        of_each = Numbers(*(gather(value, pair) for value in numbers(model, pairs, dtype)))
+    else:
+        pair = jnp.concatenate(rows)
+        of_each = jax.tree.map(lambda value: value[pair], numbers(model, pairs, dtype))
     return Contacts(
         points.distance,
         points.position + placed.origin[None],
