@@ -239,6 +239,26 @@ def _kind(geometry: Geometry) -> object:
     return structure, tuple(np.shape(leaf) for leaf in leaves)
 
 
+def without_pairs(found: Contacts, pairs: set[frozenset[str]]) -> Contacts:
+    """The contacts; of some pairs of shapes there are none."""
+    if not found.shapes:
+        return found
+    gone = of_pairs(found, jnp.array([frozenset(pair) in pairs for pair in found.shapes]))
+    return replace(found, distance=jnp.where(gone, jnp.inf, found.distance))
+
+
+def joined(first: Contacts, *others: Contacts) -> Contacts:
+    """All of them, one after the other, in one precision."""
+    for other in others:
+        count = len(first.shapes)
+        moved = replace(other, pair=other.pair + count, lost=None, shapes=(), condim=())
+        own = replace(first, lost=None, shapes=(), condim=())
+        leaves = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), own, moved)
+        condim, shapes = first.condim + other.condim, first.shapes + other.shapes
+        first = replace(leaves, lost=first.lost, condim=condim, shapes=shapes)
+    return first
+
+
 def contact_jacobian(motion: Motion, found: Contacts, size: int = 6) -> Float[Array, "n size nv"]:
     """J with `J v` how the second body of each contact moves against the first: `[v; ω]` at its position, in its frame; of that
     the first so many rows."""
