@@ -24,9 +24,9 @@ HALVINGS, TRIALS = 24, 5
 class EventDriven(Scheme):
     """An explicit scheme that stops at each event within a step, lets happen what happens there, and goes on.
 
-    For models under `rbd.contact.Hard`. Between events the order is that of the scheme (the second where a force of contact goes
-    down to zero within a step). When events are is found on the scheme's own steps, to rounding, and is differentiated by the
-    implicit function theorem.
+    For models under `rbd.contact.Hard`; others are stepped by the scheme itself. Between events the order is that of the scheme
+    (the second where a force of contact goes down to zero within a step). When events are is found on the scheme's own steps, to
+    rounding, and is differentiated by the implicit function theorem.
 
     - `scheme`: any explicit one with steps of fixed length, by default `RungeKutta4()`.
     - `events`: so many within a step at most; more are told, by `Result.TOO_MANY_EVENTS`.
@@ -48,6 +48,9 @@ class EventDriven(Scheme):
             )
 
     def step(self, system, time, state, memory, dt):
+        if not system.jumps:
+            return self.scheme.step(system, time, state, memory, dt)
+
         def phase(at, number):
             advance = lambda at: self._to_event(system, time, dt, number == self.events, *at)
             return lax.cond(at[1] < dt, advance, lambda at: at, at), None

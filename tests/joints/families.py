@@ -55,6 +55,8 @@ FAMILIES: dict[str, joints.Joint] = {
     "composite": joints.Composite((joints.Helical(), joints.Fixed(), joints.Spherical())),
     "free 2d": joints.Free2D(),
     "free 3d": joints.Free3D(),
+    "reversed": joints.Reversed(joints.RackAndPinion(0.4)),
+    "offset": joints.Offset(joints.Helical((1.0, 0.2, -0.4), 0.3), control_frames(2)[1]),
     "driven": joints.Driven(joints.Universal(), wobble(2, 0), 0.4),
     "driven in a composite": joints.Composite(
         (joints.RackAndPinion(0.2), joints.Driven(joints.Cylindrical(), wobble(2, 1), 0.4), joints.Revolute())

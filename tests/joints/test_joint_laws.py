@@ -177,7 +177,7 @@ def test_sizes(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_neutral_is_the_identity(family):
     joint = FAMILIES[family]
-    if "spline" not in family and not joint.rheonomic:
+    if "spline" not in family and family != "offset" and not joint.rheonomic:
         assert_each_close(joint.transform(joint.neutral()).matrix, np.eye(4), 0)
 
 

@@ -37,6 +37,7 @@ MODEL = rbd.attach(
     rbd.sensors.Accelerometer("accelerometer", "tip"),
 )
 TIED = rbd.add_constraints(MODEL, rbd.constraints.Distance("world", None, "fore", (0.1, 0.2, 0.3), 0.8))
+REROOTED = rbd.reroot(arm(), "fore")
 Q = jnp.asarray(np.random.default_rng(2).normal(size=(SIZE, MODEL.nq)))  # quaternions of any length
 V, A, TAU = jnp.asarray(np.random.default_rng(0).normal(size=(3, SIZE, MODEL.nv)))
 KEYS = jax.random.split(jax.random.key(3), SIZE)
@@ -56,6 +57,12 @@ FUNCTIONS = {
         lambda q, v, t, f: rbd.forward_dynamics(MODEL, q, v, t, f),
         (Q, V, TAU, {"fore": WRENCH}),
     ),
+    "forward_dynamics_by_assembly": (
+        lambda q, v, t: rbd.forward_dynamics_by_assembly(MODEL, q, v, t),
+        (Q, V, TAU),
+    ),
+    "inertia_force": (lambda q, a: rbd.inertia_force(MODEL, q, a), (Q, A)),
+    "transfer_state": (lambda q, v: rbd.transfer_state(MODEL, REROOTED, q, v), (Q, V)),
     "mass_matrix": (lambda q: rbd.mass_matrix(MODEL, q), (Q,)),
     "solve_mass_matrix": (lambda q, x: rbd.solve_mass_matrix(MODEL, q, x), (Q, TAU)),
     "inverse_dynamics_derivatives": (
@@ -179,6 +186,8 @@ def test_every_public_function_of_a_state_is_there():
         "concatenate",
         "neutral",
         "checked",
+        "reroot",
+        "denavit_hartenberg",
     }
     others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf", "load_sdf"}
     others |= {"save_urdf", "save_mjcf", "to_urdf", "to_mjcf", "keyframe", "keyframe_controls"}

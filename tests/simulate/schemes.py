@@ -13,6 +13,7 @@ EXPLICIT = {
     "CommutatorFree2": 2,
     "CommutatorFree3": 3,
     "CommutatorFree4": 4,
+    "EventDriven": 4,
 }
 IMPLICIT = {
     "LinearlyImplicitEuler": 1,
