@@ -18,6 +18,10 @@ Models:
 - `save_mjcf`: write a model as an MJCF file
 - `to_mjcf`: the text of one
 - `ModelBuilder`: collects bodies, joints and what is attached to them, and builds a `Model`
+- `GraphBuilder`: the same from a graph of bodies and joints, in any order, with any loops
+- `reroot`: a floating model with another body as its root
+- `denavit_hartenberg`: the Denavit–Hartenberg parameters of a chain
+- `DenavitHartenberg`: what it returns, and a model of them
 - `Model`: a mechanism: its tree of bodies and joints, and all of its numbers; `print(model)` draws it
 - `Body`: one body of a `ModelBuilder`, the joint that attaches it, and what acts along that joint
 - `Mimic`: a joint that follows another
@@ -74,12 +78,14 @@ Kinematics:
 Dynamics:
 
 - `forward_dynamics`: the acceleration that generalized forces produce
+- `forward_dynamics_by_assembly`: the same in logarithmic depth
 - `inverse_dynamics`: the generalized forces that produce an acceleration
 - `hybrid_dynamics`: some joints driven by force, the others by motion
 - `forward_dynamics_derivatives`: the derivatives of the acceleration by q, v and the forces
 - `inverse_dynamics_derivatives`: the derivatives of the forces by q, v and the acceleration
 - `mass_matrix`: the joint-space inertia matrix M
 - `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
+- `inertia_force`: M times a vector or a matrix, without M
 - `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
 - `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
 - `bias_force`: Coriolis, centrifugal and gravity forces
@@ -118,6 +124,7 @@ Constraints:
 - `maximal_coordinates`: the same mechanism as free bodies with constraints
 - `to_maximal`: a state of the model as one of those
 - `from_maximal`: and back
+- `transfer_state`: a state of a model as one of another with the same bodies
 
 Simulation:
 
@@ -155,6 +162,7 @@ Simulation:
 - `ImplicitMidpoint`: second order, implicit
 - `BDF1`: first order, implicit, for what is stiff
 - `BDF2`: second order, implicit, for what is stiff
+- `EventDriven`: an explicit scheme that stops at impacts, and goes on from each
 - `GeneralizedAlpha`: second order, implicit, with high frequencies damped by choice
 - `VariationalMidpoint`: second order, symplectic, from the Lagrangian at midpoints
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
@@ -196,6 +204,10 @@ __all__ = [
     "save_mjcf",
     "to_mjcf",
     "ModelBuilder",
+    "GraphBuilder",
+    "reroot",
+    "denavit_hartenberg",
+    "DenavitHartenberg",
     "Model",
     "Body",
     "Mimic",
@@ -243,12 +255,14 @@ __all__ = [
     "site_jacobian",
     "Motion",
     "forward_dynamics",
+    "forward_dynamics_by_assembly",
     "inverse_dynamics",
     "hybrid_dynamics",
     "forward_dynamics_derivatives",
     "inverse_dynamics_derivatives",
     "mass_matrix",
     "solve_mass_matrix",
+    "inertia_force",
     "solve_augmented_mass_matrix",
     "coriolis_matrix",
     "bias_force",
@@ -284,6 +298,7 @@ __all__ = [
     "maximal_coordinates",
     "to_maximal",
     "from_maximal",
+    "transfer_state",
     "State",
     "rollout",
     "step",
@@ -318,6 +333,7 @@ __all__ = [
     "ImplicitMidpoint",
     "BDF1",
     "BDF2",
+    "EventDriven",
     "GeneralizedAlpha",
     "VariationalMidpoint",
     "Rattle",
@@ -398,6 +414,7 @@ from .constraints import (
     project as project,
     project_velocity as project_velocity,
     to_maximal as to_maximal,
+    transfer_state as transfer_state,
 )
 from .contact.contacts import contacts as contacts
 from .dynamics import (
@@ -410,10 +427,12 @@ from .dynamics import (
     centroidal_momentum_matrix as centroidal_momentum_matrix,
     coriolis_matrix as coriolis_matrix,
     forward_dynamics as forward_dynamics,
+    forward_dynamics_by_assembly as forward_dynamics_by_assembly,
     forward_dynamics_derivatives as forward_dynamics_derivatives,
     forward_kinematics as forward_kinematics,
     gravity_force as gravity_force,
     hybrid_dynamics as hybrid_dynamics,
+    inertia_force as inertia_force,
     inverse_dynamics as inverse_dynamics,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
     inverse_dynamics_regressor as inverse_dynamics_regressor,
@@ -454,6 +473,8 @@ from .files import (
 from .forces import actuators as actuators, add_forces as add_forces
 from .model import (
     Body as Body,
+    DenavitHartenberg as DenavitHartenberg,
+    GraphBuilder as GraphBuilder,
     Keyframe as Keyframe,
     Mimic as Mimic,
     Model as Model,
@@ -466,6 +487,7 @@ from .model import (
     check as check,
     concatenate as concatenate,
     configuration_rate as configuration_rate,
+    denavit_hartenberg as denavit_hartenberg,
     detach as detach,
     difference as difference,
     fuse_fixed as fuse_fixed,
@@ -474,6 +496,7 @@ from .model import (
     neutral as neutral,
     random_configuration as random_configuration,
     rename as rename,
+    reroot as reroot,
     with_traversal as with_traversal,
 )
 from .parallel import batch_map as batch_map, simulate_batch as simulate_batch
@@ -493,6 +516,7 @@ from .simulate import (
     Controls as Controls,
     CrouchGrossman3 as CrouchGrossman3,
     EnergyMomentum as EnergyMomentum,
+    EventDriven as EventDriven,
     GeneralizedAlpha as GeneralizedAlpha,
     ImplicitMidpoint as ImplicitMidpoint,
     LieEuler as LieEuler,

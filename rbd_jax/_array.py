@@ -158,6 +158,21 @@ def identity_like(a: Float[Array, "*a n n"]) -> Float[Array, "*ones n n"]:
     return eye.reshape((1,) * (a.ndim - 2) + eye.shape)
 
 
+def complement(columns: Float[Array, "m n"]) -> Float[Array, "m rest"]:
+    """An orthonormal basis of what is orthogonal to the columns, by Householder's reflections."""
+    size, count = columns.shape
+    basis = jnp.eye(size, dtype=columns.dtype)
+    for i in range(count):
+        own = jnp.concatenate([jnp.zeros(i, columns.dtype), columns[i:, i]])
+        length = jnp.sqrt(dot(own, own))
+        unit = jnp.eye(size, dtype=columns.dtype)[i]
+        mirror = own + jnp.where(own[i] < 0, -length, length) * unit
+        mirror = mirror / jnp.sqrt(dot(mirror, mirror))
+        columns = columns - 2 * outer(mirror, vecmat(mirror, columns))
+        basis = basis - 2 * outer(matvec(basis, mirror), mirror)
+    return basis[:, count:]
+
+
 def is_known(tree) -> bool:
     """Whether the numbers of a PyTree can be looked at: not while a function is traced."""
     if isinstance(tree, np.ndarray | float | int):  # seen at once, a tenth of the time

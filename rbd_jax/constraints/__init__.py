@@ -13,7 +13,14 @@ Families:
 - `PointOnSurface`: a point stays on a surface
 - `CoordinateCoupling`: an equation between coordinates of joints
 - `PrescribedCoordinate`: a coordinate follows a function of time
+- `RollingSphere`: a sphere rolls on a plane
+- `RollingDisk`: a disk or a wheel rolls on a plane
+- `KnifeEdge`: an edge does not move sideways
+- `Skate`: a blade glides on a plane and does not move sideways
+- `Implicit`: a function of frames and coordinates vanishes
+- `ImplicitRate`: a function of how they move vanishes
 - `RelativeConstraint`: what constraints between two frames inherit from
+- `NonholonomicConstraint`: what constraints on how two frames move inherit from
 - `Constraint`: what every constraint inherits from
 
 On a model:
@@ -49,6 +56,9 @@ Dynamics:
 - `constrained_inverse_dynamics`: the forces that produce an acceleration, and the multipliers
 - `ConstrainedEfforts`: what it returns
 - `joint_wrenches`: what the joints transmit
+- `loop_joint_force`: the generalized force of motors and springs at loop joints
+- `loop_joint_state`: the coordinates and velocities of loop joints
+- `loop_subspaces`: the subspaces of motion and force of a loop joint
 
 Stabilization of rollouts:
 
@@ -62,12 +72,14 @@ Independent variables:
 - `Closure`: a configuration given by them, and how it moves
 - `close`: that of a state of the variables
 - `closure_dynamics`: the accelerations of the variables
+- `independent_joints`: how all joints move with some of them
 
 Maximal coordinates:
 
 - `maximal_coordinates`: the same mechanism as free bodies with constraints
 - `to_maximal`: a state of the model as one of those
 - `from_maximal`: and back
+- `transfer_state`: a state of a model as one of another with the same bodies
 """
 
 __all__ = [
@@ -82,7 +94,14 @@ __all__ = [
     "PointOnSurface",
     "CoordinateCoupling",
     "PrescribedCoordinate",
+    "RollingSphere",
+    "RollingDisk",
+    "KnifeEdge",
+    "Skate",
+    "Implicit",
+    "ImplicitRate",
     "RelativeConstraint",
+    "NonholonomicConstraint",
     "Constraint",
     "add_constraints",
     "without_constraints",
@@ -106,6 +125,9 @@ __all__ = [
     "constrained_inverse_dynamics",
     "ConstrainedEfforts",
     "joint_wrenches",
+    "loop_joint_force",
+    "loop_joint_state",
+    "loop_subspaces",
     "Projection",
     "Baumgarte",
     "Stabilization",
@@ -113,9 +135,11 @@ __all__ = [
     "Closure",
     "close",
     "closure_dynamics",
+    "independent_joints",
     "maximal_coordinates",
     "to_maximal",
     "from_maximal",
+    "transfer_state",
 ]
 
 from ..loops import (
@@ -124,13 +148,20 @@ from ..loops import (
     CoordinateCoupling as CoordinateCoupling,
     Distance as Distance,
     HingeLoop as HingeLoop,
+    Implicit as Implicit,
+    ImplicitRate as ImplicitRate,
+    KnifeEdge as KnifeEdge,
     LoopJoint as LoopJoint,
+    NonholonomicConstraint as NonholonomicConstraint,
     PointOnCurve as PointOnCurve,
     PointOnLine as PointOnLine,
     PointOnPlane as PointOnPlane,
     PointOnSurface as PointOnSurface,
     PrescribedCoordinate as PrescribedCoordinate,
     RelativeConstraint as RelativeConstraint,
+    RollingDisk as RollingDisk,
+    RollingSphere as RollingSphere,
+    Skate as Skate,
     Weld as Weld,
 )
 from ..model.attachments import (
@@ -168,16 +199,22 @@ from .evaluate import (
     constraint_velocity as constraint_velocity,
     reach as reach,
 )
+from .independent import independent_joints as independent_joints
 from .inverse import (
     ConstrainedEfforts as ConstrainedEfforts,
     constrained_inverse_dynamics as constrained_inverse_dynamics,
+)
+from .loop_forces import (
+    loop_joint_force as loop_joint_force,
+    loop_joint_state as loop_joint_state,
 )
 from .maximal import (
     from_maximal as from_maximal,
     maximal_coordinates as maximal_coordinates,
     to_maximal as to_maximal,
+    transfer_state as transfer_state,
 )
-from .reactions import joint_wrenches as joint_wrenches
+from .reactions import joint_wrenches as joint_wrenches, loop_subspaces as loop_subspaces
 from .stabilization import (
     Baumgarte as Baumgarte,
     Projection as Projection,

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._array import matmul, transpose, vecmat
+from .._errors import ModelError
 from ..dynamics import ExternalForces, Motion
-from ..dynamics.inverse import inertia_force, recursive_newton_euler
+from ..dynamics.inverse import inertia_product, recursive_newton_euler
 from ..model import Model, difference
 from ..model.attachments import without_constraints
 
@@ -68,6 +69,7 @@ class ReducedModel(eqx.Module):
     size: int = eqx.field(static=True)
 
     def __init__(self, model: Model, closure: Callable, size: int):
+        _refuse_nonholonomic("ReducedModel", model)
         shape = jnp.shape(jax.eval_shape(closure, jax.ShapeDtypeStruct((size,), model.dtype)))
         if shape != (model.nq,):
             raise ValueError(
@@ -112,8 +114,18 @@ def closure_dynamics(
     f_ext: ExternalForces = None,
 ) -> Float[Array, "ny"]:
     """`ÿ` of the independent variables; the model's own constraints, which `closure` satisfies, are left aside."""
+    _refuse_nonholonomic("closure_dynamics", model)
     at = close(model, closure, y, y_rate)
     return reduced_acceleration(Motion(model, at.q, at.v), at, vecmat(tau, at.jacobian), f_ext)
+
+
+def _refuse_nonholonomic(owner: str, model: Model) -> None:
+    for constraint in model.constraints:
+        if not all(constraint.holonomic):
+            raise ModelError(
+                f"{owner}: {constraint.label} of model {model.name!r} holds velocities, which no function of variables "
+                "satisfies; simulate the model itself, or take it off: rbd.detach(model, constraint)"
+            )
 
 
 def reduced_acceleration(
@@ -126,4 +138,4 @@ def reduced_acceleration(
 
 def reduced_inertia(motion: Motion, jacobian: Float[Array, "nv ny"]) -> Float[Array, "ny ny"]:
     """`Gᵀ M G`, the mass matrix of the independent variables (eq. 8.46; Sueda eq. 2.83)."""
-    return matmul(transpose(jacobian), inertia_force(motion, jacobian))
+    return matmul(transpose(jacobian), inertia_product(motion, jacobian))

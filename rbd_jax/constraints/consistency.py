@@ -13,14 +13,14 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._arguments import anything, configuration, joint_names, takes, velocity
-from .._array import identity_like, is_known, matmul, matvec, transpose, vecmat
+from .._array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
 from .._text import can_be_shown, numbers
 from ..dynamics import Motion
 from ..dynamics.forward import solve_inertia
-from ..dynamics.inverse import inertia_force
+from ..dynamics.inverse import inertia_product
 from ..model import Model, difference, integrate
 from ._factors import pseudo_inverse
-from .evaluate import constraint_rows, matrix_of, rate_of, residual_of
+from .evaluate import constraint_rows, holonomic, matrix_of, rate_of, residual_of
 from .solving import factorize, solve_system
 
 
@@ -75,7 +75,8 @@ def project(
 
     `q ⊕ M⁻¹ Gᵀ μ` with M and G of the given q, and the μ that closes the constraints, found by Newton's method from
     nearby (from afar, `assemble` first). Then `v + M⁻¹ Gᵀ ν` with M and G of the new q: the velocity after the blow that
-    makes the constraints hold. Derivatives are those of these equations.
+    makes the constraints hold. Derivatives are those of these equations. Constraints that hold velocities alone take part in the
+    second half only.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -94,11 +95,12 @@ def projected(model: Model, q, v, steps: int):
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _projected(steps: int, model: Model, q, v):
     """The state on the constraints, and μ. One loop, so that the kinematics is traced once for all steps."""
+    placing = np.flatnonzero(holonomic(model))
 
     def visit(step, carry):
         here, velocity, mu, directions = carry
         motion = Motion(model, here).computed("inertias")
-        residual, jacobian = residual_of(motion), matrix_of(motion).matrix
+        residual, jacobian = gather(residual_of(motion), placing), gather(matrix_of(motion).matrix, placing)
 
         def first():
             return solve_inertia(motion, transpose(jacobian))
@@ -115,7 +117,7 @@ def _projected(steps: int, model: Model, q, v):
         here, velocity, mu = lax.cond(step < steps, closer, last)
         return here, velocity, mu, directions
 
-    rows = sum(constraint.rows for constraint in model.constraints)
+    rows = len(placing)
     start = q, v, jnp.zeros(rows, q.dtype), jnp.zeros((model.nv, rows), q.dtype)
     return lax.fori_loop(0, steps + 1, visit, start)[:3]
 
@@ -123,14 +125,14 @@ def _projected(steps: int, model: Model, q, v):
 @_projected.defjvp
 def _projected_rule(steps: int, primals, tangents):
     end, velocity, mu = _projected(steps, *primals)
-    mu = lax.stop_gradient(mu)
+    mu, placing = lax.stop_gradient(mu), np.flatnonzero(holonomic(primals[0]))
 
     def again(model, q, v):
         motion = Motion(model, q)
-        directions = solve_inertia(motion, transpose(matrix_of(motion).matrix))
+        directions = solve_inertia(motion, transpose(gather(matrix_of(motion).matrix, placing)))
 
         def off(mu):
-            return residual_of(Motion(model, integrate(model, q, matvec(directions, mu))))
+            return gather(residual_of(Motion(model, integrate(model, q, matvec(directions, mu)))), placing)
 
         found = mu
         for _ in range(2):  # steps that are differentiated: what they start from no longer matters
@@ -159,7 +161,7 @@ def nearest_velocity(motion: Motion, v: Float[Array, "nv"]) -> Float[Array, "nv"
     if not motion.model.constraints:
         return v
     still = motion.with_velocity(jnp.zeros_like(v))
-    return solve_system((inertia_force(still, v), -rate_of(still), None), factorize(still), still).a
+    return solve_system((inertia_product(still, v), -rate_of(still), None), factorize(still), still).a
 
 
 class Assembly(eqx.Module):
@@ -209,12 +211,15 @@ def assemble(
         free[model.v_slice(joint)] = 0
     free = jnp.asarray(free, q.dtype)
 
+    placing = np.flatnonzero(holonomic(model))
+
     def equations(q):
         motion = Motion(model, q)
-        return residual_of(motion), matrix_of(motion).matrix * free[None, :]
+        slope = gather(matrix_of(motion).matrix, placing) * free[None, :]
+        return gather(residual_of(motion), placing), slope
 
     def off_by(q):
-        return residual_of(Motion(model, q))
+        return gather(residual_of(Motion(model, q)), placing)
 
     def unfinished(state):
         _, _, worst, steps = state

@@ -113,6 +113,8 @@ def wanted_rate(motion: Motion, stabilization: Stabilization | None) -> Float[Ar
 def mobility(model: Model, q: Float[Array, "nq"]) -> Int[Array, ""]:
     """The number of ways in which the mechanism can move from here: `nv - rank G` (book eq. 8.52).
 
+    Constraints that hold velocities alone count too. Without them it is the number of ways in which its position can change.
+
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
     >>> print(rbd.mobility(model, jnp.array([0.5, -1.0])))

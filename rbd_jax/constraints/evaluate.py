@@ -25,7 +25,7 @@ from ..spatial import Transform
 
 @takes(q=configuration)
 def constraint_residual(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:
-    """How much each equation of the model's constraints is broken, in their order.
+    """How much each equation of the model's constraints is broken, in their order; zero of those that hold velocities alone.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -69,7 +69,7 @@ def constraint_force(
 
 @takes(q=configuration, v=velocity)
 def constraint_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
-    """`G v + g_t`, the rate of the residual; `g_t` is what moves by itself.
+    """`G v + g_t`, the rate of the residual, and what equations of velocities say is zero; `g_t` is what moves by itself.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -140,6 +140,11 @@ def constraint_rows(model: Model) -> tuple[slice, ...]:
     """The entries of residuals and multipliers that belong to each constraint."""
     ends = np.cumsum([0, *(constraint.rows for constraint in model.constraints)])
     return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:]))
+
+
+def holonomic(model: Model) -> np.ndarray:
+    """Which of the equations hold positions; the others hold velocities alone."""
+    return np.array([row for one in model.constraints for row in one.holonomic], bool)
 
 
 def constraint_scales(model: Model) -> Float[Array, "m"]:

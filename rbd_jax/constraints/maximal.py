@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import choice, configuration, instance, velocity
-from .._array import is_known, matvec
+from .._array import gather, is_known, matvec
 from .._errors import ModelError, UnknownNameError, suggest
 from ..dynamics import body_velocities, forward_kinematics
-from ..joints import Free, Joint
+from ..joints import Free, Joint, Offset, Reversed
 from ..lie import quaternion
 from ..loops import LoopJoint
 from ..loops.closest import closest
@@ -83,13 +83,21 @@ def maximal_coordinates(
         own = model.joint(index)
         above = model.body_names[parent] if parent >= 0 else "world"
         if own.nv < 6:
-            builder.add_constraint(
-                LoopJoint(above, model.placements[index], model.body_names[index], None, own)
-            )
+            builder.add_constraint(_as_loop(above, model.placements[index], model.body_names[index], own))
     builder.attached += list(model.attached)
     moved = {name: own_frames[index] for index, name in enumerate(model.body_names)}
     builder.attached = [reframed(thing, moved) for thing in builder.attached]
     return builder.lay_out()
+
+
+def _as_loop(above: str, placement: Transform, body: str, joint: Joint) -> LoopJoint:
+    """A joint of the tree as one that closes a loop, which has a frame on either body and either polarity of its own."""
+    frame = None
+    if isinstance(joint, Offset):
+        joint, frame = joint.joint, joint.frame.inverse()
+    if isinstance(joint, Reversed):
+        return LoopJoint(body, frame, above, placement, joint.joint)
+    return LoopJoint(above, placement, body, frame, joint)
 
 
 def _free(body: str, joint) -> Joint:
@@ -225,14 +233,86 @@ def from_maximal(
     own_frames = _own_frames(model, frame)
     frames = forward_kinematics(maximal, q) @ own_frames
     twists = own_frames.inverse_motion(body_velocities(maximal, q, v, "body"))
-    world = Transform.identity(q.dtype)
-    configurations, velocities = [jnp.zeros(0, q.dtype)], [jnp.zeros(0, q.dtype)]
+    return _fitting(model, frames, twists, {})
+
+
+def transfer_state(
+    model: Model, other: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
+) -> tuple[Float[Array, "nq_other"], Float[Array, "nv_other"]]:
+    """The state of `model` as one of `other`: the same mechanism on another tree, by the same names of bodies.
+
+    Joints that both have keep their coordinates, whole turns included, whichever way they point. The configurations of others
+    (a free joint of another root, a joint that closed a loop) are those that fit best, as of `from_maximal`.
+
+    >>> builder = rbd.ModelBuilder(name="robot")
+    >>> for name, parent, joint in [("base", "world", rbd.joints.Free()), ("hand", "base", rbd.joints.Revolute())]:
+    ...     _ = builder.add_body(name, parent, joint, (0.3, 0.0, 0.0), rbd.Inertia.sphere(1.0, 0.1))
+    >>> model = builder.build()
+    >>> by_hand, q = rbd.reroot(model, "hand"), rbd.neutral(model)
+    >>> there = rbd.transfer_state(model, by_hand, q, jnp.array([0, 0, 1.0, 0, 0, 0, 2.0]))
+    >>> print(*there)
+    [0.3 0.  0.  1.  0.  0.  0.  0. ] [0.  0.  3.  0.  0.3 0.  2. ]
+    """
+    call = "transfer_state"
+    for name, given in (("model", model), ("other", other)):
+        instance(call, name, given, Model, "a Model")
+    for body in other.body_names:
+        if body not in model.body_names:
+            raise UnknownNameError(
+                f"{call}: model {model.name!r} has no body {body!r}, which {other.name!r} has"
+            )
+    q, v = configuration(call, model, "q", q), velocity(call, model, "v", v)
+    order = np.array([model.body_index(body) for body in other.body_names], int)
+    frames, twists = forward_kinematics(model, q), body_velocities(model, q, v, "body")
+    shared = {}
+    for index in range(other.nb):
+        mine = _shared_joint(model, other, index)
+        if mine is not None:
+            shared[index] = q[model.q_slice(mine)], v[model.v_slice(mine)]
+    return _fitting(other, frames.gather(order), gather(twists, order), shared)
+
+
+def _shared_joint(model: Model, other: Model, index: int) -> int | None:
+    """The body of `model` whose joint is the one of body `index` of the other, or None."""
+    name = other.joint_names[index]
+    if name not in model.joint_names or other.topology.is_mimic[index]:
+        return None
+    mine = model.topology.joint_index(name)
+    ends = [
+        {it.body_names[body], it.body_names[above] if (above := it.topology.parents[body]) >= 0 else "world"}
+        for it, body in ((model, mine), (other, index))
+    ]
+    kinds = [_within(it.joint(body)) for it, body in ((model, mine), (other, index))]
+    return mine if ends[0] == ends[1] and kinds[0] == kinds[1] and not model.topology.is_mimic[mine] else None
+
+
+def _within(joint: Joint) -> type:
+    while isinstance(joint, Offset | Reversed):
+        joint = joint.joint
+    return type(joint)
+
+
+def _fitting(model: Model, frames: Transform, twists, known: dict):
+    """The state in which bodies are in these frames and move at these twists, or nearly so; of some joints it is `known`."""
+    dtype = frames.position.dtype
+    world = Transform.identity(dtype)
+    configurations, velocities = [jnp.zeros(0, dtype)], [jnp.zeros(0, dtype)]
     for index, parent in enumerate(model.topology.parents):
+        if model.topology.is_mimic[index]:
+            continue
+        if index in known:
+            own, speed = known[index]
+            configurations.append(own)
+            velocities.append(speed)
+            continue
         joint = model.joint(index)
         above = frames[parent] if parent >= 0 else world
-        carried = twists[parent] if parent >= 0 else jnp.zeros(6, q.dtype)
+        carried = twists[parent] if parent >= 0 else jnp.zeros(6, dtype)
         relative = (above @ model.placements[index]).inverse() @ frames[index]
-        own = closest(off_joint, joint, relative) if joint.nv else joint.neutral().astype(q.dtype)
+        if isinstance(joint, Free):
+            own = jnp.concatenate([relative.position, quaternion.from_matrix(relative.rotation)])
+        else:
+            own = closest(off_joint, joint, relative) if joint.nv else joint.neutral().astype(dtype)
         arrived = model.placements[index] @ joint.transform(own)
         motion = twists[index] - arrived.inverse_motion(carried) - joint.drift(own)
         configurations.append(own)

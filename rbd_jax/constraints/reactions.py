@@ -7,9 +7,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import anything, as_array, configuration, takes, velocity, wrenches
-from .._array import gather_or_zero, sum_rows, vecmat
+from .._array import complement, gather_or_zero, sum_rows, transpose, vecmat
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.external import given_wrenches
+from ..joints import ConstantSubspaceJoint, Subspaces
+from ..joints.subspaces import dual
+from ..loops import LoopJoint, RelativeConstraint
+from ..loops.closest import closest
+from ..loops.loop_joint import off_joint
 from ..model import Model, Tree
 from ..spatial import Transform, cross_force, moment_shift
 from .evaluate import matrix_of
@@ -56,6 +61,53 @@ def joint_wrenches(
             )
         acting = constraint_wrenches(motion, multipliers)
     return transmitted(motion, a, f_ext, acting)
+
+
+@takes(q=configuration, constraint=anything, active=anything)
+def loop_subspaces(
+    model: Model,
+    q: Float[Array, "nq"],
+    constraint: int,
+    active: Float[Array, "6 dof"] | None = None,
+) -> Subspaces:
+    """The subspaces of a loop joint, as `rbd.joints.subspaces` of a joint of the tree, in the second frame's coordinates.
+
+    The columns of T are the wrenches on the second body that the multipliers of its rows are; on the first acts the opposite.
+    A wrench `T_a τ` on both, as `f_ext`, is what an actuator in the loop joint does.
+
+    **Arguments**
+
+    - `constraint`: which of `model.constraints`, by its place; a `LoopJoint`, or another between two frames whose rows are
+      independent.
+    - `active`: as for `rbd.joints.subspaces`.
+
+    >>> ends = ("lower", (0, 0, -1)), ("world", (0, 0, -2))
+    >>> loop = rbd.constraints.LoopJoint(*ends[0], *ends[1], rbd.joints.Revolute((0, 1, 0)))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), loop)
+    >>> own = rbd.constraints.loop_subspaces(model, rbd.neutral(model), 0)
+    >>> print(own.active[:, 0])
+    [0. 1. 0. 0. 0. 0.]
+    """
+    count = len(model.constraints)
+    if isinstance(constraint, bool) or not isinstance(constraint, int) or not 0 <= constraint < count:
+        raise ValueError(
+            f"loop_subspaces: constraint is {constraint!r}; model {model.name!r} has {count} constraints, counted from 0"
+        )
+    found = model.constraints[constraint]
+    if not isinstance(found, RelativeConstraint):
+        raise ValueError(f"loop_subspaces: {found.label} is not between two frames; it takes a LoopJoint")
+    own = next(own for own in matrix_of(Motion(model, q)).gradients if constraint in own.group.members)
+    place = own.group.members.index(constraint)
+    forces = transpose(own.by_twists[place, :, 1])
+    if not isinstance(found, LoopJoint):
+        return dual(complement(forces), active, forces)
+    joint = found.joint
+    if isinstance(joint, ConstantSubspaceJoint):
+        at = joint.neutral().astype(q.dtype)
+    else:
+        ends = own.group.placements[place]
+        at = closest(off_joint, joint, ends[0].inverse() @ ends[1])
+    return dual(joint.motion_subspace(at), active, forces)
 
 
 def constraint_wrenches(motion: Motion, multipliers: Float[Array, "m"]) -> Float[Array, "nb 6"]:

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 
 from .._implicit import implicit
 from ..dynamics import Motion
-from ..dynamics.inverse import inertia_force
+from ..dynamics.inverse import inertia_product
 from ._dense import NullSpace, RangeSpace, Saddle
 from ._elimination import Elimination
 from ._factors import Factors
@@ -86,7 +86,7 @@ def _solve(rhs, factors: Factors, motion: Motion):
 
 def _left_side(x: Solution, factors: Factors, motion: Motion):
     g = matrix_of(motion)
-    force = inertia_force(motion, x.a) - g.transposed(x.multipliers)
+    force = inertia_product(motion, x.a) - g.transposed(x.multipliers)
     return force, g.times(x.a), x.multipliers - g.times(x.y)
 
 

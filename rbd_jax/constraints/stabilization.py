@@ -28,7 +28,10 @@ class Stabilization(eqx.Module):
 
 
 class Baumgarte(Stabilization):
-    """The residual g is made to follow `g̈ + 2 α ġ + β² g = 0` (book eq. 8.22; Sueda eq. 1.82)."""
+    """The residual g is made to follow `g̈ + 2 α ġ + β² g = 0` (book eq. 8.22; Sueda eq. 1.82).
+
+    Of constraints that hold velocities alone, what is to vanish, w, follows `ẇ + 2 α w = 0`.
+    """
 
     alpha: Float[Array, ""]
     beta: Float[Array, ""]

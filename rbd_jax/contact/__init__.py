@@ -4,11 +4,13 @@ What is attached to a model:
 
 - `Soft`: MuJoCo's law of contact: all contacts, stops and dry friction as one convex problem
 - `Rigid`: rigid contact with friction, one convex problem a step
+- `Hard`: rigid contact by forces and impacts, from event to event
 - `Softness`: how soft the stops and the dry friction of a joint or a tendon are under it
 - `ContactPair`: two shapes that touch whatever their bits say, by numbers of their own
 - `ContactExclusion`: two bodies that do not touch
 - `Compliant`: a force between two shapes, by how deep and how fast they overlap, with friction, also by bristles
 - `ContactLaw`: what a law of your own implements
+- `JumpingLaw`: the same, under which velocities jump
 - `Reaction`: what it returns
 
 Where the shapes of a model touch, `rbd.contacts`:
@@ -49,11 +51,13 @@ Of two geometries:
 __all__ = [
     "Soft",
     "Rigid",
+    "Hard",
     "Softness",
     "ContactPair",
     "ContactExclusion",
     "Compliant",
     "ContactLaw",
+    "JumpingLaw",
     "Reaction",
     "Contacts",
     "separated",
@@ -87,8 +91,9 @@ from .geometry.pairs import (
     contact_points as contact_points,
     signed_distance as signed_distance,
 )
+from .hard import Hard as Hard
 from .impact import Impact as Impact, impact as impact, impulse_response as impulse_response
-from .law import ContactLaw as ContactLaw, Reaction as Reaction
+from .law import ContactLaw as ContactLaw, JumpingLaw as JumpingLaw, Reaction as Reaction
 from .pairs import ContactExclusion as ContactExclusion, ContactPair as ContactPair
 from .rigid import Rigid as Rigid
 from .separated import separated as separated

@@ -25,11 +25,15 @@ def as_energy_allows(
     linear, square = dot(stopped, inertia(way)), dot(way, inertia(way))
     room = jnp.maximum(most - least, 0)
     grows = least + 2 * linear + square > most
-    # The larger root of square s² + 2 linear s = room, without differences of what is nearly equal.
-    inside = jnp.where(grows, linear**2 + square * room, 1)
-    root = jnp.sqrt(jnp.where(inside > 0, inside, 1))
-    ahead, moves = linear > 0, square > 0
+    # The root of square s² + 2 linear s = room that is not negative. Written with the quotient in which nothing cancels: where
+    # both velocities are the same to rounding, the other one is 0 / 0.
+    inside = linear**2 + square * room
+    some = grows & (inside > 0)
+    root = jnp.where(some, jnp.sqrt(jnp.where(some, inside, 1)), 0)
+    rises, wide = some & (linear > 0), some & (square > 0)
     share = jnp.where(
-        ahead, room / jnp.where(ahead, linear + root, 1), (root - linear) / jnp.where(moves, square, 1)
+        rises,
+        room / jnp.where(rises, linear + root, 1),
+        (root - linear) / jnp.where(wide, square, 1),
     )
-    return jnp.where(grows & moves, jnp.clip(share, 0, 1), 1)
+    return jnp.where(grows, jnp.clip(share, 0, 1), 1)

@@ -18,8 +18,9 @@ from ..dynamics import Motion
 from ..dynamics.columns import from_columns
 from ..dynamics.sites import fixed_frames
 from ..model import Model
-from ..shapes import Shape
+from ..shapes import Plane, Shape
 from ..shapes.geometry import Geometry
+from .geometry.bounds import bounding_sphere
 from .geometry.pairs import contact_points
 from .pairs import Numbers, Touching, numbers, touching
 
@@ -85,14 +86,21 @@ def contacts(model: Model, q: Float[Array, "nq"]) -> Contacts:
     return contacts_of(Motion(model, q))
 
 
-def contacts_of(motion: Motion, most: int | None = None) -> Contacts:
-    """`contacts` of a model in motion; given `most`, so many of those that act, the deepest, of each number of dimensions."""
-    found = motion.keep("contacts", lambda: _found(motion))
-    return found if most is None else motion.keep(f"{most} contacts", lambda: _deepest(found, most))
+def contacts_of(motion: Motion, most: int | None = None, pairs: int | None = None) -> Contacts:
+    """`contacts` of a model in motion.
+
+    - `most`: so many of those that act, the deepest, of each number of dimensions.
+    - `pairs`: so many pairs of shapes of each two kinds are looked at, those whose bounding spheres are nearest.
+    """
+    found = motion.keep(f"contacts of {pairs} pairs", lambda: _found(motion, pairs))
+    if most is None:
+        return found
+    return motion.keep(f"{most} contacts of {pairs} pairs", lambda: _deepest(found, most))
 
 
 def _deepest(found: Contacts, most: int) -> Contacts:
-    order, there, lost = [], [], jnp.zeros((), int)
+    order, there = [], []
+    lost = jnp.zeros((), int) if found.lost is None else found.lost
     for size in sorted(set(found.condim)):
         own = np.flatnonzero(np.array(found.condim) == size)
         if len(own) <= most:
@@ -107,7 +115,7 @@ def _deepest(found: Contacts, most: int) -> Contacts:
     if not order:
         return replace(found, lost=lost)
     rows, there = jnp.concatenate(order), jnp.concatenate(there)
-    kept = jax.tree.map(lambda leaf: leaf[rows], found)
+    kept = jax.tree.map(lambda leaf: leaf[rows], replace(found, lost=None))
     condim = tuple(size for size, part in zip(sorted(set(found.condim)), order) for _ in range(len(part)))
     return replace(kept, distance=jnp.where(there, kept.distance, jnp.inf), condim=condim, lost=lost)
 
@@ -127,39 +135,71 @@ def _least(values: Float[Array, "n"], most: int) -> tuple[Int[Array, "most"], In
     return lax.fori_loop(0, count, pick, start)[1], count
 
 
-def _found(motion: Motion) -> Contacts:
+def _found(motion: Motion, most: int | None) -> Contacts:
     model, dtype = motion.model, motion.q.dtype
     shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
     pairs = touching(model)
     if not pairs:
         return _none(dtype)
     placed = fixed_frames(motion, shapes)
-    found, rows = [], []
-    for members, first, second in _of_one_kind(shapes, pairs):
+    found, rows, dims, lost = [], [], [], jnp.zeros((), int)
+    margins = numbers(model, pairs, dtype).margin
+    for own, first, second in _of_one_kind(shapes, pairs):
+        members = own
         ends = [
             placed.frames.gather(np.array([(pairs[k].first, pairs[k].second)[end] for k in members]))
             for end in (0, 1)
         ]
         first, second = with_precision((first, second), dtype)
+        if most is not None and most < len(members) and _bounded(shapes, pairs[members[0]]):
+            near, more = _nearest(first, ends[0], second, ends[1], gather(margins, members), most)
+            first, second, ends, members = jax.tree.map(
+                lambda leaf, near=near: leaf[near], (first, second, ends, jnp.asarray(members))
+            )
+            lost = lost + more
         points = jax.vmap(contact_points)(first, ends[0], second, ends[1])
         count = points.distance.shape[1]
         found.append(jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), points))
-        rows.append(np.repeat(members, count))
+        rows.append(members.repeat(count))
+        dims += [pairs[own[0]].condim] * len(rows[-1])
     points = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)
-    pair = np.concatenate(rows)
-    own = Numbers(*(gather(value, pair) for value in numbers(model, pairs, dtype)))
+    if all(isinstance(own, np.ndarray) for own in rows):
+        pair = np.concatenate(rows)
+        of_each = Numbers(*(gather(value, pair) for value in numbers(model, pairs, dtype)))
+    else:
+        pair = jnp.concatenate(rows)
+        of_each = jax.tree.map(lambda value: value[pair], numbers(model, pairs, dtype))
     return Contacts(
         points.distance,
         points.position + placed.origin[None],
         points.frame,
-        own.margin,
-        own.friction,
-        own.solref,
-        own.solimp,
+        of_each.margin,
+        of_each.friction,
+        of_each.solref,
+        of_each.solimp,
         jnp.asarray(pair),
         tuple((shapes[pair.first].name, shapes[pair.second].name) for pair in pairs),
-        tuple(pairs[k].condim for k in pair),
+        tuple(dims),
+        lost=None if most is None else lost,
     )
+
+
+def _bounded(shapes: Sequence[Shape], pair: Touching) -> bool:
+    """Whether spheres around both shapes say anything."""
+    return not any(isinstance(shapes[end].geometry, Plane) for end in (pair.first, pair.second))
+
+
+def _nearest(first, at_first, second, at_second, margins, most: int):
+    """Which pairs of geometries have the nearest bounding spheres, and how many more might touch."""
+
+    def sphere(geometry, frame):
+        middle, radius = bounding_sphere(geometry)
+        return frame.point(middle), radius
+
+    (a, r), (b, s) = (jax.vmap(sphere)(*end) for end in ((first, at_first), (second, at_second)))
+    apart = jnp.sqrt(jnp.sum((b - a) ** 2, axis=1)) - r - s - margins
+    near, _ = _least(apart, most)
+    return near, jnp.sum(apart < 0) - jnp.sum(apart[near] < 0)
 
 
 def _none(dtype) -> Contacts:
@@ -181,10 +221,10 @@ def _none(dtype) -> Contacts:
 def _of_one_kind(
     shapes: Sequence[Shape], pairs: Sequence[Touching]
 ) -> list[tuple[np.ndarray, Geometry, Geometry]]:
-    """Which pairs have geometries of the same two kinds, and these stacked."""
+    """Which pairs have geometries of the same two kinds and touch in as many dimensions, and these stacked."""
     kinds: dict[object, list[int]] = {}
     for index, pair in enumerate(pairs):
-        key = tuple(_kind(shapes[end].geometry) for end in (pair.first, pair.second))
+        key = (pair.condim, *(_kind(shapes[end].geometry) for end in (pair.first, pair.second)))
         kinds.setdefault(key, []).append(index)
 
     def stacked(members: list[int], end: int) -> Geometry:
@@ -197,6 +237,26 @@ def _of_one_kind(
 def _kind(geometry: Geometry) -> object:
     leaves, structure = jax.tree.flatten(geometry)
     return structure, tuple(np.shape(leaf) for leaf in leaves)
+
+
+def without_pairs(found: Contacts, pairs: set[frozenset[str]]) -> Contacts:
+    """The contacts; of some pairs of shapes there are none."""
+    if not found.shapes:
+        return found
+    gone = of_pairs(found, jnp.array([frozenset(pair) in pairs for pair in found.shapes]))
+    return replace(found, distance=jnp.where(gone, jnp.inf, found.distance))
+
+
+def joined(first: Contacts, *others: Contacts) -> Contacts:
+    """All of them, one after the other, in one precision."""
+    for other in others:
+        count = len(first.shapes)
+        moved = replace(other, pair=other.pair + count, lost=None, shapes=(), condim=())
+        own = replace(first, lost=None, shapes=(), condim=())
+        leaves = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), own, moved)
+        condim, shapes = first.condim + other.condim, first.shapes + other.shapes
+        first = replace(leaves, lost=first.lost, condim=condim, shapes=shapes)
+    return first
 
 
 def contact_jacobian(motion: Motion, found: Contacts, size: int = 6) -> Float[Array, "n size nv"]:

@@ -42,6 +42,7 @@ class ConvexLaw(ContactLaw):
     - `cone`: of friction, `"pyramidal"` or `"elliptic"`.
     - `impratio`: how much stiffer friction is than the normal force.
     - `most`: so many contacts at most act at once, of each number of dimensions; None if all that there are.
+    - `pairs`: so many pairs of shapes of each two kinds are looked at; None if all that there are.
     """
 
     fixed_axes = True
@@ -49,10 +50,15 @@ class ConvexLaw(ContactLaw):
     cone: eqx.AbstractVar[Literal["pyramidal", "elliptic"]]
     impratio: eqx.AbstractVar[Float[Array, ""]]
     most: eqx.AbstractVar[int | None]
+    pairs: eqx.AbstractVar[int | None]
 
     @abc.abstractmethod
     def hold(self, model: Model, dtype, step: Float[Array, ""] | None) -> Hold:
         """How rows are held over a step, if one is being made."""
+
+    def lost(self, motion):
+        bounded = self.most is not None or self.pairs is not None
+        return contacts_of(motion, self.most, self.pairs).lost if bounded else None
 
     def solved(self, posed: Posed, guess: Float[Array, "n"] | None) -> Solution:
         """The solution of the problem, or what the law makes of it."""
@@ -61,11 +67,11 @@ class ConvexLaw(ContactLaw):
     def prepared(self, model: Model) -> Prepared:
         return Prepared(mobilities(model), *stop_numbers(model))
 
-    def reaction(self, motion, free, prepared, step=None, guess=None, within=None):
+    def reaction(self, motion, free, prepared, step=None, guess=None, within=None, phase=None):
         model, dtype = motion.model, motion.q.dtype
         own = with_precision(prepared, dtype)
         hold = self.hold(model, dtype, step)
-        found = contacts_of(motion, self.most)
+        found = contacts_of(motion, self.most, self.pairs)
         groups = {size: np.flatnonzero(np.array(found.condim) == size) for size in sorted(set(found.condim))}
         ratio = self.impratio.astype(dtype)
         others: list[Term] = []

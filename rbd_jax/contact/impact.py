@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -9,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import choice, configuration, number, takes, velocity, wrenches
-from .._array import matmul, matvec, transpose, vecmat
+from .._array import matmul, matvec, times, transpose, vecmat
+from ..constraints import Closure
+from ..constraints.closure import reduced_inertia
 from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion
-from ..dynamics.inverse import inertia_force
+from ..dynamics.inverse import inertia_product
 from ..model import Model
 from ._energy import as_energy_allows
 from .contacts import Contacts, contact_jacobian, contacts_of
@@ -68,6 +71,20 @@ def response(motion: Motion, impulse, f_ext: ExternalForces = None):
     return pushed - motion_under_constraints(motion, zero).acceleration
 
 
+def answers_of(
+    motion: Motion, rows: Float[Array, "m dof"], within: Closure | None = None
+) -> Float[Array, "m dof"]:
+    """How a model at rest answers to each of these generalized impulses, or along the few variables that it moves with."""
+    if within is not None:
+        return transpose(jnp.linalg.solve(reduced_inertia(motion, within.jacobian), transpose(rows)))
+    return jax.vmap(lambda row: response(motion, row))(rows) if len(rows) else rows
+
+
+def touches(found: Contacts) -> Bool[Array, "n"]:
+    """Which contacts are closed."""
+    return found.distance <= jnp.maximum(found.margin, TOUCHING)
+
+
 def _restitution(function: str, model: Model, name: str, value):
     return number(function, name, value, dtype=model.dtype, least=0, most=1)
 
@@ -111,13 +128,28 @@ def impact(
     """
     still = Motion(model, q)
     found = contacts_of(still)
-    count, size = len(found.condim), max(found.condim, default=1)
+    rows = contact_jacobian(still, found, max(found.condim, default=1))
+    return jumped(still, found, rows, v, restitution, friction, law)
+
+
+def jumped(
+    motion: Motion,
+    found: Contacts,
+    rows: Float[Array, "n d dof"],
+    v: Float[Array, "dof"],
+    restitution: float | Float[Array, "*n"],
+    friction: float | Float[Array, ""] | None,
+    law: Literal["newton", "poisson"],
+    within: Closure | None = None,
+) -> Impact:
+    """`impact` of a model in a configuration, along its degrees of freedom or along a few variables that it moves with."""
+    count, size = rows.shape[:2]
     if not count:
         return Impact(v, jnp.zeros((0, 6), v.dtype), found, jnp.zeros((), jnp.int32))
-    there = found.distance <= jnp.maximum(found.margin, TOUCHING)
-    rows = jnp.where(there[:, None, None], contact_jacobian(still, found, size), 0)
+    there = touches(found)
+    rows = jnp.where(there[:, None, None], rows, 0)
     flat = rows.reshape(-1, rows.shape[-1])
-    answers = jax.vmap(lambda row: response(still, row))(flat)
+    answers = answers_of(motion, flat, within)
     mu = _friction(found, friction, size)
     coming = matvec(rows, jnp.broadcast_to(v, (count, *v.shape)))
     # What is not there is going apart.
@@ -133,7 +165,11 @@ def impact(
         more, other = hits.impulse(coming + hits.given(plastic + again), 0 * closing)
         full, codes = plastic + again + more, jnp.stack([code, other])
     before, (stopped, after) = v, (v + vecmat(x.reshape(-1), answers) for x in (plastic, full))
-    share = as_energy_allows(lambda u: inertia_force(still, u[:, None])[:, 0], before, stopped, after)
+    if within is None:
+        inertia = lambda u: inertia_product(motion, u[:, None])[:, 0]
+    else:
+        inertia = functools.partial(times, reduced_inertia(motion, within.jacobian))
+    share = as_energy_allows(inertia, before, stopped, after)
     impulse = plastic + share * (full - plastic)
     padded = jnp.pad(jnp.where(there[:, None], impulse, 0), ((0, 0), (0, 6 - size)))
     return Impact(stopped + share * (after - stopped), padded, found, jnp.max(codes))

@@ -70,6 +70,9 @@ class ContactLaw(Attached):
     #: damping after the law.
     as_implicitfast: ClassVar[bool] = False
 
+    #: Whether velocities jump, at events that a scheme has to find (`Scheme.finds_events`); such a law is a `JumpingLaw`.
+    jumps: ClassVar[bool] = False
+
     #: Whether floating bodies move along axes that do not turn in a step of `SemiImplicitEuler`.
     fixed_axes: ClassVar[bool] = False
 
@@ -105,6 +108,7 @@ class ContactLaw(Attached):
         step: Float[Array, ""] | None = None,
         guess: Float[Array, "n"] | None = None,
         within: Closure | None = None,
+        phase: Any = None,
     ) -> Reaction:
         """What it does.
 
@@ -112,7 +116,28 @@ class ContactLaw(Attached):
         - `step`: the time step that is being made, if one is.
         - `guess`: an acceleration to begin the search with.
         - `within`: how the model moves with a few independent variables, if it does: accelerations and forces are theirs then.
+        - `phase`: what contacts do until the next event, of a law under which velocities jump; by default what they do in this
+          state.
         """
+
+
+class JumpingLaw(ContactLaw):
+    """A law under which velocities jump at events. Between them contacts go on doing what they do: a phase, which is a PyTree."""
+
+    jumps = True
+
+    @abc.abstractmethod
+    def begun(
+        self, motion: Motion, v: Float[Array, "n"], within: Closure | None = None
+    ) -> tuple[Any, Float[Array, "n"], Float[Array, "n"]]:
+        """The phase that begins in a state, by how much the configuration changes at once, and the velocity to go on with.
+
+        - `v`: the velocity, of the few independent variables that the model moves with, if it does.
+        """
+
+    @abc.abstractmethod
+    def until(self, motion: Motion, phase: Any) -> Float[Array, "k"]:
+        """Numbers that are positive as long as a phase lasts."""
 
 
 def contact_law(model: Model) -> ContactLaw | None:

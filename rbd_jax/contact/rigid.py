@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import choice, number
+from .._arguments import choice, number, whole_number
 from .._array import matvec, times
 from .._positive import solve_positive
 from ..dynamics.floating import turning_rates
@@ -34,6 +34,7 @@ class Rigid(ConvexLaw):
     - `smoothing`: how much less stiff than rigid it is, as a share of what the bodies give way by themselves. Forces are smooth
       functions of the state by that. By default the root of the precision.
     - `limits`, `friction`: whether the law takes the stops of joints and tendons, and their dry friction.
+    - `most`, `pairs`: bounds on contacts that act and on pairs that are looked at, as of `Soft`.
 
     What slides hovers by the step times the coefficient of friction times its speed, the price of a convex problem. The numbers
     `solref` and `solimp` of shapes and joints do not matter here.
@@ -48,6 +49,7 @@ class Rigid(ConvexLaw):
     limits: bool = eqx.field(static=True)
     friction: bool = eqx.field(static=True)
     most: int | None = eqx.field(static=True)
+    pairs: int | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -59,6 +61,8 @@ class Rigid(ConvexLaw):
         timestep: Any = 0.001,
         limits: bool = True,
         friction: bool = True,
+        most: int | None = None,
+        pairs: int | None = None,
     ):
         self.cone = choice("Rigid", "cone", cone, ("pyramidal", "elliptic"))  # pyright: ignore[reportAttributeAccessIssue]
         self.restitution = (
@@ -68,7 +72,9 @@ class Rigid(ConvexLaw):
         self.smoothing = None if smoothing is None else number("Rigid", "smoothing", smoothing, above=0)
         self.timestep = number("Rigid", "timestep", timestep, above=0)
         self.impratio = number("Rigid", "impratio", 1.0)
-        self.limits, self.friction, self.most = bool(limits), bool(friction), None
+        self.limits, self.friction = bool(limits), bool(friction)
+        self.most = None if most is None else whole_number("Rigid", "most", most)
+        self.pairs = None if pairs is None else whole_number("Rigid", "pairs", pairs)
 
     def hold(self, model, dtype, step):
         smoothing = float(jnp.finfo(dtype).eps) ** 0.5 if self.smoothing is None else self.smoothing

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import choice, number, whole_number
-from .contacts import contacts_of
 from .convex import ConvexLaw
 from .soft_rows import AsMujoco
 
@@ -25,6 +24,8 @@ class Soft(ConvexLaw):
     - `impratio`: how much stiffer friction is than the normal force.
     - `most`: so many contacts at most act at once (of each number of dimensions), the deepest; the fewer, the faster a step. By
       default all that there are. More than that are told: `Result.CONTACTS_LOST`, `Contacts.lost`.
+    - `pairs`: so many pairs of shapes of each two kinds are looked at, those whose bounding spheres are nearest; by default all.
+      Pairs with a plane are cheap, and are not counted. If more might touch, that is told in the same way.
     - `limits`, `friction`: whether the law takes the stops of joints and tendons, and their dry friction. Without it, stops of
       joints are left to `rbd.forces.JointLimit`, and their friction to the scheme.
 
@@ -38,6 +39,7 @@ class Soft(ConvexLaw):
     limits: bool = eqx.field(static=True)
     friction: bool = eqx.field(static=True)
     most: int | None = eqx.field(static=True)
+    pairs: int | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -47,14 +49,13 @@ class Soft(ConvexLaw):
         limits: bool = True,
         friction: bool = True,
         most: int | None = None,
+        pairs: int | None = None,
     ):
         self.cone = choice("Soft", "cone", cone, ("pyramidal", "elliptic"))  # pyright: ignore[reportAttributeAccessIssue]
         self.impratio = number("Soft", "impratio", impratio, above=0)
         self.limits, self.friction = bool(limits), bool(friction)
         self.most = None if most is None else whole_number("Soft", "most", most)
-
-    def lost(self, motion):
-        return None if self.most is None else contacts_of(motion, self.most).lost
+        self.pairs = None if pairs is None else whole_number("Soft", "pairs", pairs)
 
     def hold(self, model, dtype, step):
         timestep = step if step is not None else model.settings.timestep

@@ -13,12 +13,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import anything, configuration, takes, velocity, wrenches
 from .._array import dot, matmul, matvec, transpose, vecmat
+from ..constraints import Closure
 from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion
 from ..model import Model, integrate
 from .contacts import Contacts, contact_jacobian, contacts_of
-from .impact import TOUCHING, response
-from .solvers.codes import Code
+from .impact import answers_of, touches
 from .solvers.lcp import lemke, solve_lcp
 
 
@@ -79,38 +79,82 @@ class Unilateral(eqx.Module):
     code: Int[Array, "*batch"]
 
 
-class _Setting(NamedTuple):
-    """A model in motion at its contacts.
+class Phase(NamedTuple):
+    """What contacts do for a while.
+
+    - `held`: which touch and do not come or part, so that they can push.
+    - `slides`: which of them slide, along `way`; the others are at rest.
+    """
+
+    held: Bool[Array, "n"]
+    slides: Bool[Array, "n"]
+    way: Float[Array, "n 2"]
+
+
+class Setting(NamedTuple):
+    """A model in motion at its contacts, along its degrees of freedom or along a few variables that it moves with.
 
     - `rows`: along the normal and two tangents of each contact; `rates` by v, and `bias`, what these accelerate by besides.
-    - `answers`: how the model accelerates by each row (n, 3, nv).
+    - `answers`: how the model accelerates by each row (n, 3, dof).
     - `free`: how it accelerates without contacts.
     """
 
     contacts: Contacts
-    closed: Bool[Array, "n"]
-    rows: Float[Array, "n 3 nv"]
+    touching: Bool[Array, "n"]
+    rows: Float[Array, "n 3 dof"]
     rates: Float[Array, "n 3"]
     bias: Float[Array, "n 3"]
-    answers: Float[Array, "n 3 nv"]
-    free: Float[Array, "nv"]
+    answers: Float[Array, "n 3 dof"]
+    free: Float[Array, "dof"]
+
+    def phase(self) -> Phase:
+        """What contacts do in this state: those that come nearer are held, too."""
+        held = self.touching & (self.rates[:, 0] <= STILL)
+        speed = _length(self.rates[:, 1:])
+        moves = speed > STILL
+        way = jnp.where(moves[:, None], self.rates[:, 1:] / jnp.where(moves, speed, 1)[:, None], 0)
+        return Phase(held, held & moves & (np.array(self.contacts.condim) > 1), way)
+
+    def separation(self) -> Float[Array, "n 3"]:
+        """How contacts accelerate without forces."""
+        return matvec(self.rows, jnp.broadcast_to(self.free, (len(self.rows), *self.free.shape))) + self.bias
 
 
-def _setting(model: Model, q, v, tau, f_ext: ExternalForces) -> _Setting:
-    motion, tau = Motion(model, q, v), jnp.zeros_like(v) if tau is None else tau
-    found = contacts_of(motion)
+def setting(
+    motion: Motion,
+    free: Float[Array, "dof"],
+    within: Closure | None = None,
+    touching: Bool[Array, "n"] | None = None,
+) -> Setting:
+    """That of a model in motion, whose acceleration would be `free`; `touching`: which contacts count, by default by distance."""
+    model, v, found = motion.model, motion.v, contacts_of(motion)
 
     def rows_at(time):
-        there = Motion(model, integrate(model, q, time * v))
+        there = Motion(model, integrate(model, motion.q, time * v), time=motion.time)
         return contact_jacobian(there, contacts_of(there), 3)
 
-    rows, rate = jax.jvp(rows_at, (jnp.zeros((), q.dtype),), (jnp.ones((), q.dtype),))
-    closed = found.distance <= jnp.maximum(found.margin, TOUCHING)
-    rows, rate = (jnp.where(closed[:, None, None], x, 0) for x in (rows, rate))
-    along = lambda x: matvec(x, jnp.broadcast_to(v, (len(x), *v.shape)))
-    answers = jax.vmap(jax.vmap(lambda row: response(motion, row)))(rows) if len(rows) else rows
-    free = motion_under_constraints(motion, tau, f_ext).acceleration
-    return _Setting(found, closed, rows, along(rows), along(rate), answers, free)
+    rows, rate = jax.jvp(rows_at, (jnp.zeros((), v.dtype),), (jnp.ones((), v.dtype),))
+    touching = touches(found) if touching is None else touching
+    rows, rate = (jnp.where(touching[:, None, None], x, 0) for x in (rows, rate))
+    along = lambda rows, x: matvec(rows, jnp.broadcast_to(x, (len(rows), *x.shape)))
+    rates, bias = along(rows, v), along(rate, v)
+    if within is not None:
+        bias = bias + along(rows, within.bias)
+        rows = matmul(rows, within.jacobian)
+    answers = answers_of(motion, rows.reshape(-1, rows.shape[-1]), within).reshape(rows.shape)
+    return Setting(found, touching, rows, rates, bias, answers, free)
+
+
+def _tree_setting(model: Model, q, v, tau, f_ext: ExternalForces) -> Setting:
+    motion, tau = Motion(model, q, v), jnp.zeros_like(v) if tau is None else tau
+    return setting(motion, motion_under_constraints(motion, tau, f_ext).acceleration)
+
+
+def _length(x):
+    """Of rows, with derivatives at zero."""
+    square = jnp.sum(x**2, axis=1)
+    moves = square > 0
+    return jnp.where(moves, jnp.sqrt(jnp.where(moves, square, 1)), 0)
 
 
 def _tau(function: str, model: Model, name: str, value: Any):
@@ -136,23 +180,17 @@ def contact_problem(
     >>> print(problem.M, problem.d)
     [[1.]] [-2.]
     """
-    return _problem(_setting(model, q, v, tau, f_ext))
+    at = _tree_setting(model, q, v, tau, f_ext)
+    return _problem(at, at.phase().held)
 
 
-def _problem(at: _Setting) -> ContactProblem:
-    # What parts already does so whatever pushes.
-    closed = at.closed & (at.rates[:, 0] <= STILL)
+def _problem(at: Setting, closed: Bool[Array, "n"]) -> ContactProblem:
     normals = jnp.where(closed[:, None], at.rows[:, 0], 0)
     both = closed[:, None] & closed[None, :]
     unit = jnp.eye(len(closed), dtype=normals.dtype)
     m = jnp.where(both, matmul(at.rows[:, 0], transpose(at.answers[:, 0])), unit)
-    d = jnp.where(closed, _apart(at)[:, 0], 1)
+    d = jnp.where(closed, at.separation()[:, 0], 1)
     return ContactProblem(m, d, transpose(normals), closed)
-
-
-def _apart(at: _Setting) -> Float[Array, "n 3"]:
-    """How contacts accelerate without forces."""
-    return matvec(at.rows, jnp.broadcast_to(at.free, (len(at.rows), *at.free.shape))) + at.bias
 
 
 @takes(q=configuration, v=velocity, tau=_tau, f_ext=wrenches, friction=anything)
@@ -179,8 +217,8 @@ def unilateral_dynamics(
     >>> print(rbd.contact.unilateral_dynamics(pendulum, jnp.array([0.0]), jnp.array([0.0]), jnp.array([2.0])).force)
     [2.]
     """
-    at = _setting(model, q, v, tau, f_ext)
-    n, dtype = len(at.closed), q.dtype
+    at = _tree_setting(model, q, v, tau, f_ext)
+    n, dtype = len(at.touching), q.dtype
     if not n:
         none = jnp.zeros(0, dtype)
         still = jnp.zeros(0, bool)
@@ -194,40 +232,53 @@ def unilateral_dynamics(
             at.contacts,
             jnp.zeros((), int),
         )
-    problem = _problem(at)
-    if friction:
-        force, across, paradox, code = _with_friction(at, problem)
-    else:
-        found = solve_lcp(problem.M, problem.d)
-        force, code = jnp.where(problem.closed, found.force, 0), found.code
-        across, paradox = jnp.zeros((n, 2), dtype), jnp.zeros(n, bool)
-    pushes = jnp.concatenate([force[:, None], across], axis=1)
+    found = pushes_of(at, at.phase(), friction)
+    pushes, paradox, code = found.pushes, found.paradox, found.code
     moved = vecmat(pushes.reshape(-1), at.answers.reshape(3 * n, -1))
-    separation = _apart(at)[:, 0] + matvec(at.rows[:, 0], moved)
+    separation = at.separation()[:, 0] + matvec(at.rows[:, 0], moved)
     state = jnp.where(
         at.rates[:, 0] > STILL,
         ContactState.PARTING,
         jnp.where(separation > STILL, ContactState.LEAVING, ContactState.HELD),
     )
     state = jnp.where(at.rates[:, 0] < -STILL, ContactState.HITTING, state)
-    state = jnp.where(at.closed, state, ContactState.APART)
-    return Unilateral(at.free + moved, force, across, separation, state, paradox, at.contacts, code)
+    state = jnp.where(at.touching, state, ContactState.APART)
+    return Unilateral(
+        at.free + moved, pushes[:, 0], pushes[:, 1:], separation, state, paradox, at.contacts, code
+    )
 
 
-def _with_friction(at: _Setting, problem: ContactProblem):
+class Pushing(NamedTuple):
+    """What contacts do: forces along the normal and both tangents of each, and what `Unilateral` says of them."""
+
+    pushes: Float[Array, "n 3"]
+    paradox: Bool[Array, "n"]
+    code: Int[Array, ""]
+
+
+def pushes_of(at: Setting, phase: Phase, friction: bool) -> Pushing:
+    """The forces of contacts in a phase."""
+    if friction:
+        return _with_friction(at, phase)
+    problem = _problem(at, phase.held)
+    found = solve_lcp(problem.M, problem.d)
+    force = jnp.where(phase.held, found.force, 0)[:, None]
+    none = jnp.zeros((len(force), 2), force.dtype)
+    return Pushing(jnp.concatenate([force, none], axis=1), jnp.zeros(len(force), bool), found.code)
+
+
+def _with_friction(at: Setting, phase: Phase) -> Pushing:
     """By Lemke's pivots: the unknowns of each contact are the normal force, those along four edges, and how it begins to slide.
 
     `ζ̇ ≥ 0 ⟂ λ`, along the edges `D a + σ ≥ 0 ⟂ β`, and `μ λ - Σ β ≥ 0 ⟂ σ`. What slides has no edges: its friction is `-μ λ`
     along the way that it goes.
     """
-    n, dtype = len(at.closed), at.free.dtype
-    closed, mu = problem.closed, at.contacts.friction[:, :2]
-    speed = jnp.sqrt(jnp.maximum(jnp.sum(at.rates[:, 1:] ** 2, axis=1), STILL**2))
-    slides = closed & (speed > STILL) & (np.array(at.contacts.condim) > 1)
+    n, dtype = len(at.touching), at.free.dtype
+    closed, mu = phase.held, at.contacts.friction[:, :2]
+    slides, way = closed & phase.slides, phase.way
     rests = closed & ~slides & (np.array(at.contacts.condim) > 1)
-    way = jnp.where(slides[:, None], at.rates[:, 1:] / speed[:, None], 0)
     # What unit forces do, in the frame of each contact: along the normal with the friction of sliding, and along the edges.
-    normal = jnp.concatenate([jnp.ones((n, 1), dtype), -mu * way], axis=1)
+    normal = jnp.concatenate([jnp.ones((n, 1), dtype), jnp.where(slides[:, None], -mu * way, 0)], axis=1)
     edges = jnp.broadcast_to(jnp.asarray([[0, 1, 0], [0, 0, 1], [0, -1, 0], [0, 0, -1]], dtype), (n, 4, 3))
     kinds = jnp.concatenate(
         [jnp.where(closed[:, None], normal, 0)[:, None], jnp.where(rests[:, None, None], edges, 0)], 1
@@ -238,7 +289,7 @@ def _with_friction(at: _Setting, problem: ContactProblem):
     )
     rows = jnp.einsum("nku,num->nkm", asked, at.rows)
     m = jnp.einsum("akv,blv->akbl", rows, whole)
-    d = dot(asked, _apart(at)[:, None])
+    d = dot(asked, at.separation()[:, None])
     # σ, how fast it begins to slide, and the room in the pyramid.
     own = jnp.eye(n, dtype=dtype)
     least = jnp.mean(jnp.where(rests[:, None], mu, 0), axis=1)
@@ -262,4 +313,4 @@ def _with_friction(at: _Setting, problem: ContactProblem):
     force = jnp.where(acts, found.force, 0)[: 5 * n].reshape(n, 5)
     pushes = jnp.einsum("nk,nku->nu", force, kinds)
     paradox = slides & (jnp.einsum("nkv,nkv->nk", rows, whole)[:, 0] <= 0)
-    return pushes[:, 0], pushes[:, 1:], paradox, jnp.where(found.code == Code.SOLVED, Code.SOLVED, found.code)
+    return Pushing(pushes, paradox, found.code)

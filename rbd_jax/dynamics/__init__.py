@@ -21,6 +21,7 @@ Kinematics:
 Forces and accelerations:
 
 - `forward_dynamics`: the acceleration that generalized forces produce
+- `forward_dynamics_by_assembly`: the same in logarithmic depth
 - `inverse_dynamics`: the generalized forces that produce an acceleration
 - `hybrid_dynamics`: some joints driven by force, the others by motion
 - `HybridMotion`: what it returns
@@ -36,9 +37,17 @@ Inertia:
 - `mass_matrix`: the joint-space inertia matrix M
 - `solve_mass_matrix`: `M⁻¹` times a vector or a matrix, without M
 - `solve_augmented_mass_matrix`: the same with terms of joints and bodies added to M
+- `inertia_force`: M times a vector or a matrix, without M
+- `sparse_mass_matrix`: M by the entries that its tree leaves
+- `dof_tree`: the tree of degrees of freedom
+- `TreeMatrix`: a symmetric matrix with the zeros of a tree, its products and its factors
+- `LowerFactor`: such a factor, and what to multiply and solve with it
 - `coriolis_matrix`: C, with `Ṁ = C + Cᵀ`
 - `operational_inertia`: the inertia that bodies seem to have where they are pushed
 - `inverse_operational_inertia`: how bodies answer to forces on them
+- `handles`: the same with the accelerations that are there without these forces
+- `Handles`: what it returns, and mechanisms put together of such
+- `ArticulatedBody`: a handle by the inertia and the force that are felt at it
 
 Energy and momentum:
 
@@ -76,6 +85,7 @@ __all__ = [
     "Motion",
     "Bodies",
     "forward_dynamics",
+    "forward_dynamics_by_assembly",
     "inverse_dynamics",
     "hybrid_dynamics",
     "HybridMotion",
@@ -88,9 +98,17 @@ __all__ = [
     "mass_matrix",
     "solve_mass_matrix",
     "solve_augmented_mass_matrix",
+    "inertia_force",
+    "sparse_mass_matrix",
+    "dof_tree",
+    "TreeMatrix",
+    "LowerFactor",
     "coriolis_matrix",
     "operational_inertia",
     "inverse_operational_inertia",
+    "handles",
+    "Handles",
+    "ArticulatedBody",
     "kinetic_energy",
     "potential_energy",
     "mechanical_energy",
@@ -117,17 +135,26 @@ from .derivatives import (
     forward_dynamics_derivatives as forward_dynamics_derivatives,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
 )
+from .divide_and_conquer import forward_dynamics_by_assembly as forward_dynamics_by_assembly
 from .energy import (
     kinetic_energy as kinetic_energy,
     mechanical_energy as mechanical_energy,
     potential_energy as potential_energy,
 )
 from .external import ExternalForces as ExternalForces
+from .factorization import (
+    LowerFactor as LowerFactor,
+    TreeMatrix as TreeMatrix,
+    dof_tree as dof_tree,
+    sparse_mass_matrix as sparse_mass_matrix,
+)
 from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
+from .handles import ArticulatedBody as ArticulatedBody, Handles as Handles, handles as handles
 from .hybrid import HybridMotion as HybridMotion, hybrid_dynamics as hybrid_dynamics
 from .inverse import (
     bias_force as bias_force,
     gravity_force as gravity_force,
+    inertia_force as inertia_force,
     inverse_dynamics as inverse_dynamics,
 )
 from .jacobians import jacobian as jacobian, jacobian_derivative as jacobian_derivative

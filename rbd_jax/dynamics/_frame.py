@@ -50,7 +50,7 @@ class CommonFrame(eqx.Module):
         origins = gather(local.position, tree.roots)
         local = Transform(local.rotation, jnp.where(roots[:, None], 0, local.position))
         world = (jnp.eye(3, dtype=local.rotation.dtype), jnp.zeros(3, local.position.dtype))
-        (rotation, position), _ = tree.down(_chain, world, (local.rotation, local.position))
+        rotation, position = tree.path_composition(_chain, world, (local.rotation, local.position))
         placements = Transform(rotation, position)
         columns = evaluate_joints(model, lambda joint, q: _columns(joint, q), q, per_column=True)
         rotations = gather(rotation, topology.column_owner)
@@ -83,7 +83,7 @@ def body_frames(model: Model, placements: Transform) -> Transform:
 
 def _chain(parent, local):
     rotation, position = parent
-    return (matmul(rotation, local[0]), position + matvec(rotation, local[1])), ()
+    return matmul(rotation, local[0]), position + matvec(rotation, local[1])
 
 
 def _columns(joint, q):

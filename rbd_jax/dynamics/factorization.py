@@ -1,4 +1,4 @@
-"""Branch-induced sparsity: matrices factored along the tree, without fill-in (book §6.5).
+"""Branch-induced sparsity: matrices factored along the tree, without fill-in (book §6.4, §6.5).
 
 Entry (i, j) of the mass matrix is zero unless one of the two degrees of freedom carries the other, and so is that of its
 factor. A
@@ -6,6 +6,9 @@ row of either therefore needs room for the ancestors of its node only, one entry
 `(n, depth)`. Rows are eliminated from the leaves to the roots. What the elimination of a subtree leaves behind
 is a square over the ancestors that it is attached to, and the squares of sibling subtrees add up; so the factorization is a
 traversal up the tree like any other.
+
+The algorithms of this library solve with M through articulated bodies, in O(n). These factors are for what wants the matrix, or
+an L.
 """
 
 from __future__ import annotations
@@ -19,12 +22,113 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._array import dot
-from ..model import Tree
+from .._arguments import configuration, takes
+from .._array import dot, transpose
+from ..model import Model, Tree
+from .mass_matrix import composite_rigid_body
+from .motion import Motion
+
+
+@takes(q=configuration)
+def sparse_mass_matrix(model: Model, q: Float[Array, "nq"]) -> TreeMatrix:
+    """`mass_matrix` by its entries that are not zero on every tree: those of degrees of freedom of which one carries the other.
+
+    Joints that follow others tie branches together, and are refused.
+
+    >>> matrix = rbd.dynamics.sparse_mass_matrix(rbd.load("double_pendulum"), jnp.array([0.5, 1.0]))
+    >>> print(matrix.rows)  # of each degree of freedom those with the ones above it, and its own
+    [[4.083 0.   ]
+     [1.541 1.001]]
+    >>> lower, pivots = matrix.ltdl()
+    >>> print(lower.multiply_transposed(pivots * lower.multiply(jnp.array([1.0, 0.0]))))  # Lᵀ D L, the first column
+    [4.083 1.541]
+    """
+    return TreeMatrix.of(dof_tree(model), composite_rigid_body(Motion(model, q)))
+
+
+def dof_tree(model: Model) -> Tree:
+    """The tree of single degrees of freedom, in the order of v: the expanded parent array λ' (book table 6.4).
+
+    >>> rbd.dynamics.dof_tree(rbd.load("quadruped"))
+    Tree([-1, 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 5, 12, 13, 5, 15, 16])
+    """
+    topology = model.topology
+    if len(topology.mimic_joints):
+        names = [topology.joint_names[body] for body in topology.mimic_joints]
+        raise ValueError(
+            f"joints {names} of model {model.name!r} follow others, and tie branches of its tree together: its mass matrix does "
+            "not have the zeros of a tree; use mass_matrix"
+        )
+    # Without what moves by itself: columns in the place of degrees of freedom.
+    nearest = np.full(topology.tree.size + 1, -1)
+    parents = np.full(topology.nv, -1)
+    for column, parent in enumerate(topology.tree.parents):
+        dof = topology.column_v[column]
+        if topology.idle[column]:
+            nearest[column] = nearest[parent]
+        else:
+            parents[dof], nearest[column] = nearest[parent], dof
+    return Tree(parents.tolist(), topology.traversal)
+
+
+class TreeMatrix(eqx.Module):
+    """A symmetric matrix H with the sparsity of a tree: `rows`, for each node the entries with its ancestors and itself.
+
+    >>> matrix = rbd.dynamics.TreeMatrix.of(rbd.Tree([-1, 0, 0]), jnp.array([[3.0, 1, 1], [1, 2, 0], [1, 0, 2]]))
+    >>> print(matrix.multiply(jnp.array([1.0, 2.0, 3.0])))
+    [8. 5. 7.]
+    >>> print(matrix.solve(jnp.array([8.0, 5.0, 7.0])))
+    [1. 2. 3.]
+    """
+
+    rows: Float[Array, "n depth"]
+    tree: Tree = eqx.field(static=True)
+
+    @staticmethod
+    def of(tree: Tree, matrix: Float[Array, "n n"]) -> TreeMatrix:
+        """Of a dense matrix, of which only the entries that the tree has are looked at."""
+        if jnp.shape(matrix) != (tree.size, tree.size):
+            raise ValueError(
+                f"TreeMatrix.of: matrix has shape {jnp.shape(matrix)}; of a tree of {tree.size} nodes it is "
+                f"({tree.size}, {tree.size})"
+            )
+        return TreeMatrix(pack(tree, matrix), tree)
+
+    @property
+    def matrix(self) -> Float[Array, "n n"]:
+        """As a dense matrix."""
+        lower = unpack(self.tree, self.rows)
+        return lower + transpose(lower) - jnp.diag(jnp.diagonal(lower))
+
+    def multiply(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
+        """`H x`."""
+        own = np.arange(self.rows.shape[1])[None, :] == self.tree.depths[:, None]
+        strict = LowerFactor(
+            jnp.where(own, 0, self.rows), jnp.sum(jnp.where(own, self.rows, 0), axis=1), self.tree
+        )
+        return strict.multiply(x) + strict.from_below(x)
+
+    def ltl(self) -> LowerFactor:
+        """L with `Lᵀ L = H`, of a positive definite H (table 6.3, LTL)."""
+        return ltl(self.tree, self.rows)
+
+    def ltdl(self) -> tuple[LowerFactor, Float[Array, "n"]]:
+        """L with a unit diagonal and the diagonal of D with `Lᵀ D L = H` (table 6.3, LTDL)."""
+        return ltdl(self.tree, self.rows)
+
+    def solve(self, rhs: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+        """`H⁻¹ rhs`, by LTDL."""
+        return ltdl_solve(*self.ltdl(), rhs)
 
 
 class LowerFactor(eqx.Module):
-    """A lower triangular L with the sparsity of a tree: `rows`, its packed entries left of the diagonal, and `diagonal`."""
+    """A lower triangular L with the sparsity of a tree: `rows`, its packed entries left of the diagonal, and `diagonal`.
+
+    >>> matrix = rbd.dynamics.TreeMatrix.of(rbd.Tree([-1, 0, 0]), jnp.array([[3.0, 1, 1], [1, 2, 0], [1, 0, 2]]))
+    >>> lower = matrix.ltl()
+    >>> print(lower.solve(lower.multiply(jnp.array([1.0, 2.0, 3.0]))))
+    [1. 2. 3.]
+    """
 
     rows: Float[Array, "n depth"]
     diagonal: Float[Array, "n"]
@@ -40,12 +144,16 @@ class LowerFactor(eqx.Module):
     def multiply_transposed(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
         """`Lᵀ x`."""
 
+        return self.diagonal * x + self.from_below(x)
+
+    def from_below(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
+        """`Lᵀ x` without what the diagonal has in it."""
+
         def step(children, own):
             rows, x, depth = own
             return children.at[depth].set(0) + rows * x, children[depth]
 
-        _, below = self.tree.up(step, self._nothing(x), (self.rows, x, self.tree.depths))
-        return self.diagonal * x + below
+        return self.tree.up(step, self._nothing(x), (self.rows, x, self.tree.depths))[1]
 
     def solve(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
         """`L⁻¹ x`."""

@@ -17,7 +17,7 @@ from ..spatial import Inertia, Transform, cross_force, inertia_shift, moment_shi
 from ._frame import CommonFrame, base_acceleration, has_constant_subspaces
 from .columns import at_last_column, column_armature, from_columns, to_columns
 from .external import ExternalForces, external_forces
-from .inverse import inertia_force, recursive_newton_euler
+from .inverse import inertia_product, recursive_newton_euler
 from .mass_matrix import composite_rigid_body
 from .motion import Motion
 
@@ -305,8 +305,8 @@ def _run_solve(rhs, motion: Motion):
 _accelerations = implicit(
     forward_with_inverse,
     lambda a, motion, f_ext: recursive_newton_euler(motion, a, f_ext),
-    lambda a, motion, f_ext: inertia_force(motion, a),
+    lambda a, motion, f_ext: inertia_product(motion, a),
 )
 _solve = implicit(
-    _run_solve, lambda x, motion: inertia_force(motion, x), lambda x, motion: inertia_force(motion, x)
+    _run_solve, lambda x, motion: inertia_product(motion, x), lambda x, motion: inertia_product(motion, x)
 )

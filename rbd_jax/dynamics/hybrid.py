@@ -18,7 +18,7 @@ from .._implicit import implicit
 from ..model import Model
 from .external import ExternalForces
 from .forward import forward_with_inverse, inverse_of_dense
-from .inverse import inertia_force, recursive_newton_euler
+from .inverse import inertia_product, recursive_newton_euler
 from .mass_matrix import composite_rigid_body
 from .motion import Motion
 
@@ -109,7 +109,7 @@ def _inverse(motion: Motion, prescribed, solve):
 
     def apply(rhs):
         driven = jnp.where(prescribed, rhs, 0)
-        return driven + solve(rhs - inertia_force(motion, driven))
+        return driven + solve(rhs - inertia_product(motion, driven))
 
     return apply
 

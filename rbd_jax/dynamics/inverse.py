@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity, wrenches
+from .._arguments import configuration, dof_columns, takes, velocity, wrenches
 from .._array import dot, gather
 from .._implicit import instantiated, moves, moving_arguments
 from ..model import Model
@@ -68,6 +68,19 @@ def gravity_force(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
     return weight(Motion(model, q))
 
 
+@takes(q=configuration, a=dof_columns)
+def inertia_force(model: Model, q: Float[Array, "nq"], a: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
+    """`M a`, what of `inverse_dynamics` is there without velocity, gravity and forces on bodies (book table 6.1, ID_δ).
+
+    O(n) for each column of `a`, and without the matrix M; `solve_mass_matrix` undoes it.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(rbd.inertia_force(model, q, jnp.array([1.0, 0.0])))
+    [4.083 1.541]
+    """
+    return inertia_product(Motion(model, q), a)
+
+
 def recursive_newton_euler(
     motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> Float[Array, "nv"]:
@@ -122,8 +135,8 @@ def weight(motion: Motion) -> Float[Array, "nv"]:
     return joint_forces(motion, motion.inertias.momentum(base_acceleration(motion.model)[None]))
 
 
-def inertia_force(motion: Motion, a: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
-    """`M a` without the matrix M: inverse dynamics at rest and without gravity (book table 6.1, ID_δ)."""
+def inertia_product(motion: Motion, a: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
+    """`inertia_force` of a model in motion."""
     model, common, inertias = motion.model, motion.common, motion.inertias
 
     def of_column(a):

@@ -25,7 +25,7 @@ from ..model.lumping import sum_by_moving_body
 from ..spatial import Transform, cross_motion, moment_shift
 from .columns import to_columns
 from .forward import BodyFrames, articulated_factors, inverse_of_dense
-from .inverse import inertia_force, joint_forces
+from .inverse import inertia_product, joint_forces
 from .kinematics import Frame, express_by_body
 from .mass_matrix import composite_rigid_body
 from .motion import Motion
@@ -172,7 +172,7 @@ def _augmented_force(x, motion: Motion, joint_terms, body_terms):
         one = lambda column: _augmented_force(column, motion, joint_terms, body_terms)
         return jax.vmap(one, in_axes=1, out_axes=1)(x)
     own = bodies_pushed(motion, matvec(body_terms, bodies_moved(motion, x, "body")), "body")
-    return inertia_force(motion, x) + joint_terms * x + own
+    return inertia_product(motion, x) + joint_terms * x + own
 
 
 _solve = implicit(_run, _augmented_force)

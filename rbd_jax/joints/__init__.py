@@ -31,6 +31,14 @@ Made of others:
 - `Composite`: one joint after the other
 - `Driven`: led along a function of time
 - `ConstantVelocity`: led at a constant velocity
+- `Reversed`: from the successor to the predecessor
+- `reverse`: a joint with the two changed about
+- `Offset`: a joint, and the frame of its body beyond it
+
+What they transmit:
+
+- `subspaces`: of motion, of active force and of constraint force
+- `Subspaces`: the three, and how a wrench splits
 
 Your own:
 
@@ -59,6 +67,11 @@ __all__ = [
     "Composite",
     "Driven",
     "ConstantVelocity",
+    "Reversed",
+    "reverse",
+    "Offset",
+    "subspaces",
+    "Subspaces",
     "Joint",
     "ConstantSubspaceJoint",
 ]
@@ -72,11 +85,14 @@ from .exponential import SphericalExponential as SphericalExponential
 from .fixed import Fixed as Fixed
 from .free import Free as Free
 from .helical import Helical as Helical
+from .offset import Offset as Offset
 from .planar import Planar as Planar
 from .prismatic import Prismatic as Prismatic
 from .rack import RackAndPinion as RackAndPinion
+from .reversed import Reversed as Reversed, reverse as reverse
 from .revolute import Revolute as Revolute
 from .spherical import Spherical as Spherical
 from .spline import SplineCurve as SplineCurve, SplineSurface as SplineSurface
+from .subspaces import Subspaces as Subspaces, subspaces as subspaces
 from .translational import Translational as Translational
 from .universal import Universal as Universal

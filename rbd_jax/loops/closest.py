@@ -15,7 +15,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from .._array import dot, identity_like, matmul, matvec, outer, transpose, vecmat
+from .._array import dot, identity_like, matmul, transpose, vecmat
 from ..joints import Free, Joint, Prismatic, Spherical, SplineCurve, SplineSurface, Translational
 from ..spatial import Transform
 
@@ -141,18 +141,3 @@ closest.defjvp(_rule, symbolic_zeros=True)
 
 def _is_zero(x) -> bool:
     return isinstance(x, SymbolicZero)
-
-
-def complement(columns: Float[Array, "m n"]) -> Float[Array, "m rest"]:
-    """An orthonormal basis of what is orthogonal to the columns, by Householder's reflections."""
-    size, count = columns.shape
-    basis = jnp.eye(size, dtype=columns.dtype)
-    for i in range(count):
-        own = jnp.concatenate([jnp.zeros(i, columns.dtype), columns[i:, i]])
-        length = jnp.sqrt(dot(own, own))
-        unit = jnp.eye(size, dtype=columns.dtype)[i]
-        mirror = own + jnp.where(own[i] < 0, -length, length) * unit
-        mirror = mirror / jnp.sqrt(dot(mirror, mirror))
-        columns = columns - 2 * outer(mirror, vecmat(mirror, columns))
-        basis = basis - 2 * outer(matvec(basis, mirror), mirror)
-    return basis[:, count:]

@@ -55,9 +55,21 @@ class Constraint(Attached):
             """
             return (not self.bodies,) * self.rows
 
+    if TYPE_CHECKING:
+        holonomic: ClassVar[tuple[bool, ...]]
+    else:
+
+        @property
+        def holonomic(self) -> tuple[bool, ...]:
+            """Which of the equations hold positions. The others hold velocities alone, by `rate`; their residual is zero.
+
+            By default all hold positions.
+            """
+            return (True,) * self.rows
+
     @abc.abstractmethod
     def residual(self, placements: Transform, coordinates: Float[Array, "j"]) -> Float[Array, "rows"]:
-        """How much the equations are broken.
+        """How much the equations are broken; zero for those that hold velocities alone.
 
         **Arguments**
 
@@ -68,7 +80,10 @@ class Constraint(Attached):
     def rate(
         self, placements: Transform, coordinates, twists: Float[Array, "k 6"], speeds: Float[Array, "j"]
     ) -> Float[Array, "rows"]:
-        """The rate of the residual, while the frames move at `twists`, each in its own axes, and the coordinates at `speeds`."""
+        """The rate of the residual, while the frames move at `twists`, each in its own axes, and the coordinates at `speeds`.
+
+        Of equations that hold velocities alone, what vanishes: linear in the velocities, or that and a constant.
+        """
         moving = moving_frames(placements, twists)
         if not self.rheonomic:
             return jax.jvp(self.residual, (placements, coordinates), (moving, speeds))[1]
@@ -86,7 +101,7 @@ class Constraint(Attached):
         return rates(still, jnp.zeros_like(coordinates))
 
     def bias(self, placements: Transform, coordinates, twists, speeds, accelerations) -> Float[Array, "rows"]:
-        """The second rate of the residual with the twists changing at `accelerations`, and the speeds not at all."""
+        """The rate of `rate` with the twists changing at `accelerations`, and the speeds not at all."""
         moving, still = moving_frames(placements, twists), jnp.zeros_like(speeds)
         motion, change = (placements, coordinates, twists, speeds), (moving, speeds, accelerations, still)
         if not self.rheonomic:

@@ -15,11 +15,11 @@ from jaxtyping import Array, Float
 
 from .. import joints
 from .._arguments import instance, number
-from .._array import dot, matvec, unskew, vecmat
-from ..joints import Joint
+from .._array import complement, dot, matmul, matvec, transpose, unskew, vecmat
+from ..joints import ConstantSubspaceJoint, Joint
 from ..lie import SO3
 from ..spatial import Transform
-from .closest import closest, complement
+from .closest import closest
 from .relative import RelativeConstraint, across, along_turn, misplaced, tilt
 
 
@@ -62,6 +62,23 @@ class LoopJoint(RelativeConstraint):
 
     def deviation(self, relative):
         return deviation(self.joint, relative)
+
+    def configuration(self, relative: Transform) -> Float[Array, "nq"]:
+        """The coordinates of the joint where its successor is placed so in its predecessor; those nearest where it cannot be."""
+        if self.joint.nv == 0:
+            return self.joint.neutral().astype(relative.position.dtype)
+        return closest(off_joint, self.joint, relative)
+
+    def active_forces(self, relative: Transform) -> Float[Array, "6 nv"]:
+        """`T_a`, the wrenches on the successor, in its frame, that are unit forces along the joint: `T_aᵀ S = 1` (eq. 3.35).
+
+        Of all that are, `S (Sᵀ S)⁻¹`. Another choice would change what the joint bears, and nothing of the motion.
+        """
+        # Where S is the same everywhere the coordinates, which have to be looked for, do not matter.
+        known = isinstance(self.joint, ConstantSubspaceJoint)
+        at = self.joint.neutral().astype(relative.position.dtype) if known else self.configuration(relative)
+        subspace = self.joint.motion_subspace(at)
+        return matmul(subspace, jnp.linalg.inv(matmul(transpose(subspace), subspace)))
 
     @property
     def label(self):

@@ -10,9 +10,9 @@ import abc
 
 import jax.numpy as jnp
 
-from .._array import matmul, vecmat
+from .._array import complement, matmul, vecmat
 from ..joints import Joint
-from .closest import closest, complement
+from .closest import closest
 from .relative import RelativeConstraint
 
 

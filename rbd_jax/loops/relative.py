@@ -36,7 +36,7 @@ class RelativeConstraint(Constraint):
     def attach(self, body_a: str, frame_a, body_b: str, frame_b) -> None:
         """For use in `__init__`. A frame is a `Transform` in its body's frame, a point of the body, or None for its own frame."""
         kind = type(self).__name__
-        ends = [_frame(kind, name, frame) for name, frame in (("a", frame_a), ("b", frame_b))]
+        ends = [frame_on(kind, name, frame) for name, frame in (("a", frame_a), ("b", frame_b))]
         dtype = jnp.result_type(*(end.position for end in ends))
         self.bodies = (body_a, body_b)
         self.joints = ()
@@ -54,7 +54,8 @@ class RelativeConstraint(Constraint):
         return self.deviation(relative)
 
 
-def _frame(kind: str, end: str, given) -> Transform:
+def frame_on(kind: str, end: str, given) -> Transform:
+    """A frame on a body as it is given: a `Transform`, a point, or None."""
     if given is None:
         return Transform.identity(jnp.result_type(float))
     if isinstance(given, Transform):

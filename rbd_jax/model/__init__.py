@@ -7,6 +7,10 @@
 Made:
 
 - `ModelBuilder`: collects bodies, joints and what is attached to them
+- `GraphBuilder`: the same from a graph of bodies and joints, in any order, with any loops
+- `reroot`: a floating model with another body as its root
+- `denavit_hartenberg`: the Denavit–Hartenberg parameters of a chain
+- `DenavitHartenberg`: what it returns, and a model of them
 - `Body`: one body, and the joint that attaches it
 - `Mimic`: a joint that follows another
 - `Keyframe`: a named state that a model carries
@@ -42,6 +46,10 @@ __all__ = [
     "Topology",
     "Tree",
     "ModelBuilder",
+    "GraphBuilder",
+    "reroot",
+    "denavit_hartenberg",
+    "DenavitHartenberg",
     "Body",
     "Mimic",
     "Keyframe",
@@ -78,6 +86,10 @@ from .configuration import (
     neutral as neutral,
     random_configuration as random_configuration,
 )
+from .denavit_hartenberg import (
+    DenavitHartenberg as DenavitHartenberg,
+    denavit_hartenberg as denavit_hartenberg,
+)
 from .edit import (
     astype as astype,
     at_time as at_time,
@@ -87,6 +99,7 @@ from .edit import (
     rename as rename,
     with_traversal as with_traversal,
 )
+from .graph import GraphBuilder as GraphBuilder, reroot as reroot
 from .keyframe import Keyframe as Keyframe
 from .model import Model as Model
 from .settings import Settings as Settings

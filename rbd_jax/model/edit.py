@@ -347,7 +347,7 @@ def rename(
 
 
 def with_traversal(model: Model, traversal: Traversal) -> Model:
-    """The same model with its tree traversed another way: `"scan"`, `"levels"` or `"auto"` (see `Tree`).
+    """The same model with its tree traversed another way: `"scan"`, `"levels"`, `"doubling"` or `"auto"` (see `Tree`).
 
     >>> rbd.with_traversal(rbd.load("double_pendulum"), "levels").topology.traversal
     'levels'

@@ -3,13 +3,16 @@
 Every recursion of the library is one of the two. They alone know about parents, order, loops and levels, and they
 alone choose how to traverse: one node after the other (`"scan"`, one small compiled loop, the fastest on a CPU) or one
 depth after the other (`"levels"`, all nodes of a depth at once, the fewest kernels on a GPU). Values may be any PyTree.
+
+What is associative, sums over paths and subtrees and compositions along paths, can also go by `"doubling"`: as many rounds as the
+number of nodes has binary digits, however deep the tree.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import jax
@@ -19,11 +22,11 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import choice
-from .._array import gather_or_zero, sum_rows
+from .._array import gather, gather_or_zero, sum_rows
 
 
-#: How a tree is traversed; `"auto"` picks by backend and depth.
-Traversal = Literal["auto", "scan", "levels"]
+#: How a tree is traversed; `"auto"` picks by backend and depth, as `"doubling"` does for what is not associative.
+Traversal = Literal["auto", "scan", "levels", "doubling"]
 
 #: Trees deeper than this are scanned on every backend: the code of a traversal by levels grows with the depth.
 DEEPEST_LEVEL_TRAVERSAL = 64
@@ -42,7 +45,7 @@ class Tree:
                 raise ValueError(
                     f"node {node} has the parent {parent}: a parent must come before its children"
                 )
-        choice("Tree", "traversal", traversal, ("auto", "scan", "levels"))
+        choice("Tree", "traversal", traversal, ("auto", "scan", "levels", "doubling"))
         self.traversal: Traversal = traversal
 
     def __eq__(self, other) -> bool:
@@ -146,6 +149,18 @@ class Tree:
         """The sum over each node and its descendants; it solves `x = sum - (sums of the children)`."""
         return self._sums(x, self._less_children, self._subtree_sum, self._path_sum)
 
+    def path_composition(self, compose: Callable[[Any, Any], Any], unit: Any, x: Any) -> Any:
+        """`x_root ∘ ... ∘ x_i` along the path to each node, of an associative `compose(above, below)` of single values.
+
+        `unit` is what composes with anything to that.
+        """
+        if self.traversal != "doubling" or not self.size:
+            return self.down(lambda above, own: (compose(above, own), ()), unit, x)[0]
+        for jump in self._jumps:
+            padded = jax.tree.map(lambda leaf, u: jnp.concatenate([leaf, u[None]]), x, unit)
+            x = jax.vmap(compose)(jax.tree.map(partial(gather, order=jump), padded), x)
+        return x
+
     def _sums(self, x: Any, less: Callable, sums: Callable, transposed: Callable) -> Any:
         """The two sums are each other's transposes. Told so, reverse mode makes one more traversal of it, where transposing
         the loop would add up all that waits for a node at every node: n² for n of them.
@@ -171,17 +186,39 @@ class Tree:
         return x - sum_rows(x, self.parents, self.size)
 
     def _path_sum(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        if self.traversal == "doubling":
+            for jump in self._jumps:
+                x = x + gather_or_zero(x, jump)
+            return x
         return self.down(lambda parent, own: (parent + own, ()), jnp.zeros(x.shape[1:], x.dtype), x)[0]
 
     def _subtree_sum(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        if self.traversal == "doubling":
+            return self._dyadic_sum(x)
+
         def step(children, own):
             return (total := children + own), total
 
         return self.up(step, jnp.zeros(x.shape[1:], x.dtype), x)[1]
 
+    def _dyadic_sum(self, x: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Sums over subtrees, each of the few blocks of 2ᵏ nodes that make it up where nodes stand one subtree after the other.
+
+        Differences of running sums would be fewer operations, and lose what a finger weighs beside the rest of the robot.
+        """
+        order, blocks = self._dyadic_blocks
+        level = gather(x, order)
+        levels = [level]
+        while len(level) > 1:
+            level = jnp.concatenate([level, jnp.zeros((len(level) % 2, level.shape[1]), level.dtype)])
+            level = level[0::2] + level[1::2]
+            levels.append(level)
+        parts = gather_or_zero(jnp.concatenate(levels), blocks.reshape(-1))
+        return jnp.sum(parts.reshape(*blocks.shape, x.shape[1]), axis=1)
+
     @property
     def _by_levels(self) -> bool:
-        if self.traversal == "auto":
+        if self.traversal in ("auto", "doubling"):
             return jax.default_backend() != "cpu" and len(self.levels) <= DEEPEST_LEVEL_TRAVERSAL
         return self.traversal == "levels"
 
@@ -260,6 +297,50 @@ class Tree:
         order = np.argsort(np.concatenate(self.levels), kind="stable")
         joined = jax.tree.map(lambda *parts: jnp.concatenate(parts), *levels)
         return _take(joined, order)
+
+    @cached_property
+    def _jumps(self) -> list[np.ndarray]:
+        """Each node's ancestor 1, 2, 4, ... generations above, -1 where there is none."""
+        jump, jumps = np.asarray(self.parents, int), []
+        while (jump >= 0).any():
+            jumps.append(jump)
+            jump = np.where(jump >= 0, jump[jump], -1)
+        return jumps
+
+    @cached_property
+    def _dyadic_blocks(self) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes one subtree after the other, and for each node the rows of the pyramid of sums over that order that make up
+        its subtree, padded with -1."""
+        sizes = np.ones(self.size, int)
+        for node in reversed(range(self.size)):
+            if self.parents[node] >= 0:
+                sizes[self.parents[node]] += sizes[node]
+        place, free, nothing_above = np.zeros(self.size, int), np.zeros(self.size, int), 0
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                place[node], free[parent] = free[parent], free[parent] + sizes[node]
+            else:
+                place[node], nothing_above = nothing_above, nothing_above + sizes[node]
+            free[node] = place[node] + 1
+        starts, width = [0], self.size
+        while width > 1:
+            starts.append(starts[-1] + width)
+            width = (width + 1) // 2
+        table = []
+        for first, size in zip(place, sizes, strict=True):
+            rows, left, right, level = [], int(first), int(first + size), 0
+            while left < right:
+                if left % 2:
+                    rows.append(starts[level] + left)
+                    left += 1
+                if right % 2:
+                    right -= 1
+                    rows.append(starts[level] + right)
+                left, right, level = left // 2, right // 2, level + 1
+            table.append(rows)
+        most = max(map(len, table), default=0)
+        blocks = np.array([rows + [-1] * (most - len(rows)) for rows in table], int).reshape(self.size, most)
+        return np.argsort(place), blocks
 
     @cached_property
     def _rows(self) -> np.ndarray:

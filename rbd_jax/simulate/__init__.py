@@ -37,6 +37,7 @@ Implicit schemes:
 - `ImplicitMidpoint`: second order
 - `BDF1`: first order, for what is stiff
 - `BDF2`: second order, for what is stiff
+- `EventDriven`: an explicit scheme that stops at impacts, and goes on from each
 - `GeneralizedAlpha`: second order, with high frequencies damped by choice
 - `VariationalMidpoint`: second order, symplectic, from the Lagrangian at midpoints
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
@@ -97,6 +98,7 @@ __all__ = [
     "ImplicitMidpoint",
     "BDF1",
     "BDF2",
+    "EventDriven",
     "GeneralizedAlpha",
     "VariationalMidpoint",
     "Rattle",
@@ -139,6 +141,7 @@ from .control import Controls as Controls
 from .controls import Actuation as Actuation
 from .crouch_grossman_3 import CrouchGrossman3 as CrouchGrossman3
 from .energy_momentum import EnergyMomentum as EnergyMomentum
+from .event_driven import EventDriven as EventDriven
 from .generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from .implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
 from .keyframes import keyframe as keyframe, keyframe_controls as keyframe_controls

@@ -66,7 +66,7 @@ def implicit_stage(
         return (
             missing - system.constraint_force(time, end.q, multipliers),
             own_end - own - span * system.own_rate(time, end),
-            system.constraint_residual(time, end.q) / span,
+            system.constraint_gap(time, end.q, span, lambda: system.constraint_velocity(time, end.q, end.v)),
         )
 
     (rate, own_end, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)

@@ -8,6 +8,10 @@ of non-conservative forces and of the loops' multipliers at both ends, are
 Derivatives are on the tangent space, `q ⊕ ε`. With `q1 = q0 ⊕ ξ` they are `dexp⁻¹` transposed, once for each end:
 `δξ = dexp_ξ⁻¹ δq1 - dexp_{-ξ}⁻¹ δq0`. The first equation is solved times `dexp_{-ξ}ᵀ`, which leaves no inverse in it. Such a
 scheme is symplectic, keeps the momenta that belong to symmetries of L_d to round-off, and its energy stays in a band.
+
+Constraints that hold velocities alone are `(A0 v + A1 v)/2 = 0` of the mean velocity in place of `g(q1) = 0`, with the same
+impulses `A0ᵀ λ` at the start, and at the end those that make `A1 v1 = 0`: a step backwards is the same step, as it is for the
+others (McLachlan & Perlmutter 2006). What it is no longer is symplectic, since no such motion is.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ class Variational(Scheme):
             return (
                 self.missing(system, time, start, end, dt, momentum) / dt,
                 own - state.internal - dt * self.own_rate(system, time, start, end, dt),
-                system.constraint_residual(time + dt, end.q) / dt,
+                system.constraint_gap(time + dt, end.q, dt, lambda: self._slip(system, time, start, end, dt)),
             )
 
         (mean, own, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)
@@ -63,3 +67,8 @@ class Variational(Scheme):
         after = self.end_momentum(system, time, start, end, dt)
         v = system.admissible(time + dt, end.q, system.velocity(time + dt, end.q, after))
         return State(end.q, v, own), memory, code
+
+    def _slip(self, system: System, time, start: State, end: State, dt):
+        """Of constraints that hold velocities alone, their rate with the mean velocity: the mean of that at both ends."""
+        first = system.constraint_velocity(time, start.q, start.v)
+        return (first + system.constraint_velocity(time + dt, end.q, start.v)) / 2

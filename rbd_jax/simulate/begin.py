@@ -14,10 +14,12 @@ from jaxtyping import Array, Float
 from .._arguments import a_model, choice, configuration, instance, number, velocity
 from .._array import is_known, with_precision
 from ..constraints import Projection, Stabilization, check_consistent
+from ..contact.law import JumpingLaw, contact_law
 from ..forces import Force
 from ..model import Model, at_time
 from ..model.check import refuse_faults
 from ..model.configuration import check_quaternions
+from .event_driven import EventDriven
 from .runge_kutta_4 import RungeKutta4
 from .scheme import Scheme
 from .semi_implicit_euler import SemiImplicitEuler
@@ -73,11 +75,18 @@ def begun(
     held = _holding(owner, model, scheme, stabilization)
     system = system_of(model, jnp.zeros(model.nv, dtype), forces, held)
     own = system.own if state.own is None else number(owner, "own", state.own, system.own.shape)
+    if system.jumps and not scheme.finds_events:
+        raise ValueError(
+            f"{owner}: under the contact law of model {system.name!r} velocities jump, at events that "
+            f"{type(scheme).__name__} does not find; scheme=rbd.EventDriven()"
+        )
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
 
 
 def default_scheme(model: Simulated) -> Scheme:
     """The scheme that the file of a model asks for."""
+    if isinstance(contact_law(tree_of(model)), JumpingLaw):
+        return EventDriven()
     return RungeKutta4() if tree_of(model).settings.integrator == "rk4" else SemiImplicitEuler()
 
 

@@ -70,9 +70,10 @@ class GeneralizedAlpha(Scheme):
             q, (acceleration, rate), _ = advanced(v, z, shift)
             there = State(q, v, z)
             missing = system.residual(end, there, acceleration) - system.constraint_force(end, q, forces)
-            open_by = system.constraint_residual(end, q) / dt
-            if self.stabilized:
-                open_by = jnp.concatenate([open_by, system.constraint_velocity(end, q, v)])
+            slip = lambda: system.constraint_velocity(end, q, v)
+            open_by = system.constraint_gap(end, q, dt, slip)
+            if self.stabilized:  # what holds velocities alone is held by the forces
+                open_by = jnp.concatenate([open_by, jnp.where(system.holonomic, slip(), shift)])
             return missing, dt * (rate - system.own_rate(end, there)), open_by
 
         unknowns = rows * (1 + self.stabilized)

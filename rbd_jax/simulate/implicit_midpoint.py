@@ -26,7 +26,9 @@ class ImplicitMidpoint(Scheme):
             return (
                 missing - system.constraint_force(middle, here.q, multipliers),
                 own - state.internal - dt * system.own_rate(middle, here),
-                system.constraint_residual(time + dt, end) / dt,
+                system.constraint_gap(
+                    time + dt, end, dt, lambda: system.constraint_velocity(middle, here.q, v)
+                ),
             )
 
         (v, own, _), code = solve_motion(equations, (state.v, state.internal), system.constraint_rows)

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.reactions import constraint_wrenches, transmitted
-from ..contact.contacts import Contacts, contact_wrenches, contacts_of
+from ..contact.compliant import Compliant
+from ..contact.contacts import Contacts, contact_wrenches, contacts_of, joined, without_pairs
 from ..contact.law import Reaction
 from ..dynamics import ExternalForces, Motion
 from ..forces.actuators import Drive
@@ -63,11 +64,15 @@ class TreeLoads(Loads):
 
     @property
     def contacts(self) -> Contacts:
-        """The contacts of the model, with their forces; zero where it has no contact law."""
-        if self.reaction is None:
-            found = contacts_of(self.motion)
-            return replace(found, force=jnp.zeros((*found.distance.shape, 6), found.distance.dtype))
-        return replace(self.reaction.contacts, force=self.reaction.pushes)
+        """The contacts of the model, with their forces, and those of its compliant ones; zero where nothing acts."""
+        compliant = [force for force in self.system.holding(self.state) if isinstance(force, Compliant)]
+        of_each = [force.contacts(self.motion) for force in compliant]
+        if self.reaction is not None:
+            return joined(replace(self.reaction.contacts, force=self.reaction.pushes), *of_each)
+        own = {frozenset((force.first, force.second)) for force in compliant}
+        found = without_pairs(contacts_of(self.motion), own)
+        force = jnp.zeros((*found.distance.shape, 6), found.distance.dtype)
+        return joined(replace(found, force=force), *of_each)
 
     @property
     def _reacting(self) -> Float[Array, "nv"]:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from .._array import matvec, vecmat
 from ..constraints import Closure, ReducedModel
 from ..constraints.closure import reduced_acceleration, reduced_inertia
-from ..contact.law import Free, contact_law
+from ..contact.law import Free, JumpingLaw, contact_law
 from ..dynamics import Motion, kinetic_energy
 from ..dynamics.forward import singular_matrix
 from ..dynamics.inverse import recursive_newton_euler, weight
@@ -37,6 +37,7 @@ class ReducedSystem(System):
     law_numbers: Any = None
     overlaps: Float[Array, "pairs"] | None = None
     guess: Float[Array, "ny"] | None = None
+    phase: Any = None
 
     def prepared(self):
         whole = self.whole.prepared()
@@ -59,6 +60,24 @@ class ReducedSystem(System):
     def unsolved(self, time, state):
         known = self._searched.get("last")
         return known[1] if known and known[0] is state.v else None
+
+    @property
+    def jumps(self):
+        return self.whole.jumps
+
+    def phase_from(self, time, state):
+        law = contact_law(self.reduced.model)
+        if not isinstance(law, JumpingLaw):
+            return self, state
+        at, motion = self.moving(time, state.q, state.v)
+        phase, moved, v = law.begun(motion, state.v, at)
+        return replace(self, phase=phase), State(self.move(state.q, moved), v, state.own)
+
+    def until(self, time, state):
+        law = contact_law(self.reduced.model)
+        if not isinstance(law, JumpingLaw):
+            return super().until(time, state)
+        return law.until(self.moving(time, state.q, state.v)[1], self.phase)
 
     @property
     def _searched(self) -> dict:
@@ -124,7 +143,7 @@ class ReducedSystem(System):
         added = None if resistance is None else resistance.added
         step = None if resistance is None else resistance.step
         free = Free(lambda: reduced_acceleration(motion, at, force), missing, added)
-        reaction = law.reaction(motion, free, numbers, step, self.guess, at)
+        reaction = law.reaction(motion, free, numbers, step, self.guess, at, self.phase)
         self._searched["last"] = state.v, ~reaction.converged
         return reaction.force
 

@@ -23,6 +23,7 @@ class Result(enum.IntEnum):
     CONTACTS_LOST = 8
     OVERLAPPING = 9
     CONTACTS_UNSOLVED = 10
+    TOO_MANY_EVENTS = 11
 
     @property
     def title(self) -> str:
@@ -51,5 +52,7 @@ _MESSAGES = {
     Result.OVERLAPPING: "at the start shapes overlapped by more than a quarter of the radius of the smaller one, so that the "
     "direction in which they part is a guess; rbd.contacts(model, q).distance says by how much, and "
     "rbd.contact.separated(model, q) is a configuration near by in which nothing overlaps",
+    Result.TOO_MANY_EVENTS: "more events happened within a step than the scheme looks for, as of a ball that bounces ever less; "
+    "take shorter steps, or raise its `events` or the `rest_speed` of rbd.contact.Hard",
     Result.CONTACTS_UNSOLVED: "the search for the forces of contact ended without them; take shorter steps, or float64",
 }

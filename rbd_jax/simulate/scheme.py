@@ -31,6 +31,9 @@ class Scheme(eqx.Module):
     #: Whether a step closes loops by itself. Where it does not, a rollout moves the end of each step onto the constraints.
     closes_loops: ClassVar[bool] = False
 
+    #: Whether it finds the events at which velocities jump (`System.jumps`), and goes on from each.
+    finds_events: ClassVar[bool] = False
+
     #: Whether dampers and stops at the joints may be stiff: taken implicitly, they are stable at every step.
     stiff: ClassVar[bool] = False
 

@@ -8,7 +8,7 @@ the derivative of that chart takes rates of ξ to velocities and back (dexp and 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,21 @@ class System(eqx.Module):
     def unsolved(self, time: Float[Array, ""], state: State) -> Bool[Array, ""] | None:
         """Whether the search for its acceleration there ended without one; None where it was not asked for, or nothing tells."""
         return None
+
+    # Velocities that jump.
+
+    @property
+    def jumps(self) -> bool:
+        """Whether velocities jump at events, which a scheme has to find."""
+        return False
+
+    def phase_from(self, time: Float[Array, ""], state: State) -> tuple[System, State]:
+        """How it moves from a state on, until the next event, and the state after what happens at once there."""
+        return self, state
+
+    def until(self, time: Float[Array, ""], state: State) -> Float[Array, "k"]:
+        """Numbers that are positive as long as it goes on to move as it does; of what `phase_from` has given."""
+        return jnp.zeros(0, state.q.dtype)
 
     # What it is.
 
@@ -227,7 +242,27 @@ class System(eqx.Module):
 
     @abc.abstractmethod
     def constraint_residual(self, time: Float[Array, ""], q: Float[Array, "nq"]) -> Float[Array, "rows"]:
-        """g: how far the loops are from closed."""
+        """g: how far the loops are from closed; zero of what holds velocities alone."""
+
+    @property
+    def holonomic(self) -> np.ndarray:
+        """Which of the equations hold positions, by default all; the others hold velocities alone. Their residual is zero."""
+        return np.ones(self.constraint_rows, bool)
+
+    def constraint_gap(
+        self,
+        time: Float[Array, ""],
+        q: Float[Array, "nq"],
+        span: Float[Array, ""],
+        rate: Callable[[], Float[Array, "rows"]],
+    ) -> Float[Array, "rows"]:
+        """What an implicit step is to make zero: how far it leaves the constraints open that hold positions, by its `span`.
+
+        Of those that hold velocities alone it is their `constraint_velocity`, `rate()`, where the step asks for it: at its
+        end or, with the mean velocity, within.
+        """
+        gap = self.constraint_residual(time, q) / span
+        return gap if self.holonomic.all() else jnp.where(self.holonomic, gap, rate())
 
     @property
     def constraint_scales(self) -> Float[Array, "rows"]:
@@ -238,7 +273,7 @@ class System(eqx.Module):
     def constraint_velocity(
         self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"]
     ) -> Float[Array, "rows"]:
-        """`ġ = G v + ∂g/∂t`."""
+        """`ġ = G v + ∂g/∂t`, and what vanishes of constraints that hold velocities alone."""
 
     @abc.abstractmethod
     def constraint_jacobian(self, time: Float[Array, ""], q: Float[Array, "nq"]) -> Float[Array, "rows nv"]:

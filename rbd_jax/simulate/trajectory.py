@@ -121,7 +121,8 @@ class Trajectory(eqx.Module):
     def contacts(self, model: Model, forces: Sequence[Acting] = ()) -> Contacts:
         """The contacts at the start of every saved step, with their forces, for one sample; `(saves, n, ...)` each.
 
-        Those of `rbd.contact_forces` in the state of that row, under its control.
+        Those of `rbd.contact_forces` in the state of that row, under its control. `rbd.contact.Rigid` says there what it would do
+        in a step of its own `timestep`: give it that of the rollout.
         """
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _contacts(self, model, tuple(forces))

@@ -21,8 +21,8 @@ from .._positive import solve_positive
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
-from ..constraints.evaluate import bias_of, constraint_scales, matrix_of, rate_of, residual_of
-from ..contact.law import Free, Reaction, contact_law
+from ..constraints.evaluate import bias_of, constraint_scales, holonomic, matrix_of, rate_of, residual_of
+from ..contact.law import Free, JumpingLaw, Reaction, contact_law
 from ..contact.separated import allowed_overlaps, overlapping
 from ..dynamics import ExternalForces, Motion, passive_force
 from ..dynamics.floating import stepped_along_fixed_axes
@@ -58,6 +58,7 @@ class TreeSystem(System):
     - `law_numbers`: what its contact law has worked out for the whole simulation; see `prepared`.
     - `overlaps`: by how much pairs of shapes may overlap at the start; see `prepared`.
     - `guess`: an acceleration for that law to begin with.
+    - `phase`: what contacts do until the next event, under a law by which velocities jump.
     """
 
     model: Model
@@ -68,6 +69,7 @@ class TreeSystem(System):
     law_numbers: Any = None
     overlaps: Float[Array, "pairs"] | None = None
     guess: Float[Array, "nv"] | None = None
+    phase: Any = None
 
     def prepared(self):
         law = contact_law(self.model)
@@ -83,6 +85,23 @@ class TreeSystem(System):
         other = replace(self, guess=acceleration)
         vars(other).update(_motions=self._recent, _home=vars(self)["_home"])
         return other
+
+    @property
+    def jumps(self):
+        return isinstance(contact_law(self.model), JumpingLaw)
+
+    def phase_from(self, time, state):
+        law = contact_law(self.model)
+        if not isinstance(law, JumpingLaw):
+            return self, state
+        phase, moved, v = law.begun(self.motion(time, state.q, state.v), state.v)
+        return replace(self, phase=phase), State(self.move(state.q, moved), v, state.own)
+
+    def until(self, time, state):
+        law = contact_law(self.model)
+        if not isinstance(law, JumpingLaw):
+            return super().until(time, state)
+        return law.until(self.motion(time, state.q, state.v), self.phase)
 
     def contact_doubts(self, time, state, first):
         if contact_law(self.model) is None:
@@ -204,7 +223,7 @@ class TreeSystem(System):
         )
         step = None if resistance is None else resistance.step
         numbers = law.prepared(motion.model) if self.law_numbers is None else self.law_numbers
-        return law.reaction(motion, free, numbers, step, self.guess)
+        return law.reaction(motion, free, numbers, step, self.guess, phase=self.phase)
 
     def applied(self, motion: Motion, state: State, friction: bool = True) -> Float[Array, "nv"]:
         """What acts without the control, with or without the joints' dry friction."""
@@ -311,6 +330,10 @@ class TreeSystem(System):
 
     def constraint_residual(self, time, q):
         return residual_of(self.motion(time, q))
+
+    @property
+    def holonomic(self):
+        return holonomic(self.model)
 
     @property
     def constraint_scales(self):

@@ -6,12 +6,14 @@ to a vector, the compact form costs half the arithmetic.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import rotation_fault
+from .._arguments import choice, rotation_fault
 from .._array import (
     blocks,
     cross,
@@ -76,6 +78,30 @@ class Transform(eqx.Module):
             [-sp, cp * sr, cp * cr],
         ]
         return Transform(matrix(rows), xyz)
+
+    @staticmethod
+    def from_dh(a, alpha, d, theta, convention: Literal["modified", "standard"] = "modified") -> Transform:
+        """From Denavit–Hartenberg parameters: length and twist of a link, offset and angle of a joint.
+
+        - `convention`: "modified" is `Rx(α) Tx(a) Rz(θ) Tz(d)`, a link's frame at its near end (Craig; Khalil; the book's §4.3);
+          "standard" is `Rz(θ) Tz(d) Tx(a) Rx(α)`, at its far end (Denavit & Hartenberg; Paul; Spong).
+
+        (What the book prints for X_T is the former, read from the right to the left.)
+        """
+        choice("from_dh", "convention", convention, ("modified", "standard"))
+        a, alpha, d, theta = jnp.broadcast_arrays(*(floating(x) for x in (a, alpha, d, theta)))
+        link, joint = Transform._screw(0, alpha, a), Transform._screw(2, theta, d)
+        return link @ joint if convention == "modified" else joint @ link
+
+    @staticmethod
+    def _screw(axis: int, angle, distance) -> Transform:
+        """A turn about a coordinate axis and a shift along it."""
+        one, o, c, s = jnp.ones_like(angle), jnp.zeros_like(angle), jnp.cos(angle), jnp.sin(angle)
+        if axis == 0:
+            return Transform(
+                matrix([[one, o, o], [o, c, -s], [o, s, c]]), jnp.stack([distance, o, o], axis=-1)
+            )
+        return Transform(matrix([[c, -s, o], [s, c, o], [o, o, one]]), jnp.stack([o, o, distance], axis=-1))
 
     @property
     def matrix(self) -> Float[Array, "*batch 4 4"]:

@@ -165,3 +165,17 @@ def test_what_no_force_is(words, said, unchecked):
 def test_shapes_that_are_not_there():
     with pytest.raises(rbd.ModelError, match="bll"):
         ball(Compliant("floor", "bll", 1.0))
+
+
+def test_its_forces_are_among_those_of_the_contacts():
+    """What it does is told beside what a law of contact does, and instead of a contact without a force where there is no law."""
+    force = Compliant("floor", "ball", 1e5, law="linear")
+    for law in ((), (rbd.contact.Soft(),)):
+        model = ball(force, *law)
+        state = rbd.State(model.reference.at[1].add(-1e-3), jnp.zeros(2))
+        found = rbd.contact_forces(model, state)
+        assert found.shapes[-1] == ("floor", "ball")
+        assert found.active.sum() == 1 + len(law)
+        assert_allclose(found.force[-1, 0], 100.0, rtol=1e-9)
+        path = rbd.rollout(model, state, dt=1e-4, steps=2, scheme=rbd.SemiImplicitEuler())
+        assert_allclose(path.contacts(model).force[0, -1, 0], 100.0, rtol=1e-9)

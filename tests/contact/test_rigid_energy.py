@@ -106,3 +106,38 @@ def test_restitution_within_rounding_of_the_energy_there_was():
     turned = as_energy_allows(inertia, before, stopped, -2 * stopped)
     after = stopped + turned * (-2 * stopped - stopped)
     assert_allclose(jnp.sum(after**2), jnp.sum(before**2), rtol=1e-12)
+
+
+def test_the_share_that_energy_allows():
+    """The root of |stopped + s way|² = |before|², also where both velocities are the same to rounding."""
+    share = jax.jit(lambda *v: as_energy_allows(lambda u: u, *v))
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        before, stopped, way = rng.normal(size=(3, 4))
+        stopped *= rng.uniform(0, 1) * np.linalg.norm(before) / np.linalg.norm(stopped)
+        s = float(share(before, stopped, stopped + 10 * way))
+        assert 0 < s < 1
+        assert_allclose(np.linalg.norm(stopped + 10 * s * way), np.linalg.norm(before), rtol=1e-12)
+        assert share(before, stopped, 0.9 * stopped) == 1
+    # No room, and a way that first loses energy: once 0 / 0.
+    one, other = jnp.array([1.0, 0.0]), jnp.array([-3.0, 0.0])
+    assert_allclose(share(one, one, other), 0.5)
+    slopes = jax.grad(share, argnums=(0, 1, 2))(one, one, other)
+    assert np.isfinite(np.concatenate(slopes)).all()
+    for tiny in (0.0, 1e-17, 1e-200):
+        assert 0 <= share(one, one, one * (1 + tiny) + tiny * other[::-1]) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [0.0, 0.8])
+def test_a_ball_flies_between_its_bounces(apart):
+    """For seconds, in steps on most of which contact does nothing but rounding."""
+    builder = rbd.ModelBuilder(name="ball")
+    builder.add_body("ball", "world", rbd.joints.Free(), None, rbd.Inertia.sphere(0.1, 0.04))
+    builder.attach(
+        rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.04)), rbd.Shape("floor", "world", rbd.shapes.Plane())
+    )
+    for e in (0.75, 0.9):
+        model = rbd.attach(builder.build(), contact.Rigid(restitution=e))
+        start = rbd.State(model.reference.at[2].set(1.04), jnp.zeros(6).at[3].set(apart))
+        assert rbd.rollout(model, start, dt=1e-3, steps=4000).code == 0

@@ -29,6 +29,8 @@ FUNCTIONS = {
     "jacobian_derivative": lambda m, q, v, x: rbd.jacobian_derivative(m, q, v, 2, frame="world_aligned"),
     "mass_matrix": lambda m, q, v, x: rbd.mass_matrix(m, q),
     "solve_mass_matrix": lambda m, q, v, x: rbd.solve_mass_matrix(m, q, x["tau"]),
+    "inertia_force": lambda m, q, v, x: rbd.inertia_force(m, q, x["a"]),
+    "handles": lambda m, q, v, x: rbd.dynamics.handles(m, q, v, x["tau"], [0, m.nb - 1], x["f_ext"]).free,
     "bias_force": lambda m, q, v, x: rbd.bias_force(m, q, v, x["f_ext"]),
     "gravity_force": lambda m, q, v, x: rbd.gravity_force(m, q),
     "inverse_dynamics_regressor": lambda m, q, v, x: rbd.inverse_dynamics_regressor(m, q, v, x["a"]),

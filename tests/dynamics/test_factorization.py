@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import assert_close, case_of, each
-from support import quotient
+from support import differences, quotient
 
 import rbd_jax as rbd
-from rbd_jax.dynamics.factorization import LowerFactor, ltdl, ltdl_solve, ltl, pack, unpack
+from rbd_jax.dynamics import LowerFactor, TreeMatrix
+from rbd_jax.dynamics.factorization import ltdl, ltdl_solve, ltl, pack, unpack
 
 
 TREES = {
@@ -68,6 +69,12 @@ def test_kernels(name):
     assert_close(factor.multiply_transposed(x), dense.T @ x)
     assert_close(dense @ factor.solve(x), x)
     assert_close(dense.T @ factor.solve_transposed(x), x)
+    full = dense.T @ dense
+    matrix = TreeMatrix.of(tree, full)
+    assert_close(matrix.matrix, full)
+    assert_close(matrix.multiply(x), full @ x)
+    assert_close(matrix.solve(full @ x), x)
+    assert_close(matrix.ltl().multiply_transposed(matrix.ltl().multiply(x)), full @ x)
 
 
 @EVERY
@@ -88,6 +95,7 @@ def test_costs(name):
     assert solved == rbd.Operations(2 * d1, 2 * d1, 3 * n)
     for kernel in (LowerFactor.multiply, LowerFactor.multiply_transposed):
         assert count(kernel, cholesky, x) == rbd.Operations(n + d1, d1)
+    assert count(TreeMatrix.multiply, TreeMatrix(matrix, tree), x) == rbd.Operations(n + 2 * d1, 2 * d1)
 
 
 @pytest.mark.parametrize("name", each(("forest", "chain", "mixed")))
@@ -101,6 +109,51 @@ def test_mass_matrix(name):
         assert_close(mass @ ltdl_solve(lower, pivots, tau), tau)
         both = jnp.stack([tau, 2 * tau], axis=1)
         assert_close(mass @ ltdl_solve(lower, pivots, both), both)
+
+
+@pytest.mark.parametrize("name", each(("forest", "driven", "mixed")))
+def test_sparse_mass_matrix(name):
+    """Of a model, also with joints that move by themselves, which have no degree of freedom: M, and `M⁻¹` of its factors."""
+    case = case_of(name)
+    q, a = case.states.q[0], case.states.a[0]
+    sparse = rbd.dynamics.sparse_mass_matrix(case.model, q)
+    mass = rbd.mass_matrix(case.model, q)
+    assert sparse.tree.size == case.model.nv
+    assert not np.asarray(mass)[~(sparse.tree.supports | sparse.tree.supports.T)].any()
+    assert_close(sparse.matrix, mass)
+    assert_close(sparse.multiply(a), mass @ a)
+    assert_close(sparse.solve(mass @ a), a)
+
+
+@pytest.mark.parametrize("name", each(("forest", "coupled", "driven", "mixed")))
+def test_inertia_force(name):
+    """`M a` of one vector and of columns; what inverse dynamics has beside the bias; and the inverse of `solve_mass_matrix`."""
+    case = case_of(name)
+    states, found = case.states, {}
+    for i, (q, v, a) in enumerate(zip(states.q, states.v, states.a, strict=True)):
+        found = rbd.inertia_force(case.model, q, a)
+        assert_close(found, case.seen["mass matrix"][i] @ np.asarray(a))
+        assert_close(found, rbd.inverse_dynamics(case.model, q, v, a) - rbd.bias_force(case.model, q, v))
+        assert_close(rbd.solve_mass_matrix(case.model, q, found), a)
+    eye = jnp.eye(case.model.nv)
+    assert_close(rbd.inertia_force(case.model, states.q[0], eye), case.seen["mass matrix"][0])
+
+
+def test_derivatives_of_inertia_force():
+    """By q and a, against differences."""
+    model = case_of("forest").model
+    states = case_of("forest").states
+    x = jnp.concatenate([states.q, states.a], axis=1)
+    of = lambda x: rbd.inertia_force(model, x[: model.nq], x[model.nq :])
+    assert_close(jax.jit(jax.vmap(jax.jacrev(of)))(x), differences(jax.jit(jax.vmap(of)), x), 1e-7)
+
+
+def test_joints_that_follow_others_have_no_sparse_factors():
+    model = case_of("coupled").model
+    with pytest.raises(ValueError, match="follow others.*use mass_matrix"):
+        rbd.dynamics.sparse_mass_matrix(model, rbd.neutral(model))
+    with pytest.raises(ValueError, match=r"matrix has shape \(3, 3\)"):
+        TreeMatrix.of(rbd.Tree([-1, 0]), jnp.ones((3, 3)))
 
 
 def test_derivatives():

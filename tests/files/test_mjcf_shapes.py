@@ -203,17 +203,20 @@ def _points(shape):
     )
 
 
-def test_the_bound_on_contacts_that_mjx_reads():
-    bound = '<custom><numeric name="max_contact_points" data="6"/></custom>'
+def test_the_bounds_on_contacts_that_mjx_reads():
+    bound = '<custom><numeric name="max_contact_points" data="6"/><numeric name="max_geom_pairs" data="9"/></custom>'
     world = '<geom type="plane" size="1 1 1"/><body><freejoint/><geom size="1"/></body>'
     text = f"<mujoco>{bound}<worldbody>{world}</worldbody></mujoco>"
     (law,) = rbd.load_mjcf(text).attached_as("contact law")
-    assert law.most == 6
-    model = rbd.attach(rbd.load_mjcf(text, contact=False), rbd.contact.Soft(most=7))
+    assert (law.most, law.pairs) == (6, 9)
+    model = rbd.attach(rbd.load_mjcf(text, contact=False), rbd.contact.Soft(most=7, pairs=3))
     (law,) = rbd.load_mjcf(text.replace(bound, "")).attached_as("contact law")
-    assert law.most is None
-    plain = rbd.attach(rbd.load_mjcf(text.replace(bound, ""), contact=False), rbd.contact.Soft(most=7))
+    assert law.most is law.pairs is None
+    plain = rbd.attach(
+        rbd.load_mjcf(text.replace(bound, ""), contact=False), rbd.contact.Soft(most=7, pairs=3)
+    )
     written = rbd.to_mjcf(plain)
     assert rbd.to_mjcf(model).count("max_contact_points") == written.count("max_contact_points") == 1
     for one in (written, rbd.to_mjcf(model)):
-        assert rbd.load_mjcf(one).attached_as("contact law")[0].most == 7
+        (law,) = rbd.load_mjcf(one).attached_as("contact law")
+        assert (law.most, law.pairs) == (7, 3)

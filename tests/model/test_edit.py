@@ -257,7 +257,7 @@ def test_bad_concatenations(machine):
 
 @pytest.mark.slow
 def test_another_walk_is_the_same_model(machine, state):
-    for traversal in ("scan", "levels"):
+    for traversal in ("scan", "levels", "doubling"):
         model = rbd.with_traversal(machine, traversal)
         assert (
             model.topology.traversal == model.topology.tree.traversal == traversal

@@ -1,4 +1,4 @@
-"""Every scheme on every kind of system: a tree, a tree with a loop, a model in fewer variables, a model whose forces remember.
+"""Every scheme on every kind of system: trees, one with a loop or a blade, one in fewer variables, one whose forces remember.
 
 A step is compared with that of the adaptive scheme at a tight tolerance, and its derivative with differences of the scheme
 itself. The models are as small as their kind allows: what is tested is that nothing of a kind is missing in a scheme.
@@ -35,6 +35,7 @@ FIRST_STEP = {("GeneralizedAlpha", name): 1 for name in ("tree", "loop", "reduce
 FIRST_STEP |= {(name, "loop"): 1 for name in ("EnergyMomentum", "LinearlyImplicitEuler", "BDF1")} | {
     ("BDF2", "loop"): 2
 }
+FIRST_STEP |= {(name, "blade"): 1 for name in ("GeneralizedAlpha", "EnergyMomentum", "LinearlyImplicitEuler")}
 
 #: The derivative is that of all that comes out, with these weights.
 WEIGHTS = jnp.array([0.7, -1.1, 0.4, 0.9, -0.6, 1.3, 0.8])
@@ -68,6 +69,17 @@ def loop():
     return model, q, rbd.project_velocity(model, q, jnp.array([1.0, 0.0]))
 
 
+def blade():
+    """A body that slides in the plane where its blade lets it."""
+    builder = rbd.ModelBuilder(name="sleigh")
+    builder.add_body("x", "world", joints.Prismatic((1.0, 0.0, 0.0)), damping=0.3)
+    builder.add_body("y", "x", joints.Prismatic((0.0, 1.0, 0.0)))
+    rod(builder, "sleigh", "y", joint=joints.Revolute((0.0, 0.0, 1.0)))
+    builder.add_constraint(constraints.KnifeEdge("world", "sleigh", None))
+    angle, speed = 0.4, 1.2
+    return builder.build(), [0.0, 0.0, angle], [speed * np.cos(angle), speed * np.sin(angle), 1.5]
+
+
 def reduced():
     """Two joints that move with one variable."""
     return constraints.ReducedModel(pendulum(damping=0.2), fold, 1), [0.3], [1.0]
@@ -90,7 +102,7 @@ def remembering():
     return model, [0.3, -0.4], [0.5, 1.0]
 
 
-SYSTEMS = {make.__name__: make for make in (tree, loop, reduced, remembering)}
+SYSTEMS = {make.__name__: make for make in (tree, loop, blade, reduced, remembering)}
 
 
 @functools.cache

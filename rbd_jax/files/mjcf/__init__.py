@@ -40,9 +40,10 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = 
     - `strict`: whether what the model leaves out, and inertias that no real body can have, are errors or one
       warning each.
     - `contact`: whether the model moves under MuJoCo's law of contact, `rbd.contact.Soft`, with the file's cone and `impratio`,
-      and its bound on contacts as MJX reads it (`<numeric name="max_contact_points">`). That has the stops and the dry friction
-      of joints and tendons as well; a file without any of these has no law. Without it, stops are not in force
-      (`rbd.forces.JointLimit` makes springs of them), dry friction is Coulomb's, nothing touches, and touch sensors are left out.
+      and its bounds on contacts and pairs as MJX reads them (`<numeric name="max_contact_points">`, `max_geom_pairs`). That
+      has the stops and the dry friction of joints and tendons as well; a file without any of these has no law. Without it,
+      stops are not in force (`rbd.forces.JointLimit` makes springs of them), dry friction is Coulomb's, nothing touches,
+      and touch sensors are left out.
 
     **Returns**
 

@@ -19,6 +19,9 @@ from .tendons import friction_of, limits_of, tendon_names
 #: The custom number by which MJX bounds the contacts that act at once, of each number of dimensions.
 MOST = "max_contact_points"
 
+#: The one by which it bounds the pairs of geoms of each two kinds that are looked at.
+PAIRS = "max_geom_pairs"
+
 
 def contact_of(mujoco, compiled, law: bool) -> list[Attached]:
     """What there is of it, with the law or without."""
@@ -49,9 +52,13 @@ def needed(mujoco, compiled) -> bool:
 
 def law_of(mujoco, compiled) -> ContactLaw:
     cone = mujoco.mjtCone(compiled.opt.cone).name.removeprefix("mjCONE_").lower()
-    numbers = (compiled.numeric(i) for i in range(compiled.nnumeric))
-    bounds = [int(one.data[0]) for one in numbers if one.name == MOST]
-    return Soft(cone, compiled.opt.impratio, most=next((bound for bound in bounds if bound > 0), None))
+    numbers = [compiled.numeric(i) for i in range(compiled.nnumeric)]
+
+    def bound(name: str) -> int | None:
+        given = (int(one.data[0]) for one in numbers if one.name == name)
+        return next((number for number in given if number > 0), None)
+
+    return Soft(cone, compiled.opt.impratio, most=bound(MOST), pairs=bound(PAIRS))
 
 
 def may_touch(mujoco, compiled) -> bool:

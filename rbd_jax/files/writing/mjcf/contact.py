@@ -9,7 +9,7 @@ import numpy as np
 from ....contact.pairs import ContactExclusion, ContactPair
 from ....contact.soft import Soft
 from ....contact.softness import Softness
-from ...mjcf.contact import MOST
+from ...mjcf.contact import MOST, PAIRS
 from ..numerals import text
 from .document import Document
 
@@ -21,11 +21,12 @@ def write_law(out: Document, law: Soft) -> bool:
         option.set("cone", law.cone)
     if float(law.impratio) != 1:
         option.set("impratio", text(law.impratio))
-    if law.most is not None:
-        custom = out.section("custom")
-        said = next((one for one in custom if one.get("name") == MOST), None)
-        said = SubElement(custom, "numeric", name=MOST) if said is None else said
-        said.set("data", str(law.most))
+    for name, bound in ((MOST, law.most), (PAIRS, law.pairs)):
+        if bound is not None:
+            custom = out.section("custom")
+            said = next((one for one in custom if one.get("name") == name), None)
+            said = SubElement(custom, "numeric", name=name) if said is None else said
+            said.set("data", str(bound))
     return law.limits and law.friction
 
 

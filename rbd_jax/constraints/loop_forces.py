@@ -1,0 +1,101 @@
+"""Active forces at loop joints: springs, dampers and motors where a loop is closed (book §8.4, §8.6).
+
+Of what a loop joint transmits, `T_a τ + T λ`, the constraint gives λ; here is the rest. What it does on the tree, `τ^a`, is added
+to `tau` of any algorithm: from the tree's side it comes from outside (eq. 8.28, table 8.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import anything, configuration, takes, velocity
+from .._array import matvec, vecmat
+from ..dynamics import Motion
+from ..loops import LoopJoint
+from ..model import Model
+from ..spatial import Transform
+
+
+@takes(q=configuration, efforts=anything)
+def loop_joint_force(
+    model: Model, q: Float[Array, "nq"], efforts: Mapping[int, Float[Array, "k"]]
+) -> Float[Array, "nv"]:
+    """`τ^a`, the generalized force of forces along loop joints: to be added to `tau` (book eq. 8.28, table 8.3).
+
+    **Arguments**
+
+    - `efforts`: `{number: effort}` of loop joints by their numbers in `model.constraints`; a number for each degree of freedom of
+      the joint. They act on `body_b`, and the other way round on `body_a`.
+
+    >>> loop = rbd.constraints.LoopJoint("world", (1, 0, -1), "lower", (0, 0, -1), rbd.joints.Revolute((0, 1, 0)))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), loop)
+    >>> print(rbd.constraints.loop_joint_force(model, jnp.array([0.0, -jnp.pi / 2]), {0: jnp.array([2.0])}))
+    [2. 2.]
+    """
+    motion, total = Motion(model, q), jnp.zeros(model.nv, q.dtype)
+    for number, effort in efforts.items():
+        loop = _loop_joint("loop_joint_force", model, number)
+        if jnp.shape(effort) != (loop.joint.nv,):
+            raise ValueError(
+                f"loop_joint_force: efforts[{number}] has shape {jnp.shape(effort)}; {loop.label} has {loop.joint.nv} degrees of "
+                f"freedom, so it must be ({loop.joint.nv},)"
+            )
+        relative, _ = _relative(motion, loop)
+        wrench = matvec(loop.active_forces(relative), jnp.asarray(effort, q.dtype))
+        wrenches = jnp.stack([-loop.frames[0].force(relative.force(wrench)), loop.frames[1].force(wrench)])
+        ends = [i for i, body in enumerate(loop.bodies) if body != "world"]
+        bodies = [model.body_index(loop.bodies[i]) for i in ends]
+        total = total + motion.generalized_force(bodies, wrenches[np.array(ends)])
+    return total
+
+
+@takes(q=configuration, v=velocity, constraint=anything)
+def loop_joint_state(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], constraint: int
+) -> tuple[Float[Array, "nq_k"], Float[Array, "nv_k"]]:
+    """The coordinates and the velocity of a loop joint, which the model does not have: what its springs and dampers ask for.
+
+    Those that fit best where the state breaks the constraint. `constraint`: its number in `model.constraints`.
+
+    >>> loop = rbd.constraints.LoopJoint("world", (1, 0, -1), "lower", (0, 0, -1), rbd.joints.Revolute((0, 1, 0)))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), loop)
+    >>> angle, speed = rbd.constraints.loop_joint_state(model, jnp.array([0.0, -jnp.pi / 2]), jnp.array([1.0, -1.0]), 0)
+    >>> print(angle, speed)
+    [-1.571] [0.]
+    """
+    loop = _loop_joint("loop_joint_state", model, constraint)
+    relative, twist = _relative(Motion(model, q, v), loop)
+    coordinates = loop.configuration(relative)
+    own = twist - loop.joint.drift(coordinates) if loop.rheonomic else twist
+    return coordinates, vecmat(own, loop.active_forces(relative))
+
+
+def _loop_joint(function: str, model: Model, number: int) -> LoopJoint:
+    if not isinstance(number, int | np.integer) or not 0 <= number < len(model.constraints):
+        raise ValueError(
+            f"{function}: there is no constraint number {number!r} in model {model.name!r}: it has {len(model.constraints)}, "
+            "from 0"
+        )
+    constraint = model.constraints[number]
+    if not isinstance(constraint, LoopJoint):
+        raise ValueError(
+            f"{function}: constraint number {number} of model {model.name!r} is a {type(constraint).__name__}; only a LoopJoint "
+            "has a joint to drive"
+        )
+    return constraint
+
+
+def _relative(motion: Motion, loop: LoopJoint) -> tuple[Transform, Float[Array, "6"]]:
+    """The placement and the velocity of the successor frame as seen from the predecessor, the latter in the successor's axes."""
+    model = motion.model
+    named = [body for body in loop.bodies if body != "world"]
+    bodies = motion.bodies([model.body_index(body) for body in named]).with_world()
+    order = np.array([named.index(body) if body != "world" else len(named) for body in loop.bodies])
+    ends = bodies.frames.gather(order) @ loop.frames
+    twists = loop.frames.inverse_motion(bodies.twists[order])
+    relative = ends[0].inverse() @ ends[1]
+    return relative, twists[1] - relative.inverse_motion(twists[0])

@@ -1,0 +1,158 @@
+"""Rigid contact from event to event (book table 11.1).
+
+Between events the contacts that are held push so that none comes nearer, as a problem of complementarity in the accelerations
+(`unilateral`). Events are the moments in which a gap closes, which is an impact, and those in which something that slides comes
+to rest. A scheme finds them (`rbd.EventDriven`); what they are, and what happens at them, is here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._arguments import choice, number
+from .._array import dot, matmul, matvec, transpose, vecmat
+from .._positive import solve_positive
+from ..constraints import Closure
+from ..dynamics import Motion
+from .contacts import contact_jacobian, contacts_of
+from .impact import answers_of, jumped, touches
+from .law import JumpingLaw, Reaction
+from .solvers.codes import Code
+from .unilateral import STILL, Phase, pushes_of, setting
+
+
+#: How much what holds contacts gives way, as a share of what the bodies do: many under one body hold it more than once.
+GIVE = 1e-10
+
+#: So many times what is left of overlaps and speeds is taken away.
+ROUNDS = 3
+
+
+class Hard(JumpingLaw):
+    """Rigid contact by forces that push and impacts that last no time, from event to event; for the scheme `rbd.EventDriven`.
+
+    What touches and does not part is held, with Coulomb's friction; what sticks is held by a pyramid of four edges. Stops and dry
+    friction of joints are not its own: see `rbd.forces.JointLimit`.
+
+    - `restitution`: e, from 0 (they stay together) to 1.
+    - `law`: of restitution, `"newton"` or `"poisson"`; see `rbd.contact.impact`.
+    - `friction_acts`: whether there is friction, with the coefficients of the shapes.
+    - `rest_speed`: what comes slower than this, in m/s, does not part again. A ball that bounces ever less would never rest.
+    """
+
+    restitution: Float[Array, ""]
+    law: Literal["newton", "poisson"] = eqx.field(static=True)
+    friction_acts: bool = eqx.field(static=True)
+    rest_speed: Float[Array, ""]
+
+    def __init__(
+        self,
+        restitution: Any = 0.0,
+        *,
+        law: Literal["newton", "poisson"] = "newton",
+        friction_acts: bool = True,
+        rest_speed: Any = 0.01,
+    ):
+        self.restitution = number("Hard", "restitution", restitution, least=0, most=1)
+        self.law = choice("Hard", "law", law, ("newton", "poisson"))  # pyright: ignore[reportAttributeAccessIssue]
+        self.friction_acts = bool(friction_acts)
+        self.rest_speed = number("Hard", "rest_speed", rest_speed, above=0)
+
+    @property
+    def limits(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        return False
+
+    @property
+    def friction(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        return False
+
+    def reaction(self, motion, free, prepared, step=None, guess=None, within=None, phase=None):
+        found = contacts_of(motion)
+        n = len(found.condim)
+        if not n:
+            none = jnp.zeros((0, 6), motion.q.dtype)
+            a = free.acceleration
+            return Reaction(jnp.zeros_like(a), found, none, a, jnp.int32(0), jnp.ones((), bool))
+        at = setting(motion, free.acceleration, within, None if phase is None else phase.held)
+        here = at.phase()
+        if phase is not None:
+            here = replace_way(phase, at.rates[:, 1:], here.way)
+        given = pushes_of(at, here, self.friction_acts)
+        pushes = given.pushes.reshape(-1)
+        force = vecmat(pushes, at.rows.reshape(3 * n, -1))
+        a = free.acceleration + vecmat(pushes, at.answers.reshape(3 * n, -1))
+        padded = jnp.pad(given.pushes, ((0, 0), (0, 3)))
+        return Reaction(force, found, padded, a, jnp.int32(0), given.code == Code.SOLVED)
+
+    def begun(self, motion, v, within=None):
+        # What changes at once: by impacts, and by what the steps before have left of overlaps and of speeds at what is held.
+        found = contacts_of(motion)
+        size = max(found.condim, default=1)
+        rows = contact_jacobian(motion, found, max(3, size))
+        if within is not None:
+            rows = matmul(rows, within.jacobian)
+        along = lambda rows, v: matvec(rows, jnp.broadcast_to(v, (len(rows), *v.shape)))
+        closed, rest = touches(found), self.rest_speed.astype(v.dtype)
+        coming = jnp.where(closed, along(rows, v)[:, 0], 0)
+        back = jnp.where(coming < -rest, self.restitution.astype(v.dtype), 0)
+        mu = None if self.friction_acts else jnp.zeros((), v.dtype)
+        hit = jumped(motion, found, rows[:, :size], v, back, mu, self.law, within).velocity
+        after = jnp.where(jnp.any(coming < -STILL), hit, v)
+        rates = along(rows, after)
+        # Slower than this nothing parts by itself.
+        held = closed & (rates[:, 0] <= 0.01 * rest)
+        speed2 = jnp.sum(rates[:, 1:3] ** 2, axis=1)
+        moves = speed2 > STILL**2
+        slides = held & moves & (np.array(found.condim) > 1)
+        way = rates[:, 1:3] / jnp.sqrt(jnp.where(moves, speed2, 1))[:, None]
+        phase = Phase(held, slides, jnp.where(slides[:, None], way, 0))
+        sticks = held & ~slides & (np.array(found.condim) > 1) & self.friction_acts
+        stays = jnp.stack([held, sticks, sticks], axis=1)
+        holding = jnp.where(stays[:, :, None], rows[:, :3], 0)
+        depth = jnp.where(held, found.distance - found.margin, 0)
+        left = jnp.stack([jnp.where(stays, rates[:, :3], 0), jnp.pad(depth[:, None], ((0, 0), (0, 2)))])
+        slowed, moved = _undone(motion, holding, left, within)
+        return phase, -moved, after - slowed
+
+    def until(self, motion, phase):
+        """The gaps that may close, and the speeds of what slides; infinite where there is no event ahead."""
+        found = contacts_of(motion)
+        gaps = jnp.where(phase.held | ~jnp.isfinite(found.distance), jnp.inf, found.distance - found.margin)
+        rows = contact_jacobian(motion, found, 3)[:, 1:]
+        rates = matvec(rows, jnp.broadcast_to(motion.v, (len(rows), *motion.v.shape)))
+        slips = jnp.where(phase.slides, dot(rates, phase.way), jnp.inf)
+        return jnp.concatenate([gaps, slips])
+
+
+def replace_way(phase: Phase, rates: Float[Array, "n 2"], way: Float[Array, "n 2"]) -> Phase:
+    """The phase with the ways on which things slide now, not turned back: what would is at rest, which is an event."""
+    ahead = dot(rates, phase.way) >= 0
+    speed2 = jnp.sum(way**2, axis=1)
+    now = jnp.where((speed2 > 0)[:, None], jnp.where(ahead[:, None], way, -way), phase.way)
+    return phase._replace(way=now)
+
+
+def _undone(
+    motion: Motion, rows: Float[Array, "n d dof"], left: Float[Array, "k n d"], within: Closure | None
+) -> Float[Array, "k dof"]:
+    """The least changes, in the metric of M, along which rows change by these."""
+    flat, left = rows.reshape(-1, rows.shape[-1]), left.reshape(len(left), -1)
+    if not len(flat):
+        return jnp.zeros((len(left), rows.shape[-1]), left.dtype)
+    answers = answers_of(motion, flat, within)
+    m = matmul(flat, transpose(answers))
+    size = jnp.maximum(jnp.max(jnp.diagonal(m)), 1e-12)
+    give = GIVE if left.dtype == jnp.float64 else GIVE**0.5
+    soft = m + give * size * jnp.eye(len(m), dtype=left.dtype)
+
+    def again(_, push):
+        return push + jax.vmap(lambda x: solve_positive(soft, x))(left - matmul(push, m))
+
+    return matmul(lax.fori_loop(0, ROUNDS, again, jnp.zeros_like(left)), answers)

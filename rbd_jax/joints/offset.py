@@ -1,0 +1,36 @@
+"""A joint whose successor frame is not the frame of its body (book §4.2: the transform on the successor's side)."""
+
+from __future__ import annotations
+
+from .._array import transpose
+from ..spatial import Transform
+from ._joint import Joint
+from ._wrapped import Wrapped
+
+
+class Offset(Wrapped):
+    """`joint`, and beyond it the frame of the body at `frame`, which is placed in the joint's successor frame.
+
+    With it a body keeps its own frame whichever of its joints it is attached by.
+    """
+
+    joint: Joint
+    frame: Transform
+
+    def transform(self, q):
+        return self.joint.transform(q) @ self.frame
+
+    def motion_subspace(self, q):
+        return self._seen(self.joint.motion_subspace(q))
+
+    def subspace_rate(self, q, v):
+        return self._seen(self.joint.subspace_rate(q, v))
+
+    def velocity_product(self, q, v):
+        return self.frame.inverse_motion(self.joint.velocity_product(q, v))
+
+    def drift(self, q):
+        return self.frame.inverse_motion(self.joint.drift(q))
+
+    def _seen(self, columns):
+        return transpose(self.frame.inverse_motion(transpose(columns)))

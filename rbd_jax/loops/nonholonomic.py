@@ -1,0 +1,59 @@
+"""Constraints on velocities that no constraint on positions amounts to (book §3.4, eq. 3.29).
+
+Equations `A(q, t) v + b(q, t) = 0` restrict how a mechanism moves and not where it may get: a sphere that rolls has three
+velocities and comes to every point of the plane in every orientation.
+Their multipliers are forces that do no work where b is zero.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._array import cross, vecmat
+from ..spatial import Transform
+from .relative import RelativeConstraint
+
+
+class NonholonomicConstraint(RelativeConstraint):
+    """A constraint on how `frame_b` of `body_b` moves as seen from `frame_a` of `body_a`.
+
+    A new family implements `rows` and `slip`. Rows that hold a position too say so in `holonomic`, and `deviation` has that
+    position: there the slip is to be its rate.
+    """
+
+    if not TYPE_CHECKING:  # a family may give plain values, which is no error
+
+        @property
+        def holonomic(self):
+            return (False,) * self.rows
+
+    @abc.abstractmethod
+    def slip(self, relative: Transform, twist: Float[Array, "6"]) -> Float[Array, "rows"]:
+        """What vanishes, linear in the twist, or that and a constant.
+
+        **Arguments**
+
+        - `relative`: the second frame placed in the first.
+        - `twist`: how it moves there, `[ω; v]` in the first frame's axes, v being the velocity of the second's origin.
+        """
+
+    def deviation(self, relative):
+        return jnp.zeros(self.rows, relative.position.dtype)
+
+    def rate(self, placements, coordinates, twists, speeds):
+        first, second = placements[0], placements[1]
+        turning, velocity = _in_common_axes(first, twists[0])
+        own_turning, own_velocity = _in_common_axes(second, twists[1])
+        carried = velocity + cross(turning, second.position - first.position)
+        angular = vecmat(own_turning - turning, first.rotation)
+        linear = vecmat(own_velocity - carried, first.rotation)
+        return self.slip(first.inverse() @ second, jnp.concatenate([angular, linear]))
+
+
+def _in_common_axes(frame: Transform, twist):
+    """The angular and the linear velocity of a frame, whose twist is in its own axes."""
+    return tuple(vecmat(part, frame.rotation.T) for part in (twist[:3], twist[3:]))

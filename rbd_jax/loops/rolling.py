@@ -1,0 +1,91 @@
+"""Round bodies that roll on a plane without slipping (book §3.4).
+
+The plane passes through a point of body a, with a normal n; c is the centre of the round body b as seen from there. What
+touches the plane is the point of b at `c + offset`, and its velocity as seen from body a vanishes. The first of the three
+equations is that along n, which is the rate of the body's height above the plane: it holds a position. The others are the slip
+along two fixed directions of the plane (x and y for z), and hold none.
+The multipliers are the force of the plane on b, in the same directions.
+"""
+
+from __future__ import annotations
+
+import abc
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .. import _arguments
+from .._array import cross, dot, matvec, vecmat
+from ..joints.planar import plane
+from ..spatial import Transform
+from .nonholonomic import NonholonomicConstraint
+
+
+class _Rolling(NonholonomicConstraint):
+    normal: Float[Array, "3"]
+
+    rows = 3
+    holonomic = (True, False, False)
+
+    def _set_plane(self, body_a, point_a, normal, body_b, center):
+        self.attach(body_a, point_a, body_b, center)
+        self.normal = _arguments.direction(type(self).__name__, normal, "normal")
+
+    @abc.abstractmethod
+    def offset(self, relative: Transform) -> Float[Array, "3"]:
+        """From the centre to the lowest point, in the first frame's axes."""
+
+    def deviation(self, relative):
+        height = dot(relative.position + self.offset(relative), self.normal)
+        return jnp.concatenate([height[None], jnp.zeros(2, height.dtype)])
+
+    def slip(self, relative, twist):
+        velocity = twist[3:] + cross(twist[:3], self.offset(relative))
+        return jnp.concatenate([dot(velocity, self.normal)[None], vecmat(velocity, plane(self.normal))])
+
+
+class RollingSphere(_Rolling):
+    """A sphere about the point `center` of `body_b` rolls on the plane through `point_a` of `body_a` with the `normal`.
+
+    The normal is in body a's axes. Three rows: that the sphere stays on the plane, and that it does not slip.
+    """
+
+    radius: Float[Array, ""]
+
+    def __init__(self, body_a: str, point_a, normal, body_b: str, center, radius):
+        self._set_plane(body_a, point_a, normal, body_b, center)
+        self.radius = _arguments.number("RollingSphere", "radius", radius)
+
+    def offset(self, relative):
+        return -self.radius * self.normal
+
+
+class RollingDisk(_Rolling):
+    """A disk or a wheel about the point `center` of `body_b` rolls on the plane through `point_a` of `body_a` with the `normal`.
+
+    - `normal`: in body a's axes; and `axis`: of the disk, in body b's.
+    - `radius`: of the disk, from the axis to the middle of its edge.
+    - `edge`: the radius of a rounded edge, as of a tyre; none by default, a sharp rim.
+
+    Three rows: that the disk stays on the plane, and that it does not slip. Where something else holds the height, as of the
+    wheels of a cart that moves in the plane, the first is redundant, which is no error. Lying flat a disk touches nowhere in
+    particular: its motion through there is not meaningful.
+    """
+
+    axis: Float[Array, "3"]
+    radius: Float[Array, ""]
+    edge: Float[Array, ""]
+
+    def __init__(self, body_a: str, point_a, normal, body_b: str, center, axis, radius, edge=0.0):
+        self._set_plane(body_a, point_a, normal, body_b, center)
+        self.axis = _arguments.direction("RollingDisk", axis, "axis")
+        self.radius = _arguments.number("RollingDisk", "radius", radius)
+        self.edge = _arguments.number("RollingDisk", "edge", edge)
+
+    def offset(self, relative):
+        axis = matvec(relative.rotation, self.axis)
+        up = self.normal - dot(self.normal, axis) * axis  # the direction of the disk's plane that is steepest
+        square = dot(up, up)
+        steep = square > jnp.finfo(square.dtype).tiny
+        length = jnp.sqrt(jnp.where(steep, square, 1))
+        return -self.radius * jnp.where(steep, up / length, 0) - self.edge * self.normal

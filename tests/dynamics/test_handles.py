@@ -1,0 +1,196 @@
+"""Articulated bodies put together by their handles (book §7.1 to §7.5): what comes out is the mechanism itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import assert_close, case_of, compiled, each, some_inertia, some_placement
+from support import differences
+
+import rbd_jax as rbd
+from rbd_jax import constraints as rc, joints
+from rbd_jax.dynamics import ArticulatedBody, Handles, handles
+from rbd_jax.spatial import cross_motion
+
+
+AXIS = np.array([0.3, 1.0, -0.2])
+
+
+def hinge(placement: rbd.Transform, axis=AXIS):
+    """S and T of a hinge at a placement, and a T_a with `T_aᵀ S = 1` that is no multiple of S."""
+    own = jnp.asarray(np.concatenate([axis / np.linalg.norm(axis), np.zeros(3)]))
+    subspace = placement.motion(own)[:, None]
+    constraints = jnp.linalg.svd(subspace)[0][:, 1:]
+    drive = subspace[:, 0] / jnp.sum(subspace**2) + constraints @ jnp.array([0.3, -0.2, 0.1, 0.4, -0.5])
+    return subspace, constraints, drive
+
+
+# Laws.
+
+
+@pytest.mark.parametrize("name", each(("forest", "floating", "mixed")))
+def test_handles_are_bodies_under_forces(name):
+    """`a = Φ f + b`: what forward dynamics says of all handles at once, under forces on them beside those there are."""
+    case = case_of(name)
+    model, bodies = case.model, [case.model.nb - 1, 0, case.model.nb // 2]
+
+    def both(model, q, v, tau, f_ext):
+        more = jnp.zeros_like(f_ext).at[jnp.array(bodies)].set(jnp.sin(jnp.arange(18.0)).reshape(3, 6))
+        a = rbd.forward_dynamics(model, q, v, tau, f_ext + more)
+        expected = rbd.body_accelerations(model, q, v, a)[jnp.array(bodies)]
+        found = handles(model, q, v, tau, bodies, f_ext)
+        return found.accelerations(more[jnp.array(bodies)]), expected
+
+    s = case.states
+    assert_close(*compiled(both)(model, s.q, s.v, s.a, s.f_ext))
+
+
+def chain(first: int, last: int, base: bool):
+    """The links from `first` to before `last` of one chain; a free body in front if they have no base."""
+    rng, builder = np.random.default_rng(4), rbd.ModelBuilder(gravity=(0.4, -0.7, -9.6))
+    parent = "world"
+    for i in range(5):
+        placement, inertia, axis = some_placement(rng), some_inertia(rng), rng.normal(size=3)
+        if not first <= i < last:
+            continue
+        joint = joints.Revolute(AXIS if i == 2 else axis)
+        if i == first and not base:
+            joint, placement = joints.Free(), rbd.Transform.identity()
+        builder.add_body(f"{i}", parent, joint, placement, inertia)
+        parent = f"{i}"
+    return builder.build()
+
+
+def test_two_halves_of_a_chain_make_the_chain():
+    """Cut at a hinge that is driven, in motion, and put together: Φ and b of all handles are those of the whole (eq. 7.63)."""
+    whole, lower, upper = chain(0, 5, True), chain(0, 2, True), chain(2, 5, False)
+    q, v, tau = (jnp.asarray(x) for x in np.random.default_rng(5).normal(size=(3, 5)))
+
+    @jax.jit
+    def run(q, v, tau):
+        frames, twists = rbd.forward_kinematics(whole, q), rbd.body_velocities(whole, q, v, "body")
+        quaternion = rbd.lie.quaternion.from_matrix(frames.rotation[2])
+        free_q = jnp.concatenate([frames.position[2], quaternion, q[3:]])
+        free_v = jnp.concatenate([twists[2], v[3:]])
+        cut = handles(lower, q[:2], v[:2], tau[:2], ["0", "1"])
+        flying = handles(upper, free_q, free_v, jnp.concatenate([jnp.zeros(6), tau[3:]]), ["2", "4"])
+        subspace, constraints, drive = hinge(frames[2])
+        moving = rbd.body_velocities(whole, q, v)[2]
+        product = cross_motion(moving, subspace[:, 0] * v[2])
+        made = cut.beside(flying).joined(1, 2, constraints, drive * tau[2], product)
+        return made, handles(whole, q, v, tau, ["0", "1", "2", "4"])
+
+    made, expected = run(q, v, tau)
+    assert_close(made.mobility, expected.mobility)
+    assert_close(made.free, expected.free)
+    assert_close(made.only([3, 0]).mobility[:6, 6:], expected.mobility[18:, :6])
+
+
+def test_the_three_formulae_of_table_7_2_are_one():
+    """I and p by the standard ones and variant 2, and of variant 1 their inverse: `Φ = I⁻¹`, `b = -I⁻¹ p`."""
+    rng = np.random.default_rng(1)
+    place = lambda: some_inertia(rng).placed(some_placement(rng)).matrix
+    first, second = (ArticulatedBody(place(), jnp.asarray(rng.normal(size=6))) for _ in range(2))
+    product, tau = jnp.asarray(rng.normal(size=6)), jnp.array([0.7])
+    subspace, constraints, drive = hinge(some_placement(rng))
+    standard = first.carrying(second, subspace, tau, product)
+    variant = first.constrained_to(second, constraints, drive * tau, product)
+    assert_close(variant.inertia, standard.inertia)
+    # T_a changes what the bearings bear, and nothing of the motion (example 3.2).
+    assert_close(variant.bias, standard.bias)
+    inverse = lambda body: Handles(jnp.linalg.inv(body.inertia), -jnp.linalg.solve(body.inertia, body.bias))
+    made = inverse(first).beside(inverse(second)).joined(0, 1, constraints, drive * tau, product).only([0])
+    assert_close(made.mobility @ standard.inertia, np.eye(6))
+    assert_close(made.free, -jnp.linalg.solve(standard.inertia, standard.bias))
+    # `I^a S = 0`: nothing is felt of the other along the joint.
+    assert_close((standard.inertia - first.inertia) @ subspace, np.zeros((6, 1)))
+
+
+# An oracle: loops.
+
+
+def test_a_loop_is_closed_by_joining_two_handles():
+    """A planar four-bar, closed by a whole hinge: of its five constraints three repeat what is there, and Y has rank two."""
+    builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0))
+    tip = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
+    rod = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
+    builder.add_body("crank", "world", joints.Revolute(), inertia=rod)
+    builder.add_body("coupler", "crank", joints.Revolute(), tip, rod)
+    builder.add_body("follower", "world", joints.Revolute(), tip, rod)
+    loop = rc.LoopJoint("coupler", tip, "follower", tip, joints.Revolute())
+    tree = builder.build()
+    model = rc.add_constraints(tree, loop)
+    q, v, tau = (
+        0.8 * jnp.array([1.0, -1.0, 1.0]),
+        1.3 * jnp.array([1.0, -1.0, 1.0]),
+        jnp.array([0.5, -0.7, 0.2]),
+    )
+    frames, twists = rbd.forward_kinematics(tree, q), rbd.body_velocities(tree, q, v)
+    _, constraints, _ = hinge(frames[1] @ tip, np.array([0.0, 0.0, 1.0]))
+    product = cross_motion(twists[2], twists[2] - twists[1])
+    bodies = ["crank", "coupler", "follower"]
+    open_loop = handles(tree, q, v, tau, bodies)
+    made = open_loop.joined(1, 2, constraints, jnp.zeros(6), product)
+    a = rbd.constrained_dynamics(model, q, v, tau).acceleration
+    assert_close(made.accelerations(jnp.zeros((3, 6))), rbd.body_accelerations(model, q, v, a), 1e-9)
+    assert np.linalg.matrix_rank(made.mobility, 1e-9) == 1  # the mobility of the mechanism
+    again = made.joined(1, 2, constraints, jnp.zeros(6), product)
+    assert_close(again.free, made.free, 1e-9)
+
+
+# The book's example.
+
+
+def test_the_box_and_the_cylinder_of_example_7_1():
+    """A cylinder in the slot of a box, which turns about x and slides along y in it: `I^A` is printed there."""
+    m1, m2, i1, i2 = 2.0, 3.0, 0.4, 0.7
+    balls = [np.diag([i, i, i, m, m, m]) for i, m in ((i1, m1), (i2, m2))]
+    box, cylinder = (ArticulatedBody(jnp.asarray(x), jnp.zeros(6)) for x in balls)
+    printed = np.diag([i1, i1 + i2, i1 + i2, m1 + m2, m1, m1 + m2])
+    eye, nothing = jnp.eye(6), jnp.zeros(6)
+    moves, holds = eye[:, np.array([0, 4])], eye[:, np.array([1, 2, 3, 5])]
+    assert_close(box.carrying(cylinder, moves, jnp.zeros(2), nothing).inertia, printed)
+    assert_close(box.constrained_to(cylinder, holds, nothing, nothing).inertia, printed)
+    inverse = [Handles(jnp.linalg.inv(x.inertia), nothing) for x in (box, cylinder)]
+    made = inverse[0].beside(inverse[1]).joined(0, 1, holds, nothing, nothing)
+    assert_close(made.only([0]).mobility, np.linalg.inv(printed))
+
+    builder = rbd.ModelBuilder()
+    inertia = lambda m, i: rbd.Inertia.from_mass_com(m, (0.0, 0.0, 0.0), i * np.eye(3))
+    builder.add_body("box", "world", joints.Free(), inertia=inertia(m1, i1))
+    slot = joints.Composite((joints.Prismatic((0.0, 1.0, 0.0)), joints.Revolute((1.0, 0.0, 0.0))))
+    builder.add_body("cylinder", "box", slot, inertia=inertia(m2, i2))
+    model = builder.build()
+    assert_close(rbd.operational_inertia(model, rbd.neutral(model), "box"), printed)
+
+
+# Derivatives and arguments.
+
+
+def test_derivatives():
+    """Of what is joined, by the numbers of joint and handles; singular Y included."""
+    rng = np.random.default_rng(3)
+    spread = rng.normal(size=(12, 12))
+    mobility = jnp.asarray(spread @ spread.T)
+
+    def made(x):
+        twice = jnp.concatenate([jnp.eye(6)[:, :3], jnp.eye(6)[:, 1:3]], axis=1)  # two of them stated twice
+        constraints = twice + 0.1 * jnp.outer(x[:6], jnp.ones(5))
+        scale = 1 + 0.1 * x[:12]
+        parts = Handles(mobility * scale[:, None] * scale[None, :], x[:12])
+        joined = parts.joined(0, 1, constraints, x[12:18], x[18:24])
+        return jnp.concatenate([joined.free, joined.mobility[0]])
+
+    x = jnp.asarray(rng.uniform(-0.5, 0.5, (2, 24)))
+    assert_close(
+        jax.jit(jax.vmap(jax.jacrev(made)))(x), differences(jax.jit(jax.vmap(made)), x, 1e-3, 4), 1e-7
+    )
+
+
+def test_handles_that_are_not_there():
+    one = Handles(jnp.eye(6), jnp.zeros(6))
+    nothing = jnp.zeros(6)
+    with pytest.raises(ValueError, match="no handle number 1: there are 1"):
+        one.joined(0, 1, jnp.eye(6), nothing, nothing)
+    with pytest.raises(ValueError, match="between two handles"):
+        one.joined(0, 0, jnp.eye(6), nothing, nothing)

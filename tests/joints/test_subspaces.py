@@ -1,0 +1,116 @@
+"""The subspaces of joints: dual bases, what a wrench splits into, and the book's gear."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from families import FAMILIES
+
+import rbd_jax as rbd
+from rbd_jax import joints
+
+
+SLOW = pytest.mark.slow
+EVERY_DAY = ("fixed", "revolute", "euler zyx", "free")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in EVERY_DAY else SLOW) for name in FAMILIES]
+)
+def test_bases_are_dual(name):
+    """Eqs. 3.34 to 3.38: a wrench is its two parts, only the active one works, and whichever T_a there is, τ is the same."""
+    joint, rng = FAMILIES[name], np.random.default_rng(0)
+    q = joint.random(jax.random.key(2)).astype(float)
+    wrench, other = jnp.asarray(rng.normal(size=6)), jnp.asarray(rng.normal(size=(6, joint.nv)))
+
+    @jax.jit
+    def of(q):
+        both = joints.subspaces(joint, q), joints.subspaces(joint, q, other)
+        return [(own, own.split(wrench), own.wrench(*own.split(wrench))) for own in both]
+
+    efforts = []
+    for own, (tau, multipliers), again in of(q):
+        np.testing.assert_allclose(own.active.T @ own.motion, np.eye(joint.nv), atol=1e-10)
+        np.testing.assert_allclose(own.constraint.T @ own.motion, 0, atol=1e-12)
+        np.testing.assert_allclose(own.constraint.T @ own.constraint, np.eye(6 - joint.nv), atol=1e-12)
+        np.testing.assert_allclose(again, wrench, atol=1e-10)
+        np.testing.assert_allclose(tau, own.motion.T @ wrench, atol=1e-12)
+        assert multipliers.shape == (6 - joint.nv,)
+        efforts.append(tau)
+    np.testing.assert_allclose(*efforts, atol=1e-12)
+
+
+@pytest.mark.parametrize("r", [0.2, 0.5])
+def test_the_gear_of_the_book(r):
+    """Example 3.2: `T_a = [0 0 1 0 -1/r 0]ᵀ`. The bearing bears what the teeth push, besides what a pure torque leaves it."""
+    teeth = jnp.array([[0, 0, -r, 0, 1.0, 0]]).T
+    geared, pure = (joints.subspaces(joints.Revolute(), jnp.zeros(1), active) for active in (teeth, None))
+    np.testing.assert_allclose(geared.active[:, 0], [0, 0, 1, 0, -1 / r, 0], atol=1e-14)
+    np.testing.assert_allclose(pure.active[:, 0], [0, 0, 1, 0, 0, 0], atol=1e-14)
+    transmitted = jnp.array([0.1, 0.2, 3.0, 4.0, 5.0, 6.0])
+    bearing = [own.constraint @ own.split(transmitted)[1] for own in (geared, pure)]
+    np.testing.assert_allclose(bearing[0] - bearing[1], [0, 0, 0, 0, 3.0 / r, 0], atol=1e-12)
+
+
+def test_wrenches_of_a_model_split():
+    """What `joint_wrenches` says splits into the efforts, less the armature's share, and what the bearings bear."""
+    model = rbd.load("arm7")
+    rng = np.random.default_rng(1)
+    q, v, tau = jnp.asarray(rng.normal(size=(3, model.nv)))
+    a = rbd.forward_dynamics(model, q, v, tau)
+    wrenches = rbd.joint_wrenches(model, q, v, a)
+    for index in range(model.nb):
+        joint, own = model.joint(index), model.v_slice(index)
+        if joint.nv:
+            found, _ = joints.subspaces(joint, q[model.q_slice(index)]).split(wrenches[index])
+            np.testing.assert_allclose(found, (tau - model.armature * a)[own], atol=1e-9)
+
+
+def test_an_active_loop_joint_is_one_of_the_tree():
+    """A torque in a loop's hinge, and a gear there, as forces on both bodies: the mechanism moves as with the hinge in its tree.
+
+    The multipliers are the bearing's force: with the gear they change, by what the teeth push.
+    """
+    rod = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
+    graph = rbd.GraphBuilder(gravity=(0, -9.81, 0))
+    arcs = ("a", "world", "crank", (0, 0, 0), None), ("b", "crank", "coupler", (1, 0, 0), None)
+    for arc in (
+        *arcs,
+        ("d", "world", "follower", (1, 0, 0), None),
+        ("c", "coupler", "follower", (1, 0, 0), (1, 0, 0)),
+    ):
+        graph.add_joint(*arc[:3], joints.Revolute(), *arc[3:])
+    for name in ("coupler", "crank", "follower"):
+        graph.add_body(name, rod)
+    model, other = graph.build(tree=["a", "b", "d"]), graph.build(tree=["a", "b", "c"])
+    torque = jnp.array([2.5])
+    q = jnp.array([{"a": 0.7, "b": -0.7, "d": 0.7}[name] for name in model.joint_names])
+    v = q / 0.7
+    teeth = jnp.array([[0, 0, -0.3, 0, 1.0, 0]]).T
+    found = []
+    for active in (None, teeth):
+        own = rbd.constraints.loop_subspaces(model, q, 0, active)
+        assert model.constraints[0].bodies == ("coupler", "follower")
+        np.testing.assert_allclose(own.active.T @ own.motion, [[1.0]], atol=1e-12)
+        np.testing.assert_allclose(own.constraint.T @ own.motion, 0, atol=1e-12)
+        at = rbd.forward_kinematics(model, q)[model.body_index("follower")] @ model.constraints[0].frames[1]
+        pushed = at.force(own.wrench(torque, jnp.zeros(5)))
+        f_ext = {"follower": pushed, "coupler": -pushed}
+        found.append((own, rbd.constrained_dynamics(model, q, v, jnp.zeros(3), f_ext)))
+    (plain, pure), (_, geared) = found
+    np.testing.assert_allclose(geared.acceleration, pure.acceleration, atol=1e-10)
+    there = rbd.transfer_state(model, other, q, v)
+    tau = jnp.zeros(3).at[other.v_slice("c")].set(torque)
+    moving = rbd.constrained_dynamics(other, *there, tau)
+    for joint in ("a", "b"):
+        one, two = moving.acceleration[other.v_slice(joint)], pure.acceleration[model.v_slice(joint)]
+        np.testing.assert_allclose(one, two, atol=1e-9)
+    # In the plane, where the closure leaves no choice of multipliers, the bearing takes what the teeth push, and no more.
+    left = plain.constraint @ (geared.multipliers - pure.multipliers)
+    np.testing.assert_allclose(left[3:5], [0, torque[0] / 0.3], atol=1e-8)
+    # What the free body diagram says: the whole of both is the same wrench.
+    np.testing.assert_allclose(
+        plain.wrench(torque, pure.multipliers)[2:5],
+        found[1][0].wrench(torque, geared.multipliers)[2:5],
+        atol=1e-8,
+    )
