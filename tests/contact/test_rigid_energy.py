@@ -91,6 +91,23 @@ def test_contact_makes_no_energy_at_any_step(cone, bounces, floor):
         assert_allclose(one, other, atol=1e-7)
 
 
+def test_restitution_within_rounding_of_the_energy_there_was():
+    """Where nothing is hit, velocities before and after differ by rounding: the share is a number, and has a derivative."""
+    inertia = lambda u: u
+    before, stopped = jnp.array([1.0, 0.5]), jnp.array([1.0 + 2e-16, 0.5])
+
+    def share(way):
+        return as_energy_allows(inertia, before, stopped, stopped + way * jnp.array([1.0, 0.0]))
+
+    ways = jnp.array([-3e-16, -1e-300, 0.0, 3e-16])
+    value, slope = jax.vmap(jax.value_and_grad(share))(ways)
+    assert np.isfinite(value).all() and np.isfinite(slope).all() and ((value >= 0) & (value <= 1)).all()
+    # Back through the other side of the same energy: all that is beyond it is cut off.
+    turned = as_energy_allows(inertia, before, stopped, -2 * stopped)
+    after = stopped + turned * (-2 * stopped - stopped)
+    assert_allclose(jnp.sum(after**2), jnp.sum(before**2), rtol=1e-12)
+
+
 def test_the_share_that_energy_allows():
     """The root of |stopped + s way|² = |before|², also where both velocities are the same to rounding."""
     share = jax.jit(lambda *v: as_energy_allows(lambda u: u, *v))
