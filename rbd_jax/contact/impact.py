@@ -208,7 +208,7 @@ class _Hits(NamedTuple):
         def tried(speeds):
             found = solved(speeds)
             after = coming + self.given(found.force)
-            return (_length(self.friction * after[:, 1:]), found.force), found.code
+            return (length_of(self.friction * after[:, 1:]), found.force), found.code
 
         if not self.friction.shape[1]:
             found = solved(jnp.zeros_like(less))
@@ -240,7 +240,8 @@ class _Hits(NamedTuple):
         return force, jnp.where(moves, Code.NOT_CONVERGED, code).astype(jnp.int32)
 
 
-def _length(x):
+def length_of(x: Float[Array, "n t"]) -> Float[Array, "n"]:
+    """Of each row, with derivatives at zero."""
     square = jnp.sum(x**2, axis=1)
     moves = square > 0
     return jnp.where(moves, jnp.sqrt(jnp.where(moves, square, 1)), 0)

@@ -70,9 +70,6 @@ class ContactLaw(Attached):
     #: damping after the law.
     as_implicitfast: ClassVar[bool] = False
 
-    #: Whether velocities jump, at events that a scheme has to find (`Scheme.finds_events`); such a law is a `JumpingLaw`.
-    jumps: ClassVar[bool] = False
-
     #: Whether floating bodies move along axes that do not turn in a step of `SemiImplicitEuler`.
     fixed_axes: ClassVar[bool] = False
 
@@ -122,9 +119,10 @@ class ContactLaw(Attached):
 
 
 class JumpingLaw(ContactLaw):
-    """A law under which velocities jump at events. Between them contacts go on doing what they do: a phase, which is a PyTree."""
+    """A law under which velocities jump at events. Between them contacts go on doing what they do: a phase, which is a PyTree.
 
-    jumps = True
+    Simulations take a scheme that finds events (`Scheme.finds_events`).
+    """
 
     @abc.abstractmethod
     def begun(

@@ -18,7 +18,7 @@ from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion
 from ..model import Model, integrate
 from .contacts import Contacts, contact_jacobian, contacts_of
-from .impact import answers_of, touches
+from .impact import answers_of, length_of, touches
 from .solvers.lcp import lemke, solve_lcp
 
 
@@ -110,7 +110,7 @@ class Setting(NamedTuple):
     def phase(self) -> Phase:
         """What contacts do in this state: those that come nearer are held, too."""
         held = self.touching & (self.rates[:, 0] <= STILL)
-        speed = _length(self.rates[:, 1:])
+        speed = length_of(self.rates[:, 1:])
         moves = speed > STILL
         way = jnp.where(moves[:, None], self.rates[:, 1:] / jnp.where(moves, speed, 1)[:, None], 0)
         return Phase(held, held & moves & (np.array(self.contacts.condim) > 1), way)
@@ -148,13 +148,6 @@ def setting(
 def _tree_setting(model: Model, q, v, tau, f_ext: ExternalForces) -> Setting:
     motion, tau = Motion(model, q, v), jnp.zeros_like(v) if tau is None else tau
     return setting(motion, motion_under_constraints(motion, tau, f_ext).acceleration)
-
-
-def _length(x):
-    """Of rows, with derivatives at zero."""
-    square = jnp.sum(x**2, axis=1)
-    moves = square > 0
-    return jnp.where(moves, jnp.sqrt(jnp.where(moves, square, 1)), 0)
 
 
 def _tau(function: str, model: Model, name: str, value: Any):

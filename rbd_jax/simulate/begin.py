@@ -80,6 +80,8 @@ def begun(
             f"{owner}: under the contact law of model {system.name!r} velocities jump, at events that "
             f"{type(scheme).__name__} does not find; scheme=rbd.EventDriven()"
         )
+    if system.jumps and is_known(dt) and dt < 0:
+        raise ValueError(f"{owner}: dt is {float(dt):g}; under impacts time runs forward only")
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
 
 

@@ -169,6 +169,8 @@ def test_what_does_not_go(unchecked):
     state = rbd.State(model.reference, jnp.zeros(6))
     with pytest.raises(ValueError, match="SemiImplicitEuler does not find; scheme=rbd.EventDriven"):
         rbd.rollout(model, state, dt=0.01, steps=2, scheme=rbd.SemiImplicitEuler())
+    with pytest.raises(ValueError, match="time runs forward only"):
+        rbd.rollout(model, state, dt=-0.01, steps=2)
     with pytest.raises(TypeError, match="EventDriven: scheme is"):
         rbd.EventDriven(rbd.BDF2())
     with pytest.raises(ValueError, match="restitution"):
