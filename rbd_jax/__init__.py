@@ -43,6 +43,7 @@ Models:
 - `concatenate`: several models in one world
 - `astype`: the model in another precision
 - `at_time`: the model with what moves by itself where it is at a time
+- `planar`: the model on planar algebra, if it moves in a plane
 - `with_traversal`: the model with its tree traversed another way
 - `ModelError`: a model that cannot be
 - `ModelWarning`: a model that can be, but is suspicious
@@ -229,6 +230,7 @@ __all__ = [
     "concatenate",
     "astype",
     "at_time",
+    "planar",
     "with_traversal",
     "ModelError",
     "ModelWarning",
@@ -497,6 +499,7 @@ from .model import (
     random_configuration as random_configuration,
     rename as rename,
     reroot as reroot,
+    planar as planar,
     with_traversal as with_traversal,
 )
 from .parallel import batch_map as batch_map, simulate_batch as simulate_batch

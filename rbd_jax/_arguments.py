@@ -29,11 +29,12 @@ F = TypeVar("F", bound=Callable)
 Check: TypeAlias = Callable[[str, Any, str, Any], Any]
 
 
-def takes(*, compile: bool = True, **checks: Check) -> Callable[[F], F]:
+def takes(*, compile: bool = True, planar: bool = False, **checks: Check) -> Callable[[F], F]:
     """Check the arguments of `function(model, ...)`: a check for every parameter after the first, `anything` where none is due.
 
     A parameter without a check, or a check without a parameter, is an error when the function is defined. With the arguments
-    as the checks return them the function is `compiled`, unless it looks at numbers itself.
+    as the checks return them the function is `compiled`, unless it looks at numbers itself. `planar` says that planar models are
+    fine as well.
     """
 
     def decorate(function: F) -> F:
@@ -48,7 +49,7 @@ def takes(*, compile: bool = True, **checks: Check) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def wrapper(model, *args, **kwargs):
-            a_model(function.__name__, model)
+            a_model(function.__name__, model, planar=planar)
             given = dict(zip(names, args, strict=False)) | kwargs
             for name, check in checks.items():
                 if name in given:
@@ -60,13 +61,23 @@ def takes(*, compile: bool = True, **checks: Check) -> Callable[[F], F]:
     return decorate
 
 
-def a_model(owner: str, value) -> None:
-    """Refuse what is no model (nor moves as one does)."""
+def a_model(owner: str, value, *, planar: bool = False) -> None:
+    """Refuse what is no model (nor moves as one does), and planar models unless they are fine too."""
     if not all(hasattr(value, name) for name in ("name", "nq", "nv")):
         given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
         raise ValueError(
             f"{owner}: model is {given}; it takes a Model, as rbd.load and rbd.load_urdf give one"
         )
+    if not planar and is_planar(value):
+        raise ValueError(
+            f"{owner}: model {value.name!r} is planar, and this is for models of space; take the one that `rbd.planar` was "
+            "given: q, v and tau are the same"
+        )
+
+
+def is_planar(model) -> bool:
+    """Whether a model, or what moves as one, is a planar one."""
+    return getattr(model, "is_planar", False)
 
 
 # Checks of arguments.
@@ -123,7 +134,9 @@ def wrenches(function: str, model, name: str, value):
             body = model.body_names[model.body_index(body_name(function, model, name, key))]
             if body in forces:
                 raise ValueError(f"{function}: {name} has body {body!r} twice, by its name and by its index")
-            forces[body] = vector(function, f"{name}[{key!r}]", wrench, 6, "a wrench [n; f] has shape (6,)")
+            size = 3 if is_planar(model) else 6
+            what = "a wrench [n; f_x; f_y] in a plane" if is_planar(model) else "a wrench [n; f]"
+            forces[body] = vector(function, f"{name}[{key!r}]", wrench, size, f"{what} has shape ({size},)")
         return forces
     return _per_body(function, model, name, value, "a dict {body: wrench} or an array")
 
@@ -134,9 +147,10 @@ def wrench_on_each_body(function: str, model, name: str, value) -> Array:
 
 
 def _per_body(function: str, model, name: str, value, what: str) -> Array:
-    expected = f"{what} (nb, 6) with nb = {model.nb}"
+    size = 3 if is_planar(model) else 6
+    expected = f"{what} (nb, {size}) with nb = {model.nb}"
     array = as_array(function, name, value, expected)
-    if array.shape == (model.nb, 6):
+    if array.shape == (model.nb, size):
         return array
     raise ValueError(
         f"{function}: {name} has shape {array.shape}; it must be {expected} for model {model.name!r}"

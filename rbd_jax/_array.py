@@ -66,15 +66,33 @@ def transpose(a: Float[Array, "*a m n"]) -> Float[Array, "*a n m"]:
     return jnp.swapaxes(a, -1, -2)
 
 
-def cross(a: Float[Array, "*a 3"], b: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-    """`a × b`."""
+def cross(a: Float[Array, "*a k"], b: Float[Array, "*b m"]) -> Float[Array, "*c n"]:
+    """`a × b`, of vectors of space or of a plane.
+
+    In a plane what lies in it has two entries and what is normal to it, a turning or a moment, has one: the latter twice make
+    nothing, one of each makes two entries, and two of the former make one.
+    """
+    if a.shape[-1] < 3:
+        return _cross_in_plane(a, b)
     a0, a1, a2 = a[..., 0], a[..., 1], a[..., 2]
     b0, b1, b2 = b[..., 0], b[..., 1], b[..., 2]
     return jnp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
 
 
-def skew(a: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
-    """`a×`, the matrix of the cross product: `skew(a) @ b = a × b` (book eq. 2.23)."""
+def _cross_in_plane(a, b):
+    if a.shape[-1] == 1 and b.shape[-1] == 1:
+        return jnp.zeros_like(a * b)
+    if a.shape[-1] == 1:
+        return jnp.concatenate([-a * b[..., 1:], a * b[..., :1]], axis=-1)
+    if b.shape[-1] == 1:
+        return jnp.concatenate([a[..., 1:] * b, -a[..., :1] * b], axis=-1)
+    return a[..., :1] * b[..., 1:] - a[..., 1:] * b[..., :1]
+
+
+def skew(a: Float[Array, "*a k"]) -> Float[Array, "*a n k"]:
+    """`a×`, the matrix of the cross product: `skew(a) @ b = a × b` (book eq. 2.23); a row for vectors in a plane."""
+    if a.shape[-1] == 2:
+        return jnp.stack([-a[..., 1], a[..., 0]], axis=-1)[..., None, :]
     x, y, z = a[..., 0], a[..., 1], a[..., 2]
     o = jnp.zeros_like(x)
     return matrix([[o, -z, y], [z, o, -x], [-y, x, o]])

@@ -29,7 +29,7 @@ PROJECTION_STEPS = 10
 ASSEMBLY_STEPS = 100
 
 
-@takes(compile=False, q=configuration, v=velocity, tolerance=anything)
+@takes(compile=False, planar=True, q=configuration, v=velocity, tolerance=anything)
 def check_consistent(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], tolerance: float | None = None
 ) -> None:

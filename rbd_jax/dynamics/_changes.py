@@ -30,7 +30,7 @@ from .._array import (
     vecmat,
     with_zero_row,
 )
-from ..spatial import Inertia, cross_force, cross_motion
+from ..spatial import AnyInertia, cross_force, cross_motion, parts
 from ._frame import base_acceleration, evaluate_joints, has_constant_subspaces
 from .columns import at_last_column, from_columns, to_columns
 from .external import ExternalForces, external_forces
@@ -55,16 +55,16 @@ class Changes(eqx.Module):
     - `subspace`: ∂S_k/∂q_j for the columns k of the joint of each column j, in their order; None if all are constant.
     """
 
-    momenta: Float[Array, "n 6"]
-    turned: Float[Array, "n 3"]
-    spin: Float[Array, "n 3"]
-    bend: Float[Array, "n 6"]
-    rate: Float[Array, "n 6"]
-    held_by_q: Float[Array, "n 6"]
-    held_by_v: Float[Array, "n 6"]
-    force: Float[Array, "n 6"]
-    external: Float[Array, "n 6"] | None
-    subspace: Float[Array, "n widest 6"] | None
+    momenta: Float[Array, "n d"]
+    turned: Float[Array, "n k"]
+    spin: Float[Array, "n k"]
+    bend: Float[Array, "n d"]
+    rate: Float[Array, "n d"]
+    held_by_q: Float[Array, "n d"]
+    held_by_v: Float[Array, "n d"]
+    force: Float[Array, "n d"]
+    external: Float[Array, "n d"] | None
+    subspace: Float[Array, "n widest d"] | None
 
     @staticmethod
     def of(motion: Motion, a: Float[Array, "nv"], f_ext: ExternalForces) -> Changes:
@@ -94,12 +94,12 @@ class Changes(eqx.Module):
         bodies = (inertias.parameters, turning, force, external_forces(motion, f_ext))
         columns = jax.tree.map(lambda x: at_last_column(model, x), bodies)
         parameters, turning, force, external = tree.subtree_sum(columns)
-        inertia = Inertia.from_parameters(parameters)
+        inertia = inertias.from_parameters(parameters)
         held_by_q = inertia.momentum(psi_ddot) + turning.force(psi_dot) + cross_force(subspace, force)
         return Changes(
             inertia.momentum(subspace),
             turning.transposed(subspace),
-            psi_dot[:, :3],
+            parts(psi_dot)[0],
             psi_ddot,
             rate,
             held_by_q,
@@ -121,31 +121,37 @@ class Turning(eqx.Module):
 
     Of a rigid body it is `-2 [[ω× Σ + h× u×, 0], [p×, 0]]`, with v = [ω; u], the linear momentum p and the second moments
     of mass `Σ = ½ tr(Ī) 1 - Ī`: it takes the angular part alone.
+
+    In a plane ω× Σ has no entry that is left, and of `h× u×` one is, `-(h · u)`.
     """
 
-    angular: Float[Array, "*b 3 3"]
-    linear: Float[Array, "*b 3"]
+    angular: Float[Array, "*b n n"]
+    linear: Float[Array, "*b k"]
 
     @staticmethod
-    def of(inertia: Inertia, velocity: Float[Array, "*b 6"], momentum: Float[Array, "*b 6"]) -> Turning:
+    def of(inertia: AnyInertia, velocity: Float[Array, "*b d"], momentum: Float[Array, "*b d"]) -> Turning:
+        spin, moving = parts(velocity)
+        pushed = -2 * parts(momentum)[1]
+        along = dot(inertia.first_moment, moving)[..., None, None]
+        if velocity.shape[-1] == 3:
+            return Turning(2 * along, pushed)
         rotational = inertia.rotational_matrix
         trace = jnp.trace(rotational, axis1=-2, axis2=-1)[..., None, None]
         moments = 0.5 * trace * identity_like(rotational) - rotational
-        spin = velocity[..., None, :3]
         # `(ω× Σ)ᵀ` has the rows `ω × Σ_i`; and `h× u× = u hᵀ - (h · u) 1`.
-        turned = transpose(cross(spin, moments))
-        product = outer(velocity[..., 3:], inertia.first_moment)
-        along = dot(inertia.first_moment, velocity[..., 3:])[..., None, None] * identity_like(rotational)
-        return Turning(-2 * (turned + product - along), -2 * momentum[..., 3:])
+        turned = transpose(cross(spin[..., None, :], moments))
+        product = outer(moving, inertia.first_moment)
+        return Turning(-2 * (turned + product - along * identity_like(rotational)), pushed)
 
-    def force(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*b 6"]:
+    def force(self, motion: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
         """The matrix times a motion vector."""
-        spin = motion[..., :3]
+        spin = parts(motion)[0]
         return jnp.concatenate([matvec(self.angular, spin), cross(self.linear, spin)], axis=-1)
 
-    def transposed(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*b 3"]:
+    def transposed(self, motion: Float[Array, "*b d"]) -> Float[Array, "*b n"]:
         """The transposed matrix times a motion vector: its angular part, the other is zero."""
-        return vecmat(motion[..., :3], self.angular) - cross(self.linear, motion[..., 3:])
+        spin, moving = parts(motion)
+        return vecmat(spin, self.angular) - cross(self.linear, moving)
 
 
 class _JointDerivatives(eqx.Module):
@@ -154,10 +160,10 @@ class _JointDerivatives(eqx.Module):
     `velocity` e_j = ∂(S v + σ)/∂q_j; `acceleration` d_j = ∂(S v̇ + c_J)/∂q_j; `product` ∂c_J/∂v_j; `subspace` as in `Changes`.
     """
 
-    velocity: Float[Array, "n 6"]
-    acceleration: Float[Array, "n 6"]
-    product: Float[Array, "n 6"]
-    subspace: Float[Array, "n widest 6"]
+    velocity: Float[Array, "n d"]
+    acceleration: Float[Array, "n d"]
+    product: Float[Array, "n d"]
+    subspace: Float[Array, "n widest d"]
 
     @staticmethod
     def of(motion: Motion, a) -> _JointDerivatives | None:
@@ -171,7 +177,8 @@ class _JointDerivatives(eqx.Module):
 
         def of_joint(joint, q, v, a):
             if joint.nv == 0:
-                return (jnp.zeros((1, 6), q.dtype),) * 3 + (jnp.zeros((1, widest, 6), q.dtype),)
+                d = model.vector_size
+                return (jnp.zeros((1, d), q.dtype),) * 3 + (jnp.zeros((1, widest, d), q.dtype),)
 
             def motions(dq):
                 here = joint.integrate(q, dq)
@@ -214,7 +221,7 @@ def newton_euler_along(
         held.append(changes.held_by_q * turned)
     if by_v is not None:
         along = to_columns(model, by_v)[:, None]
-        velocity.append(subspace[:, :3] * along)
+        velocity.append(parts(subspace)[0] * along)
         acceleration.append(changes.rate * along)
         held.append(changes.held_by_v * along)
     if by_a is not None:

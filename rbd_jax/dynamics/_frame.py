@@ -14,29 +14,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather, gather_or_zero, matmul, matvec
-from ..joints import ConstantSubspaceJoint, Fixed
+from .._array import gather
+from ..joints import Fixed
 from ..model import Model
-from ..model.lumping import moving_placements, weld_frames
-from ..spatial import Transform, motion_shift
+from ..model.lumping import moving_placements, unmoved, weld_frames
+from ..spatial import AnyTransform, motion_shift
 from .columns import at_last_column
 
 
 class CommonFrame(eqx.Module):
-    """A model in a configuration.
+    """A model in a configuration. Vectors have six entries and points three, in a planar model three and two.
 
     - `placements`: of each moving body, relative to its tree's root: (m,).
-    - `origins`: the position of each moving body's root in the world: (m, 3).
-    - `directions`: the motion that each column stands for, about the origin of its own body: (n, 6).
+    - `origins`: the position of each moving body's root in the world: (m, k).
+    - `directions`: the motion that each column stands for, about the origin of its own body: (n, d).
     - `subspace`: the same about the common origin: the book's S with its columns as rows.
-    - `drift`: the velocity that each joint has of itself, at its last column: (n, 6), or None where no joint has any.
+    - `drift`: the velocity that each joint has of itself, at its last column: (n, d), or None where no joint has any.
     """
 
-    placements: Transform
-    origins: Float[Array, "m 3"]
-    directions: Float[Array, "n 6"]
-    subspace: Float[Array, "n 6"]
-    drift: Float[Array, "n 6"] | None
+    placements: AnyTransform
+    origins: Float[Array, "m k"]
+    directions: Float[Array, "n d"]
+    subspace: Float[Array, "n d"]
+    drift: Float[Array, "n d"] | None
 
     @staticmethod
     def at(model: Model, q: Float[Array, "nq"]) -> CommonFrame:
@@ -48,14 +48,13 @@ class CommonFrame(eqx.Module):
         tree = topology.moving_tree
         roots = np.asarray(tree.parents, int) < 0
         origins = gather(local.position, tree.roots)
-        local = Transform(local.rotation, jnp.where(roots[:, None], 0, local.position))
-        world = (jnp.eye(3, dtype=local.rotation.dtype), jnp.zeros(3, local.position.dtype))
-        rotation, position = tree.path_composition(_chain, world, (local.rotation, local.position))
-        placements = Transform(rotation, position)
-        columns = evaluate_joints(model, lambda joint, q: _columns(joint, q), q, per_column=True)
-        rotations = gather(rotation, topology.column_owner)
-        directions = jnp.concatenate([matvec(rotations, x) for x in jnp.split(columns, 2, axis=-1)], axis=-1)
-        subspace = motion_shift(directions, -gather(position, topology.column_owner))
+        placements = local.at(jnp.where(roots[:, None], 0, local.position)).chained(tree)
+        columns = evaluate_joints(
+            model, lambda joint, q: subspace_rows(joint, joint.motion_subspace(q)), q, per_column=True
+        )
+        owners = placements.gather(topology.column_owner)
+        directions = owners.turned(columns)
+        subspace = motion_shift(directions, -owners.position)
         drift = None
         if topology.rheonomic:
             own = evaluate_joints(model, lambda joint, q: joint.drift(q), q)
@@ -63,36 +62,24 @@ class CommonFrame(eqx.Module):
         return CommonFrame(placements, origins, directions, subspace, drift)
 
 
-def base_acceleration(model: Model) -> Float[Array, "6"]:
+def base_acceleration(model: Model) -> Float[Array, "d"]:
     """The fictitious acceleration of the world that stands for gravity: `-a_g` (book §5.3)."""
-    return jnp.concatenate([jnp.zeros_like(model.gravity), -model.gravity])
+    turning = jnp.zeros(model.vector_size - model.gravity.size, model.gravity.dtype)
+    return jnp.concatenate([turning, -model.gravity])
 
 
-def body_frames(model: Model, placements: Transform) -> Transform:
+def body_frames(model: Model, placements: AnyTransform) -> AnyTransform:
     """The frame of every body, from those of the moving bodies; what is welded to the world is where the welds have it."""
     topology = model.topology
     if not topology.fixed.any():
         return placements
-    world = jnp.eye(3, dtype=placements.rotation.dtype)[None]
-    rotations = jnp.concatenate([placements.rotation, world])
-    frames = Transform(
-        gather(rotations, topology.carriers), gather_or_zero(placements.position, topology.carriers)
-    )
-    return frames @ weld_frames(model)
-
-
-def _chain(parent, local):
-    rotation, position = parent
-    return matmul(rotation, local[0]), position + matvec(rotation, local[1])
-
-
-def _columns(joint, q):
-    return subspace_rows(joint, joint.motion_subspace(q))
+    # Index -1, the world, is the last.
+    return placements.followed_by(unmoved(model)).gather(topology.carriers) @ weld_frames(model)
 
 
 def subspace_rows(joint, subspace):
-    """A joint's 6 x nv matrix as rows; one idle row for a joint without degrees of freedom."""
-    return subspace.T if joint.nv else jnp.zeros((1, 6), subspace.dtype)
+    """A joint's d x nv matrix as rows; one idle row for a joint without degrees of freedom."""
+    return subspace.T if joint.nv else jnp.zeros((1, subspace.shape[0]), subspace.dtype)
 
 
 def evaluate_joints(model: Model, method, q, *others, per_column: bool = False):
@@ -133,7 +120,7 @@ def evaluate_joints(model: Model, method, q, *others, per_column: bool = False):
 
 def has_constant_subspaces(model: Model) -> bool:
     """Whether every joint has the same motion subspace in all configurations, and so no velocity-product term."""
-    return all(isinstance(joints, ConstantSubspaceJoint) and not joints.rheonomic for joints in model.joints)
+    return all(joints.constant_subspace for joints in model.joints)
 
 
 def _coordinates(x, entries):

@@ -15,8 +15,8 @@ from .mass_matrix import composite_momenta
 from .motion import Motion
 
 
-@takes(q=configuration)
-def center_of_mass(model: Model, q: Float[Array, "nq"]) -> Float[Array, "3"]:
+@takes(planar=True, q=configuration)
+def center_of_mass(model: Model, q: Float[Array, "nq"]) -> Float[Array, "k"]:
     """The centre of mass of all bodies that can move, in the world.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
@@ -26,8 +26,8 @@ def center_of_mass(model: Model, q: Float[Array, "nq"]) -> Float[Array, "3"]:
     return _center(Motion(model, q))
 
 
-@takes(q=configuration, v=velocity)
-def momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
+@takes(planar=True, q=configuration, v=velocity)
+def momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "d"]:
     """The momentum `[k; p]` of all bodies: angular about the world's origin, then linear; in the world's axes.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
@@ -39,8 +39,8 @@ def momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Floa
     return jnp.sum(moment_shift(momenta, -motion.common.origins), axis=0)
 
 
-@takes(q=configuration)
-def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
+@takes(planar=True, q=configuration)
+def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "d nv"]:
     """A with `A v` the momentum `[k; p]` about the centre of mass, in the world's axes.
 
     A column is the momentum of the composite body that the degree of freedom moves: `I^c S`.
@@ -57,8 +57,8 @@ def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Arr
     return transpose(from_columns(model, about_center))
 
 
-@takes(q=configuration)
-def center_of_mass_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "3 nv"]:
+@takes(planar=True, q=configuration)
+def center_of_mass_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "k nv"]:
     """J with `J v` the velocity of the centre of mass: the linear momentum over the mass.
 
     >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
@@ -67,7 +67,8 @@ def center_of_mass_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array,
      [ 0.     0.   ]
      [ 0.978  0.499]]
     """
-    return centroidal_momentum_matrix(model, q)[3:] / jnp.sum(moving_inertias(model).mass)
+    linear = slice(-model.gravity.size, None)
+    return centroidal_momentum_matrix(model, q)[linear] / jnp.sum(moving_inertias(model).mass)
 
 
 def _center(motion: Motion):

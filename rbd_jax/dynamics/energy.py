@@ -12,7 +12,7 @@ from ..model.lumping import weld_frames
 from .motion import Motion
 
 
-@takes(q=configuration, v=velocity)
+@takes(planar=True, q=configuration, v=velocity)
 def kinetic_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
     """`½ Σ v · I v`, the armature's share included: `½ vᵀ M v` where no joint moves by itself.
 
@@ -29,7 +29,7 @@ def kinetic_energy_of(motion: Motion) -> Float[Array, ""]:
     return of_bodies + 0.5 * dot(motion.model.armature * motion.v, motion.v)
 
 
-@takes(q=configuration)
+@takes(planar=True, q=configuration)
 def potential_energy(model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
     """`-Σ m g · c`: of the bodies in gravity, zero at the world's origin. Springs have their own.
 
@@ -47,7 +47,7 @@ def potential_energy_of(motion: Motion) -> Float[Array, ""]:
     return -jnp.sum(dot(first_moment, model.gravity)) - dot(_grounded(model), model.gravity)
 
 
-@takes(q=configuration, v=velocity)
+@takes(planar=True, q=configuration, v=velocity)
 def mechanical_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "2"]:
     """Kinetic and potential energy, the springs at the joints included in the latter.
 
@@ -65,7 +65,7 @@ def spring_energy_of(motion: Motion) -> Float[Array, ""]:
     return 0.5 * jnp.sum(motion.model.stiffness * stretch**2)
 
 
-def _grounded(model: Model) -> Float[Array, "3"]:
+def _grounded(model: Model) -> Float[Array, "k"]:
     """The first moment of mass of all that is welded to the world: constant, but part of the sum."""
     topology = model.topology
     bodies = topology.carriers < 0

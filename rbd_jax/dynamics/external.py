@@ -15,11 +15,12 @@ from ..spatial import moment_shift
 from .motion import Motion
 
 
-#: A spatial force on each body, in the world frame at the world's origin: `{body: wrench}` or an (nb, 6) array.
-ExternalForces: TypeAlias = Mapping[str, Float[Array, "6"]] | Float[Array, "nb 6"] | None
+#: A spatial force on each body, in the world frame at the world's origin: `{body: wrench}` or an (nb, 6) array. Of a
+#: planar model, those of its plane: three entries.
+ExternalForces: TypeAlias = Mapping[str, Float[Array, "d"]] | Float[Array, "nb d"] | None
 
 
-def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m 6"] | None:
+def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m d"] | None:
     """The force on each moving body in the common frame, or None where there is none.
 
     A force on a body welded to the world does nothing.
@@ -30,7 +31,7 @@ def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m 6"
     return moment_shift(sum_by_moving_body(motion.model, wrenches), motion.common.origins)
 
 
-def given_wrenches(model: Model, f_ext: ExternalForces) -> Float[Array, "nb 6"] | None:
+def given_wrenches(model: Model, f_ext: ExternalForces) -> Float[Array, "nb d"] | None:
     """A row for each body, in the world frame at the world's origin, or None where there is no force."""
     if not isinstance(f_ext, Mapping):
         return f_ext

@@ -13,7 +13,7 @@ from .._array import dot, gather, gather_or_zero, is_known, matvec, outer
 from .._implicit import implicit
 from ..model import Model
 from ..model.lumping import moving_inertias
-from ..spatial import Inertia, Transform, cross_force, inertia_shift, moment_shift, motion_shift
+from ..spatial import AnyInertia, AnyTransform, cross_force, inertia_shift, moment_shift, motion_shift
 from ._frame import CommonFrame, base_acceleration, has_constant_subspaces
 from .columns import at_last_column, column_armature, from_columns, to_columns
 from .external import ExternalForces, external_forces
@@ -26,7 +26,7 @@ from .motion import Motion
 ROUNDING = 64
 
 
-@takes(q=configuration, v=velocity, tau=velocity, f_ext=wrenches)
+@takes(planar=True, q=configuration, v=velocity, tau=velocity, f_ext=wrenches)
 def forward_dynamics(
     model: Model,
     q: Float[Array, "nq"],
@@ -51,7 +51,7 @@ def forward_dynamics(
     return articulated_body(Motion(model, q, v), tau, f_ext)
 
 
-@takes(q=configuration, rhs=dof_columns)
+@takes(planar=True, q=configuration, rhs=dof_columns)
 def solve_mass_matrix(
     model: Model, q: Float[Array, "nq"], rhs: Float[Array, "nv *k"]
 ) -> Float[Array, "nv *k"]:
@@ -83,25 +83,26 @@ class BodyFrames(eqx.Module):
     of its own. So the articulated-body algorithm, which takes inertias apart, does not use one common origin; handing
     something on to the parent means moving it by `reach`.
 
-    - `rotations`, `origins`: of the moving bodies, in the common frame.
+    - `turns`, `origins`: of the moving bodies, in the common frame: their frames without their positions, and these.
     - `reach`: from the origin of the parent of each column to its own; zero within a joint.
     - `subspace`: the motion of each column.
     """
 
-    rotations: Float[Array, "m 3 3"]
-    origins: Float[Array, "m 3"]
-    reach: Float[Array, "n 3"]
-    subspace: Float[Array, "n 6"]
+    turns: AnyTransform
+    origins: Float[Array, "m k"]
+    reach: Float[Array, "n k"]
+    subspace: Float[Array, "n d"]
 
     @staticmethod
     def of(model: Model, common: CommonFrame) -> BodyFrames:
         topology, origins = model.topology, common.placements.position
+        turns = common.placements.at(jnp.zeros_like(origins))
         columns = gather(origins, topology.column_owner)
         reach = columns - gather_or_zero(columns, topology.tree.parents)
-        return BodyFrames(common.placements.rotation, origins, reach, common.directions)
+        return BodyFrames(turns, origins, reach, common.directions)
 
-    def inertias(self, model: Model) -> Inertia:
-        return moving_inertias(model).placed(Transform(self.rotations, jnp.zeros_like(self.origins)))
+    def inertias(self, model: Model) -> AnyInertia:
+        return moving_inertias(model).placed(self.turns)
 
 
 class TreeFactors(eqx.Module):
@@ -111,7 +112,7 @@ class TreeFactors(eqx.Module):
     """
 
     frames: BodyFrames
-    gain: Float[Array, "n 6"]
+    gain: Float[Array, "n d"]
     pivot: Float[Array, "n"]
 
     def inverse(self, model: Model) -> jax.tree_util.Partial:
@@ -122,7 +123,7 @@ class TreeFactors(eqx.Module):
         """`M⁻¹ rhs`: the articulated-body algorithm with its inertias known, at rest and without gravity."""
         if rhs.ndim == 2:
             return jax.vmap(lambda column: self.solve(model, column), in_axes=1, out_axes=1)(rhs)
-        tree, nothing = model.topology.tree, jnp.zeros(6, rhs.dtype)
+        tree, nothing = model.topology.tree, jnp.zeros(model.vector_size, rhs.dtype)
         subspace, reach = self.frames.subspace, self.frames.reach
 
         def assemble(bias, own):
@@ -144,7 +145,7 @@ def articulated_body_recursions(
     Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia
     `I^a = I^A - U D⁻¹ Uᵀ` and the bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.
 
-    **Arguments**, each with a leading axis of columns: `inertia` (n, 6, 6), `bias` p, `products` c, `tau`,
+    **Arguments**, each with a leading axis of columns: `inertia` (n, d, d), `bias` p, `products` c, `tau`,
     `armature`; and `base`, the acceleration of the world. **Returns** `q̈` and the factors of M.
     """
 
@@ -159,7 +160,7 @@ def articulated_body_recursions(
         return (inertia_shift(apparent, reach), moment_shift(bias, -reach)), (gain, pivot, effort)
 
     tree = model.topology.tree
-    nothing = (jnp.zeros((6, 6), inertia.dtype), jnp.zeros(6, bias.dtype))
+    nothing = (jnp.zeros_like(inertia[0]), jnp.zeros_like(bias[0]))
     columns = (frames.subspace, frames.reach, inertia, bias, products, tau, armature)
     _, (gain, pivot, effort) = tree.up(assemble, nothing, columns)
     columns = (frames.subspace, frames.reach, gain, effort / pivot, products)
@@ -220,13 +221,13 @@ def inertia_solver(motion: Motion) -> jax.tree_util.Partial:
 
 
 def articulated_factors(
-    model: Model, frames: BodyFrames, inertias: Float[Array, "m 6 6"], armature=None
+    model: Model, frames: BodyFrames, inertias: Float[Array, "m d d"], armature=None
 ) -> TreeFactors:
     """M of moving bodies with these inertias, each about its own origin and in the world's axes, and of the armature."""
     nothing = jnp.zeros_like(frames.subspace)
     idle = jnp.zeros(frames.subspace.shape[0], nothing.dtype)
     inertia, armature = at_last_column(model, inertias), column_armature(model, armature)
-    base = jnp.zeros(6, nothing.dtype)
+    base = jnp.zeros(model.vector_size, nothing.dtype)
     return articulated_body_recursions(model, frames, inertia, nothing, nothing, idle, base, armature)[1]
 
 
@@ -255,21 +256,29 @@ def _surely_regular(model: Model) -> bool:
         return False
     mass, first, rotational = (np.asarray(x, np.float64) for x in jax.tree.leaves(model.inertias))
     heavy = mass > 0
-    com = first / np.where(heavy, mass, 1)[:, None]
+    if model.is_planar:
+        solid = heavy & (rotational * mass - np.sum(first**2, axis=1) > 1e-6 * rotational * mass)
+    else:
+        solid = heavy & _solid(mass, first, rotational)
+    carriers = model.topology.carriers
+    return set(range(len(model.topology.moving_bodies))) <= set(carriers[solid].tolist())
+
+
+def _solid(mass, first, rotational) -> np.ndarray:
+    """Whether none of the principal moments of bodies is nothing beside the others."""
+    com = first / np.where(mass > 0, mass, 1)[:, None]
     xx, xy, yy, xz, yz, zz = rotational.T
     about_origin = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=1).reshape(-1, 3, 3)
     square = np.sum(com**2, axis=1)[:, None, None] * np.eye(3) - com[:, :, None] * com[:, None, :]
     moments = np.linalg.eigvalsh(about_origin - mass[:, None, None] * square)
-    solid = heavy & (moments[:, 0] > 1e-6 * moments[:, 2])
-    carriers = model.topology.carriers
-    return set(range(len(model.topology.moving_bodies))) <= set(carriers[solid].tolist())
+    return moments[:, 0] > 1e-6 * moments[:, 2]
 
 
 def _carried_inertia(motion: Motion) -> Float[Array, "n"]:
     """The diagonal of M, column by column."""
     model, subspace = motion.model, motion.common.subspace
     carried = model.topology.tree.subtree_sum(at_last_column(model, motion.inertias.parameters))
-    return dot(subspace, Inertia.from_parameters(carried).momentum(subspace)) + column_armature(model)
+    return dot(subspace, motion.inertias.from_parameters(carried).momentum(subspace)) + column_armature(model)
 
 
 def singular_matrix(matrix: Float[Array, "n n"]) -> Bool[Array, ""]:

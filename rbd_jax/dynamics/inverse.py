@@ -18,7 +18,7 @@ from .external import ExternalForces, external_forces
 from .motion import Motion
 
 
-@takes(q=configuration, v=velocity, a=velocity, f_ext=wrenches)
+@takes(planar=True, q=configuration, v=velocity, a=velocity, f_ext=wrenches)
 def inverse_dynamics(
     model: Model,
     q: Float[Array, "nq"],
@@ -42,7 +42,7 @@ def inverse_dynamics(
     return recursive_newton_euler(Motion(model, q, v), a, f_ext)
 
 
-@takes(q=configuration, v=velocity, f_ext=wrenches)
+@takes(planar=True, q=configuration, v=velocity, f_ext=wrenches)
 def bias_force(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], f_ext: ExternalForces = None
 ) -> Float[Array, "nv"]:
@@ -57,7 +57,7 @@ def bias_force(
     return recursive_newton_euler(Motion(model, q, v), jnp.zeros_like(v), f_ext)
 
 
-@takes(q=configuration)
+@takes(planar=True, q=configuration)
 def gravity_force(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
     """`g`: the forces that hold the model at rest against gravity; the gradient of `potential_energy` (eq. 5.12).
 
@@ -68,7 +68,7 @@ def gravity_force(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
     return weight(Motion(model, q))
 
 
-@takes(q=configuration, a=dof_columns)
+@takes(planar=True, q=configuration, a=dof_columns)
 def inertia_force(model: Model, q: Float[Array, "nq"], a: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
     """`M a`, what of `inverse_dynamics` is there without velocity, gravity and forces on bodies (book table 6.1, ID_δ).
 
@@ -147,7 +147,7 @@ def inertia_product(motion: Motion, a: Float[Array, "nv *k"]) -> Float[Array, "n
     return of_column(a) if a.ndim == 1 else jax.vmap(of_column, in_axes=1, out_axes=1)(a)
 
 
-def joint_forces(motion: Motion, forces: Float[Array, "m 6"]) -> Float[Array, "nv"]:
+def joint_forces(motion: Motion, forces: Float[Array, "m d"]) -> Float[Array, "nv"]:
     """`Sᵀ Σ f` over what each degree of freedom carries, of forces on the moving bodies in the common frame."""
     transmitted = motion.model.topology.tree.subtree_sum(at_last_column(motion.model, forces))
     return from_columns(motion.model, dot(motion.common.subspace, transmitted))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from .._arguments import configuration, frame_name, takes, velocity
 from .._array import gather, gather_or_zero
 from ..model import Model
-from ..spatial import Transform, motion_shift
+from ..spatial import AnyTransform, motion_shift
 from .motion import Motion
 
 
@@ -18,8 +18,8 @@ from .motion import Motion
 Frame = Literal["world", "body", "world_aligned"]
 
 
-@takes(q=configuration)
-def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
+@takes(planar=True, q=configuration)
+def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> AnyTransform:
     """The frame of every body, in the world: a `Transform` with a leading axis of bodies.
 
     >>> model = rbd.load("double_pendulum")
@@ -31,10 +31,10 @@ def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
     return Motion(model, q).world_frames
 
 
-@takes(q=configuration, v=velocity, frame=frame_name)
+@takes(planar=True, q=configuration, v=velocity, frame=frame_name)
 def body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "world"
-) -> Float[Array, "nb 6"]:
+) -> Float[Array, "nb d"]:
     """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin.
 
     **Arguments**
@@ -52,10 +52,10 @@ def body_velocities(
     return express_by_body(motion, motion.velocities, frame)
 
 
-@takes(q=configuration, v=velocity, a=velocity, frame=frame_name)
+@takes(planar=True, q=configuration, v=velocity, a=velocity, frame=frame_name)
 def body_accelerations(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"], frame: Frame = "world"
-) -> Float[Array, "nb 6"]:
+) -> Float[Array, "nb d"]:
     """The spatial acceleration `J a + J̇ v` of every body, by default in the world's axes about the world's origin; gravity is
     not mixed in.
 
@@ -72,11 +72,11 @@ def body_accelerations(
      [ 0.     0.     0.     1.683  0.    -1.081]]
     """
     motion = Motion(model, q, v)
-    accelerations = motion.accelerations(a, jnp.zeros(6, q.dtype))
+    accelerations = motion.accelerations(a, jnp.zeros(model.vector_size, q.dtype))
     return express_by_body(motion, gather(accelerations, model.topology.last_column), frame)
 
 
-def express_by_body(motion: Motion, motions: Float[Array, "m 6"], frame: Frame) -> Float[Array, "nb 6"]:
+def express_by_body(motion: Motion, motions: Float[Array, "m d"], frame: Frame) -> Float[Array, "nb d"]:
     """Motions of the moving bodies in the common frame as those of all bodies, in the frame asked for. The world has none."""
     if frame == "body":
         return motion.in_bodies(motions)

@@ -9,12 +9,12 @@ from jaxtyping import Array, Float
 from .._arguments import configuration, takes
 from .._array import products, transpose
 from ..model import Model
-from ..spatial import Inertia
+from ..spatial import AnyInertia
 from .columns import at_last_column, from_columns
 from .motion import Motion
 
 
-@takes(q=configuration)
+@takes(planar=True, q=configuration)
 def mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
     """M: `M_ij = S_iᵀ I^c_j S_j` where column i supports column j, armature added on the diagonal (book table 6.2).
 
@@ -39,12 +39,12 @@ def composite_rigid_body(motion: Motion, armature: Float[Array, "nv"] | None = N
     return reduced + jnp.where(np.eye(model.nv, dtype=bool), armature, 0)
 
 
-def composite_inertias(motion: Motion) -> Inertia:
+def composite_inertias(motion: Motion) -> AnyInertia:
     """The inertia of all that each column moves, `I^c` (eq. 6.13): (n,)."""
     own = at_last_column(motion.model, motion.inertias.parameters)
-    return Inertia.from_parameters(motion.model.topology.tree.subtree_sum(own))
+    return motion.inertias.from_parameters(motion.model.topology.tree.subtree_sum(own))
 
 
-def composite_momenta(motion: Motion) -> Float[Array, "n 6"]:
+def composite_momenta(motion: Motion) -> Float[Array, "n d"]:
     """`I^c S`: the momentum of the whole tree when one column alone moves at unit rate."""
     return composite_inertias(motion).momentum(motion.common.subspace)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from .._array import dot, gather, gather_or_zero, sum_rows
 from ..model import Model, at_time
 from ..model.lumping import moving_inertias
-from ..spatial import Inertia, Transform, cross_motion
+from ..spatial import AnyInertia, AnyTransform, Transform, cross_motion
 from ._frame import (
     CommonFrame,
     base_acceleration,
@@ -98,8 +98,8 @@ class Motion:
     - `time`: by default the joints and constraints that move by themselves are where the model has them, and forces that depend
       on time are at time zero.
 
-    Quantities in the *common frame* are in the world's axes about the root body of each tree. A *column* is a single degree
-    of degree of freedom in the book's expanded tree.
+    Quantities in the *common frame* are in the world's axes about the root body of each tree. A *column* is a single
+    degree of freedom in the book's expanded tree. Vectors have d entries: six, and three of a planar model.
     """
 
     def __init__(
@@ -170,44 +170,42 @@ class Motion:
         return CommonFrame.at(self.model, self.q)
 
     @_of_configuration
-    def inertias(self) -> Inertia:
+    def inertias(self) -> AnyInertia:
         """The inertia of every moving body in the common frame: (m,)."""
         return moving_inertias(self.model).placed(self.common.placements)
 
     @_of_configuration
-    def frames(self) -> Transform:
+    def frames(self) -> AnyTransform:
         """The frame of every body in the common frame of its tree: (nb,)."""
         return body_frames(self.model, self.common.placements)
 
     @_of_configuration
-    def world_frames(self) -> Transform:
+    def world_frames(self) -> AnyTransform:
         """The frame of every body in the world: (nb,)."""
         placements = self.common.placements
-        return body_frames(
-            self.model, Transform(placements.rotation, placements.position + self.common.origins)
-        )
+        return body_frames(self.model, placements.at(placements.position + self.common.origins))
 
     # Of the velocity.
 
     @_of_velocity
-    def column_velocities(self) -> Float[Array, "n 6"]:
+    def column_velocities(self) -> Float[Array, "n d"]:
         """The velocity of what each column moves, in the common frame: `v_λ + S q̇ + σ` (eq. 5.14)."""
         own = self.common.subspace * to_columns(self.model, self.v)[:, None]
         own = own if self.common.drift is None else own + self.common.drift
         return self.model.topology.tree.path_sum(own)
 
     @_of_velocity
-    def velocities(self) -> Float[Array, "m 6"]:
+    def velocities(self) -> Float[Array, "m d"]:
         """The velocity of every moving body, in the common frame."""
         return gather(self.column_velocities, self.model.topology.last_column)
 
     @_of_velocity
-    def twists(self) -> Float[Array, "nb 6"]:
+    def twists(self) -> Float[Array, "nb d"]:
         """The velocity `[ω; v]` of every body, in its own frame."""
         return self.in_bodies(self.velocities)
 
     @_of_velocity
-    def velocity_products(self) -> Float[Array, "n 6"]:
+    def velocity_products(self) -> Float[Array, "n d"]:
         """The acceleration of each joint that is there without `q̈`: `c_J + v × v_J`, at its last column (eq. 3.40)."""
         model, topology = self.model, self.model.topology
         above = gather_or_zero(self.column_velocities, topology.column_parent)
@@ -219,7 +217,7 @@ class Motion:
         return at_last_column(model, product)
 
     @_of_velocity
-    def subspace_rates(self) -> Float[Array, "n 6"]:
+    def subspace_rates(self) -> Float[Array, "n d"]:
         """`Ṡ`, the rate of each column in the common frame: `v × S + S̊`, with v of the column's own body."""
         model, topology = self.model, self.model.topology
         rates = cross_motion(gather(self.velocities, topology.column_owner), self.common.subspace)
@@ -236,23 +234,23 @@ class Motion:
         return rates
 
     @_of_velocity
-    def bias_accelerations(self) -> Float[Array, "nb 6"]:
+    def bias_accelerations(self) -> Float[Array, "nb d"]:
         """The acceleration `J̇ v` that every body has without `q̈`, in its own frame; gravity is not mixed in."""
         columns = self.model.topology.tree.path_sum(self.velocity_products)
         return self.in_bodies(gather(columns, self.model.topology.last_column))
 
     # What more there is to ask.
 
-    def accelerations(self, a: Float[Array, "nv"], base: Float[Array, "6"]) -> Float[Array, "n 6"]:
+    def accelerations(self, a: Float[Array, "nv"], base: Float[Array, "d"]) -> Float[Array, "n d"]:
         """The acceleration of what each column moves: `a_λ + S q̈ + c_J + v × v_J` (eq. 5.15), from that of the world on."""
         own = self.common.subspace * to_columns(self.model, a)[:, None]
         return base[None] + self.model.topology.tree.path_sum(own + self.velocity_products)
 
-    def biased_accelerations(self, a: Float[Array, "nv"]) -> Float[Array, "n 6"]:
+    def biased_accelerations(self, a: Float[Array, "nv"]) -> Float[Array, "n d"]:
         """`accelerations` with gravity mixed in as an acceleration of the world (book §5.3)."""
         return self.accelerations(a, base_acceleration(self.model))
 
-    def in_bodies(self, motions: Float[Array, "m 6"]) -> Float[Array, "nb 6"]:
+    def in_bodies(self, motions: Float[Array, "m d"]) -> Float[Array, "nb d"]:
         """Motions of the moving bodies in the common frame as those of all bodies, each in its own frame. The world has none."""
         return self.frames.inverse_motion(gather_or_zero(motions, self.model.topology.carriers))
 
@@ -303,7 +301,7 @@ class Motion:
         position = frames.position + (origins - origins[:1])
         return Bodies(Transform(frames.rotation, position), gather(self.twists, order), origins[0])
 
-    def generalized_force(self, indices: Sequence[int], wrenches: Float[Array, "n 6"]) -> Float[Array, "nv"]:
+    def generalized_force(self, indices: Sequence[int], wrenches: Float[Array, "n d"]) -> Float[Array, "nv"]:
         """`Σ Jᵀ f` of wrenches on some of the bodies, each in its body's own frame."""
         topology, order = self.model.topology, np.asarray(indices, int)
         forces = self.frames.gather(order).force(wrenches)

@@ -13,7 +13,7 @@ from ..model import Model, difference
 FRICTION_VELOCITY = 1e-2
 
 
-@takes(q=configuration, v=velocity)
+@takes(planar=True, q=configuration, v=velocity)
 def passive_force(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`-d v - f v/√(v² + ε²) - k (q ⊖ q_rest)`: damping, Coulomb friction, springs.
 

@@ -33,6 +33,7 @@ Made of others:
 - `ConstantVelocity`: led at a constant velocity
 - `Reversed`: from the successor to the predecessor
 - `reverse`: a joint with the two changed about
+- `InPlane`: a joint in the plane that it moves in
 - `Offset`: a joint, and the frame of its body beyond it
 
 What they transmit:
@@ -69,6 +70,7 @@ __all__ = [
     "ConstantVelocity",
     "Reversed",
     "reverse",
+    "InPlane",
     "Offset",
     "subspaces",
     "Subspaces",
@@ -85,6 +87,7 @@ from .exponential import SphericalExponential as SphericalExponential
 from .fixed import Fixed as Fixed
 from .free import Free as Free
 from .helical import Helical as Helical
+from .in_plane import InPlane as InPlane
 from .offset import Offset as Offset
 from .planar import Planar as Planar
 from .prismatic import Prismatic as Prismatic

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._array import matvec
-from ..spatial import Transform
+from ..spatial import Transform, planar
 from ..spatial.transform import body_twist
 
 
@@ -60,6 +60,20 @@ class Joint(eqx.Module):
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
         """The successor frame, placed in the predecessor frame."""
+
+    @property
+    def constant_subspace(self) -> bool:
+        """Whether the motion subspace is the same in every configuration, and the joint has no velocity of itself."""
+        return isinstance(self, ConstantSubspaceJoint) and not self.rheonomic
+
+    def in_plane(self, q: Float[Array, "nq"], axes: Float[Array, "2 3"]) -> planar.Transform:
+        """`transform(q)` of a joint that moves in a plane, there: `axes` are the x and y axes of the plane in its frames.
+
+        By default the angle is in (-π, π], whole turns not counted.
+        """
+        frame = self.transform(q)
+        x = matvec(axes, matvec(frame.rotation, axes[0]))
+        return planar.Transform(jnp.arctan2(x[1], x[0]), matvec(axes, frame.position))
 
     def neutral(self) -> Float[Array, "nq"]:
         """The configuration in which the joint is at rest in its own zero."""

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from ..spatial import Transform
+from ..spatial import Transform, planar
 from ._joint import ConstantSubspaceJoint
 
 
@@ -13,6 +13,9 @@ class Fixed(ConstantSubspaceJoint):
 
     def transform(self, q):
         return Transform.identity(q.dtype)
+
+    def in_plane(self, q, axes):
+        return planar.Transform.identity(q.dtype)
 
     def columns(self):
         return jnp.zeros((6, 0))

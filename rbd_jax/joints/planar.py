@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import direction
-from .._array import blocks, matrix, matvec, vecmat
+from .._array import blocks, cross, dot, matrix, matvec, vecmat
 from ..lie import SE3, SO3
-from ..spatial import Transform
+from ..spatial import Transform, planar
 from ._joint import ConstantSubspaceJoint
 from .revolute import turn
 
@@ -34,6 +34,10 @@ class Planar(ConstantSubspaceJoint):
 
     def transform(self, q):
         return Transform(turn(self.normal, q[0]), matvec(plane(self.normal), q[1:]))
+
+    def in_plane(self, q, axes):
+        angle = dot(cross(axes[0], axes[1]), self.normal) * q[0]
+        return planar.Transform(angle, matvec(axes, matvec(plane(self.normal), q[1:])))
 
     def columns(self):
         directions, normal = plane(self.normal), self.normal[:, None]

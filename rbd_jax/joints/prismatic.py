@@ -4,7 +4,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import direction
-from ..spatial import Transform
+from .._array import matvec
+from ..spatial import Transform, planar
 from ._joint import ConstantSubspaceJoint
 
 
@@ -20,6 +21,9 @@ class Prismatic(ConstantSubspaceJoint):
 
     def transform(self, q):
         return Transform(jnp.eye(3, dtype=q.dtype), self.axis * q[0])
+
+    def in_plane(self, q, axes):
+        return planar.Transform(jnp.zeros((), q.dtype), matvec(axes, self.axis) * q[0])
 
     def columns(self):
         return jnp.concatenate([jnp.zeros_like(self.axis), self.axis])[:, None]

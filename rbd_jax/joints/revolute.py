@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import direction
-from .._array import matmul, skew
-from ..spatial import Transform
+from .._array import cross, dot, matmul, skew
+from ..spatial import Transform, planar
 from ._joint import ConstantSubspaceJoint
 
 
@@ -22,6 +22,9 @@ class Revolute(ConstantSubspaceJoint):
 
     def transform(self, q):
         return Transform(turn(self.axis, q[0]), jnp.zeros(3, q.dtype))
+
+    def in_plane(self, q, axes):
+        return planar.Transform(dot(cross(axes[0], axes[1]), self.axis) * q[0], jnp.zeros(2, q.dtype))
 
     def columns(self):
         return jnp.concatenate([self.axis, jnp.zeros_like(self.axis)])[:, None]

@@ -28,6 +28,7 @@ Changed:
 - `concatenate`: several models in one world
 - `astype`: the model in another precision
 - `at_time`: the model with what moves by itself where it is at a time
+- `planar`: the model on planar algebra, if it moves in a plane
 - `with_traversal`: the model with its tree traversed another way
 
 Configurations:
@@ -64,6 +65,7 @@ __all__ = [
     "concatenate",
     "astype",
     "at_time",
+    "planar",
     "with_traversal",
     "neutral",
     "random_configuration",
@@ -102,6 +104,7 @@ from .edit import (
 from .graph import GraphBuilder as GraphBuilder, reroot as reroot
 from .keyframe import Keyframe as Keyframe
 from .model import Model as Model
+from .planar import planar as planar
 from .settings import Settings as Settings
 from .topology import Topology as Topology
 from .tree import Tree as Tree

@@ -42,11 +42,22 @@ def attach(model: Model, *things: Attached) -> Model:
 
 def attached_to(model: Model, things: Iterable[Attached], owner: str) -> Model:
     """`attach`, of which `owner` is asked."""
-    a_model(owner, model)
+    a_model(owner, model, planar=True)
     coordinates = [name for name, size in zip(model.joint_names, model.topology.joint_nv) if size]
     bound = [thing.bound(model.body_names, coordinates) for thing in attachable(*things)]
+    for thing in bound if model.is_planar else ():
+        if not fits_planar(thing):
+            raise ModelError(
+                f"{owner}: model {model.name!r} is planar, and carries what acts along joints, not the {thing.role} "
+                f"{thing.label}; take the model that `rbd.planar` was given"
+            )
     check_attached(model.topology, bound, model.attached)
     return replace(model, attached=(*model.attached, *with_precision(bound, model.dtype)))
+
+
+def fits_planar(thing: Attached) -> bool:
+    """Whether a planar model carries this: it is on joints alone, and knows no space."""
+    return thing.role in ("actuator", "force", "keyframe", "tendon") and not thing.bodies
 
 
 def told(model: Model, things: Iterable[Attached]) -> Model:
@@ -109,7 +120,7 @@ def detach(model: Model, *what: str | Attached) -> Model:
     >>> cartpole.nu, rbd.detach(cartpole, "actuator").nu
     (1, 0)
     """
-    a_model("detach", model)
+    a_model("detach", model, planar=True)
     roles, known = (
         {one for one in what if isinstance(one, str)},
         {*ROLES, *(one.role for one in model.attached)},

@@ -18,7 +18,7 @@ def neutral(model: Model) -> Float[Array, "nq"]:
     >>> print(rbd.neutral(rbd.load("double_pendulum")))
     [0. 0.]
     """
-    a_model("neutral", model)
+    a_model("neutral", model, planar=True)
     return model.reference
 
 
@@ -30,7 +30,7 @@ def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
     >>> bool(jnp.all(abs(q) <= jnp.pi))
     True
     """
-    a_model("random_configuration", model)
+    a_model("random_configuration", model, planar=True)
     keys = jax.random.split(key, model.nb + 1)
     by_kind = [keys[np.array(_owners(model, kind), int)] for kind in range(len(model.joints))]
     drawn = _assemble(model, lambda joint, key: joint.random(key).astype(model.dtype), "q", by_kind)
@@ -41,7 +41,7 @@ def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
     return jnp.where(limited, within, drawn)
 
 
-@takes(q=configuration, dv=velocity)
+@takes(planar=True, q=configuration, dv=velocity)
 def integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
     """`q ⊕ dv`: where the constant velocity `dv`, held for unit time, leads from `q`.
 
@@ -53,7 +53,7 @@ def integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Fl
     return _assemble(model, lambda joint, q, dv: joint.integrate(q, dv), "q", *arguments)
 
 
-@takes(q0=configuration, q1=configuration)
+@takes(planar=True, q0=configuration, q1=configuration)
 def difference(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
     """`q1 ⊖ q0`: the velocity that, held for unit time, leads from `q0` to `q1`; the inverse of `integrate`.
 
@@ -109,7 +109,7 @@ def reparametrized(
     return here, _assemble(model, lambda joint, *x: joint.reparametrize(*x)[1], "v", *arguments)
 
 
-@takes(q=configuration, v=velocity)
+@takes(planar=True, q=configuration, v=velocity)
 def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nq"]:
     """`q̇`, the rate of the stored numbers of q at the velocity `v` (book's qdfn, eq. 3.7).
 

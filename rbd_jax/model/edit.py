@@ -352,7 +352,7 @@ def with_traversal(model: Model, traversal: Traversal) -> Model:
     >>> rbd.with_traversal(rbd.load("double_pendulum"), "levels").topology.traversal
     'levels'
     """
-    a_model("with_traversal", model)
+    a_model("with_traversal", model, planar=True)
     Tree((), traversal)  # refuses what is no traversal
     return replace(model, topology=replace(model.topology, traversal=traversal))
 
@@ -363,7 +363,7 @@ def astype(model: Model, dtype) -> Model:
     >>> rbd.astype(rbd.load("pendulum"), jnp.float32).dtype
     dtype('float32')
     """
-    a_model("astype", model)
+    a_model("astype", model, planar=True)
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -393,7 +393,7 @@ def at_time(model: Model, time) -> Model:
     >>> print(rbd.forward_kinematics(model, rbd.neutral(model)).position)
     [[1. 0. 0.]]
     """
-    a_model("at_time", model)
+    a_model("at_time", model, planar=True)
     if not (model.topology.rheonomic or any(thing.rheonomic for thing in model.attached)):
         return model
     now = as_array("at_time", "time", time, "one number").astype(model.dtype)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from ..spatial import Inertia
+from ..spatial import AnyInertia
 
 
 Faults = Iterator[tuple[int, str]]
@@ -52,11 +52,14 @@ def of_limits(lower: np.ndarray, upper: np.ndarray) -> Faults:
             yield entry, f"its lower limit {low:g} is above its upper limit {high:g}"
 
 
-def of_inertias(inertias: Inertia) -> Faults:
+def of_inertias(inertias: AnyInertia) -> Faults:
     """Why no real body can have them. Massless ones without rotational inertia are let pass."""
     mass, first, rotational = (np.asarray(x) for x in jax.tree.leaves(inertias))
     eps = np.finfo(rotational.dtype).eps
     mass, first, rotational = (x.astype(float) for x in (mass, first, rotational))
+    if first.shape[-1] == 2:
+        yield from _of_planar_inertias(mass, first, rotational, eps)
+        return
     xx, xy, yy, xz, yz, zz = np.moveaxis(rotational, -1, 0)
     about_origin = np.stack([xx, xy, xz, xy, yy, yz, xz, yz, zz], axis=-1).reshape(-1, 3, 3)
     largest = np.abs(rotational).max(axis=1, initial=0)
@@ -73,6 +76,16 @@ def of_inertias(inertias: Inertia) -> Faults:
             yield entry, f"the rotational inertia has the negative principal moment {moments[entry, 0]:.3g}"
         else:
             yield entry, triangle_fault(moments[entry], slack[entry]) or ""
+
+
+def _of_planar_inertias(mass, first, rotational, eps) -> Faults:
+    heavy = mass != 0
+    central = rotational - np.sum(first**2, axis=-1) / np.where(heavy, mass, 1)
+    for entry in np.flatnonzero(np.where(heavy, central < -8 * eps * rotational, rotational != 0)).tolist():
+        if heavy[entry]:
+            yield entry, f"the rotational inertia has the negative moment {central[entry]:.3g}"
+        else:
+            yield entry, f"rotational inertia {rotational[entry]:.3g} without mass"
 
 
 def triangle_fault(moments: np.ndarray, slack: float) -> str | None:

@@ -4,21 +4,22 @@ A welded body never moves against its carrier, so the recursions need not visit 
 model alone and not on its state; inside a loop over samples the compiler does it once.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._array import matmul
-from ..spatial import Inertia, Transform
+from ..spatial import AnyInertia, AnyTransform
 from .model import Model
 
 
-def weld_frames(model: Model) -> Transform:
+def weld_frames(model: Model) -> AnyTransform:
     """Each body's frame in the frame of the moving body that carries it (or of the world): (nb,).
 
     A moving body's is the identity.
     """
     topology = model.topology
-    rows, row_of = [_identity(model)], np.zeros(model.nb + 1, int)  # entry nb, also index -1, is the world
+    rows, row_of = [unmoved(model)], np.zeros(model.nb + 1, int)  # entry nb, also index -1, is the world
     pending = np.flatnonzero(topology.fixed)
     known = 1
     depth = np.zeros(model.nb + 1, int)
@@ -26,31 +27,31 @@ def weld_frames(model: Model) -> Transform:
         depth[body] = depth[topology.parents[body]] + 1
     for level in range(1, depth.max() + 1):
         bodies = np.flatnonzero(depth[:-1] == level)
-        above = _join(rows).gather(row_of[np.array(topology.parents)[bodies]])
+        above = rows[0].followed_by(*rows[1:]).gather(row_of[np.array(topology.parents)[bodies]])
         rows.append(above @ model.placements.gather(bodies))
         row_of[bodies] = known + np.arange(len(bodies))
         known += len(bodies)
-    return _join(rows).gather(row_of[:-1])
+    return rows[0].followed_by(*rows[1:]).gather(row_of[:-1])
 
 
-def moving_placements(model: Model) -> Transform:
+def moving_placements(model: Model) -> AnyTransform:
     """The joint frame of each moving body, in the frame of the moving body above it."""
     topology = model.topology
     own = model.placements.gather(topology.moving_bodies)
     if not topology.fixed.any():
         return own
     parents = np.array(topology.parents)[topology.moving_bodies]
-    above = _join([weld_frames(model), _identity(model)]).gather(parents)
+    above = weld_frames(model).followed_by(unmoved(model)).gather(parents)
     return above @ own
 
 
-def moving_inertias(model: Model) -> Inertia:
+def moving_inertias(model: Model) -> AnyInertia:
     """The inertia of each moving body and all that is welded to it, in the moving body's frame."""
     topology = model.topology
     if not topology.fixed.any():
         return model.inertias
     parameters = model.inertias.placed(weld_frames(model)).parameters
-    return Inertia.from_parameters(sum_by_moving_body(model, parameters))
+    return model.inertias.from_parameters(sum_by_moving_body(model, parameters))
 
 
 def sum_by_moving_body(model: Model, x):
@@ -62,11 +63,6 @@ def sum_by_moving_body(model: Model, x):
     return matmul(jnp.asarray(carried, x.dtype), x)
 
 
-def _identity(model: Model) -> Transform:
-    return Transform(jnp.eye(3, dtype=model.dtype)[None], jnp.zeros((1, 3), model.dtype))
-
-
-def _join(rows: list[Transform]) -> Transform:
-    return Transform(
-        jnp.concatenate([row.rotation for row in rows]), jnp.concatenate([row.position for row in rows])
-    )
+def unmoved(model: Model) -> AnyTransform:
+    """A frame placed in itself, as a batch of one: (1,)."""
+    return jax.tree.map(lambda x: x[None], model.placements.identity(model.dtype))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from .._errors import UnknownNameError, suggest
 from ..joints import Joint
 from ..loops import Constraint
-from ..spatial import Attached, Inertia, Transform
+from ..spatial import AnyInertia, AnyTransform, Attached, planar
 from .settings import Settings
 from .topology import Topology
 
@@ -23,7 +23,8 @@ class Model(eqx.Module):
     Every field but the topology is an array and a leaf: differentiate with respect to it, batch over it with `vmap`,
     replace it with `equinox.tree_at`. Made by `rbd.load`, `rbd.load_urdf`, `rbd.load_mjcf` or a `ModelBuilder`.
 
-    - `gravity`: the acceleration of free fall, in the world.
+    - `gravity`: the acceleration of free fall, in the world. (2,) in a planar model, whose `placements`, `inertias` and `joints`
+      are planar too; see `planar`.
     - `placements`: the joint frame of each body, in its parent's frame.
     - `inertias`: of each body, in its own frame.
     - `joints`: the joints, equal ones stacked in a group.
@@ -38,9 +39,9 @@ class Model(eqx.Module):
     - `settings`: what a file says about simulating it.
     """
 
-    gravity: Float[Array, "3"]
-    placements: Transform
-    inertias: Inertia
+    gravity: Float[Array, "k"]
+    placements: AnyTransform
+    inertias: AnyInertia
     joints: tuple[Joint, ...]
     armature: Float[Array, "nv"]
     damping: Float[Array, "nv"]
@@ -94,6 +95,16 @@ class Model(eqx.Module):
     def joint_names(self) -> tuple[str, ...]:
         """The name of the joint that attaches each body."""
         return self.topology.joint_names
+
+    @property
+    def is_planar(self) -> bool:
+        """Whether it is on planar algebra: what `planar` makes of a model that moves in a plane."""
+        return isinstance(self.placements, planar.Transform)
+
+    @property
+    def vector_size(self) -> int:
+        """How many entries a motion or force vector has: six, of a planar model three."""
+        return 3 if self.is_planar else 6
 
     def attached_as(self, role: str) -> tuple[Attached, ...]:
         """What the model carries in this role, in its order: constraints, forces."""

@@ -67,7 +67,7 @@ def simulate_batch(
     >>> rbd.simulate_batch(model, states, dt=0.01, steps=100, frames=10).q.shape  # sample, row, coordinate
     (2, 11, 2)
     """
-    a_model("simulate_batch", model)
+    a_model("simulate_batch", model, planar=True)
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
     dt = default_step("simulate_batch", model) if dt is None else dt
     steps = whole_number("simulate_batch", "steps", steps)

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, choice, configuration, instance, number, velocity
+from .._arguments import a_model, choice, configuration, instance, is_planar, number, velocity
 from .._array import is_known, with_precision
 from ..constraints import Projection, Stabilization, check_consistent
 from ..contact.law import JumpingLaw, contact_law
 from ..forces import Force
 from ..model import Model, at_time
+from ..model.attachments import fits_planar
 from ..model.check import refuse_faults
 from ..model.configuration import check_quaternions
 from .event_driven import EventDriven
@@ -50,7 +51,7 @@ def begun(
     stabilization: Stabilization | Literal["auto"] | None,
 ) -> Begin:
     """The arguments that all simulations have, checked for the function `owner`; in the finest precision among them."""
-    a_model(owner, model)
+    a_model(owner, model, planar=True)
     instance(owner, "state", state, State, "a State, of q and v")
     scheme = default_scheme(model) if scheme is None else scheme
     dt = default_step(owner, model) if dt is None else dt
@@ -69,6 +70,12 @@ def begun(
         raise ValueError(f"{owner}: dt is zero; a step needs a length")
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
     forces = checked_forces(owner, forces)
+    for force in forces if is_planar(model) else ():
+        if isinstance(force, Force) and not fits_planar(force):
+            raise ValueError(
+                f"{owner}: model {model.name!r} is planar, and {force.label} does not act along joints alone; simulate the model "
+                "that `rbd.planar` was given"
+            )
     if isinstance(model, Model):
         check_quaternions(owner, model, q)
         check_consistent(at_time(model, time), q, v)

@@ -12,14 +12,20 @@
 - `cross_motion_matrix`: `v×`
 - `cross_force_matrix`: `v×*`
 - `cross_force_operand_matrix`: `f ×̄*`
+- `parts`: the angular and the linear part of a vector
 - `motion_shift`: a motion vector about another point
 - `moment_shift`: a force vector about another point
 - `inertia_shift`: an articulated inertia about another point
 - `power`: the scalar product of a motion and a force
 - `spatial_acceleration`: of a velocity and the acceleration of a point
 - `classical_acceleration`: the acceleration of a point, of the spatial one
+- `AnyTransform`: a transform of space or of a plane
+- `AnyInertia`: an inertia of space or of a plane
 - `planar`: the same algebra for motion in a plane
 """
+
+from typing import TYPE_CHECKING
+
 
 __all__ = [
     "Transform",
@@ -35,11 +41,14 @@ __all__ = [
     "cross_force_matrix",
     "cross_force_operand_matrix",
     "motion_shift",
+    "parts",
     "moment_shift",
     "inertia_shift",
     "power",
     "spatial_acceleration",
     "classical_acceleration",
+    "AnyTransform",
+    "AnyInertia",
     "planar",
 ]
 
@@ -58,6 +67,17 @@ from .vectors import (
     inertia_shift as inertia_shift,
     moment_shift as moment_shift,
     motion_shift as motion_shift,
+    parts as parts,
     power as power,
     spatial_acceleration as spatial_acceleration,
 )
+
+
+#: A transform and an inertia of space or of a plane. What the type checker sees are those of space: it reads the library as that of
+#: spatial models, and `takes` keeps planar models away from what is not for them.
+if TYPE_CHECKING:
+    AnyTransform = Transform
+    AnyInertia = Inertia
+else:
+    AnyTransform = Transform | planar.Transform
+    AnyInertia = Inertia | planar.Inertia

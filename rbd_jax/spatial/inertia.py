@@ -30,11 +30,12 @@ from .._array import (
     vecmat,
 )
 from .._errors import ModelError
+from ._rows import Rows
 from .principal import principal_axes
 from .transform import Transform
 
 
-class Inertia(eqx.Module):
+class Inertia(Rows):
     """The inertia of a rigid body in some frame; leading axes are a batch of bodies.
 
     `mass`; `first_moment`, the mass times the centre of mass; `rotational`, the lower triangle `xx, xy, yy, xz, yz, zz` of
@@ -188,10 +189,6 @@ class Inertia(eqx.Module):
     def __add__(self, other: Inertia) -> Inertia:
         """The two bodies as one."""
         return Inertia.from_parameters(self.parameters + other.parameters)
-
-    def __getitem__(self, index) -> Inertia:
-        """Select from a batch of inertias."""
-        return Inertia(self.mass[index], self.first_moment[index], self.rotational[index])
 
     def momentum(self, velocity: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
         """`I v = [Ī ω + h × v; m v - h × ω]` (eq. 2.58)."""

@@ -1,7 +1,8 @@
 """The planar algebra (book §2.16): motion in a plane with three-vectors, under the names of the spatial algebra.
 
 A planar motion vector is `[ω, v_x, v_y]`, a planar force vector `[n, f_x, f_y]`: the spatial ones without the entries
-that vanish in the plane.
+that vanish in the plane. Transforms and inertias have the interface of the spatial ones, and the functions of vectors are the
+same: an algorithm that is written with them runs in both algebras.
 """
 
 from __future__ import annotations
@@ -10,10 +11,17 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import dot, floating, matrix, matvec, vecmat
+from .._array import cross, dot, floating, gather_or_zero, matrix, matvec, vecmat
+from ._rows import Rows
+from .vectors import (
+    cross_force as cross_force,
+    cross_motion as cross_motion,
+    parts,
+    power as power,
+)
 
 
-class Transform(eqx.Module):
+class Transform(Rows):
     """Frame B placed in frame A of the same plane: turned by `angle` and put at `position`."""
 
     angle: Float[Array, "*batch"]
@@ -21,6 +29,7 @@ class Transform(eqx.Module):
 
     @staticmethod
     def identity(dtype=None) -> Transform:
+        """A placed in itself."""
         return Transform(jnp.zeros((), dtype), jnp.zeros(2, dtype))
 
     @property
@@ -51,28 +60,55 @@ class Transform(eqx.Module):
         """A placed in B."""
         return Transform(-self.angle, -vecmat(self.position, self.rotation))
 
+    def at(self, position: Float[Array, "*b 2"]) -> Transform:
+        """The same angle at another position."""
+        return Transform(self.angle, position)
+
+    def chained(self, tree) -> Transform:
+        """Of frames that are each placed in that of its parent in the tree: placed in that above the roots.
+
+        In a plane turns commute, and two sums over paths do it: each sine is computed once, and outside of the loop.
+        """
+        angle = tree.path_sum(self.angle)
+        above = Transform(gather_or_zero(angle, tree.parents), self.position).rotation
+        return Transform(angle, tree.path_sum(matvec(above, self.position)))
+
+    def turned(self, vectors: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
+        """Motion or force vectors in B's axes, in those of A about the same origin."""
+        angular, linear = parts(vectors)
+        return jnp.concatenate([angular, matvec(self.rotation, linear)], axis=-1)
+
     def point(self, point: Float[Array, "*b 2"]) -> Float[Array, "*c 2"]:
         """The coordinates in A of a point given in B."""
         return matvec(self.rotation, point) + self.position
 
     def motion(self, motion: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """A motion vector given in B, in A."""
-        return matvec(self.motion_matrix, motion)
+        """A motion vector given in B, in A: `[ω; R v + p × ω]`."""
+        angular, linear = parts(motion)
+        return jnp.concatenate(
+            [angular, matvec(self.rotation, linear) + cross(self.position, angular)], axis=-1
+        )
 
     def force(self, force: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """A force vector given in B, in A."""
-        return matvec(self.force_matrix, force)
+        """A force vector given in B, in A: `[n + p × R f; R f]`."""
+        moment, linear = parts(force)
+        linear = matvec(self.rotation, linear)
+        return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)
 
     def inverse_motion(self, motion: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A motion vector given in A, in B: the dual of `force`."""
-        return vecmat(motion, self.force_matrix)
+        angular, linear = parts(motion)
+        linear = linear - cross(self.position, angular)
+        return jnp.concatenate([angular, vecmat(linear, self.rotation)], axis=-1)
 
     def inverse_force(self, force: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A force vector given in A, in B: the dual of `motion`."""
-        return vecmat(force, self.motion_matrix)
+        moment, linear = parts(force)
+        moment = moment - cross(self.position, linear)
+        return jnp.concatenate([moment, vecmat(linear, self.rotation)], axis=-1)
 
 
-class Inertia(eqx.Module):
+class Inertia(Rows):
     """Mass, first moment of mass and rotational inertia about the frame's origin: four numbers (eq. 2.78)."""
 
     mass: Float[Array, "*batch"]
@@ -85,6 +121,12 @@ class Inertia(eqx.Module):
         mass, com = floating(mass), floating(com)
         return Inertia(mass, mass[..., None] * com, floating(rotational_com) + mass * dot(com, com))
 
+    @staticmethod
+    def from_parameters(parameters: Float[Array, "*batch 4"]) -> Inertia:
+        """From the four numbers `m, m cx, m cy, I`."""
+        parameters = floating(parameters)
+        return Inertia(parameters[..., 0], parameters[..., 1:3], parameters[..., 3])
+
     @property
     def parameters(self) -> Float[Array, "*batch 4"]:
         """The four numbers `m, m cx, m cy, I`."""
@@ -92,8 +134,16 @@ class Inertia(eqx.Module):
 
     @property
     def com(self) -> Float[Array, "*batch 2"]:
-        """The centre of mass."""
-        return self.first_moment / self.mass[..., None]
+        """The centre of mass; the origin for a body without mass."""
+        massive = self.mass != 0
+        return jnp.where(
+            massive[..., None], self.first_moment / jnp.where(massive, self.mass, 1)[..., None], 0
+        )
+
+    @property
+    def rotational_com(self) -> Float[Array, "*batch"]:
+        """The rotational inertia about the centre of mass."""
+        return self.rotational - dot(self.first_moment, self.com)
 
     @property
     def matrix(self) -> Float[Array, "*batch 3 3"]:
@@ -104,25 +154,87 @@ class Inertia(eqx.Module):
 
     def __add__(self, other: Inertia) -> Inertia:
         """The two bodies as one."""
-        return Inertia(
-            self.mass + other.mass,
-            self.first_moment + other.first_moment,
-            self.rotational + other.rotational,
-        )
+        return Inertia.from_parameters(self.parameters + other.parameters)
 
     def momentum(self, velocity: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-        """`I v`."""
-        return matvec(self.matrix, velocity)
+        """`I v = [I ω + h × v; m v - h × ω]`."""
+        angular, linear = parts(velocity)
+        return jnp.concatenate(
+            [
+                self.rotational[..., None] * angular + cross(self.first_moment, linear),
+                self.mass[..., None] * linear - cross(self.first_moment, angular),
+            ],
+            axis=-1,
+        )
 
     def kinetic_energy(self, velocity: Float[Array, "*b 3"]) -> Float[Array, "*c"]:
         """`½ v · I v`."""
         return 0.5 * dot(velocity, self.momentum(velocity))
 
     def placed(self, frame: Transform) -> Inertia:
-        """This inertia, given in frame B, expressed in the frame A in which `frame` places B."""
+        """This inertia, given in frame B, expressed in the frame A in which `frame` places B.
+
+        With `h' = R h` and the new origin at distance `p`: `I' = I + p · (2 h' + m p)`; there is nothing to turn but h.
+        """
         h = matvec(frame.rotation, self.first_moment)
         first = h + self.mass[..., None] * frame.position
-        return Inertia(self.mass, first, self.rotational + dot(frame.position, h + first))
+        rotational = self.rotational + dot(frame.position, h + first)
+        return Inertia(jnp.broadcast_to(self.mass, rotational.shape), first, rotational)
+
+
+class ArticulatedInertia(eqx.Module):
+    """The apparent inertia of a body that carries others: `[[I, H], [Hᵀ, M]]`, in six numbers (§2.16).
+
+    `rotational` is I, `coupling` is H, `linear` the lower triangle `xx, xy, yy` of M.
+    """
+
+    rotational: Float[Array, "*batch"]
+    coupling: Float[Array, "*batch 2"]
+    linear: Float[Array, "*batch 3"]
+
+    @staticmethod
+    def from_matrix(m: Float[Array, "*batch 3 3"]) -> ArticulatedInertia:
+        """From a symmetric 3x3 matrix; only its first row and its lower triangle are read."""
+        linear = jnp.stack([m[..., 1, 1], m[..., 2, 1], m[..., 2, 2]], axis=-1)
+        return ArticulatedInertia(m[..., 0, 0], m[..., 0, 1:], linear)
+
+    @staticmethod
+    def from_rigid(inertia: Inertia) -> ArticulatedInertia:
+        """That of a body that carries nothing."""
+        return ArticulatedInertia.from_matrix(inertia.matrix)
+
+    @property
+    def matrix(self) -> Float[Array, "*batch 3 3"]:
+        """The symmetric 3x3 matrix."""
+        (hx, hy), (xx, xy, yy) = _entries(self.coupling), _entries(self.linear)
+        return matrix([[self.rotational, hx, hy], [hx, xx, xy], [hy, xy, yy]])
+
+    def __add__(self, other: ArticulatedInertia) -> ArticulatedInertia:
+        return ArticulatedInertia(
+            self.rotational + other.rotational, self.coupling + other.coupling, self.linear + other.linear
+        )
+
+    def force(self, acceleration: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
+        """`I^A a`."""
+        return matvec(self.matrix, acceleration)
+
+    def placed(self, frame: Transform) -> ArticulatedInertia:
+        """This inertia, given in frame B, expressed in the frame A in which `frame` places B: `X* I^A Xᵀ*`."""
+        force = frame.force_matrix
+        return ArticulatedInertia.from_matrix(
+            jnp.einsum("...ij,...jk,...lk->...il", force, self.matrix, force, precision="highest")
+        )
+
+
+def plane_axes(normal: Float[Array, "3"]) -> Float[Array, "2 3"]:
+    """The x and y axes of a plane in space, as rows, with `x × y = normal`, a unit vector.
+
+    x is the shadow of the x axis of space on the plane, or that of its y axis where the plane is nearly normal to x.
+    """
+    flat = jnp.where(jnp.abs(normal[0]) < 0.9, jnp.arange(3) == 0, jnp.arange(3) == 1).astype(normal.dtype)
+    x = flat - dot(flat, normal) * normal
+    x = x / jnp.sqrt(dot(x, x))
+    return jnp.stack([x, cross(normal, x)])
 
 
 def cross_motion_matrix(v: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
@@ -135,21 +247,6 @@ def cross_motion_matrix(v: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
 def cross_force_matrix(v: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
     """`v×* = -(v×)ᵀ`."""
     return -jnp.swapaxes(cross_motion_matrix(v), -1, -2)
-
-
-def cross_motion(v: Float[Array, "*a 3"], m: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-    """`v × m`."""
-    return matvec(cross_motion_matrix(v), m)
-
-
-def cross_force(v: Float[Array, "*a 3"], f: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
-    """`v ×* f`."""
-    return matvec(cross_force_matrix(v), f)
-
-
-def power(motion: Float[Array, "*a 3"], force: Float[Array, "*b 3"]) -> Float[Array, "*c"]:
-    """The scalar product of a motion with a force."""
-    return dot(motion, force)
 
 
 def _entries(x):

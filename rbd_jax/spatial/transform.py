@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -18,7 +17,6 @@ from .._array import (
     blocks,
     cross,
     floating,
-    gather,
     is_known,
     matmul,
     matrix,
@@ -29,9 +27,10 @@ from .._array import (
     unskew,
     vecmat,
 )
+from ._rows import Rows
 
 
-class Transform(eqx.Module):
+class Transform(Rows):
     """Frame B placed in frame A: `rotation` has B's axes as its columns, `position` is B's origin, both in A.
 
     As a map of points, `x_A = rotation @ x_B + position`. Leading axes are a batch of transforms.
@@ -128,17 +127,22 @@ class Transform(eqx.Module):
             matmul(self.rotation, other.rotation), self.position + matvec(self.rotation, other.position)
         )
 
-    def gather(self, order: np.ndarray) -> Transform:
-        """Those of a batch, in a known order; -1 is the last."""
-        return Transform(gather(self.rotation, order), gather(self.position, order))
-
-    def __getitem__(self, index) -> Transform:
-        """Select from a batch of transforms."""
-        return Transform(self.rotation[index], self.position[index])
-
     def inverse(self) -> Transform:
         """A placed in B."""
         return Transform(transpose(self.rotation), -vecmat(self.position, self.rotation))
+
+    def at(self, position: Float[Array, "*b 3"]) -> Transform:
+        """The same rotation at another position."""
+        return Transform(self.rotation, position)
+
+    def chained(self, tree) -> Transform:
+        """Of frames that are each placed in that of its parent in the tree: placed in that above the roots."""
+        return tree.path_composition(Transform.__matmul__, Transform.identity(self.position.dtype), self)
+
+    def turned(self, vectors: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+        """Motion or force vectors in B's axes, in those of A about the same origin."""
+        parts = [matvec(self.rotation, x) for x in jnp.split(vectors, 2, axis=-1)]
+        return jnp.concatenate(parts, axis=-1)
 
     def point(self, point: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """The coordinates in A of a point given in B."""

@@ -2,6 +2,9 @@
 
 A motion vector is `[ω; v_O]` and a force vector `[n_O; f]`, angular part first, both for the point O of the frame they
 are expressed in. They are dual: their scalar product is power. All functions broadcast over leading axes.
+
+Those with d entries take vectors of space, with three and three, and of a plane, with one and two (§2.16): the formulas are
+the same in both, and only the cross product of the parts knows which.
 """
 
 import equinox as eqx
@@ -11,20 +14,24 @@ from jaxtyping import Array, Float
 from .._array import blocks, cross, dot, matmul, skew, transpose
 
 
-def cross_motion(v: Float[Array, "*a 6"], m: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+def parts(v: Float[Array, "*a d"]) -> tuple[Float[Array, "*a n"], Float[Array, "*a k"]]:
+    """The angular and the linear part: of six entries three and three, of the three of a plane one and two."""
+    angular = v.shape[-1] // 2
+    return v[..., :angular], v[..., angular:]
+
+
+def cross_motion(v: Float[Array, "*a d"], m: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
     """`v × m`, the rate of a motion vector `m` that moves with velocity `v` (eq. 2.31)."""
-    angular, linear = v[..., :3], v[..., 3:]
+    (angular, linear), (turning, moving) = parts(v), parts(m)
     return jnp.concatenate(
-        [cross(angular, m[..., :3]), cross(angular, m[..., 3:]) + cross(linear, m[..., :3])], axis=-1
+        [cross(angular, turning), cross(angular, moving) + cross(linear, turning)], axis=-1
     )
 
 
-def cross_force(v: Float[Array, "*a 6"], f: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+def cross_force(v: Float[Array, "*a d"], f: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
     """`v ×* f`, the rate of a force vector `f` that moves with velocity `v` (eq. 2.32)."""
-    angular, linear = v[..., :3], v[..., 3:]
-    return jnp.concatenate(
-        [cross(angular, f[..., :3]) + cross(linear, f[..., 3:]), cross(angular, f[..., 3:])], axis=-1
-    )
+    (angular, linear), (moment, push) = parts(v), parts(f)
+    return jnp.concatenate([cross(angular, moment) + cross(linear, push), cross(angular, push)], axis=-1)
 
 
 def cross_motion_matrix(v: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
@@ -45,24 +52,25 @@ def cross_force_operand_matrix(f: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"
     return -blocks(moment, linear, linear, jnp.zeros_like(moment))
 
 
-def power(motion: Float[Array, "*a 6"], force: Float[Array, "*b 6"]) -> Float[Array, "*c"]:
+def power(motion: Float[Array, "*a d"], force: Float[Array, "*b d"]) -> Float[Array, "*c"]:
     """The scalar product of a motion with a force: the power of the force on that velocity (eq. 2.12)."""
     return dot(motion, force)
 
 
-def classical_acceleration(v: Float[Array, "*a 6"], a: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+def classical_acceleration(v: Float[Array, "*a d"], a: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
     """`[ω̇; r̈]` of the body point at O, from its spatial velocity and spatial acceleration (eq. 2.50)."""
     return a + _centripetal(v)
 
 
-def spatial_acceleration(v: Float[Array, "*a 6"], classical: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
+def spatial_acceleration(v: Float[Array, "*a d"], classical: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
     """The spatial acceleration `[ω̇; r̈ - ω × ṙ]`, from spatial velocity and `[ω̇; r̈]` (eq. 2.48)."""
     return classical - _centripetal(v)
 
 
 def _centripetal(v):
-    turn = cross(v[..., :3], v[..., 3:])
-    return jnp.concatenate([jnp.zeros_like(turn), turn], axis=-1)
+    angular, linear = parts(v)
+    turn = cross(angular, linear)
+    return jnp.concatenate([jnp.zeros_like(angular), turn], axis=-1)
 
 
 class Screw(eqx.Module):
@@ -102,22 +110,23 @@ class Screw(eqx.Module):
 # Vectors and inertias about another point, the axes unchanged.
 
 
-def moment_shift(force: Float[Array, "*a 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*c 6"]:
+def moment_shift(force: Float[Array, "*a d"], by: Float[Array, "*b k"]) -> Float[Array, "*c d"]:
     """A force vector given for the origin, for the point at `by` instead: `n - by × f`."""
-    moment, linear = force[..., :3], force[..., 3:]
+    moment, linear = parts(force)
     return jnp.concatenate([moment - cross(by, linear), linear], axis=-1)
 
 
-def motion_shift(motion: Float[Array, "*a 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*c 6"]:
+def motion_shift(motion: Float[Array, "*a d"], by: Float[Array, "*b k"]) -> Float[Array, "*c d"]:
     """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`."""
-    angular, linear = motion[..., :3], motion[..., 3:]
+    angular, linear = parts(motion)
     return jnp.concatenate([angular, linear - cross(by, angular)], axis=-1)
 
 
-def inertia_shift(inertia: Float[Array, "6 6"], by: Float[Array, "3"]) -> Float[Array, "6 6"]:
+def inertia_shift(inertia: Float[Array, "d d"], by: Float[Array, "k"]) -> Float[Array, "d d"]:
     """An articulated-body inertia about the point at `by`, about the origin instead: table A.4, without a turn."""
     arm = skew(by)
-    coupling, linear = inertia[:3, 3:], inertia[3:, 3:]
+    k = arm.shape[0]
+    coupling, linear = inertia[:k, k:], inertia[k:, k:]
     shifted = coupling + matmul(arm, linear)
-    moved = inertia[:3, :3] + matmul(arm, transpose(coupling)) - matmul(shifted, arm)
+    moved = inertia[:k, :k] + matmul(arm, transpose(coupling)) + matmul(shifted, transpose(arm))
     return blocks(moved, shifted, transpose(shifted), linear)

@@ -1,0 +1,205 @@
+"""Models that move in a plane, on planar algebra (book §2.16).
+
+What moves in a plane has motions and forces of three entries, and its inertias have four numbers. All algorithms that are written
+with the operators of the spatial algebra run on the planar one as well, in less than half the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import a_model, number
+from .._array import cross, dot, is_known, matvec, vecmat
+from .._errors import ModelError
+from ..joints import InPlane, Joint
+from ..spatial import Transform, planar as algebra
+from .attachments import detach, fits_planar
+from .model import Model
+
+
+#: How far directions may lead out of the plane: angles written with six digits pass.
+OUT_OF_PLANE = 1e-5
+
+#: What acts on a model, and cannot be left out in silence.
+ACTING = ("actuator", "constraint", "contact law", "force", "tendon")
+
+
+def planar(model: Model, axes: Float[Array, "2 3"] | None = None) -> Model:
+    """A model that moves in a plane as one on planar algebra, where vectors have three entries: the same motion, in less time.
+
+    Its `q`, `v`, `a` and `tau` are those of the model given, joint for joint. Motion vectors are `[ω, v_x, v_y]`, forces (and so
+    `f_ext`) `[n, f_x, f_y]`, positions `(x, y)`, frames `rbd.spatial.planar.Transform` with an `angle`. It takes part in
+    kinematics, inverse and forward dynamics, mass matrix, energies, momentum and `rollout`, with their derivatives. Other functions
+    refuse it: they take the model of space, in the same configuration.
+
+    **What it leaves out** has no effect on motion in the plane, and the joints bear it: where bodies are along the normal (also
+    their centres of mass), all of their rotational inertias but that about the normal, and gravity along it. Of what is
+    attached it keeps what acts along joints, and keyframes. Sites, shapes and sensors stay behind; what acts on
+    bodies otherwise (constraints, contact, springs between points) is refused.
+
+    **Arguments**
+
+    - `axes`: the x and y axes of the plane, two orthonormal rows in the world. By default the normal is found from the joints, and
+      y points up as far as it can: the axes are those of the world, x and y, x and z, or y and z, where the plane is one of these.
+      They must be given where the numbers of the model are traced.
+
+    Every joint has to move in the plane: hinges (and planar joints) about its normal, slides along it, and what is made of these.
+    The x axis of a body is the shadow of its own x axis on the plane, or of its y axis where x is normal to it.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> flat, q = rbd.planar(model), jnp.array([0.5, 1.0])
+    >>> frames = rbd.forward_kinematics(flat, q)
+    >>> print(frames.position)  # in x and z, the plane that it swings in
+    [[ 0.     0.   ]
+     [-0.479 -0.878]]
+    >>> v, tau = jnp.array([1.0, 2.0]), jnp.zeros(2)
+    >>> print(rbd.forward_dynamics(flat, q, v, tau) - rbd.forward_dynamics(model, q, v, tau))
+    [0. 0.]
+    """
+    a_model("planar", model)
+    model = _without_what_is_seen_only(model)
+    frames = [_plane_in_world(model) if axes is None else _given_axes(axes, model)]
+    # The axes of the plane in the frame of the world (last) and of each body, and where planar frames are in those of the parents.
+    placed: list[algebra.Transform] = []
+    for body, parent in enumerate(model.topology.parents):
+        above, placement = frames[parent + 1], model.placements[body]
+        normal = vecmat(cross(above[0], above[1]), placement.rotation)
+        own = algebra.plane_axes(normal)
+        frames.append(own)
+        x = matvec(above, matvec(placement.rotation, own[0]))
+        placed.append(algebra.Transform(jnp.arctan2(x[1], x[0]), matvec(above, placement.position)))
+        _refuse_leaving(model, body, own)
+    rows = jnp.stack(frames)
+    world, rows = rows[0], rows[1:]
+    joints = tuple(
+        InPlane(joints, rows[np.asarray(kind.bodies, int)])
+        for kind, joints in zip(model.topology.kinds, model.joints, strict=True)
+    )
+    return replace(
+        model,
+        gravity=matvec(world, model.gravity),
+        placements=jax.tree.map(lambda *x: jnp.stack(x), *placed) if placed else _nowhere(model),
+        inertias=_shadows(model, rows),
+        joints=joints,
+    )
+
+
+def _nowhere(model: Model) -> algebra.Transform:
+    return algebra.Transform(jnp.zeros(0, model.dtype), jnp.zeros((0, 2), model.dtype))
+
+
+def _shadows(model: Model, axes: Float[Array, "nb 2 3"]) -> algebra.Inertia:
+    """What of the inertias of bodies the plane knows: about the normal, and where the mass is in the plane."""
+    normal = cross(axes[:, 0], axes[:, 1])
+    about = dot(normal, matvec(model.inertias.rotational_matrix, normal))
+    return algebra.Inertia(model.inertias.mass, matvec(axes, model.inertias.first_moment), about)
+
+
+def _without_what_is_seen_only(model: Model) -> Model:
+    left = detach(model, *(x for x in model.attached if x.role not in ACTING and not fits_planar(x)))
+    for thing in left.attached:
+        if not fits_planar(thing):
+            raise ModelError(
+                f"planar: model {model.name!r} carries the {thing.role} {thing.label}, which planar models do not: they "
+                "know what acts along joints. Take it off by rbd.detach, or simulate the model in space"
+            )
+    return left
+
+
+def _given_axes(axes, model: Model) -> Float[Array, "2 3"]:
+    axes = number("planar", "axes", axes, (2, 3), dtype=model.dtype)
+    if is_known(axes):
+        seen = np.asarray(axes)
+        if np.abs(seen @ seen.T - np.eye(2)).max() > OUT_OF_PLANE:
+            raise ModelError(
+                f"planar: axes are {seen.tolist()}; they are two unit vectors at a right angle, the x and y axes of the plane"
+            )
+    return axes
+
+
+def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
+    """The plane that the first joints move in: normal to a hinge, or through two directions that something moves along."""
+    if not is_known((model.placements, model.joints, model.gravity)):
+        raise ModelError(
+            f"planar: the numbers of model {model.name!r} are traced, so its plane cannot be found; give its axes"
+        )
+    normal, along = None, []
+    for body, motion in _motions_in_world(model):
+        turning, moving = motion[:3], motion[3:]
+        if np.linalg.norm(turning) > OUT_OF_PLANE:
+            normal = turning
+            break
+        along.append(moving)
+    gravity = np.asarray(model.gravity, float)
+    for direction in () if normal is not None else (*along[1:], gravity):
+        if along and np.linalg.norm(cross_numpy := np.cross(along[0], direction)) > OUT_OF_PLANE:
+            normal = cross_numpy
+            break
+    if normal is None:
+        raise ModelError(
+            f"planar: the joints of model {model.name!r} do not say in which plane it moves; give the axes of the plane"
+        )
+    axes = np.asarray(algebra.plane_axes(jnp.asarray(normal / np.linalg.norm(normal), model.dtype)))
+    up = axes[1][np.abs(axes[1]) > OUT_OF_PLANE][-1]
+    return jnp.asarray(axes * np.array([[1.0], [np.sign(up)]]), model.dtype)
+
+
+def _motions_in_world(model: Model):
+    """The body, and the directions of each of its joint's degrees of freedom, in the axes of the world; from the root on."""
+    rotations = {-1: np.eye(3)}
+    for body, parent in enumerate(model.topology.parents):
+        joint = model.joint(body)
+        frame, subspace = _at_rest(joint, model.dtype)
+        before = rotations[parent] @ np.asarray(model.placements.rotation[body])
+        rotations[body] = before @ np.asarray(frame.rotation)
+        for column in np.asarray(subspace).T:
+            yield body, np.concatenate([rotations[body] @ column[:3], rotations[body] @ column[3:]])
+
+
+def _at_rest(joint: Joint, dtype) -> tuple[Transform, Float[Array, "6 nv"]]:
+    q = joint.neutral().astype(dtype)
+    return joint.transform(q), joint.motion_subspace(q)
+
+
+def _refuse_leaving(model: Model, body: int, axes: Float[Array, "2 3"]) -> None:
+    """Look at some configurations of a joint, if they can be seen, and refuse it if one of its motions leads out of the plane."""
+    joint = model.joint(body)
+    if not joint.nv and not joint.rheonomic or not is_known((axes, joint)):
+        return
+    normal = np.asarray(cross(axes[0], axes[1]))
+    place = f"planar: joint {model.joint_names[body]!r} of model {model.name!r}"
+    remedy = (
+        "planar models have hinges about the normal of their plane and slides along it; simulate this one in space, lock the "
+        "joint by rbd.lock_joints, or give other axes"
+    )
+    keys = jax.random.split(jax.random.key(0), 3)
+    for q in [joint.neutral(), *(joint.random(key) for key in keys)]:
+        q = q.astype(model.dtype)
+        frame = joint.transform(q)
+        subspace = np.concatenate(
+            [np.asarray(joint.motion_subspace(q)), np.asarray(joint.drift(q))[:, None]], axis=1
+        )
+        for turning, moving in zip(subspace[:3].T, subspace[3:].T, strict=True):
+            if np.abs(turning - (turning @ normal) * normal).max() > OUT_OF_PLANE * max(
+                1, np.abs(turning).max()
+            ):
+                raise ModelError(
+                    f"{place} turns about {_short(turning)} in the frame of its body, where the normal of the plane is "
+                    f"{_short(normal)}; {remedy}"
+                )
+            if abs(moving @ normal) > OUT_OF_PLANE * max(1, np.abs(moving).max()):
+                raise ModelError(
+                    f"{place} moves along {_short(moving)} in the frame of its body, out of the plane with the normal "
+                    f"{_short(normal)}; {remedy}"
+                )
+        if np.abs(np.asarray(frame.rotation) @ normal - normal).max() > OUT_OF_PLANE:
+            raise ModelError(f"{place} turns its body out of the plane with the normal {_short(normal)}; {remedy}")
+
+
+def _short(x: np.ndarray) -> str:
+    return f"({', '.join(f'{value:.3g}' for value in x + 0.0)})"
