@@ -68,12 +68,9 @@ class Joint(eqx.Module):
 
     def in_plane(self, q: Float[Array, "nq"], axes: Float[Array, "2 3"]) -> planar.Transform:
         """`transform(q)` of a joint that moves in a plane, there: `axes` are the x and y axes of the plane in its frames.
-
-        By default the angle is in (-π, π], whole turns not counted.
         """
         frame = self.transform(q)
-        x = matvec(axes, matvec(frame.rotation, axes[0]))
-        return planar.Transform(jnp.arctan2(x[1], x[0]), matvec(axes, frame.position))
+        return planar.Transform(matvec(axes, matvec(frame.rotation, axes[0])), matvec(axes, frame.position))
 
     def neutral(self) -> Float[Array, "nq"]:
         """The configuration in which the joint is at rest in its own zero."""

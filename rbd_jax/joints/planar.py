@@ -37,7 +37,7 @@ class Planar(ConstantSubspaceJoint):
 
     def in_plane(self, q, axes):
         angle = dot(cross(axes[0], axes[1]), self.normal) * q[0]
-        return planar.Transform(angle, matvec(axes, matvec(plane(self.normal), q[1:])))
+        return planar.Transform.from_angle(angle, matvec(axes, matvec(plane(self.normal), q[1:])))
 
     def columns(self):
         directions, normal = plane(self.normal), self.normal[:, None]

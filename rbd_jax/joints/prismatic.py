@@ -23,7 +23,7 @@ class Prismatic(ConstantSubspaceJoint):
         return Transform(jnp.eye(3, dtype=q.dtype), self.axis * q[0])
 
     def in_plane(self, q, axes):
-        return planar.Transform(jnp.zeros((), q.dtype), matvec(axes, self.axis) * q[0])
+        return planar.Transform.identity(q.dtype).at(matvec(axes, self.axis) * q[0])
 
     def columns(self):
         return jnp.concatenate([jnp.zeros_like(self.axis), self.axis])[:, None]

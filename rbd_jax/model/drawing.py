@@ -3,13 +3,15 @@
 import jax
 
 from .._array import is_known
+from ..joints import InPlane
 from .model import Model
 
 
 def draw(model: Model) -> str:
     """The model's name and sizes; of each body its joint, degrees of freedom and mass, indented by the tree; constraints."""
     topology = model.topology
-    lines = [f"{model.name}: {model.nb} bodies, nq = {model.nq}, nv = {model.nv}"]
+    kind = "planar, " if model.is_planar else ""
+    lines = [f"{model.name}: {kind}{model.nb} bodies, nq = {model.nq}, nv = {model.nv}"]
     children: dict[int, list[int]] = {}
     for body, parent in enumerate(topology.parents):
         children.setdefault(parent, []).append(body)
@@ -28,7 +30,8 @@ def draw(model: Model) -> str:
 def _describe(model: Model, body: int) -> str:
     topology = model.topology
     kind = topology.kind_of[body][0]
-    family = type(model.joints[kind]).__name__
+    joints = model.joints[kind]
+    family = type(joints.joint if isinstance(joints, InPlane) else joints).__name__
     name = model.body_names[body]
     joint = model.joint_names[body]
     text = name if joint == name else f"{name} ({joint})"

@@ -72,7 +72,8 @@ def planar(model: Model, axes: Float[Array, "2 3"] | None = None) -> Model:
         own = algebra.plane_axes(normal)
         frames.append(own)
         x = matvec(above, matvec(placement.rotation, own[0]))
-        placed.append(algebra.Transform(jnp.arctan2(x[1], x[0]), matvec(above, placement.position)))
+        x = x / jnp.sqrt(dot(x, x))  # what leads out of the plane by rounding would add up
+        placed.append(algebra.Transform(x, matvec(above, placement.position)))
         _refuse_leaving(model, body, own)
     rows = jnp.stack(frames)
     world, rows = rows[0], rows[1:]
@@ -90,7 +91,7 @@ def planar(model: Model, axes: Float[Array, "2 3"] | None = None) -> Model:
 
 
 def _nowhere(model: Model) -> algebra.Transform:
-    return algebra.Transform(jnp.zeros(0, model.dtype), jnp.zeros((0, 2), model.dtype))
+    return algebra.Transform(*2 * (jnp.zeros((0, 2), model.dtype),))
 
 
 def _shadows(model: Model, axes: Float[Array, "nb 2 3"]) -> algebra.Inertia:

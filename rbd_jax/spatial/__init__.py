@@ -24,9 +24,6 @@
 - `planar`: the same algebra for motion in a plane
 """
 
-from typing import TYPE_CHECKING
-
-
 __all__ = [
     "Transform",
     "Inertia",
@@ -53,6 +50,7 @@ __all__ = [
 ]
 
 from . import planar as planar
+from .algebras import AnyInertia as AnyInertia, AnyTransform as AnyTransform
 from .attached import Attached as Attached, Reference as Reference, no_frames as no_frames
 from .inertia import ArticulatedInertia as ArticulatedInertia, Inertia as Inertia
 from .transform import Transform as Transform
@@ -71,13 +69,3 @@ from .vectors import (
     power as power,
     spatial_acceleration as spatial_acceleration,
 )
-
-
-#: A transform and an inertia of space or of a plane. What the type checker sees are those of space: it reads the library as that of
-#: spatial models, and `takes` keeps planar models away from what is not for them.
-if TYPE_CHECKING:
-    AnyTransform = Transform
-    AnyInertia = Inertia
-else:
-    AnyTransform = Transform | planar.Transform
-    AnyInertia = Inertia | planar.Inertia

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import cross, dot, floating, gather_or_zero, matrix, matvec, vecmat
+from .._array import cross, dot, floating, matrix, matvec
 from ._rows import Rows
 from .vectors import (
     cross_force as cross_force,
@@ -22,90 +22,105 @@ from .vectors import (
 
 
 class Transform(Rows):
-    """Frame B placed in frame A of the same plane: turned by `angle` and put at `position`."""
+    """Frame B placed in frame A of the same plane.
 
-    angle: Float[Array, "*batch"]
+    `direction` is B's x axis in A, a unit vector: the cosine and the sine of the angle from A to B. `position` is B's origin.
+    """
+
+    direction: Float[Array, "*batch 2"]
     position: Float[Array, "*batch 2"]
 
     @staticmethod
     def identity(dtype=None) -> Transform:
         """A placed in itself."""
-        return Transform(jnp.zeros((), dtype), jnp.zeros(2, dtype))
+        return Transform(jnp.array([1, 0], jnp.result_type(float) if dtype is None else dtype), jnp.zeros(2, dtype))
+
+    @staticmethod
+    def from_angle(angle, position=(0.0, 0.0)) -> Transform:
+        """Turned by an angle and put at a position."""
+        angle = floating(angle)
+        return Transform(jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1), floating(position))
+
+    @property
+    def angle(self) -> Float[Array, "*batch"]:
+        """The angle from A to B, in (-π, π]."""
+        return jnp.arctan2(self.direction[..., 1], self.direction[..., 0])
 
     @property
     def rotation(self) -> Float[Array, "*batch 2 2"]:
         """B's axes as columns, in A."""
-        c, s = jnp.cos(self.angle), jnp.sin(self.angle)
+        c, s = _entries(self.direction)
         return matrix([[c, -s], [s, c]])
 
     @property
     def motion_matrix(self) -> Float[Array, "*batch 3 3"]:
         """The transform of motion vectors, B to A (the inverse of eq. 2.77)."""
-        c, s, (x, y) = jnp.cos(self.angle), jnp.sin(self.angle), _entries(self.position)
+        (c, s), (x, y) = _entries(self.direction), _entries(self.position)
         o = jnp.zeros_like(c)
         return matrix([[o + 1, o, o], [y, c, -s], [-x, s, c]])
 
     @property
     def force_matrix(self) -> Float[Array, "*batch 3 3"]:
         """The transform of force vectors, B to A."""
-        c, s, (x, y) = jnp.cos(self.angle), jnp.sin(self.angle), _entries(self.position)
+        (c, s), (x, y) = _entries(self.direction), _entries(self.position)
         o = jnp.zeros_like(c)
         return matrix([[o + 1, x * s - y * c, x * c + y * s], [o, c, -s], [o, s, c]])
 
     def __matmul__(self, other: Transform) -> Transform:
         """Chain: B in A, then C in B, gives C in A."""
-        return Transform(self.angle + other.angle, self.point(other.position))
+        return Transform(self._turn(other.direction), self.point(other.position))
 
     def inverse(self) -> Transform:
         """A placed in B."""
-        return Transform(-self.angle, -vecmat(self.position, self.rotation))
+        c, s = _entries(self.direction)
+        return Transform(jnp.stack([c, -s], axis=-1), -self._turn_back(self.position))
 
     def at(self, position: Float[Array, "*b 2"]) -> Transform:
-        """The same angle at another position."""
-        return Transform(self.angle, position)
+        """The same rotation at another position."""
+        return Transform(self.direction, position)
 
     def chained(self, tree) -> Transform:
-        """Of frames that are each placed in that of its parent in the tree: placed in that above the roots.
-
-        In a plane turns commute, and two sums over paths do it: each sine is computed once, and outside of the loop.
-        """
-        angle = tree.path_sum(self.angle)
-        above = Transform(gather_or_zero(angle, tree.parents), self.position).rotation
-        return Transform(angle, tree.path_sum(matvec(above, self.position)))
+        """Of frames that are each placed in that of its parent in the tree: placed in that above the roots."""
+        return tree.path_composition(Transform.__matmul__, Transform.identity(self.position.dtype), self)
 
     def turned(self, vectors: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """Motion or force vectors in B's axes, in those of A about the same origin."""
         angular, linear = parts(vectors)
-        return jnp.concatenate([angular, matvec(self.rotation, linear)], axis=-1)
+        return jnp.concatenate([angular, self._turn(linear)], axis=-1)
 
     def point(self, point: Float[Array, "*b 2"]) -> Float[Array, "*c 2"]:
         """The coordinates in A of a point given in B."""
-        return matvec(self.rotation, point) + self.position
+        return self._turn(point) + self.position
 
     def motion(self, motion: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A motion vector given in B, in A: `[ω; R v + p × ω]`."""
         angular, linear = parts(motion)
-        return jnp.concatenate(
-            [angular, matvec(self.rotation, linear) + cross(self.position, angular)], axis=-1
-        )
+        return jnp.concatenate([angular, self._turn(linear) + cross(self.position, angular)], axis=-1)
 
     def force(self, force: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A force vector given in B, in A: `[n + p × R f; R f]`."""
         moment, linear = parts(force)
-        linear = matvec(self.rotation, linear)
+        linear = self._turn(linear)
         return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)
 
     def inverse_motion(self, motion: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A motion vector given in A, in B: the dual of `force`."""
         angular, linear = parts(motion)
-        linear = linear - cross(self.position, angular)
-        return jnp.concatenate([angular, vecmat(linear, self.rotation)], axis=-1)
+        return jnp.concatenate([angular, self._turn_back(linear - cross(self.position, angular))], axis=-1)
 
     def inverse_force(self, force: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A force vector given in A, in B: the dual of `motion`."""
         moment, linear = parts(force)
         moment = moment - cross(self.position, linear)
-        return jnp.concatenate([moment, vecmat(linear, self.rotation)], axis=-1)
+        return jnp.concatenate([moment, self._turn_back(linear)], axis=-1)
+
+    def _turn(self, vector):
+        """`R x = cos x + sin (1 × x)`."""
+        return self.direction[..., :1] * vector + cross(self.direction[..., 1:], vector)
+
+    def _turn_back(self, vector):
+        """`Rᵀ x`."""
+        return self.direction[..., :1] * vector - cross(self.direction[..., 1:], vector)
 
 
 class Inertia(Rows):
@@ -176,7 +191,7 @@ class Inertia(Rows):
 
         With `h' = R h` and the new origin at distance `p`: `I' = I + p · (2 h' + m p)`; there is nothing to turn but h.
         """
-        h = matvec(frame.rotation, self.first_moment)
+        h = frame.at(jnp.zeros_like(frame.position)).point(self.first_moment)
         first = h + self.mass[..., None] * frame.position
         rotational = self.rotational + dot(frame.position, h + first)
         return Inertia(jnp.broadcast_to(self.mass, rotational.shape), first, rotational)
