@@ -4,6 +4,7 @@
 - `Inertia`: the inertia of a rigid body
 - `ArticulatedInertia`: the apparent inertia of a body that carries others
 - `Screw`: a motion as a turn about an axis in space and a slide along it
+- `AxialScrew`: a turn about a coordinate axis and a shift along it, at a third of the cost
 - `Attached`: what can be fixed to bodies and joints: the protocol of constraints and forces
 - `Reference`: another attached thing, by its role and its name
 - `no_frames`: the frames of what is on no body
@@ -29,6 +30,7 @@ __all__ = [
     "Inertia",
     "ArticulatedInertia",
     "Screw",
+    "AxialScrew",
     "Attached",
     "Reference",
     "no_frames",
@@ -37,8 +39,8 @@ __all__ = [
     "cross_motion_matrix",
     "cross_force_matrix",
     "cross_force_operand_matrix",
-    "motion_shift",
     "parts",
+    "motion_shift",
     "moment_shift",
     "inertia_shift",
     "power",
@@ -52,6 +54,7 @@ __all__ = [
 from . import planar as planar
 from .algebras import AnyInertia as AnyInertia, AnyTransform as AnyTransform
 from .attached import Attached as Attached, Reference as Reference, no_frames as no_frames
+from .axial_screw import AxialScrew as AxialScrew
 from .inertia import ArticulatedInertia as ArticulatedInertia, Inertia as Inertia
 from .transform import Transform as Transform
 from .vectors import (

@@ -88,6 +88,18 @@ class Transform(Rows):
         angular, linear = parts(vectors)
         return jnp.concatenate([angular, self._turn(linear)], axis=-1)
 
+    @property
+    def small_displacement(self) -> Float[Array, "*batch 3"]:
+        """What leads from A to B in unit time, nearly: a motion vector, the same in A and in B (XtoV of book table A.1).
+
+        It is the better one of the two of the table: that which leads there exactly is `arcsin(w) / w` times it, with its angular
+        entry w, the sine of the angle, up to a quarter turn. It vanishes at half a turn.
+        """
+        (c, s), (x, y) = _entries(self.direction), _entries(self.position)
+        # X21 and X31 of the book's matrix: the position as seen from B, turned.
+        up, across = s * x - c * y, c * x + s * y
+        return jnp.stack([s, (across + c * across + s * up) / 2, (-up - c * up + s * across) / 2], axis=-1)
+
     def point(self, point: Float[Array, "*b 2"]) -> Float[Array, "*c 2"]:
         """The coordinates in A of a point given in B."""
         return self._turn(point) + self.position

@@ -105,7 +105,7 @@ def seen_from_origin(center, dtype=jnp.float64):
     """The example's body: at `v_C = [1, 0, 0]` under `f_C = [1, -1, 1]`, its centre at `center`, seen from O."""
     x, y = center
     cast = partial(jnp.asarray, dtype=dtype)
-    frame = planar.Transform(cast(0.0), cast(center))
+    frame = planar.Transform.from_angle(cast(0.0), cast(center))
     body = planar.Inertia.from_mass_com(cast(1.0), cast((0.0, 0.0)), cast(1.0))
     velocity, force = frame.motion(cast([1.0, 0, 0])), frame.force(cast([1.0, -1, 1]))
     solution = accelerate(body.placed(frame), velocity, force, planar)

@@ -19,7 +19,7 @@ def some(*shape):
     return jnp.asarray(rng.normal(size=(SAMPLES, *shape)))
 
 
-FLAT = planar.Transform(some(), some(2))
+FLAT = planar.Transform.from_angle(some(), some(2))
 ANGLE, PLACE = np.asarray(FLAT.angle), np.asarray(FLAT.position)
 WHOLE = spatial.Transform.from_xyz_rpy(
     jnp.asarray(np.concatenate([PLACE, np.zeros((SAMPLES, 1))], axis=1)),
@@ -75,7 +75,7 @@ def test_transform_matrix_is_the_books():
 
 
 def test_transforms_chain():
-    other = planar.Transform(some(), some(2))
+    other = planar.Transform.from_angle(some(), some(2))
     product = np.asarray(FLAT.motion_matrix) @ np.asarray(other.motion_matrix)
     assert_close((FLAT @ other).motion_matrix, product)
     assert_close((FLAT @ FLAT.inverse()).motion_matrix, np.broadcast_to(np.eye(3), (SAMPLES, 3, 3)))
@@ -114,7 +114,7 @@ def test_inertia_matrix_is_the_books():
 
 def test_the_planar_algebra_compiles_and_differentiates():
     def energy(angle):
-        frame = planar.Transform(angle, jnp.array([1.0, 2.0]))
+        frame = planar.Transform.from_angle(angle, jnp.array([1.0, 2.0]))
         body = planar.Inertia.from_mass_com(jnp.array(2.0), jnp.array([0.3, 0.1]), jnp.array(0.5))
         return body.placed(frame).kinetic_energy(jnp.array([1.0, 0.5, -0.3]))
 
