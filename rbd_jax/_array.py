@@ -80,13 +80,13 @@ def cross(a: Float[Array, "*a k"], b: Float[Array, "*b m"]) -> Float[Array, "*c 
 
 
 def _cross_in_plane(a, b):
-    if a.shape[-1] == 1 and b.shape[-1] == 1:
-        return jnp.zeros_like(a * b)
+    if a.shape[-1] == b.shape[-1] == 1:
+        return jnp.zeros_like(a[..., 0] * b[..., 0])[..., None]
     if a.shape[-1] == 1:
-        return jnp.concatenate([-a * b[..., 1:], a * b[..., :1]], axis=-1)
+        return jnp.stack([-a[..., 0] * b[..., 1], a[..., 0] * b[..., 0]], axis=-1)
     if b.shape[-1] == 1:
-        return jnp.concatenate([a[..., 1:] * b, -a[..., :1] * b], axis=-1)
-    return a[..., :1] * b[..., 1:] - a[..., 1:] * b[..., :1]
+        return jnp.stack([a[..., 1] * b[..., 0], -a[..., 0] * b[..., 0]], axis=-1)
+    return (a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])[..., None]
 
 
 def skew(a: Float[Array, "*a k"]) -> Float[Array, "*a n k"]:

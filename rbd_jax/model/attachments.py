@@ -56,8 +56,9 @@ def attached_to(model: Model, things: Iterable[Attached], owner: str) -> Model:
 
 
 def fits_planar(thing: Attached) -> bool:
-    """Whether a planar model carries this: it is on joints alone, and knows no space."""
-    return thing.role in ("actuator", "force", "keyframe", "tendon") and not thing.bodies
+    """Whether a planar model carries this: it is on joints alone, and knows no space, nor does what it refers to."""
+    roles = ("actuator", "force", "keyframe", "tendon")
+    return thing.role in roles and not thing.bodies and all(other.role in roles for other in thing.refers)
 
 
 def told(model: Model, things: Iterable[Attached]) -> Model:

@@ -29,7 +29,7 @@ OUT_OF_PLANE = 1e-5
 ACTING = ("actuator", "constraint", "contact law", "force", "tendon")
 
 
-def planar(model: Model, axes: Float[Array, "2 3"] | None = None) -> Model:
+def planar(model: Model, axes=None) -> Model:
     """A model that moves in a plane as one on planar algebra, where vectors have three entries: the same motion, in less time.
 
     Its `q`, `v`, `a` and `tau` are those of the model given, joint for joint. Motion vectors are `[ω, v_x, v_y]`, forces (and so
@@ -38,8 +38,8 @@ def planar(model: Model, axes: Float[Array, "2 3"] | None = None) -> Model:
     refuse it: they take the model of space, in the same configuration.
 
     **What it leaves out** has no effect on motion in the plane, and the joints bear it: where bodies are along the normal (also
-    their centres of mass), all of their rotational inertias but that about the normal, and gravity along it. Of what is
-    attached it keeps what acts along joints, and keyframes. Sites, shapes and sensors stay behind; what acts on
+    their centres of mass), all of their rotational inertias but that about the normal, and gravity along it, which adds a constant
+    to the potential energy. Of what is attached it keeps what acts along joints, and keyframes. Sites, shapes and sensors stay behind; what acts on
     bodies otherwise (constraints, contact, springs between points) is refused.
 
     **Arguments**
@@ -78,7 +78,7 @@ def planar(model: Model, axes: Float[Array, "2 3"] | None = None) -> Model:
     rows = jnp.stack(frames)
     world, rows = rows[0], rows[1:]
     joints = tuple(
-        InPlane(joints, rows[np.asarray(kind.bodies, int)])
+        jax.vmap(InPlane)(joints, rows[np.asarray(kind.bodies, int)])
         for kind, joints in zip(model.topology.kinds, model.joints, strict=True)
     )
     return replace(
@@ -102,14 +102,14 @@ def _shadows(model: Model, axes: Float[Array, "nb 2 3"]) -> algebra.Inertia:
 
 
 def _without_what_is_seen_only(model: Model) -> Model:
-    left = detach(model, *(x for x in model.attached if x.role not in ACTING and not fits_planar(x)))
-    for thing in left.attached:
-        if not fits_planar(thing):
+    strange = [thing for thing in model.attached if not fits_planar(thing)]
+    for thing in strange:
+        if thing.role in ACTING:
             raise ModelError(
                 f"planar: model {model.name!r} carries the {thing.role} {thing.label}, which planar models do not: they "
                 "know what acts along joints. Take it off by rbd.detach, or simulate the model in space"
             )
-    return left
+    return detach(model, *strange)
 
 
 def _given_axes(axes, model: Model) -> Float[Array, "2 3"]:

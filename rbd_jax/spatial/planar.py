@@ -127,12 +127,14 @@ class Transform(Rows):
         return jnp.concatenate([moment, self._turn_back(linear)], axis=-1)
 
     def _turn(self, vector):
-        """`R x = cos x + sin (1 × x)`."""
-        return self.direction[..., :1] * vector + cross(self.direction[..., 1:], vector)
+        """`R x`."""
+        (c, s), (x, y) = _entries(self.direction), _entries(vector)
+        return jnp.stack([c * x - s * y, s * x + c * y], axis=-1)
 
     def _turn_back(self, vector):
         """`Rᵀ x`."""
-        return self.direction[..., :1] * vector - cross(self.direction[..., 1:], vector)
+        (c, s), (x, y) = _entries(self.direction), _entries(vector)
+        return jnp.stack([c * x + s * y, c * y - s * x], axis=-1)
 
 
 class Inertia(Rows):
@@ -203,7 +205,7 @@ class Inertia(Rows):
 
         With `h' = R h` and the new origin at distance `p`: `I' = I + p · (2 h' + m p)`; there is nothing to turn but h.
         """
-        h = frame.at(jnp.zeros_like(frame.position)).point(self.first_moment)
+        h = frame._turn(self.first_moment)
         first = h + self.mass[..., None] * frame.position
         rotational = self.rotational + dot(frame.position, h + first)
         return Inertia(jnp.broadcast_to(self.mass, rotational.shape), first, rotational)
