@@ -3,8 +3,8 @@
     python benchmarks/planar.py                        # the table of benchmarks/README.md
     JAX_ENABLE_X64=0 python benchmarks/planar.py       # in single precision
 
-Arms of hinges with a slide in the middle, and a tree whose bodies carry up to three others. Both take their turn in every round, and
-the ratio is the median of the ratios of neighbours.
+Arms of hinges with a slide in the middle, and a tree whose bodies carry up to three others. Both take their turn in every
+round, and the ratio is the median of the ratios of neighbours.
 """
 
 from __future__ import annotations

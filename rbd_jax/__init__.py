@@ -496,10 +496,10 @@ from .model import (
     integrate as integrate,
     lock_joints as lock_joints,
     neutral as neutral,
+    planar as planar,
     random_configuration as random_configuration,
     rename as rename,
     reroot as reroot,
-    planar as planar,
     with_traversal as with_traversal,
 )
 from .parallel import batch_map as batch_map, simulate_batch as simulate_batch

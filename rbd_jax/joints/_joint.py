@@ -67,8 +67,7 @@ class Joint(eqx.Module):
         return isinstance(self, ConstantSubspaceJoint) and not self.rheonomic
 
     def in_plane(self, q: Float[Array, "nq"], axes: Float[Array, "2 3"]) -> planar.Transform:
-        """`transform(q)` of a joint that moves in a plane, there: `axes` are the x and y axes of the plane in its frames.
-        """
+        """`transform(q)` of a joint that moves in a plane, there: `axes` are the x and y axes of the plane in its frames."""
         frame = self.transform(q)
         return planar.Transform(matvec(axes, matvec(frame.rotation, axes[0])), matvec(axes, frame.position))
 

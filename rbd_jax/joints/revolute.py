@@ -24,7 +24,9 @@ class Revolute(ConstantSubspaceJoint):
         return Transform(turn(self.axis, q[0]), jnp.zeros(3, q.dtype))
 
     def in_plane(self, q, axes):
-        return planar.Transform.from_angle(dot(cross(axes[0], axes[1]), self.axis) * q[0], jnp.zeros(2, q.dtype))
+        return planar.Transform.from_angle(
+            dot(cross(axes[0], axes[1]), self.axis) * q[0], jnp.zeros(2, q.dtype)
+        )
 
     def columns(self):
         return jnp.concatenate([self.axis, jnp.zeros_like(self.axis)])[:, None]

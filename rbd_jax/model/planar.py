@@ -32,24 +32,24 @@ ACTING = ("actuator", "constraint", "contact law", "force", "tendon")
 def planar(model: Model, axes=None) -> Model:
     """A model that moves in a plane as one on planar algebra, where vectors have three entries: the same motion, in less time.
 
-    Its `q`, `v`, `a` and `tau` are those of the model given, joint for joint. Motion vectors are `[ω, v_x, v_y]`, forces (and so
-    `f_ext`) `[n, f_x, f_y]`, positions `(x, y)`, frames `rbd.spatial.planar.Transform` with an `angle`. It takes part in
-    kinematics, inverse and forward dynamics, mass matrix, energies, momentum and `rollout`, with their derivatives. Other functions
-    refuse it: they take the model of space, in the same configuration.
+    Its `q`, `v`, `a` and `tau` are those of the model given, joint for joint. Motion vectors are `[ω, v_x, v_y]`, forces (and
+    so `f_ext`) `[n, f_x, f_y]`, positions `(x, y)`, frames `rbd.spatial.planar.Transform`. It takes part in kinematics, inverse
+    and forward dynamics, mass matrix, energies, momentum and `rollout`, with their derivatives. Other functions refuse it: they
+    take the model of space, in the same configuration.
 
     **What it leaves out** has no effect on motion in the plane, and the joints bear it: where bodies are along the normal (also
-    their centres of mass), all of their rotational inertias but that about the normal, and gravity along it, which adds a constant
-    to the potential energy. Of what is attached it keeps what acts along joints, and keyframes. Sites, shapes and sensors stay behind; what acts on
-    bodies otherwise (constraints, contact, springs between points) is refused.
+    their centres of mass), all of their rotational inertias but that about the normal, and gravity along it, which adds a
+    constant to the potential energy. Of what is attached it keeps what acts along joints, and keyframes. Sites, shapes and
+    sensors stay behind; what acts on bodies otherwise (constraints, contact, springs between points) is refused.
 
     **Arguments**
 
-    - `axes`: the x and y axes of the plane, two orthonormal rows in the world. By default the normal is found from the joints, and
-      y points up as far as it can: the axes are those of the world, x and y, x and z, or y and z, where the plane is one of these.
-      They must be given where the numbers of the model are traced.
+    - `axes`: the x and y axes of the plane, two orthonormal rows in the world. By default the normal is found from the joints,
+      and y points up as far as it can: the axes are those of the world, x and y, x and z, or y and z, where the plane is one of
+      these. They must be given where the numbers of the model are traced.
 
-    Every joint has to move in the plane: hinges (and planar joints) about its normal, slides along it, and what is made of these.
-    The x axis of a body is the shadow of its own x axis on the plane, or of its y axis where x is normal to it.
+    Every joint has to move in the plane: hinges (and planar joints) about its normal, slides along it, and what is made of
+    these. The x axis of a body is the shadow of its own x axis on the plane, or of its y axis where x is nearly normal to it.
 
     >>> model = rbd.load("double_pendulum")
     >>> flat, q = rbd.planar(model), jnp.array([0.5, 1.0])
@@ -64,7 +64,7 @@ def planar(model: Model, axes=None) -> Model:
     a_model("planar", model)
     model = _without_what_is_seen_only(model)
     frames = [_plane_in_world(model) if axes is None else _given_axes(axes, model)]
-    # The axes of the plane in the frame of the world (last) and of each body, and where planar frames are in those of the parents.
+    # The axes of the plane in the frame of the world and of each body, and where planar frames are in those of the parents.
     placed: list[algebra.Transform] = []
     for body, parent in enumerate(model.topology.parents):
         above, placement = frames[parent + 1], model.placements[body]
@@ -130,7 +130,7 @@ def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
             f"planar: the numbers of model {model.name!r} are traced, so its plane cannot be found; give its axes"
         )
     normal, along = None, []
-    for body, motion in _motions_in_world(model):
+    for motion in _motions_in_world(model):
         turning, moving = motion[:3], motion[3:]
         if np.linalg.norm(turning) > OUT_OF_PLANE:
             normal = turning
@@ -138,8 +138,8 @@ def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
         along.append(moving)
     gravity = np.asarray(model.gravity, float)
     for direction in () if normal is not None else (*along[1:], gravity):
-        if along and np.linalg.norm(cross_numpy := np.cross(along[0], direction)) > OUT_OF_PLANE:
-            normal = cross_numpy
+        if along and np.linalg.norm(across := np.cross(along[0], direction)) > OUT_OF_PLANE:
+            normal = across
             break
     if normal is None:
         raise ModelError(
@@ -151,7 +151,7 @@ def _plane_in_world(model: Model) -> Float[Array, "2 3"]:
 
 
 def _motions_in_world(model: Model):
-    """The body, and the directions of each of its joint's degrees of freedom, in the axes of the world; from the root on."""
+    """The direction of each degree of freedom, in the axes of the world; from the root on."""
     rotations = {-1: np.eye(3)}
     for body, parent in enumerate(model.topology.parents):
         joint = model.joint(body)
@@ -159,7 +159,7 @@ def _motions_in_world(model: Model):
         before = rotations[parent] @ np.asarray(model.placements.rotation[body])
         rotations[body] = before @ np.asarray(frame.rotation)
         for column in np.asarray(subspace).T:
-            yield body, np.concatenate([rotations[body] @ column[:3], rotations[body] @ column[3:]])
+            yield np.concatenate([rotations[body] @ column[:3], rotations[body] @ column[3:]])
 
 
 def _at_rest(joint: Joint, dtype) -> tuple[Transform, Float[Array, "6 nv"]]:
@@ -199,7 +199,9 @@ def _refuse_leaving(model: Model, body: int, axes: Float[Array, "2 3"]) -> None:
                     f"{_short(normal)}; {remedy}"
                 )
         if np.abs(np.asarray(frame.rotation) @ normal - normal).max() > OUT_OF_PLANE:
-            raise ModelError(f"{place} turns its body out of the plane with the normal {_short(normal)}; {remedy}")
+            raise ModelError(
+                f"{place} turns its body out of the plane with the normal {_short(normal)}; {remedy}"
+            )
 
 
 def _short(x: np.ndarray) -> str:

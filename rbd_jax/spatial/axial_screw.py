@@ -1,7 +1,7 @@
 """Axial screws: a turn about a coordinate axis and a shift along the same (book §A.4), which cost a third of a general transform.
 
-The turn and the shift commute, and all but two axes stay as they are. Written out, vectors take 10 multiplications and 6 additions,
-rigid inertias 16 and 15, articulated ones 38 and 40 (table A.5). From one Denavit–Hartenberg frame to the next it takes two such
+The turn and the shift commute, and the axis stays as it is. Written out, vectors take 10 multiplications and 6 additions, rigid
+inertias 16 and 15, articulated ones 38 and 40 (table A.5). From one Denavit–Hartenberg frame to the next it takes two such
 screws, in general three.
 
 The algorithms of this library work in one common frame and place each body once, by a general transform; these are for recursions
@@ -10,7 +10,7 @@ that go from frame to frame.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -28,12 +28,15 @@ _ORDER = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
 #: Entry (i, j) of a symmetric matrix in its triangle `xx, xy, yy, xz, yz, zz`.
 _TRIANGLE = ((0, 1, 3), (1, 2, 4), (3, 4, 5))
 
+#: The entries of a matrix, row by row; None where one is known to be zero, or is not needed.
+Rows: TypeAlias = list[list[Array | None]]
+
 
 class AxialScrew(eqx.Module):
     """Frame B placed in frame A by a turn about one of A's axes, and a shift by `distance` along it. Made by `about`.
 
-    `products` are `cs`, `s²`, `2cs` and `1 - 2s²` of the cosine and the sine: what matrices are turned with, computed once. Leading
-    axes are a batch, and what is transformed has the same.
+    `products` are `cs`, `s²`, `2cs` and `1 - 2s²` of the cosine and the sine: what matrices are turned with, computed
+    once. Leading axes are a batch, and what is transformed has the same.
     """
 
     axis: Literal["x", "y", "z"] = eqx.field(static=True)
@@ -59,7 +62,11 @@ class AxialScrew(eqx.Module):
         """The same as a general transform."""
         zero, one = jnp.zeros_like(self.cosine), jnp.ones_like(self.cosine)
         columns, (i, j, k) = [], _ORDER[self.axis]
-        for first, second, third in ((self.cosine, self.sine, zero), (-self.sine, self.cosine, zero), (zero, zero, one)):
+        for first, second, third in (
+            (self.cosine, self.sine, zero),
+            (-self.sine, self.cosine, zero),
+            (zero, zero, one),
+        ):
             columns.append(_placed(self.axis, first, second, third))
         rotation = jnp.stack([columns[(i, j, k).index(axis)] for axis in range(3)], axis=-1)
         return Transform(rotation, _placed(self.axis, zero, zero, self.distance))
@@ -79,28 +86,27 @@ class AxialScrew(eqx.Module):
 
     def inertia(self, inertia: Inertia) -> Inertia:
         """The inertia of a rigid body given in B, in A."""
-        i, j, k = _ORDER[self.axis]
-        h = [inertia.first_moment[..., axis] for axis in (i, j, k)]
-        matrix = _symmetric(inertia.rotational, self.axis)
-        up = h[2] + inertia.mass * self.distance
-        rise = (h[2] + up) * self.distance
-        matrix[0][0], matrix[1][1] = matrix[0][0] + rise, matrix[1][1] + rise
-        for row in (0, 1):
-            matrix[2][row] = matrix[2][row] - h[row] * self.distance
-        first = _placed(self.axis, *self._turned(h[0], h[1]), up)
-        return Inertia(inertia.mass, first, _triangle(self._turn_symmetric(matrix), self.axis))
+        x, y, z = (inertia.first_moment[..., axis] for axis in _ORDER[self.axis])
+        (xx, _, _), (xy, yy, _), (xz, yz, zz) = _symmetric(inertia.rotational, self.axis)
+        up = z + inertia.mass * self.distance
+        rise = (z + up) * self.distance
+        last = [_sub(xz, x * self.distance), _sub(yz, y * self.distance), zz]
+        shifted = [[_add(xx, rise), None, None], [xy, _add(yy, rise), None], last]
+        first = _placed(self.axis, *self._turned(x, y), up)
+        return Inertia(inertia.mass, first, _triangle(self._turn_symmetric(shifted), self.axis))
 
     def articulated_inertia(
         self, inertia: ArticulatedInertia, free: Literal["x", "y", "z"] | None = None
     ) -> ArticulatedInertia:
         """An articulated-body inertia given in B, in A.
 
-        - `free`: the axis in B about which it has no inertia, since a hinge about that hands none on. Its row and column are taken
-          for zero and not looked at: 28 multiplications and 34 additions for the axis of the screw itself, 32 and 28 for another.
+        - `free`: the axis in B about which it has no inertia, since a hinge about that hands none on. Its row and column are
+          taken for zero and not looked at: 28 multiplications and 34 additions for the axis of the screw itself, 32 and 28
+          for another.
         """
         order = _ORDER[self.axis]
         linear = _symmetric(inertia.linear, self.axis)
-        coupling = [[inertia.coupling[..., a, b] for b in order] for a in order]
+        coupling: Rows = [[inertia.coupling[..., a, b] for b in order] for a in order]
         rotational = _symmetric(inertia.rotational, self.axis)
         if free is not None:
             choice("AxialScrew.articulated_inertia", "free", free, ("x", "y", "z"))
@@ -191,7 +197,7 @@ def _placed(axis, first, second, along):
     return jnp.stack([entries[i] for i in range(3)], axis=-1)
 
 
-def _symmetric(triangle, axis):
+def _symmetric(triangle, axis) -> Rows:
     """The lower triangle of a symmetric matrix, the axes in the order of a screw."""
     order = _ORDER[axis]
     return [

@@ -33,7 +33,9 @@ class Transform(Rows):
     @staticmethod
     def identity(dtype=None) -> Transform:
         """A placed in itself."""
-        return Transform(jnp.array([1, 0], jnp.result_type(float) if dtype is None else dtype), jnp.zeros(2, dtype))
+        return Transform(
+            jnp.array([1, 0], jnp.result_type(float) if dtype is None else dtype), jnp.zeros(2, dtype)
+        )
 
     @staticmethod
     def from_angle(angle, position=(0.0, 0.0)) -> Transform:

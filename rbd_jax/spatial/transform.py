@@ -148,14 +148,16 @@ class Transform(Rows):
     def small_displacement(self) -> Float[Array, "*batch 6"]:
         """What leads from A to B in unit time, nearly: a motion vector, the same in A and in B (XtoV of book table A.2).
 
-        Exact for a translation, and to second order in the angle otherwise; it vanishes at half a turn. Of an error of position it
-        is what constraints are stabilized with (§8.3). The exact one is `rbd.lie.SE3.log`.
+        Exact for a translation, and to second order in the angle otherwise; for half a turn it says nothing. Of an error of
+        position it is what constraints are stabilized with (§8.3). The exact one is `rbd.lie.SE3.log`.
 
         >>> frame = rbd.Transform.from_xyz_rpy((0.1, 0.2, 0.3), (0.0, 0.0, 0.01))
         >>> print(frame.small_displacement)
         [0.    0.    0.01  0.101 0.2   0.3  ]
         """
-        back = transpose(self.rotation)  # the book's E, and its r is the position: the lower left block of X is -E r×
+        back = transpose(
+            self.rotation
+        )  # the book's E, and its r is the position: the lower left block of X is -E r×
         return jnp.concatenate([-unskew(back), unskew(matmul(back, skew(self.position)))], axis=-1)
 
     def point(self, point: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:

@@ -23,8 +23,8 @@ AXES = np.stack([X, np.cross(NORMAL, X)])
 def mechanism(parents, families, spread=1.0, gravity=(0.4, -0.3, -9.81), **build):
     """Bodies in frames of any attitude that move in a plane of any attitude.
 
-    A family is made for the normal of the plane and a direction in it, both in the frame of the body, or is a joint whose frame has
-    the axes of the plane. What the plane does not know is `spread` wide.
+    A family is made for the normal of the plane and a direction in it, both in the frame of the body, or is a joint whose
+    frame has the axes of the plane. What the plane does not know is `spread` wide.
     """
     random = np.random.default_rng(0)
     builder, attitudes = rbd.ModelBuilder(gravity=gravity), [np.eye(3)]
@@ -47,8 +47,16 @@ def mechanism(parents, families, spread=1.0, gravity=(0.4, -0.3, -9.81), **build
         inertia = rbd.Inertia.from_mass_com(random.uniform(0.5, 2.0), com, frame @ central @ frame.T)
         placement = rbd.Transform(jnp.asarray(above.T @ own), jnp.asarray(place))
         builder.add_body(
-            f"b{i}", f"b{parent}" if parent >= 0 else "world", joint, placement, inertia, armature=0.1 * i, damping=0.05
-        ) if joint.nv else builder.add_body(f"b{i}", f"b{parent}" if parent >= 0 else "world", joint, placement, inertia)
+            f"b{i}",
+            f"b{parent}" if parent >= 0 else "world",
+            joint,
+            placement,
+            inertia,
+            armature=0.1 * i,
+            damping=0.05,
+        ) if joint.nv else builder.add_body(
+            f"b{i}", f"b{parent}" if parent >= 0 else "world", joint, placement, inertia
+        )
     return builder.build(**build)
 
 
@@ -159,7 +167,10 @@ def test_external_forces_are_planar():
     force = rng.normal(size=(TREE.nb, 3))
     whole = np.concatenate([force[:, :1] * NORMAL, force[:, 1:] @ AXES], axis=1)
     for function in (rbd.inverse_dynamics, rbd.forward_dynamics):
-        found, expected = function(FLAT, q, v, tau, jnp.asarray(force)), function(TREE, q, v, tau, jnp.asarray(whole))
+        found, expected = (
+            function(FLAT, q, v, tau, jnp.asarray(force)),
+            function(TREE, q, v, tau, jnp.asarray(whole)),
+        )
         assert_close(found, expected, 1e-12)
     one = rbd.inverse_dynamics(FLAT, q, v, tau, {"b3": force[3]})
     assert_close(one, rbd.inverse_dynamics(TREE, q, v, tau, {"b3": whole[3]}), 1e-12)
@@ -183,7 +194,8 @@ def test_what_the_plane_does_not_know_has_no_effect():
 def test_potential_energies_differ_by_a_constant():
     """What gravity has along the normal does no work."""
     found, expected = (
-        jax.jit(jax.vmap(lambda q, one=one: rbd.potential_energy(one, q)))(samples(TREE)[0]) for one in (FLAT, TREE)
+        jax.jit(jax.vmap(lambda q, one=one: rbd.potential_energy(one, q)))(samples(TREE)[0])
+        for one in (FLAT, TREE)
     )
     assert_close(found - found[0], expected - expected[0], 1e-12)
 
@@ -211,7 +223,9 @@ def test_derivatives_at_singular_angles(angle):
     assert_close(jax.jit(jax.jacfwd(accelerations))(state), found, 1e-12)
 
 
-@pytest.mark.parametrize("model", [TREE, pytest.param(OTHERS, marks=pytest.mark.slow)], ids=["tree", "others"])
+@pytest.mark.parametrize(
+    "model", [TREE, pytest.param(OTHERS, marks=pytest.mark.slow)], ids=["tree", "others"]
+)
 def test_derivatives_are_the_spatial_ones(model):
     """By q, v, a: the closed form has a part for each algebra."""
     x = [part[0] for part in samples(model)]
@@ -248,7 +262,9 @@ def test_single_precision():
     each_close(found, expected, 2e-4)
 
 
-@pytest.mark.parametrize("scheme", [rbd.SemiImplicitEuler(), rbd.RungeKutta4()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "scheme", [rbd.SemiImplicitEuler(), rbd.RungeKutta4()], ids=lambda s: type(s).__name__
+)
 def test_rollouts_are_the_spatial_ones(scheme):
     """With dampers, springs and a spring element at a joint."""
     model = mechanism([-1, 0, 0, -1], [hinge, slide, back, free])
@@ -287,7 +303,11 @@ def test_gradient_of_a_rollout():
 
 @pytest.mark.parametrize(
     ("name", "axes"),
-    [("double_pendulum", [[1, 0, 0], [0, 0, 1]]), ("cartpole", [[1, 0, 0], [0, 0, 1]]), ("reacher", [[1, 0, 0], [0, 1, 0]])],
+    [
+        ("double_pendulum", [[1, 0, 0], [0, 0, 1]]),
+        ("cartpole", [[1, 0, 0], [0, 0, 1]]),
+        ("reacher", [[1, 0, 0], [0, 1, 0]]),
+    ],
 )
 def test_planes_are_found(name, axes):
     """In the axes of the world where the plane is one of the world's, with y upwards."""
@@ -318,9 +338,15 @@ def test_the_drawing_says_planar():
 @pytest.mark.parametrize(
     ("family", "message"),
     [
-        (lambda n, along: joints.Revolute(along), r"joint 'b1' .* turns about .* where the normal of the plane is"),
+        (
+            lambda n, along: joints.Revolute(along),
+            r"joint 'b1' .* turns about .* where the normal of the plane is",
+        ),
         (lambda n, along: joints.Prismatic(n), r"joint 'b1' .* moves along .* out of the plane"),
-        (lambda n, along: joints.Helical(n, 0.1), r"joint 'b1' .* moves along .* lock the joint by rbd.lock_joints"),
+        (
+            lambda n, along: joints.Helical(n, 0.1),
+            r"joint 'b1' .* moves along .* lock the joint by rbd.lock_joints",
+        ),
         (lambda n, along: joints.Free(), r"joint 'b1' .* turns about"),
     ],
     ids=["turn", "slide", "screw", "free"],
@@ -336,7 +362,9 @@ def test_what_acts_in_space_is_refused():
     with pytest.raises(rbd.ModelError, match="planar: model .* carries the constraint PointOnPlane"):
         rbd.planar(rbd.add_constraints(model, loop))
     flat = rbd.planar(model)
-    cable = rbd.forces.SpringDamper(["world", "lower"], jnp.zeros((2, 3)), rest_length=0.1, spring_constant=1.0)
+    cable = rbd.forces.SpringDamper(
+        ["world", "lower"], jnp.zeros((2, 3)), rest_length=0.1, spring_constant=1.0
+    )
     with pytest.raises(rbd.ModelError, match="planar: model .* carries the force SpringDamper"):
         rbd.planar(rbd.add_forces(model, cable))
     with pytest.raises(ValueError, match="SpringDamper.* does not act along joints alone"):
@@ -364,6 +392,8 @@ def test_the_plane_must_be_said_where_it_cannot_be_seen():
 def test_numbers_that_no_body_has_are_told():
     flat = rbd.planar(rbd.load("double_pendulum"))
     rbd.check(flat)
-    wrong = replace(flat, inertias=planar.Inertia(*(flat.inertias.mass, flat.inertias.first_moment, jnp.zeros(2))))
+    wrong = replace(
+        flat, inertias=planar.Inertia(*(flat.inertias.mass, flat.inertias.first_moment, jnp.zeros(2)))
+    )
     with pytest.warns(rbd.ModelWarning, match="'upper': the rotational inertia has the negative moment"):
         rbd.check(wrong)

@@ -32,7 +32,9 @@ def test_screws_are_general_transforms(axis, angle):
     position[AXES.index(axis)] = 0.4
     assert_each_close(general.position, position)
     i, j = {"x": (1, 2), "y": (2, 0), "z": (0, 1)}[axis]
-    assert_each_close(general.rotation[[i, j, i], [i, i, j]], np.array([np.cos(angle), np.sin(angle), -np.sin(angle)]))
+    assert_each_close(
+        general.rotation[[i, j, i], [i, i, j]], np.array([np.cos(angle), np.sin(angle), -np.sin(angle)])
+    )
     for one, other in ((screw, general), (screw.inverse(), general.inverse())):
         assert_each_close(one.motion(VECTOR), other.motion(VECTOR))
         assert_each_close(one.force(VECTOR), other.force(VECTOR))
@@ -52,7 +54,9 @@ def test_the_costs_are_those_of_table_a_5(axis):
     assert operations(screw.articulated_inertia, CARRIER) == (38, 40)
     for free in AXES:
         cost = (28, 34) if axis == free else (32, 28)
-        assert operations(lambda inertia, free=free: screw.articulated_inertia(inertia, free), CARRIER) == cost
+        assert (
+            operations(lambda inertia, free=free: screw.articulated_inertia(inertia, free), CARRIER) == cost
+        )
     assert operations(lambda angle: AxialScrew.about(axis, angle, 0.4), jnp.array(0.7)) == (2, 3)
 
 
@@ -80,7 +84,10 @@ def test_screws_come_in_batches_and_have_derivatives():
     slopes = jax.vmap(jax.grad(energy, (0, 1)))(angles, distances)
     step = 1e-6
     for slope, (da, dd) in zip(slopes, ((step, 0.0), (0.0, step)), strict=True):
-        up, down = energies(energy, angles + da, distances + dd), energies(energy, angles - da, distances - dd)
+        up, down = (
+            energies(energy, angles + da, distances + dd),
+            energies(energy, angles - da, distances - dd),
+        )
         assert_each_close(slope, (up - down) / (2 * step), 1e-7)
 
 

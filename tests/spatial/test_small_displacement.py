@@ -15,7 +15,9 @@ POSITION, TURN = rng.normal(size=3), np.array([0.4, -0.3, 0.6])
 
 
 def turned(scale):
-    return Transform(SE3.exp(jnp.asarray(np.concatenate([scale * TURN, np.zeros(3)]))).rotation, jnp.asarray(POSITION))
+    return Transform(
+        SE3.exp(jnp.asarray(np.concatenate([scale * TURN, np.zeros(3)]))).rotation, jnp.asarray(POSITION)
+    )
 
 
 def plane(angle):
@@ -26,7 +28,14 @@ def test_it_is_the_books():
     """Table A.2: `½ [X23 - X32, X31 - X13, X12 - X21, X53 - X62, X61 - X43, X42 - X51]` of the transform from A to B."""
     frame = turned(1.0)
     X = np.asarray(frame.inverse().motion_matrix)
-    entries = [((2, 3), (3, 2)), ((3, 1), (1, 3)), ((1, 2), (2, 1)), ((5, 3), (6, 2)), ((6, 1), (4, 3)), ((4, 2), (5, 1))]
+    entries = [
+        ((2, 3), (3, 2)),
+        ((3, 1), (1, 3)),
+        ((1, 2), (2, 1)),
+        ((5, 3), (6, 2)),
+        ((6, 1), (4, 3)),
+        ((4, 2), (5, 1)),
+    ]
     book = [0.5 * (X[a - 1, b - 1] - X[c - 1, d - 1]) for (a, b), (c, d) in entries]
     assert_each_close(frame.small_displacement, np.array(book))
 
@@ -42,7 +51,7 @@ def test_the_planar_one_is_the_books():
 
 @pytest.mark.parametrize("scale", [0.0, 1e-4, 1.0, 3.0])
 def test_it_is_invariant(scale):
-    """"v is also an invariant of X": it has the same coordinates in both frames."""
+    """ "v is also an invariant of X": it has the same coordinates in both frames."""
     for frame in (turned(scale), plane(scale)):
         assert_each_close(frame.motion(frame.small_displacement), frame.small_displacement)
 
@@ -63,7 +72,7 @@ def test_it_is_exact_to_second_order():
 
 
 def test_the_planar_one_is_the_exact_one_scaled():
-    """"u = v arcsin(X23) / X23", and u leads from A to B."""
+    """ "u = v arcsin(X23) / X23", and u leads from A to B."""
     frame = plane(0.8)
     v = frame.small_displacement
     exact = v * jnp.arcsin(v[0]) / v[0]
@@ -76,7 +85,9 @@ def test_the_planar_one_is_the_exact_one_scaled():
 @pytest.mark.parametrize("angle", [0.0, 1.1, np.pi])
 def test_derivatives(angle):
     frames = {
-        "space": lambda x: Transform(SE3.exp(x * jnp.array([0, 0.6, 0.8, 0, 0, 0])).rotation, jnp.asarray(POSITION)),
+        "space": lambda x: Transform(
+            SE3.exp(x * jnp.array([0, 0.6, 0.8, 0, 0, 0])).rotation, jnp.asarray(POSITION)
+        ),
         "plane": plane,
     }
     for of in frames.values():
