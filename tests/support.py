@@ -6,7 +6,6 @@ from support import assert_close, differences
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxprs_in_params
 
 
 #: What the compiler does for those who use the library, and not for its tests (see `conftest.py`).
@@ -66,23 +65,3 @@ def differences(batched, x, step=3e-6, order=2):
     slopes = np.zeros((len(x), *values.shape[3:], x.shape[1]))
     slopes[..., finite] = np.moveaxis(np.tensordot(weights, values, (0, 1)) / step, 1, -1)
     return slopes
-
-
-def operations(function, *arguments):
-    """How many multiplications (divisions too) and additions (and subtractions) a function of arrays takes.
-
-    Counted in what JAX traces, before the compiler has seen it; negations and moves of numbers cost nothing.
-    """
-    count = {"m": 0, "a": 0}
-    kinds = {"mul": "m", "div": "m", "add": "a", "sub": "a", "add_any": "a"}
-
-    def visit(jaxpr):
-        for equation in jaxpr.eqns:
-            result = equation.outvars[0].aval
-            if equation.primitive.name in kinds and jnp.issubdtype(result.dtype, jnp.floating):
-                count[kinds[equation.primitive.name]] += int(np.prod(result.shape))
-            for inner in jaxprs_in_params(equation.params):
-                visit(inner)
-
-    visit(jax.make_jaxpr(function)(*arguments).jaxpr)
-    return count["m"], count["a"]
