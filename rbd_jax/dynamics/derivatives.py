@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from .._arguments import configuration, takes, velocity, wrenches
 from .._array import products, transpose
 from ..model import Model, Topology
-from ..spatial import cross_force
+from ..spatial import cross_force, parts
 from ._changes import Changes
 from .columns import from_columns
 from .external import ExternalForces
@@ -17,7 +17,7 @@ from .forward import forward_with_inverse
 from .motion import Motion
 
 
-@takes(q=configuration, v=velocity, a=velocity, f_ext=wrenches)
+@takes(planar=True, q=configuration, v=velocity, a=velocity, f_ext=wrenches)
 def inverse_dynamics_derivatives(
     model: Model,
     q: Float[Array, "nq"],
@@ -36,7 +36,7 @@ def inverse_dynamics_derivatives(
     return newton_euler_derivatives(Motion(model, q, v), a, f_ext)
 
 
-@takes(q=configuration, v=velocity, tau=velocity, f_ext=wrenches)
+@takes(planar=True, q=configuration, v=velocity, tau=velocity, f_ext=wrenches)
 def forward_dynamics_derivatives(
     model: Model,
     q: Float[Array, "nq"],
@@ -74,7 +74,7 @@ def newton_euler_derivatives(motion: Motion, a: Float[Array, "nv"], f_ext: Exter
     carried = carries.T & ~carries
     momenta, turned = changes.momenta, changes.turned
     by_q_below = products(momenta, changes.bend) + products(turned, changes.spin)
-    by_v_below = products(momenta, changes.rate) + products(turned, subspace[:, :3])
+    by_v_below = products(momenta, changes.rate) + products(turned, parts(subspace)[0])
     if changes.external is not None:
         by_q_below = by_q_below - products(cross_force(subspace, changes.external), subspace)
 

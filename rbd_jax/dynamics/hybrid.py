@@ -33,7 +33,9 @@ class HybridMotion(eqx.Module):
         return iter((self.acceleration, self.tau))
 
 
-@takes(q=configuration, v=velocity, tau=velocity, a=velocity, prescribed=dof_flags, f_ext=wrenches)
+@takes(
+    planar=True, q=configuration, v=velocity, tau=velocity, a=velocity, prescribed=dof_flags, f_ext=wrenches
+)
 def hybrid_dynamics(
     model: Model,
     q: Float[Array, "nq"],

@@ -237,6 +237,21 @@ def test_derivatives_are_the_spatial_ones(model):
         assert_close(a, b, 1e-12)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        rbd.inverse_dynamics_derivatives,
+        rbd.forward_dynamics_derivatives,
+        lambda model, q, v, x: rbd.hybrid_dynamics(model, q, v, x, -x, ["b0", "b3"]),
+    ],
+    ids=["of inverse dynamics", "of forward dynamics", "hybrid dynamics"],
+)
+def test_derivative_matrices_and_hybrid_dynamics(function):
+    x = [part[0] for part in samples(TREE)]
+    for a, b in zip(function(FLAT, *x), function(TREE, *x), strict=True):
+        assert_close(a, b, 1e-11)
+
+
 def test_derivatives_by_the_numbers_of_the_model():
     """The gradient by every number of a planar model, and through `planar` by those of the spatial one."""
     model = mechanism([-1, 0], [hinge, slide])
