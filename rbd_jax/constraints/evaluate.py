@@ -294,7 +294,8 @@ class ConstraintMatrix:
     def transposed(self, multipliers: Float[Array, "m"]) -> Float[Array, "nv"]:
         """`Gᵀ λ`: the wrenches that the multipliers are, added up by body and then down the tree."""
         topology, dtype = self.model.topology, multipliers.dtype
-        wrenches, moving_bodies = [jnp.zeros((0, 6), dtype)], [np.zeros(0, int)]
+        # A planar model has no constraints, and its wrenches three entries.
+        wrenches, moving_bodies = [jnp.zeros((0, self.model.vector_size), dtype)], [np.zeros(0, int)]
         efforts, columns = [jnp.zeros(0, dtype)], [np.zeros(0, int)]
         for own in self.gradients:
             rows = np.concatenate(own.group.rows(self.model))

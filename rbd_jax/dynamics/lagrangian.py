@@ -20,7 +20,7 @@ from .columns import at_last_column, from_columns
 from .motion import Motion
 
 
-@takes(q=configuration, v=velocity)
+@takes(planar=True, q=configuration, v=velocity)
 def lagrangian_gradients(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
@@ -42,7 +42,7 @@ def gradients_of_lagrangian(motion: Motion) -> tuple[Float[Array, "nv"], Float[A
     momenta = motion.inertias.momentum(motion.velocities)
     weights = motion.inertias.momentum(-base_acceleration(model)[None])
     sums = topology.tree.subtree_sum(at_last_column(model, jnp.concatenate([momenta, weights], axis=-1)))
-    momentum, weight = sums[:, :6], sums[:, 6:]
+    momentum, weight = jnp.split(sums, 2, axis=1)
 
     above = topology.column_parent[topology.column_owner]
     left_behind = cross_motion(gather_or_zero(motion.column_velocities, above), subspace)
@@ -53,12 +53,13 @@ def gradients_of_lagrangian(motion: Motion) -> tuple[Float[Array, "nv"], Float[A
     return from_columns(model, by_q), from_columns(model, by_v) + model.armature * motion.v
 
 
-def _turns_of_velocity(motion: Motion) -> Float[Array, "n 6"]:
+def _turns_of_velocity(motion: Motion) -> Float[Array, "n d"]:
     """`e_j = ∂(S v + σ)/∂q_j` of each joint, seen from its own successor frame, in the common frame."""
+    model = motion.model
 
     def of_joint(joint, q, v):
         if joint.nv == 0:
-            return jnp.zeros((1, 6), q.dtype)
+            return jnp.zeros((1, model.vector_size), q.dtype)
 
         def velocity(dq):
             here = joint.integrate(q, dq)
@@ -66,7 +67,6 @@ def _turns_of_velocity(motion: Motion) -> Float[Array, "n 6"]:
 
         return jax.jacfwd(velocity)(jnp.zeros_like(v)).T
 
-    model = motion.model
     q, v = model.joint_configurations(motion.q), model.joint_velocities(motion.v)
     own = evaluate_joints(model, of_joint, q, v, per_column=True)
     return motion.common.placements.gather(model.topology.column_owner).motion(own)

@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from .._arguments import UNIT, number, plain_vector
+from .._arguments import UNIT, a_model, number, plain_vector
 from .._array import is_known, with_numpy_leaves
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
@@ -233,6 +233,7 @@ class ModelBuilder:
     @staticmethod
     def from_model(model: Model) -> ModelBuilder:
         """The descriptions that `model` was built of."""
+        a_model("ModelBuilder.from_model", model)
         builder = ModelBuilder(model.gravity, model.name, model.topology.traversal, model.settings)
         builder.bodies, builder.attached = describe(model), list(model.attached)
         return builder

@@ -33,9 +33,9 @@ def planar(model: Model, axes=None) -> Model:
     """A model that moves in a plane as one on planar algebra, where vectors have three entries: the same motion, in less time.
 
     Its `q`, `v`, `a` and `tau` are those of the model given, joint for joint. Motion vectors are `[ω, v_x, v_y]`, forces (and
-    so `f_ext`) `[n, f_x, f_y]`, positions `(x, y)`, frames `rbd.spatial.planar.Transform`. It takes part in kinematics, inverse
-    and forward dynamics, mass matrix, energies, momentum and `rollout`, with their derivatives. Other functions refuse it: they
-    take the model of space, in the same configuration.
+    so `f_ext`) `[n, f_x, f_y]`, positions `(x, y)`, frames `rbd.spatial.planar.Transform`. It takes part in kinematics, inverse,
+    forward and hybrid dynamics, mass matrix, energies, momentum and `rollout`, with their derivatives. Other functions refuse it:
+    they take the model of space, in the same configuration.
 
     **What it leaves out** has no effect on motion in the plane, and the joints bear it: where bodies are along the normal (also
     their centres of mass), all of their rotational inertias but that about the normal, and gravity along it, which adds a

@@ -277,8 +277,18 @@ def test_single_precision():
     each_close(found, expected, 2e-4)
 
 
+SCHEMES = {
+    "semi-implicit Euler": rbd.SemiImplicitEuler(),
+    "Runge-Kutta": rbd.RungeKutta4(),
+    "implicit midpoint": rbd.ImplicitMidpoint(),
+    "variational midpoint": rbd.VariationalMidpoint(),
+    "linearly implicit Euler": rbd.LinearlyImplicitEuler(),
+}
+
+
 @pytest.mark.parametrize(
-    "scheme", [rbd.SemiImplicitEuler(), rbd.RungeKutta4()], ids=lambda s: type(s).__name__
+    "scheme",
+    [pytest.param(name, marks=() if name == "semi-implicit Euler" else pytest.mark.slow) for name in SCHEMES],
 )
 def test_rollouts_are_the_spatial_ones(scheme):
     """With dampers, springs and a spring element at a joint."""
@@ -287,7 +297,7 @@ def test_rollouts_are_the_spatial_ones(scheme):
     state = rbd.State(*(x[0] for x in samples(model)[:2]))
     ends = []
     for one in (rbd.planar(model, AXES), model):
-        trajectory = rbd.rollout(one, state, steps=20, dt=0.01, scheme=scheme)
+        trajectory = rbd.rollout(one, state, steps=20, dt=0.01, scheme=SCHEMES[scheme])
         assert int(trajectory.code) == 0
         ends.append(jnp.concatenate([trajectory.q[-1], trajectory.v[-1]]))
     assert_close(*ends, 1e-11)
@@ -390,6 +400,8 @@ def test_what_acts_in_space_is_refused():
         rbd.jacobian(flat, jnp.zeros(2), "lower")
     with pytest.raises(ValueError, match="lock_joints: model 'double_pendulum' is planar"):
         rbd.lock_joints(flat, "elbow")
+    with pytest.raises(ValueError, match="from_model: model 'double_pendulum' is planar"):
+        rbd.ModelBuilder.from_model(flat)
     with pytest.raises(ValueError, match="planar: model 'double_pendulum' is planar"):
         rbd.planar(flat)
 
