@@ -1,4 +1,4 @@
-"""Rigid contact in steps."""
+"""Rigid contact in steps (Sueda eqs. 1.76 to 1.80; with friction, eq. 1.88)."""
 
 from __future__ import annotations
 

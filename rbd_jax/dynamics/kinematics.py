@@ -1,4 +1,4 @@
-"""Where the bodies are and how they move (book §4.1, §5.2)."""
+"""Where the bodies are and how they move (book §4.1, §4.2, §5.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Frame = Literal["world", "body", "world_aligned"]
 
 @takes(q=configuration)
 def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
-    """The frame of every body, in the world: a `Transform` with a leading axis of bodies.
+    """The frame of every body, in the world: a `Transform` with a leading axis of bodies (book example 4.3; Sueda eq. 2.3).
 
     >>> model = rbd.load("double_pendulum")
     >>> frames = rbd.forward_kinematics(model, jnp.array([0.5, 1.0]))
@@ -35,7 +35,7 @@ def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
 def body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb 6"]:
-    """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin.
+    """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin (book eq. 4.4).
 
     **Arguments**
 

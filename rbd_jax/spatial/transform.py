@@ -170,7 +170,7 @@ class Transform(eqx.Module):
 
 
 def body_twist(frame: Transform, rate: Transform) -> Float[Array, "6"]:
-    """`[ω; v]` in the moving frame's own coordinates, from its placement and the rate of its placement."""
+    """`[ω; v]` in the moving frame's own coordinates, from its placement and the rate of that (eq. 2.45)."""
     angular = unskew(jnp.matmul(transpose(frame.rotation), rate.rotation, precision="highest"))
     return jnp.concatenate([angular, vecmat(rate.position, frame.rotation)])
 

@@ -100,7 +100,7 @@ def test_energy_of_the_chords():
 
 @SCHEMES
 def test_quotient_of_precision(scheme):
-    """It is four: second order, also while the load acts."""
+    """It is four (app. A): second order, also while the load acts."""
     assert abs(quotient(scheme, 1, 1) - 4).max() < 0.02
     for case in (2, 3):
         # The first steps from rest move by too little for a meaningful quotient.

@@ -76,7 +76,7 @@ def test_zigzag_arm_response_to_rounded_forces(arm):
 
 
 def test_zigzag_arm_condition(arm):
-    """Printed 725."""
+    """Printed 725. §10.2."""
     mass = arm[2]
     np.testing.assert_allclose(np.linalg.cond(mass), 725.3876281417465, rtol=1e-11)
     first = [46.058667, 33.784190, 23.992076, 13.976419, 6.960762, 1.721562]

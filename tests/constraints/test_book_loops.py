@@ -14,7 +14,7 @@ METHODS = "range_space", "null_space", "kkt"
 
 @pytest.mark.slow
 def test_the_mechanism_of_figure_8_3_by_every_method():
-    """n = 4, five rows of rank two, mobility two (8.52); G and g in closed form; all methods and (8.46) give one motion."""
+    """n = 4, five rows of rank two, mobility two (8.52); G and g in closed form (8.57); all methods give one motion, as (8.46)."""
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])
     tau = jnp.array([0.4, -0.3, 1.2, 0.5])
 

@@ -143,6 +143,7 @@ def bent(count):
     ids=["carried", "carried, in a line", "side by side", "side by side, in a line", "ladder"],
 )
 def test_chains_of_loops(model, q):
+    """Book §8.9."""
     compare(model, q, jnp.linspace(-1, 1, model.nv), jnp.linspace(1, -2, model.nv))
 
 

@@ -229,7 +229,10 @@ def test_special_placements_of_a_search_are_finite(pair, dtype):
 
 
 def test_a_box_on_a_box_has_four_corners():
-    """Upright, a little sunk in: the corners of what the two sides have in common, and none where there are only two."""
+    """Upright, a little sunk in: the corners of what the two sides have in common, and none where there are only two.
+
+    Book §11.6.
+    """
     place = lambda *x: Transform.from_position(jnp.asarray(x))
     found = jax.jit(contact.contact_points)(
         Box((0.5, 0.5, 0.1)), place(0.0, 0.0, 0.0), Box((0.2, 0.3, 0.4)), place(0.4, 0.0, 0.49)

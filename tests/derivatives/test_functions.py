@@ -87,7 +87,10 @@ SLOW = pytest.mark.slow
     ],
 )
 def test_gradients_are_finite_differences(model, names):
-    """Of the sum of them all, by every number of model and state: one compilation instead of two dozen."""
+    """Of the sum of them all, by every number of model and state: one compilation instead of two dozen.
+
+    Those by the numbers of the model are the book's §5.5.
+    """
     x, unravel = points(model())
     total = lambda flat: jnp.sum(scalars(unravel, names)(flat))
     found = jax.jit(jax.vmap(jax.grad(total)))(x)

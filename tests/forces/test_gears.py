@@ -1,4 +1,4 @@
-"""Gears as models: the two-link arm with motors of the book (§9.6, fig. 9.2), and the elastic gear in the limit."""
+"""Gears as models: the two-link arm with motors of the book (§9.6), and the elastic gear in the limit."""
 
 import jax
 import jax.numpy as jnp
