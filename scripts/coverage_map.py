@@ -36,10 +36,12 @@ MARKS = {
     "ch.": r"\b[Cc]h(?:apters?|s?\.) ",
     "app.": r"\b[Aa]pp(?:endix|\.) ",
 }
-ONE = rf"(?:\({NUMBER}\)|{NUMBER})"
+#: Equations may be in brackets, each by itself.
+ONE = {kind: rf"(?:\({NUMBER}\)|{NUMBER})" if kind == "eq." else NUMBER for kind in MARKS}
+NEXT = {kind: rf"{BETWEEN}{'§?' if kind == '§' else ''}{one}" for kind, one in ONE.items()}
 MARKED = "|".join(
-    rf"(?P<k{place}>{mark})(?P<n{place}>{ONE}(?:{BETWEEN}{'§?' if mark == '§' else ''}{ONE})*)"
-    for place, mark in enumerate(MARKS.values())
+    rf"(?P<k{place}>{mark})(?P<n{place}>{ONE[kind]}(?:{NEXT[kind]})*)"
+    for place, (kind, mark) in enumerate(MARKS.items())
 )
 BARE = r"(?<!\w)\((?P<bare>(?:[1-9]\d?|A)\.\d+)(?=[),])"
 Item = tuple[str, str]

@@ -30,7 +30,7 @@ def hinge(placement: rbd.Transform, axis=AXIS):
 
 @pytest.mark.parametrize("name", each(("forest", "floating", "mixed")))
 def test_handles_are_bodies_under_forces(name):
-    """`a = Φ f + b`: what forward dynamics says of all handles at once, under forces on them beside those there are."""
+    """`a = Φ f + b` (7.4): what forward dynamics says of all handles at once, under forces on them beside those there are."""
     case = case_of(name)
     model, bodies = case.model, [case.model.nb - 1, 0, case.model.nb // 2]
 
