@@ -289,9 +289,9 @@ def items_of(text: str) -> list[Item]:
 
 
 def shown(places: list[Place]) -> list[str]:
-    """Links to functions and classes, or to modules where these alone cite."""
-    named = [place for place in places if place.name]
-    return list(dict.fromkeys(place.link for place in named or places))
+    """Links to functions and classes, and to the files of which none of these cites by itself."""
+    named = {place.path for place in places if place.name}
+    return list(dict.fromkeys(place.link for place in places if place.name or place.path not in named))
 
 
 HEAD = """# From the documents to the code

@@ -361,7 +361,7 @@ def test_derivatives_of_cones(rng):
 def test_staggered_projections():
     """A mass that hits a floor: sliding, sticking, parting, twice held by the same contact; with derivatives.
 
-    Sueda's algorithms 7 and 8.
+    Sueda's algorithm 7, and eq. 2.118.
     """
     inertia, normal = 2 * jnp.eye(3), jnp.array([[0.0, 0, 1], [0, 0, 1]])
     tangent = jnp.broadcast_to(jnp.eye(3)[:2], (2, 2, 3))

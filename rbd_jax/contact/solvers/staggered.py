@@ -6,7 +6,7 @@ Staggered projections (Kaufman et al., 2008; Sueda's algorithm 7), which unlike 
     α:  least ½ vᵀ M v  with  α ≥ 0            (N v ≥ 0, and α = 0 where it parts; Sueda eq. 2.113)
     β:  least ½ vᵀ M v  with  |β| ≤ μ |α|      (against the sliding T v; Sueda eq. 2.114)
 
-Of bilateral contacts, by which the friction of joints is found (Sueda's algorithm 8), α holds `N v = 0` with either sign, the
+Of bilateral contacts, by which the friction of joints is found (Sueda §2.11), α holds `N v = 0` with either sign, the
 smallest that does (Sueda eq. 2.118). Here impulses push along the rows of N and T (Sueda has them pull), and friction is a
 disc, not a square.
 """
