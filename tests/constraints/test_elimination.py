@@ -169,7 +169,7 @@ def test_open_multipliers_do_not_grow_with_the_chain():
 
 
 def test_of_free_bodies_few_multipliers_are_open():
-    """Book §8.13, (8.64): all bodies and their joints as one sparse system, also of a ladder that nothing closes but the world."""
+    """Book §8.13, (8.64): all bodies and their joints as one sparse system, also of a ladder that only the world closes."""
     for count in (4, 40):
         assert (
             Elimination.order_of(rc.maximal_coordinates(rc.without_constraints(four_bars(count)))).width <= 10
