@@ -20,7 +20,9 @@ Frame = Literal["world", "body", "world_aligned"]
 
 @takes(q=configuration)
 def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
-    """The frame of every body, in the world: a `Transform` with a leading axis of bodies (book example 4.3; Sueda eq. 2.3).
+    """The frame of every body, in the world: a `Transform` with a leading axis of bodies.
+
+    Book example 4.3; Sueda eq. 2.3.
 
     >>> model = rbd.load("double_pendulum")
     >>> frames = rbd.forward_kinematics(model, jnp.array([0.5, 1.0]))
@@ -35,7 +37,9 @@ def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
 def body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb 6"]:
-    """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin (book eq. 4.4).
+    """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin.
+
+    Book eq. 4.4.
 
     **Arguments**
 

@@ -191,7 +191,7 @@ class Motion:
 
     @_of_velocity
     def column_velocities(self) -> Float[Array, "n 6"]:
-        """The velocity of what each column moves, in the common frame: `v_λ + S q̇ + σ` (book eqs. 5.2, 5.14)."""
+        """The velocity of what each column moves, in the common frame: `v_λ + S q̇ + σ` (eq. 5.14)."""
         own = self.common.subspace * to_columns(self.model, self.v)[:, None]
         own = own if self.common.drift is None else own + self.common.drift
         return self.model.topology.tree.path_sum(own)
@@ -208,7 +208,7 @@ class Motion:
 
     @_of_velocity
     def velocity_products(self) -> Float[Array, "n 6"]:
-        """The acceleration of each joint that is there without `q̈`: `c_J + v × v_J`, at its last column (book eq. 3.40)."""
+        """The acceleration of each joint that is there without `q̈`: `c_J + v × v_J`, at its last column (eq. 3.40)."""
         model, topology = self.model, self.model.topology
         above = gather_or_zero(self.column_velocities, topology.column_parent)
         product = cross_motion(above, self.velocities - above)
@@ -244,7 +244,7 @@ class Motion:
     # What more there is to ask.
 
     def accelerations(self, a: Float[Array, "nv"], base: Float[Array, "6"]) -> Float[Array, "n 6"]:
-        """The acceleration of what each column moves: `a_λ + S q̈ + c_J + v × v_J`, from that of the world on (book eq. 5.15)."""
+        """The acceleration of what each column moves: `a_λ + S q̈ + c_J + v × v_J` (eq. 5.15), from that of the world on."""
         own = self.common.subspace * to_columns(self.model, a)[:, None]
         return base[None] + self.model.topology.tree.path_sum(own + self.velocity_products)
 

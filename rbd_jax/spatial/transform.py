@@ -145,13 +145,13 @@ class Transform(eqx.Module):
         return matvec(self.rotation, point) + self.position
 
     def motion(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """A motion vector given in B, in A: `[R ω; R v + p × R ω]`."""
+        """A motion vector given in B, in A: `[R ω; R v + p × R ω]` (eqs. 2.5, 2.24)."""
         angular = matvec(self.rotation, motion[..., :3])
         linear = matvec(self.rotation, motion[..., 3:])
         return jnp.concatenate([angular, linear + cross(self.position, angular)], axis=-1)
 
     def force(self, force: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """A force vector given in B, in A: `[R n + p × R f; R f]`."""
+        """A force vector given in B, in A: `[R n + p × R f; R f]` (eqs. 2.6, 2.25)."""
         moment = matvec(self.rotation, force[..., :3])
         linear = matvec(self.rotation, force[..., 3:])
         return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)

@@ -103,13 +103,13 @@ class Screw(eqx.Module):
 
 
 def moment_shift(force: Float[Array, "*a 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*c 6"]:
-    """A force vector given for the origin, for the point at `by` instead: `n - by × f` (eq. 2.6)."""
+    """A force vector given for the origin, for the point at `by` instead: `n - by × f`."""
     moment, linear = force[..., :3], force[..., 3:]
     return jnp.concatenate([moment - cross(by, linear), linear], axis=-1)
 
 
 def motion_shift(motion: Float[Array, "*a 6"], by: Float[Array, "*b 3"]) -> Float[Array, "*c 6"]:
-    """A motion vector given for the origin, for the point at `by` instead: `v - by × ω` (eq. 2.1)."""
+    """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`."""
     angular, linear = motion[..., :3], motion[..., 3:]
     return jnp.concatenate([angular, linear - cross(by, angular)], axis=-1)
 
