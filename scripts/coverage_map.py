@@ -105,7 +105,7 @@ class Document:
 
 def expand(kind: str, numbers: str) -> Iterator[Item]:
     """One item for each number of a list such as `2.93 to 2.97 and 2.99`."""
-    last = None
+    last = ""
     for separator, number in re.findall(rf"({BETWEEN}|^)[§(]?({NUMBER})\)?", numbers):
         if separator.strip(" ,") in ("to", "-", "–"):
             prefix, dot, start = last.rpartition(".")
@@ -212,7 +212,9 @@ class Map:
                 self.faults.append(f"{document.cited} {kind} {number} is in no row")
 
     def _read(self, place, texts, is_test):
-        around = next((self.places[m.lastgroup] for t in texts[1:] if (m := self.names.search(t))), None)
+        around = next(
+            (self.places.get(m.lastgroup or "") for t in texts[1:] if (m := self.names.search(t))), None
+        )
         try:
             citations = list(cited(texts[0], self.names))
         except ValueError as error:
@@ -303,7 +305,9 @@ classes and tests that cite them, or the file where it does so as a whole. `scri
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description="What of the source documents is in the library, and where it is tested."
+    )
     parser.add_argument(
         "--check", action="store_true", help="write nothing, and fail where something is wrong"
     )
@@ -311,10 +315,10 @@ def main(arguments: list[str]) -> int:
     found = Map(ROOT)
     target = ROOT / "docs" / "coverage.md"
     faults = list(found.faults)
-    if check and (not target.exists() or target.read_text() != found.page()):
+    if check and (not target.exists() or target.read_text(encoding="utf-8") != found.page()):
         faults.append("docs/coverage.md is out of date: run python scripts/coverage_map.py")
     elif not check:
-        target.write_text(found.page())
+        target.write_text(found.page(), encoding="utf-8")
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0
