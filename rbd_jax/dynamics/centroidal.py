@@ -86,10 +86,8 @@ def locked_inertia(model: Model, q: Float[Array, "nq"], point: Float[Array, "3"]
     >>> print(inertia.mass, inertia.com, rbd.center_of_mass(model, q))
     2.0 [-0.978  0.    -0.913] [-0.978  0.    -0.913]
     """
-    motion = Motion(model, q)
-    center = _center(motion)
-    about = center if point is None else center - point
-    return _about_center(motion, center).placed(Transform.from_position(about))
+    whole = _Whole(Motion(model, q))
+    return whole.inertia().placed(Transform.from_position(-whole.from_center(point)))
 
 
 @takes(q=configuration)
@@ -100,8 +98,7 @@ def centroidal_inertia(model: Model, q: Float[Array, "nq"]) -> Inertia:
     >>> print(jnp.diagonal(rbd.centroidal_inertia(model, q).rotational_matrix))
     [0.005 0.502 0.499]
     """
-    motion = Motion(model, q)
-    return _about_center(motion, _center(motion))
+    return _Whole(Motion(model, q)).inertia()
 
 
 @takes(q=configuration, v=velocity, point=space_point)
@@ -125,25 +122,41 @@ def average_velocity(
     >>> print(rbd.average_velocity(model, rbd.neutral(model), v))
     [0. 0. 1. 0. 0. 0.]
     """
-    motion = Motion(model, q, v)
-    center = _center(motion)
-    inertia = _about_center(motion, center)
-    momenta = motion.inertias.momentum(motion.velocities)
-    whole = jnp.sum(moment_shift(momenta, center[None] - motion.common.origins), axis=0)
-    turn = matvec(inverse_symmetric(inertia.rotational_matrix), whole[:3])
-    own = jnp.concatenate([turn, whole[3:] / inertia.mass])
-    return motion_shift(own, -center if point is None else point - center)
+    whole = _Whole(Motion(model, q, v))
+    inertia, momentum = whole.inertia(), whole.momentum()
+    turn = matvec(inverse_symmetric(inertia.rotational_matrix), momentum[:3])
+    own = jnp.concatenate([turn, momentum[3:] / inertia.mass])
+    return motion_shift(own, whole.from_center(point))
 
 
-def _about_center(motion: Motion, center: Float[Array, "3"]) -> Inertia:
-    """The sum of all inertias about the centre of mass, in the world's axes.
+class _Whole:
+    """All bodies about their centre of mass, in the world's axes.
 
-    Each is taken there by itself: about a point far away, what is wanted would be lost in squares of its distance.
+    That is found from the root of the first tree, and each body taken there by itself: seen from a point far away, what is wanted
+    would be lost in its distance.
     """
-    arms = motion.common.origins - center[None]
-    eye = jnp.broadcast_to(jnp.eye(3, dtype=arms.dtype), (*arms.shape, 3))
-    parameters = jnp.sum(motion.inertias.placed(Transform(eye, arms)).parameters, axis=0)
-    return Inertia(parameters[0], jnp.zeros_like(center), parameters[4:])
+
+    def __init__(self, motion: Motion):
+        self.motion = motion
+        self.root = motion.common.origins[:1]
+        inertias = motion.inertias
+        first_moment = inertias.first_moment + inertias.mass[:, None] * (motion.common.origins - self.root)
+        self.center = jnp.sum(first_moment, axis=0) / jnp.sum(inertias.mass)
+        self.arms = (motion.common.origins - self.root) - self.center[None]
+
+    def inertia(self) -> Inertia:
+        axes = jnp.broadcast_to(jnp.eye(3, dtype=self.arms.dtype), (*self.arms.shape, 3))
+        parameters = jnp.sum(self.motion.inertias.placed(Transform(axes, self.arms)).parameters, axis=0)
+        return Inertia(parameters[0], jnp.zeros_like(self.center), parameters[4:])
+
+    def momentum(self) -> Float[Array, "6"]:
+        momenta = self.motion.inertias.momentum(self.motion.velocities)
+        return jnp.sum(moment_shift(momenta, -self.arms), axis=0)
+
+    def from_center(self, point: Float[Array, "3"] | None) -> Float[Array, "3"]:
+        """The way from the centre of mass to a point in the world, or to its origin."""
+        root = self.root[0]
+        return (-root if point is None else point - root) - self.center
 
 
 def _center(motion: Motion):

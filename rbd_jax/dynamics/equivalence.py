@@ -31,6 +31,7 @@ from .._array import is_known, matvec, transpose, vecmat
 from .._errors import ModelError
 from ..joints import Joint
 from ..model import Model, neutral, random_configuration
+from ..model.lumping import with_inertias_added
 from ..spatial import Inertia, Transform, cross_force_matrix, cross_motion_matrix
 from .motion import Motion
 from .regressor import inverse_dynamics_regressor, momentum_matrix
@@ -107,8 +108,8 @@ def transferable_inertias(joint: Joint) -> Inertia:
 
     >>> for inertia in rbd.dynamics.transferable_inertias(rbd.joints.Revolute()).parameters:
     ...     print(inertia)
-    [0. 0. 0. 1. 0. 0. 0. 0. 0. 0.]
     [1. 0. 0. 0. 0. 0. 0. 0. 0. 0.]
+    [0. 0. 0. 1. 0. 0. 0. 0. 0. 0.]
     [0. 0. 0. 0. 1. 0. 1. 0. 0. 0.]
     """
     instance("transferable_inertias", "joint", joint, Joint, "a joint of rbd.joints")
@@ -149,15 +150,12 @@ def transfer_inertia(model: Model, body: str | int, inertia: Inertia) -> Model:
     instance("transfer_inertia", "inertia", inertia, Inertia, "an Inertia")
     if inertia.mass.shape:
         raise ModelError(f"transfer_inertia: inertia is a batch of shape {inertia.mass.shape}; it is one")
-    changes = {index: -inertia.parameters}
+    changes = {index: Inertia.from_parameters(-inertia.parameters)}
     parent = model.topology.parents[index]
     if parent >= 0:
         joint = model.joint(index)
-        placed = inertia.placed(model.placements[index] @ joint.transform(joint.neutral()))
-        changes[parent] = placed.parameters
-    none = jnp.zeros(10, model.dtype)
-    change = jnp.stack([changes.get(i, none).astype(model.dtype) for i in range(model.nb)])
-    return replace(model, inertias=Inertia.from_parameters(model.inertias.parameters + change))
+        changes[parent] = inertia.placed(model.placements[index] @ joint.transform(joint.neutral()))
+    return with_inertias_added(model, changes)
 
 
 def base_parameters(model: Model) -> BaseParameters:
@@ -347,4 +345,5 @@ def _reduced(basis: np.ndarray, blocks) -> tuple[np.ndarray, list[int]]:
             unit = left[:, column] / np.linalg.norm(left[:, column])
             left = left - np.outer(unit, unit @ left)
             pivots.append(column)
-    return np.linalg.solve(basis[:, pivots], basis) if pivots else basis, pivots
+    reduced = np.linalg.solve(basis[:, pivots], basis) if pivots else basis
+    return np.where(np.abs(reduced) < 1e-13, 0, reduced), pivots
