@@ -73,9 +73,9 @@ class BaseParameters(eqx.Module):
         """The base parameters of a model of the same geometry."""
         return matvec(self.grouping, self._parameters(model))
 
-    def columns(self, regressor: Float[Array, "*rows parameters"]) -> Float[Array, "*rows n"]:
+    def columns(self, regressor: Float[Array | np.ndarray, "*rows parameters"]) -> Float[Array, "*rows n"]:
         """Of a regressor of the inverse dynamics those columns that the base parameters go with. They are independent."""
-        return regressor[..., np.array(self.kept, int)]
+        return jnp.asarray(regressor)[..., np.array(self.kept, int)]
 
     def simplified(self, model: Model) -> Model:
         """The model with as few parameters as there can be: the base parameters where they are kept, and zeros (book §9.7).
@@ -236,7 +236,7 @@ def _conditions(model: Model):
     topology = model.topology
     tree, parents = topology.tree, np.array(topology.parents, int)  # -1, the world, comes after all bodies
     last = np.append(topology.last_column, -1)[topology.carriers]
-    carrying = np.where((last >= 0)[:, None], tree.supports[last], False)
+    carrying = np.concatenate([tree.supports, np.zeros((1, tree.size), bool)])[last]
     own = topology.moving_bodies[topology.column_owner][None, :] == np.arange(model.nb)[:, None]
 
     def ways(q):
