@@ -35,6 +35,7 @@ from .._arguments import (
 )
 from .._array import dot, matmul, matvec, transpose, vecmat
 from .._errors import ModelError
+from .._positive import solve_positive
 from ..joints import Free
 from ..model import Model
 from ..spatial import Inertia, Transform
@@ -151,7 +152,7 @@ def floating_base_inverse_dynamics(
     still = jnp.concatenate([jnp.zeros(6, joint_acceleration.dtype), joint_acceleration])
     bias = recursive_newton_euler(motion, still, f_ext)
     composite = composite_inertias(motion)
-    base = -inverse_of_dense(_base_inertia(motion, composite))(bias[:6])
+    base = -solve_positive(_base_inertia(motion, composite), bias[:6])
     # In the common frame: the world's axes about the origin of the base.
     turn = motion.common.placements.rotation[0]
     carried = jnp.concatenate([matvec(turn, base[:3]), matvec(turn, base[3:])])

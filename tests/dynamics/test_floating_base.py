@@ -68,7 +68,10 @@ def observe(model, q, v, a, f_ext):
     }
 
 
-@pytest.fixture(scope="module", params=["floating", pytest.param("mixed", marks=pytest.mark.slow), "geared"])
+@pytest.fixture(
+    scope="module",
+    params=["floating", *(pytest.param(x, marks=pytest.mark.slow) for x in ("mixed", "geared"))],
+)
 def seen(request):
     if request.param == "geared":
         model = geared()
