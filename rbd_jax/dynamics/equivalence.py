@@ -197,8 +197,7 @@ def base_parameters(model: Model) -> BaseParameters:
 def base_parameters_by_rank(model: Model, samples: int | None = None) -> BaseParameters:
     """The base parameters of a model, by the rank of the regressor of its inverse dynamics in random states.
 
-    For models with mimic joints, and as a check of `base_parameters`, which is the more exact: there ten numbers at a time
-    decide, here all of them. Not to be called under `jit`.
+    For models with mimic joints, and as a check of `base_parameters`, with which it shares no step. Not to be called under `jit`.
 
     **Arguments**
 
