@@ -3,7 +3,6 @@
 Each stands for a part of the book, and says which. What it says of one mechanism the tests of the rooms say of many.
 """
 
-import dataclasses
 import itertools
 
 import jax
@@ -470,10 +469,7 @@ def test_11_hybrid_dynamics_of_every_subset():
 
 
 def test_12_floating_bases():
-    """(9.13) to (9.16), example 9.4: with the base eliminated, and how the system answers to impulses on its joints.
-
-    The base is one on a joint of six degrees of freedom, on which nothing acts.
-    """
+    """Tables 9.4 to 9.6, (9.13), (9.15), example 9.4: a base that nothing holds, apart and as one on a joint of six freedoms."""
     model = built(
         [
             ("base", "world", joints.Free()),
@@ -486,38 +482,36 @@ def test_12_floating_bases():
 
     @jax.jit
     def run(q, v, push):
-        tau = jnp.concatenate([jnp.zeros(6), push])
-        a = rbd.forward_dynamics(model, q, v, tau)
+        tau, there = jnp.concatenate([jnp.zeros(6), push]), (model, q, v)
         impulse = rbd.solve_mass_matrix(model, q, tau)
-        return (
-            rbd.mass_matrix(model, q),
-            rbd.bias_force(model, q, v),
-            a,
-            impulse,
-            rbd.momentum(model, q, impulse),
-        )
+        apart = rbd.floating_base_forward_dynamics(*there, push)
+        equation = rbd.floating_base_equation(*there)
+        ways = {
+            "table 9.4": jnp.concatenate([*apart]),
+            "table 9.5": jnp.concatenate([*equation.solve(push)]),
+            "table 7.1": rbd.forward_dynamics(*there, tau),
+        }
+        back = rbd.floating_base_inverse_dynamics(*there, apart.joint_acceleration)
+        moved = rbd.jacobian(model, q, "arm") @ impulse, rbd.floating_base_jacobian(model, q, "arm")
+        own = rbd.floating_base_mass_matrix(model, q), equation.base_response
+        return ways, back, rbd.mass_matrix(model, q), impulse, rbd.momentum(model, q, impulse), moved, own
 
-    mass, bias, a, impulse, momentum = jax.device_get(run(q, v, push))
+    ways, back, mass, impulse, momentum, moved, own = jax.device_get(run(q, v, push))
+    for way, acceleration in ways.items():
+        np.testing.assert_allclose(acceleration, ways["table 7.1"], atol=1e-9, err_msg=way)
+    np.testing.assert_allclose(back.base_acceleration, ways["table 7.1"][:6], atol=1e-9)
+    np.testing.assert_allclose(back.tau, push, atol=1e-10)
     locked, coupling = mass[:6, :6], mass[:6, 6:]
     reduced = mass[6:, 6:] - coupling.T @ np.linalg.solve(locked, coupling)
-    bias_of_reduced = bias[6:] - coupling.T @ np.linalg.solve(locked, bias[:6])
-    np.testing.assert_allclose(a[6:], np.linalg.solve(reduced, np.asarray(push) - bias_of_reduced), atol=1e-9)
-    np.testing.assert_allclose(a[:6], -np.linalg.solve(locked, coupling @ a[6:] + bias[:6]), atol=1e-9)
-    # After an impulse on the joints alone the base moves by J^fl, and the momentum is what it was: none.
-    np.testing.assert_allclose(impulse[:6], -np.linalg.solve(locked, coupling @ impulse[6:]), atol=1e-10)
+    np.testing.assert_allclose(own[0], reduced, atol=1e-11)
+    # After an impulse on the joints alone the base gives way, and the momentum is what it was: none.
+    np.testing.assert_allclose(reduced @ impulse[6:], push, atol=1e-10)
+    np.testing.assert_allclose(impulse[:6], own[1] @ impulse[6:], atol=1e-10)
+    np.testing.assert_allclose(moved[0], moved[1] @ impulse[6:], atol=1e-10)
     np.testing.assert_allclose(momentum, 0, atol=1e-11)
 
 
-def moved_to_parent(model, child, share):
-    """The model with a share of a child's inertia, which its joint does not feel, on the parent instead."""
-    numbers, parent = model.inertias.parameters, model.topology.parents[child]
-    numbers = numbers.at[child].add(-share)
-    if parent >= 0:
-        carried = rbd.Inertia.from_parameters(share).placed(model.placements[child])
-        numbers = numbers.at[parent].add(carried.parameters)
-    return dataclasses.replace(model, inertias=rbd.Inertia.from_parameters(numbers))
-
-
+@SLOW
 def test_13_gears_and_equivalent_inertias():
     """(9.26) and (9.27), rotors through gears; (9.28), as armature; table 9.7, inertias that other links may carry.
 
@@ -535,23 +529,21 @@ def test_13_gears_and_equivalent_inertias():
     apart = builder.build()
     geared = rbd.forces.add_rotor(arm, "upper", ratios[0], rotor, placement=place, stator="world")
     geared = rbd.forces.add_rotor(geared, "fore", ratios[1], rotor, placement=place, stator="upper")
-    moment = float(rotor.rotational_com[2, 2])
-    # The rotor's mass is on the body that holds its motor.
-    held = arm.inertias.parameters.at[0].add(rotor.placed(place).parameters)
-    reflected = dataclasses.replace(arm, inertias=rbd.Inertia.from_parameters(held))
-    for joint, ratio in zip(("upper", "fore"), ratios):
-        reflected = rbd.forces.reflect_rotor(reflected, joint, ratio, moment)
+    reflected = rbd.forces.reflect_rotor(arm, "upper", ratios[0], rotor, placement=place, stator="world")
+    reflected = rbd.forces.reflect_rotor(reflected, "fore", ratios[1], rotor, placement=place, stator="upper")
 
     chain = built(
         [("a", "world", joints.Revolute()), ("b", "a", joints.Prismatic()), ("c", "b", joints.Spherical())],
         14,
     )
-    about_axis = jnp.array([0.7, 0, 0, 0.2, 0.3, 0, 0.3, 0, 0, 0])  # mass on the axis, no moment about it
-    any_moment = jnp.array([0, 0, 0, 0, 0.2, 0.1, 0.3, -0.1, 0.05, 0.4])
-    point = jnp.zeros(10).at[0].set(float(chain.inertias.mass[2]) + 0.5)  # more than there is
-    other = moved_to_parent(chain, 2, point)
-    other = moved_to_parent(other, 1, any_moment)
-    other = moved_to_parent(other, 0, about_axis)
+    other, free = chain, []
+    for body, joint in (("c", joints.Spherical()), ("b", joints.Prismatic()), ("a", joints.Revolute())):
+        basis = rbd.dynamics.transferable_inertias(joint).parameters
+        free.append(len(basis))
+        # Of the ball more mass than it has.
+        share = jnp.array([float(chain.inertias.mass[2]) + 0.5]) if body == "c" else some(20, len(basis))
+        other = rbd.dynamics.transfer_inertia(other, body, rbd.Inertia.from_parameters(share @ basis))
+    assert free == [1, 6, 3]
     assert float(other.inertias.mass[2]) < 0
     q, v, a = rbd.neutral(chain).at[:2].set(some(15, 2)), *some(16, 2, chain.nv)
     y = jnp.array([0.3, -0.8])

@@ -66,6 +66,7 @@ TABLE = {
 
 @pytest.mark.parametrize("name", TABLE)
 def test_table_9_7(name):
+    """Book table 9.7."""
     joint, expected = TABLE[name]
     found = np.asarray(transferable_inertias(joint).parameters)
     assert found.shape == (len(expected), 10)
@@ -102,7 +103,7 @@ LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("prismatic", "sp
 
 @pytest.mark.parametrize("name", ["revolute", *LONG])
 def test_transfers_change_nothing(name):
-    """Neither forces nor momentum nor energy, even where a mass becomes zero or negative; and others do."""
+    """Neither forces nor momentum nor energy (9.30), even where a mass becomes zero or negative; and others do."""
     model = three(TABLE[name][0])
     s = some_states(model)
     before = compiled(forces)(model, s.q, s.v, s.a)

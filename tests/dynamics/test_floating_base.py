@@ -93,7 +93,10 @@ def test_nothing_drives_the_base(seen):
 
 
 def test_it_is_the_mechanism_on_a_free_joint(seen):
-    """Inverse dynamics is the hybrid one with the base undriven; forward dynamics that of the whole, in all three ways."""
+    """Inverse dynamics is the hybrid one with the base undriven; forward dynamics that of the whole, in all three ways.
+
+    The third is the equation of motion by its coefficients, book table 9.5 and eq. 9.13.
+    """
     _, _, found = seen
     for a, b in zip((found["base"], found["needed"]), found["hybrid"], strict=True):
         assert_close(a, b, 1e-12)
@@ -217,6 +220,7 @@ def test_far_from_the_origin_in_single_precision():
 
 
 def test_tables_9_4_and_9_6():
+    """Book tables 9.4 and 9.6, one body after the other."""
     case = case_of("floating")
     rows = compiled(joint_tables)(case.model, case.states.q, case.states.v)
     s = case.states
