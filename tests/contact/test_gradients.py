@@ -56,7 +56,7 @@ def thrown(model, dt, x):
 
 @functools.cache
 def followed(name):
-    """Of starts, and of how soft rigid contact is: a number of the end, whether all went well, and the derivatives by the start."""
+    """By starts and softness of rigid contact: a number of the end, whether all went well, and the derivatives by the start."""
     law, dt = LAWS[name]
     model = ball(law)
 
