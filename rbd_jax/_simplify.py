@@ -29,8 +29,6 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
-from ._array import gather
-
 
 #: Loops of up to so many rounds are unrolled; a longer one stays a loop, and what is in it stays as it is.
 UNROLLED = 256
@@ -92,9 +90,9 @@ class Program:
             given = [scalars.input(i, aval.shape, aval.dtype) for i, aval in enumerate(closed.in_avals)]
             self._outputs = _Interpreter(scalars).run(closed, given)
         self._dtypes = [aval.dtype for aval in closed.out_avals]
-        results = {node for output in self._outputs for node in output.reshape(-1).tolist()}
         uses = np.zeros(len(scalars.operation), int)
-        uses[list(results)] += 2
+        for output in self._outputs:
+            uses[output.reshape(-1)] += 2
         for node in range(len(uses) - 1, -1, -1):
             if uses[node]:
                 for operand in scalars.arguments[node]:
@@ -110,11 +108,11 @@ class Program:
                     self._turned.add(node)
                     self._operands[node] = scalars.arguments[own][::-1]
                     del self._operands[own]
-        self._arrange(results)
+        self._arrange()
 
-    def _arrange(self, results: set[int]) -> None:
+    def _arrange(self) -> None:
         """Put the scalars into stages, and find out what leaves each."""
-        stage, leaving = {}, set(results)
+        stage, leaving = {}, set()
         for node, operands in self._operands.items():
             operation = self._scalars.operation[node]
             before = max((stage[x] for x in operands), default=0)
@@ -134,7 +132,6 @@ class Program:
         """The results for these arrays, as a list."""
         values: dict[int, Any] = {}
         flat = [jnp.reshape(x, -1) for x in arrays]
-        vectors: dict[int, tuple[Any, int]] = {}
         for nodes, leaving in zip(self._stages, self._leaving, strict=True):
             for node in nodes:
                 values[node] = self._value(node, values, flat)
@@ -145,9 +142,9 @@ class Program:
                 vector = _side_by_side([values[node] for node in own])
                 for place, node in enumerate(own):
                     values[node] = lax.index_in_dim(vector, place, keepdims=False)
-                    vectors[node] = vector, place
         return [
-            _assembled(output, dtype, values, vectors) for output, dtype in zip(self._outputs, self._dtypes, strict=True)
+            _assembled(output, dtype, self._scalars, values)
+            for output, dtype in zip(self._outputs, self._dtypes, strict=True)
         ]
 
     def _value(self, node: int, values, flat):
@@ -184,30 +181,22 @@ def _side_by_side(scalars):
     vector = jnp.broadcast_to(scalars[-1], place.shape)
     for i, scalar in enumerate(scalars[:-1]):
         vector = jnp.where(place == np.int32(i), scalar, vector)
-    # What reads it in another order is not to become part of the kernel, which then would be one for each entry.
-    return lax.optimization_barrier(vector)
+    return vector
 
 
-def _assembled(output: np.ndarray, dtype, values, vectors):
-    """The array of these scalars: from the vector that they left in, where it was one."""
-    nodes = output.reshape(-1).tolist()
-    if not nodes:
+def _assembled(output: np.ndarray, dtype, scalars: _Scalars, values):
+    """The array of these scalars, made by one kernel: each put where it belongs in an array of the constants among them."""
+    nodes = output.reshape(-1)
+    if not nodes.size:
         return jnp.zeros(output.shape, dtype)
-    there = [vectors.get(node) for node in nodes]
-    first = next((x for x in there if x is not None), None)
-    if first is None or any(x is not None and x[0] is not first[0] for x in there):
-        return jnp.stack([jnp.asarray(values[node], dtype) for node in nodes]).reshape(output.shape)
-    # Constants and inputs among them are put in from a vector of their own.
-    vector, others, order = first[0], [], []
-    for node, x in zip(nodes, there, strict=True):
-        order.append(x[1] if x is not None else vector.shape[0] + len(others))
-        if x is None:
-            others.append(jnp.asarray(values[node], dtype))
-    if others:
-        vector = jnp.concatenate([vector, jnp.stack(others)])
-    if order == list(range(vector.shape[0])):
-        return vector.reshape(output.shape)
-    return gather(vector, order).reshape(output.shape)
+    known = np.array([scalars.value(node) or 0 for node in nodes.tolist()], dtype)
+    vector = jnp.asarray(known)
+    for node in dict.fromkeys(nodes.tolist()):
+        if scalars.value(node) is None:
+            value = jnp.asarray(values[node], dtype)
+            where = nodes == node
+            vector = jnp.broadcast_to(value, vector.shape) if where.all() else jnp.where(where, value, vector)
+    return vector.reshape(output.shape)
 
 
 class _Scalars:
@@ -560,7 +549,7 @@ class _Interpreter:
         x, axes = args[0], tuple(equation.params["axes"])
         aval = equation.outvars[0].aval
         kept = [axis for axis in range(x.ndim) if axis not in axes]
-        rows = np.transpose(x, [*kept, *axes]).reshape(int(np.prod(aval.shape)), -1)
+        rows = np.transpose(x, [*kept, *axes]).reshape(int(np.prod(aval.shape)), int(np.prod([x.shape[axis] for axis in axes])))
         own = []
         for row in rows.tolist():
             total = row[0] if row else self.scalars.constant(np.asarray(start, aval.dtype))
@@ -611,8 +600,9 @@ class _Interpreter:
         free_b = [axis for axis in range(b.ndim) if axis not in (*right, *right_batch)]
         size = lambda x, axes: int(np.prod([x.shape[axis] for axis in axes]))
         batch, inner = size(a, left_batch), size(a, left)
-        a = np.transpose(a, [*left_batch, *free_a, *left]).reshape(batch, -1, inner).tolist()
-        b = np.transpose(b, [*right_batch, *free_b, *right]).reshape(batch, -1, inner).tolist()
+        rows, columns = (batch, size(a, free_a), inner), (batch, size(b, free_b), inner)
+        a = np.transpose(a, [*left_batch, *free_a, *left]).reshape(rows).tolist()
+        b = np.transpose(b, [*right_batch, *free_b, *right]).reshape(columns).tolist()
         own = [
             self.total((self.combine(lax.mul_p, x, y, aval.dtype) for x, y in zip(row, column)), aval.dtype)
             for rows, columns in zip(a, b)
