@@ -71,7 +71,7 @@ _HANDED_ON = {"copy", "copy_p", "optimization_barrier", "stop_gradient", "shardi
 
 #: What costs little: XLA takes any number of these into one kernel, and nothing else that is used twice.
 _CHEAP = set(
-    "add sub mul neg max min select_n lt gt le ge eq ne and or xor not abs sign clamp convert_element_type is_finite square".split()
+    "add sub mul div neg sqrt max min select_n lt gt le ge eq ne and or xor not abs sign clamp convert_element_type is_finite square".split()
 )
 
 

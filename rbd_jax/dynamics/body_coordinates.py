@@ -79,16 +79,15 @@ def _turned(factor, x, sign):
 
 
 def _turned_tensor(factor, k):
-    """A.5's turn of a symmetric matrix: eight multiplications, two for the products of sine and cosine."""
+    """The turn of a symmetric matrix (§A.5): eight multiplications, and two for the square and the product of sine and cosine."""
     if not isinstance(factor, tuple):
-        return jnp.stack([matvec(factor, row) for row in jnp.stack([matvec(factor, row) for row in k]).T])
+        return _product(factor, _product(factor, k).T)
     axis, c, s = factor
     i, j, o = (0, 1, 2) if axis == "z" else (1, 2, 0)
-    # [c -s; s c] [k_ii k_ij; k_ij k_jj] [c s; -s c], by way of the double angle.
     square, product = s * s, c * s
     difference = k[j, j] - k[i, i]
-    change = square * difference - 2 * (product * k[i, j])
-    mixed = k[i, j] - product * difference - 2 * (square * k[i, j])
+    change = square * difference - (product + product) * k[i, j]
+    mixed = (1 - (square + square)) * k[i, j] - product * difference
     entries = {
         (i, i): k[i, i] + change,
         (j, j): k[j, j] - change,
@@ -100,6 +99,10 @@ def _turned_tensor(factor, k):
     return jnp.stack(
         [jnp.stack([entries.get((a, b), entries.get((b, a))) for b in range(3)]) for a in range(3)]
     )
+
+
+def _product(a, b):
+    return jnp.stack([vecmat(row, b) for row in a])
 
 
 @dataclass
@@ -173,10 +176,6 @@ def links(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"] | None = No
             mass, first, second = _in_frame(chosen, mass, first, second)
         found.append(Link(parent, turn, reach, kind, columns, rate, product, mass, first, second))
     return _regrouped(found, is_known(model.inertias) and frames is not None)
-
-
-def _product(a, b):
-    return jnp.stack([vecmat(row, b) for row in a])
 
 
 def _second_moment(rotational):
@@ -275,8 +274,7 @@ def _axial(above, own, rotation, position, joint, q):
     if sine > epsilon:
         first, last = np.arctan2(fixed[0, 2], -fixed[1, 2]), np.arctan2(fixed[2, 0], fixed[2, 1])
     else:
-        first, last, sine, cosine = 0.0, np.arctan2(fixed[1, 0], fixed[0, 0]), 0.0, np.sign(cosine)
-        # With the axes opposed Rx(π) comes first.
+        first, last, sine, cosine = 0.0, np.arctan2(-fixed[0, 1], fixed[0, 0]), 0.0, np.sign(cosine)
     if abs(first) > np.pi / 2:  # the twist may be negative instead
         first, last, sine = first - np.copysign(np.pi, first), last + np.pi, -sine
     constant = lambda x: jnp.asarray(_round(x, epsilon), dtype)
@@ -291,7 +289,7 @@ def _axial(above, own, rotation, position, joint, q):
             c, s = jnp.cos(q), jnp.sin(q)
             c, s = ((c, s), (-s, c), (-c, -s), (s, -c))[quarter % 4]
         else:
-            c, s = jnp.cos(q + last), jnp.sin(q + last)
+            c, s = jnp.cos(q + constant(last)), jnp.sin(q + constant(last))
         return Turn([*factors, ("z", c, s)]), jnp.asarray(at, dtype), "revolute"
     along = jnp.asarray(_rounded(fixed[:, 2], epsilon), dtype) * q
     return Turn([*factors, fixed_turn]), jnp.asarray(at, dtype) + along, "prismatic"

@@ -23,5 +23,5 @@ from .simulation import (
     random_states as random_states,
     simulate_batch as simulate_batch,
 )
-from .specialize import specialize as specialize
+from .specialization import specialize as specialize
 from .xla import xla_note as xla_note
