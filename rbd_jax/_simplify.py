@@ -66,7 +66,14 @@ _NUMPY = {
 }
 
 #: What hands its operands on, whatever they are.
-_HANDED_ON = {"copy", "copy_p", "optimization_barrier", "stop_gradient", "sharding_constraint", "mhlo_sharding"}
+_HANDED_ON = {
+    "copy",
+    "copy_p",
+    "optimization_barrier",
+    "stop_gradient",
+    "sharding_constraint",
+    "mhlo_sharding",
+}
 
 
 #: What costs little: XLA takes any number of these into one kernel, and nothing else that is used twice.
@@ -217,7 +224,9 @@ class _Scalars:
             self.operation.append(operation)
             self.arguments.append(arguments)
             self.extra.append(extra)
-            self.dtype.append(np.dtype(dtype) if not jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else dtype)
+            self.dtype.append(
+                np.dtype(dtype) if not jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else dtype
+            )
         return found
 
     # Making them.
@@ -248,7 +257,8 @@ class _Scalars:
         for index, aval in enumerate(out_avals):
             size = int(np.prod(aval.shape))
             own = [
-                self._add(("entry", node, index, i), "entry", (node,), (index, i), aval.dtype) for i in range(size)
+                self._add(("entry", node, index, i), "entry", (node,), (index, i), aval.dtype)
+                for i in range(size)
             ]
             results.append(np.array(own, np.int64).reshape(aval.shape))
         return results
@@ -499,7 +509,10 @@ class _Interpreter:
             if results is not None:
                 return results
         for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
-            if key in params and name not in ("scan", "while"):  # a function called: jit, remat, custom derivatives
+            if key in params and name not in (
+                "scan",
+                "while",
+            ):  # a function called: jit, remat, custom derivatives
                 inner = params[key]
                 return self.run(inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ()), args)
         return self.as_it_is(equation, args)
@@ -527,7 +540,9 @@ class _Interpreter:
             return args[0]
         fixed = tuple((key, params[key]) for key in sorted(params))
         rows = [np.broadcast_to(x, aval.shape).reshape(-1).tolist() for x in args]
-        own = [self.scalars.apply(primitive, fixed, operands, aval.dtype) for operands in zip(*rows, strict=True)]
+        own = [
+            self.scalars.apply(primitive, fixed, operands, aval.dtype) for operands in zip(*rows, strict=True)
+        ]
         return np.array(own, np.int64).reshape(aval.shape)
 
     def combine(self, primitive, x: int, y: int, dtype) -> int:
@@ -549,7 +564,9 @@ class _Interpreter:
         x, axes = args[0], tuple(equation.params["axes"])
         aval = equation.outvars[0].aval
         kept = [axis for axis in range(x.ndim) if axis not in axes]
-        rows = np.transpose(x, [*kept, *axes]).reshape(int(np.prod(aval.shape)), int(np.prod([x.shape[axis] for axis in axes])))
+        rows = np.transpose(x, [*kept, *axes]).reshape(
+            int(np.prod(aval.shape)), int(np.prod([x.shape[axis] for axis in axes]))
+        )
         own = []
         for row in rows.tolist():
             total = row[0] if row else self.scalars.constant(np.asarray(start, aval.dtype))
@@ -660,7 +677,11 @@ class _Interpreter:
     # Moving entries about.
 
     def on_reshape(self, equation, args):
-        return [args[0].reshape(equation.outvars[0].aval.shape)] if equation.params["dimensions"] is None else None
+        return (
+            [args[0].reshape(equation.outvars[0].aval.shape)]
+            if equation.params["dimensions"] is None
+            else None
+        )
 
     def on_squeeze(self, equation, args):
         return [args[0].reshape(equation.outvars[0].aval.shape)]
@@ -745,7 +766,9 @@ class _Interpreter:
             carry, outputs[index] = results[:carried], results[carried:]
         shapes = [aval.shape for aval in params["jaxpr"].out_avals[carried:]]
         stacked = [
-            np.stack([outputs[i][place] for i in range(length)]) if length else np.zeros((0, *shape), np.int64)
+            np.stack([outputs[i][place] for i in range(length)])
+            if length
+            else np.zeros((0, *shape), np.int64)
             for place, shape in enumerate(shapes)
         ]
         return [*carry, *stacked]

@@ -147,7 +147,9 @@ def links(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"] | None = No
 
     found = []
     for index, (body, parent, joint) in enumerate(zip(bodies, parents, joints)):
-        own = jnp.stack([coordinates[int(i)] for i in topology.joint_q(body)]) if joint.nq else coordinates[:0]
+        own = (
+            jnp.stack([coordinates[int(i)] for i in topology.joint_q(body)]) if joint.nq else coordinates[:0]
+        )
         last, width = int(topology.last_column[index]), int(topology.column_counts[index])
         columns = list(range(last - width + 1, last + 1))
         mass, first = inertias.mass[index], inertias.first_moment[index]
@@ -163,14 +165,20 @@ def links(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"] | None = No
         else:
             local = joint.transform(own)
             down = jnp.asarray(above[0].T, model.dtype)
-            turn = Turn([jnp.asarray(above[0].T @ rotation if known else _product(down, rotation)), local.rotation])
+            turn = Turn(
+                [jnp.asarray(above[0].T @ rotation if known else _product(down, rotation)), local.rotation]
+            )
             offset = position + matvec(rotation, local.position) - jnp.asarray(above[1], model.dtype)
             reach, chosen = matvec(down, offset), (np.eye(3), np.zeros(3))
             kind = joint.motion_subspace(own) if joint.nv else jnp.zeros((6, 1), q.dtype)
             if joint.rheonomic:
                 rate = joint.drift(own)
             if velocities is not None and joint.nv + joint.rheonomic:
-                speeds = jnp.stack([velocities[int(i)] for i in topology.joint_v(body)]) if joint.nv else velocities[:0]
+                speeds = (
+                    jnp.stack([velocities[int(i)] for i in topology.joint_v(body)])
+                    if joint.nv
+                    else velocities[:0]
+                )
                 product = joint.velocity_product(own, speeds)
         if frames is not None:
             mass, first, second = _in_frame(chosen, mass, first, second)
@@ -334,7 +342,11 @@ def _regrouped(found: list[Link], known: bool) -> list[Link]:
         if link.parent >= 0:
             parent = found[link.parent]
             mass, first, second = _carried(fixed, link.reach, *moved)
-            parent.mass, parent.first, parent.second = parent.mass + mass, parent.first + first, parent.second + second
+            parent.mass, parent.first, parent.second = (
+                parent.mass + mass,
+                parent.first + first,
+                parent.second + second,
+            )
     return found
 
 
@@ -557,7 +569,11 @@ def _dof_parents(model: Model) -> list[int]:
 
 
 def forward_by_factors(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"], f_ext: ExternalForces = None
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
 ) -> Float[Array, "nv"]:
     """`forward_dynamics` by the mass matrix (§6.1): for the few degrees of freedom that are worth it, the least work."""
     return solve_by_factors(model, composite_bodies(model, q), tau - newton_euler(model, q, v, None, f_ext))

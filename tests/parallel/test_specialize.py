@@ -179,7 +179,13 @@ def test_what_stays_as_it_is():
         looped = jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * fixed), (0.0, x[0]))[1]
         matrix = jnp.outer(x, x) + 3 * jnp.eye(3)
         picked = jax.lax.dynamic_index_in_dim(x, jnp.argmax(x), keepdims=False)
-        return jnp.sort(x), looped, jnp.linalg.cholesky(matrix), picked, jnp.zeros(3).at[jnp.array([0, 2, 0])].add(x)
+        return (
+            jnp.sort(x),
+            looped,
+            jnp.linalg.cholesky(matrix),
+            picked,
+            jnp.zeros(3).at[jnp.array([0, 2, 0])].add(x),
+        )
 
     x, n = jnp.array([0.3, -1.0, 2.0]), 4.0
     fast = rbd.specialize(function, jnp.asarray(1.5))
