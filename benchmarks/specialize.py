@@ -71,7 +71,8 @@ def main() -> None:
     for name in given.robots.split(","):
         model = robot(name)
         for function in given.functions.split(","):
-            table.add_row(function, name, *row(model, *FUNCTIONS[function], given.batch, given.rounds))
+            algorithm, which = FUNCTIONS[function]
+            table.add_row(function, name, *row(model, algorithm, which, given.batch, given.rounds))
     Console(width=150).print(table)
 
 

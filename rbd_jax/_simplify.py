@@ -35,9 +35,9 @@ UNROLLED = 256
 
 #: Primitives that act on each entry by itself.
 _ELEMENTWISE = set(
-    "add sub mul div neg add_any max min pow integer_pow square sqrt rsqrt cbrt sin cos tan asin acos atan atan2 sinh cosh tanh "
-    "asinh acosh atanh exp exp2 log log1p expm1 logistic erf erfc erf_inv abs sign floor ceil round rem clamp select_n lt gt le ge "
-    "eq ne and or xor not is_finite convert_element_type nextafter shift_left shift_right_logical "
+    "add sub mul div neg add_any max min pow integer_pow square sqrt rsqrt cbrt sin cos tan asin acos atan atan2 sinh cosh "
+    "tanh asinh acosh atanh exp exp2 log log1p expm1 logistic erf erfc erf_inv abs sign floor ceil round rem clamp select_n "
+    "lt gt le ge eq ne and or xor not is_finite convert_element_type nextafter shift_left shift_right_logical "
     "shift_right_arithmetic real imag".split()
 )
 
@@ -76,16 +76,17 @@ _HANDED_ON = {
 }
 
 
-#: What costs little: XLA takes any number of these into one kernel, and nothing else that is used twice.
+#: What XLA takes into one kernel in any number, used twice or not: arithmetic.
 _CHEAP = set(
-    "add sub mul div neg sqrt max min select_n lt gt le ge eq ne and or xor not abs sign clamp convert_element_type is_finite square".split()
+    "add sub mul div neg sqrt max min select_n lt gt le ge eq ne and or xor not abs sign clamp convert_element_type "
+    "is_finite square".split()
 )
 
 
 class Program:
     """A simplified program: what it computes from arrays of given shapes, one scalar after the other.
 
-    It is written in stages. Within one there are only cheap operations, so that XLA compiles it to one kernel; what later stages
+    It is written in stages. Within one there is only arithmetic, so that XLA compiles it to one kernel; what later stages
     need of it leaves it as one vector. Written entry by entry instead, each entry would be a kernel that works out for itself
     what it shares with the others.
     """
@@ -224,9 +225,7 @@ class _Scalars:
             self.operation.append(operation)
             self.arguments.append(arguments)
             self.extra.append(extra)
-            self.dtype.append(
-                np.dtype(dtype) if not jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else dtype
-            )
+            self.dtype.append(np.dtype(dtype) if not jnp.issubdtype(dtype, jax.dtypes.extended) else dtype)
         return found
 
     # Making them.

@@ -2,9 +2,9 @@
 
     python scripts/round_off.py [--figure docs/images/round_off.png]
 
-Three experiments: one body seen from far away (fig. 10.2), an arm whose base is far from the world's origin, and chains of more and
-more links, which are ever more sensitive (fig. 10.3). Exact results are worked out in extended precision, from the same rounded
-inputs: what is shown is the error of the algorithms alone. `docs/accuracy.md` says what follows.
+Three experiments: one body seen from far away (fig. 10.2), an arm whose base is far from the world's origin, and chains of
+more and more links, which are ever more sensitive (fig. 10.3). Exact results are worked out in extended precision, from the
+same rounded inputs: what is shown is the error of the algorithms alone. `docs/accuracy.md` says what follows.
 """
 
 import argparse
@@ -93,8 +93,8 @@ def far_arm_errors(distance: float, samples: int = 8) -> dict[str, float]:
         found = np.asarray(run(model, q, v, tau), np.float64)
         wanted = np.asarray(run(exact, *(x.astype(np.float64) for x in (q, v, tau))))
         axes = tuple(range(1, found.ndim))
-        norm = lambda x: np.sqrt(np.sum(x**2, axis=axes))
-        errors[name] = float(np.median(norm(found - wanted) / norm(wanted)))
+        error = np.sum((found - wanted) ** 2, axis=axes) / np.sum(wanted**2, axis=axes)
+        errors[name] = float(np.sqrt(np.median(error)))
     return errors
 
 
@@ -253,6 +253,7 @@ def draw(path: Path, bodies, arms, chains) -> None:
     unit = np.array([x["condition number"] for x in chains[np.float64]]) * np.finfo(np.float64).eps
     right.loglog(LINKS, unit, "k:", lw=1, label="cond(H) × 2e-16")
     right.set(title="Zigzag chains", xlabel="links", ylabel="relative error of the accelerations")
+    right.set_xscale("log", base=2)
     for axes in (left, middle, right):
         axes.legend(fontsize=7)
         axes.grid(alpha=0.3)

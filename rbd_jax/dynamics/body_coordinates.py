@@ -5,14 +5,15 @@ turned to the common axes. With the numbers of the model known that is the deare
 constant, and of what is left to do, moving vectors from frame to frame, well-chosen frames spare the most (§10.3.1):
 
 - A body whose joint has an axis gets a frame with that axis as its z, its origin where the common perpendicular with the
-  axis before meets it, and x along the common perpendicular to the axis of its first child, as Denavit and Hartenberg have it. A turn to
-  another frame is then a turn about x and one about z, four multiplications each, and the way there has two coordinates.
+  axis before meets it, and x along the common perpendicular to the axis of its first child, as Denavit and Hartenberg have
+  it. What leads to another frame is then a turn about x and one about z, four multiplications each, and a way with two
+  coordinates.
 - What of a body's inertia moves just as its parent does is given to the parent (§9.7): about a hinge, a mass, its moment and
   its spread along the axis, so that three of its ten numbers vanish. Along a slide, the spread of the mass in all directions.
 
 Inertias are masses here, first moments, and second moments `K = Σ m r rᵀ`, whose products with the acceleration matrix
-`Ω = ω̇× + ω×ω×` are forces and moments: `f = m a + Ω h` and `n = h × a + (Ω K)`'s axial part. Of velocities only the angular ones are
-needed.
+`Ω = ω̇× + ω×ω×` are forces and moments: `f = m a + Ω h` and `n = h × a` with the axial part of `Ω K`. Of velocities only the
+angular ones are needed.
 
 Loops over bodies are Python's: traced, these functions grow with the model. They are written for `rbd_jax.specialize`.
 """
@@ -32,6 +33,7 @@ from ..model import Model
 from ..model.lumping import moving_inertias, moving_placements
 from .columns import from_columns, to_columns
 from .external import ExternalForces, external_forces
+from .factorization import dof_tree
 from .inverse import joint_forces
 from .motion import Motion
 
@@ -96,9 +98,8 @@ def _turned_tensor(factor, k):
         (j, o): s * k[i, o] + c * k[j, o],
         (o, o): k[o, o],
     }
-    return jnp.stack(
-        [jnp.stack([entries.get((a, b), entries.get((b, a))) for b in range(3)]) for a in range(3)]
-    )
+    entries |= {(b, a): x for (a, b), x in entries.items()}
+    return jnp.stack([jnp.stack([entries[a, b] for b in range(3)]) for a in range(3)])
 
 
 def _product(a, b):
@@ -248,7 +249,7 @@ def _any_perpendicular(z):
 
 
 def _foot(before, z, epsilon):
-    """Where the common perpendicular of an axis and this one, through zero, meets this one; for parallel ones, beside its origin."""
+    """Where the common perpendicular of an axis and this one, through zero, meets this one; if parallel, beside its origin."""
     axis, point = before
     normal = np.cross(axis, z)
     square = normal @ normal
@@ -561,8 +562,6 @@ def solve_by_factors(
 
 def _dof_parents(model: Model) -> list[int]:
     """λ' over degrees of freedom; joints that follow others tie branches together, and then there are no zeros to use."""
-    from .factorization import dof_tree
-
     if len(model.topology.mimic_joints):
         return list(range(-1, model.nv - 1))
     return [int(parent) for parent in dof_tree(model).parents]

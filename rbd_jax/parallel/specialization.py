@@ -51,11 +51,11 @@ IN_BODY_COORDINATES: dict[Callable, Callable] = {
 def specialize(function: Callable, model, keep: Callable | None = None) -> Callable:
     """A function of a model, for this model only: what its numbers make superfluous is not computed.
 
-    The program of the function is taken apart into operations on scalars, the numbers of the model are put in, and the rules of
-    book §10.4 applied: constant expressions are evaluated, `x · 0`, `x · 1`, `x + 0` simplified, what is computed twice computed
-    once, and what nothing needs left out. Inverse dynamics of `arm7` is left with 191 multiplications of 4508. The dynamics of a
-    model (`inverse_dynamics`, `forward_dynamics`, `mass_matrix`, `bias_force`, `gravity_force`, `inertia_force`,
-    `solve_mass_matrix`) starts from another form of the algorithms, in frames on the bodies that suit the model.
+    The program of the function is taken apart into operations on scalars, the numbers of the model are put in, and the rules
+    of book §10.4 applied: constant expressions are evaluated, `x · 0`, `x · 1`, `x + 0` simplified, what is computed twice
+    computed once, and what nothing needs left out. Inverse dynamics of `arm7` is left with 191 multiplications of 4508. The
+    dynamics of a model (`inverse_dynamics`, `forward_dynamics`, `mass_matrix`, `bias_force`, `gravity_force`,
+    `inertia_force`, `solve_mass_matrix`) starts from another form of the algorithms, in frames on the bodies that suit it.
 
     **Arguments**
 
@@ -66,13 +66,14 @@ def specialize(function: Callable, model, keep: Callable | None = None) -> Calla
 
     **Returns** a function of the other arguments of `function`; with `keep`, of what was kept and then these.
 
-    It is for one sample, as all functions are: `vmap`, `batch_map`, `jit` and derivatives apply to it. Its derivatives are those of the
-    original function; for cheaper ones specialize a function that computes them, such as `inverse_dynamics_derivatives`
-    or a gradient.
+    It is for one sample, as all functions are: `vmap`, `batch_map`, `jit` and derivatives apply to it. Its derivatives are
+    those of the original function, and cost what those cost; for cheaper ones specialize a function that computes them, such
+    as `inverse_dynamics_derivatives` or a gradient.
 
-    Where an input is infinite or not a number the result need not be: `x · 0` is 0 here. Loops whose length depends on an input,
-    and operations such as sorting, stay as they are. The program grows with the number of operations, and so does the time to
-    compile it: it is for robots of up to some twenty degrees of freedom.
+    Where an input is infinite or not a number the result need not be: `x · 0` is 0 here. Loops whose length depends on an
+    input, and operations such as sorting, stay as they are. The program grows with the number of operations, and so does the
+    time to compile it. It is for robots of up to some ten degrees of freedom: beyond, fewer operations are not less time,
+    because compilers like loops better than long programs and results are many. `benchmarks/README.md` has the figures.
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> fast = rbd.specialize(rbd.inverse_dynamics, model)

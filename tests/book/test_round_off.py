@@ -17,7 +17,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 def round_off():
     sys.path.insert(0, str(SCRIPTS))
     try:
-        import round_off
+        import round_off  # pyright: ignore[reportMissingImports]
     finally:
         sys.path.remove(str(SCRIPTS))
     return round_off
@@ -42,8 +42,9 @@ def test_far_body_of_the_book(round_off):
     assert 1e-13 < error < 1e-11
 
 
+@pytest.mark.slow
 def test_an_arm_does_not_care_where_it_stands(round_off):
-    """The common frame has its origin at the root of the tree: a kilometre away nothing is lost; about the world's origin all is."""
+    """The common frame has its origin at the root of the tree: a kilometre away nothing is lost. About the world's all is."""
     near, far = round_off.far_arm_errors(0.0, samples=4), round_off.far_arm_errors(1000.0, samples=4)
     print(near, far)
     for name in ("forward dynamics", "mass matrix"):
@@ -67,7 +68,7 @@ def test_articulated_bodies_are_more_accurate(round_off):
 
 
 def test_condition_numbers(round_off):
-    """Printed 725 for six links at ±75°, and about 4 n⁴ at worst: 5184 for six, 40000 for ten (the straight arm is within 10 %)."""
+    """Printed 725 for six links at ±75°, and about 4 n⁴ at worst: 5184 and 40000 (the straight arm is within 10 %)."""
     zigzag = np.deg2rad(75.0) * np.array([0, -1, 1, -1, 1, -1])
     assert round(round_off.condition_number(round_off.exact_mass_matrix(zigzag))) == 725
     for links, printed in ((6, 5184), (10, 40000)):
