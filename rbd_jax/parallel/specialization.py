@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._array import is_known
 from .._simplify import Program
 from ..dynamics import (
     bias_force,
@@ -87,6 +88,11 @@ def specialize(function: Callable, model, keep: Callable | None = None) -> Calla
     """
     if not callable(function):
         raise TypeError(f"specialize: function is {type(function).__name__}; it is a function of a model")
+    if not is_known(model):
+        raise ValueError(
+            "specialize: the numbers of the model are not known while a function is traced; specialize before that, and `keep` "
+            "what is to vary"
+        )
     cheaper = IN_BODY_COORDINATES.get(function, function)
     programs: dict = {}
 

@@ -170,6 +170,8 @@ def test_bad_input_is_refused_as_by_the_function():
         fast(jnp.zeros(6), jnp.zeros(7), jnp.zeros(7))
     with pytest.raises(TypeError):
         rbd.specialize(ARM, ARM)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="not known while"):
+        jax.jit(lambda model: rbd.specialize(rbd.gravity_force, model)(jnp.zeros(7)))(ARM)
 
 
 def test_what_stays_as_it_is():
