@@ -761,7 +761,7 @@ class _Interpreter:
         consts, carry, rows = args[:fixed], args[fixed : fixed + carried], args[fixed + carried :]
         outputs: dict[int, list[np.ndarray]] = {}
         for index in range(length - 1, -1, -1) if params["reverse"] else range(length):
-            results = self.run(params["jaxpr"], [*consts, *carry, *(row[index] for row in rows)])
+            results = self.run(params["jaxpr"], [*consts, *carry, *(np.asarray(row[index]) for row in rows)])
             carry, outputs[index] = results[:carried], results[carried:]
         shapes = [aval.shape for aval in params["jaxpr"].out_avals[carried:]]
         stacked = [

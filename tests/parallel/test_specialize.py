@@ -83,7 +83,13 @@ def test_same_function_on_an_arm(name):
         assert_close(found, one, 1e-11)
 
 
-@pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "forward_dynamics"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inverse_dynamics",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("mass_matrix", "forward_dynamics")),
+    ],
+)
 def test_body_coordinates_of_every_kind_of_joint(name):
     """The algorithms that it starts from are those of the common frame, on a tree of everything, with the model traced too."""
     model, function = tree(), getattr(rbd, name)
@@ -223,7 +229,7 @@ INVERSE_DYNAMICS = lambda n: (93 * n - 108, 81 * n - 100)
 MASS_MATRIX = lambda n: (10 * n**2 + 22 * n - 32, 6 * n**2 + 37 * n - 43)
 
 
-@pytest.mark.parametrize("n", [4, 7])
+@pytest.mark.parametrize("n", [pytest.param(4, marks=pytest.mark.slow), 7])
 def test_table_10_1(n):
     """The general chain costs less than the best published figures, and not less than a fifth below: nothing is skipped."""
     model = chain(n)
