@@ -243,6 +243,55 @@ def test_table_10_1(n):
         assert all(x <= y for x, y in zip(found, book)) and found[0] > 0.7 * book[0]
 
 
+FACTOR_AND_SOLVE = lambda n: (n**3 / 6 + 3 * n**2 / 2 - 2 * n / 3, n**3 / 6 + n**2 - 7 * n / 6)
+
+
+@pytest.mark.parametrize("n", [3, 6])
+def test_table_10_1_factor_and_solve(n):
+    """F&S, but for n multiplications: with the reciprocals of the pivots there are n divisions and not n (n + 1) / 2."""
+    model, random = chain(n), np.random.default_rng(0)
+    matrix, rhs = jnp.asarray(random.normal(size=(n, n))) + 5 * jnp.eye(n), jnp.ones(n)
+    solve = lambda matrix, rhs: body_coordinates.solve_by_factors(model, matrix + matrix.T, rhs)
+    assert_close(solve(matrix, rhs), jnp.linalg.solve(matrix + matrix.T, rhs), 1e-12)
+    program = Program(
+        jax.make_jaxpr(lambda m, x: body_coordinates.solve_by_factors(model, m, x))(matrix, rhs)
+    )
+    products, sums = FACTOR_AND_SOLVE(n)
+    assert counted(program, matrix, rhs) == (pytest.approx(products + n), pytest.approx(sums))
+
+
+def test_forward_dynamics_costs_less_than_its_parts():
+    """For seven joints by the mass matrix, as the book finds for n up to 8: its three parts cost less than articulated bodies."""
+    parts = lambda n: [INVERSE_DYNAMICS(n), MASS_MATRIX(n), FACTOR_AND_SOLVE(n)]
+    articulated = lambda n: 224 * n - 259 + 205 * n - 248
+    by_matrix = lambda n: sum(map(sum, parts(n)))
+    assert all((by_matrix(n) < articulated(n)) == (n <= 8) for n in range(2, 20))
+    model = chain(7)
+    q, v, tau = (x[0] for x in samples(model))
+    found = counted(rbd.specialize(rbd.forward_dynamics, model), q, v, tau)
+    print(found, [sum(x) for x in zip(*parts(7))])
+    assert all(x < sum(y) for x, y in zip(found, zip(*parts(7))))
+
+
+def test_branches():
+    """Eq. 10.12: of two children one has Denavit and Hartenberg's frames. A binary tree of seven general hinges."""
+    random = np.random.default_rng(0)
+    builder = rbd.ModelBuilder()
+    for i in range(7):
+        placement = rbd.Transform.from_xyz_rpy(random.normal(size=3), random.normal(size=3))
+        inertia = rbd.Inertia.box(1.0, random.uniform(0.2, 0.4, 3), random.normal(size=3))
+        parent = f"link {(i - 1) // 2}" if i else "world"
+        builder.add_body(f"link {i}", parent, joints.Revolute(random.normal(size=3)), placement, inertia)
+    model = builder.build()
+    q = samples(model)[0][0]
+    # Three bodies each with either kind of transform, carrying 3, 1 and 1 bodies.
+    book = 3 * 32 + 3 * 47 + 5 * 20 + 5 * 24, 3 * 43 + 3 * 58 + 5 * 12 + 5 * 18
+    found = counted(rbd.specialize(rbd.mass_matrix, model), q)
+    print(found, book)
+    assert all(x <= y for x, y in zip(found, book)) and found[0] > 0.6 * book[0]
+    assert_close(rbd.specialize(rbd.mass_matrix, model)(q), rbd.mass_matrix(model, q), 1e-11)
+
+
 def test_costs_of_the_arm():
     """Axes that are parallel or at right angles: far below the general chain's 543 multiplications."""
     q, v, a = (x[0] for x in samples(ARM))
