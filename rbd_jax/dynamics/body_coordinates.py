@@ -172,7 +172,7 @@ def links(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"] | None = No
             offset = position + matvec(rotation, local.position) - jnp.asarray(above[1], model.dtype)
             reach, chosen = matvec(down, offset), (np.eye(3), np.zeros(3))
             kind = joint.motion_subspace(own) if joint.nv else jnp.zeros((6, 1), q.dtype)
-            if joint.rheonomic:
+            if joint.rheonomic and velocities is not None:
                 rate = joint.drift(own)
             if velocities is not None and joint.nv + joint.rheonomic:
                 speeds = (

@@ -100,6 +100,28 @@ def test_body_coordinates_of_every_kind_of_joint(name):
     assert_close(jax.jit(jax.vmap(cheaper, (None,) + (0,) * len(given)))(model, *given), expected, 1e-11)
 
 
+def test_joints_that_move_by_themselves():
+    """Their velocity is there in inverse dynamics, and not in what is asked at rest."""
+    builder = rbd.ModelBuilder()
+    spinning = joints.ConstantVelocity(joints.Revolute((0, 1, 0)), jnp.array([2.0]), time=0.3)
+    parent = "world"
+    for i, joint in enumerate((joints.Revolute((1, 0, 0)), spinning, joints.Revolute((0, 0, 1)))):
+        inertia = rbd.Inertia.box(1.0, (0.2, 0.3, 0.4), (0.1, -0.2, 0.3))
+        parent = builder.add_body(
+            f"body {i}", parent, joint, rbd.Transform.from_xyz_rpy((0.1, 0.5, 0)), inertia
+        )
+    model = builder.build()
+    q, v, a = (x[0] for x in samples(model))
+    for function, given in (
+        (rbd.inverse_dynamics, (q, v, a)),
+        (rbd.gravity_force, (q,)),
+        (rbd.inertia_force, (q, a)),
+        (rbd.mass_matrix, (q,)),
+        (rbd.forward_dynamics, (q, v, a)),
+    ):
+        assert_close(jax.jit(IN_BODY_COORDINATES[function])(model, *given), function(model, *given), 1e-11)
+
+
 @pytest.mark.parametrize(
     "kinds", [[joints.Revolute] * 8, [joints.Revolute, joints.Prismatic] * 4], ids=["hinges", "slides"]
 )
