@@ -182,6 +182,7 @@ Tools:
 - `checked`: a function that raises where its result is not finite or a code tells a failure
 - `count_operations`: what a function computes
 - `Operations`: such counts
+- `specialize`: a function of one model, without the arithmetic that its numbers spare
 
 Packages:
 
@@ -359,6 +360,7 @@ __all__ = [
     "checked",
     "count_operations",
     "Operations",
+    "specialize",
     "joints",
     "constraints",
     "forces",
@@ -526,7 +528,7 @@ from .model import (
     reroot as reroot,
     with_traversal as with_traversal,
 )
-from .parallel import batch_map as batch_map, simulate_batch as simulate_batch
+from .parallel import batch_map as batch_map, simulate_batch as simulate_batch, specialize as specialize
 from .robots import load as load
 from .shapes import Shape as Shape, Site as Site
 from .simulate import (
