@@ -15,6 +15,8 @@ Inertias are masses here, first moments, and second moments `K = Σ m r rᵀ`, w
 `Ω = ω̇× + ω×ω×` are forces and moments: `f = m a + Ω h` and `n = h × a` with the axial part of `Ω K`. Of velocities only the
 angular ones are needed.
 
+On a tree one child of each body has such a frame, and what the others cost beside it is counted in the book (eqs. 10.4 to 10.12).
+
 Loops over bodies are Python's: traced, these functions grow with the model. They are written for `rbd_jax.specialize`.
 """
 

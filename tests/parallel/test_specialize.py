@@ -296,7 +296,7 @@ def test_forward_dynamics_costs_less_than_its_parts():
 
 
 def test_branches():
-    """Eq. 10.12: of two children one has Denavit and Hartenberg's frames. A binary tree of seven general hinges."""
+    """Eqs. 10.4 to 10.12: of two children one has Denavit and Hartenberg's frames. A binary tree of seven general hinges."""
     random = np.random.default_rng(0)
     builder = rbd.ModelBuilder()
     for i in range(7):
