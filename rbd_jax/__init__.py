@@ -69,6 +69,7 @@ Kinematics:
 - `jacobian_transposed_product`: the generalized force of wrenches on the bodies
 - `center_of_mass`: of all bodies, in the world
 - `center_of_mass_jacobian`: its Jacobian
+- `average_velocity`: the velocity of the whole as if it were one body
 - `site_frames`: the frame of every site in the world
 - `shape_frames`: the frame of every shape in the world
 - `ray_distances`: how far it is along rays to the nearest shape
@@ -82,6 +83,11 @@ Dynamics:
 - `forward_dynamics_by_assembly`: the same in logarithmic depth
 - `inverse_dynamics`: the generalized forces that produce an acceleration
 - `hybrid_dynamics`: some joints driven by force, the others by motion
+- `floating_base_inverse_dynamics`: joint forces and the motion of a base that nothing holds, from that of the joints
+- `floating_base_forward_dynamics`: the acceleration of base and joints
+- `floating_base_equation`: their equation of motion by its coefficients
+- `floating_base_mass_matrix`: the inertia that the joints feel when the base gives way
+- `floating_base_jacobian`: how a body moves with the joints then
 - `forward_dynamics_derivatives`: the derivatives of the acceleration by q, v and the forces
 - `inverse_dynamics_derivatives`: the derivatives of the forces by q, v and the acceleration
 - `mass_matrix`: the joint-space inertia matrix M
@@ -99,11 +105,14 @@ Dynamics:
 - `mechanical_energy`: both, with the springs at the joints
 - `momentum`: of all bodies, about the world's origin
 - `centroidal_momentum_matrix`: what makes of v the momentum about the centre of mass
+- `locked_inertia`: the inertia of all bodies as one
+- `centroidal_inertia`: the same about the centre of mass
 - `lagrangian_gradients`: the derivatives of the Lagrangian by q and v
 - `inverse_dynamics_regressor`: the generalized forces as a linear function of the inertia parameters
 - `momentum_regressor`: the momentum as such
 - `kinetic_energy_regressor`: the kinetic energy as such
 - `potential_energy_regressor`: the potential energy as such
+- `base_parameters`: the inertia parameters that motions depend on
 
 Constraints:
 
@@ -174,6 +183,7 @@ Tools:
 - `checked`: a function that raises where its result is not finite or a code tells a failure
 - `count_operations`: what a function computes
 - `Operations`: such counts
+- `specialize`: a function of one model, without the arithmetic that its numbers spare
 
 Packages:
 
@@ -250,6 +260,7 @@ __all__ = [
     "jacobian_transposed_product",
     "center_of_mass",
     "center_of_mass_jacobian",
+    "average_velocity",
     "site_frames",
     "shape_frames",
     "ray_distances",
@@ -260,6 +271,11 @@ __all__ = [
     "forward_dynamics_by_assembly",
     "inverse_dynamics",
     "hybrid_dynamics",
+    "floating_base_inverse_dynamics",
+    "floating_base_forward_dynamics",
+    "floating_base_equation",
+    "floating_base_mass_matrix",
+    "floating_base_jacobian",
     "forward_dynamics_derivatives",
     "inverse_dynamics_derivatives",
     "mass_matrix",
@@ -277,11 +293,14 @@ __all__ = [
     "mechanical_energy",
     "momentum",
     "centroidal_momentum_matrix",
+    "locked_inertia",
+    "centroidal_inertia",
     "lagrangian_gradients",
     "inverse_dynamics_regressor",
     "momentum_regressor",
     "kinetic_energy_regressor",
     "potential_energy_regressor",
+    "base_parameters",
     "assemble",
     "project",
     "project_velocity",
@@ -343,6 +362,7 @@ __all__ = [
     "checked",
     "count_operations",
     "Operations",
+    "specialize",
     "joints",
     "constraints",
     "forces",
@@ -421,13 +441,21 @@ from .constraints import (
 from .contact.contacts import contacts as contacts
 from .dynamics import (
     Motion as Motion,
+    average_velocity as average_velocity,
+    base_parameters as base_parameters,
     bias_force as bias_force,
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,
     center_of_mass as center_of_mass,
     center_of_mass_jacobian as center_of_mass_jacobian,
+    centroidal_inertia as centroidal_inertia,
     centroidal_momentum_matrix as centroidal_momentum_matrix,
     coriolis_matrix as coriolis_matrix,
+    floating_base_equation as floating_base_equation,
+    floating_base_forward_dynamics as floating_base_forward_dynamics,
+    floating_base_inverse_dynamics as floating_base_inverse_dynamics,
+    floating_base_jacobian as floating_base_jacobian,
+    floating_base_mass_matrix as floating_base_mass_matrix,
     forward_dynamics as forward_dynamics,
     forward_dynamics_by_assembly as forward_dynamics_by_assembly,
     forward_dynamics_derivatives as forward_dynamics_derivatives,
@@ -447,6 +475,7 @@ from .dynamics import (
     kinetic_energy as kinetic_energy,
     kinetic_energy_regressor as kinetic_energy_regressor,
     lagrangian_gradients as lagrangian_gradients,
+    locked_inertia as locked_inertia,
     mass_matrix as mass_matrix,
     mechanical_energy as mechanical_energy,
     momentum as momentum,
@@ -502,7 +531,7 @@ from .model import (
     reroot as reroot,
     with_traversal as with_traversal,
 )
-from .parallel import batch_map as batch_map, simulate_batch as simulate_batch
+from .parallel import batch_map as batch_map, simulate_batch as simulate_batch, specialize as specialize
 from .robots import load as load
 from .shapes import Shape as Shape, Site as Site
 from .simulate import (

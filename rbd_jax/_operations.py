@@ -39,6 +39,8 @@ def count_operations(function: Callable, *args, zeros: bool = True) -> Operation
     The trace is run with the arguments given, loops as often as they run. Comparisons, selections, signs and
     everything that is done with integers cost nothing.
 
+    The book's tables of costs are such counts (book tables 10.1, 10.2 and eqs. 10.2, 10.3).
+
     **Arguments**
 
     - `zeros`: whether operations with an operand that is zero count. Without them, and with arguments that are not zero by

@@ -34,7 +34,10 @@ class DenseFactors(Factors):
 
 
 class RangeSpace(DenseFactors):
-    """`(G M⁻¹ Gᵀ) λ = k - G M⁻¹ f` first, through the factors of the tree: O(n) for each row of G, then O(m³)."""
+    """`(G M⁻¹ Gᵀ) λ = k - G M⁻¹ f` first, through the factors of the tree: O(n) for each row of G, then O(m³).
+
+    Eqs. 8.37 to 8.41, and Sueda's eqs. 2.123 and 2.124: where rows depend on each other, the multipliers of least norm.
+    """
 
     jacobian: Float[Array, "m nv"]
     response: Float[Array, "nv m"]
@@ -63,7 +66,7 @@ class RangeSpace(DenseFactors):
 
 
 class Saddle(DenseFactors):
-    """The whole matrix `[[M, Gᵀ], [G, 0]]` at once: O((n + m)³), the plainest, for comparison."""
+    """The whole matrix `[[M, Gᵀ], [G, 0]]` at once (eq. 8.36): O((n + m)³), the plainest, for comparison."""
 
     inverse: Float[Array, "size size"]
 
@@ -92,7 +95,8 @@ class Saddle(DenseFactors):
 
 
 class NullSpace(DenseFactors):
-    """`a = Z y + particular` with the columns of Z spanning the motions that G lets pass (book §8.8): O(n³), never m³.
+    """`a = Z y + particular` with the columns of Z spanning the motions that G lets pass (book eqs. 8.42 to 8.46, §8.8):
+    O(n³), never m³.
 
     Z comes from the singular vectors of G instead of the book's elimination with pivots.
     """

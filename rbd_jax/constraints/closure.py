@@ -4,7 +4,7 @@
 so nothing needs to be stabilized. Gears are the simplest use (§9.6).
 
 These are also the hyper-reduced coordinates of Sueda's notes (§2.6): y is his q_R, `G = J_rR` and `g = J̇_rR q̇_R`, and
-with `M = J_mrᵀ M_m J_mr` of the tree, (8.46) is his (2.83).
+with `M = J_mrᵀ M_m J_mr` of the tree, the book's (8.46) is Sueda's (2.83).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def close(
     y: Float[Array, "ny"],
     y_rate: Float[Array, "ny"],
 ) -> Closure:
-    """The state of the model, and G and g (eqs. 8.57 to 8.61), by differentiation of `q = closure(y)`."""
+    """The state of the model, and G and g (eqs. 3.11, 3.12, 8.57 to 8.60), by differentiation of `q = closure(y)`."""
 
     def velocity(y, rate):
         def along(step):
@@ -131,7 +131,7 @@ def _refuse_nonholonomic(owner: str, model: Model) -> None:
 def reduced_acceleration(
     motion: Motion, at: Closure, force: Float[Array, "ny"], f_ext: ExternalForces = None
 ) -> Float[Array, "ny"]:
-    """`ÿ` of a model in motion under forces along the independent variables (eq. 8.46)."""
+    """`ÿ` of a model in motion under forces along the independent variables (eqs. 3.20, 8.46)."""
     missing = force - vecmat(recursive_newton_euler(motion, at.bias, f_ext), at.jacobian)
     return jnp.linalg.solve(reduced_inertia(motion, at.jacobian), missing)
 

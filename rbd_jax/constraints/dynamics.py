@@ -1,4 +1,4 @@
-"""Forward dynamics under constraints (book §8.1 to §8.8)."""
+"""Forward dynamics under constraints (book §3.2, §8.1 to §8.8)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def constrained_dynamics(
 ) -> ConstrainedMotion:
     """The motion that `tau` produces under the model's constraints: `M a + C v + g - Jᵀ f_ext = tau + Gᵀ λ`, `G a + bias = 0`.
 
-    As for `forward_dynamics`, damping, friction and springs of the joints are not part of it.
+    That is (3.17) and (8.6), and Sueda's (2.98). As for `forward_dynamics`, damping, friction and springs of the joints are
+    not part of it.
 
     **Arguments**
 

@@ -1,7 +1,7 @@
 """The equations of all constraints of a model: residual, Jacobian, rate and bias, from one pass of forward kinematics.
 
 Constraints that are equal but for names and numbers are evaluated together, as equal joints are. Bodies of one tree are seen
-from the tree's own root, so that a loop in a robot far from the world's origin closes as exactly as at home (book §8.7).
+from the tree's own root, so that a loop in a robot far from the world's origin closes as exactly as at home (book §8.2, §8.7).
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def constraint_residual(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"
 
 @takes(q=configuration)
 def constraint_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
-    """G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` the forces that hold the constraints (book eq. 8.6).
+    """G: the rate of the residual is `G v + g_t`, and `Gᵀ λ` the forces that hold the constraints.
+
+    Book eqs. 8.6, 8.17, 8.32; table 8.4 has it for loop joints.
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
@@ -81,7 +83,7 @@ def constraint_velocity(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv
 
 @takes(q=configuration, v=velocity)
 def constraint_bias(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "m"]:
-    """What the second rate of the residual is without acceleration: it is `G a + bias` (book's -k, eq. 8.15).
+    """What the second rate of the residual is without acceleration: it is `G a + bias` (the book's -k, eqs. 3.44, 8.15).
 
     >>> slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
     >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slider)

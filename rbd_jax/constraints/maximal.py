@@ -1,8 +1,10 @@
-"""Maximal coordinates: every body free, and the joints of the tree as constraints (Müller & Terze 2013; Sueda §1.10).
+"""Maximal coordinates: every body free, and the joints of the tree as constraints (book §3.6, §3.7, §8.13;
+Müller & Terze 2013; Sueda eqs. 1.69 to 1.74).
 
 The same mechanism and the same accelerations: six degrees of freedom a body and a multiplier for every direction in which a
-joint does not move. The group that a pose belongs to is that of the body's joint to the world: SE(3) for `Free`, SO(3) × R³ for
-`Free3D`. It decides which constraints a Lie-group integrator preserves.
+joint does not move, so that the equations are the book's (3.74), for one body (3.60), and those of
+Müller & Terze 2013, eqs. 1 to 3. The group that a pose belongs to is that of the body's joint to the world: SE(3) for `Free`,
+SO(3) × R³ for `Free3D`. It decides which constraints a Lie-group integrator preserves.
 """
 
 from __future__ import annotations

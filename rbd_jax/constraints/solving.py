@@ -4,10 +4,10 @@
     G a        = k
     λ - G y    = e
 
-The first two rows are the equation of motion (8.36). Where constraints are redundant, G has less rank than rows: `a` is unique
-and λ is not. The third row, with e = 0, picks the λ of least norm, since that is the one in the range of G; y is whatever
-makes it so. Written as one linear system in (a, λ, y), the solution has the derivative `K⁻¹ (d rhs - dK x)`, which is one more
-solution of the same system: it needs no derivative of a singular value or a pivot, is finite where rows
+The first two rows are the equation of motion (3.17), (8.36). Where constraints are redundant, G has less rank than rows: `a`
+is unique and λ is not. The third row, with e = 0, picks the λ of least norm, since that is the one in the range of G; y is
+whatever makes it so. Written as one linear system in (a, λ, y), the solution has the derivative `K⁻¹ (d rhs - dK x)`, which is
+one more solution of the same system: it needs no derivative of a singular value or a pivot, is finite where rows
 become dependent, and is right wherever the rank does not change. A k that contradicts itself is replaced by the nearest that
 does not.
 """

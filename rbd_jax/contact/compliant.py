@@ -31,8 +31,8 @@ POINTS = 4
 class Compliant(Force):
     """What two shapes do to each other where they overlap: a force by how deep, how fast, and how they slide. See `add_forces`.
 
-    Along the normal it is `k δⁿ + d δⁿ δ̇` (`law="hunt-crossley"`), or `k δ + d δ̇` (`"linear"`), of the overlap δ, as long as that
-    pushes. Across it, it is Coulomb's friction as one of two:
+    Along the normal it is `k δⁿ + d δⁿ δ̇` (`law="hunt-crossley"`), or `k δ + d δ̇` (`"linear"`; eqs. 11.74, 11.75
+    with z = p), of the overlap δ, as long as that pushes. Across it, it is Coulomb's friction as one of two:
 
     - `"regularized"`: `-μ f v / √(v² + s²)`, with the speed s of `slip_speed`. What should stick creeps.
     - `"bristle"` (eqs. 11.77 to 11.79): `-K x - D ẋ` up to `μ f`, the bending x of bristles being a state of its own. It sticks.

@@ -261,7 +261,7 @@ def joined(first: Contacts, *others: Contacts) -> Contacts:
 
 def contact_jacobian(motion: Motion, found: Contacts, size: int = 6) -> Float[Array, "n size nv"]:
     """J with `J v` how the second body of each contact moves against the first: `[v; ω]` at its position, in its frame; of that
-    the first so many rows."""
+    the first so many rows. The first of each is the book's `tᵀ` (eq. 11.28), Sueda's N (eq. 1.78)."""
     model = motion.model
     if not found.shapes:
         return jnp.zeros((0, size, model.nv), motion.q.dtype)

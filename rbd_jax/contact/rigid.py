@@ -1,4 +1,4 @@
-"""Rigid contact in steps."""
+"""Rigid contact in steps (Sueda eqs. 1.76 to 1.80; with friction, eq. 1.88)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ from ._energy import as_energy_allows
 from .convex import ConvexLaw
 from .soft_rows import WithinStep
 from .solvers.soft import Solution, solve_soft
+
+
+#: A guess is taken so much of the way towards how the model would move without contact. What pushed in the step before then does
+#: so where the search begins; at the guess itself rounding says on which side of a surface it is that hardly gives way.
+PRESSED = 3e-3
 
 
 class Rigid(ConvexLaw):
@@ -82,10 +87,13 @@ class Rigid(ConvexLaw):
         return WithinStep(*(jnp.asarray(x, dtype) for x in (step, self.stabilization, smoothing)))
 
     def solved(self, posed, guess):
+        motion, own = posed.motion, posed.pushes
+        free = solve_positive(*posed.problem(own)[:2])
+        if guess is not None:
+            guess = guess + PRESSED * (free - guess)
         stopped = super().solved(posed, guess)
         if self.restitution is None:
             return stopped
-        motion, own = posed.motion, posed.pushes
         hold: WithinStep = posed.hold  # pyright: ignore[reportAssignmentType]
         coming = own.velocity[:, 0]
         e = self.restitution.astype(coming.dtype)
@@ -104,7 +112,6 @@ class Rigid(ConvexLaw):
             a = acceleration if at is None else matvec(at.jacobian, acceleration) + at.bias
             return motion.v + hold.step * (a + turning)
 
-        free = solve_positive(*posed.problem(own)[:2])
         share = as_energy_allows(
             lambda u: times(inertia, u),
             after(free),

@@ -164,6 +164,8 @@ def contact_problem(
 ) -> ContactProblem:
     """`ζ̇ = M λ + d` of a model whose shapes touch: `M = Tᵀ H⁻¹ T`, `d = Tᵀ a₀ + Ṫᵀ v`, with a₀ the acceleration without contact.
 
+    Of one body at one point these are M and d of (11.8) and (11.9), at several those of (11.21) and (11.22).
+
     Constraints of the model are held. `rbd.contact.solvers.solve_lcp` solves it.
 
     >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
@@ -196,6 +198,9 @@ def unilateral_dynamics(
     friction: bool = False,
 ) -> Unilateral:
     """How a model moves on under forces, where its shapes touch rigidly; damping and springs of joints are not part of it.
+
+    The complementarity problem (11.18), (11.42) is solved as the quadratic one in the forces (11.43); its accelerations are those
+    of (11.44), Sueda's (2.105) and (2.127).
 
     Contacts push so that none comes nearer, and only those that do not part. The model's constraints are held.
 

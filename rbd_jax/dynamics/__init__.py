@@ -32,6 +32,17 @@ Forces and accelerations:
 - `gravity_force`: the forces that hold the model at rest
 - `passive_force`: damping, friction and springs of the joints
 
+On a base that nothing holds:
+
+- `floating_base_inverse_dynamics`: joint forces and the motion of the base, from that of the joints
+- `floating_base_forward_dynamics`: the acceleration of base and joints
+- `floating_base_equation`: the equation of motion by its coefficients
+- `floating_base_mass_matrix`: the inertia that the joints feel when the base gives way
+- `floating_base_jacobian`: how a body moves with the joints then
+- `FloatingBaseForces`: what the first returns
+- `FloatingBaseAcceleration`: what the second returns
+- `FloatingBaseEquation`: what the third returns
+
 Inertia:
 
 - `mass_matrix`: the joint-space inertia matrix M
@@ -58,6 +69,9 @@ Energy and momentum:
 - `centroidal_momentum_matrix`: what makes of v the momentum about the centre of mass
 - `center_of_mass`: of all bodies, in the world
 - `center_of_mass_jacobian`: its Jacobian
+- `locked_inertia`: of all bodies as one
+- `centroidal_inertia`: the same about the centre of mass
+- `average_velocity`: the velocity at which that would have the momentum
 - `lagrangian_gradients`: the derivatives of the Lagrangian by q and v
 
 Linear in the inertia parameters:
@@ -66,6 +80,11 @@ Linear in the inertia parameters:
 - `momentum_regressor`: the momentum
 - `kinetic_energy_regressor`: the kinetic energy
 - `potential_energy_regressor`: the potential energy
+- `base_parameters`: the parameters that motions depend on, by what each joint lets pass between its bodies
+- `base_parameters_by_rank`: the same by the rank of the regressor
+- `BaseParameters`: what these return, with simplified models
+- `transferable_inertias`: what may pass across a joint
+- `transfer_inertia`: the model with an inertia given from a body to its parent
 """
 
 __all__ = [
@@ -95,6 +114,14 @@ __all__ = [
     "bias_force",
     "gravity_force",
     "passive_force",
+    "floating_base_inverse_dynamics",
+    "floating_base_forward_dynamics",
+    "floating_base_equation",
+    "floating_base_mass_matrix",
+    "floating_base_jacobian",
+    "FloatingBaseForces",
+    "FloatingBaseAcceleration",
+    "FloatingBaseEquation",
     "mass_matrix",
     "solve_mass_matrix",
     "solve_augmented_mass_matrix",
@@ -116,18 +143,29 @@ __all__ = [
     "centroidal_momentum_matrix",
     "center_of_mass",
     "center_of_mass_jacobian",
+    "locked_inertia",
+    "centroidal_inertia",
+    "average_velocity",
     "lagrangian_gradients",
     "inverse_dynamics_regressor",
     "momentum_regressor",
     "kinetic_energy_regressor",
     "potential_energy_regressor",
+    "base_parameters",
+    "base_parameters_by_rank",
+    "BaseParameters",
+    "transferable_inertias",
+    "transfer_inertia",
 ]
 
 from .bodies import Bodies as Bodies
 from .centroidal import (
+    average_velocity as average_velocity,
     center_of_mass as center_of_mass,
     center_of_mass_jacobian as center_of_mass_jacobian,
+    centroidal_inertia as centroidal_inertia,
     centroidal_momentum_matrix as centroidal_momentum_matrix,
+    locked_inertia as locked_inertia,
     momentum as momentum,
 )
 from .coriolis import coriolis_matrix as coriolis_matrix
@@ -141,12 +179,29 @@ from .energy import (
     mechanical_energy as mechanical_energy,
     potential_energy as potential_energy,
 )
+from .equivalence import (
+    BaseParameters as BaseParameters,
+    base_parameters as base_parameters,
+    base_parameters_by_rank as base_parameters_by_rank,
+    transfer_inertia as transfer_inertia,
+    transferable_inertias as transferable_inertias,
+)
 from .external import ExternalForces as ExternalForces
 from .factorization import (
     LowerFactor as LowerFactor,
     TreeMatrix as TreeMatrix,
     dof_tree as dof_tree,
     sparse_mass_matrix as sparse_mass_matrix,
+)
+from .floating_base import (
+    FloatingBaseAcceleration as FloatingBaseAcceleration,
+    FloatingBaseEquation as FloatingBaseEquation,
+    FloatingBaseForces as FloatingBaseForces,
+    floating_base_equation as floating_base_equation,
+    floating_base_forward_dynamics as floating_base_forward_dynamics,
+    floating_base_inverse_dynamics as floating_base_inverse_dynamics,
+    floating_base_jacobian as floating_base_jacobian,
+    floating_base_mass_matrix as floating_base_mass_matrix,
 )
 from .forward import forward_dynamics as forward_dynamics, solve_mass_matrix as solve_mass_matrix
 from .handles import ArticulatedBody as ArticulatedBody, Handles as Handles, handles as handles

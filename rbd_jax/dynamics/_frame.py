@@ -40,7 +40,7 @@ class CommonFrame(eqx.Module):
 
     @staticmethod
     def at(model: Model, q: Float[Array, "nq"]) -> CommonFrame:
-        """Forward kinematics: book eqs. 4.2 and 5.14, without velocities."""
+        """Forward kinematics: book example 4.3."""
         topology = model.topology
         q = model.joint_configurations(q)
         transforms = evaluate_joints(model, lambda joint, q: joint.transform(q), q)

@@ -1,15 +1,16 @@
-"""The model as a whole: centre of mass and momentum (book ex. 9.3)."""
+"""The model as a whole: centre of mass, momentum, and its inertia and motion as if it were one body (book ex. 9.3)."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import configuration, takes, velocity
-from .._array import gather, transpose
+from .._arguments import configuration, space_point, takes, velocity
+from .._array import gather, matvec, transpose
 from ..model import Model
 from ..model.lumping import moving_inertias
-from ..spatial import moment_shift
+from ..spatial import Inertia, Transform, moment_shift, motion_shift
+from ..spatial.inertia import inverse_symmetric
 from .columns import from_columns
 from .mass_matrix import composite_momenta
 from .motion import Motion
@@ -69,6 +70,94 @@ def center_of_mass_jacobian(model: Model, q: Float[Array, "nq"]) -> Float[Array,
     """
     linear = slice(-model.gravity.size, None)
     return centroidal_momentum_matrix(model, q)[linear] / jnp.sum(moving_inertias(model).mass)
+
+
+@takes(q=configuration, point=space_point)
+def locked_inertia(model: Model, q: Float[Array, "nq"], point: Float[Array, "3"] | None = None) -> Inertia:
+    """The inertia of all bodies that can move as one, their joints locked: the book's `I₀ᶜ`, in the world's axes.
+
+    **Arguments**
+
+    - `point`: about which, in the world; its origin by default.
+
+    Its momentum at a velocity is what `momentum` is when the whole moves so as one.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> inertia = rbd.locked_inertia(model, q)
+    >>> print(inertia.mass, inertia.com, rbd.center_of_mass(model, q))
+    2.0 [-0.978  0.    -0.913] [-0.978  0.    -0.913]
+    """
+    whole = _Whole(Motion(model, q))
+    return whole.inertia().placed(Transform.from_position(-whole.from_center(point)))
+
+
+@takes(q=configuration)
+def centroidal_inertia(model: Model, q: Float[Array, "nq"]) -> Inertia:
+    """`locked_inertia` about the centre of mass of the model, in the world's axes.
+
+    >>> model, q = rbd.load("double_pendulum"), jnp.array([0.5, 1.0])
+    >>> print(jnp.diagonal(rbd.centroidal_inertia(model, q).rotational_matrix))
+    [0.005 0.502 0.499]
+    """
+    return _Whole(Motion(model, q)).inertia()
+
+
+@takes(q=configuration, v=velocity, point=space_point)
+def average_velocity(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    point: Float[Array, "3"] | None = None,
+) -> Float[Array, "6"]:
+    """The velocity `[ω; v]` at which the model, its joints locked, would have the momentum that it has; in the world's axes.
+
+    `(I₀ᶜ)⁻¹` times the momentum. ω is the same about every point; the linear part is the velocity of the point of the locked
+    whole that passes `point`: about the centre of mass, that of the centre of mass. Not finite where all mass is on one line.
+
+    **Arguments**
+
+    - `point`: about which, in the world; its origin by default, as for `momentum`.
+
+    >>> model = rbd.load("quadruped")
+    >>> v = jnp.zeros(model.nv).at[2].set(1.0)  # the base turns about its z axis, and the legs with it
+    >>> print(rbd.average_velocity(model, rbd.neutral(model), v))
+    [0. 0. 1. 0. 0. 0.]
+    """
+    whole = _Whole(Motion(model, q, v))
+    inertia, momentum = whole.inertia(), whole.momentum()
+    turn = matvec(inverse_symmetric(inertia.rotational_matrix), momentum[:3])
+    own = jnp.concatenate([turn, momentum[3:] / inertia.mass])
+    return motion_shift(own, whole.from_center(point))
+
+
+class _Whole:
+    """All bodies about their centre of mass, in the world's axes.
+
+    That is found from the root of the first tree, and each body taken there by itself: seen from a point far away, what is wanted
+    would be lost in its distance.
+    """
+
+    def __init__(self, motion: Motion):
+        self.motion = motion
+        self.root = motion.common.origins[:1]
+        inertias = motion.inertias
+        first_moment = inertias.first_moment + inertias.mass[:, None] * (motion.common.origins - self.root)
+        self.center = jnp.sum(first_moment, axis=0) / jnp.sum(inertias.mass)
+        self.arms = (motion.common.origins - self.root) - self.center[None]
+
+    def inertia(self) -> Inertia:
+        axes = jnp.broadcast_to(jnp.eye(3, dtype=self.arms.dtype), (*self.arms.shape, 3))
+        parameters = jnp.sum(self.motion.inertias.placed(Transform(axes, self.arms)).parameters, axis=0)
+        return Inertia(parameters[0], jnp.zeros_like(self.center), parameters[4:])
+
+    def momentum(self) -> Float[Array, "6"]:
+        momenta = self.motion.inertias.momentum(self.motion.velocities)
+        return jnp.sum(moment_shift(momenta, -self.arms), axis=0)
+
+    def from_center(self, point: Float[Array, "3"] | None) -> Float[Array, "3"]:
+        """The way from the centre of mass to a point in the world, or to its origin."""
+        root = self.root[0]
+        return (-root if point is None else point - root) - self.center
 
 
 def _center(motion: Motion):

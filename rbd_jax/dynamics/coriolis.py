@@ -18,9 +18,10 @@ from .motion import Motion
 def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv nv"]:
     """C with `C v = bias_force - gravity_force` and `Ṁ = C + Cᵀ` (Echeandia & Wensing 2021).
 
-    Where every joint has one degree of freedom it is the matrix of the Christoffel symbols.
+    Where every joint has one degree of freedom it is the matrix of the Christoffel symbols (book eq. 5.6).
 
-    `C = Σ Jᵀ (I J̇ + B J)` over the bodies, `B = ½ (v×* I - I v× + (I v)×̄*)`. With `I^c` and `B^c` summed over subtrees,
+    `C = Σ Jᵀ (I J̇ + B J)` over the bodies, `B = ½ (v×* I - I v× + (I v)×̄*)`, of which the first two are the rate of the
+    inertia (book eq. 2.65). With `I^c` and `B^c` summed over subtrees,
     `C_ij = S_iᵀ (I^c Ṡ_j + B^c S_j)` where both are those of the deeper of the two columns. Joints that move by themselves
     add velocity-product forces that are no multiple of v; they are in `bias_force` alone.
 

@@ -124,6 +124,8 @@ class TreeMatrix(eqx.Module):
 class LowerFactor(eqx.Module):
     """A lower triangular L with the sparsity of a tree: `rows`, its packed entries left of the diagonal, and `diagonal`.
 
+    Multiplies and solves as table 6.5 does, with the operations of table 6.6.
+
     >>> matrix = rbd.dynamics.TreeMatrix.of(rbd.Tree([-1, 0, 0]), jnp.array([[3.0, 1, 1], [1, 2, 0], [1, 0, 2]]))
     >>> lower = matrix.ltl()
     >>> print(lower.solve(lower.multiply(jnp.array([1.0, 2.0, 3.0]))))
@@ -134,7 +136,7 @@ class LowerFactor(eqx.Module):
     diagonal: Float[Array, "n"]
     tree: Tree = eqx.field(static=True)
 
-    # The four kernels of table 6.5. Values at the ancestors of a node travel as a row over depths.
+    # Values at the ancestors of a node travel as a row over depths.
 
     def multiply(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
         """`L x`."""

@@ -34,7 +34,8 @@ def forward_dynamics(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "nv"]:
-    """The acceleration that the generalized forces `tau` produce: `M⁻¹ (tau - C v - g + Jᵀ f_ext)` (book table 7.1).
+    """The acceleration that the generalized forces `tau` produce: `M⁻¹ (tau - C v - g + Jᵀ f_ext)` (book table 7.1;
+    eqs. 1.2, 3.3).
 
     Damping, friction and springs of the joints are not part of it: add `passive_force` to `tau`, as `rollout` does.
     A degree of freedom that moves no inertia (a massless end of a chain, without armature) has no acceleration: the result
@@ -140,7 +141,7 @@ class TreeFactors(eqx.Module):
 def articulated_body_recursions(
     model: Model, frames: BodyFrames, inertia, bias, products, tau, base, armature
 ) -> tuple[Float[Array, "n"], TreeFactors]:
-    """The two recursions of the articulated-body algorithm, one column at a time (eqs. 7.43 to 7.50).
+    """The two recursions of the articulated-body algorithm, one column at a time (eqs. 7.21 to 7.25, 7.43 to 7.50).
 
     Up the tree, with `U = I^A S`, `D = Sᵀ U` and `u = τ - Sᵀ p^A`, each column hands on the inertia
     `I^a = I^A - U D⁻¹ Uᵀ` and the bias force `p^A + I^a c + U D⁻¹ u`; down the tree `q̈ = D⁻¹ (u - Uᵀ (a_λ + c))`.

@@ -165,7 +165,8 @@ def handles(
     bodies: str | int | Sequence[str | int],
     f_ext: ExternalForces = None,
 ) -> Handles:
-    """Bodies of a model as handles, by the projection method: `Φ = J M⁻¹ Jᵀ` and `b = J q̈ + J̇ v` (eqs. 7.9, 7.10).
+    """Bodies of a model as handles, by the projection method: `Φ = J M⁻¹ Jᵀ` and `b = J q̈ + J̇ v` (eqs. 7.9, 7.10; of one body
+    on one joint, eqs. 3.54 and 3.55).
 
     Φ is `inverse_operational_inertia` in the world's frame. `b` are the spatial accelerations of `forward_dynamics`.
 

@@ -46,7 +46,7 @@ def hybrid_dynamics(
     f_ext: ExternalForces = None,
 ) -> HybridMotion:
     """The motion with the accelerations `a` at the prescribed degrees of freedom and the forces `tau` at the others (book
-    table 9.3).
+    table 9.3; Sueda's algorithm 9).
 
     As for `forward_dynamics`, damping, friction and springs of the joints are not part of it. Derivatives are those of the
     equation that it solves.

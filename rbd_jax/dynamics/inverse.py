@@ -26,7 +26,7 @@ def inverse_dynamics(
     a: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "nv"]:
-    """The generalized forces `tau` that produce the acceleration `a`: `M a + C v + g - Jᵀ f_ext` (book table 5.1).
+    """The generalized forces `tau` that produce the acceleration `a`: `M a + C v + g - Jᵀ f_ext` (book eqs. 1.3, 3.4, table 5.1).
 
     Damping, friction and springs of the joints are not part of it: see `passive_force`.
 
@@ -70,7 +70,8 @@ def gravity_force(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
 
 @takes(planar=True, q=configuration, a=dof_columns)
 def inertia_force(model: Model, q: Float[Array, "nq"], a: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
-    """`M a`, what of `inverse_dynamics` is there without velocity, gravity and forces on bodies (book table 6.1, ID_δ).
+    """`M a`, what of `inverse_dynamics` is there without velocity, gravity and forces on bodies (book table 6.1, ID_δ). Of
+    unit vectors these are the columns of M (eq. 6.25).
 
     O(n) for each column of `a`, and without the matrix M; `solve_mass_matrix` undoes it.
 
@@ -87,8 +88,8 @@ def recursive_newton_euler(
     """`inverse_dynamics` of a model in motion (table 5.1).
 
     In the common frame, down the tree `v_i = v_λ + S q̇` and `a_i = a_λ + S q̈ + c_J + v × v_J`, then for each body
-    `f = I a + v ×* I v - f_ext`, and up the tree `tau_i = Sᵀ Σ f` over the subtree. Derivatives by q, v, a and f_ext are those
-    of `newton_euler_along`.
+    `f = I a + v ×* I v - f_ext` (eqs. 1.5, 2.68; in its own frame Sueda eq. 1.21), and up the tree `tau_i = Sᵀ Σ f` over
+    the subtree. Derivatives by q, v, a and f_ext are those of `newton_euler_along`.
     """
     motion.computed("inertias", "velocities", "velocity_products")
     return _newton_euler(motion, a, f_ext) + motion.model.armature * a

@@ -1,4 +1,4 @@
-"""Body Jacobians and their rates (book eqs. 2.18 and 4.6): plain array expressions over the columns."""
+"""Body Jacobians and their rates (book §2.7, §2.11, §4.1.4): plain array expressions over the columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def jacobian(
     point: Float[Array, "3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "6 nv"]:
-    """J with `J v` the spatial velocity `[ω; v]` of a body.
+    """J with `J v` the spatial velocity `[ω; v]` of a body (eqs. 2.18, 4.6).
 
     **Arguments**
 
@@ -50,7 +50,7 @@ def jacobian_derivative(
     point: Float[Array, "3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "6 nv"]:
-    """The rate of `jacobian(model, q, body, point, frame)` while the model moves at `v`.
+    """The rate of `jacobian(model, q, body, point, frame)` while the model moves at `v` (eqs. 2.57, 5.5).
 
     >>> model, q, v = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])
     >>> tip = jnp.array([0.0, 0.0, -1.0])

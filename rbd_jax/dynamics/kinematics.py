@@ -1,4 +1,4 @@
-"""Where the bodies are and how they move (book §4.1, §5.2)."""
+"""Where the bodies are and how they move (book §4.1, §4.2, §5.2)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ Frame = Literal["world", "body", "world_aligned"]
 def forward_kinematics(model: Model, q: Float[Array, "nq"]) -> AnyTransform:
     """The frame of every body, in the world: a `Transform` with a leading axis of bodies.
 
+    Book example 4.3; Sueda eq. 2.3.
+
     >>> model = rbd.load("double_pendulum")
     >>> frames = rbd.forward_kinematics(model, jnp.array([0.5, 1.0]))
     >>> print(frames.position)
@@ -36,6 +38,8 @@ def body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], frame: Frame = "world"
 ) -> Float[Array, "nb d"]:
     """The spatial velocity `[ω; v]` of every body, by default in the world's axes about the world's origin.
+
+    Book eq. 4.4.
 
     **Arguments**
 

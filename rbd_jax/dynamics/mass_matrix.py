@@ -16,7 +16,8 @@ from .motion import Motion
 
 @takes(planar=True, q=configuration)
 def mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
-    """M: `M_ij = S_iᵀ I^c_j S_j` where column i supports column j, armature added on the diagonal (book table 6.2).
+    """M: `M_ij = S_iᵀ I^c_j S_j` where column i supports column j, armature added on the diagonal (book table 6.2; of one
+    body, eq. 3.63).
 
     `I^c_j` is the composite inertia of all that column j moves: in the common frame, a sum of parameters.
 

@@ -25,7 +25,7 @@ def inverse_operational_inertia(
     points: Float[Array, "k 3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "rows rows"]:
-    """`Λ⁻¹ = J M⁻¹ Jᵀ`, J the Jacobians of the bodies stacked: the accelerations that unit forces on them cause.
+    """`Λ⁻¹ = J M⁻¹ Jᵀ`, J the Jacobians of the bodies stacked: the accelerations that unit forces on them cause (eq. 7.9).
 
     (6k, 6k) for k bodies, (6, 6) for one; symmetric, and singular where the bodies cannot move in all their directions.
     O(n) for each of its columns.
@@ -63,7 +63,8 @@ def operational_inertia(
     points: Float[Array, "k 3"] | None = None,
     frame: Frame = "world",
 ) -> Float[Array, "rows rows"]:
-    """Λ, the inverse of `inverse_operational_inertia`: the inertia that the bodies seem to have at these points.
+    """Λ, the inverse of `inverse_operational_inertia`: the inertia that the bodies seem to have at these points
+    (eq. 7.12).
 
     Not finite where that is singular: in a straight arm, or for a body that has fewer than six degrees of freedom. For such a
     body take the rows of the Jacobian that matter, and invert `J M⁻¹ Jᵀ` of those.

@@ -1,6 +1,7 @@
 """Products with the Jacobians of all bodies at once, O(n), and a solve with the inertia that they make (Sueda §2.10, §2.13).
 
-`J` stacks the Jacobians of the bodies: it leads from generalized to maximal coordinates. Nowhere is it formed.
+`J` stacks the Jacobians of the bodies (eqs. 2.14 and 2.16): it leads from generalized to maximal coordinates, and the equation of
+motion is (2.18). Nowhere is it formed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Forces at points of bodies, and among them those along a path from point to point."""
+"""Forces at points of bodies, and among them those along a path from point to point (Sueda's notes, §1.4 and §1.9)."""
 
 from __future__ import annotations
 

@@ -15,10 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import names, number
+from .._arguments import direction, names, number
+from .._array import dot, matvec
 from .._errors import ModelError
 from ..joints import Revolute
 from ..model import Mimic, Model, ModelBuilder
+from ..model.lumping import with_inertias_added
 from ..spatial import Inertia, Transform
 from ._force import Force
 
@@ -98,8 +100,8 @@ def add_rotor(
     """The model with the rotor of a geared motor as one more body, which turns `ratio` times as far as `joint`.
 
     Nothing is left out: the rotor's reflected inertia, what couples it to the motion of its stator, and its gyroscopic
-    moments (eqs. 9.26 and 9.27). Each such joint makes forward dynamics solve with a dense mass matrix; `reflect_rotor`
-    does not.
+    moments (eqs. 9.26 and 9.27). Each such joint makes forward dynamics solve with a dense mass matrix; `reflect_rotor`,
+    which takes the same arguments, does not.
 
     **Arguments**
 
@@ -109,6 +111,15 @@ def add_rotor(
     - `stator`: the body, or `"world"`, that holds the motor; by default the one that the joint is attached to.
     - `placement`: of the rotor's frame in the stator; by default that of the joint.
     - `name`: of the new body and its joint; by default that of the joint and `rotor`.
+
+    >>> rotor = rbd.Inertia.cylinder(mass=0.2, radius=0.03, length=0.05)
+    >>> model = rbd.load("double_pendulum")
+    >>> exact = rbd.forces.add_rotor(model, "elbow", 50.0, rotor, axis=(0, 1, 0))
+    >>> brief = rbd.forces.reflect_rotor(model, "elbow", 50.0, rotor, axis=(0, 1, 0))
+    >>> q = rbd.neutral(model)
+    >>> print(rbd.mass_matrix(exact, q) - rbd.mass_matrix(brief, q))  # ratio times the moment of inertia
+    [[0.    0.004]
+     [0.004 0.   ]]
     """
     builder = ModelBuilder.from_model(model)
     driven = builder.bodies[model.topology.joint_index(joint)]
@@ -123,26 +134,68 @@ def add_rotor(
     return builder.lay_out()
 
 
-def reflect_rotor(model: Model, joint: str, ratio, inertia) -> Model:
+def reflect_rotor(
+    model: Model,
+    joint: str,
+    ratio,
+    inertia,
+    *,
+    axis=None,
+    stator: str | None = None,
+    placement: Transform | None = None,
+) -> Model:
     """The model with the rotor of a geared motor as armature: `ratio²` times its moment of inertia (book ex. 9.5).
 
-    It leaves out the rotor's smaller couplings and its gyroscopic moments, which is good where the ratio is large. The
-    mass of the rotor belongs to the body that holds the motor.
+    What it leaves out, beside `add_rotor`, is `ratio q̇ I e · ω` of the kinetic energy, I and e the rotor's moment and axis, q̇
+    the rate of the joint and ω the turning of the stator: a coupling of the joint with those before it, and gyroscopic moments.
+    That is nothing where the stator does not turn about the rotor's axis, and beside the armature it is as 1 to the ratio. A
+    rotor that is not balanced on its axis, or not the same all around it, is for `add_rotor`.
 
     **Arguments**
 
     - `ratio`: turns of the rotor for one of the joint.
-    - `inertia`: the moment of inertia of the rotor about its axis, in kg m².
+    - `inertia`: the `Inertia` of the rotor, in its own frame, which is a part of its stator then; or only its moment about its
+      axis, in kg m², where the stator has its mass already.
+    - `axis`, `stator`, `placement`: for an `Inertia`, as for `add_rotor`.
+
+    >>> rotor = rbd.Inertia.cylinder(mass=0.2, radius=0.03, length=0.05)
+    >>> model = rbd.forces.reflect_rotor(rbd.load("double_pendulum"), "elbow", 50.0, rotor, axis=(0, 1, 0))
+    >>> print(model.inertias.mass, model.armature)
+    [1.2 1. ] [0.    0.217]
     """
-    ratio, inertia = (
-        number("reflect_rotor", "ratio", ratio),
-        number("reflect_rotor", "inertia", inertia, least=0),
-    )
+    ratio = number("reflect_rotor", "ratio", ratio)
     dofs = model.v_slice(joint)
     if dofs.stop - dofs.start != 1:
         raise ModelError(
             f"reflect_rotor: joint {joint!r} does not have one degree of freedom, and a motor drives one"
         )
+    if isinstance(inertia, Inertia):
+        model, inertia = _carried(
+            model, joint, inertia, (0.0, 0.0, 1.0) if axis is None else axis, stator, placement
+        )
+    elif not (axis is stator is placement is None):
+        raise ModelError(
+            "reflect_rotor: inertia is a moment about the rotor's axis, and then its mass is part of the model already; give an "
+            "Inertia to say where it is"
+        )
+    inertia = number("reflect_rotor", "inertia", inertia, least=0)
     driven = np.arange(model.nv) == dofs.start
     added = jnp.where(driven, (ratio**2 * inertia).astype(model.dtype), 0)
     return replace(model, armature=model.armature + added)
+
+
+def _carried(model: Model, joint: str, inertia: Inertia, axis, stator, placement):
+    """The model with a rotor as a part of its stator, and the rotor's moment about its axis."""
+    body, axis = model.topology.joint_index(joint), direction("reflect_rotor", axis).astype(model.dtype)
+    holder = (
+        model.topology.parents[body]
+        if stator is None
+        else -1
+        if stator == "world"
+        else model.body_index(stator)
+    )
+    moment = dot(axis, matvec(inertia.rotational_matrix.astype(model.dtype), axis))
+    if holder < 0:
+        return model, moment
+    at = model.placements[body] if placement is None else placement
+    return with_inertias_added(model, {holder: inertia.placed(at)}), moment

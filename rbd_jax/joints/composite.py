@@ -1,4 +1,4 @@
-"""Joints in series without bodies between them (Sueda §2.4.9 to §2.4.11).
+"""Joints in series without bodies between them (Sueda eqs. 2.48 to 2.59).
 
 Everything goes from the first joint to the last, carried at each step into the next successor frame (eq. 2.48):
 
@@ -153,7 +153,7 @@ def Free2D() -> Composite:
 
 
 def Free3D() -> Composite:
-    """Free motion as a displacement, then a rotation about the displaced point (§2.4.11, in the other order).
+    """Free motion as a displacement, then a rotation about the displaced point (eqs. 2.57 to 2.59, in the other order).
 
     `q` is position and quaternion, as for `Free`; `v` is the velocity in the predecessor frame, then the angular
     velocity in the successor frame.

@@ -1,4 +1,4 @@
-"""The spherical joint in Euler angles: three turns in series (book eqs. 4.7 to 4.9; Sueda §2.4.5).
+"""The spherical joint in Euler angles: three turns in series (book eqs. 4.7 to 4.9; Sueda eqs. 2.29 to 2.36).
 
 Three angles cannot cover all rotations without a singularity. Here it is where the first and the third axis fall
 together: at a second angle of ±90° for the orders of three different letters, of 0° or 180° for those like "zxz".

@@ -1,7 +1,7 @@
-"""The planar joint: free motion in a plane (book table 4.1).
+"""The planar joint: free motion in a plane (book table 4.1; without the turn, Sueda eqs. 2.25, 2.26).
 
-The position is kept in the predecessor frame and the velocity in the successor frame, as example 4.5 has it. With these
-the motion subspace is constant and `θ̇ = ω`, `d/dt (x, y) = R(θ) (v_x, v_y)`. The book's own relation, and the one that
+The position is kept in the predecessor frame and the velocity in the successor frame, as the book's example 4.5 has it. With
+these the motion subspace is constant and `θ̇ = ω`, `d/dt (x, y) = R(θ) (v_x, v_y)`. The book's own relation, and the one that
 its table 4.1 implies, have terms in ω on top, which are not there.
 """
 

@@ -1,4 +1,4 @@
-"""The prismatic joint: one slide along a fixed axis (book table 4.1)."""
+"""The prismatic joint: one slide along a fixed axis (book table 4.1; Sueda eqs. 2.22 to 2.24)."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float

@@ -1,4 +1,4 @@
-"""The revolute joint: one turn about a fixed axis (book table 4.1)."""
+"""The revolute joint: one turn about a fixed axis (book table 4.1; Sueda eq. 2.41)."""
 
 import jax
 import jax.numpy as jnp

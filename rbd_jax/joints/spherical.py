@@ -1,4 +1,4 @@
-"""The spherical joint: all rotations about a point, stored as a quaternion (book §4.4 and §4.5)."""
+"""The spherical joint: all rotations about a point, stored as a quaternion (book table 4.1, eqs. 4.10 to 4.13)."""
 
 import jax.numpy as jnp
 

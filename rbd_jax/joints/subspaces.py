@@ -1,4 +1,4 @@
-"""The subspaces of a joint: of motion, of active force and of constraint force (book §3.5).
+"""The subspaces of a joint: of motion, of active force and of constraint force (book §3.3, §3.5).
 
 What a joint transmits to its successor is `f_J = T_a τ + T λ` (eq. 3.34), with generalized forces τ and constraint forces λ.
 T spans what does no work on any motion of the joint, `Tᵀ S = 0` (3.36); T_a is any complement with `T_aᵀ S = 1` (3.35). It
@@ -34,7 +34,7 @@ class Subspaces(eqx.Module):
         return matvec(self.active, tau) + matvec(self.constraint, multipliers)
 
     def split(self, wrench: Float[Array, "6"]) -> tuple[Float[Array, "nv"], Float[Array, "nc"]]:
-        """`τ = Sᵀ f_J` (eq. 3.37) and λ, of which `wrench` makes f_J again.
+        """`τ = Sᵀ f_J` (eq. 3.37) and λ, of which `wrench` makes f_J again (eqs. 3.26, 3.27).
 
         Where columns of T depend on each other, it is the λ of least norm.
         """
@@ -50,6 +50,7 @@ def subspaces(joint: Joint, q: Float[Array, "nq"], active: Float[Array, "6 nv"] 
 
     - `active`: wrenches `[n; f]` on the successor, in its coordinates, that the actuators exert, one for each degree of freedom
       and of any size; they are made dual to S. By default they are what lies along S itself, as a torque about a hinge does.
+      With `I S` the active part is what of a force moves a body of inertia I (eq. 3.28, example 3.1).
 
     The columns of T are orthonormal. The motion subspace must have full rank, so three angles in their gimbal lock have none.
 

@@ -1,4 +1,4 @@
-"""The translational joint: free motion without turning (Sueda §2.4.4)."""
+"""The translational joint: free motion without turning (Sueda eqs. 2.27, 2.28)."""
 
 import jax.numpy as jnp
 

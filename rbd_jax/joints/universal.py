@@ -1,4 +1,4 @@
-"""The universal joint: two turns in series, bending without twisting (Sueda §2.4.6)."""
+"""The universal joint: two turns in series, bending without twisting (Sueda eqs. 2.37 to 2.40)."""
 
 import jax
 import jax.numpy as jnp

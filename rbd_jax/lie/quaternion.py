@@ -44,7 +44,7 @@ def rotate(q: Float[Array, "*batch 4"], vector: Float[Array, "*batch 3"]) -> Flo
 
 
 def to_matrix(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
-    """The rotation matrix."""
+    """The rotation matrix, the transpose of the book's E (eq. 4.12)."""
     q = normalize(q)
     w, x, y, z = (q[..., i] for i in range(4))
     return matrix(
@@ -115,7 +115,7 @@ def from_axis_angle(
 
 
 def derivative(q: Float[Array, "*batch 4"], angular: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
-    """`q̇ = ½ q ∘ (0, ω)`, with the angular velocity `ω` in the moving frame. `q` is taken as it is."""
+    """`q̇ = ½ q ∘ (0, ω)`, with the angular velocity `ω` in the moving frame (book eq. 4.13). `q` is taken as it is."""
     return multiply(q, jnp.concatenate([jnp.zeros_like(angular[..., :1]), angular / 2], axis=-1))
 
 

@@ -19,7 +19,7 @@ from .quaternion import _unit
 
 
 class Sphere2(eqx.Module):
-    """The unit sphere of space. Points are unit vectors `d`, tangent vectors are perpendicular to them."""
+    """The unit sphere of space. Points are unit vectors `d`, tangent vectors are perpendicular to them (eqs. 1 to 3)."""
 
     def project(
         self, d: Float[Array, "*batch 3"], vector: Float[Array, "*batch 3"]

@@ -22,7 +22,10 @@ from .so3 import SO3
 
 
 class SpecialEuclidean3(Group):
-    """The rigid motions of space. Elements are `Transform`s, vectors are twists `[ω; v]` in rad and m."""
+    """The rigid motions of space. Elements are `Transform`s, vectors are twists `[ω; v]` in rad and m.
+
+    Müller & Terze 2013 eqs. 4 to 7; Sueda eqs. 1.1 to 1.11 and 1.14 to 1.19.
+    """
 
     def __repr__(self) -> str:
         return "SE3"
@@ -41,7 +44,10 @@ class SpecialEuclidean3(Group):
         return a.inverse()
 
     def exp(self, x: Float[Array, "*batch 6"]) -> Transform:
-        """The screw motion with rotation `exp(ω)` and position `dexp_left(ω) v` (both of SO(3))."""
+        """The screw motion with rotation `exp(ω)` and position `dexp_left(ω) v`, both of SO(3).
+
+        Müller & Terze 2013 eq. 8; Sueda eq. 1.10.
+        """
         angular, linear = x[..., :3], x[..., 3:]
         return Transform(SO3.exp(angular), matvec(SO3.dexp_left(angular), linear))
 
@@ -77,6 +83,7 @@ class SpecialEuclidean3(Group):
         return _dual(SO3.dexp_left, x)
 
     def dexp_left_inverse(self, x: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6 6"]:
+        """Müller & Terze 2013 eq. 10, whose coefficients lose all digits near zero."""
         return _dual(SO3.dexp_left_inverse, x)
 
     def cayley(self, x: Float[Array, "*batch 6"]) -> Transform:

@@ -46,7 +46,10 @@ class RotationVectors(Group):
 
 
 class SpecialOrthogonal3(RotationVectors):
-    """The rotations of space. Elements are rotation matrices, vectors are rotation vectors `ω` in rad."""
+    """The rotations of space. Elements are rotation matrices, vectors are rotation vectors `ω` in rad.
+
+    Gebhardt & Romero 2020 eqs. 14 to 17; Müller & Terze 2013 eqs. 9 and 11.
+    """
 
     def __repr__(self) -> str:
         return "SO3"

@@ -1,4 +1,4 @@
-"""Constraints given as functions: `φ(q) = 0` or `φ(q, t) = 0`, and equations in velocities (book §3.4, eqs. 3.28, 3.29).
+"""Constraints given as functions: `φ(q) = 0` or `φ(q, t) = 0`, and equations in velocities (book eqs. 3.11, 3.29, 3.30).
 
 The general form, of which the families are cases: between frames on any number of bodies, and on coordinates of joints.
 """

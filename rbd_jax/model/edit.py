@@ -218,7 +218,7 @@ def concatenate(
     names: Sequence[str | None] | None = None,
     placements: Sequence[Transform | None] | None = None,
 ) -> Model:
-    """Several mechanisms in one world, their bodies and coordinates one model after the other.
+    """Several mechanisms in one world, their bodies and coordinates one model after the other (book eq. 3.10).
 
     **Arguments**
 

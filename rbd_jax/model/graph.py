@@ -1,4 +1,4 @@
-"""Models from a graph of bodies and joints (book §4.1): any order, any polarity, any loops.
+"""Models from a graph of bodies and joints (book §4.1.1, §4.1.2, eqs. 4.1, 4.2): any order, any polarity, any loops.
 
 A joint connects two frames, one on each of two bodies, and which of them is called the predecessor is up to the description. From
 the graph follows a spanning tree: its joints are the joints of the model, reversed where the tree passes them from the

@@ -4,12 +4,15 @@ A welded body never moves against its carrier, so the recursions need not visit 
 model alone and not on its state; inside a loop over samples the compiler does it once.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._array import matmul
-from ..spatial import AnyInertia, AnyTransform
+from ..spatial import AnyInertia, AnyTransform, Inertia
 from .model import Model
 
 
@@ -61,6 +64,15 @@ def sum_by_moving_body(model: Model, x):
         return x
     carried = topology.carriers[None, :] == np.arange(len(topology.moving_bodies))[:, None]
     return matmul(jnp.asarray(carried, x.dtype), x)
+
+
+def with_inertias_added(model: Model, added: Mapping[int, Inertia]) -> Model:
+    """The model with more inertia on some bodies, by their index, each in the body's frame."""
+    none = jnp.zeros(10, model.dtype)
+    change = [
+        added[body].parameters.astype(model.dtype) if body in added else none for body in range(model.nb)
+    ]
+    return replace(model, inertias=Inertia.from_parameters(model.inertias.parameters + jnp.stack(change)))
 
 
 def unmoved(model: Model) -> AnyTransform:

@@ -81,7 +81,7 @@ class Tree:
 
     @cached_property
     def supports(self) -> np.ndarray:
-        """The ancestor mask: `supports[i, j]` where j lies on the path from i to its root, i included (book's κ)."""
+        """The ancestor mask: `supports[i, j]` where j lies on the path from i to its root, i included (book §4.1.4, κ)."""
         mask = np.eye(self.size, dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:

@@ -4,8 +4,8 @@ A stage needs a configuration near that of the step's start, made of the rates o
 Munthe-Kaas it is `q0 ⊕ h Σ a_ij k_j`, one step in the chart at q0, and the rates are velocities seen in that chart,
 `k = dexp⁻¹ v` (Müller & Terze 2013, eqs. 35 to 37). In those of Crouch & Grossman and the commutator-free ones of
 Celledoni, Marthinsen & Owren it is several steps one after the other, each from where the last one ended, and the
-rates are the velocities themselves. The velocity lies in a vector space and takes the plain scheme of the same weights, and so
-do the states that forces have themselves.
+rates are the velocities themselves. The velocity lies in a vector space and takes the plain scheme of the same weights (eqs.
+12 to 15, 21 to 24), and so do the states that forces have themselves.
 """
 
 from __future__ import annotations

@@ -71,8 +71,9 @@ class Trajectory(eqx.Module):
         """The state at any time within the trajectory, for one sample; after an event, the state at the event.
 
         Between two saved states it is a cubic in the chart at the first that has their configurations and
-        velocities: right to `O(dt⁴)` in q and `O(dt³)` in v, dt being the time between the two, whatever the scheme. What forces
-        remember themselves is on the chord, right to `O(dt²)`. A time outside is refused, and under `jit` gives NaN.
+        velocities: right to `O(dt⁴)` in q and `O(dt³)` in v, dt being the time between the two, whatever the scheme (book
+        eq. 11.46). What forces remember themselves is on the chord, right to `O(dt²)`. A time outside is refused, and under
+        `jit` gives NaN.
         """
         t = jnp.asarray(t, self.t.dtype)
         ahead = jnp.where(self.t[-1] < self.t[0], -1, 1).astype(t.dtype)  # time may run backwards

@@ -165,13 +165,13 @@ class Transform(Rows):
         return matvec(self.rotation, point) + self.position
 
     def motion(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """A motion vector given in B, in A: `[R ω; R v + p × R ω]`."""
+        """A motion vector given in B, in A: `[R ω; R v + p × R ω]` (eqs. 2.5, 2.24)."""
         angular = matvec(self.rotation, motion[..., :3])
         linear = matvec(self.rotation, motion[..., 3:])
         return jnp.concatenate([angular, linear + cross(self.position, angular)], axis=-1)
 
     def force(self, force: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
-        """A force vector given in B, in A: `[R n + p × R f; R f]`."""
+        """A force vector given in B, in A: `[R n + p × R f; R f]` (eqs. 2.6, 2.25)."""
         moment = matvec(self.rotation, force[..., :3])
         linear = matvec(self.rotation, force[..., 3:])
         return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)
@@ -190,7 +190,7 @@ class Transform(Rows):
 
 
 def body_twist(frame: Transform, rate: Transform) -> Float[Array, "6"]:
-    """`[ω; v]` in the moving frame's own coordinates, from its placement and the rate of its placement."""
+    """`[ω; v]` in the moving frame's own coordinates, from its placement and the rate of that (eq. 2.45)."""
     angular = unskew(jnp.matmul(transpose(frame.rotation), rate.rotation, precision="highest"))
     return jnp.concatenate([angular, vecmat(rate.position, frame.rotation)])
 

@@ -1,4 +1,7 @@
-"""The formulations describe the same body: split, by directors, and reduced, against Euler's equations."""
+"""The formulations describe the same body: split, by directors, and reduced, against Euler's equations.
+
+The equations are those of Gebhardt & Romero 2020.
+"""
 
 import warnings
 
@@ -53,7 +56,7 @@ def formulations():
 
 
 def test_momenta_and_energies_agree():
-    """Eqs. (33)-(40), (61), (65), (88) and (109)."""
+    """Eqs. (30), (33)-(40), (54), (61), (65), (88) and (109)."""
     seen = jax.device_get(formulations())
     spatial = FRAME @ INERTIA @ FRAME.T
     momentum, energy = spatial @ VELOCITY, VELOCITY @ spatial @ VELOCITY / 2
@@ -80,7 +83,7 @@ def test_momenta_and_energies_agree():
 
 
 def test_split_equations_are_those_of_euler():
-    """Their sum is `π̇ = m` (eq. 53); eq. (51a) holds as printed, and eq. (51b) with the sign that the paper's proof gives."""
+    """Their sum is `π̇ = m` (eqs. 53, 54b); eq. (51a) holds as printed, eq. (51b) with the sign that the paper's proof gives."""
     state = body.split_state(BODY, FRAME, VELOCITY)
     rates = body.split_rates(BODY, state, MOMENT)
     d3, rate = FRAME[:, 2], jnp.cross(VELOCITY, FRAME[:, 2])
@@ -137,7 +140,7 @@ def test_director_accelerations(inertia):
 
 
 def test_non_twisting_equations():
-    """Eq. (71): momenta change by the moment alone, the momentum is transported in parallel, and `π̇ = m - μ d₃`."""
+    """Eqs. (71), (73), (78), (79): momenta change by the moment alone, it is transported in parallel, and `π̇ = m - μ d₃`."""
     state = body.non_twisting_state(BODY, FRAME, VELOCITY)
     rates = body.non_twisting_rates(BODY, state, MOMENT)
     np.testing.assert_allclose(rates.momentum, (FRAME.T @ MOMENT)[:2], atol=1e-15)

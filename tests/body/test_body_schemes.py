@@ -75,7 +75,10 @@ def test_the_parameter_of_the_constraint_does_not_matter(scheme):
 
 @SCHEMES
 def test_rotation_of_a_step(scheme):
-    """Case 1 turns about a constant axis, by `2 atan(h|W|/2)` a step or by `asin(h|W|)`; exact is `h|W|`."""
+    """Case 1 turns about a constant axis, by `2 atan(h|W|/2)` a step or by `asin(h|W|)`; exact is `h|W|`.
+
+    §6.1, eqs. 112, 113.
+    """
     for part in (1, 2, 4):
         angle = STEP / part * SPEED
         angle = 2 * np.arctan(angle / 2) if scheme is EM else np.arcsin(angle)
@@ -100,7 +103,7 @@ def test_energy_of_the_chords():
 
 @SCHEMES
 def test_quotient_of_precision(scheme):
-    """It is four: second order, also while the load acts."""
+    """It is four (app. A): second order, also while the load acts."""
     assert abs(quotient(scheme, 1, 1) - 4).max() < 0.02
     for case in (2, 3):
         # The first steps from rest move by too little for a meaningful quotient.
@@ -112,7 +115,10 @@ def test_quotient_of_precision(scheme):
 @SCHEMES
 @pytest.mark.parametrize("case", [2, 3])
 def test_motion_under_a_load(scheme, case):
-    """Against the reduced equations, with a hundredth of the printed load; extrapolated from two steps to fourth order."""
+    """Against the reduced equations, with a hundredth of the printed load; extrapolated from two steps to fourth order.
+
+    §6.2, §6.3, eqs. 114 to 118.
+    """
     medium, fine = (runs(scheme)[case, 0.01, 0.5, part] for part in (2, 4))
     exact = reference(case, 0.01)
     extrapolated = (4 * fine["frame"][::4][1:] - medium["frame"][::2][1:251]) / 3

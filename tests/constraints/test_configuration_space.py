@@ -269,7 +269,7 @@ def test_pendulum_in_small_steps():
 
 @pytest.mark.slow
 def test_linkage():
-    """Here both boxes are on the ground, so tailoring brings nothing: what is attached to SO(3) × R³ leaves its pivot."""
+    """§5.4: here both boxes are on the ground, so tailoring brings nothing: what is attached to SO(3) × R³ leaves its pivot."""
     bench = Bench(9.81)
     for choice in CHOICES:
         linkage(bench, choice)
@@ -343,7 +343,7 @@ def test_every_lower_pair_to_the_ground_holds_on_se3():
 
 
 def test_equations_of_motion_of_the_pendulum():
-    """Hybrid form, eqs. 61 to 64, where the forces of gravity are to be `m g`; body-fixed form by the change of velocities."""
+    """Eqs. 3, 61 to 64, the hybrid form, where gravity is to be `m g`; the body-fixed form by the change of velocities."""
     bench = Bench(9.81)
     rng = np.random.default_rng(1)
     turns = rng.normal(size=(2, 3))

@@ -129,7 +129,7 @@ def test_loops_that_contradict_each_other_are_told():
 
 
 def test_baumgarte_brings_back():
-    """With `α = β = 1/T` a residual decays like `(1 + t/T) e^{-t/T}` (book §8.3)."""
+    """With `α = β = 1/T` a residual decays like `(1 + t/T) e^{-t/T}` (book eq. 8.22; Sueda eq. 1.82)."""
     model, time = four_bar(), 0.05
     q = jnp.array([1.1, -1.1, 1.1]) + jnp.array([1e-6, 0.0, 0.0])
     state = rbd.State(q, jnp.zeros(3))

@@ -79,6 +79,7 @@ def solved(make, methods):
     ],
 )
 def test_the_equations_hold_and_the_methods_agree(make, methods, rows, rank):
+    """Book eqs. 3.17, 8.6, 8.32; the methods are (8.36), (8.38) and (8.46). Sueda eqs. 2.98 to 2.103, 2.121 to 2.124."""
     model, tau, (jacobian, bias, motions, needed) = solved(make, methods)
     least = np.linalg.pinv(np.asarray(jacobian).T) @ (np.asarray(needed[0]) - np.asarray(tau))
     assert jacobian.shape == (rows, model.nv)
@@ -114,7 +115,10 @@ def rhombus(angle, rate, load):
 
 
 def test_a_redundant_loop_moves_like_one_that_is_not():
-    """A planar four-bar with five rows has rank two (book §8.10) and the motion of the rhombus, known in closed form."""
+    """A planar four-bar with five rows has rank two (book §8.10) and the motion of the rhombus, known in closed form.
+
+    Book eq. 8.41.
+    """
     angle, rate, load = jnp.array([0.3, 1.1, 2.0]), jnp.array([0.7, -0.4, 2.0]), jnp.array([0.5, -1.0, 2.0])
     two, five = rhombus(angle, rate, load)
     np.testing.assert_allclose(five.acceleration, two.acceleration, atol=1e-10)
@@ -206,7 +210,7 @@ def test_second_derivatives():
 
 
 def test_loop_closure_function():
-    """Book figure 8.3: G and g in closed form, the same motion by γ and by constraints, and Ex. 8.2."""
+    """Book figure 8.3, eqs. 3.11 and 3.12: G and g in closed form, the same motion by γ and by constraints, and Ex. 8.2."""
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])
     tau = jnp.array([0.4, -0.3, 1.2, 0.5])
 
@@ -258,7 +262,10 @@ def test_loop_closure_function():
     "joint, frame", [(joints.Free, "com"), ({"arm": joints.Free3D, "leg": joints.Free3D}, "body")]
 )
 def test_maximal_coordinates_are_the_same_mechanism(joint, frame):
-    """Accelerations of the tree and of the free bodies under the joints' constraints agree, and states go there and back."""
+    """Accelerations of the tree and of the free bodies under the joints' constraints agree, and states go there and back.
+
+    Book eqs. 3.74 and 8.64; Sueda eqs. 1.69 to 1.74.
+    """
     model = tree()
     maximal = rc.maximal_coordinates(model, joint, frame)
     rng = np.random.default_rng(8)

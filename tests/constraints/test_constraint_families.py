@@ -103,7 +103,10 @@ def test_angles_are_what_does_not_change_where_bodies_are_shifted():
     "family", [few, *(pytest.param(family, marks=pytest.mark.slow) for family in (some, simple, found))]
 )
 def test_rates_are_derivatives_of_the_residual(family):
-    """At a state that satisfies nothing, while time passes: `G v + g_t` is ġ and `G a + bias` is g̈."""
+    """At a state that satisfies nothing, while time passes: `G v + g_t` is ġ and `G a + bias` is g̈.
+
+    Book eqs. 3.44, 8.15, 8.17 and table 8.4; Sueda eqs. 2.93 to 2.97.
+    """
     constraints = family()
     model = rbd.constraints.add_constraints(loose(), *constraints)
     rng, time = np.random.default_rng(5), 0.3
@@ -152,7 +155,10 @@ def test_rates_are_derivatives_of_the_residual(family):
     ],
 )
 def test_a_loop_joint_allows_what_the_joint_does(members):
-    """The residual vanishes at each of the joint's placements, stays zero along its motion, and has full rank across."""
+    """The residual vanishes at each of the joint's placements, stays zero along its motion, and has full rank across.
+
+    Book table 8.1.
+    """
 
     @jax.jit
     def looked_at(joints):

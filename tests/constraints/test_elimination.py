@@ -143,6 +143,7 @@ def bent(count):
     ids=["carried", "carried, in a line", "side by side", "side by side, in a line", "ladder"],
 )
 def test_chains_of_loops(model, q):
+    """Book §8.9."""
     compare(model, q, jnp.linspace(-1, 1, model.nv), jnp.linspace(1, -2, model.nv))
 
 
@@ -165,6 +166,14 @@ def test_open_multipliers_do_not_grow_with_the_chain():
         assert Elimination.order_of(four_bars(count)).width == 4
         assert Elimination.order_of(ladder(count)).width == count
     assert Elimination.pays(four_bars(40)) and not Elimination.pays(ladder(40))
+
+
+def test_of_free_bodies_few_multipliers_are_open():
+    """Book §8.13, (8.64): all bodies and their joints as one sparse system, also of a ladder that only the world closes."""
+    for count in (4, 16):
+        bodies = rc.maximal_coordinates(rc.without_constraints(four_bars(count)))
+        assert Elimination.order_of(bodies).width <= 10
+    assert Elimination.order_of(rc.maximal_coordinates(ladder(40))).width < 25
 
 
 def test_a_constraint_that_is_not_relative_reaches_the_world():

@@ -35,7 +35,10 @@ def cut(where):
     "where", [1, pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
 )
 def test_a_driven_joint_may_be_cut(where):
-    """The same efforts at the same joint, in the tree or closing a loop: the bodies accelerate alike, whatever T_a is."""
+    """The same efforts at the same joint, in the tree or closing a loop: the bodies accelerate alike, whatever T_a is.
+
+    Book eq. 8.28, tables 8.2 and 8.3.
+    """
     whole, model = cut(None), cut(where)
     q = rbd.random_configuration(whole, jax.random.key(1))
     v, tau = jax.random.normal(jax.random.key(2), (2, whole.nv))
@@ -108,7 +111,7 @@ def test_what_is_no_loop_joint_is_refused():
 
 def test_the_mechanism_of_figure_8_3_by_independent_joints():
     """G and g of the arm and the hand, from five constraints of rank two, are those of the book's closed forms and of γ; those of
-    another choice say the same of the motion; and `Gᵀ M G ÿ = Gᵀ (tau - C - M g)` is the motion (eq. 8.46)."""
+    another choice say the same of the motion; and `Gᵀ M G ÿ = Gᵀ (tau - C - M g)` is the motion (eqs. 8.46, 8.51)."""
     model, y, rate = slider_loop(), jnp.array([0.6, 0.2]), jnp.array([0.9, -0.4])
     tau = jnp.array([0.4, -0.3, 1.2, 0.5])
     closed = jax.jit(lambda y, rate: rc.close(model, slider_closure, y, rate))(y, rate)

@@ -51,7 +51,10 @@ def families():
 
 
 def test_rates_and_biases_are_derivatives():
-    """Where nothing holds, while time passes: rows of positions move at `rate`, and `G a + bias` is the rate of that in all."""
+    """Where nothing holds, while time passes: rows of positions move at `rate`, and `G a + bias` is the rate of that in all.
+
+    Book eqs. 3.29, 3.30.
+    """
     constraints = families()
     model = rc.add_constraints(loose(), *constraints)
     rng, time = np.random.default_rng(5), 0.3
@@ -222,7 +225,7 @@ def test_gradients_of_a_rollout_by_the_radius():
 
 
 def test_a_sphere_rolls_down_a_slope():
-    """With 5/7 of the acceleration of what slides; friction takes two sevenths of the pull. It has three velocities (§3.4)."""
+    """With 5/7 of the acceleration of what slides; friction takes two sevenths of the pull. Three velocities (book §3.4)."""
     slope = 0.4
     normal = (np.sin(slope), 0.0, np.cos(slope))
     model = rbd.add_constraints(

@@ -60,7 +60,7 @@ SPRING = forces.SpringDamper(("world", "knuckle 2"), [[1.0, 0.2, 0.5], [0.3, 0.0
 
 @pytest.mark.slow
 def test_the_same_mechanism_as_under_constraints():
-    """Accelerations, with all that acts, and a motion."""
+    """Accelerations, with all that acts, and a motion. Sueda §2.6."""
     tied, free = finger(curved=True, **PASSIVE), finger(**PASSIVE)
     reduced, effort = rc.ReducedModel(free, tendon, 2), jnp.array([1.3, -0.8])
 
@@ -94,7 +94,7 @@ def test_the_same_mechanism_as_under_constraints():
 
 @pytest.mark.slow
 def test_the_same_mechanism_as_with_followers():
-    """Knuckles in proportion, stiffness and damping implicit (2.79); and the gradient by what the closure holds."""
+    """Knuckles in proportion, implicit stiffness and damping (Sueda eqs. 2.79, 2.83); the gradient by what the closure holds."""
     mimic = finger(mimic=True, **PASSIVE)
     reduced = rc.ReducedModel(finger(**PASSIVE), Proportional(jnp.array(RATIOS)), 2)
     controls = jnp.asarray(np.random.default_rng(5).normal(size=(20, 2)))

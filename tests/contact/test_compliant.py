@@ -39,7 +39,7 @@ def run(model, v, steps, dt=0.002, **options):
 
 
 def test_it_lies_as_deep_as_its_weight_presses():
-    """`m g / k`, however stiff: a step of 20 ms is 40 times what an explicit one could take."""
+    """`m g / k`, however stiff: a step of 20 ms is 40 times what an explicit one could take. Book eq. 11.74."""
     model = ball(Compliant("floor", "ball", 1e7, 1e4, law="linear"))
     path = run(model, [0.0, 0.0], 100, dt=0.02, scheme=rbd.LinearlyImplicitEuler())
     assert path.code == 0
@@ -78,7 +78,10 @@ def test_a_bounce_keeps_energy_without_damping_and_loses_it_with(bounced):
 
 @pytest.mark.parametrize("sliding", [pytest.param("regularized", marks=pytest.mark.slow), "bristle"])
 def test_friction(sliding):
-    """On a slope below the angle of friction bristles hold, and regularized friction creeps; above it both slide alike."""
+    """On a slope below the angle of friction bristles hold, and regularized friction creeps; above it both slide alike.
+
+    Book eqs. 11.77 to 11.79.
+    """
     force = Compliant("floor", "ball", 1e5, 1e3, 0.5, law="linear", sliding=sliding)
     gravity = lambda angle: 9.81 * jnp.array([np.sin(angle), 0, -np.cos(angle)])
     scheme = rbd.LinearlyImplicitEuler()

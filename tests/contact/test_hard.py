@@ -57,7 +57,7 @@ def thrown():
 
 
 def test_a_ball_bounces_as_it_should(thrown):
-    """To rounding, though neither of its impacts is at the end of a step."""
+    """To rounding, though neither of its impacts is at the end of a step. Book table 11.1."""
     path = thrown(1.5, 0.5)
     assert path.code == Result.SUCCESS
     assert_allclose(path.q[-1, 0], 1.5, atol=1e-12)

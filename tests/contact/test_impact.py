@@ -33,6 +33,7 @@ def energy(model, v):
 
 
 def test_a_sphere_that_sticks():
+    """Book eq. 11.72: `v_x` and `R ω` come to 5/7."""
     model = balls((0, 0, 0.2), friction=5.0)
     hit = impact(model, model.reference, jnp.array([0, 0, 0, 1.0, 0, -2.0]), restitution=0.6)
     assert hit.code == Code.SOLVED
@@ -50,6 +51,7 @@ def test_a_sphere_that_slides_is_not_thrown_up_by_friction():
 
 @pytest.mark.parametrize("law", ["newton", pytest.param("poisson", marks=pytest.mark.slow)])
 def test_head_on(law):
+    """Book eq. 11.65."""
     model = balls((0, 0, 1), (0.4, 0, 1), mass=[1.0, 3.0], floor=False, slides=True)
     q, v = model.reference, jnp.array([2.0, -1.0])
     for e, force, lost in ((0.0, 2.25, 3.375), (0.5, 3.375, 2.53125), (1.0, 4.5, 0.0)):
@@ -61,7 +63,7 @@ def test_head_on(law):
 
 @pytest.mark.slow
 def test_a_box_on_its_corner():
-    """M = 1/m + r²/I and λ = (1 + e) 3 / M, with the impulse half a metre off the centre."""
+    """M = 1/m + r²/I and λ = (1 + e) 3 / M, with the impulse half a metre off the centre. Book eqs. 11.55 to 11.59."""
     builder = rbd.ModelBuilder(name="box")
     inertia = rbd.Inertia.from_mass_com(2.0, jnp.zeros(3), jnp.diag(jnp.array([0.1, 0.2, 0.3])))
     builder.add_body("box", "world", rbd.joints.Free(), None, inertia)

@@ -62,7 +62,7 @@ def test_a_block_sticks_below_and_slides_above_the_angle_of_friction(slid):
 
 
 def test_a_block_comes_to_rest(slid):
-    """After v² / (2 μ g), to the first order in the step."""
+    """After v² / (2 μ g), to the first order in the step. Sueda eqs. 1.80, 1.88."""
     end = slid(0.0, 1.0)
     assert np.abs(end.v[-1]).max() < 1e-8
     assert_allclose(end.q[-1, 0], 1 / (2 * 0.5 * 9.81), rtol=0.03)

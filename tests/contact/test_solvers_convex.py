@@ -251,7 +251,10 @@ def test_a_contact_that_cannot_be_is_told():
 
 
 def test_pyramids(rng):
-    """Inside the pyramid, without work, the velocity in the dual; and with friction in one direction only it is the cone."""
+    """Inside the pyramid, without work, the velocity in the dual; and with friction in one direction only it is the cone.
+
+    Sueda eqs. 1.85 to 1.88.
+    """
     A, b, friction, _ = feasible_cones(rng, BATCH)
     found = pyramids(*in_precision((A, b, friction), float))
     np.testing.assert_array_equal(found.code, Code.SOLVED)
@@ -356,7 +359,10 @@ def test_derivatives_of_cones(rng):
 
 @pytest.mark.slow
 def test_staggered_projections():
-    """A mass that hits a floor: sliding, sticking, parting, twice held by the same contact; with derivatives."""
+    """A mass that hits a floor: sliding, sticking, parting, twice held by the same contact; with derivatives.
+
+    Sueda's algorithm 7, and eq. 2.118.
+    """
     inertia, normal = 2 * jnp.eye(3), jnp.array([[0.0, 0, 1], [0, 0, 1]])
     tangent = jnp.broadcast_to(jnp.eye(3)[:2], (2, 2, 3))
     friction = jnp.array([0.5, 0.5])

@@ -29,7 +29,7 @@ STILL = jnp.zeros(6)
 
 
 def test_one_contact():
-    """`M = 1/m + r²/I`, `d = -g` and `λ = -d/M`."""
+    """`M = 1/m + r²/I`, `d = -g` and `λ = -d/M`. Eqs. 11.4 to 11.10."""
     model = body(2.0, (0.1, 0.2, 0.3), (0.5, 0, 0.01))
     problem = contact_problem(model, model.reference, STILL)
     assert_allclose(problem.M, [[1.75]], rtol=1e-12)
@@ -50,7 +50,8 @@ def block():
 
 @pytest.mark.slow
 def test_three_formulations(block):
-    """As a complementarity problem, as a quadratic one in the forces and as one in the accelerations (eqs. 11.43, 11.44); the
+    """As a complementarity problem, as a quadratic one in the forces and as one in the accelerations (book eqs. 11.34, 11.43,
+    11.44; Sueda eqs. 2.105, 2.127); the
     forces of four corners are not unique, what they do together is."""
     tau = jnp.array([0.2, -0.4, 0.1, 1.0, 0.5, 2.0])
     problem = contact_problem(block, block.reference, STILL, tau)
@@ -70,7 +71,7 @@ def test_three_formulations(block):
 
 
 def test_what_contacts_are_doing(block):
-    """A block that lies still, tips over an edge, rises, falls, and hovers."""
+    """A block that lies still, tips over an edge, rises, falls, and hovers. Figure 11.4."""
     run = jax.jit(lambda q, v, tau: unilateral_dynamics(block, q, v, tau).state)
     q, none = block.reference, jnp.zeros(6)
     assert (run(q, none, none) == ContactState.HELD).all()

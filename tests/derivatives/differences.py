@@ -16,7 +16,7 @@ from rbd_jax.model import Mimic
 GROUPS = {
     "axes": ("fixed", "revolute", "prismatic", "helical", "cylindrical", "planar", "translational"),
     "turns": ("spherical", "free", "universal", "euler zyx", "euler xzx", "exponential", "rack and pinion"),
-    "series": ("composite", "free 2d", "free 3d"),
+    "series": ("composite", "free 2d", "free 3d", "reversed", "offset"),
     "driven": ("driven", "driven in a composite", "constant velocity"),
     "splines": ("spline curve", "open spline curve", "spline surface"),
 }

@@ -45,6 +45,9 @@ FUNCTIONS = {
     "center_of_mass": lambda m, q, v, x: rbd.center_of_mass(m, q),
     "center_of_mass_jacobian": lambda m, q, v, x: rbd.center_of_mass_jacobian(m, q),
     "centroidal_momentum_matrix": lambda m, q, v, x: rbd.centroidal_momentum_matrix(m, q),
+    "locked_inertia": lambda m, q, v, x: rbd.locked_inertia(m, q, jnp.array([0.1, 0.2, 0.3])),
+    "centroidal_inertia": lambda m, q, v, x: rbd.centroidal_inertia(m, q),
+    "average_velocity": lambda m, q, v, x: rbd.average_velocity(m, q, v),
     "passive_force": lambda m, q, v, x: rbd.passive_force(m, q, v),
     "integrate": lambda m, q, v, x: rbd.integrate(m, q, v),
     "integrate, by nothing": lambda m, q, v, x: rbd.integrate(m, q, 0 * v),
@@ -87,7 +90,10 @@ SLOW = pytest.mark.slow
     ],
 )
 def test_gradients_are_finite_differences(model, names):
-    """Of the sum of them all, by every number of model and state: one compilation instead of two dozen."""
+    """Of the sum of them all, by every number of model and state: one compilation instead of two dozen.
+
+    Those by the numbers of the model are the book's §5.5.
+    """
     x, unravel = points(model())
     total = lambda flat: jnp.sum(scalars(unravel, names)(flat))
     found = jax.jit(jax.vmap(jax.grad(total)))(x)

@@ -170,6 +170,53 @@ class Mechanism:
             acc.append(free + self.subspace[i] @ own)
         return qdd
 
+    def floating_aba(self, tau, f_ext):
+        """Forward dynamics of a floating base, which is body 0, by table 9.4: its acceleration and those of the joints."""
+        v, external = self.velocities(), self.external(f_ext)
+        inertia = [I.copy() for I in self.inertia]
+        bias = [crf(u) @ I @ u - x for I, u, x in zip(self.inertia, v, external)]
+        c = [self.product[i] + crm(v[i]) @ self.velocity[i] for i in range(self.nb)]
+        left = {}
+        for i in reversed(range(1, self.nb)):
+            s, own = self.subspace[i], self.slices[i]
+            u = inertia[i] @ s
+            d = s.T @ u + np.diag(self.armature[own])
+            effort = tau[own] - s.T @ bias[i]
+            left[i] = u, d, effort
+            apparent = inertia[i] - u @ np.linalg.solve(d, u.T)
+            force = bias[i] + apparent @ c[i] + u @ np.linalg.solve(d, effort)
+            inertia[self.parents[i]] += self.x[i].T @ apparent @ self.x[i]
+            bias[self.parents[i]] = bias[self.parents[i]] + self.x[i].T @ force
+        acc, qdd = [-np.linalg.solve(inertia[0], bias[0])], np.zeros(self.nv)
+        for i in range(1, self.nb):
+            u, d, effort = left[i]
+            free = self.x[i] @ acc[self.parents[i]] + c[i]
+            qdd[self.slices[i]] = np.linalg.solve(d, effort - u.T @ free)
+            acc.append(free + self.subspace[i] @ qdd[self.slices[i]])
+        return acc[0] - self.x[0] @ self.base, qdd[6:]
+
+    def floating_rnea(self, a, f_ext):
+        """Inverse dynamics of a floating base, which is body 0, by table 9.6: its acceleration and the joint forces.
+
+        With `v_i × v_J` where the table prints `v_J × v_J`.
+        """
+        v, external = self.velocities(), self.external(f_ext)
+        relative = [self.x[0] @ self.base]
+        for i in range(1, self.nb):
+            own = self.subspace[i] @ a[self.slices[i]] + self.product[i] + crm(v[i]) @ self.velocity[i]
+            relative.append(self.x[i] @ relative[self.parents[i]] + own)
+        inertia = [I.copy() for I in self.inertia]
+        bias = [I @ b + crf(u) @ I @ u - x for I, b, u, x in zip(self.inertia, relative, v, external)]
+        for i in reversed(range(1, self.nb)):
+            inertia[self.parents[i]] += self.x[i].T @ inertia[i] @ self.x[i]
+            bias[self.parents[i]] = bias[self.parents[i]] + self.x[i].T @ bias[i]
+        base = [-np.linalg.solve(inertia[0], bias[0])]
+        tau = self.armature * a
+        for i in range(1, self.nb):
+            base.append(self.x[i] @ base[self.parents[i]])
+            tau[self.slices[i]] += self.subspace[i].T @ (inertia[i] @ base[i] + bias[i])
+        return base[0], tau[6:]
+
     def newton_euler(self, tau):
         """Forward dynamics in the six coordinates of every body, with the constraint forces as unknowns: eq. 3.74.
 

@@ -60,6 +60,7 @@ def test_factors(name):
 
 @EVERY
 def test_kernels(name):
+    """Table 6.5."""
     tree = TREES[name]
     dense = some_factor(tree)
     factor = LowerFactor(pack(tree, dense - jnp.diag(jnp.diag(dense))), jnp.diag(dense), tree)
@@ -113,7 +114,10 @@ def test_mass_matrix(name):
 
 @pytest.mark.parametrize("name", each(("forest", "driven", "mixed")))
 def test_sparse_mass_matrix(name):
-    """Of a model, also with joints that move by themselves, which have no degree of freedom: M, and `M⁻¹` of its factors."""
+    """Of a model, also with joints that move by themselves, which have no degree of freedom: M, and `M⁻¹` of its factors.
+
+    Book §6.4.
+    """
     case = case_of(name)
     q, a = case.states.q[0], case.states.a[0]
     sparse = rbd.dynamics.sparse_mass_matrix(case.model, q)
@@ -127,7 +131,10 @@ def test_sparse_mass_matrix(name):
 
 @pytest.mark.parametrize("name", each(("forest", "coupled", "driven", "mixed")))
 def test_inertia_force(name):
-    """`M a` of one vector and of columns; what inverse dynamics has beside the bias; and the inverse of `solve_mass_matrix`."""
+    """`M a` of one vector and of columns; what inverse dynamics has beside the bias; and the inverse of `solve_mass_matrix`.
+
+    Table 6.1; of unit vectors it gives the columns of M (eq. 6.25).
+    """
     case = case_of(name)
     states, found = case.states, {}
     for i, (q, v, a) in enumerate(zip(states.q, states.v, states.a, strict=True)):

@@ -10,7 +10,7 @@ from support import differences
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, joints
 from rbd_jax.dynamics import ArticulatedBody, Handles, handles
-from rbd_jax.spatial import cross_motion
+from rbd_jax.spatial import cross_force, cross_motion
 
 
 AXIS = np.array([0.3, 1.0, -0.2])
@@ -30,7 +30,7 @@ def hinge(placement: rbd.Transform, axis=AXIS):
 
 @pytest.mark.parametrize("name", each(("forest", "floating", "mixed")))
 def test_handles_are_bodies_under_forces(name):
-    """`a = Φ f + b`: what forward dynamics says of all handles at once, under forces on them beside those there are."""
+    """`a = Φ f + b` (7.4): what forward dynamics says of all handles at once, under forces on them beside those there are."""
     case = case_of(name)
     model, bodies = case.model, [case.model.nb - 1, 0, case.model.nb // 2]
 
@@ -87,7 +87,10 @@ def test_two_halves_of_a_chain_make_the_chain():
 
 
 def test_the_three_formulae_of_table_7_2_are_one():
-    """I and p by the standard ones and variant 2, and of variant 1 their inverse: `Φ = I⁻¹`, `b = -I⁻¹ p`."""
+    """I and p by the standard ones and variant 2, and of variant 1 their inverse: `Φ = I⁻¹`, `b = -I⁻¹ p`.
+
+    Table 7.2; and `I^a S = 0`, of (7.23).
+    """
     rng = np.random.default_rng(1)
     place = lambda: some_inertia(rng).placed(some_placement(rng)).matrix
     first, second = (ArticulatedBody(place(), jnp.asarray(rng.normal(size=6))) for _ in range(2))
@@ -104,6 +107,48 @@ def test_the_three_formulae_of_table_7_2_are_one():
     assert_close(made.free, -jnp.linalg.solve(standard.inertia, standard.bias))
     # `I^a S = 0`: nothing is felt of the other along the joint.
     assert_close((standard.inertia - first.inertia) @ subspace, np.zeros((6, 1)))
+
+
+def test_a_body_on_a_joint():
+    """One body on a wheel that rolls, in motion: the three ways of §3.6 to its equation of motion, and the library's.
+
+    The apparent inverse inertia `Φ = S (Sᵀ I S)⁻¹ Sᵀ` (3.54) and b (3.55); the system (3.60) with the constraint force; and
+    `H = Sᵀ I S` (3.63), `C = Sᵀ (I Ṡ q̇ + p)` (3.64).
+    """
+    rng, builder = np.random.default_rng(7), rbd.ModelBuilder(gravity=(0.4, -0.7, -9.6))
+    builder.add_body("wheel", "world", joints.RackAndPinion(0.3), some_placement(rng), some_inertia(rng))
+    model = builder.build()
+    q, v, tau, push = jnp.array([0.7]), jnp.array([1.3]), jnp.array([0.6]), jnp.asarray(rng.normal(size=6))
+
+    @jax.jit
+    def run(q, v, tau, f):
+        inertia = model.inertias[0].placed(rbd.forward_kinematics(model, q)[0])
+        moving = inertia.momentum(rbd.body_velocities(model, q, v)[0])
+        weight = inertia.momentum(jnp.concatenate([jnp.zeros(3), model.gravity]))
+        bias = cross_force(rbd.body_velocities(model, q, v)[0], moving) - weight
+        subspace, rate = rbd.jacobian(model, q, "wheel"), rbd.jacobian_derivative(model, q, v, "wheel") @ v
+        seen = handles(model, q, v, tau, ["wheel"])
+        a = rbd.forward_dynamics(model, q, v, tau, {"wheel": f})
+        maximal = rbd.body_accelerations(model, q, v, a)[0]
+        own = rbd.mass_matrix(model, q), rbd.bias_force(model, q, v), a, maximal
+        return (inertia.matrix, bias, subspace, rate), (seen.mobility, seen.free), own
+
+    numbers, seen, own = jax.device_get(run(q, v, tau, push))
+    (inertia, bias, s, rate), (mobility, free), (mass, force, a, accelerated) = numbers, seen, own
+    mobile = s @ np.linalg.inv(s.T @ inertia @ s)
+    assert_close(mobility, mobile @ s.T)
+    assert_close(free, rate - mobility @ (inertia @ rate + bias) + mobile @ np.asarray(tau))
+    assert_close(mass, s.T @ inertia @ s)
+    assert_close(force, s.T @ (inertia @ rate + bias))
+    # Tᵀ a = Tᵀ Ṡ q̇, and a drive that is dual to S.
+    constraints = np.linalg.svd(s)[0][:, 1:]
+    drive = s[:, 0] / np.sum(s**2) * np.asarray(tau)
+    system = np.block([[inertia, constraints], [constraints.T, np.zeros((5, 5))]])
+    right = np.concatenate([drive + np.asarray(push) - bias, constraints.T @ rate])
+    solved = np.linalg.solve(system, right)
+    assert_close(solved[:6], accelerated)
+    assert_close(s @ a + rate, accelerated)
+    assert_close(s.T @ constraints, np.zeros((1, 5)))
 
 
 # An oracle: loops.

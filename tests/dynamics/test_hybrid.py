@@ -49,6 +49,8 @@ def test_every_subset(make):
     """Both algorithms agree, keep what is given, and solve the equation of motion.
 
     Without any degree of freedom prescribed that is forward dynamics, and with all of them inverse dynamics.
+
+    Tables 9.2 and 9.3, eqs. 9.2 and 9.3; Sueda's algorithm 9.
     """
     model = make()
     states = some_states(model, 1)

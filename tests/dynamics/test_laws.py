@@ -34,6 +34,7 @@ from rbd_jax.spatial import classical_acceleration
 
 
 def test_forward_dynamics_inverts_inverse_dynamics(case):
+    """Book eqs. 1.2 and 1.3, 3.3 and 3.4."""
     assert_close(case.seen["acceleration"], case.states.a)
 
 
@@ -42,7 +43,7 @@ def test_inverse_dynamics_inverts_forward_dynamics(case):
 
 
 def test_inverse_dynamics_is_linear_in_the_acceleration(case):
-    """`ID = M a + bias`."""
+    """`ID = M a + bias`. Book eqs. 3.1, 6.1 and 6.2."""
     seen = case.seen
     assert_close(apply(seen["mass matrix"], case.states.a) + seen["bias, external"], seen["tau"])
 
@@ -105,7 +106,10 @@ def lagrange(model, q, v, a):
 
 
 def test_inverse_dynamics_is_lagranges_equation(case):
-    """`tau = d/dt ∂L/∂ẋ - ∂L/∂x`, for every joint: each c_J, each Ṡ and each explicit dependence on time."""
+    """`tau = d/dt ∂L/∂ẋ - ∂L/∂x`, for every joint: each c_J, each Ṡ and each explicit dependence on time.
+
+    Book eqs. 3.40, 3.41.
+    """
     states = case.states
     expected = compiled(lagrange)(case.model, states.q, states.v, states.a)
     assert_close(apply(case.seen["mass matrix"], states.a) + case.seen["bias"], expected, BY_DIFFERENCES)
@@ -143,7 +147,7 @@ def potential_gradient(model, q):
 
 
 def test_gravity_force_is_the_gradient_of_the_potential_energy(case):
-    """On the tangent space of the configurations."""
+    """On the tangent space of the configurations. Book eq. 5.12."""
     assert_close(case.seen["gravity"], compiled(potential_gradient)(case.model, case.states.q))
 
 
@@ -246,6 +250,7 @@ def turned(rotation, twist):
 
 
 def test_velocities_are_the_rates_of_the_frames(case):
+    """Book eqs. 2.45 and 4.4; Sueda eqs. 1.8 and 1.9."""
     now, frames = case.motion["now"], case.motion["now"]["frames"]
     twist = rigid_twist(frames, case.motion["rate"]["frames"])
     if case.model.name in POINTED:
@@ -256,7 +261,7 @@ def test_velocities_are_the_rates_of_the_frames(case):
 
 @pytest.mark.parametrize("frame", ["world", "body"])
 def test_jacobian_gives_the_velocity(case, frame):
-    """Apart from what the joints do by themselves."""
+    """Apart from what the joints do by themselves. Book eqs. 2.18, 4.6 and 5.3."""
     now, still = case.motion["now"], case.still
     velocity = now[f"velocities, {frame}"][:, -1] - still[f"velocities, {frame}"][:, -1]
     assert_close(apply(now[f"jacobian, {frame}"], case.states.v), velocity)
@@ -264,6 +269,7 @@ def test_jacobian_gives_the_velocity(case, frame):
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_jacobian_at_a_point_gives_the_velocity_of_the_point(pointed, frame):
+    """Book eq. 2.1."""
     now, still = pointed.motion["now"], pointed.still
     at_body = now["velocities, body"][:, -1] - still["velocities, body"][:, -1]
     at_point = moved(at_body, POINT)
@@ -274,6 +280,7 @@ def test_jacobian_at_a_point_gives_the_velocity_of_the_point(pointed, frame):
 
 @pytest.mark.parametrize("frame", ["world", "body"])
 def test_jacobian_derivative_is_the_rate_of_the_jacobian(case, frame):
+    """Sueda eqs. 2.15 to 2.17: J̇ by differences."""
     expected = case.motion["rate"][f"jacobian, {frame}"]
     assert_close(case.seen[f"jacobian rate, {frame}"], expected, BY_DIFFERENCES)
 
@@ -300,7 +307,7 @@ def test_classical_acceleration_is_that_of_the_bodys_origin(pointed):
 
 @pytest.mark.parametrize("frame", ["world", "body"])
 def test_acceleration_is_of_jacobian_and_its_rate(scleronomic, frame):
-    """`a = J q̈ + J̇ q̇`."""
+    """`a = J q̈ + J̇ q̇`. Book eqs. 2.57 and 5.5."""
     jacobian = scleronomic.motion["now"][f"jacobian, {frame}"]
     rate = scleronomic.seen[f"jacobian rate, {frame}"]
     expected = apply(jacobian, scleronomic.states.a) + apply(rate, scleronomic.states.v)

@@ -53,6 +53,7 @@ def by_products(model, q, v, a, wrenches, frame):
 
 @pytest.mark.slow
 def test_products_of_jacobians():
+    """Algorithms 1, 2, 5 and 6."""
     model = forest()
     states = some_states(model, 3, 2)
 

@@ -30,6 +30,7 @@ def plain(request, cases):
 
 
 def test_kinematics_are_products_of_transforms(plain):
+    """Book examples 4.3 and 4.4, eqs. 5.2 and 5.4 beside the closed sums; Sueda eqs. 2.3 to 2.6."""
     case, slow = plain
     for sample, mechanism in slow:
         assert_close(case.motion["now"]["frames"][sample], mechanism.frames())
@@ -40,6 +41,7 @@ def test_kinematics_are_products_of_transforms(plain):
 
 
 def test_inverse_dynamics_is_table_5_1(plain):
+    """Book table 5.1, with the equation of motion of each body (eq. 2.68)."""
     case, slow = plain
     for sample, mechanism in slow:
         a, f_ext = np.asarray(case.states.a[sample]), np.asarray(case.states.f_ext[sample])
@@ -47,12 +49,14 @@ def test_inverse_dynamics_is_table_5_1(plain):
 
 
 def test_mass_matrix_is_table_6_2(plain):
+    """Book table 6.2."""
     case, slow = plain
     for sample, mechanism in slow:
         assert_close(case.seen["mass matrix"][sample], mechanism.crba())
 
 
 def test_forward_dynamics_is_table_7_1(plain):
+    """Book table 7.1."""
     case, slow = plain
     for sample, mechanism in slow:
         tau, f_ext = case.seen["tau"][sample], np.asarray(case.states.f_ext[sample])
@@ -77,7 +81,7 @@ def without_armature(model):
 
 
 def test_inverse_dynamics_is_luh_walker_and_pauls(cases):
-    """The recursion with vectors of three, table 5.2, on revolute joints."""
+    """The recursion with vectors of three, book table 5.2, on revolute joints; each body by eqs. 1.4, 2.70 and 2.71."""
     case = cases("chain")
     model = case.model
     mass, com, central = (

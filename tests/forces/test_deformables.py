@@ -1,4 +1,4 @@
-"""Masses and springs, free and attached to rigid bodies: the equations of §2.7 of Sueda's notes, and what follows from them."""
+"""Masses and springs, free and attached to rigid bodies: the equations of Sueda §2.7, and what follows from them."""
 
 import functools
 from typing import Any

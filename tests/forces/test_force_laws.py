@@ -162,6 +162,7 @@ def wrenches():
 
 
 def test_generalized_force_is_that_of_the_wrenches(slopes, wrenches):
+    """Sueda eqs. 1.12 and 1.13 carry the forces of points to bodies."""
     q, v = state(MODEL)
     through = jax.jit(jax.vmap(lambda f: rbd.bias_force(MODEL, q, v) - rbd.bias_force(MODEL, q, v, f)))
     for name, tau in zip(wrenches, through(jnp.stack(list(wrenches.values())))):
@@ -175,7 +176,10 @@ def test_action_is_reaction(wrenches):
 
 
 def test_body_matrices_are_the_changes_of_the_wrenches():
-    """Steps `E exp(δ)` of the frames and steps of the twists, by differences. The others have formulas to compare with."""
+    """Steps `E exp(δ)` of the frames and steps of the twists, by differences. The others have formulas to compare with.
+
+    Sueda §1.9.1, eqs. 1.57 to 1.64.
+    """
     names = "viscous damping", "cable", "central field"
     size = 6 * MODEL.nb
 

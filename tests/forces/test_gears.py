@@ -1,9 +1,10 @@
-"""Gears as models: the two-link arm with motors of the book (§9.6, fig. 9.2), and the elastic gear in the limit."""
+"""Gears as models: the two-link arm with motors of the book (§9.6), and the elastic gear in the limit."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import assert_close, differences
 
 import rbd_jax as rbd
 from rbd_jax import forces
@@ -88,6 +89,112 @@ def test_reflected_rotor():
     np.testing.assert_allclose(model.armature, [0.0, RATIOS[1] ** 2 * 2e-4], rtol=1e-12)
 
 
+# Exact and approximate rotors.
+
+#: A rotor that is the same all around its axis, which is z of its frame, and where it is in its stator.
+PLACE = rbd.Transform.from_xyz_rpy((0.2, 0.05, -0.1), (0.4, 0.9, 0.0))
+MOMENT = float(ROTOR.rotational_matrix[2, 2])
+
+
+def wrist(stator_moves=True):
+    """A body that turns all ways, or slides, and a hinge on it."""
+    builder = rbd.ModelBuilder(name="wrist")
+    carrier = rbd.joints.Spherical() if stator_moves else rbd.joints.Translational()
+    builder.add_body("hand", joint=carrier, inertia=LINK)
+    builder.add_body("finger", "hand", rbd.joints.Revolute((0.0, 0.6, 0.8)), (0.3, 0.0, 0.1), LINK)
+    return builder.build()
+
+
+def both_rotors(model, ratio, inertia=ROTOR):
+    exact = forces.add_rotor(model, "finger", ratio, inertia, placement=PLACE)
+    return exact, forces.reflect_rotor(model, "finger", ratio, inertia, placement=PLACE)
+
+
+Q = jnp.array([0.8, 0.3, -0.4, 0.2, 0.7])
+V = jnp.array([1.0, -2.0, 0.5, 3.0])
+
+
+@pytest.fixture(scope="module")
+def ask():
+    def said(model, q, v):
+        return rbd.mass_matrix(model, q), rbd.bias_force(model, q, v), rbd.kinetic_energy(model, q, v)
+
+    return jax.jit(said)
+
+
+def test_what_the_approximate_rotor_leaves_out(ask):
+    """Energy: `ratio q̇ I e · ω`. So the coupling `ratio I e` in the mass matrix, and by Lagrange's equation for a body that
+    turns at
+    ω in its own axes `ratio I q̇ ω × e` on it: the moment that a gyroscope makes. Nothing else."""
+    ratio = 30.0
+    exact, brief = both_rotors(wrist(), ratio)
+    more = [np.asarray(a - b) for a, b in zip(ask(exact, Q, V), ask(brief, Q, V), strict=True)]
+    axis, turning = np.asarray(PLACE.rotation[:, 2]), np.asarray(V[:3])
+    mass = np.zeros((4, 4))
+    mass[:3, 3] = mass[3, :3] = ratio * MOMENT * axis
+    np.testing.assert_allclose(more[0], mass, atol=1e-13)
+    gyroscopic = ratio * MOMENT * float(V[3]) * np.cross(turning, axis)
+    assert np.linalg.norm(gyroscopic) > 0.01
+    np.testing.assert_allclose(more[1], [*gyroscopic, 0.0], atol=1e-12)
+    np.testing.assert_allclose(more[2], ratio * float(V[3]) * MOMENT * axis @ turning, atol=1e-13)
+
+
+@pytest.mark.parametrize("held", ["by what slides", "by the world"])
+def test_they_are_one_where_the_stator_does_not_turn(ask, held):
+    if held == "by the world":
+        model = arm()
+        place = {"placement": AT}
+        exact = forces.add_rotor(model, "upper", 30.0, ROTOR, **place)
+        brief, state = forces.reflect_rotor(model, "upper", 30.0, ROTOR, **place), (Y, RATE)
+    else:
+        exact, brief = both_rotors(wrist(stator_moves=False), 30.0)
+        state = jnp.array([0.8, 0.3, -0.4, 0.7]), V
+    for a, b in zip(ask(exact, *state), ask(brief, *state), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_the_difference_goes_with_the_ratio(ask):
+    """With `ratio² I` kept, the rotor's own angular momentum is as 1/ratio, and so is all that the approximation leaves out."""
+    left_out = []
+    for ratio in (10.0, 100.0, 1000.0):
+        small = rbd.Inertia.from_parameters(ROTOR.parameters * (10.0 / ratio) ** 2)
+        exact, brief = both_rotors(wrist(), ratio, small)
+        np.testing.assert_allclose(brief.armature[3], 100 * MOMENT, rtol=1e-12)
+        (M, C, _), (M_brief, C_brief, _) = ask(exact, Q, V), ask(brief, Q, V)
+        left_out.append([np.abs(M - M_brief).max(), np.abs(C - C_brief).max()])
+    left_out = np.array(left_out)
+    np.testing.assert_allclose(left_out[1:] / left_out[:-1], 0.1, rtol=1e-6)
+
+
+def test_a_rotor_that_is_not_balanced_turns_its_inertia(ask):
+    """Then the mass matrix depends on where the rotor is, which no armature does."""
+    lopsided = rbd.Inertia.cylinder(0.2, 0.03, 0.05, (0.01, 0.0, 0.02))
+    exact, brief = both_rotors(wrist(), 30.0, lopsided)
+    turned = Q.at[4].add(0.05)  # the rotor a quarter of a turn further
+    change = lambda model: np.asarray(ask(model, turned, V)[0] - ask(model, Q, V)[0])
+    assert np.abs(change(exact) - change(brief)).max() > 1e-3
+
+
+def test_derivatives_of_rotors():
+    """By ratio, inertia and place, of both."""
+
+    def said(x):
+        inertia = rbd.Inertia.from_parameters(ROTOR.parameters * (1 + x[:10]))
+        place = rbd.Transform.from_xyz_rpy(x[10:13], (0.4, 0.9, 0.0))
+        given = dict(axis=jnp.array([0.1, 0.2, 1.0]) + x[14:], placement=place)
+        models = [
+            make(wrist(), "finger", 7 + x[13], inertia, **given)
+            for make in (forces.add_rotor, forces.reflect_rotor)
+        ]
+        return jnp.concatenate(
+            [rbd.bias_force(model, Q, V) + rbd.mass_matrix(model, Q)[3] for model in models]
+        )
+
+    x = jnp.asarray(np.random.default_rng(0).uniform(-0.2, 0.2, (1, 17)))
+    slopes = jax.jit(jax.vmap(jax.jacfwd(said)))(x)
+    assert_close(slopes, differences(jax.jit(jax.vmap(said)), x, 1e-3, 4), 1e-8)
+
+
 def test_meshed_joints_are_one_freedom():
     model = forces.mesh_gears(with_free_rotors(), "fore", "fore rotor", RATIOS[1], 0.25)
     assert model.nv == 3
@@ -138,5 +245,9 @@ def test_refused():
         forces.mesh_gears(geared(), "upper", "fore rotor", 3.0)
     with pytest.raises(ValueError, match="inertia.*less than 0"):
         forces.reflect_rotor(arm(), "fore", 3.0, -1.0)
+    with pytest.raises(rbd.ModelError, match="give an Inertia to say where it is"):
+        forces.reflect_rotor(arm(), "fore", 3.0, 1.0, placement=AT)
+    with pytest.raises(rbd.UnknownNameError, match="'hand'"):
+        forces.reflect_rotor(arm(), "fore", 3.0, ROTOR, stator="hand")
     with pytest.raises(ValueError, match="multiplier"):
         forces.mesh_gears(arm(), "upper", "fore", np.inf)

@@ -30,7 +30,7 @@ def stored_rate(joint, q, v):
 
 
 def test_constant_subspaces_of_the_book():
-    """Table 4.1."""
+    """Book table 4.1."""
     e = np.eye(6)
     close(joints.Helical(pitch=0.3).columns(), (e[2] + 0.3 * e[5])[:, None])
     close(joints.Cylindrical().columns(), e[:, [2, 5]])
@@ -44,14 +44,14 @@ def test_constant_subspaces_of_the_book():
 
 
 def test_rate_of_the_planar_coordinates():
-    """Example 4.5 without the terms in ω that it prints: θ̇ = ω, and the velocity turned into the predecessor."""
+    """Book example 4.5 without the terms in ω that it prints: θ̇ = ω, and the velocity turned into the predecessor."""
     q, v = jnp.array([0.7, 1.2, -0.5]), jnp.array([0.4, -1.0, 0.6])
     c, s = np.cos(0.7), np.sin(0.7)
     close(stored_rate(joints.Planar(), q, v), np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ v)
 
 
 def test_rate_of_the_free_coordinates():
-    """ṙ = R v and ṗ = ½ p ∘ (0, ω) (eq. 4.13), nothing else."""
+    """ṙ = R v and ṗ = ½ p ∘ (0, ω) (book eqs. 3.7, 4.13), nothing else."""
     joint, v = joints.Free(), jnp.arange(1.0, 7.0)
     q = joint.random(jax.random.key(0))
     rate = stored_rate(joint, q, v)
@@ -88,7 +88,7 @@ def test_euler_orders_against_scipy(order):
 
 
 def test_euler_zyx_of_the_book():
-    """S of eq. 4.8 and c_J of eq. 4.9."""
+    """S of the book's eq. 4.8 and c_J of its eq. 4.9."""
     joint, (_, q2, q3), (v1, v2, v3) = joints.SphericalEuler("zyx"), ANGLES, RATES
     c2, s2, c3, s3 = np.cos(q2), np.sin(q2), np.cos(q3), np.sin(q3)
     subspace = np.zeros((6, 3))
@@ -104,7 +104,7 @@ def test_euler_zyx_of_the_book():
 
 
 def test_euler_xzx_of_sueda():
-    """Eqs. 2.34 and 2.35."""
+    """Sueda eqs. 2.34 and 2.35."""
     joint, (_, q2, q3), (_, v2, v3) = joints.SphericalEuler("xzx"), ANGLES, RATES
     c2, s2, c3, s3 = np.cos(q2), np.sin(q2), np.cos(q3), np.sin(q3)
     subspace, rate = np.zeros((6, 3)), np.zeros((6, 3))
@@ -119,7 +119,7 @@ def test_euler_xzx_of_sueda():
 
 
 def test_universal_of_sueda():
-    """Eqs. 2.37, 2.39 and 2.40."""
+    """Sueda eqs. 2.37, 2.39 and 2.40."""
     q, v = jnp.array([0.7, -0.4]), jnp.array([0.3, 1.1])
     c1, s1, c2, s2 = np.cos(0.7), np.sin(0.7), np.cos(-0.4), np.sin(-0.4)
     subspace, rate = np.zeros((6, 2)), np.zeros((6, 2))
@@ -132,7 +132,7 @@ def test_universal_of_sueda():
 
 
 def test_rack_and_pinion_of_the_book():
-    """Example 4.6. The point of the pinion on the rack is at rest."""
+    """Book example 4.6. The point of the pinion on the rack is at rest."""
     r, q, v = 0.4, 0.7, 1.1
     c, s = np.cos(q), np.sin(q)
     joint, q, v = joints.RackAndPinion(r), jnp.array([q]), jnp.array([v])
@@ -145,7 +145,7 @@ def test_rack_and_pinion_of_the_book():
 
 
 def test_free_2d_of_sueda():
-    """Eqs. 2.55 and 2.56, there with the entry (5, 2) corrected to `-q̇ Q^yx`."""
+    """Sueda eqs. 2.55 and 2.56, there with the entry (5, 2) corrected to `-q̇ Q^yx`."""
     q, v = jnp.array([0.5, -1.0, 0.7]), jnp.array([0.3, 1.1, -0.8])
     joint, turn = joints.Free2D(), Rotation.from_euler("z", 0.7).as_matrix()
     subspace, rate = np.zeros((6, 3)), np.zeros((6, 3))
@@ -157,7 +157,10 @@ def test_free_2d_of_sueda():
 
 
 def test_free_3d_is_free():
-    """The same coordinates; velocities that differ by the frame of their linear part give the same twist."""
+    """The same coordinates; velocities that differ by the frame of their linear part give the same twist.
+
+    Sueda eqs. 2.57 to 2.59 have its parts in the other order.
+    """
     joint, free, v = joints.Free3D(), joints.Free(), jnp.arange(1.0, 7.0)
     q = free.random(jax.random.key(2))
     close(joint.transform(q).matrix, free.transform(q).matrix)
@@ -177,6 +180,7 @@ def test_free_3d_is_free():
     ids=["euler", "universal", "cylindrical"],
 )
 def test_a_composite_is_the_joint_of_its_parts(whole, parts):
+    """Sueda eqs. 2.48 to 2.52."""
     composite = joints.Composite(parts)
     order = np.array([1, 0]) if isinstance(whole, joints.Cylindrical) else np.arange(whole.nv)
     q, v = jnp.array(ANGLES[: whole.nv]), jnp.array(RATES[: whole.nv])
@@ -218,7 +222,7 @@ def test_reparametrize_changes_no_motion():
 
 
 def test_exponential_coordinates_move_as_the_jacobian_says():
-    """Eqs. 2.43 and 2.44 as printed, away from zero."""
+    """Sueda eqs. 2.43 and 2.44 as printed, away from zero."""
     q = jnp.array([0.5, -1.2, 0.8])
     rotation = np.asarray(SO3.exp(q))
     for i in range(3):
@@ -282,7 +286,7 @@ def test_stacked_joints_take_one_time():
 
 @pytest.mark.slow
 def test_spline_through_a_screw():
-    """Frames at equal steps of one screw: the curve is that screw, at any parameter of an open spline."""
+    """Frames at equal steps of one screw (Sueda eq. 2.67): the curve is that screw, at any parameter of an open spline."""
     step = jnp.array([0.3, -0.2, 0.5, 1.0, 0.4, -0.6])
     frames = SE3.exp(jnp.outer(jnp.arange(6.0), step))
     joint = joints.SplineCurve(frames, cyclic=False)
@@ -293,7 +297,7 @@ def test_spline_through_a_screw():
 
 
 def test_spline_of_points_and_of_equal_frames():
-    """Pure displacements give the spline of eq. 2.62, equal frames that frame."""
+    """Pure displacements give the spline of Sueda's eq. 2.62, equal frames that frame."""
     points = np.random.default_rng(0).normal(size=(6, 3))
     joint = joints.SplineCurve(Transform.from_position(jnp.array(points)))
     basis = np.array([[1, -3, 3, -1], [4, 0, -6, 3], [1, 3, 3, -3], [0, 0, 0, 1]]) / 6
@@ -309,7 +313,7 @@ def test_spline_of_points_and_of_equal_frames():
 
 @pytest.mark.slow
 def test_spline_closes_and_is_smooth():
-    """A cyclic curve returns after n segments; transform, S and dS/dq are continuous at the knots."""
+    """A cyclic curve returns after n segments; transform, S and dS/dq are continuous at the knots (Sueda algorithm 3)."""
     joint = FAMILIES["spline curve"]
 
     @jax.jit
@@ -353,7 +357,7 @@ def algorithm_4(controls, q1, q2):
 
 
 def test_surface_is_that_of_sueda():
-    """Algorithm 4, on the second of the six patches."""
+    """Sueda's algorithm 4, on the second of the six patches."""
     controls = control_grid(5, 6)
     joint, q, v = joints.SplineSurface(controls), jnp.array([1.3, 0.6]), jnp.array([0.7, -0.4])
     placed, columns, slopes = algorithm_4(np.asarray(controls[1:5, :4]), 0.3, 0.6)

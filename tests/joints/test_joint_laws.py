@@ -116,12 +116,14 @@ def test_transform_is_rigid(family):
 
 @EVERY
 def test_velocity_is_the_rate_of_transform(family):
+    """Book eqs. 3.31 to 3.33; Sueda eqs. 2.22 to 2.30 and 2.41 among them."""
     seen = observed(family)
     assert_each_close(seen["velocity"], seen["velocity, differences"], 1e-9)
 
 
 @EVERY
 def test_velocity_product_is_the_rate_of_velocity(family):
+    """Book eqs. 3.40 and 3.41."""
     seen = observed(family)
     assert_each_close(seen["product"], seen["product, differences"], 1e-9)
 
@@ -136,7 +138,7 @@ def test_overrides_agree_with_the_defaults(family):
 
 @MOVING
 def test_charts_are_the_derivatives_of_integrate(family):
-    """dexp and its inverse: as automatic differentiation has them, and inverse to each other."""
+    """dexp and its inverse: as automatic differentiation has them, and inverse to each other. Book eqs. 3.6 and 3.7."""
     seen = observed(family)
     for name in ("chart velocity", "chart rate"):
         assert_each_close(seen[name], seen[f"{name}, default"], 1e-11)

@@ -31,7 +31,7 @@ def seen(joint, q, v):
     "name", [pytest.param(name, marks=() if name in EVERY_DAY else SLOW) for name in FAMILIES]
 )
 def test_what_they_say_follows_from_their_placements(name):
-    """Table 4.2, and the transform on the successor's side."""
+    """Book table 4.2, and the transform on the successor's side."""
     joint = FAMILIES[name]
     frame = rbd.Transform.from_xyz_rpy((0.3, -0.2, 0.5), (0.4, 1.0, -0.3))
     v = jnp.asarray(np.random.default_rng(0).normal(size=joint.nv))

@@ -8,6 +8,7 @@ from families import FAMILIES
 
 import rbd_jax as rbd
 from rbd_jax import joints
+from rbd_jax.joints.subspaces import dual
 
 
 SLOW = pytest.mark.slow
@@ -18,7 +19,10 @@ EVERY_DAY = ("fixed", "revolute", "euler zyx", "free")
     "name", [pytest.param(name, marks=() if name in EVERY_DAY else SLOW) for name in FAMILIES]
 )
 def test_bases_are_dual(name):
-    """Eqs. 3.34 to 3.38: a wrench is its two parts, only the active one works, and whichever T_a there is, τ is the same."""
+    """A wrench is its two parts, only the active one works, and whichever T_a there is, τ is the same.
+
+    Book eqs. 3.26, 3.34 to 3.38, table 3.1.
+    """
     joint, rng = FAMILIES[name], np.random.default_rng(0)
     q = joint.random(jax.random.key(2)).astype(float)
     wrench, other = jnp.asarray(rng.normal(size=6)), jnp.asarray(rng.normal(size=(6, joint.nv)))
@@ -42,7 +46,7 @@ def test_bases_are_dual(name):
 
 @pytest.mark.parametrize("r", [0.2, 0.5])
 def test_the_gear_of_the_book(r):
-    """Example 3.2: `T_a = [0 0 1 0 -1/r 0]ᵀ`. The bearing bears what the teeth push, besides what a pure torque leaves it."""
+    """Book example 3.2: `T_a = [0 0 1 0 -1/r 0]ᵀ`. The bearing bears what the teeth push, and what a pure torque leaves it."""
     teeth = jnp.array([[0, 0, -r, 0, 1.0, 0]]).T
     geared, pure = (joints.subspaces(joints.Revolute(), jnp.zeros(1), active) for active in (teeth, None))
     np.testing.assert_allclose(geared.active[:, 0], [0, 0, 1, 0, -1 / r, 0], atol=1e-14)
@@ -114,3 +118,24 @@ def test_an_active_loop_joint_is_one_of_the_tree():
         found[1][0].wrench(torque, geared.multipliers)[2:5],
         atol=1e-8,
     )
+
+
+def test_the_part_of_a_force_that_moves_a_body():
+    """Book eq. 3.28, example 3.1: `f_a = I S (Sᵀ I S)⁻¹ Sᵀ f`, whatever the basis of S; the rest is borne and moves nothing."""
+    rng = np.random.default_rng(2)
+    spread = rng.normal(size=(6, 6))
+    inertia, wrench = jnp.asarray(spread @ spread.T), jnp.asarray(rng.normal(size=6))
+    joint, q = joints.Composite((joints.Universal(), joints.RackAndPinion(0.3))), jnp.array([0.3, -0.8, 0.5])
+    own = joint.motion_subspace(q)
+    moving = []
+    for basis in (own, own @ jnp.asarray(rng.normal(size=(3, 3)))):
+        found = dual(basis, inertia @ basis)
+        tau, _ = found.split(wrench)
+        moving.append(found.wrench(tau, jnp.zeros(3)))
+    np.testing.assert_allclose(*moving, atol=1e-10)
+    expected = inertia @ own @ np.linalg.inv(own.T @ inertia @ own) @ own.T @ wrench
+    np.testing.assert_allclose(moving[0], expected, atol=1e-10)
+    np.testing.assert_allclose(own.T @ (wrench - moving[0]), 0, atol=1e-10)
+    # It moves the body along the joint, as if there were no joint.
+    acceleration = np.linalg.solve(inertia, moving[0])
+    np.testing.assert_allclose(own @ np.linalg.lstsq(own, acceleration)[0], acceleration, atol=1e-9)

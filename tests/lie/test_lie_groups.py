@@ -133,7 +133,10 @@ def everything(group: Group, x, y, z):
 
 @cases(ALL, every_day=["product-float64", "power-float64"])
 def test_laws(group, dtype):
-    """The axioms of a group and those of its adjoints, exponential and Cayley map, with matrices as reference."""
+    """The axioms of a group and those of its adjoints, exponential and Cayley map, with matrices as reference.
+
+    Müller & Terze 2013 eqs. 4 to 9 and 12 to 34; Sueda eqs. 1.1 to 1.10 and 1.14 to 1.17; Gebhardt & Romero 2020 eqs. 14 to 17.
+    """
     tolerance = TOLERANCES[dtype]
     v = vectors(group, ANGLES), vectors(group, [1.0] * 16, 1), vectors(group, [0.3] * 16, 2)
     x, y, z = (batch(group, a, dtype) for a in v)
@@ -319,6 +322,7 @@ def reference(group, name, x, d, e):
 @pytest.mark.parametrize("name", ["exp", "dexp_left", "dexp_left_inverse"])
 @cases(FACTORS, every_day=["SE3-float64", "S3-float64"])
 def test_exponential_map_against_matrix_functions(group, dtype, name):
+    """Müller & Terze 2013 eqs. 8 to 11 among them."""
     against_matrix_functions(group, dtype, name)
 
 
@@ -468,6 +472,7 @@ def test_composition_of_rotation_vectors():
 
 
 def test_log_of_a_printed_transform():
+    """Sueda eq. 1.10, in an example of the notes."""
     rows = [
         [-0.7372, -0.2659, 0.6211, 0.6877],
         [-0.1676, -0.8186, -0.5493, 0.3886],

@@ -1,4 +1,7 @@
-"""The unit sphere: geodesics and transport against rotations, the logarithm everywhere, derivatives at the singular points."""
+"""The unit sphere: geodesics and transport against rotations, the logarithm everywhere, derivatives at the singular points.
+
+Equations are those of Gebhardt & Romero 2020.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +42,7 @@ def samples(dtype=np.float64, lengths=LENGTHS):
 
 @DOUBLE_EVERY_DAY
 def test_exp_and_transport_are_the_rotation_about_the_normal(dtype, tolerance):
-    """The rotation `exp(d × v)` carries `d` along the geodesic and tangent vectors in parallel (eqs. 6, 10, 20)."""
+    """The rotation `exp(d × v)` carries `d` along the geodesic and tangent vectors in parallel (eqs. 3, 6, 10, 20)."""
     d, v, w = samples(dtype)
     rotation = SO3.exp(jnp.cross(d, v))
     turned = lambda x: np.einsum("bij,bj->bi", rotation, x)

@@ -355,6 +355,7 @@ def test_groups_hold_equal_joints(model):
 
 
 def test_describe_is_the_inverse_of_build(model):
+    """Book table 4.3."""
     again = rbd.ModelBuilder.from_model(model).build()
     assert again.topology == model.topology and hash(again.topology) == hash(model.topology)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-15), again, model)

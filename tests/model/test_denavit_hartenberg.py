@@ -64,7 +64,10 @@ SAME = {6: rbd.Transform.from_xyz_rpy((0.0, 0.0, 0.3), (0, 0, 0.4))}
     "special", [{}, PARALLEL, MEETING, SAME], ids=["general", "parallel", "meeting", "same"]
 )
 def test_a_chain_is_its_parameters(special):
-    """In every configuration the end is where they say, by either convention; from any zero; and parameters come back."""
+    """In every configuration the end is where they say, by either convention; from any zero; and parameters come back.
+
+    Book §4.3.
+    """
     model = chain(1, special)
     end = rbd.Transform.from_xyz_rpy((0.1, 0.2, -0.3), (0.3, -1.0, 2.0))
     rng = np.random.default_rng(0)
@@ -110,7 +113,7 @@ def test_a_chain_is_its_parameters(special):
 
 
 def test_a_printed_table():
-    """The Puma 560 of Craig, Introduction to Robotics, fig. 3.21: its six rows, and p = (x, y, z) by his eq. 3.14."""
+    """The Puma 560 of Craig, Introduction to Robotics, chapter three: its six rows, and his p = (x, y, z)."""
     a2, a3, d3, d4 = 0.4318, 0.0203, 0.15005, 0.4318
     half = np.pi / 2
     rows = [

@@ -203,6 +203,7 @@ def test_all_welded_is_nothing_left():
 
 @pytest.mark.slow
 def test_two_in_one_world(machine, state):
+    """Book eq. 3.10."""
     q, v = state
     place = at(0.5, -1.0, 2.0, 0.3, 0.2, 0.1)
     model = rbd.concatenate(machine, machine, names=(None, "twin"), placements=(None, place))

@@ -160,6 +160,7 @@ def compare(seed, samples):
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_the_tree_does_not_matter(seed):
+    """Book §4.1.1, §4.1.2."""
     compare(seed, 3)
 
 

@@ -158,6 +158,7 @@ def test_sums_by_doubling_take_logarithmically_many_steps():
 
 @each_tree
 def test_supports_is_every_node_on_the_way_to_the_root(parents):
+    """Book §4.1.4."""
     expected = np.zeros((len(parents), len(parents)), bool)
     for node in range(len(parents)):
         above = node
@@ -197,6 +198,7 @@ def test_both_walks_have_the_same_gradients(name):
 
 
 def test_expanded_is_the_books_table():
+    """Book table 6.4."""
     parents = (0, 1, 1, 2, 2, 3)  # as the book counts: bodies from 1, the root is 0
     expanded = Tree([parent - 1 for parent in parents], "levels").expanded([1, 3, 1, 1, 1, 1])
     assert tuple(parent + 1 for parent in expanded.parents) == (0, 1, 2, 3, 1, 4, 4, 5)

@@ -29,7 +29,9 @@ FAST = [
         "solo12",
         True,
         ("placements", "inverse dynamics, pushed", "forward dynamics, pushed", "mass matrix", "coriolis")
-        + ("centroidal momentum matrix", "accelerations, body", "jacobian rate, world_aligned"),
+        + ("centroidal momentum matrix", "accelerations, body", "jacobian rate, world_aligned")
+        + ("centroidal inertia", "locked inertia", "average velocity")
+        + ("floating base, forward", "floating base, inverse", "floating base, mass matrix"),
     )
 ]
 
@@ -39,6 +41,7 @@ REFUSED = {"ur3": "it is the empty leaf of a xacro that failed: a robot without 
 _INVERSES = (
     "forward dynamics",
     "forward dynamics, pushed",
+    "floating base, forward",
     "inverse mass matrix",
     "acceleration by q",
     "acceleration by v",
@@ -53,7 +56,7 @@ EXCEPTIONS = {
 }
 
 
-def compute(model, bodies, wanted):
+def compute(model, bodies, wanted, floating):
     """Ours: everything wanted of what is compared, of one state."""
 
     def of(q, v, a, tau, wrenches):
@@ -72,6 +75,9 @@ def compute(model, bodies, wanted):
             "center of mass jacobian": lambda: rbd.center_of_mass_jacobian(model, q),
             "centroidal momentum matrix": lambda: rbd.centroidal_momentum_matrix(model, q),
             "momentum": lambda: rbd.momentum(model, q, v),
+            "centroidal inertia": lambda: rbd.centroidal_inertia(model, q).matrix,
+            "locked inertia": lambda: rbd.locked_inertia(model, q).matrix,
+            "average velocity": lambda: rbd.average_velocity(model, q, v, rbd.center_of_mass(model, q)),
             "kinetic energy": lambda: rbd.kinetic_energy(model, q, v),
             "potential energy": lambda: rbd.potential_energy(model, q),
         }
@@ -84,6 +90,16 @@ def compute(model, bodies, wanted):
                 f"accelerations, {frame}": lambda frame=frame: rbd.body_accelerations(model, q, v, a, frame),
                 f"jacobian, {frame}": lambda each=each: each(rbd.jacobian, q),
                 f"jacobian rate, {frame}": lambda each=each: each(rbd.jacobian_derivative, q, v),
+            }
+        if floating:
+            numbers |= {
+                "floating base, forward": lambda: jnp.concatenate(
+                    list(rbd.floating_base_forward_dynamics(model, q, v, tau[6:], wrenches))
+                ),
+                "floating base, inverse": lambda: jnp.concatenate(
+                    list(rbd.floating_base_inverse_dynamics(model, q, v, a[6:], wrenches))
+                ),
+                "floating base, mass matrix": lambda: rbd.floating_base_mass_matrix(model, q),
             }
         result = {name: number() for name, number in numbers.items() if name in wanted or not wanted}
         for name, function, last, x in (
@@ -101,6 +117,11 @@ def compute(model, bodies, wanted):
 def symmetric(upper):
     """The symmetric matrix with that upper triangle: Pinocchio leaves the lower one as it was."""
     return np.triu(upper) + np.triu(upper, 1).T
+
+
+def _angular_first(matrix):
+    """A spatial inertia of Pinocchio, whose linear part comes first."""
+    return np.block([[matrix[3:, 3:], matrix[3:, :3]], [matrix[:3, 3:], matrix[:3, :3]]])
 
 
 def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
@@ -149,11 +170,21 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     gravity = pin.computeGeneralizedGravity(pin_model, data, q_pin).copy()
     check("bias", back(bias))
     check("gravity", back(gravity))
-    check("mass matrix", matrix(symmetric(pin.crba(pin_model, data, q_pin))))
+    M = matrix(symmetric(pin.crba(pin_model, data, q_pin)))
+    check("mass matrix", M)
+    if "floating base, mass matrix" in ours:
+        check("floating base, mass matrix", M[6:, 6:] - M[6:, :6] @ np.linalg.solve(M[:6, :6], M[:6, 6:]))
     coriolis = matrix(pin.computeCoriolisMatrix(pin_model, data, q_pin, v_pin))
     check("coriolis", coriolis)
     check("coriolis times velocity", back(bias - gravity), "coriolis", lambda x: x @ v)
 
+    if "floating base, forward" in ours:
+        # The base is not driven, and the forces that Pinocchio's joints need then are those of ours, with nothing at the base.
+        driven = np.asarray(conversion.velocity(np.concatenate([np.zeros(6), tau[6:]])))
+        check("floating base, forward", back(pin.aba(pin_model, data, q_pin, v_pin, driven, pushes)))
+        moving = np.asarray(conversion.velocity(np.concatenate([ours["floating base, inverse"][:6], a[6:]])))
+        needed = back(pin.rnea(pin_model, data, q_pin, v_pin, moving, pushes))
+        check("floating base, inverse", needed, part=lambda x: np.concatenate([np.zeros(6), x[6:]]))
     check("forward dynamics", back(pin.aba(pin_model, data, q_pin, v_pin, tau_pin)))
     check("forward dynamics, pushed", back(pin.aba(pin_model, data, q_pin, v_pin, tau_pin, pushes)))
     check("inverse mass matrix", matrix(symmetric(pin.computeMinverse(pin_model, data, q_pin))))
@@ -172,6 +203,11 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     jacobian = pin.jacobianCenterOfMass(pin_model, data, q_pin)
     check("center of mass jacobian", jacobian[:, conversion._back])
     check("centroidal momentum matrix", conversion.jacobian_from(pin.ccrba(pin_model, data, q_pin, v_pin)))
+    locked, at = data.Ig.copy(), pin.SE3(np.eye(3), center)
+    check("centroidal inertia", _angular_first(locked.matrix()))
+    check("locked inertia", _angular_first(at.act(locked).matrix()))
+    average = np.linalg.solve(locked.matrix(), np.concatenate([data.hg.linear, data.hg.angular]))
+    check("average velocity", np.concatenate([average[3:], average[:3]]))
     momentum = data.hg.angular + np.cross(center, data.hg.linear)
     check("momentum", np.concatenate([momentum, data.hg.linear]))
     check("kinetic energy", pin.computeKineticEnergy(pin_model, data, q_pin, v_pin))
@@ -192,7 +228,9 @@ def errors(name: str, floating: bool, wanted=()) -> Worst:
     bodies = spread(model.body_names, 3)
     wrenches = np.random.default_rng(1).normal(size=(STATES, model.nb, 6))
     state = (*random_states(model), wrenches)
-    ours = jax.tree.map(np.asarray, compiled(jax.vmap(compute(model, bodies, wanted)), *state)(*state))
+    ours = jax.tree.map(
+        np.asarray, compiled(jax.vmap(compute(model, bodies, wanted, floating)), *state)(*state)
+    )
     worst, data = Worst(), pin_model.createData()
     for i in range(STATES):
         one = jax.tree.map(lambda x, i=i: x[i], (ours, state))

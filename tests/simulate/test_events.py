@@ -14,7 +14,7 @@ from rbd_jax.simulate.bdf1 import BDF1
 
 @pytest.mark.slow
 def test_between_saved_states():
-    """At the saved times the saved states; between them errors of fourth order in q, of third in v."""
+    """At the saved times the saved states; between them errors of fourth order in q, of third in v. Book eqs. 11.45, 11.46."""
     model = tumbler()
     state, times = moving(model), jnp.linspace(0.0, 0.24, 49)
     path = jax.jit(lambda s: rbd.rollout(model, s, dt=0.005, steps=48, scheme=rbd.RungeKutta4()))(state)

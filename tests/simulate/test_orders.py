@@ -68,7 +68,10 @@ def test_there_is_nothing_else():
     [pytest.param(x, marks=() if x in EVERY_DAY else pytest.mark.slow) for x in (*EXPLICIT, *IMPLICIT)],
 )
 def test_of_a_top_whose_pivot_is_shaken(name):
-    """The fast heavy top; stages must also be at the right times."""
+    """The fast heavy top; stages must also be at the right times.
+
+    Müller & Terze 2013 eqs. 35 to 37 are those of Munthe-Kaas.
+    """
     found = orders(shaken_top, name, 1 / 4000)
     np.testing.assert_allclose(found, ORDERS[name], atol=0.15)
 

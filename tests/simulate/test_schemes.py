@@ -79,7 +79,7 @@ def test_one_step_of_a_free_rotating_body():
 
 
 def test_a_thrown_spinning_box():
-    """Sueda's reference implementation, testRigid: after 401 steps of the semi-implicit scheme."""
+    """Sueda's reference implementation, testRigid: 401 steps of the semi-implicit scheme (eqs. 1.21, 1.22, 1.28, 1.29)."""
     builder = rbd.ModelBuilder(gravity=(0.0, 0.0, -98.0))
     builder.add_body("box", joint=rbd.joints.Free(), inertia=rbd.Inertia.box(10.0, (10.0, 1.0, 1.0)))
     model = builder.build()

@@ -59,6 +59,7 @@ def assert_close(a, b, tolerance=1e-13):
 
 
 def test_cross_matrix():
+    """Table 2.1."""
     a, b, c = (array(x) for x in (some(3), some(3), some(3)))
     rotation = array(PLACED.rotation)
     s = lambda x: array(skew(jnp.asarray(x)))
@@ -81,11 +82,12 @@ def test_cross_matrix():
 
 
 def test_transform_matrices_are_dual():
+    """Eq. 2.13."""
     assert_close(PLACED.force_matrix, transpose(inverse(PLACED.motion_matrix)), 1e-12)
 
 
 def test_transform_matrix_is_the_books():
-    """`ᴮX_A = [[E, 0], [-E r×, E]]` maps A to B, where the matrix here maps B to A; `E = Rᵀ`."""
+    """`ᴮX_A = [[E, 0], [-E r×, E]]` maps A to B, where the matrix here maps B to A; `E = Rᵀ`. Eqs. 2.24 and 2.25."""
     e, r = transpose(PLACED.rotation), array(skew(PLACED.position))
     book = np.block([[e, np.zeros_like(e)], [-e @ r, e]])
     assert_close(PLACED.inverse().motion_matrix, book)
@@ -100,6 +102,7 @@ def test_transforms_chain():
 
 
 def test_transforms_act_as_their_matrices():
+    """Eqs. 2.24 to 2.28; Sueda eqs. 1.2, 1.4 and 1.15."""
     assert_close(PLACED.motion(M), apply(PLACED.motion_matrix, M))
     assert_close(PLACED.force(F), apply(PLACED.force_matrix, F))
     assert_close(PLACED.inverse_motion(M), apply(PLACED.inverse().motion_matrix, M))
@@ -112,6 +115,7 @@ def test_transforms_act_as_their_matrices():
 
 
 def test_power_does_not_depend_on_the_frame():
+    """Eq. 2.12."""
     assert_close(spatial.power(PLACED.motion(M), PLACED.force(F)), spatial.power(M, F), 1e-12)
 
 
@@ -134,6 +138,7 @@ def test_cross_products_are_their_matrices():
 
 
 def test_cross_product_identities():
+    """Table 2.3."""
     u, v = array(V), array(M)
     crm = lambda x: array(spatial.cross_motion_matrix(jnp.asarray(x)))
     crf = lambda x: array(spatial.cross_force_matrix(jnp.asarray(x)))
@@ -180,6 +185,7 @@ def test_inertia_matrix_is_the_books():
 
 
 def test_inertia_acts_as_its_matrix():
+    """Momentum and kinetic energy, eqs. 2.61 and 2.67."""
     assert_close(BODY.momentum(V), apply(BODY.matrix, V))
     assert_close(BODY.kinetic_energy(V), 0.5 * np.sum(array(V) * apply(BODY.matrix, V), axis=1))
 
@@ -194,6 +200,7 @@ def test_inertia_transforms_by_congruence():
 
 
 def test_articulated_inertia_transforms_by_congruence():
+    """In the compact form of table A.3, by the formula of table A.4."""
     spread = array(some(6, 6))
     general = spread @ transpose(spread)
     inertia = spatial.ArticulatedInertia.from_matrix(jnp.asarray(general))
@@ -217,6 +224,7 @@ def test_inverse_inertia_transforms_by_the_other_congruence():
 
 
 def test_inertias_add_as_their_matrices():
+    """Sueda eq. 1.26, in one frame."""
     other = some_inertia()
     assert_close((BODY + other).matrix, array(BODY.matrix) + array(other.matrix))
 
@@ -245,6 +253,7 @@ def test_rate_of_a_moving_inertia():
     ids=["box", "sphere", "cylinder"],
 )
 def test_uniform_shapes(inertia, principal):
+    """The cuboid is Sueda's eq. 1.24."""
     assert_close(inertia.rotational_com, np.diag(principal))
     assert_close(inertia.com, np.zeros(3))
 
@@ -401,7 +410,7 @@ def placed_box():
     "make", [placed_box, lambda: Inertia.sphere(1.0, 0.1, (0.2, 0.0, 0.0)), Inertia.zero]
 )
 def test_principal_frame(make):
-    """In it the inertia is diagonal; of three, two or no different moments, and of no body at all."""
+    """In it the inertia is diagonal; of three, two or no different moments, and of no body at all. Sueda §1.7."""
     inertia = make()
     frame, moments = inertia.principal()
     assert np.all(np.diff(moments) >= -1e-15) and abs(np.linalg.det(frame.rotation) - 1) < 1e-12

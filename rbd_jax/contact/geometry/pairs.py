@@ -77,7 +77,7 @@ NOT_NEAREST = (convex.box_box, round.capsule_box)
 
 
 def contact_points(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -> ContactPoints:
-    """The points where two geometries touch, or nearly do; see `ContactPoints`.
+    """The points where two geometries touch, or nearly do (book §11.6); see `ContactPoints`.
 
     - `a`, `b`: the geometries. A mesh touches with its convex hull.
     - `at_a`, `at_b`: their placements in the world.

@@ -1,0 +1,803 @@
+"""Symbolic simplification: a function with some of its numbers known, without the arithmetic that they spare (book §10.4).
+
+The function is traced by JAX and its program run once on names of scalars in the place of numbers. Loops unroll, arrays fall
+into their entries, and what is left is a list of assignments of scalars: the book's assignment-statement file. Each
+assignment is simplified as it is made, so the rules apply exhaustively:
+
+- constant expressions are evaluated;
+- `x + 0`, `x · 1`, `x · 0`, `x / 1`, `x - x`, `0 / x` and double negations go, and so do selections between equal values or by
+  something known;
+- constants next to one another are taken together: `c₁ (c₂ x)`, `c₁ + (c₂ + x)`, `c₁ - (c₂ - x)`, and division by a constant is
+  multiplication;
+- signs move outwards until a sum absorbs them;
+- an expression that has been computed already is not computed again.
+
+What no result needs is not written out. The outcome is written as a JAX program of scalars again.
+
+`x · 0` is 0 here and `x - x` is 0, also where x is infinite or not a number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Literal
+
+
+#: Loops of up to so many rounds are unrolled; a longer one stays a loop, and what is in it stays as it is.
+UNROLLED = 256
+
+#: Primitives that act on each entry by itself.
+_ELEMENTWISE = set(
+    "add sub mul div neg add_any max min pow integer_pow square sqrt rsqrt cbrt sin cos tan asin acos atan atan2 sinh cosh "
+    "tanh asinh acosh atanh exp exp2 log log1p expm1 logistic erf erfc erf_inv abs sign floor ceil round rem clamp select_n "
+    "lt gt le ge eq ne and or xor not is_finite convert_element_type nextafter shift_left shift_right_logical "
+    "shift_right_arithmetic real imag".split()
+)
+
+#: What is evaluated in NumPy where all operands are known. The rest is evaluated by JAX.
+_NUMPY = {
+    "add": np.add,
+    "add_any": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "neg": np.negative,
+    "max": np.maximum,
+    "min": np.minimum,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "abs": np.abs,
+    "square": np.square,
+    "lt": np.less,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "is_finite": np.isfinite,
+}
+
+#: What hands its operands on, whatever they are.
+_HANDED_ON = {
+    "copy",
+    "copy_p",
+    "optimization_barrier",
+    "stop_gradient",
+    "sharding_constraint",
+    "mhlo_sharding",
+}
+
+
+#: What XLA takes into one kernel in any number, used twice or not: arithmetic.
+_CHEAP = set(
+    "add sub mul div neg sqrt max min select_n lt gt le ge eq ne and or xor not abs sign clamp convert_element_type "
+    "is_finite square".split()
+)
+
+
+class Program:
+    """A simplified program: what it computes from arrays of given shapes, one scalar after the other.
+
+    It is written in stages. Within one there is only arithmetic, so that XLA compiles it to one kernel; what later stages
+    need of it leaves it as one vector. Written entry by entry instead, each entry would be a kernel that works out for itself
+    what it shares with the others.
+    """
+
+    def __init__(self, closed: ClosedJaxpr):
+        self._scalars = scalars = _Scalars()
+        # Not as part of whatever is being traced at the moment: all of this is about constants.
+        with jax.ensure_compile_time_eval():
+            given = [scalars.input(i, aval.shape, aval.dtype) for i, aval in enumerate(closed.in_avals)]
+            self._outputs = _Interpreter(scalars).run(closed, given)
+        self._dtypes = [aval.dtype for aval in closed.out_avals]
+        uses = np.zeros(len(scalars.operation), int)
+        for output in self._outputs:
+            uses[output.reshape(-1)] += 2
+        for node in range(len(uses) - 1, -1, -1):
+            if uses[node]:
+                for operand in scalars.arguments[node]:
+                    uses[operand] += 1
+        needed = np.flatnonzero(uses).tolist()
+        # A difference of which only the negative is used is written the other way round.
+        self._operands = {node: scalars.arguments[node] for node in needed}
+        self._turned = set()
+        for node in needed:
+            if scalars.operation[node] == "neg":
+                (own,) = scalars.arguments[node]
+                if scalars.operation[own] == "sub" and uses[own] == 1:
+                    self._turned.add(node)
+                    self._operands[node] = scalars.arguments[own][::-1]
+                    del self._operands[own]
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Put the scalars into stages, and find out what leaves each."""
+        stage, leaving = {}, set()
+        for node, operands in self._operands.items():
+            operation = self._scalars.operation[node]
+            before = max((stage[x] for x in operands), default=0)
+            costly = operation not in _CHEAP and operation not in ("constant", "input", "entry")
+            stage[node] = before + costly
+            leaving.update(x for x in operands if stage[x] < stage[node])
+        self._stages = [[] for _ in range(1 + max(stage.values(), default=0))]
+        for node, place in stage.items():
+            self._stages[place].append(node)
+        given = ("constant", "input", "opaque", "entry")
+        self._leaving = [
+            [node for node in nodes if node in leaving and self._scalars.operation[node] not in given]
+            for nodes in self._stages
+        ]
+
+    def __call__(self, *arrays):
+        """The results for these arrays, as a list."""
+        values: dict[int, Any] = {}
+        flat = [jnp.reshape(x, -1) for x in arrays]
+        for nodes, leaving in zip(self._stages, self._leaving, strict=True):
+            for node in nodes:
+                values[node] = self._value(node, values, flat)
+            by_type: dict[Any, list[int]] = {}
+            for node in leaving:
+                by_type.setdefault(self._scalars.dtype[node], []).append(node)
+            for own in by_type.values():
+                vector = _side_by_side([values[node] for node in own])
+                for place, node in enumerate(own):
+                    values[node] = lax.index_in_dim(vector, place, keepdims=False)
+        return [
+            _assembled(output, dtype, self._scalars, values)
+            for output, dtype in zip(self._outputs, self._dtypes, strict=True)
+        ]
+
+    def _value(self, node: int, values, flat):
+        operation, extra = self._scalars.operation[node], self._scalars.extra[node]
+        operands = self._operands[node]
+        if operation == "constant":
+            return extra
+        if operation == "input":
+            array, place = extra
+            return lax.index_in_dim(flat[array], place, keepdims=False)
+        if operation == "entry":
+            result, place = extra
+            return lax.index_in_dim(jnp.reshape(values[operands[0]][result], -1), place, keepdims=False)
+        own = [jnp.asarray(values[x]) for x in operands]
+        if operation == "opaque":
+            primitive, params, shapes, dtypes = extra
+            entries, whole = iter(own), []
+            for shape, dtype in zip(shapes, dtypes, strict=True):
+                parts = [next(entries) for _ in range(int(np.prod(shape)))]
+                whole.append(jnp.stack(parts).reshape(shape) if parts else jnp.zeros(shape, dtype))
+            results = primitive.bind(*whole, **params)
+            return list(results) if primitive.multiple_results else [results]
+        if node in self._turned:
+            return lax.sub(*own)
+        primitive, params = extra
+        return primitive.bind(*own, **dict(params))
+
+
+def _side_by_side(scalars):
+    """Scalars as a vector that one kernel makes."""
+    if len(scalars) == 1:
+        return jnp.reshape(scalars[0], 1)
+    place = lax.iota(np.int32, len(scalars))
+    vector = jnp.broadcast_to(scalars[-1], place.shape)
+    for i, scalar in enumerate(scalars[:-1]):
+        vector = jnp.where(place == np.int32(i), scalar, vector)
+    return vector
+
+
+def _assembled(output: np.ndarray, dtype, scalars: _Scalars, values):
+    """The array of these scalars, made by one kernel: each put where it belongs in an array of the constants among them."""
+    nodes = output.reshape(-1)
+    if not nodes.size:
+        return jnp.zeros(output.shape, dtype)
+    known = np.array([scalars.value(node) or 0 for node in nodes.tolist()], dtype)
+    vector = jnp.asarray(known)
+    for node in dict.fromkeys(nodes.tolist()):
+        if scalars.value(node) is None:
+            value = jnp.asarray(values[node], dtype)
+            where = nodes == node
+            vector = jnp.broadcast_to(value, vector.shape) if where.all() else jnp.where(where, value, vector)
+    return vector.reshape(output.shape)
+
+
+class _Scalars:
+    """All scalars of a program, by number, in the order in which they can be computed. Equal ones have the same number."""
+
+    def __init__(self):
+        self.operation: list[str] = []
+        self.arguments: list[tuple[int, ...]] = []
+        self.extra: list[Any] = []
+        self.dtype: list[np.dtype] = []
+        self._known: dict[Any, int] = {}
+        self._count = itertools.count()
+
+    def _add(self, key, operation, arguments, extra, dtype) -> int:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self.operation)
+            self.operation.append(operation)
+            self.arguments.append(arguments)
+            self.extra.append(extra)
+            self.dtype.append(np.dtype(dtype) if not jnp.issubdtype(dtype, jax.dtypes.extended) else dtype)
+        return found
+
+    # Making them.
+
+    def input(self, index: int, shape, dtype) -> np.ndarray:
+        """An array that is not known."""
+        size = int(np.prod(shape))
+        own = [self._add(("input", index, i), "input", (), (index, i), dtype) for i in range(size)]
+        return np.array(own, np.int64).reshape(shape)
+
+    def constant(self, value) -> int:
+        value = np.asarray(value)[()]
+        return self._add(("constant", value.dtype.str, value.tobytes()), "constant", (), value, value.dtype)
+
+    def constants(self, array) -> np.ndarray:
+        """An array that is known."""
+        array = np.asarray(array)
+        own = [self.constant(x) for x in array.reshape(-1)]
+        return np.array(own, np.int64).reshape(array.shape)
+
+    def opaque(self, primitive, params, operands, avals, out_avals) -> list[np.ndarray]:
+        """An operation that is left as it is, on whole arrays."""
+        flat = tuple(int(i) for x in operands for i in x.reshape(-1))
+        shapes, dtypes = [x.shape for x in operands], [aval.dtype for aval in avals]
+        place = ("opaque", next(self._count))
+        node = self._add(place, "opaque", flat, (primitive, params, shapes, dtypes), np.dtype(np.int64))
+        results = []
+        for index, aval in enumerate(out_avals):
+            size = int(np.prod(aval.shape))
+            own = [
+                self._add(("entry", node, index, i), "entry", (node,), (index, i), aval.dtype)
+                for i in range(size)
+            ]
+            results.append(np.array(own, np.int64).reshape(aval.shape))
+        return results
+
+    # Looking at them.
+
+    def value(self, node: int):
+        """The number, or None where it is not known."""
+        return self.extra[node] if self.operation[node] == "constant" else None
+
+    def values(self, nodes: np.ndarray, dtype) -> np.ndarray | None:
+        """The numbers of an array, or None where one of them is not known."""
+        if not nodes.size:
+            return np.zeros(nodes.shape, dtype)
+        flat = nodes.reshape(-1).tolist()
+        if any(self.operation[node] != "constant" for node in flat):
+            return None
+        return np.array([self.extra[node] for node in flat], dtype).reshape(nodes.shape)
+
+    def _is(self, node: int, operation: str) -> bool:
+        return self.operation[node] == operation
+
+    # Computing with them.
+
+    def apply(self, primitive, params: tuple, operands: Sequence[int], dtype) -> int:
+        """One operation on scalars, simplified."""
+        name = "add" if primitive.name == "add_any" else primitive.name
+        known = [self.value(node) for node in operands]
+        if all(x is not None for x in known):
+            return self.constant(_evaluated(primitive, params, known, dtype))
+        rule = _RULES.get(name)
+        if rule is not None and (name in _ALL_TYPES or np.issubdtype(dtype, np.floating)):
+            exponent = {key: value for key, value in params if key == "y"}
+            return rule(self, *(int(i) for i in operands), **exponent)
+        return self._plain(name, primitive, params, operands, dtype)
+
+    def _plain(self, name, primitive, params, operands, dtype) -> int:
+        operands = tuple(int(i) for i in operands)
+        if name in ("add", "mul", "max", "min", "and", "or") and operands[0] > operands[1]:
+            operands = operands[::-1]
+        return self._add((name, operands, str(params)), name, operands, (primitive, params), dtype)
+
+    def _of(self, primitive, *operands: int, params=()) -> int:
+        """An operation of the operands' type as it stands."""
+        return self._plain(primitive.name, primitive, params, operands, self.dtype[operands[0]])
+
+    def _number(self, value, like: int) -> int:
+        return self.constant(np.asarray(value, self.dtype[like]))
+
+    def _negative(self, x: int) -> int:
+        if self._is(x, "constant"):
+            return self.constant(-self.extra[x])
+        if self._is(x, "neg"):
+            return self.arguments[x][0]
+        return self._of(lax.neg_p, x)
+
+    def _sum(self, x: int, y: int) -> int:
+        a, b = self.value(x), self.value(y)
+        if a is not None and b is not None:
+            return self.constant(a + b)
+        if a == 0:
+            return y
+        if b == 0:
+            return x
+        if b is not None:
+            x, y, a, b = y, x, b, a
+        if a is not None:  # a + y
+            if self._is(y, "neg"):
+                return self._difference(x, self.arguments[y][0])
+            if self._is(y, "add"):
+                first, second = self.arguments[y]
+                if self._is(first, "constant"):
+                    return self._sum(self._sum(x, first), second)
+                if self._is(second, "constant"):
+                    return self._sum(self._sum(x, second), first)
+            if self._is(y, "sub") and self._is(self.arguments[y][0], "constant"):
+                first, second = self.arguments[y]
+                return self._difference(self._sum(x, first), second)
+            return self._of(lax.add_p, x, y)
+        if self._is(y, "neg"):
+            return self._difference(x, self.arguments[y][0])
+        if self._is(x, "neg"):
+            return self._difference(y, self.arguments[x][0])
+        return self._of(lax.add_p, x, y)
+
+    def _difference(self, x: int, y: int) -> int:
+        a, b = self.value(x), self.value(y)
+        if x == y:
+            return self._number(0, x)
+        if b is not None:
+            return self._sum(x, self._negative(y))
+        if a == 0:
+            return self._negative(y)
+        if self._is(y, "neg"):
+            return self._sum(x, self.arguments[y][0])
+        if self._is(x, "neg"):
+            return self._negative(self._sum(self.arguments[x][0], y))
+        if a is not None:
+            if self._is(y, "add"):
+                first, second = self.arguments[y]
+                for constant, rest in ((first, second), (second, first)):
+                    if self._is(constant, "constant"):
+                        return self._difference(self._sum(x, self._negative(constant)), rest)
+            if self._is(y, "sub") and self._is(self.arguments[y][0], "constant"):
+                first, second = self.arguments[y]
+                return self._sum(self._sum(x, self._negative(first)), second)
+            return self._of(lax.sub_p, x, y)
+        # The two ways round are one difference and its negative.
+        if x > y:
+            return self._negative(self._of(lax.sub_p, y, x))
+        return self._of(lax.sub_p, x, y)
+
+    def _product(self, x: int, y: int) -> int:
+        a, b = self.value(x), self.value(y)
+        if a is not None and b is not None:
+            return self.constant(a * b)
+        if b is not None:
+            x, y, a, b = y, x, b, a
+        if a is not None:
+            if a == 0:
+                return self._number(0, y)
+            if a < 0:
+                return self._negative(self._product(self._negative(x), y))
+            if a == 1:
+                return y
+            if self._is(y, "neg"):
+                return self._negative(self._product(x, self.arguments[y][0]))
+            if self._is(y, "mul"):
+                for constant, rest in (self.arguments[y], self.arguments[y][::-1]):
+                    if self._is(constant, "constant"):
+                        return self._product(self._product(x, constant), rest)
+            return self._of(lax.mul_p, x, y)
+        if self._is(x, "neg"):
+            return self._negative(self._product(self.arguments[x][0], y))
+        if self._is(y, "neg"):
+            return self._negative(self._product(x, self.arguments[y][0]))
+        return self._of(lax.mul_p, x, y)
+
+    def _quotient(self, x: int, y: int) -> int:
+        a, b = self.value(x), self.value(y)
+        if b is not None and b != 0 and np.isfinite(1 / b):
+            return self._product(x, self._number(1 / b, y))
+        if a == 0:
+            return x
+        if self._is(x, "neg"):
+            return self._negative(self._quotient(self.arguments[x][0], y))
+        if self._is(y, "neg"):
+            return self._negative(self._quotient(x, self.arguments[y][0]))
+        return self._of(lax.div_p, x, y)
+
+    def _square(self, x: int) -> int:
+        return self._product(x, x)
+
+    def _power(self, x: int, y: int) -> int:
+        if y == 0:
+            return self._number(1, x)
+        if y < 0:
+            return self._quotient(self._number(1, x), self._power(x, -y))
+        half = self._power(x, y // 2) if y > 1 else None
+        if half is None:
+            return x
+        square = self._product(half, half)
+        return self._product(square, x) if y % 2 else square
+
+    def _selection(self, which: int, *cases: int) -> int:
+        chosen = self.value(which)
+        if chosen is not None:
+            return cases[int(chosen)]
+        if all(case == cases[0] for case in cases):
+            return cases[0]
+        return self._plain("select_n", lax.select_n_p, (), (which, *cases), self.dtype[cases[0]])
+
+    def _both(self, x: int, y: int) -> int:
+        return self._logical(lax.and_p, x, y, True)
+
+    def _either(self, x: int, y: int) -> int:
+        return self._logical(lax.or_p, x, y, False)
+
+    def _logical(self, primitive, x: int, y: int, neutral: bool) -> int:
+        if self.dtype[x] == np.dtype(bool):
+            for one, other in ((x, y), (y, x)):
+                known = self.value(one)
+                if known is not None:
+                    return other if bool(known) == neutral else one
+        return self._of(primitive, x, y)
+
+
+#: Rules that hold for integers and truth values as well.
+_ALL_TYPES = {"select_n", "and", "or"}
+
+_RULES = {
+    "add": _Scalars._sum,
+    "sub": _Scalars._difference,
+    "neg": _Scalars._negative,
+    "mul": _Scalars._product,
+    "div": _Scalars._quotient,
+    "square": _Scalars._square,
+    "integer_pow": _Scalars._power,
+    "select_n": _Scalars._selection,
+    "and": _Scalars._both,
+    "or": _Scalars._either,
+}
+
+
+def _evaluated(primitive, params: tuple, known, dtype):
+    """An operation on known scalars."""
+    name = primitive.name
+    with np.errstate(all="ignore"):
+        if name in _NUMPY:
+            return np.asarray(_NUMPY[name](*known), dtype)
+        if name == "select_n":
+            return np.asarray(known[1 + int(known[0])], dtype)
+        if name == "convert_element_type":
+            return np.asarray(known[0]).astype(dtype)
+    return np.asarray(primitive.bind(*map(jnp.asarray, known), **dict(params)))
+
+
+class _Interpreter:
+    """Runs a jaxpr on arrays of the numbers of scalars."""
+
+    def __init__(self, scalars: _Scalars):
+        self.scalars = scalars
+
+    def run(self, closed: ClosedJaxpr, args) -> list[np.ndarray]:
+        known = dict(zip(closed.jaxpr.constvars, (self.literal(x) for x in closed.consts), strict=True))
+        known |= zip(closed.jaxpr.invars, args, strict=True)
+
+        def nodes(atom):
+            return self.literal(atom.val) if isinstance(atom, Literal) else known[atom]
+
+        for equation in closed.jaxpr.eqns:
+            results = self.step(equation, [nodes(atom) for atom in equation.invars])
+            known |= zip(equation.outvars, results, strict=True)
+        return [nodes(atom) for atom in closed.jaxpr.outvars]
+
+    def literal(self, value) -> np.ndarray:
+        return self.scalars.constants(value)
+
+    def step(self, equation, args: list[np.ndarray]) -> list[np.ndarray]:
+        name, params = equation.primitive.name, equation.params
+        if name in _ELEMENTWISE:
+            return [self.elementwise(equation, args)]
+        if name in _HANDED_ON:
+            return args
+        rule = getattr(self, f"on_{name.replace('-', '_')}", None)
+        if rule is not None:
+            results = rule(equation, args)
+            if results is not None:
+                return results
+        for key in ("call_jaxpr", "jaxpr", "fun_jaxpr"):
+            if key in params and name not in (
+                "scan",
+                "while",
+            ):  # a function called: jit, remat, custom derivatives
+                inner = params[key]
+                return self.run(inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ()), args)
+        return self.as_it_is(equation, args)
+
+    def as_it_is(self, equation, args) -> list[np.ndarray]:
+        """Evaluated where everything is known, and left alone otherwise."""
+        avals = [atom.aval for atom in equation.invars]
+        values = [self.scalars.values(x, aval.dtype) for x, aval in zip(args, avals, strict=True)]
+        if all(x is not None for x in values):
+            results = equation.primitive.bind(*map(jnp.asarray, values), **equation.params)
+            results = results if equation.primitive.multiple_results else [results]
+            return [self.literal(x) for x in results]
+        out = [atom.aval for atom in equation.outvars]
+        return self.scalars.opaque(equation.primitive, equation.params, args, avals, out)
+
+    def known(self, nodes: np.ndarray, aval) -> np.ndarray | None:
+        return self.scalars.values(nodes, aval.dtype)
+
+    # Entry by entry.
+
+    def elementwise(self, equation, args) -> np.ndarray:
+        primitive, params = equation.primitive, equation.params
+        aval = equation.outvars[0].aval
+        if primitive.name == "convert_element_type" and equation.invars[0].aval.dtype == aval.dtype:
+            return args[0]
+        fixed = tuple((key, params[key]) for key in sorted(params))
+        rows = [np.broadcast_to(x, aval.shape).reshape(-1).tolist() for x in args]
+        own = [
+            self.scalars.apply(primitive, fixed, operands, aval.dtype) for operands in zip(*rows, strict=True)
+        ]
+        return np.array(own, np.int64).reshape(aval.shape)
+
+    def combine(self, primitive, x: int, y: int, dtype) -> int:
+        return self.scalars.apply(primitive, (), (x, y), dtype)
+
+    def total(self, terms, dtype) -> int:
+        """The sum of scalars."""
+        terms = list(terms)
+        if not terms:
+            return self.scalars.constant(np.zeros((), dtype))
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.combine(lax.add_p, total, term, dtype)
+        return total
+
+    # Sums and products of arrays.
+
+    def reduced(self, equation, args, primitive, start) -> list[np.ndarray]:
+        x, axes = args[0], tuple(equation.params["axes"])
+        aval = equation.outvars[0].aval
+        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        rows = np.transpose(x, [*kept, *axes]).reshape(
+            int(np.prod(aval.shape)), int(np.prod([x.shape[axis] for axis in axes]))
+        )
+        own = []
+        for row in rows.tolist():
+            total = row[0] if row else self.scalars.constant(np.asarray(start, aval.dtype))
+            for term in row[1:]:
+                total = self.combine(primitive, total, term, aval.dtype)
+            own.append(total)
+        return [np.array(own, np.int64).reshape(aval.shape)]
+
+    def on_reduce_sum(self, equation, args):
+        return self.reduced(equation, args, lax.add_p, 0)
+
+    def on_reduce_prod(self, equation, args):
+        return self.reduced(equation, args, lax.mul_p, 1)
+
+    def on_reduce_and(self, equation, args):
+        return self.reduced(equation, args, lax.and_p, True)
+
+    def on_reduce_or(self, equation, args):
+        return self.reduced(equation, args, lax.or_p, False)
+
+    def on_reduce_max(self, equation, args):
+        return self.reduced(equation, args, lax.max_p, 0) if equation.invars[0].aval.size else None
+
+    def on_reduce_min(self, equation, args):
+        return self.reduced(equation, args, lax.min_p, 0) if equation.invars[0].aval.size else None
+
+    def on_cumsum(self, equation, args):
+        x, params, dtype = args[0], equation.params, equation.outvars[0].aval.dtype
+        rows = np.moveaxis(x, params["axis"], 0)
+        order = range(len(rows) - 1, -1, -1) if params["reverse"] else range(len(rows))
+        out, total = np.zeros_like(rows), None
+        for index in order:
+            if total is None:
+                total = rows[index]
+            else:
+                pairs = zip(total.reshape(-1).tolist(), rows[index].reshape(-1).tolist(), strict=True)
+                total = np.array([self.combine(lax.add_p, a, b, dtype) for a, b in pairs], np.int64)
+            out[index] = total = total.reshape(rows.shape[1:])
+        return [np.moveaxis(out, 0, params["axis"])]
+
+    def on_dot_general(self, equation, args):
+        (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
+        a, b = args
+        aval = equation.outvars[0].aval
+        if any(atom.aval.dtype != aval.dtype for atom in equation.invars):
+            return None
+        free_a = [axis for axis in range(a.ndim) if axis not in (*left, *left_batch)]
+        free_b = [axis for axis in range(b.ndim) if axis not in (*right, *right_batch)]
+        size = lambda x, axes: int(np.prod([x.shape[axis] for axis in axes]))
+        batch, inner = size(a, left_batch), size(a, left)
+        rows, columns = (batch, size(a, free_a), inner), (batch, size(b, free_b), inner)
+        a = np.transpose(a, [*left_batch, *free_a, *left]).reshape(rows).tolist()
+        b = np.transpose(b, [*right_batch, *free_b, *right]).reshape(columns).tolist()
+        own = [
+            self.total((self.combine(lax.mul_p, x, y, aval.dtype) for x, y in zip(row, column)), aval.dtype)
+            for rows, columns in zip(a, b)
+            for row in rows
+            for column in columns
+        ]
+        return [np.array(own, np.int64).reshape(aval.shape)]
+
+    def scattered(self, equation, args):
+        """A scatter to places that are known, added or put there."""
+        operand, indices, updates = args
+        places = self.known(indices, equation.invars[1].aval)
+        if places is None or equation.params["mode"] == lax.GatherScatterMode.CLIP:
+            return None
+        # Where each entry of the updates goes is what a gather of all places finds.
+        numbers = np.arange(1, operand.size + 1, dtype=np.int32).reshape(operand.shape)
+        dimensions = equation.params["dimension_numbers"]
+        gather = lax.GatherDimensionNumbers(
+            offset_dims=dimensions.update_window_dims,
+            collapsed_slice_dims=dimensions.inserted_window_dims,
+            start_index_map=dimensions.scatter_dims_to_operand_dims,
+            operand_batching_dims=dimensions.operand_batching_dims,
+            start_indices_batching_dims=dimensions.scatter_indices_batching_dims,
+        )
+        sizes, window = [], iter(updates.shape[axis] for axis in dimensions.update_window_dims)
+        for axis in range(operand.ndim):
+            missing = axis in (*dimensions.inserted_window_dims, *dimensions.operand_batching_dims)
+            sizes.append(1 if missing else next(window))
+        at = lax.gather(
+            jnp.asarray(numbers), jnp.asarray(places), gather, tuple(sizes),
+            mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0,
+        )  # fmt: skip
+        return np.asarray(at)
+
+    def on_scatter_add(self, equation, args):
+        at, dtype = self.scattered(equation, args), equation.outvars[0].aval.dtype
+        if at is None:
+            return None
+        out = args[0].copy().reshape(-1)
+        for place, update in zip(at.reshape(-1).tolist(), args[2].reshape(-1).tolist(), strict=True):
+            if place:
+                out[place - 1] = self.combine(lax.add_p, int(out[place - 1]), update, dtype)
+        return [out.reshape(args[0].shape)]
+
+    def on_scatter(self, equation, args):
+        at = self.scattered(equation, args)
+        if at is None:
+            return None
+        out = args[0].copy().reshape(-1)
+        for place, update in zip(at.reshape(-1).tolist(), args[2].reshape(-1).tolist(), strict=True):
+            if place:
+                out[place - 1] = update
+        return [out.reshape(args[0].shape)]
+
+    # Moving entries about.
+
+    def on_reshape(self, equation, args):
+        return (
+            [args[0].reshape(equation.outvars[0].aval.shape)]
+            if equation.params["dimensions"] is None
+            else None
+        )
+
+    def on_squeeze(self, equation, args):
+        return [args[0].reshape(equation.outvars[0].aval.shape)]
+
+    def on_expand_dims(self, equation, args):
+        return [args[0].reshape(equation.outvars[0].aval.shape)]
+
+    def on_transpose(self, equation, args):
+        return [np.transpose(args[0], equation.params["permutation"])]
+
+    def on_broadcast_in_dim(self, equation, args):
+        if len(args) > 1:
+            return None
+        shape, axes = equation.outvars[0].aval.shape, equation.params["broadcast_dimensions"]
+        wide = [1] * len(shape)
+        for axis, size in zip(axes, args[0].shape, strict=True):
+            wide[axis] = size
+        return [np.broadcast_to(args[0].reshape(wide), shape)]
+
+    def on_slice(self, equation, args):
+        params = equation.params
+        strides = params["strides"] or (1,) * args[0].ndim
+        cuts = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
+        return [args[0][tuple(slice(*cut) for cut in cuts)]]
+
+    def on_concatenate(self, equation, args):
+        return [np.concatenate(args, axis=equation.params["dimension"])]
+
+    def on_stack(self, equation, args):
+        return [np.stack(args, axis=equation.params["axis"])]
+
+    def on_rev(self, equation, args):
+        return [np.flip(args[0], equation.params["dimensions"])]
+
+    def on_split(self, equation, args):
+        sizes, axis = equation.params["sizes"], equation.params["axis"]
+        return np.split(args[0], np.cumsum(sizes)[:-1].astype(int), axis=axis)
+
+    def on_pad(self, equation, args):
+        return [self.moved(equation, args)]
+
+    def on_gather(self, equation, args):
+        places = self.known(args[1], equation.invars[1].aval)
+        return None if places is None else [self.moved(equation, [args[0]], places)]
+
+    def on_dynamic_slice(self, equation, args):
+        places = [self.known(x, atom.aval) for x, atom in zip(args[1:], equation.invars[1:], strict=True)]
+        return None if any(x is None for x in places) else [self.moved(equation, args[:1], *places)]
+
+    def on_dynamic_update_slice(self, equation, args):
+        places = [self.known(x, atom.aval) for x, atom in zip(args[2:], equation.invars[2:], strict=True)]
+        return None if any(x is None for x in places) else [self.moved(equation, args[:2], *places)]
+
+    def moved(self, equation, args, *places) -> np.ndarray:
+        """An operation that moves entries, done with their numbers."""
+        params = dict(equation.params)
+        if "fill_value" in params:
+            params["fill_value"] = -1
+        numbers = [jnp.asarray(x.astype(np.int32)) for x in args]
+        found = np.asarray(equation.primitive.bind(*numbers, *map(jnp.asarray, places), **params))
+        found = found.astype(np.int64)
+        if (found < 0).any():  # gathered from outside
+            dtype = equation.outvars[0].aval.dtype
+            fill = equation.params.get("fill_value")
+            if fill is None:
+                fill = np.nan if np.issubdtype(dtype, np.inexact) else np.iinfo(dtype).min
+            found = np.where(found < 0, self.scalars.constant(np.asarray(fill, dtype)), found)
+        return found
+
+    # Control flow, and functions with rules of their own.
+
+    def on_scan(self, equation, args):
+        params = equation.params
+        length = params["length"]
+        if length > UNROLLED:
+            return None
+        fixed, carried = params["num_consts"], params["num_carry"]
+        consts, carry, rows = args[:fixed], args[fixed : fixed + carried], args[fixed + carried :]
+        outputs: dict[int, list[np.ndarray]] = {}
+        for index in range(length - 1, -1, -1) if params["reverse"] else range(length):
+            results = self.run(params["jaxpr"], [*consts, *carry, *(np.asarray(row[index]) for row in rows)])
+            carry, outputs[index] = results[:carried], results[carried:]
+        shapes = [aval.shape for aval in params["jaxpr"].out_avals[carried:]]
+        stacked = [
+            np.stack([outputs[i][place] for i in range(length)])
+            if length
+            else np.zeros((0, *shape), np.int64)
+            for place, shape in enumerate(shapes)
+        ]
+        return [*carry, *stacked]
+
+    def on_while(self, equation, args):
+        params = equation.params
+        tests, steps = params["cond_nconsts"], params["body_nconsts"]
+        test, body, carry = args[:tests], args[tests : tests + steps], args[tests + steps :]
+        for _ in range(UNROLLED):
+            (goes_on,) = self.run(params["cond_jaxpr"], [*test, *carry])
+            known = self.scalars.value(int(goes_on))
+            if known is None:  # how often it goes round depends on the inputs
+                return None
+            if not known:
+                return carry
+            carry = self.run(params["body_jaxpr"], [*body, *carry])
+        return None
+
+    def on_cond(self, equation, args):
+        which, *args = args
+        branches = equation.params["branches"]
+        chosen = self.scalars.value(int(which))
+        if chosen is None:
+            return None
+        return self.run(branches[int(np.clip(chosen, 0, len(branches) - 1))], args)
+
+    def on_custom_linear_solve(self, equation, args):
+        params = equation.params
+        lengths = params["const_lengths"]
+        skipped = lengths.matvec + lengths.vecmat
+        consts = args[skipped : skipped + lengths.solve]
+        rhs = args[sum(lengths) :]
+        return self.run(params["jaxprs"].solve, [*consts, *rhs])

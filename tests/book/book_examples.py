@@ -1,0 +1,17 @@
+"""Models that the book's examples are about."""
+
+import numpy as np
+
+import rbd_jax as rbd
+from rbd_jax import joints
+
+
+def zigzag_arm(links):
+    """A planar arm of unit rods about z: unit mass and length, the centre halfway, 1/12 about it (fig. 10.3 of the book)."""
+    builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0), name="zigzag")
+    rod = rbd.Inertia.from_mass_com(1.0, (0.5, 0.0, 0.0), np.diag([0.01, 1 / 12, 1 / 12]))
+    parent, placement = "world", rbd.Transform.identity()
+    for link in range(links):
+        parent = builder.add_body(f"link{link}", parent, joints.Revolute(), placement, rod)
+        placement = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
+    return builder.build()

@@ -1,0 +1,312 @@
+"""Inertias that no motion tells apart (book §9.7): across single joints, and of whole models by two ways that share nothing."""
+
+from dataclasses import replace
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import (
+    assert_close,
+    build,
+    case_of,
+    compiled,
+    coupled,
+    driven,
+    each,
+    some_inertia,
+    some_states,
+)
+from support import differences
+
+import rbd_jax as rbd
+from rbd_jax import joints
+from rbd_jax.dynamics import base_parameters_by_rank, transfer_inertia, transferable_inertias
+
+
+def projector(basis):
+    """Onto the space that the rows span."""
+    rows = np.linalg.qr(np.asarray(basis, float).T)[0]
+    return rows @ rows.T
+
+
+def spanned(*inertias):
+    return np.stack([np.asarray(inertia.parameters) for inertia in inertias])
+
+
+def inertia(mass=0.0, first=(0.0, 0.0, 0.0), rotational=(0.0,) * 6):
+    return rbd.Inertia(jnp.asarray(mass), jnp.asarray(first), jnp.asarray(rotational))
+
+
+# Single joints.
+
+AXIS = np.array([1.0, 2.0, 0.5])
+MASS, ROUND = inertia(1.0), inertia(rotational=(1.0, 0.0, 1.0, 0.0, 0.0, 0.0))
+ANY_ROTATIONAL = [inertia(rotational=np.eye(6)[i]) for i in range(6)]
+#: Table 9.7, and what the same conditions say of other joints.
+TABLE = {
+    "revolute": (joints.Revolute(), [MASS, inertia(first=(0.0, 0.0, 1.0)), ROUND]),
+    "prismatic": (joints.Prismatic(AXIS), ANY_ROTATIONAL),
+    "spherical": (joints.Spherical(), [MASS]),
+    "fixed": (joints.Fixed(), [rbd.Inertia.from_parameters(row) for row in jnp.eye(10)]),
+    "free": (joints.Free(), []),
+    "translational": (joints.Translational(), ANY_ROTATIONAL),
+    "helical": (joints.Helical((0.0, 0.0, 1.0), 0.3), [ROUND]),
+    "cylindrical": (joints.Cylindrical((0.0, 0.0, 1.0)), [ROUND]),
+    "planar": (joints.Planar((0.0, 0.0, 1.0)), [ROUND]),
+    # Those whose subspace changes with q: the axes of the first pass its origin, the last turns about ever new points.
+    "universal": (joints.Universal((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)), [MASS]),
+    "euler": (joints.SphericalEuler("zyx"), [MASS]),
+    "exponential": (joints.SphericalExponential(), [MASS]),
+    "rack": (joints.RackAndPinion(0.4), [ROUND]),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_table_9_7(name):
+    """Book table 9.7."""
+    joint, expected = TABLE[name]
+    found = np.asarray(transferable_inertias(joint).parameters)
+    assert found.shape == (len(expected), 10)
+    if expected:
+        assert_close(projector(found), projector(spanned(*expected)), 1e-12)
+
+
+def test_of_a_hinge_they_are_masses_on_its_axis():
+    """Wherever two of them are, together with their negatives elsewhere on it."""
+    axis = AXIS / np.linalg.norm(AXIS)
+    at = [rbd.Inertia.from_mass_com(1.0, distance * axis, np.zeros((3, 3))) for distance in (-0.5, 0.2, 1.3)]
+    assert_close(
+        projector(transferable_inertias(joints.Revolute(AXIS)).parameters), projector(spanned(*at)), 1e-12
+    )
+
+
+def three(joint):
+    """A joint between two bodies of a mechanism that moves in all ways."""
+    bodies = [
+        ("base", "world", joints.Free()),
+        ("one", "base", joints.Revolute((0.2, 1.0, 0.5))),
+        ("two", "one", joint),
+        ("three", "two", joints.Revolute((1.0, 0.2, -0.3))),
+    ]
+    return build("three", bodies, seed=11)
+
+
+def forces(model, q, v, a):
+    return rbd.inverse_dynamics(model, q, v, a), rbd.momentum(model, q, v), rbd.kinetic_energy(model, q, v)
+
+
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("prismatic", "spherical", "helical", "rack")]
+
+
+@pytest.mark.parametrize("name", ["revolute", *LONG])
+def test_transfers_change_nothing(name):
+    """Neither forces nor momentum nor energy (9.30), even where a mass becomes zero or negative; and others do."""
+    model = three(TABLE[name][0])
+    s = some_states(model)
+    before = compiled(forces)(model, s.q, s.v, s.a)
+    allowed = transferable_inertias(model.joint("two"))
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=len(allowed.mass)))
+    mixed = rbd.Inertia.from_parameters(3 * weights @ allowed.parameters)
+    moved = transfer_inertia(model, "two", mixed)
+    assert not np.allclose(moved.inertias.parameters, model.inertias.parameters)
+    for x, y in zip(before, compiled(forces)(moved, s.q, s.v, s.a), strict=True):
+        assert_close(y, x, 1e-11)
+    other = transfer_inertia(model, "two", some_inertia(np.random.default_rng(1)))
+    assert np.abs(compiled(forces)(other, s.q, s.v, s.a)[0] - before[0]).max() > 1e-3
+
+
+def test_a_massless_body_at_a_ball_joint():
+    """The book's `best_match` of a ball joint: its whole mass goes to the parent, and forward dynamics is as before."""
+    model = case_of("floating").model
+    s = case_of("floating").states
+    mass = model.inertias.mass[2]
+    moved = transfer_inertia(model, "ball", inertia(mass))
+    assert float(moved.inertias.mass[2]) == 0
+    ask = compiled(lambda model, q, v, tau: rbd.forward_dynamics(model, q, v, tau))
+    assert_close(ask(moved, s.q, s.v, s.a), ask(model, s.q, s.v, s.a), 1e-10)
+
+
+# Whole models.
+
+
+def planar_arm():
+    """Three parallel hinges across gravity, in links along x."""
+    builder, rng = rbd.ModelBuilder(name="planar arm"), np.random.default_rng(0)
+    for name, parent, x in (("a", "world", 0.0), ("b", "a", 0.4), ("c", "b", 0.3)):
+        builder.add_body(name, parent, joints.Revolute((0.0, 1.0, 0.0)), (x, 0.0, 0.0), some_inertia(rng))
+    return builder.build()
+
+
+def gantry():
+    """Slides alone: nothing turns, and only masses count."""
+    builder, rng = rbd.ModelBuilder(name="gantry"), np.random.default_rng(0)
+    for name, parent, axis in (("x", "world", (1, 0, 0)), ("y", "x", (0, 1, 0)), ("z", "y", (0, 0, 1))):
+        builder.add_body(name, parent, joints.Prismatic(axis), None, some_inertia(rng))
+    return builder.build()
+
+
+def puma():
+    """The six hinges of a PUMA 560, its first axis upright, by the modified Denavit–Hartenberg parameters."""
+    alpha = np.array([0.0, -0.5, 0.0, -0.5, 0.5, -0.5]) * np.pi
+    a, d = (0.0, 0.0, 0.4318, 0.0203, 0.0, 0.0), (0.0, 0.0, 0.15, 0.4318, 0.0, 0.0)
+    builder, rng, parent = rbd.ModelBuilder(name="puma"), np.random.default_rng(0), "world"
+    for i in range(6):
+        at = rbd.Transform.from_dh(a[i], alpha[i], d[i], 0.0)
+        parent = builder.add_body(f"link{i + 1}", parent, joints.Revolute(), at, some_inertia(rng))
+    return builder.build()
+
+
+def upright():
+    return rbd.ModelBuilder.from_model(replace(planar_arm(), gravity=jnp.array([0.0, -9.81, 0.0]))).build()
+
+
+MADE = {"planar arm": planar_arm, "gantry": gantry, "puma": puma, "upright": upright}
+WEIGHTLESS = "forest, weightless"
+MODELS = ["planar arm", "gantry", "puma", WEIGHTLESS, *each(("forest", "floating", "chain", "mixed"))]
+
+
+@cache
+def analysed(name):
+    """A model, and its base parameters by the rules and by rank."""
+    if name == WEIGHTLESS:
+        model = replace(case_of("forest").model, gravity=jnp.zeros(3))
+    else:
+        model = MADE[name]() if name in MADE else case_of(name).model
+    return model, rbd.base_parameters(model), base_parameters_by_rank(model)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rules_and_rank_agree(name):
+    """The same number of base parameters, the same span of what is lost, and so the same groups."""
+    model, rules, rank = analysed(name)
+    assert rules.count == rank.count and rules.kept == rank.kept and rules.names == rank.names
+    assert rules.count + len(rules.unobservable) == 10 * model.nb
+    assert_close(projector(rules.unobservable), projector(rank.unobservable), 1e-10)
+    assert_close(rules.grouping, rank.grouping, 1e-8)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_left_is_all(name):
+    """`Y θ = Y[:, kept] K θ`; the columns kept are independent; and the simplified model moves as the model."""
+    model, base, _ = analysed(name)
+    s = some_states(model, 3, 12)
+    Y = compiled(rbd.inverse_dynamics_regressor)(model, s.q, s.v, s.a)
+    columns = np.asarray(base.columns(Y))
+    assert_close(columns @ np.asarray(base.grouping), Y, 1e-11)
+    stacked = columns.reshape(-1, base.count)
+    scaled = stacked / np.linalg.norm(stacked, axis=0)
+    if len(scaled) >= base.count:
+        assert np.linalg.svd(scaled)[1].min() > 1e-6
+    bare = replace(model, armature=jnp.zeros_like(model.armature))
+    simple = base.simplified(bare)
+    assert np.count_nonzero(simple.inertias.parameters) <= base.count
+    assert_close(base.of(simple), base.of(model), 1e-12)
+    forces = compiled(rbd.inverse_dynamics)
+    expected = forces(bare, s.q, s.v, s.a)
+    assert_close(forces(simple, s.q, s.v, s.a), expected, 1e-11)
+    assert_close(columns @ np.asarray(base.of(model)), expected, 1e-11)
+
+
+#: Hinges in all directions lose three parameters each, as table 9.7 says, and an upright first one all but its moment of
+#: inertia: 7 n - 6 are left. Of parallel hinges across gravity each has its moment of inertia and two first moments; upright,
+#: the first has lost these. Of bodies on slides each has its mass.
+COUNTS = {"planar arm": 9, "gantry": 3, "puma": 36, "upright": 7}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_known_counts(name):
+    model, base, _ = analysed(name)
+    assert base.count == COUNTS[name]
+    if name == "gantry":
+        np.testing.assert_allclose(base.of(model), model.inertias.mass, rtol=1e-12)
+        assert base.names == ("x m", "y m", "z m")
+
+
+def test_tables_rules_are_what_is_lost_of_a_body_that_moves_at_will():
+    """On a floating base, far from which nothing is fixed, each joint loses as many as table 9.7 has."""
+    for name, count in (("revolute", 3), ("prismatic", 6), ("spherical", 1)):
+        assert len(transferable_inertias(TABLE[name][0]).mass) == count
+    _, base, _ = analysed("floating")
+    assert base.count == 30 - 3 - 1
+
+
+def test_mimic_joints_by_rank():
+    """A joint that follows another loses what it alone could have told; the motion is that of the simplified model."""
+    model = coupled()
+    with pytest.raises(rbd.ModelError, match="joint 'c' of model 'coupled' mimics another.*by_rank takes it"):
+        rbd.base_parameters(model)
+    base = base_parameters_by_rank(model)
+    s = some_states(model)
+    bare = replace(model, armature=jnp.zeros_like(model.armature))
+    forces = compiled(rbd.inverse_dynamics)
+    assert_close(forces(base.simplified(bare), s.q, s.v, s.a), forces(bare, s.q, s.v, s.a), 1e-10)
+
+
+def test_limits_take_nothing_away():
+    model = planar_arm()
+    tight = replace(model, lower=jnp.full(3, 0.1), upper=jnp.full(3, 0.1))
+    assert rbd.base_parameters(tight).names == rbd.base_parameters(model).names
+
+
+def test_single_precision():
+    model, base, _ = analysed("puma")
+    small = rbd.base_parameters(rbd.astype(model, jnp.float32))
+    assert small.kept == base.kept and small.grouping.dtype == jnp.float32
+    np.testing.assert_allclose(small.grouping, base.grouping, atol=1e-5)
+
+
+def test_models_without_motion():
+    builder = rbd.ModelBuilder()
+    builder.add_body("post", inertia=some_inertia(np.random.default_rng(0)))
+    model = builder.build()
+    for base in (rbd.base_parameters(model), base_parameters_by_rank(model)):
+        assert base.count == 0 and base.of(model).shape == (0,)
+        assert not np.asarray(base.simplified(model).inertias.parameters).any()
+
+
+# Derivatives, transformations and arguments.
+
+
+def test_derivatives():
+    """Of transferred and grouped inertias, and of what moves with them, by the numbers of the model."""
+    model, base, _ = analysed("planar arm")
+    s = some_states(model)
+    q, v, a = s.q[0], s.v[0], s.a[0]
+
+    def by_inertias(x):
+        other = eqx.tree_at(lambda m: m.inertias, model, rbd.Inertia.from_parameters(x.reshape(3, 10)))
+        tau = rbd.inverse_dynamics(base.simplified(other), q, v, a)
+        return jnp.concatenate([base.of(other), tau])
+
+    def by_place(x):
+        other = eqx.tree_at(
+            lambda m: m.placements.position, model, model.placements.position + x.reshape(3, 3)
+        )
+        added = rbd.Inertia.from_parameters(jnp.cos(jnp.arange(10.0)) * x[0])
+        return transfer_inertia(other, "c", added).inertias.parameters.reshape(-1)
+
+    for function, size in ((by_inertias, 30), (by_place, 9)):
+        x = jnp.asarray(np.random.default_rng(2).normal(size=(2, size)))
+        slopes = jax.jit(jax.vmap(jax.jacrev(function)))(x)
+        assert_close(slopes, differences(jax.jit(jax.vmap(function)), x, 1e-3, 4), 1e-8)
+
+
+def test_refused():
+    model = planar_arm()
+    with pytest.raises(rbd.ModelError, match="moves by itself"):
+        rbd.base_parameters(driven())
+    with pytest.raises(rbd.ModelError, match="moves by itself"):
+        transferable_inertias(driven().joint("spin"))
+    with pytest.raises(rbd.ModelError, match="outside of jit"):
+        jax.jit(lambda m: rbd.base_parameters(m).of(m))(model)
+    with pytest.raises(rbd.ModelError, match="batch of shape"):
+        transfer_inertia(model, "b", model.inertias)
+    with pytest.raises(rbd.UnknownNameError, match="'hand'"):
+        transfer_inertia(model, "hand", inertia(1.0))
+    with pytest.raises(rbd.ModelError, match="has 1 bodies, and these are of a model with 3"):
+        rbd.base_parameters(model).of(rbd.load("pendulum"))
+    with pytest.raises(ValueError, match="samples is 0"):
+        base_parameters_by_rank(model, 0)

@@ -1,0 +1,297 @@
+"""Mechanisms on a base that nothing holds, and the whole as if it were one body (book §9.3 to §9.5)."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import POINT, apply, assert_close, build, case_of, compiled, some_states
+from jax.flatten_util import ravel_pytree
+from reference import Mechanism, joint_tables
+from support import differences
+
+import rbd_jax as rbd
+from rbd_jax import joints
+
+
+def geared():
+    """A base with armature, whatever that may mean, and a joint that follows another."""
+    bodies = [
+        ("base", "world", joints.Free()),
+        ("plate", "base", joints.Fixed()),
+        ("arm", "plate", joints.Revolute((1.0, -2.0, 0.5))),
+        ("finger", "base", joints.Prismatic((0.2, 1.0, 0.0))),
+        ("tip", "arm", joints.Universal((1.0, 0.2, 0.1), (0.3, 1.0, -0.2))),
+    ]
+    along = {"finger": {"mimic": rbd.Mimic("arm", -0.7, 0.4)}, "arm": {"armature": 0.3}}
+    along["base"] = {"armature": np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])}
+    return build("geared", bodies, seed=8, **along)
+
+
+def observe(model, q, v, a, f_ext):
+    """All that is said of a floating base, and what it must agree with."""
+    n = model.nv - 6
+    tau = jnp.cos(jnp.arange(float(n)))
+    base, needed = rbd.floating_base_inverse_dynamics(model, q, v, a[6:], f_ext)
+    forward = rbd.floating_base_forward_dynamics(model, q, v, tau, f_ext)
+    equation = rbd.floating_base_equation(model, q, v, f_ext)
+    last = model.nb - 1
+    hybrid = rbd.hybrid_dynamics(model, q, v, 0 * a, a, jnp.arange(model.nv) >= 6, f_ext)
+    heavier = replace(model, gravity=3 * model.gravity + 1)
+    return {
+        "base": base,
+        "needed": needed,
+        "hybrid": (hybrid.acceleration[:6], hybrid.tau[6:]),
+        "all forces": rbd.inverse_dynamics(model, q, v, jnp.concatenate([base, a[6:]]), f_ext),
+        "forward": tuple(forward),
+        "forward, heavier": rbd.floating_base_forward_dynamics(heavier, q, v, tau, f_ext).joint_acceleration,
+        "free joint": rbd.forward_dynamics(model, q, v, jnp.concatenate([jnp.zeros(6), tau]), f_ext),
+        "back": tuple(rbd.floating_base_inverse_dynamics(model, q, v, forward.joint_acceleration, f_ext)),
+        "solved": tuple(equation.solve(tau)),
+        "tau": tau,
+        "equation": equation,
+        "reduced": equation.reduced_inertia,
+        "reduced bias": equation.reduced_bias,
+        "reduced alone": rbd.floating_base_mass_matrix(model, q),
+        "mobility": rbd.solve_mass_matrix(model, q, jnp.eye(model.nv)),
+        "response": rbd.floating_base_jacobian(model, q, 0, frame="body"),
+        "jacobian": rbd.floating_base_jacobian(model, q, last, POINT, "world_aligned"),
+        "full jacobian": rbd.jacobian(model, q, last, POINT, "world_aligned"),
+        "full momentum": rbd.centroidal_momentum_matrix(model, q),
+        "world jacobian": rbd.floating_base_jacobian(model, q, last),
+        "body acceleration": rbd.body_accelerations(model, q, v, jnp.concatenate([base, a[6:]]))[last],
+        "body without joints": rbd.body_accelerations(
+            model, q, v, jnp.concatenate([equation.solve(equation.reduced_bias).base_acceleration, 0 * tau])
+        )[last],
+    }
+
+
+@pytest.fixture(
+    scope="module",
+    params=["floating", *(pytest.param(x, marks=pytest.mark.slow) for x in ("mixed", "geared"))],
+)
+def seen(request):
+    if request.param == "geared":
+        model = geared()
+        states = some_states(model)
+    else:
+        model, states = case_of(request.param).model, case_of(request.param).states
+    return model, states, compiled(observe)(model, states.q, states.v, states.a, states.f_ext)
+
+
+# Laws.
+
+
+def test_nothing_drives_the_base(seen):
+    """With the acceleration found for the base its own forces are zero, and the joint forces are those of inverse dynamics."""
+    _, _, found = seen
+    scale = np.abs(found["all forces"]).max()
+    np.testing.assert_allclose(found["all forces"][:, :6], 0, atol=1e-12 * max(scale, 1))
+    assert_close(found["needed"], found["all forces"][:, 6:], 1e-13)
+
+
+def test_it_is_the_mechanism_on_a_free_joint(seen):
+    """Inverse dynamics is the hybrid one with the base undriven; forward dynamics that of the whole, in all three ways.
+
+    The third is the equation of motion by its coefficients, book table 9.5 and eq. 9.13.
+    """
+    _, _, found = seen
+    for a, b in zip((found["base"], found["needed"]), found["hybrid"], strict=True):
+        assert_close(a, b, 1e-12)
+    whole = found["free joint"][:, :6], found["free joint"][:, 6:]
+    for way in ("forward", "solved"):
+        for a, b in zip(found[way], whole, strict=True):
+            assert_close(a, b, 1e-11)
+
+
+def test_forward_and_inverse_dynamics_undo_each_other(seen):
+    _, _, found = seen
+    assert_close(found["back"][0], found["forward"][0], 1e-11)
+    assert_close(found["back"][1], found["tau"], 1e-11)
+
+
+def test_gravity_has_no_part_in_how_joints_accelerate(seen):
+    _, _, found = seen
+    model, _, _ = seen
+    if not np.asarray(model.armature[:6]).any():
+        np.testing.assert_array_equal(found["forward"][1], found["forward, heavier"])
+
+
+def test_reduced_inertia(seen):
+    """(9.15) is the inverse of the joints' block of `M⁻¹`, which is for forces at the joints alone; (9.14) is its equation."""
+    _, _, found = seen
+    joints = found["mobility"][:, 6:, 6:]
+    assert_close(found["reduced"] @ joints, np.broadcast_to(np.eye(joints.shape[-1]), joints.shape), 1e-10)
+    np.testing.assert_allclose(found["reduced alone"], found["reduced"], rtol=1e-12)
+    needed = apply(found["reduced"], found["solved"][1]) + found["reduced bias"]
+    assert_close(needed, found["tau"], 1e-11)
+
+
+def test_how_the_base_gives_way(seen):
+    """Joint velocities with `-(I₀ᶜ)⁻¹ F` of them for the base have no momentum, and half of `Hᶠˡ` as kinetic energy.
+
+    Without armature along the base, which is no body's.
+    """
+    model, _, found = seen
+    joint_velocity = found["tau"]
+    base = apply(found["response"], joint_velocity)
+    equation = found["equation"]
+    np.testing.assert_allclose(
+        found["response"], -np.linalg.solve(equation.base_inertia, equation.coupling), atol=1e-12
+    )
+    if np.asarray(model.armature[:6]).any():
+        return
+    both = np.concatenate([base, joint_velocity], axis=1)
+    np.testing.assert_allclose(apply(found["full momentum"], both), 0, atol=1e-11)
+    M = np.linalg.inv(found["mobility"])
+    energy = np.einsum("si,sij,sj->s", both, M, both)
+    assert_close(np.einsum("si,sij,sj->s", joint_velocity, found["reduced"], joint_velocity), energy, 1e-10)
+
+
+def test_floating_jacobian(seen):
+    """Example 9.4: `J` on those velocities; what an impulse does within the mechanism; and `a = Jᶠˡ q̈ + J̇ v - (I₀ᶜ)⁻¹ p₀ᶜ`."""
+    _, states, found = seen
+    full, n = found["full jacobian"], found["tau"].shape[-1]
+    null = np.concatenate([found["response"], np.broadcast_to(np.eye(n), (len(full), n, n))], axis=1)
+    assert_close(found["jacobian"], full @ null, 1e-12)
+    change = apply(found["mobility"][:, :, 6:], found["tau"])  # of v, by an impulse at the joints
+    assert_close(apply(found["jacobian"], change[:, 6:]), apply(full, change), 1e-10)
+    joints = np.asarray(states.a)[:, 6:]
+    expected = apply(found["world jacobian"], joints) + found["body without joints"]
+    assert_close(found["body acceleration"], expected, 1e-10)
+
+
+def one_body(model, q, v):
+    """The whole as one body, about several points."""
+    point = jnp.array([0.7, -1.2, 0.4])
+    center = rbd.center_of_mass(model, q)
+    about = {"origin": None, "point": point, "center": center}
+    return {
+        "inertia": {name: rbd.locked_inertia(model, q, at).matrix for name, at in about.items()},
+        "centroidal": rbd.centroidal_inertia(model, q).matrix,
+        "velocity": {name: rbd.average_velocity(model, q, v, at) for name, at in about.items()},
+        "momentum": rbd.momentum(model, q, v),
+        "center": center,
+        "center velocity": rbd.center_of_mass_jacobian(model, q) @ v,
+        "whole turning": rbd.average_velocity(model, q, jnp.zeros_like(v).at[:6].set(v[:6]), point),
+        "base": rbd.spatial.motion_shift(
+            rbd.body_velocities(model, q, jnp.zeros_like(v).at[:6].set(v[:6]))[0], point
+        ),
+        "point": point,
+    }
+
+
+@pytest.mark.parametrize("name", ["floating", "forest", pytest.param("mixed", marks=pytest.mark.slow)])
+def test_the_whole_as_one_body(name):
+    """The locked inertia at the average velocity has the momentum that there is, about every point; about the centre of mass
+    the linear part is its velocity. Joints locked, the average velocity is that of all bodies."""
+    case = case_of(name)
+    seen = compiled(one_body)(case.model, case.states.q, case.states.v)
+    for at, shift in (("origin", 0 * seen["point"]), ("point", seen["point"]), ("center", seen["center"])):
+        k, p = seen["momentum"][:, :3], seen["momentum"][:, 3:]
+        about = np.concatenate([k - np.cross(shift, p), p], axis=1)
+        assert_close(apply(seen["inertia"][at], seen["velocity"][at]), about, 1e-12)
+    assert_close(seen["centroidal"], seen["inertia"]["center"], 1e-12)
+    np.testing.assert_allclose(seen["centroidal"][:, :3, 3:], 0, atol=1e-12)
+    assert_close(seen["velocity"]["center"][:, 3:], seen["center velocity"], 1e-12)
+    if name != "forest":
+        assert_close(seen["whole turning"], seen["base"], 1e-12)
+
+
+def test_far_from_the_origin_in_single_precision():
+    """What is about the centre of mass loses no digits a kilometre away, but those of the positions of the bodies there."""
+    model = rbd.astype(rbd.load("quadruped"), jnp.float32)
+    q, v = rbd.neutral(model), jnp.sin(jnp.arange(model.nv, dtype=jnp.float32))
+    far = q.at[:3].add(jnp.array([1024.0, -512.0, 0.0], jnp.float32))
+
+    @jax.jit
+    def ask(q):
+        return rbd.average_velocity(model, q, v, q[:3]), rbd.centroidal_inertia(model, q).matrix
+
+    there, here = ask(far), ask(q)
+    assert there[0].dtype == jnp.float32
+    for a, b in zip(there, here, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+# The tables of the book, written apart.
+
+
+def test_tables_9_4_and_9_6():
+    """Book tables 9.4 and 9.6, one body after the other."""
+    case = case_of("floating")
+    rows = compiled(joint_tables)(case.model, case.states.q, case.states.v)
+    s = case.states
+    found = compiled(observe)(case.model, s.q, s.v, s.a, s.f_ext)
+    for i in range(len(s.q)):
+        mechanism = Mechanism.of(case.model, [{key: x[i] for key, x in row.items()} for row in rows])
+        f_ext = np.asarray(s.f_ext[i])
+        base, tau = mechanism.floating_rnea(np.asarray(s.a[i]), f_ext)
+        assert_close(found["base"][i], base, 1e-12)
+        assert_close(found["needed"][i], tau, 1e-12)
+        given = np.concatenate([np.zeros(6), found["tau"][i]])
+        base, acceleration = mechanism.floating_aba(given, f_ext)
+        assert_close(found["forward"][0][i], base, 1e-11)
+        assert_close(found["forward"][1][i], acceleration, 1e-11)
+
+
+# Derivatives and arguments.
+
+
+DIFFERENTIATED = {
+    "whole": lambda m, q, v, a, f: (
+        rbd.locked_inertia(m, q, a[:3]).parameters,
+        rbd.centroidal_inertia(m, q).parameters,
+        rbd.average_velocity(m, q, v, a[:3]),
+    ),
+    "inverse": lambda m, q, v, a, f: tuple(rbd.floating_base_inverse_dynamics(m, q, v, a[6:], f)),
+    "forward": lambda m, q, v, a, f: tuple(rbd.floating_base_forward_dynamics(m, q, v, a[6:], f)),
+    "equation": lambda m, q, v, a, f: (
+        rbd.floating_base_equation(m, q, v, f).reduced_bias,
+        rbd.floating_base_mass_matrix(m, q),
+        rbd.floating_base_jacobian(m, q, 2, POINT, "body"),
+    ),
+}
+LONG = [pytest.param(what, marks=pytest.mark.slow) for what in ("forward", "equation")]
+
+
+@pytest.mark.parametrize("what", ["whole", "inverse", *LONG])
+def test_derivatives(what):
+    """By every number of the model and of the state, against differences."""
+    case = case_of("floating")
+    s = case.states
+    numbers, rest = eqx.partition(case.model, eqx.is_inexact_array)
+    given = {"m": (numbers.gravity, numbers.placements, numbers.inertias, numbers.joints, numbers.armature)}
+    given |= {"q": s.q[0], "v": s.v[0], "a": s.a[0], "f": s.f_ext[0]}
+    flat, unravel = ravel_pytree(given)
+
+    def said(flat):
+        x = unravel(flat)
+        parts = dict(zip(("gravity", "placements", "inertias", "joints", "armature"), x["m"], strict=True))
+        model = eqx.combine(replace(numbers, **parts), rest)
+        results = DIFFERENTIATED[what](model, x["q"], x["v"], x["a"], x["f"])
+        results = ravel_pytree(results)[0]
+        return jnp.asarray(np.random.default_rng(5).normal(size=(2, len(results)))) @ results
+
+    slopes = jax.jit(jax.jacrev(said))(flat)
+    expected = differences(jax.jit(jax.vmap(said)), flat[None], 1e-4, 4)[0]
+    assert_close(slopes, expected, 1e-7)
+
+
+def test_refused():
+    model = case_of("floating").model
+    q, v = rbd.neutral(model), jnp.zeros(model.nv)
+    with pytest.raises(ValueError, match="tau has shape.*besides those of its base; leave out"):
+        rbd.floating_base_forward_dynamics(model, q, v, v)
+    with pytest.raises(ValueError, match=r"joint_acceleration has shape \(2,\)"):
+        rbd.floating_base_inverse_dynamics(model, q, v, jnp.zeros(2))
+    arm = rbd.load("arm7")
+    with pytest.raises(rbd.ModelError, match="on a Revolute"):
+        rbd.floating_base_mass_matrix(arm, rbd.neutral(arm))
+    forest = case_of("forest").model
+    with pytest.raises(rbd.ModelError, match="2 trees that move"):
+        rbd.floating_base_equation(forest, rbd.neutral(forest), jnp.zeros(forest.nv))
+    with pytest.raises(rbd.ModelError, match="floating_base_jacobian"):
+        rbd.floating_base_jacobian(arm, rbd.neutral(arm), 0)
