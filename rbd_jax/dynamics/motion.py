@@ -141,6 +141,12 @@ class Motion:
         other.model, other._of_v = replace(self.model, armature=armature), self._of_v
         return other
 
+    def with_friction(self, friction: Float[Array, "nv"]) -> Motion:
+        """The same motion of a model with other dry friction; all is shared, as `with_armature` has it."""
+        other = self.with_velocity(self.v)
+        other.model, other._of_v = replace(self.model, friction=friction), self._of_v
+        return other
+
     def keep(self, name: str, compute: Callable[[], Any], *, velocity: bool = False) -> Any:
         """What another room computes of this motion, kept with it under a name; with `velocity` if it depends on that too."""
         return (self._of_v if velocity else self._of_q).get(name, compute)
@@ -270,8 +276,20 @@ class Motion:
         columns = topology.v_column[np.array([self._joint(joint)[1] for joint in joints], int)]
         return from_columns(self.model, sum_rows(efforts, columns, topology.tree.size))
 
-    def resistance_along(self, joints: Sequence[str], coefficients: Float[Array, "k"]) -> Float[Array, "nv"]:
-        """What coefficients of dampers (or springs) along those coordinates are along each degree of freedom by itself."""
+    def columns_in_bodies(self, joints: Sequence[str]) -> Float[Array, "k d"]:
+        """How a unit rate of each of those coordinates moves the body behind the joint, in the frame of that body."""
+        topology = self.model.topology
+        columns = topology.v_column[np.array([self._joint(joint)[1] for joint in joints], int)]
+        frames = self.frames.gather(np.array([topology.joint_index(joint) for joint in joints], int))
+        return frames.inverse_motion(gather(self.common.subspace, columns))
+
+    def resistance_along(
+        self, joints: Sequence[str], coefficients: Float[Array, "k"], power: int = 2
+    ) -> Float[Array, "nv"]:
+        """What coefficients of dampers (or springs) along those coordinates are along each degree of freedom by itself.
+
+        With `power` 1 what sizes of dry friction are: a joint that mimics counts by its ratio, not by the square.
+        """
         topology, model = self.model.topology, self.model
         places = np.array([self._joint(joint)[1] for joint in joints], int)
         if not len(topology.mimic_joints):
@@ -280,7 +298,8 @@ class Motion:
         ratios = jnp.concatenate(
             [jnp.ones(model.nv, self.q.dtype), model.mimic_multiplier.astype(self.q.dtype)]
         )
-        return sum_rows(coefficients * gather(ratios, places) ** 2, leaders[places], model.nv)
+        shares = jnp.abs(gather(ratios, places)) ** power
+        return sum_rows(coefficients * shares, leaders[places], model.nv)
 
     def _joint(self, joint: str) -> tuple[int, int]:
         """Where the coordinate and the speed of a joint are among those of all joints."""

@@ -4,6 +4,7 @@ Along joints:
 
 - `JointLimit`: stops at the model's position limits
 - `BristleFriction`: dry friction with a state of its own (LuGre)
+- `Bearing`: dry friction that grows with what the joint bears
 - `Gear`: two joints meshed through elastic teeth
 - `mesh_gears`: the model with two joints in a rigid gear
 - `add_rotor`: the model with a geared rotor as a body
@@ -66,6 +67,7 @@ Your own:
 __all__ = [
     "JointLimit",
     "BristleFriction",
+    "Bearing",
     "Gear",
     "mesh_gears",
     "add_rotor",
@@ -112,6 +114,7 @@ from ..dynamics import Bodies as Bodies, Motion as Motion
 from ._body import BodyForce as BodyForce
 from ._force import Force as Force, Together as Together, add_forces as add_forces
 from ._point import PathForce as PathForce, PointForce as PointForce
+from .bearing import Bearing as Bearing
 from .bristle_friction import BristleFriction as BristleFriction
 from .cable import Cable as Cable
 from .carried import activation_places as activation_places, carried_forces as carried_forces

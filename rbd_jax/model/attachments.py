@@ -97,6 +97,7 @@ def without(model: Model, role: str) -> Model:
 #: What the library knows to carry.
 ROLES = (
     "actuator",
+    "bearing",
     "constraint",
     "contact exclusion",
     "contact law",
@@ -114,7 +115,7 @@ ROLES = (
 def detach(model: Model, *what: str | Attached) -> Model:
     """The model without things that it carries, and without what cannot be without them: a sensor at a site that goes.
 
-    - `what`: things of the model, or roles, each for all that it carries in that: "actuator", "constraint",
+    - `what`: things of the model, or roles, each for all that it carries in that: "actuator", "bearing", "constraint",
       "contact exclusion", "contact law", "contact pair", "force", "keyframe", "sensor", "shape", "site", "softness", "tendon".
 
     >>> cartpole = rbd.load("cartpole")

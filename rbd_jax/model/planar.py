@@ -26,7 +26,7 @@ from .model import Model
 OUT_OF_PLANE = 1e-5
 
 #: What acts on a model, and cannot be left out in silence.
-ACTING = ("actuator", "constraint", "contact law", "force", "tendon")
+ACTING = ("actuator", "bearing", "constraint", "contact law", "force", "tendon")
 
 
 def planar(model: Model, axes=None) -> Model:

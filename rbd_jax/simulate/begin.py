@@ -13,9 +13,10 @@ from jaxtyping import Array, Float
 
 from .._arguments import a_model, choice, configuration, instance, is_planar, number, velocity
 from .._array import is_known, with_precision
-from ..constraints import Projection, Stabilization, check_consistent
+from ..constraints import Projection, ReducedModel, Stabilization, check_consistent
 from ..contact.law import JumpingLaw, contact_law
 from ..forces import Force
+from ..forces.bearing import bearings_of
 from ..model import Model, at_time
 from ..model.attachments import fits_planar
 from ..model.check import refuse_faults
@@ -76,6 +77,11 @@ def begun(
                 f"{owner}: model {model.name!r} is planar, and {force.label} does not act along joints alone; simulate the model "
                 "that `rbd.planar` was given"
             )
+    if isinstance(model, ReducedModel) and bearings_of(model.model):
+        raise ValueError(
+            f"{owner}: model {model.name!r} has bearings, and what joints transmit is not known where the model moves with a few "
+            "variables; simulate its tree with constraints"
+        )
     if isinstance(model, Model):
         check_quaternions(owner, model, q)
         check_consistent(at_time(model, time), q, v)

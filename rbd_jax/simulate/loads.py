@@ -8,17 +8,14 @@ from dataclasses import replace
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..constraints.dynamics import motion_under_constraints
-from ..constraints.reactions import constraint_wrenches, transmitted
 from ..contact.compliant import Compliant
-from ..contact.contacts import Contacts, contact_wrenches, contacts_of, joined, without_pairs
+from ..contact.contacts import Contacts, contacts_of, joined, without_pairs
 from ..contact.law import Reaction
-from ..dynamics import ExternalForces, Motion
+from ..dynamics import ExternalForces
 from ..forces.actuators import Drive
 from ..sensors.sensing import Loads
-from ._resistance import Resistance, resisted
 from .state import State
-from .tree_system import TreeSystem
+from .tree_system import Moved, TreeSystem, moved
 
 
 class TreeLoads(Loads):
@@ -30,37 +27,18 @@ class TreeLoads(Loads):
     """
 
     def __init__(self, system: TreeSystem, time, state: State, f_ext: ExternalForces = None, dt=None):
-        self.system, self.state, self.f_ext, self.dt = system, state, f_ext, dt
-        self.motion: Motion = system.motion(time, state.q, state.v)
+        self.state, self.f_ext, self.dt = state, f_ext, dt
+        motion = system.motion(time, state.q, state.v)
+        self.system, self.motion = system.loaded(motion, state, dt, f_ext)
 
     @functools.cached_property
-    def _moving(self) -> tuple[Float[Array, "nv"], Float[Array, "m"]]:
-        motion, tau = self.motion, self.system.tau
-        if self._resistance is None:
-            none = jnp.zeros_like(tau)
-            return _accelerated((motion, self.f_ext), self._acting + self._reacting, none)[0]
-        resistance = self._resistance.under(tau + self._reacting)
-        motion.computed("velocities", "velocity_products", "inertias")
-        return resisted(_accelerated, (motion, self.f_ext), resistance)
-
-    @functools.cached_property
-    def _resistance(self) -> Resistance | None:
-        """What resists along the joints, without the control."""
-        return None if self.dt is None else self.system.resistance(self.motion, self.state, self.dt)
+    def _moved(self) -> Moved:
+        return moved(self.motion, self.state, self.system, self.dt, self.f_ext)
 
     @property
-    def _acting(self) -> Float[Array, "nv"]:
-        """All forces but those of contact."""
-        return self.system.applied(self.motion, self.state) + self.system.tau
-
-    @functools.cached_property
     def reaction(self) -> Reaction | None:
         """What the contact law of the model does; None where it has none."""
-        return (
-            self.system.reaction(self.motion, self._acting, self._resistance, self.f_ext)
-            if self.system.searches
-            else None
-        )
+        return self._moved.reaction if self.system.searches else None
 
     @property
     def contacts(self) -> Contacts:
@@ -75,18 +53,14 @@ class TreeLoads(Loads):
         return joined(replace(found, force=force), *of_each)
 
     @property
-    def _reacting(self) -> Float[Array, "nv"]:
-        return jnp.zeros_like(self.system.tau) if self.reaction is None else self.reaction.force
-
-    @property
     def acceleration(self) -> Float[Array, "nv"]:
         """How the model accelerates."""
-        return self._moving[0]
+        return self._moved.acceleration
 
     @property
     def multipliers(self) -> Float[Array, "m"]:
         """Those of its constraints."""
-        return self._moving[1]
+        return self._moved.multipliers
 
     @property
     def driving(self) -> Float[Array, "nv"]:
@@ -109,23 +83,4 @@ class TreeLoads(Loads):
     @functools.cached_property
     def joint_wrenches(self) -> Float[Array, "nb 6"]:
         """What its joints transmit. What force elements and constraints do to bodies is counted, what acts along joints not."""
-        motion, multipliers = self.motion, self.multipliers
-        model = motion.model
-        acting = jnp.zeros((model.nb, 6), motion.q.dtype)
-        if multipliers.size:
-            acting = constraint_wrenches(motion, multipliers)
-        for force in self.system.holding(self.state):
-            wrenches = force.body_wrenches_in(motion)
-            if wrenches is not None:
-                acting = acting + wrenches
-        if self.reaction is not None:
-            acting = acting + contact_wrenches(motion, self.reaction.contacts, self.reaction.pushes)
-        return transmitted(motion, self.acceleration, self.f_ext, acting)
-
-
-def _accelerated(known, force, added):
-    """What moves and what holds under forces, with something added to the armature; and the acceleration alone."""
-    motion, f_ext = known
-    motion = motion.with_armature(motion.model.armature + added)
-    moving = motion_under_constraints(motion, force, f_ext)
-    return (moving.acceleration, moving.multipliers), moving.acceleration
+        return self.system.wrenches(self.motion, self.state, self._moved, self.f_ext)

@@ -17,6 +17,7 @@ from ..constraints import Stabilization
 from ..dynamics import Motion
 from ..dynamics.derivatives import newton_euler_derivatives
 from ..dynamics.forward import forward_with_inverse
+from ..forces.bearing import bearings_of
 from ..model import Model, difference, integrate
 from ..model.configuration import chart_velocity
 from ._failures import broken
@@ -148,7 +149,9 @@ def _told(control: Control, given, by: tuple[bool, bool]) -> Control:
 
 def _is_plain(system: TreeSystem, state: State) -> bool:
     """Whether a step is nothing but the equations of motion of a tree."""
-    return not (system.constraint_rows or state.internal.size or system.charted or system.searches)
+    if system.constraint_rows or state.internal.size or system.charted or system.searches:
+        return False
+    return not bearings_of(system.model)
 
 
 def _analytic(begin: Begin, system: TreeSystem, by: tuple[bool, bool]):

@@ -16,12 +16,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import velocity
 from .._array import is_known, with_precision
+from .._errors import ModelError
 from .._failures import first_failure
 from .._positive import solve_positive
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints
 from ..constraints.evaluate import bias_of, constraint_scales, holonomic, matrix_of, rate_of, residual_of
+from ..constraints.reactions import constraint_wrenches, transmitted
+from ..contact.contacts import contact_wrenches
 from ..contact.law import Free, JumpingLaw, Reaction, contact_law
 from ..contact.separated import allowed_overlaps, overlapping
 from ..dynamics import ExternalForces, Motion, passive_force
@@ -32,9 +35,11 @@ from ..dynamics.lagrangian import gradients_of_lagrangian
 from ..dynamics.mass_matrix import composite_rigid_body
 from ..dynamics.passive import smooth_passive_force
 from ..forces import Force, carried_forces
+from ..forces.bearing import bearings_of
 from ..forces.own_state import holding, own_rates, own_states
 from ..model import Model, at_time, chart_rate, chart_velocity, difference, integrate
 from ..model.configuration import charted, reparametrized
+from ._bearings import friction_under_load
 from ._resistance import Resistance, resisted
 from .result import Result
 from .state import State
@@ -184,12 +189,14 @@ class TreeSystem(System):
         return np.concatenate([np.zeros(0, int), *entries])
 
     def force(self, time, state, friction=True):
+        self._refuse_bearings()
         motion = self.motion(time, state.q, state.v)
         force = self.applied(motion, state, friction) + self.tau
         reaction = self.reaction(motion, force)
         return force if reaction is None else force + reaction.force
 
     def friction(self, time, state):
+        self._refuse_bearings()
         return self.dry_friction, jnp.eye(self.model.nv, dtype=state.q.dtype)
 
     @property
@@ -200,6 +207,53 @@ class TreeSystem(System):
             return self.model.friction
         with jax.ensure_compile_time_eval():  # known to be none, so that nothing is compiled for it
             return jnp.zeros(self.model.nv, self.model.dtype)
+
+    def _refuse_bearings(self) -> None:
+        """Where forces are asked for that do not depend on what comes of them, the friction of bearings is not among them."""
+        if bearings_of(self.model):
+            raise ModelError(
+                f"model {self.model.name!r} has bearings, whose friction depends on what the joints transmit: that is known to "
+                "schemes that ask how the model accelerates, rbd.SemiImplicitEuler() and the explicit ones, and not to this one"
+            )
+
+    def loaded(
+        self, motion: Motion, state: State, step=None, f_ext: ExternalForces = None
+    ) -> tuple[TreeSystem, Motion]:
+        """The system and the model in motion with the dry friction that the bearings have under their loads there.
+
+        - `step`: as for `acceleration`.
+        """
+        bearings = bearings_of(motion.model)
+        if not bearings:
+            return self, motion
+        # What does not depend on the friction is worked out before it is searched for.
+        motion.computed("velocities", "velocity_products", "twists", "inertias", "world_frames")
+        if motion.model.constraints:
+            matrix_of(motion)
+            bias_of(motion)
+
+        def wrenches(friction):
+            rubbed = motion.with_friction(friction)
+            system = replace(self, model=rubbed.model)
+            return system.wrenches(rubbed, state, moved(rubbed, state, system, step, f_ext), f_ext)
+
+        rubbed = motion.with_friction(friction_under_load(bearings, motion, wrenches))
+        return replace(self, model=rubbed.model), rubbed
+
+    def wrenches(
+        self, motion: Motion, state: State, moved: Moved, f_ext: ExternalForces = None
+    ) -> Float[Array, "nb 6"]:
+        """What the joints transmit. What force elements and constraints do to bodies is counted, what acts along joints not."""
+        acting = jnp.zeros((motion.model.nb, 6), motion.q.dtype)
+        if moved.multipliers.size:
+            acting = constraint_wrenches(motion, moved.multipliers)
+        for force in self.holding(state):
+            wrenches = force.body_wrenches_in(motion)
+            if wrenches is not None:
+                acting = acting + wrenches
+        if moved.reaction is not None:
+            acting = acting + contact_wrenches(motion, moved.reaction.contacts, moved.reaction.pushes)
+        return transmitted(motion, moved.acceleration, f_ext, acting)
 
     def reaction(
         self, motion: Motion, force, resistance: Resistance | None = None, f_ext: ExternalForces = None
@@ -361,17 +415,24 @@ class TreeSystem(System):
 def _answer(motion: Motion, own, system: TreeSystem, step):
     """The acceleration of a model in motion (see `System.acceleration`), the rates of the forces' own states, and whether the
     search of a contact law ended without forces."""
-    system = replace(system, model=motion.model)
-    state, tau, stabilization = State(motion.q, motion.v, own), system.tau, system.stabilization
+    state = State(motion.q, motion.v, own)
+    system, motion = replace(system, model=motion.model).loaded(motion, state, step)
+    found = moved(motion, state, system, step)
+    unsolved = None if found.reaction is None else ~found.reaction.converged
+    return found.acceleration, system.own_rates(motion, state), unsolved
+
+
+def moved(motion: Motion, state: State, system: TreeSystem, step=None, f_ext: ExternalForces = None) -> Moved:
+    """How the model moves under all that acts, over a step or at this moment; the `system` is of the model in motion."""
+    tau, stabilization = system.tau, system.stabilization
     reaction, resistance = None, None if step is None else system.resistance(motion, state, step)
     if resistance is None or system.searches:
         force = system.applied(motion, state) + tau
-        reaction = system.reaction(motion, force, resistance)
+        reaction = system.reaction(motion, force, resistance, f_ext)
         force = force if reaction is None else force + reaction.force
-    unsolved = None if reaction is None else ~reaction.converged
     if resistance is None:
-        moving = motion_under_constraints(motion, force, stabilization=stabilization)
-        return moving.acceleration, system.own_rates(motion, state), unsolved
+        moving = motion_under_constraints(motion, force, f_ext, stabilization=stabilization)
+        return Moved(moving.acceleration, moving.multipliers, reaction)
     pushed = tau if reaction is None else tau + reaction.force
     resistance = resistance.under(pushed)
     # What does not depend on what resists is worked out before that is searched for.
@@ -381,18 +442,20 @@ def _answer(motion: Motion, own, system: TreeSystem, step):
         bias_of(motion)
         motion.computed("inertias")
     if reaction is None or motion.model.constraints:
-        a = resisted(_accelerated, (motion, stabilization), resistance)
-    else:  # with the matrix that the law has made
-        needed = recursive_newton_euler(motion, jnp.zeros_like(motion.v))
-        a = resisted(_solved, (composite_rigid_body(motion), needed), resistance)
-    return a, system.own_rates(motion, state), unsolved
+        known = motion, f_ext, stabilization
+        a, multipliers = resisted(_accelerated, known, resistance)
+        return Moved(a, multipliers, reaction)
+    # With the matrix that the law has made.
+    needed = recursive_newton_euler(motion, jnp.zeros_like(motion.v), f_ext)
+    a = resisted(_solved, (composite_rigid_body(motion), needed), resistance)
+    return Moved(a, jnp.zeros(0, a.dtype), reaction)
 
 
 def _accelerated(known, force, armature):
-    motion, stabilization = known
+    motion, f_ext, stabilization = known
     motion = motion.with_armature(motion.model.armature + armature)
-    a = motion_under_constraints(motion, force, stabilization=stabilization).acceleration
-    return a, a
+    moving = motion_under_constraints(motion, force, f_ext, stabilization=stabilization)
+    return (moving.acceleration, moving.multipliers), moving.acceleration
 
 
 def _solved(known, force, armature):
@@ -405,6 +468,14 @@ def _solved(known, force, armature):
 
 #: Compiled for itself: the stages of a scheme are traced once, and so is what another simulation of the model asks.
 _compiled_answer = eqx.filter_jit(_answer)
+
+
+class Moved(NamedTuple):
+    """How a model moves: its acceleration, the multipliers of its constraints, and what its contact law does, if it has one."""
+
+    acceleration: Float[Array, "nv"]
+    multipliers: Float[Array, "m"]
+    reaction: Reaction | None
 
 
 class _Answer(NamedTuple):

@@ -1,0 +1,262 @@
+"""Friction inside joints that grows with what they bear (Sueda's notes, §2.11): it holds what it can hold, and is what closed
+forms and staggered projections of the contacts say."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import assert_close, quotient
+
+import rbd_jax as rbd
+from rbd_jax import constraints, forces, joints
+from rbd_jax._errors import ModelError
+
+
+DT, G = 0.01, 9.81
+TIP = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0))
+
+
+def hinge(inertia, gravity=(0.0, 0.0, -G), **bearing):
+    """A body on a hinge about y."""
+    builder = rbd.ModelBuilder(gravity=gravity, name="hinge")
+    builder.add_body("body", joint=joints.Revolute((0, 1, 0)), inertia=inertia)
+    return rbd.attach(builder.build(), forces.Bearing("body", **bearing))
+
+
+def start(q, v):
+    return rbd.State(jnp.asarray(q, float), jnp.asarray(v, float))
+
+
+WHEEL = rbd.Inertia.from_mass_com(2.0, (0, 0, 0), 0.1 * np.eye(3))
+PENDULUM = rbd.Inertia.from_mass_com(2.0, (0, 0, -0.5), 0.1 * np.eye(3))
+
+
+def test_a_wheel_on_a_loaded_bearing():
+    """It loses μ r m g / I of its speed a second, stops, and stays."""
+    model = hinge(WHEEL, coefficient=0.1, radius=0.05)
+    path = rbd.rollout(model, start([0.3], [1.0]), dt=DT, steps=150)
+    t = np.asarray(path.t)
+    assert_close(path.v[:, 0], np.maximum(1 - 0.1 * 0.05 * 2 * G / 0.1 * t, 0), 1e-8)
+    assert np.abs(path.v[110:]).max() < 1e-10 and np.ptp(path.q[110:]) < 1e-10
+    loads = np.asarray(path.reactions(model))
+    assert_close(np.linalg.norm(loads[:, 0, 3:], axis=1), np.full(150, 2 * G), 1e-9)
+
+
+def test_a_pendulum_is_held_where_its_lever_is_short():
+    """At rest up to sin q = μ r / l, whatever it weighs, and a torque above that moves it."""
+    model = hinge(PENDULUM, coefficient=0.4, radius=0.1)
+    edge = np.arcsin(0.4 * 0.1 / 0.5)
+    q = jnp.asarray(edge * np.array([-0.999, 0.0, 0.5, 0.999, 1.001, -1.001]))[:, None]
+    ends = jax.vmap(lambda q: rbd.rollout(model, rbd.State(q, 0 * q), dt=DT, steps=10).final)(q)
+    moved = np.abs(np.asarray(ends.v[:, 0]))
+    assert (moved[:4] < 1e-10).all() and (moved[4:] > 1e-5).all()
+    assert (np.sign(ends.v[4:, 0]) == -np.sign(q[4:, 0])).all()
+
+
+def test_a_pendulum_that_swings():
+    """The torque is μ r times the reaction, which depends on the acceleration that follows."""
+    model = hinge(PENDULUM, coefficient=0.4, radius=0.1)
+    mass, lever, inertia = 2.0, 0.5, 0.1 + 2 * 0.25
+    rng = np.random.default_rng(0)
+    q, v = rng.uniform(-3, 3, 20), rng.choice([-1, 1], 20) * rng.uniform(0.5, 4, 20)
+    a = np.zeros(20)
+    for _ in range(100):
+        normal = np.hypot(mass * (lever * v**2 + G * np.cos(q)), mass * (lever * a + G * np.sin(q)))
+        a = (-mass * G * lever * np.sin(q) - 0.4 * 0.1 * normal * np.sign(v)) / inertia
+    one = jax.vmap(lambda q, v: rbd.step(model, rbd.State(q, v), dt=1e-3))
+    found = one(jnp.asarray(q)[:, None], jnp.asarray(v)[:, None]).v[:, 0]
+    assert_close((found - v) / 1e-3, a, 1e-8)
+    # Of itself, at the moment, with friction smoothed: the same where it moves fast.
+    now = jax.vmap(lambda q, v: rbd.acceleration(model, rbd.State(q, v)))
+    assert_close(now(jnp.asarray(q)[:, None], jnp.asarray(v)[:, None])[:, 0], a, 1e-4)
+
+
+def test_as_staggered_projections_of_the_contacts_inside():
+    """Four contacts around each end of a cylinder, as Sueda has them (algorithm 8, eq. 2.118), on a free body."""
+    mu, r, length, h = 0.3, 0.05, 0.2, 1e-3
+    inertia = rbd.Inertia.from_mass_com(2.0, (0.0, 0.15, 0.0), np.diag([0.2, 0.1, 0.3]))
+    model = hinge(inertia, gravity=(-G, 0.0, 0.0), coefficient=mu, radius=r, length=length)
+    found = rbd.step(model, start([0.0], [5.0]), dt=h).v[0]
+
+    normals, tangents, axis = [], [], np.array([0.0, 1.0, 0.0])
+    for end in (-length / 2, length / 2):
+        for n in ([1, 0, 0], [-1, 0, 0], [0, 0, 1], [0, 0, -1]):
+            n = np.array(n, float)
+            at, t = end * axis + r * n, np.cross(axis, n)
+            normals.append(np.concatenate([np.cross(at, n), n]))
+            tangents.append(np.concatenate([np.cross(at, t), t]))
+    normals.append(np.concatenate([np.zeros(3), axis]))  # along the axis it is held, without load
+    tangents.append(np.concatenate([np.zeros(3), [1.0, 0, 0]]))
+    mass = np.asarray(inertia.matrix)
+    weight = np.concatenate([np.cross([0, 0.15, 0], [-2 * G, 0, 0]), [-2 * G, 0, 0]])
+    free = np.array([0, 5.0, 0, 0, 0, 0]) + h * np.linalg.solve(mass, weight)
+    solved = rbd.contact.solvers.staggered_projections(
+        jnp.asarray(mass),
+        jnp.asarray(free),
+        jnp.asarray(normals),
+        jnp.asarray(tangents)[:, None],
+        jnp.asarray([mu] * 8 + [0.0]),
+        bilateral=jnp.ones(9, bool),
+    )
+    assert solved.code == 0
+    assert_close(solved.velocity[1], found, 1e-7)
+    # The bushes are 0.1 to either side and the mass is 0.15 out: they bear 1.25 and -0.25 of the weight.
+    assert_close(5 - found, h * mu * r * 2 * G * 1.5 / 0.1, 1e-7)
+
+
+def test_a_drawer_jams():
+    """Pushed off its middle by d it moves only as long as 2 μ d < L, however hard it is pushed."""
+    builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0), name="drawer")
+    builder.add_body("drawer", joint=joints.Prismatic((1.0, 0, 0)), inertia=WHEEL)
+    model = rbd.attach(builder.build(), forces.Bearing("drawer", 0.5, radius=0.1, length=0.4))
+
+    def pushed(force, off, up):
+        point = jnp.stack([0.0, off, up])
+        push = forces.DirectionalForce("drawer", point, (force, 0.0, 0.0))
+        return rbd.step(model, start([0.0], [0.0]), dt=DT, forces=(push,)).v[0]
+
+    off = jnp.array([0.1, 0.2, 0.39, 0.41, 1.0])
+    for size in (1.0, 1000.0):
+        speed = jax.vmap(lambda d, size=size: pushed(size, d, 0.0))(off) / size
+        assert_close(speed, DT * np.maximum(1 - 2 * 0.5 * np.asarray(off) / 0.4, 0) / 2, 1e-9)
+    assert_close(pushed(1.0, 0.12, 0.16), DT * (1 - 2 * 0.5 * 0.2 / 0.4) / 2, 1e-9)
+
+
+def four_bar():
+    builder = rbd.ModelBuilder(gravity=(0.0, G, 0.0), name="four-bar")
+    rod = rbd.Inertia.box(1.0, (1.0, 0.05, 0.05), (0.5, 0.0, 0.0))
+    builder.add_body("crank", "world", joints.Revolute(), inertia=rod)
+    builder.add_body("coupler", "crank", joints.Revolute(), TIP, rod)
+    builder.add_body("follower", "world", joints.Revolute(), TIP, rod)
+    builder.add_constraint(constraints.HingeLoop("coupler", TIP, "follower", TIP))
+    return builder.build()
+
+
+def test_with_a_loop():
+    """Each joint by its own reaction, which the others' friction changes (Sueda eqs. 2.119, 2.120). Energy falls; it stops."""
+    plain = four_bar()
+    model = rbd.attach(plain, forces.Bearing(["crank", "coupler", "follower"], [2.0, 1.5, 1.0], 0.1))
+    q, v = jnp.array([0.6, -0.6, 0.6]), jnp.array([2.0, -2.0, 2.0])
+    sizes = np.zeros(3)
+    for _ in range(40):
+        a, multipliers = rbd.constrained_dynamics(plain, q, v, -jnp.asarray(sizes) * jnp.sign(v))
+        borne = rbd.joint_wrenches(plain, q, v, a, multipliers=multipliers)
+        sizes = np.array([2.0, 1.5, 1.0]) * 0.1 * np.linalg.norm(borne[:, 3:], axis=1)
+    path = rbd.rollout(model, rbd.State(q, v), dt=1e-3, steps=2000, save_every=50)
+    one = rbd.rollout(model, rbd.State(q, v), dt=1e-3, steps=1, stabilization=None)
+    assert_close((one.v[1] - v) / 1e-3, a, 1e-8)
+    energy = jax.vmap(lambda q, v: rbd.kinetic_energy(plain, q, v) + rbd.potential_energy(plain, q))
+    energies = np.asarray(energy(path.q, path.v))
+    assert path.code == rbd.Result.SUCCESS and (np.diff(energies) < 2e-3).all()
+    assert np.abs(path.v[-5:]).max() < 1e-8 and energies[-1] < energies[0] - 1
+
+
+def chain():
+    builder = rbd.ModelBuilder(name="chain")
+    rod = rbd.Inertia.from_mass_com(1.2, (0.3, 0.0, 0.1), np.diag([0.02, 0.05, 0.04]))
+    builder.add_body("a", "world", joints.Revolute((0, 1, 0)), inertia=rod)
+    builder.add_body("b", "a", joints.Revolute((1, 0.3, 0)), TIP, rod, friction=0.1)
+    builder.add_body("c", "b", joints.Prismatic((1, 0, 0)), TIP, rod)
+    return builder.build()
+
+
+def test_derivatives():
+    """By μ, r, L, torque and state, of what slides and what sticks."""
+    plain, rng = chain(), np.random.default_rng(1)
+    given = {
+        "coefficient": jnp.array([0.3, 0.2, 0.4]),
+        "radius": jnp.array([0.05, 0.9, 0.1]),
+        "length": jnp.array([0.3, 0.4, 0.2]),
+        "tau": jnp.asarray(rng.normal(size=3)),
+        "q": jnp.asarray(rng.normal(size=3)),
+        "v": jnp.array([1.0, 0.0, -0.8]),
+    }
+    weights = jnp.asarray(rng.normal(size=6))
+
+    def end(x):
+        bearing = forces.Bearing(["a", "b", "c"], x["coefficient"], x["radius"], x["length"])
+        state = rbd.State(x["q"], x["v"])
+        model = rbd.attach(plain, bearing)
+        return rbd.rollout(model, state, jnp.stack([x["tau"]] * 2), dt=5e-3).final
+
+    def value(x):
+        final = end(x)
+        return weights @ jnp.concatenate([final.q, final.v])
+
+    along = {name: jnp.asarray(rng.normal(size=3)) for name in given}
+    along["v"] = along["v"].at[1].set(0.0)  # what sticks has a velocity of zero
+    moved = lambda step: jax.tree.map(lambda x, dx: x + step * dx, given, along)
+    final = end(given)
+    assert abs(final.v[1]) < 1e-9 and abs(final.v[0]) > 0.1 and abs(final.v[2]) > 0.1
+    both = jax.jit(jax.vmap(lambda step: value(moved(step))))
+    expected = (both(jnp.array([1e-5]))[0] - both(jnp.array([-1e-5]))[0]) / 2e-5
+    slopes = jax.jit(jax.grad(value))(given)
+    found = sum(jnp.vdot(slopes[name], along[name]) for name in given)
+    assert_close(found, expected, 1e-6)
+
+
+def test_other_schemes():
+    """Explicit ones take it smoothed, as other friction; implicit ones and reduced models refuse it."""
+    model, state = hinge(PENDULUM, coefficient=0.4, radius=0.1), start([2.0], [1.5])
+    ends = [
+        rbd.rollout(model, state, dt=1e-3, steps=200, scheme=scheme).final.q
+        for scheme in (rbd.SemiImplicitEuler(), rbd.RungeKutta4())
+    ]
+    assert_close(ends[0], ends[1], 2e-3)
+    with pytest.raises(ModelError, match="bearings.*SemiImplicitEuler"):
+        rbd.rollout(model, state, dt=DT, steps=1, scheme=rbd.ImplicitMidpoint())
+    reduced = constraints.ReducedModel(model, lambda y: y, 1)
+    with pytest.raises(ValueError, match="bearings"):
+        rbd.rollout(reduced, state, dt=DT, steps=1)
+
+
+def test_matrices_of_a_step():
+    """Which differentiate forwards."""
+    model, state = hinge(PENDULUM, coefficient=0.4, radius=0.1), start([2.0], [1.5])
+    a, b = rbd.step_derivatives(model, state, dt=DT)
+    by_tau = quotient(lambda tau: rbd.step(model, state, jnp.full(1, tau), dt=DT).v)
+    by_q = quotient(lambda q: rbd.step(model, start([2.0 + q], [1.5]), dt=DT).v)
+    assert_close(b[1], by_tau, 1e-7)
+    assert_close(a[1, :1], by_q, 1e-7)
+
+
+@pytest.mark.slow
+def test_under_a_contact_law():
+    """A lever whose tip lies on the floor rises when a torque exceeds half of its weight and what the bearing then holds."""
+    builder = rbd.ModelBuilder(name="lever")
+    builder.add_body(
+        "lever", "world", joints.Revolute((0, -1, 0)), None, rbd.Inertia.box(1.0, (1, 0.1, 0.1), (0.5, 0, 0))
+    )
+    builder.attach(
+        rbd.Shape("tip", "lever", rbd.shapes.Sphere(0.1), (1.0, 0, 0)),
+        rbd.Shape("floor", "world", rbd.shapes.Plane(), (0, 0, -0.1)),
+        rbd.contact.Rigid(),
+        forces.Bearing("lever", 0.5, 0.2),
+    )
+    model = builder.build()
+    most = G * 0.5 + 0.5 * 0.2 * G
+    tau = jnp.array([0.0, 0.55 * G, 0.995 * most, 1.01 * most])
+    run = lambda tau: rbd.rollout(model, start([0.0], [0.0]), jnp.full((5, 1), tau), dt=DT)
+    speed = np.asarray(jax.vmap(run)(tau).v[:, -1, 0])
+    assert (np.abs(speed[:3]) < 1e-6).all() and speed[3] > 1e-3
+
+
+def test_what_it_is_on():
+    model = hinge(WHEEL, coefficient=0.1, radius=0.05)
+    assert rbd.detach(model, "bearing").attached == ()
+    with pytest.raises(ModelError, match="degrees of freedom"):
+        rbd.attach(rbd.load("quadruped"), forces.Bearing(rbd.load("quadruped").joint_names[0], 0.1, 0.1))
+    with pytest.raises(ValueError, match="radius"):
+        forces.Bearing("body", 0.1, 0.0)
+    builder = rbd.ModelBuilder()
+    builder.add_body("nut", joint=joints.Helical((0, 0, 1), 0.1), inertia=WHEEL)
+    with pytest.raises(ModelError, match="Helical"):
+        screw = rbd.attach(builder.build(), forces.Bearing("nut", 0.1, 0.1))
+        rbd.step(screw, start([0.0], [0.0]), dt=DT)
+    lighter = dataclasses.replace(forces.Bearing(["x", "y"], 0.1, [0.1, 0.2], 0.3))
+    left = lighter.locked(["x"])
+    assert (
+        left.joints == ("y",) and left.radius == 0.2 and left.length == 0.3 and lighter.locked("xy") is None
+    )
