@@ -72,6 +72,7 @@ Independent variables:
 - `Closure`: a configuration given by them, and how it moves
 - `close`: that of a state of the variables
 - `closure_dynamics`: the accelerations of the variables
+- `closure_force`: what holds the joints to them
 - `independent_joints`: how all joints move with some of them
 
 Maximal coordinates:
@@ -135,6 +136,7 @@ __all__ = [
     "Closure",
     "close",
     "closure_dynamics",
+    "closure_force",
     "independent_joints",
     "maximal_coordinates",
     "to_maximal",
@@ -173,6 +175,7 @@ from .closure import (
     ReducedModel as ReducedModel,
     close as close,
     closure_dynamics as closure_dynamics,
+    closure_force as closure_force,
 )
 from .consistency import (
     Assembly as Assembly,

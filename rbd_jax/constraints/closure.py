@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._array import matmul, transpose, vecmat
+from .._array import matmul, matvec, transpose, vecmat
 from .._errors import ModelError
 from ..dynamics import ExternalForces, Motion
 from ..dynamics.inverse import inertia_product, recursive_newton_euler
@@ -103,6 +103,30 @@ class ReducedModel(eqx.Module):
     def at(self, y: Float[Array, "ny"], y_rate: Float[Array, "ny"]) -> Closure:
         """The configuration and the velocity of the model, and how they depend on the variables."""
         return close(self.model, self.closure, y, y_rate)
+
+
+def closure_force(
+    model: ReducedModel,
+    y: Float[Array, "ny"],
+    y_rate: Float[Array, "ny"],
+    tau: Float[Array, "nv"],
+    f_ext: ExternalForces = None,
+) -> Float[Array, "nv"]:
+    """The force of constraint `τ_c` that holds the joints to their variables, while `tau` acts along the joints.
+
+    It is the `τ_c` of the system in `q̈`, `τ_c` and `ÿ` (book eq. 3.18), in which no Jacobian of constraints occurs: gears, mimics
+    and loops by what they bear. That system is not put together. Its last rows (eq. 3.19) are solved for `ÿ` by (3.20), and
+    the first gives `τ_c = M (G ÿ + g) + C - τ`. It does no work: `Gᵀ τ_c = 0`. `joint_wrenches` is what the joints bear then.
+
+    >>> pair = rbd.constraints.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.array([y[0], -y[0]]), 1)
+    >>> force = rbd.constraints.closure_force(pair, jnp.array([0.5]), jnp.zeros(1), jnp.zeros(2))
+    >>> print(force)
+    [4.703 4.703]
+    """
+    at = close(model.model, model.closure, y, y_rate)
+    motion = Motion(model.model, at.q, at.v)
+    change = reduced_acceleration(motion, at, vecmat(tau, at.jacobian), f_ext)
+    return recursive_newton_euler(motion, matvec(at.jacobian, change) + at.bias, f_ext) - tau
 
 
 def closure_dynamics(

@@ -13,7 +13,7 @@ an L.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -46,11 +46,16 @@ def sparse_mass_matrix(model: Model, q: Float[Array, "nq"]) -> TreeMatrix:
     return TreeMatrix.of(dof_tree(model), composite_rigid_body(Motion(model, q)))
 
 
-def dof_tree(model: Model) -> Tree:
+def dof_tree(model: Model, prescribed: Sequence[str | int] = ()) -> Tree:
     """The tree of single degrees of freedom, in the order of v: the expanded parent array λ' (book table 6.4).
+
+    - `prescribed`: joints whose degrees of freedom are left out, as of hybrid dynamics. What they connect is then one node, and
+      the tree is that of H₁₁ (book figure 9.1).
 
     >>> rbd.dynamics.dof_tree(rbd.load("quadruped"))
     Tree([-1, 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 5, 12, 13, 5, 15, 16])
+    >>> rbd.dynamics.dof_tree(rbd.load("quadruped"), prescribed=["root"])
+    Tree([-1, 0, 1, -1, 3, 4, -1, 6, 7, -1, 9, 10])
     """
     topology = model.topology
     if len(topology.mimic_joints):
@@ -60,15 +65,19 @@ def dof_tree(model: Model) -> Tree:
             "not have the zeros of a tree; use mass_matrix"
         )
     # Without what moves by itself: columns in the place of degrees of freedom.
+    kept = np.ones(topology.nv, bool)
+    for joint in prescribed:
+        kept[model.v_slice(joint)] = False
+    number = np.cumsum(kept) - 1
     nearest = np.full(topology.tree.size + 1, -1)
     parents = np.full(topology.nv, -1)
     for column, parent in enumerate(topology.tree.parents):
         dof = topology.column_v[column]
-        if topology.idle[column]:
+        if topology.idle[column] or not kept[dof]:
             nearest[column] = nearest[parent]
         else:
-            parents[dof], nearest[column] = nearest[parent], dof
-    return Tree(parents.tolist(), topology.traversal)
+            parents[dof], nearest[column] = nearest[parent], number[dof]
+    return Tree(parents[kept].tolist(), topology.traversal)
 
 
 class TreeMatrix(eqx.Module):

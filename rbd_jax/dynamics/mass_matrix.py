@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import configuration, takes
-from .._array import products, transpose
+from .._array import gather, products, transpose
 from ..model import Model
 from ..spatial import AnyInertia
 from .columns import at_last_column, from_columns
@@ -38,6 +38,23 @@ def composite_rigid_body(motion: Motion, armature: Float[Array, "nv"] | None = N
     reduced = from_columns(model, transpose(from_columns(model, full)))
     armature = model.armature if armature is None else armature
     return reduced + jnp.where(np.eye(model.nv, dtype=bool), armature, 0)
+
+
+def mass_matrix_among(motion: Motion, dofs: np.ndarray) -> Float[Array, "k k"]:
+    """Those rows and columns of M alone, of a model without mimic joints: H₁₁ of hybrid dynamics (book table 9.1).
+
+    In the common frame composite inertias are sums, and a momentum is handed on by doing nothing. So what is left of the
+    algorithm is to take the columns that count.
+    """
+    model, tree = motion.model, motion.model.topology.tree
+    columns = model.topology.v_column[dofs]
+    subspace = gather(motion.common.subspace, columns)
+    inertias = motion.inertias.from_parameters(gather(composite_inertias(motion).parameters, columns))
+    momenta, supports = inertias.momentum(subspace), tree.supports[np.ix_(columns, columns)]
+    upper, lower = products(subspace, momenta), products(momenta, subspace)
+    full = jnp.where(supports.T, upper, jnp.where(supports, lower, 0))
+    armature = gather(model.armature, dofs)
+    return full + jnp.where(np.eye(len(dofs), dtype=bool), armature, 0)
 
 
 def composite_inertias(motion: Motion) -> AnyInertia:

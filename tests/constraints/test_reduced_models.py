@@ -168,3 +168,33 @@ def test_what_is_refused():
         rbd.rollout(reduced, state, dt=0.01, steps=1, scheme=scheme)
     with pytest.raises(ValueError, match=r"q has shape \(4,\), but model 'finger' has nq = 2"):
         rbd.rollout(reduced, rbd.State(jnp.zeros(4), RATE), dt=0.01, steps=1)
+
+
+def test_the_force_that_holds_the_joints():
+    """`τ_c` is the one of the book's systems with constraint forces as unknowns (eqs. 3.18 and 3.19), and does no work.
+
+    Printed (3.19) has the inverse inertia with the other sign: what it finds is `-τ_c`.
+    """
+    reduced, tau = rc.ReducedModel(finger(), tendon, 2), jnp.array([1.0, -2.0, 0.5, 3.0])
+
+    @jax.jit
+    def run(tau):
+        here = reduced.at(Y, RATE)
+        force = rc.closure_force(reduced, Y, RATE, tau)
+        change = rc.closure_dynamics(reduced.model, tendon, Y, RATE, tau)
+        bias = rbd.inverse_dynamics(reduced.model, here.q, here.v, jnp.zeros(4))
+        return here, force, change, rbd.mass_matrix(reduced.model, here.q), bias
+
+    here, force, change, mass, bias = jax.tree.map(np.asarray, run(tau))
+    g, one, missing = here.jacobian, np.eye(4), np.asarray(tau) - bias
+    none = lambda *shape: np.zeros(shape)
+    whole = np.block([[mass, -one, none(4, 2)], [-one, none(4, 4), g], [none(2, 4), g.T, none(2, 2)]])
+    found = np.linalg.solve(whole, np.concatenate([missing, -here.bias, none(2)]))
+    assert np.abs(force).max() > 0.1
+    np.testing.assert_allclose(force, found[4:8], atol=1e-11)
+    np.testing.assert_allclose(change, found[8:], atol=1e-11)
+    np.testing.assert_allclose(g @ change + here.bias, found[:4], atol=1e-11)
+    less = np.block([[-np.linalg.inv(mass), g], [g.T, none(2, 2)]])
+    found = np.linalg.solve(less, np.concatenate([np.linalg.solve(mass, missing) - here.bias, none(2)]))
+    np.testing.assert_allclose(force, found[:4], atol=1e-10)
+    np.testing.assert_allclose(g.T @ force, 0, atol=1e-11)

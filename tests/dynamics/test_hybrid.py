@@ -123,3 +123,42 @@ def test_arguments():
         given(jnp.zeros(3, bool))
     with pytest.raises(ValueError, match="prescribed is 'b'; it takes a sequence of joints"):
         given("b")
+
+
+def test_where_few_are_left():
+    """Joints by name make a program of their own with H₁₁ alone (book table 9.1): the same motion, and the same slopes."""
+    model = tree()
+    states = some_states(model, 3, 1)
+    led, left = ["trunk", "ball"], np.array([3, 4, 5])
+    flags = jnp.asarray(~np.isin(np.arange(6), left))
+    given = (states.q[0], states.v[0], states.v[0][::-1], states.a[0])
+
+    @jax.jit
+    def run(model, given):
+        def value(given, prescribed):
+            motion = hybrid.hybrid_dynamics(model, *given, prescribed, states.f_ext[0])
+            return jnp.sum(jnp.sin(motion.acceleration / 10)) + jnp.sum(jnp.sin(motion.tau / 10)), motion
+
+        few, all_ = (jax.value_and_grad(value, has_aux=True)(given, one) for one in (led, flags))
+        whole, part = rbd.Motion(model, given[0]), hybrid.mass_matrix_among(rbd.Motion(model, given[0]), left)
+        return few, all_, part, rbd.mass_matrix(model, whole.q)[np.ix_(left, left)]
+
+    few, every, part, expected = run(model, given)
+    np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(few[0][1].tau, every[0][1].tau, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(few[0][1].acceleration, every[0][1].acceleration, rtol=1e-10, atol=1e-10)
+    for one, other in zip(few[1], every[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+    sparsity = rbd.dynamics.dof_tree(model, led).supports
+    np.testing.assert_array_equal(np.abs(np.asarray(part)) > 1e-12, sparsity | sparsity.T)
+
+
+def test_the_tree_of_what_is_left():
+    """Nodes that led joints connect are one (book figure 9.1): there are 2 led joints at the root, and 5 nodes are renumbered."""
+    bodies = [("1", "world"), ("2", "1"), ("3", "1"), ("4", "2"), ("5", "2"), ("6", "3"), ("7", "3")]
+    axis = joints.Revolute((0.2, 1.0, 0.3))
+    model = build("figure", [(name, parent, axis) for name, parent in bodies], seed=1)
+    assert list(rbd.dynamics.dof_tree(model).parents) == [-1, 0, 0, 1, 1, 2, 2]
+    assert list(rbd.dynamics.dof_tree(model, ["1", "2"]).parents) == [-1, -1, -1, 0, 0]
+    assert list(rbd.dynamics.dof_tree(model, ["3"]).parents) == [-1, 0, 1, 1, 0, 0]
+    assert list(rbd.dynamics.dof_tree(model, [0, 1, 2]).parents) == [-1] * 4
