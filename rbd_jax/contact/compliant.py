@@ -32,7 +32,10 @@ class Compliant(Force):
     """What two shapes do to each other where they overlap: a force by how deep, how fast, and how they slide. See `add_forces`.
 
     Along the normal it is `k δⁿ + d δⁿ δ̇` (`law="hunt-crossley"`), or `k δ + d δ̇` (`"linear"`; eqs. 11.74, 11.75
-    with z = p), of the overlap δ, as long as that pushes. Across it, it is Coulomb's friction as one of two:
+    with z = p), of the overlap δ, as long as that pushes: a surface that is left is at once what it was. Under
+    `law="viscoelastic"` it comes back by and by: it is pressed in by z, a state of its own, `f = s max(δ - z, 0)` and
+    `ż = (f - k z) / d` (eqs. 11.73, 11.76), z falling as `exp(-k t / d)` when it is left. The spring s is what presses it, in series
+    with the surface; the stiffer, the nearer is that to (11.74). Across the normal it is Coulomb's friction as one of two:
 
     - `"regularized"`: `-μ f v / √(v² + s²)`, with the speed s of `slip_speed`. What should stick creeps.
     - `"bristle"` (eqs. 11.77 to 11.79): `-K x - D ẋ` up to `μ f`, the bending x of bristles being a state of its own. It sticks.
@@ -46,11 +49,13 @@ class Compliant(Force):
     - `slip_speed`: s.
     - `bristle_stiffness`, `bristle_damping`: K and D, in N/m and N s/m.
     - `bending`: where x starts, at each of four contacts along both tangents.
+    - `series_stiffness`, `pressed`: of a viscoelastic surface, s in N/m, and where z starts at each of four contacts. It takes a
+      `damping`, and its exponent is 1.
     """
 
     first: str = eqx.field(static=True)
     second: str = eqx.field(static=True)
-    law: Literal["hunt-crossley", "linear"] = eqx.field(static=True)
+    law: Literal["hunt-crossley", "linear", "viscoelastic"] = eqx.field(static=True)
     sliding: Literal["regularized", "bristle"] = eqx.field(static=True)
     normal_stiffness: Float[Array, ""]
     normal_damping: Float[Array, ""]
@@ -60,6 +65,8 @@ class Compliant(Force):
     bristle_stiffness: Float[Array, ""]
     bristle_damping: Float[Array, ""]
     bending: Float[Array, "4 2"]
+    series_stiffness: Float[Array, ""] | None
+    pressed: Float[Array, "4"]
 
     def __init__(
         self,
@@ -69,13 +76,15 @@ class Compliant(Force):
         damping: Any = 0.0,
         friction: Any = 0.0,
         *,
-        law: Literal["hunt-crossley", "linear"] = "hunt-crossley",
+        law: Literal["hunt-crossley", "linear", "viscoelastic"] = "hunt-crossley",
         exponent: Any = 1.5,
         sliding: Literal["regularized", "bristle"] = "regularized",
         slip_speed: Any = 1e-3,
         bristle_stiffness: Any = 1e4,
         bristle_damping: Any = 1e2,
         bending: Any = 0.0,
+        series_stiffness: Any = None,
+        pressed: Any = 0.0,
     ):
         (self.first,), (self.second,) = (
             names("Compliant", "first", first, 1),
@@ -84,10 +93,19 @@ class Compliant(Force):
         owner = f"Compliant of {first!r} and {second!r}"
         if first == second:
             raise ModelError(f"{owner}: it takes two shapes")
-        self.law = choice(owner, "law", law, ("hunt-crossley", "linear"))  # pyright: ignore[reportAttributeAccessIssue]
+        self.law = choice(owner, "law", law, ("hunt-crossley", "linear", "viscoelastic"))  # pyright: ignore[reportAttributeAccessIssue]
         self.sliding = choice(owner, "sliding", sliding, ("regularized", "bristle"))  # pyright: ignore[reportAttributeAccessIssue]
         self.normal_stiffness = number(owner, "stiffness", stiffness, least=0)
-        self.normal_damping = number(owner, "damping", damping, least=0)
+        viscoelastic = law == "viscoelastic"
+        if viscoelastic != (series_stiffness is not None):
+            raise ModelError(
+                f"{owner}: law={law!r} {'takes a' if viscoelastic else 'knows no'} series_stiffness, by which a viscoelastic "
+                "surface is pressed"
+            )
+        self.normal_damping = number(owner, "damping", damping, **{"above" if viscoelastic else "least": 0})
+        self.series_stiffness = (
+            number(owner, "series_stiffness", series_stiffness, above=0) if viscoelastic else None
+        )
         self.exponent = number(owner, "exponent", exponent, least=1)
         self.friction = number(owner, "friction", friction, least=0)
         self.slip_speed = number(owner, "slip_speed", slip_speed, above=0)
@@ -95,6 +113,8 @@ class Compliant(Force):
         self.bristle_damping = number(owner, "bristle_damping", bristle_damping, above=0)
         shape = () if np.shape(bending) == () else (POINTS, 2)
         self.bending = jnp.broadcast_to(number(owner, "bending", bending, shape), (POINTS, 2))
+        shape = () if np.shape(pressed) == () else (POINTS,)
+        self.pressed = jnp.broadcast_to(number(owner, "pressed", pressed, shape, least=0), (POINTS,))
 
     # What it is attached to.
 
@@ -113,23 +133,35 @@ class Compliant(Force):
     def called(self, name, refers):
         return self.changed(first=refers[0].name, second=refers[1].name)
 
-    # The state of the bristles.
+    # The states of the bristles, and of the surface.
 
     @property
     def own(self):
-        return self.bending.reshape(-1) if self.sliding == "bristle" else jnp.zeros(0)
+        bending = self.bending.reshape(-1) if self.sliding == "bristle" else jnp.zeros(0)
+        pressed = jnp.zeros(0) if self.series_stiffness is None else self.pressed
+        return jnp.concatenate([bending, pressed])
 
     def holding(self, own):
-        return self.changed(bending=own.reshape(POINTS, 2)) if self.sliding == "bristle" else self
+        changed, bent = {}, 2 * POINTS if self.sliding == "bristle" else 0
+        if bent:
+            changed["bending"] = own[:bent].reshape(POINTS, 2)
+        if self.series_stiffness is not None:
+            changed["pressed"] = own[bent:]
+        return self.changed(**changed)
 
     def own_rate(self, motion):
-        if self.sliding != "bristle":
+        if not self.own.size:
             return super().own_rate(motion)
         found, pushes = self._acting(motion)
-        count = len(found.condim)
-        # (eq. 11.77): of what does not slip, that is how the surfaces move.
-        rate = -(self.bristle_stiffness * self.bending[:count] + pushes[:, 1:]) / self.bristle_damping
-        return jnp.pad(rate, ((0, POINTS - count), (0, 0))).reshape(-1)
+        count, rates = len(found.condim), [jnp.zeros(0, motion.q.dtype)]
+        if self.sliding == "bristle":
+            # (eq. 11.77): of what does not slip, that is how the surfaces move.
+            rate = -(self.bristle_stiffness * self.bending[:count] + pushes[:, 1:]) / self.bristle_damping
+            rates.append(jnp.pad(rate, ((0, POINTS - count), (0, 0))).reshape(-1))
+        if self.series_stiffness is not None:
+            normal = jnp.pad(pushes[:, 0], (0, POINTS - count))
+            rates.append((normal - self.normal_stiffness * self.pressed) / self.normal_damping)
+        return jnp.concatenate(rates)
 
     # What it does.
 
@@ -150,8 +182,12 @@ class Compliant(Force):
 
     def stored_energy(self, motion):
         found = self._found(motion)
-        n = self._power
-        energy = self.normal_stiffness / (n + 1) * jnp.sum(_power(_overlap(found), n + 1))
+        if self.series_stiffness is not None:
+            energy = 0.5 * self.series_stiffness * jnp.sum(self._beyond(_overlap(found)) ** 2)
+            energy = energy + 0.5 * self.normal_stiffness * jnp.sum(self.pressed**2)
+        else:
+            n = self._power
+            energy = self.normal_stiffness / (n + 1) * jnp.sum(_power(_overlap(found), n + 1))
         if self.sliding == "bristle":
             energy = energy + 0.5 * self.bristle_stiffness * jnp.sum(self.bending**2)
         return energy
@@ -160,17 +196,24 @@ class Compliant(Force):
     def _power(self):
         return self.exponent if self.law == "hunt-crossley" else jnp.ones_like(self.exponent)
 
+    def _beyond(self, depth: Float[Array, "n"]) -> Float[Array, "n"]:
+        """By how much more the shapes overlap than the surface is pressed in."""
+        return jnp.maximum(depth - self.pressed[: len(depth)], 0)
+
     def _acting(self, motion: Motion) -> tuple[Contacts, Float[Array, "n 3"]]:
         """Where the shapes touch, and the force on the second, in the frames there."""
         found = self._found(motion)
         rows = contact_jacobian(motion, found, 3)
         speeds = matvec(rows, jnp.broadcast_to(motion.v, (len(rows), *motion.v.shape)))
         depth = _overlap(found)
-        by_depth = _power(depth, self._power)
-        damped = by_depth if self.law == "hunt-crossley" else (depth > 0).astype(depth.dtype)
-        normal = jnp.maximum(
-            self.normal_stiffness * by_depth - self.normal_damping * damped * speeds[:, 0], 0
-        )
+        if self.series_stiffness is not None:
+            normal = self.series_stiffness * self._beyond(depth)
+        else:
+            by_depth = _power(depth, self._power)
+            damped = by_depth if self.law == "hunt-crossley" else (depth > 0).astype(depth.dtype)
+            normal = jnp.maximum(
+                self.normal_stiffness * by_depth - self.normal_damping * damped * speeds[:, 0], 0
+            )
         most = (self.friction * normal)[:, None]
         if self.sliding == "regularized":
             size = jnp.sqrt(jnp.sum(speeds[:, 1:] ** 2, axis=1, keepdims=True) + self.slip_speed**2)

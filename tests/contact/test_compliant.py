@@ -76,6 +76,75 @@ def test_a_bounce_keeps_energy_without_damping_and_loses_it_with(bounced):
     assert_allclose(slope, quotient(lambda h: bounced(2e4 + h)[0][0], 1.0), rtol=1e-5)
 
 
+def test_a_surface_that_is_left_comes_back():
+    """By `exp(-k t / d)`, while a ball hovers within what it was pressed in by (book eqs. 11.73, 11.76)."""
+    force = Compliant("floor", "ball", 1e3, 50.0, law="viscoelastic", series_stiffness=1e5, pressed=0.02)
+    path = run(ball(force, gravity=(0, 0, 0), high=0.09), [0.0, 0.0], 50, scheme=rbd.RungeKutta4())
+    falling = 0.02 * np.exp(-1e3 / 50 * np.asarray(path.t))
+    away = falling > 0.01
+    assert 10 < away.sum() < 50
+    assert_allclose(path.own[away, 0], falling[away], rtol=1e-6)
+    assert_allclose(path.own[:, 1:], np.broadcast_to(falling[:, None], (51, 3)), rtol=1e-6)
+    assert np.abs(path.v[away]).max() < 1e-12 and path.v[-1, 1] > 0  # and then it is pushed up
+
+
+@pytest.fixture(scope="module")
+def viscoelastic():
+    """A ball that falls by 1 cm and bounces: its speed when it has left for the first time, its energy, and where it ends."""
+    plain = ball(high=0.11)
+
+    def fallen(numbers):
+        k, d, s = numbers
+        force = Compliant("floor", "ball", k, d, law="viscoelastic", series_stiffness=s)
+        model = rbd.attach(plain, force)
+        start = rbd.State(jnp.zeros(2), jnp.zeros(2))
+        path = rbd.rollout(model, start, dt=2e-4, steps=6000, scheme=rbd.RungeKutta4())
+
+        def energy(q, v, own):
+            held = force.holding(own)
+            return rbd.kinetic_energy(model, q, v) + rbd.potential_energy(model, q) + held.energy(model, q)
+
+        return path.v[400, 1], (jax.vmap(energy)(path.q, path.v, path.own), path.final)
+
+    return jax.jit(jax.value_and_grad(fallen, has_aux=True))
+
+
+def test_a_viscoelastic_bounce(viscoelastic):
+    """Energy never grows, though it is hit again before it is back. At rest both springs bear the weight. Derivatives."""
+    numbers = jnp.array([2e4, 100.0, 1e6])
+    (speed, (energy, final)), slopes = viscoelastic(numbers)
+    assert energy[0] - energy[-1] > 0.1 and np.diff(energy).max() < 1e-7
+    weight = 2 * 9.81
+    assert_allclose(final.q[1], -0.01 - weight / 2e4 - weight / 1e6, rtol=1e-3)
+    assert_allclose(final.own[0], weight / 2e4, rtol=1e-2)
+    for place in range(3):
+        step = 1e-5 * numbers * (np.arange(3) == place)
+        rise = viscoelastic(numbers + step)[0][0] - viscoelastic(numbers - step)[0][0]
+        assert_allclose(slopes[place], rise / (2e-5 * numbers[place]), rtol=1e-3)
+
+
+def test_a_stiff_series_is_the_linear_law():
+    """Until it is left: the same bounce, of a surface that follows at once (book eq. 11.74)."""
+    common = {"gravity": (0, 0, 0), "high": 0.102}
+    ends = []
+    for force in (
+        Compliant("floor", "ball", 2e4, 100.0, law="linear"),
+        Compliant("floor", "ball", 2e4, 100.0, law="viscoelastic", series_stiffness=1e7),
+    ):
+        path = run(ball(force, **common), [0.0, -1.0], 2000, dt=2e-5, scheme=rbd.RungeKutta4())
+        ends.append(float(path.v[-1, 1]))
+    assert 0.3 < ends[0] < 0.95
+    assert_allclose(ends[1], ends[0], rtol=5e-3)
+
+
+def test_what_a_viscoelastic_surface_takes():
+    for wrong in ({"law": "viscoelastic"}, {"law": "linear", "series_stiffness": 1.0}):
+        with pytest.raises(rbd.ModelError, match="series_stiffness"):
+            Compliant("floor", "ball", 1e3, 1.0, **wrong)
+    with pytest.raises(ValueError, match="damping"):
+        Compliant("floor", "ball", 1e3, 0.0, law="viscoelastic", series_stiffness=1.0)
+
+
 @pytest.mark.parametrize("sliding", [pytest.param("regularized", marks=pytest.mark.slow), "bristle"])
 def test_friction(sliding):
     """On a slope below the angle of friction bristles hold, and regularized friction creeps; above it both slide alike.
