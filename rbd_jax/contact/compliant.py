@@ -34,8 +34,8 @@ class Compliant(Force):
     Along the normal it is `k δⁿ + d δⁿ δ̇` (`law="hunt-crossley"`), or `k δ + d δ̇` (`"linear"`; eqs. 11.74, 11.75
     with z = p), of the overlap δ, as long as that pushes: a surface that is left is at once what it was. Under
     `law="viscoelastic"` it comes back by and by: it is pressed in by z, a state of its own, `f = s max(δ - z, 0)` and
-    `ż = (f - k z) / d` (eqs. 11.73, 11.76), z falling as `exp(-k t / d)` when it is left. The spring s is what presses it, in series
-    with the surface; the stiffer, the nearer is that to (11.74). Across the normal it is Coulomb's friction as one of two:
+    `ż = (f - k z) / d` (eqs. 11.73, 11.76), z falling as `exp(-k t / d)` when it is left. The spring s is what presses it, in
+    series with the surface; the stiffer, the nearer is that to (11.74). Across the normal it is Coulomb's friction as one of two:
 
     - `"regularized"`: `-μ f v / √(v² + s²)`, with the speed s of `slip_speed`. What should stick creeps.
     - `"bristle"` (eqs. 11.77 to 11.79): `-K x - D ẋ` up to `μ f`, the bending x of bristles being a state of its own. It sticks.

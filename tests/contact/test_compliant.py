@@ -118,7 +118,7 @@ def test_a_viscoelastic_bounce(viscoelastic):
     assert_allclose(final.q[1], -0.01 - weight / 2e4 - weight / 1e6, rtol=1e-3)
     assert_allclose(final.own[0], weight / 2e4, rtol=1e-2)
     for place in range(3):
-        step = 1e-5 * numbers * (np.arange(3) == place)
+        step = 1e-5 * numbers * np.eye(3)[place]
         rise = viscoelastic(numbers + step)[0][0] - viscoelastic(numbers - step)[0][0]
         assert_allclose(slopes[place], rise / (2e-5 * numbers[place]), rtol=1e-3)
 
