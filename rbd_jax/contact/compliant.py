@@ -102,7 +102,9 @@ class Compliant(Force):
                 f"{owner}: law={law!r} {'takes a' if viscoelastic else 'knows no'} series_stiffness, by which a viscoelastic "
                 "surface is pressed"
             )
-        self.normal_damping = number(owner, "damping", damping, **{"above" if viscoelastic else "least": 0})
+        self.normal_damping = number(
+            owner, "damping", damping, least=None if viscoelastic else 0, above=0 if viscoelastic else None
+        )
         self.series_stiffness = (
             number(owner, "series_stiffness", series_stiffness, above=0) if viscoelastic else None
         )

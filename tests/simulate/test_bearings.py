@@ -11,6 +11,7 @@ from support import assert_close, quotient
 
 import rbd_jax as rbd
 from rbd_jax import constraints, forces, joints
+from rbd_jax._array import with_precision
 from rbd_jax._errors import ModelError
 
 
@@ -122,6 +123,20 @@ def test_a_drawer_jams():
         speed = jax.vmap(lambda d, size=size: pushed(size, d, 0.0))(off) / size
         assert_close(speed, DT * np.maximum(1 - 2 * 0.5 * np.asarray(off) / 0.4, 0) / 2, 1e-9)
     assert_close(pushed(1.0, 0.12, 0.16), DT * (1 - 2 * 0.5 * 0.2 / 0.4) / 2, 1e-9)
+
+
+def test_a_follower_rubs_through_its_gear():
+    """A wheel that turns three times as fast as its leader holds that back with three times its friction; in single precision."""
+    builder = rbd.ModelBuilder(name="gear")
+    builder.add_body("slow", joint=joints.Revolute((0, 1, 0)), inertia=WHEEL)
+    follow = rbd.Mimic("slow", -3.0)
+    builder.add_body("fast", joint=joints.Revolute((0, 1, 0)), inertia=WHEEL, mimic=follow)
+    model = with_precision(rbd.attach(builder.build(), forces.Bearing("fast", 0.1, 0.05)), jnp.float32)
+    state = rbd.State(jnp.zeros(1, jnp.float32), jnp.ones(1, jnp.float32))
+    path = rbd.rollout(model, state, dt=DT, steps=50)
+    assert path.v.dtype == jnp.float32 and path.code == 0
+    slower = 3 * 0.1 * 0.05 * 2 * G / (0.1 + 9 * 0.1)
+    assert_close(path.v[:, 0], 1 - slower * np.asarray(path.t), 1e-5)
 
 
 def four_bar():
