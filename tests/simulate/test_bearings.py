@@ -227,6 +227,25 @@ def test_other_schemes():
         rbd.rollout(reduced, state, dt=DT, steps=1)
 
 
+def test_derivatives_where_nothing_presses():
+    """They are finite without load and at rest, and zero by what is held."""
+    weightless = hinge(WHEEL, gravity=(0.0, 0.0, 0.0), coefficient=0.1, radius=0.05)
+
+    def speed(mu, gravity, v):
+        bearing = dataclasses.replace(weightless.attached[0], coefficient=mu[None])
+        model = dataclasses.replace(weightless, gravity=gravity, attached=(bearing,))
+        return rbd.step(model, rbd.State(jnp.zeros(1), v[None]), dt=DT).v[0]
+
+    slopes = jax.jit(jax.vmap(jax.grad(speed, argnums=(0, 1, 2)), in_axes=(None, 0, 0)))
+    mu, gravity, v = jnp.array(0.1), jnp.array([[0.0, 0, 0], [0, 0, 0], [0, 0, -G]]), jnp.array([0.0, 1, 0])
+    by_mu, by_gravity, by_v = slopes(mu, gravity, v)
+    assert_close(by_mu, np.zeros(3), 1e-8)
+    # At the kink of a load of zero any slope between those on its two sides will do.
+    most = DT * 0.1 * 0.05 * 2 / 0.1 * (1 + 1e-6)
+    assert np.abs(by_gravity).max() <= most and not np.abs(by_gravity[[0, 2]]).max() > 1e-8
+    assert_close(by_v, np.array([1.0, 1.0, 0.0]), 1e-6)
+
+
 def test_matrices_of_a_step():
     """Which differentiate forwards."""
     model, state = hinge(PENDULUM, coefficient=0.4, radius=0.1), start([2.0], [1.5])
