@@ -242,7 +242,7 @@ def test_derivatives_where_nothing_presses():
     assert_close(by_mu, np.zeros(3), 1e-8)
     # At the kink of a load of zero any slope between those on its two sides will do.
     most = DT * 0.1 * 0.05 * 2 / 0.1 * (1 + 1e-6)
-    assert np.abs(by_gravity).max() <= most and not np.abs(by_gravity[[0, 2]]).max() > 1e-8
+    assert np.abs(by_gravity).max() <= most and not np.abs(by_gravity[np.array([0, 2])]).max() > 1e-8
     assert_close(by_v, np.array([1.0, 1.0, 0.0]), 1e-6)
 
 
