@@ -236,6 +236,180 @@ def spline():
     return Scene(build(bodies), state([0, 0, 15 * PI / 16]), -30627.8479814097, dt=5e-3)
 
 
+class InTwists(forces.Force):
+    """A force as (2.79) has it implicit: `Jᵀ K J` with K the symmetric part of its stiffness in body twists, and J held.
+
+    What the force itself has beside it, the change of `Jᵀ` under the wrenches of now, is of first order in the step too.
+    """
+
+    force: forces.Force
+
+    def generalized_force(self, motion):
+        model, q, v = motion.model, jax.lax.stop_gradient(motion.q), jax.lax.stop_gradient(motion.v)
+        stiffness, damping = (f(model, q, v) for f in (self.force.body_stiffness, self.force.body_damping))
+        bodies = jnp.array(self.force.acts_on(model))
+        column = lambda dv: rbd.jacobian_product(model, q, dv, "body")[bodies].reshape(-1)
+        J = jax.vmap(column, out_axes=1)(jnp.eye(model.nv))
+        step = (stiffness + stiffness.T) / 2 @ (J @ rbd.difference(model, q, motion.q))
+        return self.force(model, q, v) + J.T @ (step - damping @ (J @ (motion.v - v)))
+
+    def stored_energy(self, motion):
+        return self.force.stored_energy(motion)
+
+
+class HingeInTheWorld(constraints.Constraint):
+    """The loop of a mechanism in the x-z plane, its gap in the axes of the world as the reference stabilizes it.
+
+    `HingeLoop` has the gap in those of its first body. Both are zero together, but `ġ = -γ g` is not the same for both.
+    """
+
+    rows = 2
+
+    def __init__(self, body_a, point_a, body_b, point_b):
+        self.bodies, self.joints = (body_a, body_b), ()
+        self.frames = rbd.Transform.from_position(jnp.stack([jnp.asarray(point_a), jnp.asarray(point_b)]))
+
+    def residual(self, placements, coordinates):
+        return (placements[0].position - placements[1].position)[::2]
+
+
+def branching():
+    """A post, a bar across it, and an arm on either end of that; three directions of axes."""
+    bodies = [
+        (-1, turn(X), 15 * Z, (1, 1, 10), -5 * Z),
+        (0, turn(Z), -10 * Z, (1, 20, 1), 0 * X),
+        (1, turn(X), -10 * Y, (1, 1, 10), -5 * Z),
+        (1, turn(Y), 10 * Y, (1, 1, 10), -5 * Z),
+    ]
+    return Scene(build(bodies), state([0, 0, PI / 4, PI / 4]), -1123.9825362491)
+
+
+def steps_of_torque():
+    """Three bars and torques that change twice; what acts over a step is that of its end."""
+
+    def torques(time, state):
+        phase = jnp.sum((time + 5e-2 > jnp.array([3.0, 6.0]) - 1e-6).astype(int))
+        return 100 * jnp.array([[0.0, 0, 1], [0, 1, -1], [1, -1, 0]])[phase]
+
+    model = build(chain(*[turn(Y)] * 3), (0.0, 0.0, 0.0))
+    return Scene(model, state([0] * 3), 170.5971183035, 10.0, 5e-2, controls=torques)
+
+
+def coupled_loop():
+    """Six hinges in a loop, one of them turned half as far as another, and an arm on it."""
+    bodies = [
+        (-1, joints.Fixed(), 0 * X, (10, 1, 1), 0 * X),
+        (0, turn(Y), 5 * X, (1, 1, 10), -5 * Z),
+        (1, turn(Y), -10 * Z, (1, 1, 10), -5 * Z),
+        (2, turn(Y), -10 * Z, (10, 1, 1), -5 * X),
+        (3, turn(Y), -10 * X, (1, 1, 10), 5 * Z),
+        (4, turn(Y), 10 * Z, (1, 1, 10), 5 * Z),
+        (3, turn(Y), -5 * X, (1, 1, 10), -5 * Z),
+    ]
+    close = HingeInTheWorld("body 5", 10 * Z, "body 0", -5 * X)
+    couple = constraints.CoordinateCoupling({"body 2": (0.0, 0.5), "body 5": (0.0, -1.0)})
+    model = build(bodies, loops=[close, couple])
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    return Scene(model, state([0] * 6, [0] * 5 + [10]), 14677.4348748326, dt=2e-2, scheme=scheme)
+
+
+def pulled_chain():
+    """Three bars that resist moving in their own axes, pulled at the tip by a force that the reference has explicit."""
+    model = build(chain(*[turn(Y)] * 3), (0.0, 0.0, 0.0))
+    centre = at(5 * X)
+    resisting = tuple(InTwists(forces.ViscousDamping(f"body {i}", 10.0, centre)) for i in range(3))
+    pull = forces.DirectionalForce("body 2", 10 * X, 1e3 * Z)
+    controls = lambda time, state: pull(model, state.q, state.v)
+    return Scene(model, state([0] * 3), 1088.3425711375, controls=controls, forces=resisting)
+
+
+def universal_joints():
+    """Three bars, each turned about one of the two axes of its joint."""
+    bodies = [(i - 1, joints.Universal(), -10 * Z if i else 0 * Z, (1, 1, 10), -5 * Z) for i in range(3)]
+    start = state([PI / 8, 0, 0, PI / 8, PI / 8, 0])
+    return Scene(build(bodies), start, 9679.3365423127)
+
+
+def sliding_loop():
+    """A four-bar linkage of which one joint slides, with an arm on the long bar."""
+    bodies = [
+        (-1, joints.Fixed(), 0 * X, (22, 1, 1), 0 * X),
+        (0, turn(Y), -11 * X, (1, 1, 10), -5 * Z),
+        (1, slide(X), -10 * Z, (22, 1, 1), 11 * X),
+        (2, turn(Y), 22 * X, (1, 1, 10), 5 * Z),
+        (2, turn(Y), 11 * X, (1, 1, 10), -5 * Z),
+    ]
+    close = HingeInTheWorld("body 3", 10 * Z, "body 0", 11 * X)
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    start = state([0, 0, 0, 3 * PI / 4])
+    return Scene(build(bodies, loops=[close]), start, -17427.8561972516, scheme=scheme)
+
+
+def surface():
+    """A bar that glides on a bowl of frames, and hangs another."""
+    share = np.linspace(-1, 1, 4)
+    x, y = np.meshgrid(15 * share, 15 * share, indexing="ij")
+    tilt = np.broadcast_to((PI / 4 * share)[:, None], (4, 4))
+    controls = np.stack([x, y, 0.05 * (x**2 + y**2), tilt, tilt, 0 * x], axis=-1)
+    # Sueda's control values have the first parameter along their columns.
+    bodies = [
+        (-1, turn(X), 0 * X, (1, 1, 10), -5 * Z),
+        (0, joints.SplineSurface(controls.swapaxes(0, 1)), -14 * Z, (1, 1, 10), -5 * Z),
+        (1, turn(Y), -10 * Z, (1, 1, 10), -5 * Z),
+    ]
+    return Scene(build(bodies), state([PI / 8, 0.5, 0.5, PI / 4]), 2154.9740571400)
+
+
+def springs_between_bars():
+    """Four bars, with a spring without a rest length from each to the next."""
+    model = build(chain(*[turn(Y)] * 4))
+    ties = tuple(
+        InTwists(forces.PointToPoint((f"body {i}", f"body {i + 1}"), [4 * X, 10 * X], 1e2)) for i in range(3)
+    )
+    start = state([PI / 2] + [PI / 16] * 3)
+    return Scene(model, start, 2125.1442936081, forces=ties)
+
+
+def composite_body():
+    """A bar with a cylinder across its end, one body (eqs. 1.25 and 1.26)."""
+    bar = rbd.Inertia.box(10.0, (1, 1, 10), (0.0, 0.0, -5.0))
+    rod = rbd.Inertia.cylinder(10 * PI, 1.0, 10.0).placed(at((5.0, 0.0, -10.0), (0.0, PI / 2, 0.0)))
+    builder = rbd.ModelBuilder((0.0, 0.0, -980.0), "scene")
+    builder.add_body("body 0", "world", turn(Y), inertia=bar + rod)
+    return Scene(builder.build(), state([0]), 1261.6057602037)
+
+
+def two_blocks():
+    """The reference has these of a mesh, which it integrates."""
+    block = np.array([[x, y, z] for x in (0, 1) for y in (-1, 1) for z in (-3, 0)], float)
+    block[3, 1] += 1e-6  # as in its file
+    faces = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)]
+    faces += [(2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3)]
+    inertia = rbd.Inertia.from_mesh(block, faces, density=1.0)
+    builder = rbd.ModelBuilder((0.0, 0.0, -980.0), "scene")
+    builder.add_body("body 0", "world", turn(Y), inertia=inertia)
+    builder.add_body("body 1", "body 0", turn(Y), at(-3 * Z), inertia)
+    return Scene(builder.build(), state([0, 0]), 59.8820887156, 1.0)
+
+
+def sliding_bar():
+    """A bar that slides, with an arm on its end."""
+    bodies = [(-1, slide(X), 0 * X, (20, 1, 1), 0 * X), (0, turn(Y), -10 * X, (1, 1, 10), -5 * Z)]
+    return Scene(build(bodies), state([0, PI / 2]), 0.0, 1.0)
+
+
+def stops():
+    """Three bars hanging in hinges that turn one way only, stopped by springs and dampers."""
+    model = build(chain(*[turn(Y)] * 3), (980.0, 0.0, 0.0), damping=1e2, lower=-PI / 2, upper=0.0)
+    stop = forces.JointLimit(1e5, 1e2, transition=1e-9)
+    return Scene(model, state([0, -PI / 6, -PI / 6]), 0.0, 1.0, 5e-3, forces=(stop,))
+
+
+def thrown_in_the_plane():
+    model = build([(-1, joints.Free2D(), 0 * X, (1, 1, 1), 0 * X)], (0.0, -980.0, 0.0))
+    return Scene(model, state([-10, -10, 0], [50, 200, 20]), 0.0, 0.4, 5e-3)
+
+
 def free_in_the_plane():
     bodies = [
         (-1, joints.Free2D(), 0 * X, (10, 1, 1), 0 * X),

@@ -54,8 +54,17 @@ LONG = (
     scenes.turning_slide,
     scenes.spline,
     scenes.free_in_the_plane,
+    scenes.branching,
+    scenes.steps_of_torque,
+    scenes.coupled_loop,
+    scenes.pulled_chain,
+    scenes.universal_joints,
+    scenes.sliding_loop,
+    scenes.surface,
+    scenes.springs_between_bars,
+    scenes.two_blocks,
 )
-EVERY = [scenes.other_axes, scenes.loop, scenes.stiff_joints]
+EVERY = [scenes.other_axes, scenes.loop, scenes.stiff_joints, scenes.composite_body]
 EVERY += [pytest.param(make, marks=pytest.mark.slow) for make in LONG]
 
 
@@ -128,6 +137,12 @@ DIFFERENCES = {
     "other axes": (scenes.other_axes, 1.0, -38359.07425859, -971.38545813),
     "welded bars": (scenes.welded_bars, 1.0, -127053.98823490, 2605.80081790),
     "translational base": (FAST, 2.0, 33661.70415138, 33377.46489022),
+    "branching": (scenes.branching, 1.0, -22826.1019284801, -241.5934915175),
+    "sliding bar": (scenes.sliding_bar, 1.0, -37579.4023995698, -611.3287608260),
+    "planar base": (scenes.planar_base, 1.0, -45738.9396460687, -470.0017835561),
+    "universal joints": (scenes.universal_joints, 1.0, -25276.2469357811, -1378.1281283809),
+    "thrown in the plane": (scenes.thrown_in_the_plane, 0.4, 20322.9333333333, 21283.3333333333),
+    "stops": (scenes.stops, 1.0, -25928.3053065466, -18476.2793197656),
     "loop by a spring": (scenes.loop_by_a_spring, 1.0, 1237.6477982840, 4114.6190850293),
     "springs and dampers": (scenes.springs_and_dampers, 1.0, -22145.4120573276, -8988.7693524039),
     "cable": (scenes.cable, 1.0, -31874.8923328953, -27872.7894793863),
@@ -154,6 +169,9 @@ EXACT = {
     scenes.other_axes: (1.122648873, 1.659522914, -1.250472931),
     scenes.loop: (0.000446221, 0.000446221, -0.000446221, -0.285482118),
     scenes.planar_base: (-0.625290399, 0.203674114, -0.524403739, 0.220060749),
+    scenes.branching: (-0.127049466, 0.993903044, 0.515445638, -0.217418913),
+    scenes.universal_joints: (0.183934311, 0.094441505, 0.084665376, 0.091839868, -0.064534757, -0.263095755),
+    scenes.surface: (0.005703852, 0.669613319, 0.678380160, -0.597058381),
     scenes.translational_base: None,
     scenes.free_body: None,
     scenes.turning_slide: None,
