@@ -386,7 +386,7 @@ def test_slow_carriers():
     """§6 again, in motion: a box on a ball joint to a heavy ball that goes along at a constant speed.
 
     On SE(3) the joint opens in proportion to the speed of the carrier, to rounding on one at rest. On SO(3) × R³ it opens as it
-    does there, whatever the speed is, as mechanics would have it. Both are of fourth order; they are equal where the carrier has a
+    does there, whatever the speed is, as mechanics has it. Both are of fourth order; they are equal where the carrier has a
     150th of the speed of the box's centre about the pivot. Beyond that SE(3) is the worse choice.
     """
     benches = Bench(), Bench()

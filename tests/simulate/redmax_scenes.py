@@ -351,10 +351,9 @@ def surface():
     x, y = np.meshgrid(15 * share, 15 * share, indexing="ij")
     tilt = np.broadcast_to((PI / 4 * share)[:, None], (4, 4))
     controls = np.stack([x, y, 0.05 * (x**2 + y**2), tilt, tilt, 0 * x], axis=-1)
-    # Sueda's control values have the first parameter along their columns.
     bodies = [
         (-1, turn(X), 0 * X, (1, 1, 10), -5 * Z),
-        (0, joints.SplineSurface(controls.swapaxes(0, 1)), -14 * Z, (1, 1, 10), -5 * Z),
+        (0, joints.SplineSurface(controls), -14 * Z, (1, 1, 10), -5 * Z),
         (1, turn(Y), -10 * Z, (1, 1, 10), -5 * Z),
     ]
     return Scene(build(bodies), state([PI / 8, 0.5, 0.5, PI / 4]), 2154.9740571400)
@@ -380,9 +379,8 @@ def composite_body():
 
 
 def two_blocks():
-    """The reference has these of a mesh, which it integrates."""
+    """The reference has them of a mesh, whose coordinates and integrals are rounded."""
     block = np.array([[x, y, z] for x in (0, 1) for y in (-1, 1) for z in (-3, 0)], float)
-    block[3, 1] += 1e-6  # as in its file
     faces = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)]
     faces += [(2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3)]
     inertia = rbd.Inertia.from_mesh(block, faces, density=1.0)
