@@ -273,6 +273,94 @@ class HingeInTheWorld(constraints.Constraint):
         return (placements[0].position - placements[1].position)[::2]
 
 
+class LedTip(constraints.NonholonomicConstraint):
+    """A body led in the x-z plane: how it turns, and how its centre moves as seen in its own axes.
+
+    It backs and turns for two seconds, turns back, goes off turning the other way, and comes to rest after eight. What counts
+    over a step of the reference is the velocity at its end, in the axes of its start.
+    """
+
+    time: jax.Array
+
+    rows = 3
+    rheonomic = True
+
+    def __init__(self, body, centre):
+        self.attach("world", None, body, centre)
+        self.time = jnp.zeros(())
+
+    def at_time(self, time):
+        return self.changed(time=time)
+
+    def slip(self, relative, twist):
+        t = self.time + 5e-2
+        corners = jnp.array([0.0, 2, 4, 6, 8])
+        turning = jnp.interp(t, corners, jnp.array([0.0, -2, 0, 2, 0]))
+        along = jnp.interp(t, corners, jnp.array([0.0, 0, 0, -4, 0]))
+        turns, moves = relative.rotation.T @ twist[:3], relative.rotation.T @ (twist[3:] - along * X)
+        return jnp.stack([turns[1] - turning, moves[0], moves[2]])
+
+
+def led_tip():
+    """Four bars in a row, the last one led as a body: one degree of freedom is left."""
+    bodies = [
+        (-1, turn(Y), 0 * X, (1, 1, 10), -5 * Z),
+        (0, turn(Y), -10 * Z, (10, 1, 1), 5 * X),
+        (1, turn(Y), 10 * X, (1, 1, 10), 5 * Z),
+        (2, turn(Y), 10 * Z, (10, 1, 1), 5 * X),
+    ]
+    model = build(bodies, loops=[LedTip("body 3", 5 * X)])
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    return Scene(model, state([0] * 4), -765.6565884021, 10.0, 5e-2, scheme)
+
+
+def led_tip_and_joint():
+    """Five bars in a row, the last one led as a body and a joint led as well."""
+
+    def angle(time):
+        return PI / 2 / (1 + jnp.exp(-7 * (2 * (time / 10 - 0.5))))
+
+    def velocities(time, state):
+        end = time + 5e-2
+        speed = jax.jvp(angle, (end,), (jnp.ones_like(end),))[1]
+        return jnp.zeros(5).at[2].set(speed + 5 * (angle(end) - state.q[2]))
+
+    bodies = [
+        (-1, turn(Y), 0 * X, (1, 1, 10), -5 * Z),
+        (0, turn(Y), -10 * Z, (10, 1, 1), 5 * X),
+        (1, turn(Y), 10 * X, (10, 1, 1), 5 * X),
+        (2, turn(Y), 10 * X, (1, 1, 10), 5 * Z),
+        (3, turn(Y), 10 * Z, (10, 1, 1), 5 * X),
+    ]
+    model = build(bodies, loops=[LedTip("body 4", 5 * X)])
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0, prescribed=("body 2",))
+    return Scene(model, state([0] * 5), 50368.3587015155, 10.0, 5e-2, scheme, velocities)
+
+
+def driven_linkage():
+    """A crank and two rods on a bar that hangs; the crank turns twice a second."""
+    z, crank, speed = np.sqrt(1280) / 3, 22 / 3, 4 * PI
+    lean = crank - 6
+
+    def rod(length, x, centre):
+        box = rbd.Inertia.box(length / 4, (length, 0.5, 0.5))
+        return box.placed(at(np.asarray(centre), (0.0, -np.arctan2(z, x), 0.0)))
+
+    builder = rbd.ModelBuilder((0.0, 0.0, -980.0), "scene")
+    builder.add_body("body 0", "world", turn(Y), at(10 * Z), rbd.Inertia.box(2.5, (10, 0.5, 0.5)))
+    builder.add_body(
+        "body 1", "body 0", turn(Y), at(-5 * X), rbd.Inertia.box(1.0, (4, 0.5, 0.5), (2.0, 0, 0))
+    )
+    builder.add_body("body 2", "body 1", turn(Y), at(4 * X), rod(14, crank, (crank * X + z * Z) / 2))
+    builder.add_body(
+        "body 3", "body 2", turn(Y), at(crank * X + z * Z), rod(12, lean, -(lean * X + z * Z) / 2)
+    )
+    builder.add_constraint(HingeInTheWorld("body 3", -lean * X - z * Z, "body 0", 5 * X))
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=20.0, prescribed=("body 1",))
+    led = lambda time, state: jnp.zeros(4).at[1].set(speed)
+    return Scene(builder.build(), state([PI, 0, 0, 0]), 4641.9162041538, 1.0, 5e-3, scheme, led)
+
+
 def branching():
     """A post, a bar across it, and an arm on either end of that; three directions of axes."""
     bodies = [
