@@ -10,6 +10,7 @@ import redmax_scenes as scenes
 
 import rbd_jax as rbd
 from rbd_jax.constraints import ReducedModel
+from rbd_jax.contact import solvers
 from rbd_jax.simulate import TreeSystem
 
 
@@ -109,6 +110,39 @@ def test_exponential_coordinates_are_changed_on_the_way():
     gain, changes = run(scene.model, scene.state)
     assert changes > 0
     np.testing.assert_allclose(gain, scene.energy, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_limits_by_a_quadratic_problem():
+    """(2.105): of two bars one has limits at ±π/4, which hold as inequalities of the velocities where it has passed them.
+
+    From the lower one the reference has it return at five times the overshoot, as (1.81) says for equations. At the upper one
+    its sign is the other: there the joint may go on at that speed. With the same sign at both its energy is another.
+    """
+    model, limit, gain, dt = scenes.build(scenes.chain(*[scenes.turn(scenes.Y)] * 2)), np.pi / 4, 5.0, 1e-2
+    start = scenes.state([0, 0])
+
+    def advance(upper_sign, state, _):
+        q, v = state
+        inertia = rbd.mass_matrix(model, q)
+        free = inertia @ v - dt * rbd.bias_force(model, q, v)
+        # Rows that are not passed are left so far that they say nothing.
+        least = jnp.where(q[1] <= -limit, gain * (-limit - q[1]), -1e6)
+        most = jnp.where(q[1] >= limit, upper_sign * gain * (q[1] - limit), 1e6)
+        rows = jnp.array([[0.0, -1], [0, 1]])
+        solved = solvers.solve_qp(inertia, -free, rows, jnp.stack([-least, most]))
+        return (q + dt * solved.x, solved.x), jnp.stack([least > -1e6, most < 1e6, solved.code != 0])
+
+    @jax.jit
+    @jax.vmap
+    def run(upper_sign):
+        end, seen = jax.lax.scan(partial(advance, upper_sign), (start.q, start.v), None, 200)
+        return gained(model, start, *end), jnp.any(seen, axis=0)
+
+    (printed, consistent), seen = run(jnp.array([1.0, -1.0]))
+    assert seen[:, :2].all() and not seen[:, 2].any()
+    np.testing.assert_allclose(printed, 36957.4447830003, rtol=0, atol=1e-5)
+    assert abs(consistent - printed) > 100
 
 
 @pytest.mark.slow
