@@ -141,7 +141,8 @@ def test_limits_by_a_quadratic_problem():
 
     (printed, consistent), seen = run(jnp.array([1.0, -1.0]))
     assert seen[:, :2].all() and not seen[:, 2].any()
-    np.testing.assert_allclose(printed, 36957.4447830003, rtol=0, atol=1e-5)
+    # To the tolerance of the solver of the reference.
+    np.testing.assert_allclose(printed, 36957.4447830003, rtol=0, atol=1e-2)
     assert abs(consistent - printed) > 100
 
 
