@@ -84,7 +84,7 @@ def solve_pyramid(
 ) -> ContactForces:
     """With `λ₀ ≥ Σ |λᵢ| / μᵢ` for each contact: as `solve_cone`, with pyramids inside its cones.
 
-    The forces are sums of those along the edges, which are not negative: an LCP. (In 000, eq. 1.84 must be
+    The forces are sums of those along the edges, which are not negative: an LCP. (In Sueda's notes, eq. 1.84 must be
     `M Φ - Nᵀ α = f` for eqs. 1.83 and 1.88 to be what it says.)
     """
     _check("solve_pyramid", A, b, friction)

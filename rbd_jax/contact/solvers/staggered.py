@@ -1,13 +1,14 @@
 """Friction by turns: the contacts' impulses for given friction, the friction for given impulses, until neither changes.
 
-Staggered projections (Kaufman et al., 2008; 000 §2.11, Alg. 7), which unlike one convex problem do not make parting of sliding:
+Staggered projections (Kaufman et al., 2008; Sueda's notes, §2.11, algorithm 7), which unlike one convex problem do not make
+parting of sliding:
 
     v = v₀ + M⁻¹ (Nᵀ α + Tᵀ β)
-    α:  least ½ vᵀ M v  with  α ≥ 0            (N v ≥ 0, and α = 0 where it parts; 000 eq. 2.113)
-    β:  least ½ vᵀ M v  with  |β| ≤ μ |α|      (against the sliding T v; 000 eq. 2.114)
+    α:  least ½ vᵀ M v  with  α ≥ 0            (N v ≥ 0, and α = 0 where it parts; eq. 2.113)
+    β:  least ½ vᵀ M v  with  |β| ≤ μ |α|      (against the sliding T v; eq. 2.114)
 
-Of bilateral contacts, by which the friction of joints is found (000 Alg. 8), α holds `N v = 0` with either sign, the smallest
-that does (000 eq. 2.118). Here impulses push along the rows of N and T (000 has them pull), and friction is a disc, not a square.
+Of bilateral contacts, by which the friction of joints is found (algorithm 8), α holds `N v = 0` with either sign, the smallest
+that does (eq. 2.118). Here impulses push along the rows of N and T (in the notes they pull), and friction is a disc, not a square.
 """
 
 from __future__ import annotations
