@@ -8,7 +8,7 @@ parting of sliding:
     β:  least ½ vᵀ M v  with  |β| ≤ μ |α|      (against the sliding T v; eq. 2.114)
 
 Of bilateral contacts, by which the friction of joints is found (algorithm 8), α holds `N v = 0` with either sign, the smallest
-that does (eq. 2.118). Here impulses push along the rows of N and T (in the notes they pull), and friction is a disc, not a square.
+that does (eq. 2.118). Here impulses push along the rows of N and T (the notes have them pull), and friction is a disc, no square.
 """
 
 from __future__ import annotations
