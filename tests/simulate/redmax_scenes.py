@@ -218,6 +218,19 @@ def free_body():
     return Scene(model, state([0] * 6, [0, 0, 3, 0.2, 0.4, 0.6]), 4.5116666667, 7.0)
 
 
+def balls_in_angles():
+    """Two bars on ball joints in Euler angles, in which the reference starts too."""
+    joint = joints.SphericalEuler("xyz")
+    bodies = [(i - 1, joint, -10 * Z if i else 0 * Z, (1, 1, 10), -5 * Z) for i in (0, 1)]
+    return Scene(build(bodies), state([PI / 8, 0, 0, PI / 2, 0, 0], [2, 2, 2, 0, 0, 0]), 0.0, 1.0, 2e-3)
+
+
+def free_body_in_angles():
+    joint = joints.Composite((joints.Translational(), joints.SphericalEuler("xyz")))
+    model = build([(-1, joint, 0 * X, (1, 1, 1), 0 * X)], (0.0, 0.0, -1.0))
+    return Scene(model, state([0] * 6, [0, 0, 3, 0.2, 0.4, 0.6]), 0.0, 6.0, 5e-2)
+
+
 def turning_slide():
     joint = joints.Composite((turn(X), slide(X)))
     model = build([(-1, joint, 0 * X, (1, 1, 10), 5 * Z)])

@@ -181,6 +181,9 @@ DIFFERENCES = {
     "planar base": (scenes.planar_base, 1.0, -45738.9396460687, -470.0017835561),
     "universal joints": (scenes.universal_joints, 1.0, -25276.2469357811, -1378.1281283809),
     "thrown in the plane": (scenes.thrown_in_the_plane, 0.4, 20322.9333333333, 21283.3333333333),
+    "free body in angles": (scenes.free_body_in_angles, 6.0, 4.3970920954, 4.5466508559),
+    # With BDF2 it comes near to a singularity, where the reference goes on in other angles.
+    "balls in angles": (scenes.balls_in_angles, 1.0, -8785.9815791305, None),
     "stops": (scenes.stops, 1.0, -25928.3053065466, -18476.2793197656),
     "loop by a spring": (scenes.loop_by_a_spring, 1.0, 1237.6477982840, 4114.6190850293),
     "springs and dampers": (scenes.springs_and_dampers, 1.0, -22145.4120573276, -8988.7693524039),
@@ -196,6 +199,8 @@ def test_backward_differences(name):
     # A cable of the reference that goes slack may push with its damper, of which BDF2 has seen a little.
     allowed = 0.2 if name == "cable" else 1e-5
     for scheme, value in zip((rbd.BDF1(), rbd.BDF2()), expected, strict=True):
+        if value is None:
+            continue
         path, gain = simulate(scene, scheme, round(seconds / scene.dt))
         assert path.code == 0
         np.testing.assert_allclose(gain[-1], value, rtol=0, atol=allowed)
