@@ -152,6 +152,71 @@ def test_non_twisting_equations():
     assert abs(reaction - MOMENT @ d3) > 0.1  # so that the momentum in space is not constant without a moment
 
 
+def test_what_the_printed_equations_of_the_non_twisting_body_do():
+    """Case 1 of §6 by eq. (71), in space. (71a) is right as printed; (71b) has the reaction with the wrong sign.
+
+    `∇ π_⊥ = 0` is `π̇_⊥ = -(π_⊥·ḋ₃) d₃`, which carries the momentum as `free_motion` has it. Read as `π̇_⊥ = 0` it would be the
+    standard body's, and leave the tangent plane. The reaction is `-μ d₃` with `μ = π_⊥·ḋ₃ = 468/7`. With the printed
+    `μ = -π_⊥·ḋ₃` it drives the twist that it should prevent, at twice that over J₃₃: 26.7 rad/s². What holds is that the
+    reaction does no work: with the printed one the energy grows, by a third in half a second.
+    """
+    start = body.non_twisting_state(BODY, jnp.eye(3), jnp.array([6.0, -18, 0]))
+
+    def covariant(state):
+        """The frame, and π_⊥ as a vector of space."""
+        frame, momentum = state
+        w = frame @ jnp.linalg.solve(INERTIA, frame.T @ momentum)
+        d3, rate = frame[:, 2], jnp.cross(w, frame[:, 2])
+        return jnp.cross(w[:, None], frame, axis=0), -(momentum @ rate) * d3
+
+    def reacting(sign):
+        """Euler's equations with the reaction as a moment."""
+
+        def rate(state):
+            frame, momentum = state
+            w = frame @ jnp.linalg.solve(INERTIA, frame.T @ momentum)
+            d3 = frame[:, 2]
+            across = momentum - (momentum @ d3) * d3
+            return jnp.cross(w[:, None], frame, axis=0), -sign * (across @ jnp.cross(w, d3)) * d3
+
+        return rate
+
+    def run(rate, steps=500, h=1e-3):
+        def advance(state, _):
+            moved = lambda k, s: jax.tree.map(lambda x, y: x + s * y, state, k)
+            k1 = rate(state)
+            k2 = rate(moved(k1, h / 2))
+            k3 = rate(moved(k2, h / 2))
+            k4 = rate(moved(k3, h))
+            mean = jax.tree.map(lambda a, b, c, d: (a + 2 * b + 2 * c + d) / 6, k1, k2, k3, k4)
+            return moved(mean, h), None
+
+        first = (start.frame, start.frame[:, :2] @ start.momentum)
+        return jax.lax.scan(advance, first, None, steps)[0]
+
+    @jax.jit
+    def ends():
+        plain = run(lambda state: (covariant(state)[0], jnp.zeros(3)))
+        return run(covariant), plain, run(reacting(1.0)), run(reacting(-1.0)), run(reacting(-1.0), 1)
+
+    transported, plain, right, printed, first = ends()
+    exact = body.free_motion(BODY, start, jnp.array(0.5))
+    for frame, momentum in (transported, right):
+        np.testing.assert_allclose(frame, exact.frame, atol=1e-7)
+        np.testing.assert_allclose(momentum, exact.frame[:, :2] @ exact.momentum, atol=1e-5)
+    material = [
+        np.asarray(frame.T @ momentum) for frame, momentum in (transported, plain, right, printed, first)
+    ]
+    twists, energies = zip(*((m[2] / 5, m @ np.linalg.solve(INERTIA, m) / 2) for m in material), strict=True)
+    np.testing.assert_allclose(energies[::2][:2], 5022 / 7, rtol=1e-7)
+    np.testing.assert_allclose(twists[4] / 1e-3, 2 * 468 / 7 / 5, rtol=1e-4)
+    np.testing.assert_allclose([twists[0], twists[2]], 0, atol=1e-7)
+    assert abs(twists[1]) > 10
+    # Half of what the twist holds is the work of the printed reaction.
+    np.testing.assert_allclose(energies[3] - 5022 / 7, 5 / 4 * twists[3] ** 2, rtol=1e-6)
+    np.testing.assert_allclose([twists[3], energies[3]], [14.0987, 965.895], rtol=1e-5)
+
+
 def test_free_motion():
     """It obeys the equations, keeps the twist-free frame of its own curve, and its curve is a great circle."""
     state = body.non_twisting_state(BODY, FRAME, VELOCITY)

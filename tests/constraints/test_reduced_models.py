@@ -6,9 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import at, inertia, placement
+from support import differences
 
 import rbd_jax as rbd
 from rbd_jax import constraints as rc, forces, joints
+from rbd_jax.lie import SE3
 from rbd_jax.simulate import system_of
 
 
@@ -198,3 +200,67 @@ def test_the_force_that_holds_the_joints():
     found = np.linalg.solve(less, np.concatenate([np.linalg.solve(mass, missing) - here.bias, none(2)]))
     np.testing.assert_allclose(force, found[:4], atol=1e-10)
     np.testing.assert_allclose(g.T @ force, 0, atol=1e-11)
+
+
+BARS = 4
+#: The notes' own example, all angles the same; and one in which J_rR changes.
+CLOSURES = {
+    "equal angles": lambda y: jnp.full(BARS, y[0]),
+    "curl": lambda y: y[0] * jnp.arange(1.0, BARS + 1) + y[1] * jnp.sin(y[0] * jnp.arange(0.0, BARS)),
+}
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+def test_hyper_reduced_equations(name):
+    """Sueda (eqs. 2.80 to 2.83), each matrix by itself: chained Jacobians, their rates, and the acceleration.
+
+    And the derivatives of that by the variables and their rates, against differences.
+    """
+    closure, size = CLOSURES[name], 1 if name == "equal angles" else 2
+    builder, parent = rbd.ModelBuilder(name="chain"), "world"
+    for i in range(BARS):
+        bar = rbd.Inertia.box(0.8, (0.5, 0.1, 0.2), (0.25, 0.0, 0.0))
+        axis = (0.0, 1.0, 0.3 * i)
+        parent = builder.add_body(
+            f"bar {i}", parent, joints.Revolute(axis), at((0.5 * (i > 0), 0.0, 0.0)), bar
+        )
+    model = builder.build()
+    reduced = rc.ReducedModel(model, closure, size)
+    start = jnp.array([0.4, 0.3])[:size], jnp.array([1.2, -0.7])[:size]
+    system = system_of(reduced, jnp.zeros(size), ())
+
+    def acceleration(y, rate):
+        return system.acceleration(jnp.zeros(()), rbd.State(y, rate))
+
+    def maximal(q):
+        """J_mr, in the axes of each body."""
+        product = lambda dv: rbd.jacobian_product(model, q, dv, "body").reshape(-1)
+        return jax.vmap(product, out_axes=1)(jnp.eye(BARS))
+
+    @jax.jit
+    def run(y, rate):
+        here = reduced.at(y, rate)
+        J_rR, J_rR_rate = jax.jvp(jax.jacfwd(closure), (y,), (rate,))
+        J_mr, J_mr_rate = jax.jvp(maximal, (here.q,), (here.v,))
+        _, whole_rate = jax.jvp(lambda y: maximal(closure(y)) @ jax.jacfwd(closure)(y), (y,), (rate,))
+        J, J_rate = J_mr @ J_rR, J_mr_rate @ J_rR + J_mr @ J_rR_rate  # (2.82)
+        twists = (J @ rate).reshape(BARS, 6)
+        M = jax.vmap(lambda inertia: inertia.matrix)(model.inertias)
+        gravity = rbd.forward_kinematics(model, here.q).rotation.transpose(0, 2, 1) @ model.gravity
+        zero = jnp.zeros_like(gravity)
+        pull = jnp.einsum("bij,bj->bi", M, jnp.concatenate([zero, gravity], axis=1))
+        whirl = jax.vmap(lambda M, twist: SE3.ad(twist).T @ M @ twist)(M, twists)
+        wrenches = pull + whirl - jnp.einsum("bij,bj->bi", M, (J_rate @ rate).reshape(BARS, 6))
+        inertia = jnp.einsum("bia,bij,bjc->ac", J.reshape(BARS, 6, size), M, J.reshape(BARS, 6, size))
+        printed = jnp.linalg.solve(inertia, J.T @ wrenches.reshape(-1))  # (2.83)
+        slopes = jax.jacfwd(lambda x: acceleration(*jnp.split(x, 2)))(jnp.concatenate([y, rate]))
+        return (J_rR, here.jacobian), (J_rate, whole_rate), (printed, acceleration(y, rate)), slopes
+
+    chained, rates, accelerations, slopes = run(*start)
+    np.testing.assert_allclose(*chained, atol=1e-14)
+    np.testing.assert_allclose(*rates, atol=1e-13)
+    np.testing.assert_allclose(*accelerations, rtol=1e-12)
+    assert (np.abs(rates[0]).max() > 0.1) and np.abs(accelerations[0]).min() > 0.1
+    batched = jax.jit(jax.vmap(lambda x: acceleration(*jnp.split(x, 2))))
+    at_differences = differences(batched, np.concatenate(start)[None], 1e-3, 4)[0]
+    np.testing.assert_allclose(slopes, at_differences.reshape(slopes.shape), rtol=1e-7, atol=1e-7)

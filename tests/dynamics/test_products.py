@@ -186,3 +186,14 @@ def test_derivatives_of_the_augmented_solve(make):
         return sum(jax.tree.leaves(products_)), quotient(moved)
 
     np.testing.assert_allclose(*slopes(given, along), rtol=1e-7)
+
+
+def test_printed_material_jacobian():
+    """(1.12) of Sueda's notes and the numbers after it, of which those for the velocity along x are misprinted as (0, 1, 0)."""
+    builder = rbd.ModelBuilder(name="free")
+    builder.add_body("body", "world", joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    model = builder.build()
+    point = jnp.array([1.0, 0.0, 0.0])
+    gamma = rbd.jacobian(model, rbd.neutral(model), "body", point, "world_aligned")[3:]
+    np.testing.assert_array_equal(gamma, [[0, 0, 0, 1, 0, 0], [0, 0, 1, 0, 1, 0], [0, -1, 0, 0, 0, 1]])
+    np.testing.assert_array_equal(gamma @ jnp.eye(6)[:, [3, 2]], np.array([[1, 0, 0], [0, 1, 0]]).T)

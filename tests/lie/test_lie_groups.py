@@ -483,6 +483,27 @@ def test_log_of_a_printed_transform():
     np.testing.assert_allclose(twist, [1.1157, -0.9257, 2.7242, 1.3245, -0.6727, 0.3156], rtol=0, atol=2e-3)
 
 
+def test_rate_of_a_printed_transform():
+    """Sueda (eq. 1.8) in numbers: the rate of `E exp(t φ)` is `E [φ]`; four digits are printed, of the difference too."""
+    rows = [
+        [-0.9227, -0.3845, -0.0274, -0.5020],
+        [0.2865, -0.6364, -0.7162, 0.4564],
+        [0.2579, -0.6687, 0.6973, -1.5617],
+    ]
+    placed = Transform.from_matrix(jnp.array([*rows, [0, 0, 0, 1]]))
+    twist = jnp.array([-0.1285, 1.2666, 0.8058, -0.6903, -0.5538, -0.1246])
+    run = jax.jit(lambda step: SE3.compose(placed, SE3.exp(step * twist)).matrix)
+    zero, one = jnp.zeros(()), jnp.ones(())
+    rate = jax.jvp(run, (zero,), (one,))[1]
+    printed = [
+        [-0.2751, 0.7470, -1.2181, 0.8533],
+        [0.3944, -0.1388, 0.2811, 0.2439],
+        [-1.4221, -0.2974, 0.2408, 0.1054],
+    ]
+    np.testing.assert_allclose(rate[:3], printed, rtol=0, atol=2e-4)
+    np.testing.assert_allclose((run(1e-5 * one) - run(-1e-5 * one)) / 2e-5, rate, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     "make, message",
     [

@@ -218,6 +218,19 @@ def free_body():
     return Scene(model, state([0] * 6, [0, 0, 3, 0.2, 0.4, 0.6]), 4.5116666667, 7.0)
 
 
+def balls_in_angles():
+    """Two bars on ball joints in Euler angles, in which the reference starts too."""
+    joint = joints.SphericalEuler("xyz")
+    bodies = [(i - 1, joint, -10 * Z if i else 0 * Z, (1, 1, 10), -5 * Z) for i in (0, 1)]
+    return Scene(build(bodies), state([PI / 8, 0, 0, PI / 2, 0, 0], [2, 2, 2, 0, 0, 0]), 0.0, 1.0, 2e-3)
+
+
+def free_body_in_angles():
+    joint = joints.Composite((joints.Translational(), joints.SphericalEuler("xyz")))
+    model = build([(-1, joint, 0 * X, (1, 1, 1), 0 * X)], (0.0, 0.0, -1.0))
+    return Scene(model, state([0] * 6, [0, 0, 3, 0.2, 0.4, 0.6]), 0.0, 6.0, 5e-2)
+
+
 def turning_slide():
     joint = joints.Composite((turn(X), slide(X)))
     model = build([(-1, joint, 0 * X, (1, 1, 10), 5 * Z)])
@@ -234,6 +247,266 @@ def spline():
         (1, turn(Y), 10 * X, (10, 1, 1), 5 * X),
     ]
     return Scene(build(bodies), state([0, 0, 15 * PI / 16]), -30627.8479814097, dt=5e-3)
+
+
+class InTwists(forces.Force):
+    """A force as (2.79) has it implicit: `Jᵀ K J` with K the symmetric part of its stiffness in body twists, and J held.
+
+    What the force itself has beside it, the change of `Jᵀ` under the wrenches of now, is of first order in the step too.
+    """
+
+    force: forces.Force
+
+    def generalized_force(self, motion):
+        model, q, v = motion.model, jax.lax.stop_gradient(motion.q), jax.lax.stop_gradient(motion.v)
+        stiffness, damping = (f(model, q, v) for f in (self.force.body_stiffness, self.force.body_damping))
+        bodies = jnp.array(self.force.acts_on(model))
+        column = lambda dv: rbd.jacobian_product(model, q, dv, "body")[bodies].reshape(-1)
+        J = jax.vmap(column, out_axes=1)(jnp.eye(model.nv))
+        step = (stiffness + stiffness.T) / 2 @ (J @ rbd.difference(model, q, motion.q))
+        return self.force(model, q, v) + J.T @ (step - damping @ (J @ (motion.v - v)))
+
+    def stored_energy(self, motion):
+        return self.force.stored_energy(motion)
+
+
+class HingeInTheWorld(constraints.Constraint):
+    """The loop of a mechanism in the x-z plane, its gap in the axes of the world as the reference stabilizes it.
+
+    `HingeLoop` has the gap in those of its first body. Both are zero together, but `ġ = -γ g` is not the same for both.
+    """
+
+    rows = 2
+
+    def __init__(self, body_a, point_a, body_b, point_b):
+        self.bodies, self.joints = (body_a, body_b), ()
+        self.frames = rbd.Transform.from_position(jnp.stack([jnp.asarray(point_a), jnp.asarray(point_b)]))
+
+    def residual(self, placements, coordinates):
+        return (placements[0].position - placements[1].position)[::2]
+
+
+class LedTip(constraints.NonholonomicConstraint):
+    """A body led in the x-z plane: how it turns, and how its centre moves as seen in its own axes.
+
+    It backs and turns for two seconds, turns back, goes off turning the other way, and comes to rest after eight. What counts
+    over a step of the reference is the velocity at its end, in the axes of its start.
+    """
+
+    time: jax.Array
+
+    rows = 3
+    rheonomic = True
+
+    def __init__(self, body, centre):
+        self.attach("world", None, body, centre)
+        self.time = jnp.zeros(())
+
+    def at_time(self, time):
+        return self.changed(time=time)
+
+    def slip(self, relative, twist):
+        t = self.time + 5e-2
+        corners = jnp.array([0.0, 2, 4, 6, 8])
+        turning = jnp.interp(t, corners, jnp.array([0.0, -2, 0, 2, 0]))
+        along = jnp.interp(t, corners, jnp.array([0.0, 0, 0, -4, 0]))
+        turns, moves = relative.rotation.T @ twist[:3], relative.rotation.T @ (twist[3:] - along * X)
+        return jnp.stack([turns[1] - turning, moves[0], moves[2]])
+
+
+def led_tip():
+    """Four bars in a row, the last one led as a body: one degree of freedom is left."""
+    bodies = [
+        (-1, turn(Y), 0 * X, (1, 1, 10), -5 * Z),
+        (0, turn(Y), -10 * Z, (10, 1, 1), 5 * X),
+        (1, turn(Y), 10 * X, (1, 1, 10), 5 * Z),
+        (2, turn(Y), 10 * Z, (10, 1, 1), 5 * X),
+    ]
+    model = build(bodies, loops=[LedTip("body 3", 5 * X)])
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    return Scene(model, state([0] * 4), -765.6565884021, 10.0, 5e-2, scheme)
+
+
+def led_tip_and_joint():
+    """Five bars in a row, the last one led as a body and a joint led as well."""
+
+    def angle(time):
+        return PI / 2 / (1 + jnp.exp(-7 * (2 * (time / 10 - 0.5))))
+
+    def velocities(time, state):
+        end = time + 5e-2
+        speed = jax.jvp(angle, (end,), (jnp.ones_like(end),))[1]
+        return jnp.zeros(5).at[2].set(speed + 5 * (angle(end) - state.q[2]))
+
+    bodies = [
+        (-1, turn(Y), 0 * X, (1, 1, 10), -5 * Z),
+        (0, turn(Y), -10 * Z, (10, 1, 1), 5 * X),
+        (1, turn(Y), 10 * X, (10, 1, 1), 5 * X),
+        (2, turn(Y), 10 * X, (1, 1, 10), 5 * Z),
+        (3, turn(Y), 10 * Z, (10, 1, 1), 5 * X),
+    ]
+    model = build(bodies, loops=[LedTip("body 4", 5 * X)])
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0, prescribed=("body 2",))
+    return Scene(model, state([0] * 5), 50368.3587015155, 10.0, 5e-2, scheme, velocities)
+
+
+def driven_linkage():
+    """A crank and two rods on a bar that hangs; the crank turns twice a second."""
+    z, crank, speed = np.sqrt(1280) / 3, 22 / 3, 4 * PI
+    lean = crank - 6
+
+    def rod(length, x, centre):
+        box = rbd.Inertia.box(length / 4, (length, 0.5, 0.5))
+        return box.placed(at(np.asarray(centre), (0.0, -np.arctan2(z, x), 0.0)))
+
+    builder = rbd.ModelBuilder((0.0, 0.0, -980.0), "scene")
+    builder.add_body("body 0", "world", turn(Y), at(10 * Z), rbd.Inertia.box(2.5, (10, 0.5, 0.5)))
+    builder.add_body(
+        "body 1", "body 0", turn(Y), at(-5 * X), rbd.Inertia.box(1.0, (4, 0.5, 0.5), (2.0, 0, 0))
+    )
+    builder.add_body("body 2", "body 1", turn(Y), at(4 * X), rod(14, crank, (crank * X + z * Z) / 2))
+    builder.add_body(
+        "body 3", "body 2", turn(Y), at(crank * X + z * Z), rod(12, lean, -(lean * X + z * Z) / 2)
+    )
+    builder.add_constraint(HingeInTheWorld("body 3", -lean * X - z * Z, "body 0", 5 * X))
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=20.0, prescribed=("body 1",))
+    led = lambda time, state: jnp.zeros(4).at[1].set(speed)
+    return Scene(builder.build(), state([PI, 0, 0, 0]), 4641.9162041538, 1.0, 5e-3, scheme, led)
+
+
+def branching():
+    """A post, a bar across it, and an arm on either end of that; three directions of axes."""
+    bodies = [
+        (-1, turn(X), 15 * Z, (1, 1, 10), -5 * Z),
+        (0, turn(Z), -10 * Z, (1, 20, 1), 0 * X),
+        (1, turn(X), -10 * Y, (1, 1, 10), -5 * Z),
+        (1, turn(Y), 10 * Y, (1, 1, 10), -5 * Z),
+    ]
+    return Scene(build(bodies), state([0, 0, PI / 4, PI / 4]), -1123.9825362491)
+
+
+def steps_of_torque():
+    """Three bars and torques that change twice; what acts over a step is that of its end."""
+
+    def torques(time, state):
+        phase = jnp.sum((time + 5e-2 > jnp.array([3.0, 6.0]) - 1e-6).astype(int))
+        return 100 * jnp.array([[0.0, 0, 1], [0, 1, -1], [1, -1, 0]])[phase]
+
+    model = build(chain(*[turn(Y)] * 3), (0.0, 0.0, 0.0))
+    return Scene(model, state([0] * 3), 170.5971183035, 10.0, 5e-2, controls=torques)
+
+
+def coupled_loop():
+    """Six hinges in a loop, one of them turned half as far as another, and an arm on it."""
+    bodies = [
+        (-1, joints.Fixed(), 0 * X, (10, 1, 1), 0 * X),
+        (0, turn(Y), 5 * X, (1, 1, 10), -5 * Z),
+        (1, turn(Y), -10 * Z, (1, 1, 10), -5 * Z),
+        (2, turn(Y), -10 * Z, (10, 1, 1), -5 * X),
+        (3, turn(Y), -10 * X, (1, 1, 10), 5 * Z),
+        (4, turn(Y), 10 * Z, (1, 1, 10), 5 * Z),
+        (3, turn(Y), -5 * X, (1, 1, 10), -5 * Z),
+    ]
+    close = HingeInTheWorld("body 5", 10 * Z, "body 0", -5 * X)
+    couple = constraints.CoordinateCoupling({"body 2": (0.0, 0.5), "body 5": (0.0, -1.0)})
+    model = build(bodies, loops=[close, couple])
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    return Scene(model, state([0] * 6, [0] * 5 + [10]), 14677.4348748326, dt=2e-2, scheme=scheme)
+
+
+def pulled_chain():
+    """Three bars that resist moving in their own axes, pulled at the tip by a force that the reference has explicit."""
+    model = build(chain(*[turn(Y)] * 3), (0.0, 0.0, 0.0))
+    centre = at(5 * X)
+    resisting = tuple(InTwists(forces.ViscousDamping(f"body {i}", 10.0, centre)) for i in range(3))
+    pull = forces.DirectionalForce("body 2", 10 * X, 1e3 * Z)
+    controls = lambda time, state: pull(model, state.q, state.v)
+    return Scene(model, state([0] * 3), 1088.3425711375, controls=controls, forces=resisting)
+
+
+def universal_joints():
+    """Three bars, each turned about one of the two axes of its joint."""
+    bodies = [(i - 1, joints.Universal(), -10 * Z if i else 0 * Z, (1, 1, 10), -5 * Z) for i in range(3)]
+    start = state([PI / 8, 0, 0, PI / 8, PI / 8, 0])
+    return Scene(build(bodies), start, 9679.3365423127)
+
+
+def sliding_loop():
+    """A four-bar linkage of which one joint slides, with an arm on the long bar."""
+    bodies = [
+        (-1, joints.Fixed(), 0 * X, (22, 1, 1), 0 * X),
+        (0, turn(Y), -11 * X, (1, 1, 10), -5 * Z),
+        (1, slide(X), -10 * Z, (22, 1, 1), 11 * X),
+        (2, turn(Y), 22 * X, (1, 1, 10), 5 * Z),
+        (2, turn(Y), 11 * X, (1, 1, 10), -5 * Z),
+    ]
+    close = HingeInTheWorld("body 3", 10 * Z, "body 0", 11 * X)
+    scheme = rbd.LinearlyImplicitEuler(baumgarte=5.0)
+    start = state([0, 0, 0, 3 * PI / 4])
+    return Scene(build(bodies, loops=[close]), start, -17427.8561972516, scheme=scheme)
+
+
+def surface():
+    """A bar that glides on a bowl of frames, and hangs another."""
+    share = np.linspace(-1, 1, 4)
+    x, y = np.meshgrid(15 * share, 15 * share, indexing="ij")
+    tilt = np.broadcast_to((PI / 4 * share)[:, None], (4, 4))
+    controls = np.stack([x, y, 0.05 * (x**2 + y**2), tilt, tilt, 0 * x], axis=-1)
+    bodies = [
+        (-1, turn(X), 0 * X, (1, 1, 10), -5 * Z),
+        (0, joints.SplineSurface(controls), -14 * Z, (1, 1, 10), -5 * Z),
+        (1, turn(Y), -10 * Z, (1, 1, 10), -5 * Z),
+    ]
+    return Scene(build(bodies), state([PI / 8, 0.5, 0.5, PI / 4]), 2154.9740571400)
+
+
+def springs_between_bars():
+    """Four bars, with a spring without a rest length from each to the next."""
+    model = build(chain(*[turn(Y)] * 4))
+    ties = tuple(
+        InTwists(forces.PointToPoint((f"body {i}", f"body {i + 1}"), [4 * X, 10 * X], 1e2)) for i in range(3)
+    )
+    start = state([PI / 2] + [PI / 16] * 3)
+    return Scene(model, start, 2125.1442936081, forces=ties)
+
+
+def composite_body():
+    """A bar with a cylinder across its end, one body (eqs. 1.25 and 1.26)."""
+    bar = rbd.Inertia.box(10.0, (1, 1, 10), (0.0, 0.0, -5.0))
+    rod = rbd.Inertia.cylinder(10 * PI, 1.0, 10.0).placed(at((5.0, 0.0, -10.0), (0.0, PI / 2, 0.0)))
+    builder = rbd.ModelBuilder((0.0, 0.0, -980.0), "scene")
+    builder.add_body("body 0", "world", turn(Y), inertia=bar + rod)
+    return Scene(builder.build(), state([0]), 1261.6057602037)
+
+
+def two_blocks():
+    """The reference has them of a mesh, whose coordinates and integrals are rounded."""
+    block = np.array([[x, y, z] for x in (0, 1) for y in (-1, 1) for z in (-3, 0)], float)
+    faces = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)]
+    faces += [(2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3)]
+    inertia = rbd.Inertia.from_mesh(block, faces, density=1.0)
+    builder = rbd.ModelBuilder((0.0, 0.0, -980.0), "scene")
+    builder.add_body("body 0", "world", turn(Y), inertia=inertia)
+    builder.add_body("body 1", "body 0", turn(Y), at(-3 * Z), inertia)
+    return Scene(builder.build(), state([0, 0]), 59.8820887156, 1.0)
+
+
+def sliding_bar():
+    """A bar that slides, with an arm on its end."""
+    bodies = [(-1, slide(X), 0 * X, (20, 1, 1), 0 * X), (0, turn(Y), -10 * X, (1, 1, 10), -5 * Z)]
+    return Scene(build(bodies), state([0, PI / 2]), 0.0, 1.0)
+
+
+def stops():
+    """Three bars hanging in hinges that turn one way only, stopped by springs and dampers."""
+    model = build(chain(*[turn(Y)] * 3), (980.0, 0.0, 0.0), damping=1e2, lower=-PI / 2, upper=0.0)
+    stop = forces.JointLimit(1e5, 1e2, transition=1e-9)
+    return Scene(model, state([0, -PI / 6, -PI / 6]), 0.0, 1.0, 5e-3, forces=(stop,))
+
+
+def thrown_in_the_plane():
+    model = build([(-1, joints.Free2D(), 0 * X, (1, 1, 1), 0 * X)], (0.0, -980.0, 0.0))
+    return Scene(model, state([-10, -10, 0], [50, 200, 20]), 0.0, 0.4, 5e-3)
 
 
 def free_in_the_plane():

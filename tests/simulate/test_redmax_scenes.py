@@ -10,6 +10,7 @@ import redmax_scenes as scenes
 
 import rbd_jax as rbd
 from rbd_jax.constraints import ReducedModel
+from rbd_jax.contact import solvers
 from rbd_jax.simulate import TreeSystem
 
 
@@ -54,8 +55,20 @@ LONG = (
     scenes.turning_slide,
     scenes.spline,
     scenes.free_in_the_plane,
+    scenes.led_tip,
+    scenes.led_tip_and_joint,
+    scenes.driven_linkage,
+    scenes.branching,
+    scenes.steps_of_torque,
+    scenes.coupled_loop,
+    scenes.pulled_chain,
+    scenes.universal_joints,
+    scenes.sliding_loop,
+    scenes.surface,
+    scenes.springs_between_bars,
+    scenes.two_blocks,
 )
-EVERY = [scenes.other_axes, scenes.loop, scenes.stiff_joints]
+EVERY = [scenes.other_axes, scenes.loop, scenes.stiff_joints, scenes.composite_body]
 EVERY += [pytest.param(make, marks=pytest.mark.slow) for make in LONG]
 
 
@@ -67,7 +80,8 @@ def test_linearly_implicit_euler(make):
     """
     scene = make()
     _, gain = simulate(scene, scene.scheme, scene.steps)
-    np.testing.assert_allclose(gain[-1], scene.energy, rtol=0, atol=1e-5)
+    allowed = 1e-4 if make is scenes.two_blocks else 1e-5
+    np.testing.assert_allclose(gain[-1], scene.energy, rtol=0, atol=allowed)
 
 
 @pytest.mark.slow
@@ -99,6 +113,40 @@ def test_exponential_coordinates_are_changed_on_the_way():
     gain, changes = run(scene.model, scene.state)
     assert changes > 0
     np.testing.assert_allclose(gain, scene.energy, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_limits_by_a_quadratic_problem():
+    """(2.105): of two bars one has limits at ±π/4, which hold as inequalities of the velocities where it has passed them.
+
+    From the lower one the reference has it return at five times the overshoot, as (1.81) says for equations. At the upper one
+    its sign is the other: there the joint may go on at that speed. With the same sign at both its energy is another.
+    """
+    model, limit, gain, dt = scenes.build(scenes.chain(*[scenes.turn(scenes.Y)] * 2)), np.pi / 4, 5.0, 1e-2
+    start = scenes.state([0, 0])
+
+    def advance(upper_sign, state, _):
+        q, v = state
+        inertia = rbd.mass_matrix(model, q)
+        free = inertia @ v - dt * rbd.bias_force(model, q, v)
+        # Rows that are not passed are left so far that they say nothing.
+        least = jnp.where(q[1] <= -limit, gain * (-limit - q[1]), -1e6)
+        most = jnp.where(q[1] >= limit, upper_sign * gain * (q[1] - limit), 1e6)
+        rows = jnp.array([[0.0, -1], [0, 1]])
+        solved = solvers.solve_qp(inertia, -free, rows, jnp.stack([-least, most]))
+        return (q + dt * solved.x, solved.x), jnp.stack([least > -1e6, most < 1e6, solved.code != 0])
+
+    @jax.jit
+    @jax.vmap
+    def run(upper_sign):
+        end, seen = jax.lax.scan(partial(advance, upper_sign), (start.q, start.v), None, 200)
+        return gained(model, start, *end), jnp.any(seen, axis=0)
+
+    (printed, consistent), seen = run(jnp.array([1.0, -1.0]))
+    assert seen[:, :2].all() and not seen[:, 2].any()
+    # To the tolerance of the solver of the reference.
+    np.testing.assert_allclose(printed, 36957.4447830003, rtol=0, atol=1e-2)
+    assert abs(consistent - printed) > 100
 
 
 @pytest.mark.slow
@@ -134,6 +182,15 @@ DIFFERENCES = {
     "other axes": (scenes.other_axes, 1.0, -38359.07425859, -971.38545813),
     "welded bars": (scenes.welded_bars, 1.0, -127053.98823490, 2605.80081790),
     "translational base": (FAST, 2.0, 33661.70415138, 33377.46489022),
+    "branching": (scenes.branching, 1.0, -22826.1019284801, -241.5934915175),
+    "sliding bar": (scenes.sliding_bar, 1.0, -37579.4023995698, -611.3287608260),
+    "planar base": (scenes.planar_base, 1.0, -45738.9396460687, -470.0017835561),
+    "universal joints": (scenes.universal_joints, 1.0, -25276.2469357811, -1378.1281283809),
+    "thrown in the plane": (scenes.thrown_in_the_plane, 0.4, 20322.9333333333, 21283.3333333333),
+    "free body in angles": (scenes.free_body_in_angles, 6.0, 4.3970920954, 4.5466508559),
+    # With BDF2 it comes near to a singularity, where the reference goes on in other angles.
+    "balls in angles": (scenes.balls_in_angles, 1.0, -8785.9815791305, None),
+    "stops": (scenes.stops, 1.0, -25928.3053065466, -18476.2793197656),
     "loop by a spring": (scenes.loop_by_a_spring, 1.0, 1237.6477982840, 4114.6190850293),
     "springs and dampers": (scenes.springs_and_dampers, 1.0, -22145.4120573276, -8988.7693524039),
     "cable": (scenes.cable, 1.0, -31874.8923328953, -27872.7894793863),
@@ -148,6 +205,8 @@ def test_backward_differences(name):
     # A cable of the reference that goes slack may push with its damper, of which BDF2 has seen a little.
     allowed = 0.2 if name == "cable" else 1e-5
     for scheme, value in zip((rbd.BDF1(), rbd.BDF2()), expected, strict=True):
+        if value is None:
+            continue
         path, gain = simulate(scene, scheme, round(seconds / scene.dt))
         assert path.code == 0
         np.testing.assert_allclose(gain[-1], value, rtol=0, atol=allowed)
@@ -160,6 +219,9 @@ EXACT = {
     scenes.other_axes: (1.122648873, 1.659522914, -1.250472931),
     scenes.loop: (0.000446221, 0.000446221, -0.000446221, -0.285482118),
     scenes.planar_base: (-0.625290399, 0.203674114, -0.524403739, 0.220060749),
+    scenes.branching: (-0.127049466, 0.993903044, 0.515445638, -0.217418913),
+    scenes.universal_joints: (0.183934311, 0.094441505, 0.084665376, 0.091839868, -0.064534757, -0.263095755),
+    scenes.surface: (0.005703852, 0.669613319, 0.678380160, -0.597058381),
     scenes.translational_base: None,
     scenes.free_body: None,
     scenes.turning_slide: None,
