@@ -121,7 +121,7 @@ def closure_force(
     >>> pair = rbd.constraints.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.array([y[0], -y[0]]), 1)
     >>> force = rbd.constraints.closure_force(pair, jnp.array([0.5]), jnp.zeros(1), jnp.zeros(2))
     >>> print(force)
-    [4.703 4.703]
+    [-4.125 -4.125]
     """
     at = close(model.model, model.closure, y, y_rate)
     motion = Motion(model.model, at.q, at.v)

@@ -54,7 +54,7 @@ def dof_tree(model: Model, prescribed: Sequence[str | int] = ()) -> Tree:
 
     >>> rbd.dynamics.dof_tree(rbd.load("quadruped"))
     Tree([-1, 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 5, 12, 13, 5, 15, 16])
-    >>> rbd.dynamics.dof_tree(rbd.load("quadruped"), prescribed=["root"])
+    >>> rbd.dynamics.dof_tree(rbd.load("quadruped"), prescribed=["trunk"])
     Tree([-1, 0, 1, -1, 3, 4, -1, 6, 7, -1, 9, 10])
     """
     topology = model.topology

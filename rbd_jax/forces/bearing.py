@@ -44,11 +44,11 @@ class Bearing(Attached):
     - `radius`: r.
     - `length`: L; by default moments across the axis do not count.
 
-    >>> bearing = rbd.forces.Bearing("shoulder", coefficient=0.1, radius=0.02)
+    >>> bearing = rbd.forces.Bearing("swing", coefficient=0.1, radius=0.05)
     >>> model = rbd.attach(rbd.load("pendulum"), bearing)
-    >>> held = rbd.rollout(model, rbd.State(q=jnp.array([0.0015]), v=jnp.zeros(1)), dt=0.01, steps=100)
-    >>> abs(held.final.q[0] - 0.0015) < 1e-8  # it sticks where the lever of its weight is shorter than μ r
-    Array(True, dtype=bool)
+    >>> held = rbd.rollout(model, rbd.State(q=jnp.array([0.004]), v=jnp.zeros(1)), dt=0.01, steps=100)
+    >>> print(held.final.q)  # it sticks where the lever of its weight is shorter than μ r
+    [0.004]
     """
 
     joints: tuple[str, ...] = eqx.field(static=True)
