@@ -161,7 +161,7 @@ def articulated_body_recursions(
         return (inertia_shift(apparent, reach), moment_shift(bias, -reach)), (gain, pivot, effort)
 
     tree = model.topology.tree
-    nothing = (jnp.zeros_like(inertia[0]), jnp.zeros_like(bias[0]))
+    nothing = tuple(jnp.zeros(x.shape[1:], x.dtype) for x in (inertia, bias))
     columns = (frames.subspace, frames.reach, inertia, bias, products, tau, armature)
     _, (gain, pivot, effort) = tree.up(assemble, nothing, columns)
     columns = (frames.subspace, frames.reach, gain, effort / pivot, products)
