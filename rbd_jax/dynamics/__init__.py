@@ -227,7 +227,7 @@ from .operational_space import (
     inverse_operational_inertia as inverse_operational_inertia,
     operational_inertia as operational_inertia,
 )
-from .passive import passive_force as passive_force
+from .passive import joint_regressor as joint_regressor, passive_force as passive_force
 from .products import (
     jacobian_derivative_product as jacobian_derivative_product,
     jacobian_product as jacobian_product,
