@@ -2,10 +2,10 @@
 
     ½ Σ_j ‖T_j [p - p₀; 1]‖² / σ_j² + ½ Σ ((p - mean) / deviation)² + Σ_b D(P_b ‖ P₀_b) / spread_b²
 
-over the values p within their bounds, with σ_j² what is left of the j-th sum over its degrees of freedom. Each turn of the loop is a step of
-Newton's with an exact line search, in double precision and without normal equations, and then the noise anew. As the noise falls from what the
-reference leaves unexplained, by a bounded factor a turn, the problem goes from what was known beforehand to what the data say: the way an
-interior-point method goes.
+over the values p within their bounds, with σ_j² what is left of the j-th sum over its degrees of freedom. Without free inertias each turn
+is a linear problem, and the noise anew. With them it is a conic problem with a barrier, D, of a weight that is small beside the
+data's: a primal-dual interior-point method. Beside the pseudo-inertias P it keeps matrices Z that become D's part of the gradient, `P Z = τ 1 /
+spread²`, and lets τ fall to 1; its steps are those of Helmberg, Kojima and Monteiro. All is in double precision and without normal equations.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from .estimate import Unseen, unseen
 from .parameters import Parameters
 
 
-#: In one turn the noise is taken to be at most so many times less than before, where bodies must stay possible.
+#: The noise is taken to be at most so many times less than before, where bodies must stay possible.
 FALL = 30.0
 TURNS = 300
 #: With as much to gain a minimum is taken for one, in units of the sum (a half of a squared standard deviation).
-LEAST = 1e-2
-#: Noise of so many times the rounding of the forces is rounding.
-ROUNDING = 1e3
+LEAST = 1e-3
+#: Noise that is a smaller share of the forces is rounding.
+ROUNDING = 1e-11
+#: How far to the boundary of what is possible a step goes at most, and how far τ falls with it.
+REACH, CENTERING = 0.95, 0.1
 #: The pseudo-inertia of each of the ten parameters.
 PSEUDO = np.asarray(
     [
@@ -48,11 +50,60 @@ PSEUDO = np.asarray(
 
 
 class Body(NamedTuple):
-    """A free inertia: where its values are, its pseudo-inertia as it was thought to be, and how far off that may be."""
+    """A free inertia: where its values are, its pseudo-inertia as it was thought to be, and how far off that may be.
+
+    Of one body, P is its pseudo-inertia, Z the matrix beside it, and `weight` is `1 / spread²`.
+    """
 
     place: slice
     thought: np.ndarray
     spread: float
+
+    @property
+    def weight(self) -> float:
+        return 1 / self.spread**2
+
+    @property
+    def thought_weight(self) -> float:
+        """τ to begin with, where the values are those thought beforehand: much, as if the data said little."""
+        return 1e4
+
+    def pseudo(self, values: np.ndarray) -> np.ndarray:
+        """P, or a change of it."""
+        return np.einsum("k,kij->ij", values[self.place], PSEUDO)
+
+    def dual(self, values, barrier: float) -> np.ndarray:
+        """Z that belongs to P."""
+        return barrier * self.weight * np.linalg.inv(self.pseudo(values))
+
+    def centre(self, values, Z) -> float:
+        """τ as P and Z have it, in the mean."""
+        return float(np.sum(self.pseudo(values) * Z) / 4 / self.weight)
+
+    def slope(self, values, step) -> float:
+        """Of D along a step, at its start."""
+        P, change = self.pseudo(values), self.pseudo(step)
+        return self.weight * float(np.trace(np.linalg.solve(self.thought, change)) - np.trace(np.linalg.solve(P, change)))
+
+    def rows(self, values, Z, barrier: float) -> tuple[np.ndarray, np.ndarray]:
+        """Rows L and r with `Lᵀ L` the second derivative of `τ D`, `⟨E_k, P⁻¹ E_l Z⟩`, and `Lᵀ r` its first, (16, 10) and (16,)."""
+        root = np.linalg.cholesky(self.pseudo(values))
+        inverse = np.linalg.inv(root)
+        other = np.sqrt(barrier * self.weight) * inverse.T if Z is None else np.linalg.cholesky(Z)
+        slope = barrier * self.weight * (np.linalg.inv(self.thought) - inverse.T @ inverse)
+        rest = np.linalg.solve(other, (root.T @ slope).T).T
+        return (inverse @ PSEUDO @ other).reshape(10, 16).T, rest.reshape(16)
+
+    def way(self, values, step, Z, barrier: float) -> tuple[np.ndarray, float]:
+        """How Z changes along a step, and how far both can go and stay positive definite."""
+        P, change = self.pseudo(values), self.pseudo(step)
+        turned = np.linalg.solve(P, change @ Z)
+        other = barrier * self.weight * np.linalg.inv(P) - Z - (turned + turned.T) / 2
+        most = 1.0
+        for matrix, moved in ((P, change), (Z, other)):
+            inverse = np.linalg.inv(np.linalg.cholesky(matrix))
+            most = min(most, REACH / max(-np.linalg.eigvalsh(inverse @ moved @ inverse.T).min(), 1e-300))
+        return other, most
 
 
 class Basis(NamedTuple):
@@ -141,27 +192,41 @@ class Problem:
     def solved(self, noise: np.ndarray | None = None, start: np.ndarray | None = None) -> Solution:
         """The least of it. The noise is found unless it is given."""
         values = self.start.copy() if start is None else start.copy()
-        find = noise is None
+        find, turn, settled, length = noise is None, 0, False, 1.0
         if noise is None:
             noise = np.maximum(np.sqrt(self.squares(values) / np.maximum(self.counts, 1)), self.floor)
-        fixed = np.zeros(len(values), bool)
-        covariance, lost, turn, settled = np.zeros((len(values),) * 2), np.zeros((0, len(values))), 0, False
+        data, duals = self._weighted(noise), [body.dual(values, body.thought_weight) for body in self.bodies]
         for turn in range(1, TURNS + 1):
-            step, fixed, covariance, lost = self._bounded_step(values, noise)
-            length, slope = self._length(values, step, noise)
+            # After short steps the way is to the middle again, after long ones to what is sought.
+            fall = CENTERING + (1 - CENTERING) * (1 - length) ** 2
+            barrier = max([1.0, *(fall * body.centre(values, Z) for body, Z in zip(self.bodies, duals))])
+            rows = self._thought(values, duals, barrier)
+            step, fixed, covariance, lost = self._bounded_step(values, data, rows)
+            length, changes = 1.0, []
+            for body, Z in zip(self.bodies, duals):
+                change, most = body.way(values, step, Z, barrier)
+                changes.append(change)
+                length = min(length, most)
+            gain = length * self._slope(values, step, data)
             values = np.clip(values + length * step, self.low, self.high)
-            rounding = bool(np.all(noise <= ROUNDING * self.floor))
-            # By how much less the whole was to become; where errors are those of rounding, that is too.
-            if slope < -LEAST and not (rounding and length > 0.999):
+            duals = [Z + length * change for Z, change in zip(duals, changes)]
+            rounding = bool(np.all(noise <= ROUNDING * self.sizes))
+            if barrier > 1 or length < 0.9 or (gain < -LEAST and not rounding):
                 continue
             new = self._noise(values, covariance, noise) if find else noise
             known = rounding or bool(np.all(np.abs(new - noise) <= 1e-4 * noise))
             errors = np.sqrt(np.maximum(np.diag(covariance), 0))
             near = np.abs(step) <= 1e-3 * errors + 1e-11 * (np.abs(values) + 1e-3 * self.scale)
-            noise = new
             if known and near.all():
                 settled = True
                 break
+            if find:
+                # The data weigh more, so what holds against them does.
+                duals = [Z * np.max(noise / new) ** 2 for Z in duals]
+                noise, data = new, self._weighted(new)
+        _, fixed, covariance, lost = self._bounded_step(values, data, self._thought(values))
+        if find:
+            noise = self._noise(values, covariance, noise, 0.0)
         return Solution(values, noise, covariance, lost, fixed, turn, settled)
 
     @property
@@ -185,22 +250,37 @@ class Problem:
 
     def covariance(self, noise: np.ndarray, solution: Solution) -> np.ndarray:
         """That of the values of a solution if this is the noise."""
-        return self._step(solution.values, noise, ~solution.fixed, np.zeros(len(self.start)))[1]
+        nothing = np.zeros(len(self.start))
+        rows = self._thought(solution.values)
+        return self._step(solution.values, self._weighted(noise), rows, ~solution.fixed, nothing)[1]
 
     # Steps.
 
-    def _noise(self, values, covariance, noise):
-        triangles = self.triangles[:, :, :-1] / noise[:, None, None]
-        used = np.einsum("jkm,mn,jkn->j", triangles, covariance, triangles)
+    def _weighted(self, noise: np.ndarray) -> np.ndarray:
+        """The triangle of all sums, each over its noise."""
+        return np.linalg.qr((self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1), mode="r")
+
+    def _noise(self, values, covariance, noise, fall=1 / FALL):
+        size = len(values)
+        used = np.sum((self.triangles[:, :, :-1].reshape(-1, size) @ covariance).reshape(len(noise), -1, size)
+                      * self.triangles[:, :, :-1], axis=(1, 2)) / noise**2  # fmt: skip
         new = np.sqrt(self.squares(values) / np.maximum(self.counts - used, 1))
-        least = noise / FALL if self.bodies else 0.0
+        least = noise * fall if self.bodies else 0.0
         return np.maximum(np.maximum(new, self.floor), least)
 
-    def _bounded_step(self, values, noise):
+    def _slope(self, values, step, data) -> float:
+        """How fast the whole changes along a step, at its start."""
+        error = data @ np.append(values - self.start, 1.0)
+        certain = np.isfinite(self.deviation)
+        known = np.sum(((values - self.mean) * step / self.deviation**2)[certain])
+        bodies = sum(body.slope(values, step) for body in self.bodies)
+        return float(error @ (data[:, :-1] @ step) + known + bodies)
+
+    def _bounded_step(self, values, data, rows):
         """The step within the bounds: what would leave them goes to them and stays there for this step."""
         free, held = np.ones(len(values), bool), np.zeros(len(values))
         while True:
-            step, covariance, lost = self._step(values, noise, free, held)
+            step, covariance, lost = self._step(values, data, rows, free, held)
             to = values + step
             slack = 1e-12 * (np.abs(values) + self.scale)
             out = free & ((to < self.low - slack) | (to > self.high + slack))
@@ -209,17 +289,15 @@ class Problem:
             held = np.where(out, np.clip(to, self.low, self.high) - values, held)
             free &= ~out
 
-    def _step(self, values, noise, free, held):
+    def _step(self, values, data, thought, free, held):
         basis = self._basis(free)
         seen, change = basis.seen, basis.change
         given = np.where(free, 0, held)
-        scaled = (self.triangles / noise[:, None, None]).reshape(-1, len(values) + 1)
-        error = scaled @ np.append(values + given - self.start, 1.0)
-        data = scaled[:, :-1] @ change
-        data[:, seen:] = 0.0
-        rows, rest = self._thought(values)
-        stacked = np.concatenate([data, rows @ change])
-        right = np.concatenate([error, rest + rows @ given])
+        by_data = data[:, :-1] @ change
+        by_data[:, seen:] = 0.0
+        rows, rest = thought
+        stacked = np.concatenate([by_data, rows @ change])
+        right = np.concatenate([data @ np.append(values + given - self.start, 1.0), rest + rows @ given])
         q, r = np.linalg.qr(stacked)
         inverse = np.linalg.solve(r, np.eye(len(r))) if len(r) else r
         y = -(inverse @ (q.T @ right))
@@ -248,46 +326,14 @@ class Problem:
             self.known[key] = Basis(change.T, seen, spread(hidden), spread(ways[count:] @ hidden))
         return self.known[key]
 
-    def _thought(self, values) -> tuple[np.ndarray, np.ndarray]:
+    def _thought(self, values, duals=None, barrier: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """What is known beforehand as rows of least squares about these values: `½ ‖rows δ + rest‖²` to second order in δ."""
         certain = np.flatnonzero(np.isfinite(self.deviation))
         rows = [np.eye(len(values))[certain] / self.deviation[certain, None]]
         rest = [(values[certain] - self.mean[certain]) / self.deviation[certain]]
-        for place, thought, spread in self.bodies:
-            root = np.linalg.cholesky(np.einsum("k,kij->ij", values[place], PSEUDO))
-            inverse = np.linalg.inv(root)
-            own = np.zeros((16, len(values)))
-            own[:, place] = (inverse @ PSEUDO @ inverse.T).reshape(10, 16).T
-            rows.append(own / spread)
-            rest.append((root.T @ np.linalg.solve(thought, root) - np.eye(4)).reshape(16) / spread)
+        for i, body in enumerate(self.bodies):
+            own, constant = body.rows(values, None if duals is None else duals[i], barrier)
+            rows.append(np.zeros((16, len(values))))
+            rows[-1][:, body.place] = own
+            rest.append(constant)
         return np.concatenate(rows), np.concatenate(rest)
-
-    def _length(self, values, step, noise) -> tuple[float, float]:
-        """How far to go along a step, to the least on the way; and the slope there is at its start.
-
-        Along the way D is `t tr(P₀⁻¹ Δ) - Σ log(1 + t λ)`, with λ the eigenvalues of Δ in units of P; its slope grows.
-        """
-        scaled = (self.triangles / noise[:, None, None]).reshape(-1, len(values) + 1)
-        error, by_step = scaled @ np.append(values - self.start, 1.0), scaled[:, :-1] @ step
-        certain = np.isfinite(self.deviation)
-        off, way = ((x / self.deviation)[certain] for x in (values - self.mean, step))
-        first, second = error @ by_step + off @ way, by_step @ by_step + way @ way
-        if not self.bodies:
-            return 1.0, float(first)
-        traces, changes, weights = [], [], []
-        for place, thought, spread in self.bodies:
-            P, Δ = (np.einsum("k,kij->ij", x[place], PSEUDO) for x in (values, step))
-            inverse = np.linalg.inv(np.linalg.cholesky(P))
-            traces.append(np.trace(np.linalg.solve(thought, Δ)))
-            changes.append(np.linalg.eigvalsh(inverse @ Δ @ inverse.T))
-            weights.append(1 / spread**2)
-        trace, change, weight = (np.array(x) for x in (traces, changes, weights))
-        slope = lambda t: first + t * second + np.sum(weight * (trace - np.sum(change / (1 + t * change), axis=1)))
-        end = min(1.0, 0.99 / max(-change.min(), 1e-300))
-        if slope(end) <= 0:
-            return end, slope(0.0)
-        low, high = 0.0, end
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-        return high, slope(0.0)
