@@ -55,15 +55,26 @@ def with_linear_numbers(model: Model, numbers: Float[Array, "parameters"]) -> Mo
 
 
 def torque_regressor(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"]
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    a: Float[Array, "nv"],
+    *,
+    coulomb: bool = False,
 ) -> Float[Array, "nv parameters"]:
     """Y with `Y θ = inverse_dynamics(model, q, v, a) - passive_force(model, q, v)`, θ = `linear_numbers(model)`.
+
+    - `coulomb`: friction by Coulomb's law itself, the sign of v, and not smoothed at rest as `passive_force` has it.
 
     >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.ones(2)
     >>> print(rbd.identify.torque_regressor(model, q, v, a) @ rbd.identify.linear_numbers(model))
     [18.084 13.169]
     """
-    return jnp.concatenate([inverse_dynamics_regressor(model, q, v, a), joint_regressor(model, q, v, a)], axis=1)
+    joints = joint_regressor(model, q, v, a)
+    if coulomb:
+        nv, sign = model.nv, jnp.eye(model.nv, dtype=v.dtype) * jnp.sign(v)[:, None]
+        joints = jnp.concatenate([joints[:, : 2 * nv], sign, joints[:, 3 * nv :]], axis=1)
+    return jnp.concatenate([inverse_dynamics_regressor(model, q, v, a), joints], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +90,11 @@ class Samples:
         return len(self.q)
 
 
-def samples_of(model: Model, log: Log, cutoff: float | None = None) -> Samples:
+def samples_of(model: Model, log: Log, cutoff: float | None = None, slow: float = 0.0) -> Samples:
     """The samples of a log whose motion is known in full, and the generalized forces in them.
+
+    - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
+    - `slow`: forces at degrees of freedom that are slower than this are taken as not known.
 
     Those are `tau` and what the actuators do under `u`, less what the model's force elements do, which stay as they are.
     """
@@ -92,7 +106,8 @@ def samples_of(model: Model, log: Log, cutoff: float | None = None) -> Samples:
     whole = ~(np.isnan(q).any(axis=1) | np.isnan(v).any(axis=1) | np.isnan(a).any(axis=1))
     if not whole.any():
         raise LogError(f"Log {log.name!r}: in no sample all of q, v and a are known; at its ends and beside gaps smoothing takes some away")
-    tau = np.zeros((int(whole.sum()), model.nv)) if known.tau is None else known.tau.values[whole]
+    tau = np.zeros((int(whole.sum()), model.nv)) if known.tau is None else known.tau.values[whole].copy()
+    tau[np.abs(v[whole]) < slow] = np.nan
     found = Samples(q[whole], v[whole], a[whole], tau)
     acting = bool(model.forces or model.tendons or (known.u is not None and model.actuators))
     if not acting:
@@ -122,8 +137,8 @@ def _applied(model, q, v, u):
 
 
 @compiled
-def _regressors(model, q, v, a):
-    return batch_map(lambda q, v, a: torque_regressor(model, q, v, a))(q, v, a)
+def _regressors(model, coulomb, q, v, a):
+    return batch_map(lambda q, v, a: torque_regressor(model, q, v, a, coulomb=coulomb))(q, v, a)
 
 
 def _pieces(count: int, chunk: int) -> Iterator[tuple[int, int, slice]]:
@@ -138,11 +153,13 @@ def _padded(rows: np.ndarray, size: int, dtype) -> np.ndarray:
     return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)]).astype(dtype)
 
 
-def regressors(model: Model, samples: Samples, chunk: int = CHUNK) -> Iterator[tuple[slice, np.ndarray]]:
+def regressors(
+    model: Model, samples: Samples, coulomb: bool = False, chunk: int = CHUNK
+) -> Iterator[tuple[slice, np.ndarray]]:
     """Rows of samples and their regressors, (rows, nv, parameters), piece by piece."""
     for _, size, rows in _pieces(len(samples), chunk):
         given = [_padded(x[rows], size, model.dtype) for x in (samples.q, samples.v, samples.a)]
-        yield rows, np.asarray(_regressors(model, *given), float)[: rows.stop - rows.start]
+        yield rows, np.asarray(_regressors(model, coulomb, *given), float)[: rows.stop - rows.start]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,24 +168,35 @@ class Equations:
 
     - `factors`: a triangle for each degree of freedom, (nv, parameters + 1, parameters + 1).
     - `counts`: how many samples are in it.
+    - `slow`: where it is not zero, friction is Coulomb's, and what was slower than this is not in it.
     """
 
     model: Model
     factors: np.ndarray
     counts: np.ndarray
+    slow: float = 0.0
     logs: tuple[str, ...] = field(default=())
 
     @staticmethod
-    def none(model: Model) -> Equations:
+    def none(model: Model, slow: float = 0.0) -> Equations:
         """Of no samples."""
         size = 10 * model.nb + 4 * model.nv + 1
-        return Equations(model, np.zeros((model.nv, size, size)), np.zeros(model.nv, int))
+        return Equations(model, np.zeros((model.nv, size, size)), np.zeros(model.nv, int), float(slow))
 
     @staticmethod
-    def of(model: Model, logs: Log | Iterable[Log], *, cutoff: float | None = None, chunk: int = CHUNK) -> Equations:
+    def of(
+        model: Model,
+        logs: Log | Iterable[Log],
+        *,
+        cutoff: float | None = None,
+        slow: float = 0.0,
+        chunk: int = CHUNK,
+    ) -> Equations:
         """Of logs, one after the other; a generator of logs that do not fit into memory together will do.
 
         - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
+        - `slow`: a speed below which a joint's friction is not asked for; above it is Coulomb's. Joints that turn round stick for a while,
+          which is no law of their speed. At 0 all samples are used, and friction is smoothed at rest as in `rbd.passive_force`.
         - `chunk`: how many samples are looked at together.
         """
         a_model("identify.Equations.of", model)
@@ -178,11 +206,11 @@ class Equations:
                 "moves without them, or identify the tree that is left"
             )
         chunk = whole_number("identify.Equations.of", "chunk", chunk)
-        total, names = Equations.none(model), []
+        total, names = Equations.none(model, slow), []
         given = as_logs("identify.Equations.of", logs) if isinstance(logs, Log | list | tuple) else logs
         for log in given:
             names.append(log.name)
-            total = total.with_samples(samples_of(model, log, cutoff), chunk=chunk)
+            total = total.with_samples(samples_of(model, log, cutoff, slow), chunk=chunk)
         if not names:
             raise LogError("identify.Equations.of: there are no logs")
         return replace(total, logs=tuple(names))
@@ -195,7 +223,7 @@ class Equations:
     ) -> Equations:
         """With more samples; each row times the square root of its weight, `weights(rows, [Y, τ])` of (rows, nv)."""
         factors, counts = list(self.factors), self.counts.copy()
-        for rows, regressor in regressors(self.model, samples, chunk):
+        for rows, regressor in regressors(self.model, samples, self.slow > 0, chunk):
             tau = samples.tau[rows]
             known = ~np.isnan(tau)
             counts += known.sum(axis=0)

@@ -44,6 +44,7 @@ def least_squares(
     *,
     robust: bool = False,
     cutoff: float | None = None,
+    slow: float = 0.0,
 ) -> Estimate:
     """The values with which the model's forces are nearest to those measured, each degree of freedom weighted by its noise.
 
@@ -57,7 +58,8 @@ def least_squares(
       `stiffness`.
     - `robust`: take errors beyond 1.345 times the noise by their size and not their square (Huber), so that a few outliers do not
       count. The data are passed several times.
-    - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
+    - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which friction is not
+      asked for: see `Equations.of`.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -67,7 +69,7 @@ def least_squares(
     >>> print(found.values, found.parameters.names)
     [1.5 0.2] ('rod mass', 'swing damping')
     """
-    return _estimated("least_squares", model, logs, free, robust, cutoff, physical=False)
+    return _estimated("least_squares", model, logs, free, robust, cutoff, slow, physical=False)
 
 
 def physical_least_squares(
@@ -77,6 +79,7 @@ def physical_least_squares(
     *,
     robust: bool = False,
     cutoff: float | None = None,
+    slow: float = 0.0,
 ) -> Estimate:
     """`least_squares` with bodies that can be: every free inertia is that of a mass that is nowhere negative.
 
@@ -91,7 +94,7 @@ def physical_least_squares(
     >>> print(found.model.inertias.is_physical, found.rank)
     [ True] 3
     """
-    return _estimated("physical_least_squares", model, logs, free, robust, cutoff, physical=True)
+    return _estimated("physical_least_squares", model, logs, free, robust, cutoff, slow, physical=True)
 
 
 def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
@@ -123,7 +126,7 @@ def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
     return replace(model, inertias=Inertia.from_parameters(jnp.asarray(parameters, model.dtype)))
 
 
-def _estimated(owner, model, logs, free, robust, cutoff, physical) -> Estimate:
+def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Estimate:
     owner = f"identify.{owner}"
     a_model(owner, model)
     parameters = free if isinstance(free, Parameters) else Parameters(model, free)
@@ -136,12 +139,12 @@ def _estimated(owner, model, logs, free, robust, cutoff, physical) -> Estimate:
         if robust:
             raise LogError(f"{owner}: robust estimates look at every sample again; give the logs, not their Equations")
     elif robust:
-        samples = [samples_of(model, log, cutoff) for log in as_logs(owner, logs)]
-        equations = Equations.none(model)
+        samples = [samples_of(model, log, cutoff, slow) for log in as_logs(owner, logs)]
+        equations = Equations.none(model, slow)
         for one in samples:
             equations = equations.with_samples(one)
     else:
-        equations = Equations.of(model, logs, cutoff=cutoff)
+        equations = Equations.of(model, logs, cutoff=cutoff, slow=slow)
     _look(owner, model, equations, parameters, physical)
     problem = Problem.of(parameters, equations, physical)
     solution = problem.solved()
@@ -176,13 +179,13 @@ def _robust(problem: Problem, equations: Equations, samples: list[Samples], solu
     bent = slope = noise = np.zeros(model.nv)
     for turn in range(1, ROBUST_TURNS + 1):
         numbers = np.append(problem.numbers_of(solution.values), -1.0)
-        errors = np.concatenate([_errors(model, one, numbers) for one in samples])
+        errors = np.concatenate([_errors(equations, one, numbers) for one in samples])
         noise = np.maximum(1.4826 * np.nan_to_num(np.nanmedian(np.abs(errors), axis=0)), problem.floor)
         sizes = np.abs(errors) / noise
         # What the scatter of the values depends on: the mean square of the bent errors, and of the slope of the bend.
         bent = np.nanmean(np.minimum(sizes, HUBER) ** 2, axis=0)
         slope = np.nanmean(np.where(np.isnan(sizes), np.nan, sizes < HUBER), axis=0)
-        weighted = Equations.none(model)
+        weighted = Equations.none(model, equations.slow)
         for one in samples:
             weighted = weighted.with_samples(
                 one, lambda rows, whole: HUBER / np.maximum(np.abs(whole @ numbers) / noise, HUBER)
@@ -198,9 +201,10 @@ def _robust(problem: Problem, equations: Equations, samples: list[Samples], solu
     return replace(solution, noise=noise, covariance=covariance, turns=turn, converged=settled)
 
 
-def _errors(model: Model, samples: Samples, numbers: np.ndarray) -> np.ndarray:
+def _errors(equations: Equations, samples: Samples, numbers: np.ndarray) -> np.ndarray:
     """`Y θ - τ` of each sample; NaN where τ is."""
-    parts = [regressor @ numbers[:-1] - samples.tau[rows] for rows, regressor in regressors(model, samples)]
+    found = regressors(equations.model, samples, equations.slow > 0)
+    parts = [regressor @ numbers[:-1] - samples.tau[rows] for rows, regressor in found]
     return np.concatenate(parts)
 
 

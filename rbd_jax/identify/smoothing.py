@@ -25,7 +25,7 @@ GAP = 5
 #: The highest cutoff, as a share of the sampling rate.
 HIGHEST = 0.2
 #: So many periods of the cutoff at either end are not used: there the filter knows but one side.
-ENDS = 1.0
+ENDS = 3.0
 
 
 def with_rates(model: Model, log: Log, cutoff: float | None = None) -> Log:
