@@ -32,6 +32,8 @@ from .smoothing import with_rates
 
 #: The most samples that are looked at together.
 CHUNK = 4096
+#: Products of matrices with no more multiplications than this are done by one thread.
+UNSHARED = 130_000
 
 
 def linear_numbers(model: Model) -> Float[Array, "parameters"]:
@@ -90,7 +92,7 @@ class Samples:
         return len(self.q)
 
 
-def samples_of(model: Model, log: Log, cutoff: float | None = None, slow: float = 0.0) -> Samples:
+def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: float | int = 0.0) -> Samples:
     """The samples of a log whose motion is known in full, and the generalized forces in them.
 
     - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
@@ -174,11 +176,11 @@ class Equations:
     model: Model
     factors: np.ndarray
     counts: np.ndarray
-    slow: float = 0.0
+    slow: float | int = 0.0
     logs: tuple[str, ...] = field(default=())
 
     @staticmethod
-    def none(model: Model, slow: float = 0.0) -> Equations:
+    def none(model: Model, slow: float | int = 0.0) -> Equations:
         """Of no samples."""
         size = 10 * model.nb + 4 * model.nv + 1
         return Equations(model, np.zeros((model.nv, size, size)), np.zeros(model.nv, int), float(slow))
@@ -188,8 +190,8 @@ class Equations:
         model: Model,
         logs: Log | Iterable[Log],
         *,
-        cutoff: float | None = None,
-        slow: float = 0.0,
+        cutoff: float | int | None = None,
+        slow: float | int = 0.0,
         chunk: int = CHUNK,
     ) -> Equations:
         """Of logs, one after the other; a generator of logs that do not fit into memory together will do.
@@ -256,7 +258,11 @@ def _condensed(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
     whole = np.zeros_like(factor)
     if not len(used):
         return whole
-    stacked = np.concatenate([factor[np.any(factor != 0, axis=1)][:, used], rows[:, used]])
-    triangle = np.linalg.qr(stacked, mode="r")
+    triangle, rows = factor[np.any(factor != 0, axis=1)][:, used], np.ascontiguousarray(rows[:, used])
+    # Pieces so small that BLAS does not share them out to threads: that is no faster, and on a busy machine a hundred times slower.
+    width = len(used)
+    piece = max(UNSHARED // (32 * max(width - 32, 1)) - width, width // 2, 16)
+    for start in range(0, len(rows), piece):
+        triangle = np.linalg.qr(np.concatenate([triangle, rows[start : start + piece]]), mode="r")
     whole[: len(triangle), used] = triangle
     return whole

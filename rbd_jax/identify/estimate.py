@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dynamics.equivalence import reduced
+from ..dynamics.equivalence import echelon_basis
 from ..model import Model
 from .equations import Equations
 from .parameters import Parameters
@@ -29,7 +29,7 @@ class Unseen(NamedTuple):
 def unseen(basis: np.ndarray, scale: np.ndarray, blocks: list[range]) -> Unseen:
     """Of a basis of changes in units of `scale`, a row each; values of the first blocks are eliminated first."""
     size = len(scale)
-    sparse, pivots = reduced(basis.reshape(-1, size), blocks)
+    sparse, pivots = echelon_basis(basis.reshape(-1, size), blocks)
     sparse = np.where(np.abs(sparse) < 1e-6, 0, sparse)
     kept = tuple(i for i in range(size) if i not in set(pivots))
     grouping = np.zeros((len(kept), size))

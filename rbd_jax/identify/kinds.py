@@ -390,7 +390,7 @@ class Numbers(Kind):
 
     @property
     def components(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        return ((self.name, self.unit, self.unit),)
+        return (("", self.unit, self.unit),)
 
     @property
     def sets(self):  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -398,7 +398,7 @@ class Numbers(Kind):
 
     def candidates(self, model):
         size = jnp.size(self.where(model))
-        return [Candidate(self.name, i, f"[{i}]" if size > 1 else "") for i in range(size)]
+        return [Candidate(self.name, i, f"{self.name}[{i}]" if size > 1 else self.name) for i in range(size)]
 
     def read(self, model, places, reference):
         return gather(jnp.ravel(self.where(model)), places)[:, None]

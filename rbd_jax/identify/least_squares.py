@@ -40,11 +40,11 @@ ROBUST_TURNS = 30
 def least_squares(
     model: Model,
     logs: Log | Iterable[Log] | Equations,
-    free: Kind | Sequence[Kind],
+    free: Kind | Sequence[Kind] | Parameters,
     *,
     robust: bool = False,
-    cutoff: float | None = None,
-    slow: float = 0.0,
+    cutoff: float | int | None = None,
+    slow: float | int = 0.0,
 ) -> Estimate:
     """The values with which the model's forces are nearest to those measured, each degree of freedom weighted by its noise.
 
@@ -75,11 +75,11 @@ def least_squares(
 def physical_least_squares(
     model: Model,
     logs: Log | Iterable[Log] | Equations,
-    free: Kind | Sequence[Kind],
+    free: Kind | Sequence[Kind] | Parameters,
     *,
     robust: bool = False,
-    cutoff: float | None = None,
-    slow: float = 0.0,
+    cutoff: float | int | None = None,
+    slow: float | int = 0.0,
 ) -> Estimate:
     """`least_squares` with bodies that can be: every free inertia is that of a mass that is nowhere negative.
 
@@ -111,9 +111,9 @@ def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
     """
     a_model("identify.made_physical", model)
     own = model.inertias
-    P = np.asarray(own.pseudo_inertia, float)
+    P = np.array(own.pseudo_inertia, float)
     mass, com = np.asarray(own.mass, float), np.asarray(own.com, float)
-    parameters = np.asarray(own.parameters, float).copy()
+    parameters = np.array(own.parameters, float)
     for body in np.flatnonzero(mass > 0):
         central = P[body, :3, :3] - mass[body] * np.outer(com[body], com[body])
         values, axes = np.linalg.eigh(central)

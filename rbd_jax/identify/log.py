@@ -39,7 +39,7 @@ class Channel:
 
     values: np.ndarray
     t: np.ndarray | None = None
-    delay: float = 0.0
+    delay: float | int = 0.0
 
     def __post_init__(self):
         values = _numbers("a channel", self.values)
@@ -143,7 +143,7 @@ class Log:
         channels = {name: moved(getattr(self, name)) for name in CHANNELS}
         return replace(self, t=clock, sensors={k: moved(c) for k, c in self.sensors.items()}, **channels)
 
-    def between(self, start: float, end: float) -> Log:
+    def between(self, start: float | int, end: float | int) -> Log:
         """The part of it from one time to another."""
 
         def part(channel, t):
@@ -156,7 +156,7 @@ class Log:
         sensors = {name: part(channel, self.t) for name, channel in self.sensors.items()}
         return replace(self, t=self.t[(self.t >= start) & (self.t <= end)], sensors=sensors, **channels)
 
-    def scaled(self, **factors: float) -> Log:
+    def scaled(self, **factors: float | int) -> Log:
         """The log with channels in other units: `scaled(q=np.pi / 180)` for degrees, `scaled(t=1e-3)` for milliseconds."""
         changed: dict[str, Any] = {}
         for name, factor in factors.items():
@@ -181,7 +181,7 @@ class Log:
         return Log(t, np.asarray(trajectory.q), np.asarray(trajectory.v), tau=ended(tau), u=ended(u), name=name)
 
     @staticmethod
-    def from_mapping(data: Mapping, model: Model, name: str = "log") -> Log:
+    def from_mapping(data: Any, model: Model, name: str = "log") -> Log:
         """Of arrays by name: a dictionary, an `.npz` file, a pandas DataFrame.
 
         Names are those of channels ("t", "q", "v", "a", "tau", "u", or "time", "position", "velocity", "effort", "torque", "ctrl" and so
@@ -232,7 +232,7 @@ class _Reader:
         self.model, self.name = model, name
         self.sizes = {channel: getattr(model, size) for channel, size in SIZES.items()}
 
-    def read(self, data: Mapping) -> Log:
+    def read(self, data: Any) -> Log:
         found: dict[str, Any] = {}
         sensors: dict[str, Any] = {}
         columns: dict[str, dict[int, np.ndarray]] = {}

@@ -28,7 +28,7 @@ HIGHEST = 0.2
 ENDS = 3.0
 
 
-def with_rates(model: Model, log: Log, cutoff: float | None = None) -> Log:
+def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log:
     """The log with velocities and accelerations: its own where it has them, else those of the smoothed motion.
 
     Its channels are at its own times. Where smoothing begins and ends, one period of the cutoff, velocities and accelerations are NaN.
