@@ -123,7 +123,13 @@ from .least_squares import (
     made_physical as made_physical,
     physical_least_squares as physical_least_squares,
 )
-from .log import Channel as Channel, Log as Log, LogError as LogError, LogWarning as LogWarning, read_log as read_log
+from .log import (
+    Channel as Channel,
+    Log as Log,
+    LogError as LogError,
+    LogWarning as LogWarning,
+    read_log as read_log,
+)
 from .parameters import Parameters as Parameters
 from .sanity import check_log as check_log
 from .smoothing import best_cutoff as best_cutoff, with_rates as with_rates

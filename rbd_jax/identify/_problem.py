@@ -10,10 +10,10 @@ spread²`, and lets τ fall to 1; its steps are those of Helmberg, Kojima and Mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,7 +83,9 @@ class Body(NamedTuple):
     def slope(self, values, step) -> float:
         """Of D along a step, at its start."""
         P, change = self.pseudo(values), self.pseudo(step)
-        return self.weight * float(np.trace(np.linalg.solve(self.thought, change)) - np.trace(np.linalg.solve(P, change)))
+        return self.weight * float(
+            np.trace(np.linalg.solve(self.thought, change)) - np.trace(np.linalg.solve(P, change))
+        )
 
     def rows(self, values, Z, barrier: float) -> tuple[np.ndarray, np.ndarray]:
         """Rows L and r with `Lᵀ L` the second derivative of `τ D`, `⟨E_k, P⁻¹ E_l Z⟩`, and `Lᵀ r` its first, (16, 10) and (16,)."""
@@ -113,6 +115,13 @@ class Basis(NamedTuple):
     seen: int
     hidden: np.ndarray
     lost: np.ndarray
+
+
+@eqx.filter_jit
+def _linear(parameters: Parameters, values):
+    """θ at these values, and how it follows from them."""
+    through = lambda p: linear_numbers(parameters.with_values(p))
+    return through(values), jax.jacfwd(through)(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +165,14 @@ class Problem:
     def of(parameters: Parameters, equations: Equations, physical: bool) -> Problem:
         model = parameters.reference
         values = parameters.values_of(model)
-        through = lambda p: linear_numbers(parameters.with_values(p))
-        numbers, slopes = (np.asarray(x, float) for x in (through(values), jax.jit(jax.jacfwd(through))(values)))
+        numbers, slopes = (np.asarray(x, float) for x in _linear(parameters, values))
         start, size = np.asarray(values, float), parameters.size
         bodies = [
-            Body(place, np.asarray(Inertia.from_parameters(jnp.asarray(start[place])).pseudo_inertia, float), spread)
+            Body(
+                place,
+                np.asarray(Inertia.from_parameters(jnp.asarray(start[place])).pseudo_inertia, float),
+                spread,
+            )
             for place, spread in (parameters.inertial() if physical else ())
         ]
         eps = float(np.finfo(model.dtype).eps)
@@ -178,8 +190,14 @@ class Problem:
         from dataclasses import replace
 
         factors = equations.factors
-        whole = np.concatenate([factors[:, :, :-1] @ self.slopes, (factors @ np.append(self.numbers, -1.0))[..., None]], 2)
-        return replace(self, triangles=np.stack([np.linalg.qr(one, mode="r")[: whole.shape[2]] for one in whole]), known={})
+        whole = np.concatenate(
+            [factors[:, :, :-1] @ self.slopes, (factors @ np.append(self.numbers, -1.0))[..., None]], 2
+        )
+        return replace(
+            self,
+            triangles=np.stack([np.linalg.qr(one, mode="r")[: whole.shape[2]] for one in whole]),
+            known={},
+        )
 
     def numbers_of(self, values: np.ndarray) -> np.ndarray:
         """θ of values."""
@@ -258,7 +276,9 @@ class Problem:
 
     def _weighted(self, noise: np.ndarray) -> np.ndarray:
         """The triangle of all sums, each over its noise."""
-        return np.linalg.qr((self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1), mode="r")
+        return np.linalg.qr(
+            (self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1), mode="r"
+        )
 
     def _noise(self, values, covariance, noise, fall=1 / FALL):
         size = len(values)
@@ -320,7 +340,9 @@ class Problem:
             hidden = vectors[seen:]
             rows, _ = self._thought(self.start)
             # Of what the data do not see, what was known beforehand holds some.
-            _, held, ways = np.linalg.svd(np.concatenate([rows @ spread(hidden).T, np.zeros((len(hidden),) * 2)]))
+            _, held, ways = np.linalg.svd(
+                np.concatenate([rows @ spread(hidden).T, np.zeros((len(hidden),) * 2)])
+            )
             count = int(np.sum(held > 1e-9 * held.max(initial=0))) if len(hidden) else 0
             change = np.concatenate([spread(vectors[:seen]), spread(ways[:count] @ hidden)])
             self.known[key] = Basis(change.T, seen, spread(hidden), spread(ways[count:] @ hidden))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -107,7 +106,9 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
     q, v, a = known.q.values, known.v.values, known.a.values
     whole = ~(np.isnan(q).any(axis=1) | np.isnan(v).any(axis=1) | np.isnan(a).any(axis=1))
     if not whole.any():
-        raise LogError(f"Log {log.name!r}: in no sample all of q, v and a are known; at its ends and beside gaps smoothing takes some away")
+        raise LogError(
+            f"Log {log.name!r}: in no sample all of q, v and a are known; at its ends and beside gaps smoothing takes some away"
+        )
     tau = np.zeros((int(whole.sum()), model.nv)) if known.tau is None else known.tau.values[whole].copy()
     tau[np.abs(v[whole]) < slow] = np.nan
     found = Samples(q[whole], v[whole], a[whole], tau)
@@ -118,7 +119,11 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
         raise LogError(
             f"Log {log.name!r}: an actuator of model {model.name!r} has dynamics, so its force does not follow from u alone; give tau"
         )
-    bare = model if known.u is not None else replace(model, attached=tuple(x for x in model.attached if x.role != "actuator"))
+    bare = (
+        model
+        if known.u is not None
+        else replace(model, attached=tuple(x for x in model.attached if x.role != "actuator"))
+    )
     u = np.zeros((len(found), bare.nu)) if known.u is None else known.u.values[whole]
     for start, size, rows in _pieces(len(found), CHUNK):
         given = [_padded(x[rows], size, model.dtype) for x in (found.q, found.v, u)]

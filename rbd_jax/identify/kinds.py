@@ -115,9 +115,7 @@ class Kind(eqx.Module):
     def limits(self, dtype) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
         """The lowest and the highest value of each component."""
         given = self.range if self.bounds is None else self.bounds
-        low, high = (
-            jnp.broadcast_to(jnp.asarray(end, dtype), (len(self.components),)) for end in given
-        )
+        low, high = (jnp.broadcast_to(jnp.asarray(end, dtype), (len(self.components),)) for end in given)
         return low, high
 
     def chart(self, values: Float[Array, "n k"]) -> Float[Array, "n k"]:
@@ -153,10 +151,14 @@ def _unbounded(value, low, high, size):
     away = jnp.maximum(jnp.where(below, value - lowest, highest - value) / size, 1e-3)
     # The inverse of softplus, which for large arguments is the identity.
     one_sided = away + jnp.log(-jnp.expm1(-away))
-    return jnp.where(below & above, jnp.log(share / (1 - share)), jnp.where(below | above, one_sided, value / size))
+    return jnp.where(
+        below & above, jnp.log(share / (1 - share)), jnp.where(below | above, one_sided, value / size)
+    )
 
 
-def replaced(rows: Float[Array, "m *k"], places: np.ndarray, values: Float[Array, "n *k"]) -> Float[Array, "m *k"]:
+def replaced(
+    rows: Float[Array, "m *k"], places: np.ndarray, values: Float[Array, "n *k"]
+) -> Float[Array, "m *k"]:
     """The rows with others in some places, gathered."""
     order = np.arange(rows.shape[0])
     order[places] = rows.shape[0] + np.arange(len(places))
@@ -355,9 +357,15 @@ class JointOffsets(Kind):
 
     def candidates(self, model):
         topology = model.topology
-        single = {name for i, name in enumerate(model.joint_names) if (topology.joint_nq[i], topology.joint_nv[i]) == (1, 1)}
+        single = {
+            name
+            for i, name in enumerate(model.joint_names)
+            if (topology.joint_nq[i], topology.joint_nv[i]) == (1, 1)
+        }
         dofs = {one.place: one for one in degrees_of_freedom(model) if one.name in single}
-        return [Candidate(one.name, topology.joint_index(one.name), one.name, one.turns) for one in dofs.values()]
+        return [
+            Candidate(one.name, topology.joint_index(one.name), one.name, one.turns) for one in dofs.values()
+        ]
 
     def read(self, model, places, reference):
         moved = SE3.log(reference.placements.gather(places).inverse() @ model.placements.gather(places))
@@ -515,7 +523,9 @@ class Tied(Kind):
         return [leader for leader, _ in self._found(model)]
 
     def bound(self, model):
-        pairs = tuple((leader.place, tuple(one.place for one in found)) for leader, found in self._found(model))
+        pairs = tuple(
+            (leader.place, tuple(one.place for one in found)) for leader, found in self._found(model)
+        )
         return replace(self, pairs=pairs)
 
     def written(self, places):

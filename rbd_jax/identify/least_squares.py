@@ -137,7 +137,9 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
     if isinstance(logs, Equations):
         equations = logs
         if robust:
-            raise LogError(f"{owner}: robust estimates look at every sample again; give the logs, not their Equations")
+            raise LogError(
+                f"{owner}: robust estimates look at every sample again; give the logs, not their Equations"
+            )
     elif robust:
         samples = [samples_of(model, log, cutoff, slow) for log in as_logs(owner, logs)]
         equations = Equations.none(model, slow)

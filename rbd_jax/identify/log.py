@@ -45,7 +45,9 @@ class Channel:
         values = _numbers("a channel", self.values)
         object.__setattr__(self, "values", values[:, None] if values.ndim == 1 else values)
         if self.values.ndim != 2:
-            raise LogError(f"identify.Channel: values has shape {values.shape}; it has a row for each sample, (n, k)")
+            raise LogError(
+                f"identify.Channel: values has shape {values.shape}; it has a row for each sample, (n, k)"
+            )
         if self.t is not None:
             object.__setattr__(self, "t", _numbers("times", self.t))
             if self.t.shape != (len(self.values),):
@@ -117,7 +119,9 @@ class Log:
     def _channel(self, name, value) -> Channel | None:
         if value is None:
             return None
-        channel = value if isinstance(value, Channel) else Channel(_numbers(f"Log {self.name!r}: {name}", value))
+        channel = (
+            value if isinstance(value, Channel) else Channel(_numbers(f"Log {self.name!r}: {name}", value))
+        )
         if channel.t is None and len(channel.values) != len(self.t):
             raise LogError(
                 f"Log {self.name!r}: {name} has {len(channel.values)} rows, and there are {len(self.t)} times; give it as an "
@@ -149,8 +153,12 @@ class Log:
         def part(channel, t):
             if channel is None:
                 return None
-            inside = (t >= start) & (t <= end) if channel.t is None else (channel.t >= start) & (channel.t <= end)
-            return Channel(channel.values[inside], None if channel.t is None else channel.t[inside], channel.delay)
+            inside = (
+                (t >= start) & (t <= end) if channel.t is None else (channel.t >= start) & (channel.t <= end)
+            )
+            return Channel(
+                channel.values[inside], None if channel.t is None else channel.t[inside], channel.delay
+            )
 
         channels = {name: part(getattr(self, name), self.t) for name in CHANNELS}
         sensors = {name: part(channel, self.t) for name, channel in self.sensors.items()}
@@ -161,7 +169,9 @@ class Log:
         changed: dict[str, Any] = {}
         for name, factor in factors.items():
             if name != "t" and (name not in CHANNELS or getattr(self, name) is None):
-                raise LogError(f"Log {self.name!r} has no channel {name!r}; it has t, {', '.join(self.channels)}")
+                raise LogError(
+                    f"Log {self.name!r} has no channel {name!r}; it has t, {', '.join(self.channels)}"
+                )
             if name != "t":
                 own = getattr(self, name)
                 changed[name] = replace(own, values=own.values * factor)
@@ -176,9 +186,13 @@ class Log:
     @staticmethod
     def from_trajectory(trajectory: Trajectory, name: str = "log") -> Log:
         """Of a rollout of one sample: times, states and what drove it; the last time has no drive."""
-        t, tau, u = (None if x is None else np.asarray(x, float) for x in (trajectory.t, trajectory.tau, trajectory.u))
+        t, tau, u = (
+            None if x is None else np.asarray(x, float) for x in (trajectory.t, trajectory.tau, trajectory.u)
+        )
         ended = lambda x: None if x is None else np.concatenate([x, np.full((1, x.shape[1]), np.nan)])
-        return Log(t, np.asarray(trajectory.q), np.asarray(trajectory.v), tau=ended(tau), u=ended(u), name=name)
+        return Log(
+            t, np.asarray(trajectory.q), np.asarray(trajectory.v), tau=ended(tau), u=ended(u), name=name
+        )
 
     @staticmethod
     def from_mapping(data: Any, model: Model, name: str = "log") -> Log:
@@ -220,9 +234,13 @@ def read_log(path: str | Path, model: Model) -> Log:
             names = [name.strip().strip('"') for name in file.readline().split(",")]
             rows = np.genfromtxt(file, delimiter=",", dtype=float, ndmin=2)
         if rows.shape[1] != len(names):
-            raise LogError(f"{path}: there are {len(names)} names in the first row, and {rows.shape[1]} columns below it")
+            raise LogError(
+                f"{path}: there are {len(names)} names in the first row, and {rows.shape[1]} columns below it"
+            )
         return Log.from_mapping(dict(zip(names, rows.T, strict=True)), model, path.stem)
-    raise LogError(f"identify.read_log: {path.name!r} is no .npz and no .csv; make a Log of its arrays, or Log.from_mapping")
+    raise LogError(
+        f"identify.read_log: {path.name!r} is no .npz and no .csv; make a Log of its arrays, or Log.from_mapping"
+    )
 
 
 class _Reader:
@@ -239,7 +257,10 @@ class _Reader:
         t, strange = None, []
         if list(getattr(data, "columns", [])) and hasattr(data, "to_numpy"):  # of pandas
             index = getattr(data, "index", None)
-            if not any(str(name).lower() in TIMES for name in data.keys()) and getattr(index, "name", None) in TIMES:
+            if (
+                not any(str(name).lower() in TIMES for name in data.keys())
+                and getattr(index, "name", None) in TIMES
+            ):
                 t = np.asarray(index, float)
         for key in data.keys():
             value, name = data[key], str(key)
@@ -280,7 +301,11 @@ class _Reader:
             import warnings
 
             listed = ", ".join(map(repr, strange[:12])) + (", ..." if len(strange) > 12 else "")
-            warnings.warn(f"Log {self.name!r}: {listed} are not used: no channels, sensors or joints of the model", LogWarning, 3)
+            warnings.warn(
+                f"Log {self.name!r}: {listed} are not used: no channels, sensors or joints of the model",
+                LogWarning,
+                3,
+            )
         return Log(t, **found, sensors=sensors, name=self.name)
 
     def _topic(self, topic: str, messages: Mapping) -> tuple[dict[str, Channel], np.ndarray]:
@@ -367,7 +392,9 @@ def as_logs(owner: str, logs: Log | Iterable[Log]) -> Sequence[Log]:
         raise LogError(f"{owner}: there are no logs")
     for one in found:
         if not isinstance(one, Log):
-            raise LogError(f"{owner}: logs has a {type(one).__name__}; it takes identify.Log, as identify.read_log gives one")
+            raise LogError(
+                f"{owner}: logs has a {type(one).__name__}; it takes identify.Log, as identify.read_log gives one"
+            )
     return found
 
 

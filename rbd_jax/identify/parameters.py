@@ -70,7 +70,13 @@ class Parameters(eqx.Module):
                 "identify.Parameters: free is empty; it says what is free, as in [identify.inertias('link*'), identify.damping()]"
             )
         for kind in given:
-            instance("identify.Parameters", "free", kind, Kind, "what identify.inertias, identify.damping, ... return")
+            instance(
+                "identify.Parameters",
+                "free",
+                kind,
+                Kind,
+                "what identify.inertias, identify.damping, ... return",
+            )
         self.reference, self.kinds = model, tuple(kind.bound(model) for kind in given)
         blocks, names, units, start, taken = [], [], [], 0, {}
         for kind in self.kinds:
@@ -143,9 +149,13 @@ class Parameters(eqx.Module):
         means, deviations = [], []
         for kind, block in zip(self.kinds, self.blocks):
             mean, deviation = (None, np.inf) if kind.prior is None else kind.prior
-            means.append(block.of(own) if mean is None else jnp.broadcast_to(jnp.asarray(mean, dtype), block.shape))
+            means.append(
+                block.of(own) if mean is None else jnp.broadcast_to(jnp.asarray(mean, dtype), block.shape)
+            )
             deviations.append(jnp.broadcast_to(jnp.asarray(deviation, dtype), block.shape))
-        mean, deviation = (jnp.concatenate([part.reshape(-1) for part in parts]) for parts in (means, deviations))
+        mean, deviation = (
+            jnp.concatenate([part.reshape(-1) for part in parts]) for parts in (means, deviations)
+        )
         return mean, deviation
 
     def inertial(self) -> list[tuple[slice, float]]:
@@ -180,16 +190,23 @@ def _claim(kind: Kind, chosen, taken: dict, model: Model) -> None:
                 )
 
 
+@jax.jit
+def _chart(values):
+    return Inertia.from_parameters(values).to_log_cholesky()
+
+
 def _refuse_impossible(parameters: Parameters) -> None:
     """Refuse inertias without a chart, by name: there is nothing to start from."""
     for kind, block in zip(parameters.kinds, parameters.blocks):
         if not kind.inertial:
             continue
         values = kind.read(parameters.reference, np.array(block.places, int), parameters.reference)
-        numbers = jax.jit(lambda x: Inertia.from_parameters(x).to_log_cholesky())(values)
+        numbers = _chart(values)
         bad = np.flatnonzero(~np.isfinite(np.asarray(numbers)).all(axis=1))
         if len(bad):
-            listed = ", ".join(repr(parameters.names[block.start + 10 * i].removesuffix(" mass")) for i in bad)
+            listed = ", ".join(
+                repr(parameters.names[block.start + 10 * i].removesuffix(" mass")) for i in bad
+            )
             raise ModelError(
                 f"{kind.owner}: of {listed} the model has an inertia that no body has that extends in all directions; estimates "
                 "that keep bodies possible start from it. Take identify.made_physical(model)"

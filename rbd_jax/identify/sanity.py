@@ -39,7 +39,9 @@ def check_log(model: Model, log: Log) -> None:
         if len(empty) == channel.values.shape[1]:
             raise LogError(f"Log {log.name!r}: {name} is NaN everywhere; leave it out if it was not measured")
         if len(empty) and name == "q":
-            raise LogError(f"Log {log.name!r}: q[{int(empty[0])}] is NaN everywhere, and everything depends on where the robot is")
+            raise LogError(
+                f"Log {log.name!r}: q[{int(empty[0])}] is NaN everywhere, and everything depends on where the robot is"
+            )
         if np.isinf(channel.values).any():
             raise LogError(f"Log {log.name!r}: {name} has infinite numbers; a missing sample is NaN")
     if log.q is not None:
@@ -95,17 +97,27 @@ def _limits(model: Model, log: Log) -> None:
         said = f"Log {log.name!r}: q of joint {joint!r} goes from {least:.3g} to {most:.3g}, and its limits are {low:.3g} and {high:.3g}"
         inside = lambda factor: least / factor >= low - 0.1 * width and most / factor <= high + 0.1 * width
         if turns and inside(DEGREES):
-            raise LogError(f"{said}: it looks like degrees. Radians are meant; log.scaled(q=np.pi / 180) makes them")
+            raise LogError(
+                f"{said}: it looks like degrees. Radians are meant; log.scaled(q=np.pi / 180) makes them"
+            )
         if not turns and inside(1000):
-            raise LogError(f"{said}: it looks like millimetres. Metres are meant; log.scaled(q=1e-3) makes them")
+            raise LogError(
+                f"{said}: it looks like millimetres. Metres are meant; log.scaled(q=1e-3) makes them"
+            )
         if turns and max(abs(least), abs(most)) > 20:
-            raise LogError(f"{said}: it cannot get there. Is it in other units, or the column of another joint?")
+            raise LogError(
+                f"{said}: it cannot get there. Is it in other units, or the column of another joint?"
+            )
 
 
 def _rates(model: Model, log: Log) -> None:
     """That each of q, v, a is the rate of the one before, by what they come to over some samples."""
     topology = model.topology
-    flat = [b for b in range(model.nb) if not topology.is_mimic[b] and topology.joint_nq[b] == topology.joint_nv[b]]
+    flat = [
+        b
+        for b in range(model.nb)
+        if not topology.is_mimic[b] and topology.joint_nq[b] == topology.joint_nv[b]
+    ]
     if not flat:
         return
     of_q = np.concatenate([topology.joint_q(b) for b in flat])
@@ -127,7 +139,9 @@ def _rates(model: Model, log: Log) -> None:
                 )
         for factor, which in ((DEGREES, what), (1 / DEGREES, of)):
             if 0.7 < share / factor < 1.4:
-                raise LogError(f"{said}: {which} looks like degrees. Radians are meant; log.scaled({which}=np.pi / 180) makes them")
+                raise LogError(
+                    f"{said}: {which} looks like degrees. Radians are meant; log.scaled({which}=np.pi / 180) makes them"
+                )
         raise LogError(f"{said}; it is not its rate. Are signs, units and the order of the columns right?")
 
 
@@ -138,7 +152,9 @@ def _share(t, whole, rate) -> float | None:
     t, whole, rate = t[known], whole[known], rate[known]
     if len(t) <= 2 * window:
         return None
-    area = np.concatenate([np.zeros((1, rate.shape[1])), np.cumsum(np.diff(t)[:, None] * (rate[1:] + rate[:-1]) / 2, axis=0)])
+    area = np.concatenate(
+        [np.zeros((1, rate.shape[1])), np.cumsum(np.diff(t)[:, None] * (rate[1:] + rate[:-1]) / 2, axis=0)]
+    )
     added, changed = area[window:] - area[:-window], whole[window:] - whole[:-window]
     square = np.sum(changed**2)
     if square <= 1e-6 * max(np.sum(np.ptp(whole, axis=0) ** 2), 1e-12) or square == 0:

@@ -50,10 +50,14 @@ def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log
     if log.v is not None and log.a is not None:
         return log
     if len(log.t) < 12:
-        raise LogError(f"Log {log.name!r}: {len(log.t)} samples are too few to find velocities and accelerations from")
+        raise LogError(
+            f"Log {log.name!r}: {len(log.t)} samples are too few to find velocities and accelerations from"
+        )
     rate = (len(log.t) - 1) / (log.t[-1] - log.t[0])
     if cutoff is not None and not 0 < cutoff < 0.5 * rate:
-        raise LogError(f"Log {log.name!r}: the cutoff is {cutoff:g} Hz; it is between 0 and half the sampling rate, {rate:.4g} Hz")
+        raise LogError(
+            f"Log {log.name!r}: the cutoff is {cutoff:g} Hz; it is between 0 and half the sampling rate, {rate:.4g} Hz"
+        )
     even = np.linspace(log.t[0], log.t[-1], len(log.t))
     regular = np.abs(np.diff(log.t) * rate - 1).max() < 1e-3
     flat, flat_v = _flat(model)
@@ -168,8 +172,15 @@ def _back(values, even, t, regular, gaps, ends) -> np.ndarray:
 def _flat(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The entries of q that are plain coordinates, and those of v that are their rates."""
     topology = model.topology
-    own = [b for b in range(model.nb) if not topology.is_mimic[b] and topology.joint_nq[b] == topology.joint_nv[b]]
-    entries = [np.concatenate([[], *(side(b) for b in own)]).astype(int) for side in (topology.joint_q, topology.joint_v)]
+    own = [
+        b
+        for b in range(model.nb)
+        if not topology.is_mimic[b] and topology.joint_nq[b] == topology.joint_nv[b]
+    ]
+    entries = [
+        np.concatenate([[], *(side(b) for b in own)]).astype(int)
+        for side in (topology.joint_q, topology.joint_v)
+    ]
     return entries[0], entries[1]
 
 

@@ -254,7 +254,11 @@ class Inertia(eqx.Module):
         numbers = jnp.concatenate([jnp.stack([*logs, s12, s23, s13], axis=-1), com], axis=-1)
         if is_known(numbers) and not np.isfinite(np.asarray(numbers)).all():
             which = np.argwhere(~np.isfinite(np.asarray(numbers)).all(axis=-1))
-            of = f" of number {', '.join(str(tuple(i.tolist())) if len(i) > 1 else str(int(i[0])) for i in which)}" if which.size else ""
+            of = (
+                f" of number {', '.join(str(tuple(i.tolist())) if len(i) > 1 else str(int(i[0])) for i in which)}"
+                if which.size
+                else ""
+            )
             raise ModelError(
                 f"Inertia.to_log_cholesky: the pseudo-inertia{of} is not positive definite, so there are no such numbers; a body has "
                 "a mass, an extent in every direction, and moments that keep the triangle inequality (see is_physical)"

@@ -29,13 +29,21 @@ def arm():
 
 
 TRUE = arm()
-FREE = [identify.inertias(), identify.damping(), identify.coulomb(), identify.armature(), identify.stiffness("joint2")]
+FREE = [
+    identify.inertias(),
+    identify.damping(),
+    identify.coulomb(),
+    identify.armature(),
+    identify.stiffness("joint2"),
+]
 
 
 def thought(scale=0.3):
     """What the arm is thought to be: other bodies that can be, no friction."""
     random = np.random.default_rng(4)
-    roots = jnp.linalg.cholesky(TRUE.inertias.pseudo_inertia) @ (jnp.eye(4)[None] + scale * random.normal(size=(3, 4, 4)))
+    roots = jnp.linalg.cholesky(TRUE.inertias.pseudo_inertia) @ (
+        jnp.eye(4)[None] + scale * random.normal(size=(3, 4, 4))
+    )
     inertias = rbd.Inertia.from_pseudo_inertia(roots @ jnp.swapaxes(roots, 1, 2))
     none = jnp.zeros(3)
     return replace(TRUE, inertias=inertias, damping=none, friction=none, stiffness=none)
@@ -54,9 +62,16 @@ def run(seed, seconds=8.0, rate=50, noise=0.0, name="run"):
     """Sums of five sines in each joint."""
     random = np.random.default_rng(seed)
     t = np.arange(int(seconds * rate)) / rate
-    size, phase, speed = random.normal(size=(5, 3)) / 2, random.uniform(0, 6, (5, 3)), 0.8 * np.arange(1, 6)[:, None]
+    size, phase, speed = (
+        random.normal(size=(5, 3)) / 2,
+        random.uniform(0, 6, (5, 3)),
+        0.8 * np.arange(1, 6)[:, None],
+    )
     angle = speed * t[:, None, None] + phase
-    q, v, a = (np.sum(x, axis=1) for x in (size * np.sin(angle), size * speed * np.cos(angle), -size * speed**2 * np.sin(angle)))
+    q, v, a = (
+        np.sum(x, axis=1)
+        for x in (size * np.sin(angle), size * speed * np.cos(angle), -size * speed**2 * np.sin(angle))
+    )
     tau = np.asarray(torques(q, v, a))
     return Log(t, q, v, a, tau + noise * random.normal(size=tau.shape), name=name)
 
@@ -72,7 +87,10 @@ def test_equations_have_all_of_the_samples(key):
     tau[5:9, 1] = np.nan
     log = replace(log, tau=tau)
     model = replace(THOUGHT, friction=jnp.array([0.1, 0.2, 0.3]), stiffness=jnp.ones(3))
-    whole, pieces = Equations.of(model, log), Equations.of(model, [log.between(0, 0.9), log.between(0.901, 9)], chunk=16)
+    whole, pieces = (
+        Equations.of(model, log),
+        Equations.of(model, [log.between(0, 0.9), log.between(0.901, 9)], chunk=16),
+    )
     found = np.asarray(jax.vmap(lambda q, v, a: rbd.inverse_dynamics(model, q, v, a) - rbd.passive_force(model, q, v))(
         log.q.values, log.v.values, log.a.values))  # fmt: skip
     expected = np.sqrt(np.nanmean((found - tau) ** 2, axis=0))
@@ -103,7 +121,9 @@ def test_what_is_seen_is_what_the_base_parameters_say():
     found = least_squares(THOUGHT, EQUATIONS, identify.inertias())
     base = rbd.base_parameters(TRUE)
     assert found.rank == base.count
-    assert_close(found.seen.directions @ np.asarray(base.grouping).T, np.zeros((30 - base.count, base.count)), 1e-9)
+    assert_close(
+        found.seen.directions @ np.asarray(base.grouping).T, np.zeros((30 - base.count, base.count)), 1e-9
+    )
 
 
 def test_bodies_that_can_be_and_what_was_thought_decide_the_rest():
@@ -175,7 +195,9 @@ def test_outliers_do_not_count_in_a_robust_estimate():
 def test_noise_of_each_joint_is_its_weight():
     """A joint that measures badly does not spoil what another measures well."""
     log = run(0, seconds=20.0)
-    tau = log.tau.values + np.array([0.0, 5.0, 0.01]) * np.random.default_rng(0).normal(size=log.tau.values.shape)
+    tau = log.tau.values + np.array([0.0, 5.0, 0.01]) * np.random.default_rng(0).normal(
+        size=log.tau.values.shape
+    )
     found = least_squares(THOUGHT, replace(log, tau=tau), FREE)
     np.testing.assert_allclose(found.noise[1:], [5.0, 0.01], rtol=0.1)
     assert abs(found.value("joint2 damping") - 0.4) < 0.005
@@ -185,7 +207,9 @@ def test_bounds_hold_and_are_told():
     log = run(0, noise=0.3)
     model = replace(TRUE, damping=jnp.zeros(3))
     tau = log.tau.values - 0.6 * log.v.values  # as if joints drove themselves
-    found = least_squares(model, replace(log, tau=tau), [identify.damping(), identify.coulomb(bounds=(0.0, 0.1))])
+    found = least_squares(
+        model, replace(log, tau=tau), [identify.damping(), identify.coulomb(bounds=(0.0, 0.1))]
+    )
     assert set(found.at_bounds) >= {"joint0 damping", "joint1 damping", "joint2 damping"}
     assert (found.values[:3] == 0).all() and (found.values[3:] <= 0.1 + 1e-12).all()
 
@@ -199,7 +223,10 @@ def test_priors_decide_where_data_say_little():
     assert_close(found.standard_errors, np.full(3, 0.1), 1e-6)
     nothing = least_squares(TRUE, log, identify.damping())
     assert_close(nothing.values, np.full(3, 0.4), 1e-12)
-    assert np.isinf(nothing.standard_errors).all() and nothing.unobservable[0] == "joint0 damping: not seen at all"
+    assert (
+        np.isinf(nothing.standard_errors).all()
+        and nothing.unobservable[0] == "joint0 damping: not seen at all"
+    )
 
 
 def test_ties_are_one_number():
@@ -213,7 +240,11 @@ def test_what_is_not_seen_is_said_in_words():
     found = least_squares(THOUGHT, EQUATIONS, [identify.inertias("link0"), identify.armature("joint0")])
     said = "\n".join(found.unobservable)
     assert "link0 mass: not seen at all" in said
-    assert "link0 Izz" in said and "joint0 armature" in said and "changes in this proportion are not seen" in said
+    assert (
+        "link0 Izz" in said
+        and "joint0 armature" in said
+        and "changes in this proportion are not seen" in said
+    )
     assert found.rank == 1 and len(found.unobservable) == 10
     assert "1 combinations seen, 10 not" in repr(found) and "not seen" in found.table()
 
@@ -259,14 +290,26 @@ def test_single_precision():
 
 
 REFUSED = {
-    "too few": (lambda: least_squares(TRUE, LOG.between(0, 0.1), FREE), "there are 18 measured forces and 40 free"),
-    "not linear": (lambda: least_squares(TRUE, LOG, identify.centers_of_mass()), "not linear in what identify.CentersOfMass"),
+    "too few": (
+        lambda: least_squares(TRUE, LOG.between(0, 0.1), FREE),
+        "there are 18 measured forces and 40 free",
+    ),
+    "not linear": (
+        lambda: least_squares(TRUE, LOG, identify.centers_of_mass()),
+        "not linear in what identify.CentersOfMass",
+    ),
     "no drive": (lambda: least_squares(TRUE, replace(LOG, tau=None), FREE), "neither tau nor u"),
     "no logs": (lambda: least_squares(TRUE, [], FREE), "there are no logs"),
-    "N mm": (lambda: least_squares(TRUE, LOG.scaled(tau=1000.0), FREE), "a thousand times what the model needs"),
+    "N mm": (
+        lambda: least_squares(TRUE, LOG.scaled(tau=1000.0), FREE),
+        "a thousand times what the model needs",
+    ),
     "kN m": (lambda: least_squares(TRUE, LOG.scaled(tau=1e-3), FREE), "a thousandth of what the model needs"),
     "robust without logs": (lambda: least_squares(TRUE, EQUATIONS, FREE, robust=True), "give the logs"),
-    "no value": (lambda: least_squares(TRUE, EQUATIONS, FREE).value("joint9 damping"), "there is no 'joint9 damping'"),
+    "no value": (
+        lambda: least_squares(TRUE, EQUATIONS, FREE).value("joint9 damping"),
+        "there is no 'joint9 damping'",
+    ),
 }
 
 
@@ -277,6 +320,8 @@ def test_what_makes_no_sense_is_refused(do, message, unchecked):
 
 
 def test_loops_are_refused():
-    model = rbd.add_constraints(TRUE, rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "link2", (0, 0, 1)))
+    model = rbd.add_constraints(
+        TRUE, rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "link2", (0, 0, 1))
+    )
     with pytest.raises(rbd.ModelError, match="has constraints, whose forces are not known"):
         least_squares(model, LOG, identify.damping())

@@ -122,7 +122,11 @@ def test_parts_and_other_units():
 def test_of_a_rollout():
     trajectory = rbd.rollout(MODEL, rbd.State(jnp.zeros(2), jnp.ones(2)), jnp.ones((20, 2)), dt=0.01)
     log = Log.from_trajectory(trajectory)
-    assert log.q.values.shape == (21, 2) and (log.tau.values[:20] == 1).all() and np.isnan(log.tau.values[20]).all()
+    assert (
+        log.q.values.shape == (21, 2)
+        and (log.tau.values[:20] == 1).all()
+        and np.isnan(log.tau.values[20]).all()
+    )
 
 
 # Velocities and accelerations.
@@ -149,7 +153,9 @@ def test_noise_and_cutoff_do_what_the_page_says(key):
     found = with_rates(MODEL, Log(t, noise), cutoff=cutoff)
     speed, acceleration = (np.nanstd(x.values) for x in (found.v, found.a))
     assert abs(speed / (sigma * 2 * np.pi * cutoff * np.sqrt(2 * cutoff / (3 * rate))) - 1) < 0.15
-    assert abs(acceleration / (sigma * (2 * np.pi * cutoff) ** 2 * np.sqrt(2 * cutoff / (5 * rate))) - 1) < 0.15
+    assert (
+        abs(acceleration / (sigma * (2 * np.pi * cutoff) ** 2 * np.sqrt(2 * cutoff / (5 * rate))) - 1) < 0.15
+    )
     wave = np.sin(2 * np.pi * 0.5 * t)[:, None] * np.ones(2)
     low = with_rates(MODEL, Log(t, wave), cutoff=1.0)
     share = np.nanmax(low.v.values[5000:15000]) / np.pi
@@ -157,7 +163,9 @@ def test_noise_and_cutoff_do_what_the_page_says(key):
     # The cutoff that is chosen is not far from the best there is.
     noisy = wave[:, 0] + 1e-4 * random.normal(size=len(t))
     truth = -(np.pi**2) * wave[:, 0]
-    of = lambda cutoff: np.nanstd(with_rates(MODEL, Log(t, np.c_[noisy, noisy]), cutoff=cutoff).a.values[:, 0] - truth)
+    of = lambda cutoff: np.nanstd(
+        with_rates(MODEL, Log(t, np.c_[noisy, noisy]), cutoff=cutoff).a.values[:, 0] - truth
+    )
     errors = [of(cutoff) for cutoff in np.geomspace(0.8, 10, 12)]
     assert of(best_cutoff(noisy, rate)) < 1.5 * min(errors)
 
@@ -204,8 +212,12 @@ def test_rates_of_a_free_body():
 def limited():
     builder = rbd.ModelBuilder(name="crane")
     solid = rbd.Inertia.sphere(1.0, 0.1, (0.1, 0, 0))
-    builder.add_body("boom", "world", rbd.joints.Revolute(), inertia=solid, joint_name="turn", lower=-1.5, upper=1.5)
-    builder.add_body("hook", "boom", rbd.joints.Prismatic(), inertia=solid, joint_name="lift", lower=0.0, upper=0.8)
+    builder.add_body(
+        "boom", "world", rbd.joints.Revolute(), inertia=solid, joint_name="turn", lower=-1.5, upper=1.5
+    )
+    builder.add_body(
+        "hook", "boom", rbd.joints.Prismatic(), inertia=solid, joint_name="lift", lower=0.0, upper=0.8
+    )
     return builder.build()
 
 

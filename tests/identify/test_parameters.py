@@ -13,12 +13,16 @@ from rbd_jax import identify
 def two_arms():
     """A trunk with two arms that are each other's mirror images in y, their frames turned otherwise, and a spring."""
     builder = rbd.ModelBuilder(name="two arms")
-    solid = rbd.Inertia.from_mass_com(1.5, jnp.array([0.1, 0.02, -0.3]), jnp.diag(jnp.array([0.03, 0.04, 0.02])))
+    solid = rbd.Inertia.from_mass_com(
+        1.5, jnp.array([0.1, 0.02, -0.3]), jnp.diag(jnp.array([0.03, 0.04, 0.02]))
+    )
     mirror = jnp.diag(jnp.array([1.0, -1.0, 1.0, 1.0]))
     other = rbd.Inertia.from_pseudo_inertia(mirror @ solid.pseudo_inertia @ mirror)
     turned = rbd.Transform.from_xyz_rpy((0, 0, 0), (0, 0, np.pi / 2))
     y = (0.0, 1.0, 0.0)
-    builder.add_body("trunk", "world", rbd.joints.Revolute(), inertia=rbd.Inertia.sphere(3.0, 0.2, (0.1, 0, 0)))
+    builder.add_body(
+        "trunk", "world", rbd.joints.Revolute(), inertia=rbd.Inertia.sphere(3.0, 0.2, (0.1, 0, 0))
+    )
     for side, sign, inertia in (("left", 1, solid), ("right", -1, other.placed(turned.inverse()))):
         placement = rbd.Transform.from_position(jnp.array([0.0, 0.3 * sign, 0.5]))
         axis = y
@@ -28,7 +32,9 @@ def two_arms():
     builder.add_body("slide", "trunk", rbd.joints.Prismatic((0, 0, 1)), inertia=rbd.Inertia.sphere(0.5, 0.1))
     builder.add_body("tool", "slide")
     model = builder.build()
-    return rbd.add_forces(model, rbd.forces.SpringDamper(("world", "slide"), ((0, 0, 0), (0, 0, 1)), 0.5, 20.0))
+    return rbd.add_forces(
+        model, rbd.forces.SpringDamper(("world", "slide"), ((0, 0, 0), (0, 0, 1)), 0.5, 20.0)
+    )
 
 
 MODEL = two_arms()
@@ -75,8 +81,14 @@ def test_what_is_not_free_stays(key):
 
 def test_names_and_units():
     told = dict(zip(PARAMETERS.names, PARAMETERS.units, strict=True))
-    assert told["left_arm Ixy"] == "kg m²" and told["trunk damping"] == "N m s/rad" and told["slide damping"] == "N s/m"
-    assert told["slide armature"] == "kg" and told["right_arm offset"] == "rad" and told["gravity[2]"] == "m/s²"
+    assert (
+        told["left_arm Ixy"] == "kg m²"
+        and told["trunk damping"] == "N m s/rad"
+        and told["slide damping"] == "N s/m"
+    )
+    assert (
+        told["slide armature"] == "kg" and told["right_arm offset"] == "rad" and told["gravity[2]"] == "m/s²"
+    )
     assert any("spring_constant" in name and told[name] == "N/m" for name in told)
     assert PARAMETERS.size == 10 + 1 + 3 + 4 + 1 + 1 + 1 + 1 + 6 + 1 + 3
     mean, deviation = PARAMETERS.prior()
@@ -121,7 +133,9 @@ def test_mirror_images_follow():
     left, right = (model.inertias[i].placed(frames[i]).pseudo_inertia for i in (1, 2))
     mirror = jnp.diag(jnp.array([1.0, -1.0, 1.0, 1.0]))
     assert_close(right, mirror @ left @ mirror, 1e-12)
-    centers = identify.Parameters(MODEL, [identify.tied(identify.centers_of_mass("left_*"), "left_*", "right_*", mirror=(0, 1, 0))])
+    centers = identify.Parameters(
+        MODEL, [identify.tied(identify.centers_of_mass("left_*"), "left_*", "right_*", mirror=(0, 1, 0))]
+    )
     moved = centers.with_values(jnp.array([0.1, 0.2, 0.3]))
     points = [frames[i].rotation @ moved.inertias.com[i] + frames[i].position for i in (1, 2)]
     assert_close(points[1], points[0] * jnp.array([1.0, -1.0, 1.0]), 1e-12)
@@ -142,7 +156,11 @@ def test_kinds_of_the_bundled_robots():
     model = rbd.load("quadruped")
     free = [identify.friction(), identify.gear_ratios(), identify.gains(), identify.inertias()]
     parameters = identify.Parameters(model, free)
-    assert_close(parameters.values_of(parameters.with_values(parameters.values_of(model))), parameters.values_of(model), 1e-12)
+    assert_close(
+        parameters.values_of(parameters.with_values(parameters.values_of(model))),
+        parameters.values_of(model),
+        1e-12,
+    )
     values = parameters.values_of(model).at[0].set(0.35)
     assert float(parameters.with_values(values).shapes[0].friction[0]) == 0.35
 
@@ -178,7 +196,10 @@ REFUSED = {
     "twice": (lambda: [identify.masses(), identify.inertias("trunk")], "both free the mass of 'trunk'"),
     "nothing": (lambda: [], "free is empty"),
     "no kind": (lambda: ["damping"], "what identify.inertias"),
-    "a pair without": (lambda: identify.tied(identify.inertias("left_*"), "left_*", "middle_*"), "'middle_arm'"),
+    "a pair without": (
+        lambda: identify.tied(identify.inertias("left_*"), "left_*", "middle_*"),
+        "'middle_arm'",
+    ),
     "two stars": (lambda: identify.tied(identify.inertias(), "*_*", "x_*"), "2 wildcards"),
     "half a tie": (lambda: identify.tied(identify.inertias(), "left_*"), "leader and follower"),
 }

@@ -53,7 +53,9 @@ def test_log_cholesky_is_a_chart_of_the_bodies_that_can_be(key):
     np.testing.assert_allclose(inertias.com, numbers[:, 7:], rtol=1e-12)
     one = Inertia.from_log_cholesky(numbers[3])
     assert_close(one.parameters, inertias.parameters[3], 1e-14)
-    upper = jnp.linalg.cholesky(one.pseudo_inertia[::-1, ::-1])[::-1, ::-1]  # of the matrix turned round: U Uᵀ
+    upper = jnp.linalg.cholesky(one.pseudo_inertia[::-1, ::-1])[
+        ::-1, ::-1
+    ]  # of the matrix turned round: U Uᵀ
     a, d, (s12, s23, s13) = numbers[3, 0], jnp.exp(numbers[3, 1:4]), numbers[3, 4:7]
     expected = jnp.array([[d[0], s12, s13, 0], [0, d[1], s23, 0], [0, 0, d[2], 0], [0, 0, 0, 1]])
     expected = jnp.exp(a) * expected.at[:3, 3].set(numbers[3, 7:])
