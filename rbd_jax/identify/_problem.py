@@ -2,10 +2,11 @@
 
     ½ Σ_j ‖T_j [p - p₀; 1]‖² / σ_j² + ½ Σ ((p - mean) / deviation)² + Σ_b D(P_b ‖ P₀_b) / spread_b²
 
-over the values p within their bounds, with σ_j² what is left of the j-th sum over its degrees of freedom. Without free inertias each turn
-is a linear problem, and the noise anew. With them it is a conic problem with a barrier, D, of a weight that is small beside the
-data's: a primal-dual interior-point method. Beside the pseudo-inertias P it keeps matrices Z that become D's part of the gradient, `P Z = τ 1 /
-spread²`, and lets τ fall to 1; its steps are those of Helmberg, Kojima and Monteiro. All is in double precision and without normal equations.
+over the values p within their bounds, with σ_j² what is left of the j-th sum over its degrees of freedom. Without free
+inertias each turn is a linear problem, and the noise anew. With them it is a conic problem with a barrier, D, of a weight
+that is small beside the data's: a primal-dual interior-point method. Beside the pseudo-inertias P it keeps matrices Z that
+become D's part of the gradient, `P Z = τ 1 / spread²`, and lets τ fall to 1; its steps are those of Helmberg, Kojima and
+Monteiro. All is in double precision and without normal equations.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Body(NamedTuple):
         )
 
     def rows(self, values, Z, barrier: float) -> tuple[np.ndarray, np.ndarray]:
-        """Rows L and r with `Lᵀ L` the second derivative of `τ D`, `⟨E_k, P⁻¹ E_l Z⟩`, and `Lᵀ r` its first, (16, 10) and (16,)."""
+        """Rows L and r with `Lᵀ L` the second derivative of `τ D`, `⟨E_k, P⁻¹ E_l Z⟩`, and `Lᵀ r` its first, (16, 10) and
+        (16,)."""
         root = np.linalg.cholesky(self.pseudo(values))
         inverse = np.linalg.inv(root)
         other = np.sqrt(barrier * self.weight) * inverse.T if Z is None else np.linalg.cholesky(Z)
@@ -109,7 +111,8 @@ class Body(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """Coordinates of what may change: `p - p₀ = change y`, the first `seen` of y being what the data see. `lost` is what nothing holds."""
+    """Coordinates of what may change: `p - p₀ = change y`, the first `seen` of y being what the data see. `lost` is what
+    nothing holds."""
 
     change: np.ndarray
     seen: int
@@ -143,7 +146,8 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """See above; `triangles` are T, `slopes` and `numbers` are how θ of the equations follows from p: `θ = numbers + slopes (p - p₀)`."""
+    """See above; `triangles` are T, `slopes` and `numbers` are how θ of the equations follows from p: `θ = numbers +
+    slopes (p - p₀)`."""
 
     parameters: Parameters
     start: np.ndarray
@@ -178,10 +182,12 @@ class Problem:
         eps = float(np.finfo(model.dtype).eps)
         torques = np.maximum(equations.torques, 1e-3 * equations.torques.max(initial=0))
         torques = np.where(torques > 0, torques, 1.0)
-        given = [np.asarray(x, float) for x in (*parameters.prior(), *parameters.bounds())]
+        mean, deviation, low, high = (
+            np.asarray(x, float) for x in (*parameters.prior(), *parameters.bounds())
+        )
         problem = Problem(
             parameters, start, numbers, slopes, np.zeros((len(torques), size + 1, size + 1)), equations.counts,
-            torques, eps * torques, *given, tuple(bodies), accuracy(model.dtype),
+            torques, eps * torques, mean, deviation, low, high, tuple(bodies), accuracy(model.dtype),
         )  # fmt: skip
         return problem.with_equations(equations)
 
@@ -214,7 +220,7 @@ class Problem:
         if noise is None:
             noise = np.maximum(np.sqrt(self.squares(values) / np.maximum(self.counts, 1)), self.floor)
         data, duals = self._weighted(noise), [body.dual(values, body.thought_weight) for body in self.bodies]
-        for turn in range(1, TURNS + 1):
+        for turn in range(1, TURNS + 1):  # noqa: B007
             # After short steps the way is to the middle again, after long ones to what is sought.
             fall = CENTERING + (1 - CENTERING) * (1 - length) ** 2
             barrier = max([1.0, *(fall * body.centre(values, Z) for body, Z in zip(self.bodies, duals))])
@@ -276,9 +282,8 @@ class Problem:
 
     def _weighted(self, noise: np.ndarray) -> np.ndarray:
         """The triangle of all sums, each over its noise."""
-        return np.linalg.qr(
-            (self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1), mode="r"
-        )
+        rows = (self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1)
+        return np.asarray(np.linalg.qr(rows, mode="r"))
 
     def _noise(self, values, covariance, noise, fall=1 / FALL):
         size = len(values)

@@ -1,9 +1,10 @@
 """The equations of motion of logs, linear in what joints and bodies are made of, condensed into triangles.
 
-In each sample, `τ = Y θ` with θ of `linear_numbers`: inertia parameters, armature, damping, friction, stiffness. Of all samples the
-triangular factors of `[Y, τ]` are kept, one for each degree of freedom, and no more: they answer every question of least squares about
-these samples, with any weights of the degrees of freedom and any choice of what is free. They are made piece by piece in double
-precision, so that memory does not grow with the log, and the normal equations, which lose half of the digits, are not formed.
+In each sample, `τ = Y θ` with θ of `linear_numbers`: inertia parameters, armature, damping, friction, stiffness. Of all
+samples the triangular factors of `[Y, τ]` are kept, one for each degree of freedom, and no more: they answer every
+question of least squares about these samples, with any weights of the degrees of freedom and any choice of what is free.
+They are made piece by piece in double precision, so that memory does not grow with the log, and the normal equations,
+which lose half of the digits, are not formed.
 """
 
 from __future__ import annotations
@@ -115,9 +116,10 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
     acting = bool(model.forces or model.tendons or (known.u is not None and model.actuators))
     if not acting:
         return found
-    if known.u is not None and any(one.dynamics is not None for one in model.actuators):
+    if known.u is not None and any(getattr(one, "dynamics", None) is not None for one in model.actuators):
         raise LogError(
-            f"Log {log.name!r}: an actuator of model {model.name!r} has dynamics, so its force does not follow from u alone; give tau"
+            f"Log {log.name!r}: an actuator of model {model.name!r} has dynamics, so its force does not "
+            "follow from u alone; give tau"
         )
     bare = (
         model
@@ -125,7 +127,7 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
         else replace(model, attached=tuple(x for x in model.attached if x.role != "actuator"))
     )
     u = np.zeros((len(found), bare.nu)) if known.u is None else known.u.values[whole]
-    for start, size, rows in _pieces(len(found), CHUNK):
+    for size, rows in _pieces(len(found), CHUNK):
         given = [_padded(x[rows], size, model.dtype) for x in (found.q, found.v, u)]
         tau[rows] += np.asarray(_applied(bare, *given), float)[: len(tau[rows])]
     return replace(found, tau=tau)
@@ -148,12 +150,12 @@ def _regressors(model, coulomb, q, v, a):
     return batch_map(lambda q, v, a: torque_regressor(model, q, v, a, coulomb=coulomb))(q, v, a)
 
 
-def _pieces(count: int, chunk: int) -> Iterator[tuple[int, int, slice]]:
+def _pieces(count: int, chunk: int) -> Iterator[tuple[int, slice]]:
     """Runs of rows and the length to which each is filled up, so that few lengths are compiled."""
     for start in range(0, count, chunk):
         left = min(chunk, count - start)
         size = chunk if left == chunk else min(chunk, max(256, 1 << (left - 1).bit_length()))
-        yield start, size, slice(start, start + left)
+        yield size, slice(start, start + left)
 
 
 def _padded(rows: np.ndarray, size: int, dtype) -> np.ndarray:
@@ -164,7 +166,7 @@ def regressors(
     model: Model, samples: Samples, coulomb: bool = False, chunk: int = CHUNK
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Rows of samples and their regressors, (rows, nv, parameters), piece by piece."""
-    for _, size, rows in _pieces(len(samples), chunk):
+    for size, rows in _pieces(len(samples), chunk):
         given = [_padded(x[rows], size, model.dtype) for x in (samples.q, samples.v, samples.a)]
         yield rows, np.asarray(_regressors(model, coulomb, *given), float)[: rows.stop - rows.start]
 
@@ -202,14 +204,16 @@ class Equations:
         """Of logs, one after the other; a generator of logs that do not fit into memory together will do.
 
         - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
-        - `slow`: a speed below which a joint's friction is not asked for; above it is Coulomb's. Joints that turn round stick for a while,
-          which is no law of their speed. At 0 all samples are used, and friction is smoothed at rest as in `rbd.passive_force`.
+        - `slow`: a speed below which a joint's friction is not asked for; above it is Coulomb's. Joints that turn round
+          stick for a while, which is no law of their speed. At 0 all samples are used, and friction is smoothed at rest as
+          in `rbd.passive_force`.
         - `chunk`: how many samples are looked at together.
         """
         a_model("identify.Equations.of", model)
         if model.constraints:
             raise ModelError(
-                f"identify: model {model.name!r} has constraints, whose forces are not known; take rbd.detach(model, 'constraint') if it "
+                f"identify: model {model.name!r} has constraints, whose forces are not known; take "
+                "rbd.detach(model, 'constraint') if it "
                 "moves without them, or identify the tree that is left"
             )
         chunk = whole_number("identify.Equations.of", "chunk", chunk)
@@ -225,21 +229,23 @@ class Equations:
     def with_samples(
         self,
         samples: Samples,
-        weights: Callable[[slice, np.ndarray], np.ndarray] | None = None,
+        weights: Callable[[np.ndarray], np.ndarray] | None = None,
         chunk: int = CHUNK,
     ) -> Equations:
-        """With more samples; each row times the square root of its weight, `weights(rows, [Y, τ])` of (rows, nv)."""
+        """With more samples; each row times the square root of its weight, `weights([Y, τ])`, of (nv, rows)."""
         factors, counts = list(self.factors), self.counts.copy()
         for rows, regressor in regressors(self.model, samples, self.slow > 0, chunk):
             tau = samples.tau[rows]
             known = ~np.isnan(tau)
             counts += known.sum(axis=0)
-            whole = np.concatenate([regressor, np.where(known, tau, 0)[..., None]], axis=2)
-            whole *= known[..., None]
+            whole = np.empty((self.model.nv, len(tau), regressor.shape[2] + 1))
+            whole[:, :, :-1], whole[:, :, -1] = np.swapaxes(regressor, 0, 1), tau.T
+            if not known.all():
+                whole[~known.T] = 0
             if weights is not None:
-                whole *= np.sqrt(weights(rows, whole))[..., None]
+                whole *= np.sqrt(weights(whole))[..., None]
             for dof in range(self.model.nv):
-                factors[dof] = _condensed(factors[dof], whole[:, dof])
+                factors[dof] = _condensed(factors[dof], whole[dof])
         return replace(self, factors=np.stack(factors), counts=counts)
 
     def squares(self, numbers: np.ndarray) -> np.ndarray:
@@ -252,7 +258,8 @@ class Equations:
         return np.sqrt(np.sum(self.factors[:, :, -1] ** 2, axis=1) / np.maximum(self.counts, 1))
 
     def errors(self, model: Model) -> np.ndarray:
-        """By how much a model's forces are off from those of the samples: the root of the mean square, of each degree of freedom."""
+        """By how much a model's forces are off from those of the samples: the root of the mean square, of each degree of
+        freedom."""
         squares = self.squares(np.asarray(linear_numbers(model), float))
         return np.sqrt(squares / np.maximum(self.counts, 1))
 
@@ -264,7 +271,8 @@ def _condensed(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
     if not len(used):
         return whole
     triangle, rows = factor[np.any(factor != 0, axis=1)][:, used], np.ascontiguousarray(rows[:, used])
-    # Pieces so small that BLAS does not share them out to threads: that is no faster, and on a busy machine a hundred times slower.
+    # Pieces so small that BLAS does not share them out to threads: that is no faster, and on a busy machine a hundred
+    # times slower.
     width = len(used)
     piece = max(UNSHARED // (32 * max(width - 32, 1)) - width, width // 2, 16)
     for start in range(0, len(rows), piece):

@@ -64,13 +64,14 @@ class Estimate:
 
     - `parameters`: what was free; `values` are in its order, names and units.
     - `model`: the identified model. It is a model as any: `rbd.save_urdf` writes it.
-    - `covariance`: of the values. Along what the data do not see it is zero for `least_squares`, which changes nothing there, and what
-      was known beforehand for `physical_least_squares`.
+    - `covariance`: of the values. Along what the data do not see it is zero for `least_squares`, which changes nothing
+      there, and what was known beforehand for `physical_least_squares`.
     - `standard_errors`: of each value; infinite where it cannot be told from others, for `least_squares`.
     - `noise`: the standard deviation of the measured forces, of each degree of freedom, as it was found.
     - `errors`: what is left of them: the root of the mean square.
     - `unobservable`: in words, what the data do not see.
-    - `base_names`, `base_values`, `base_standard_errors`: the combinations that they do see, each by the value with which others are grouped.
+    - `base_names`, `base_values`, `base_standard_errors`: the combinations that they do see, each by the value with which
+      others are grouped.
     - `at_bounds`: the names of values that are at a bound, where the estimate would go on.
     - `converged`: whether the noise and the values have settled.
     """

@@ -1,8 +1,9 @@
-"""What can be free: kinds of numbers of a model, each with where it is, what it is called, and in which coordinates it has no bounds.
+"""What can be free: kinds of numbers of a model, each with where it is, what it is called, and in which coordinates it has
+no bounds.
 
-A kind says what it frees by names with wildcards (`"link_*"`, as in a shell). It reads values of a model and writes them into one;
-both are JAX, so that a model depends differentiably on them. All else (vectors, names, priors, ties) is made of these by
-`Parameters`. A kind of your own is a class with `candidates`, `read` and `write`.
+A kind says what it frees by names with wildcards (`"link_*"`, as in a shell). It reads values of a model and writes them
+into one; both are JAX, so that a model depends differentiably on them. All else (vectors, names, priors, ties) is made of
+these by `Parameters`. A kind of your own is a class with `candidates`, `read` and `write`.
 """
 
 from __future__ import annotations
@@ -487,9 +488,10 @@ class Tied(Kind):
     - `kind`: what is free of the leaders.
     - `leader`, `follower`: patterns with one `*` each; things are a pair where the same stands for it. Both None: all that
       the kind frees is equal to the first of them.
-    - `mirror`: the normal of a plane, by which followers are mirror images of their leaders in the configuration that the model is
-      described in. It goes through the origin of the world, or of the first body where that floats, in those axes. Inertias and
-      centres of mass are taken as they are of mirror images. None: the frames are alike, and so are the values.
+    - `mirror`: the normal of a plane, by which followers are mirror images of their leaders in the configuration that the
+      model is described in. It goes through the origin of the world, or of the first body where that floats, in those
+      axes. Inertias and centres of mass are taken as they are of mirror images. None: the frames are alike, and so are the
+      values.
     - `pairs`: of a model, the places of each leader and its followers.
     """
 

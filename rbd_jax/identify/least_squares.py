@@ -1,14 +1,14 @@
 """Estimators that are linear in what is free: least squares, weighted and robust, and the same with bodies that can be.
 
-Both see the data as `Equations` alone. The noise of each degree of freedom is found with the values, by turns: weights are its inverse
-square. `physical_least_squares` adds, for every free inertia, the distance
+Both see the data as `Equations` alone. The noise of each degree of freedom is found with the values, by turns: weights are
+its inverse square. `physical_least_squares` adds, for every free inertia, the distance
 
     D(P ‖ P₀) = tr(P₀⁻¹ P) - log det(P₀⁻¹ P) - 4
 
 of its pseudo-inertia to what was thought before, over the square of the relative deviation of that. D is convex in the inertia
-parameters, infinite where a body ceases to be possible, the same in every frame, and for small changes the sum of their relative squares: it is
-the entropic (Bregman) divergence of Lee, Wensing & Park (2020), and the barrier of the convex problem at once. So there is one
-minimum, which Newton's method finds, and along what data do not see it is where D is least.
+parameters, infinite where a body ceases to be possible, the same in every frame, and for small changes the sum of their
+relative squares: it is the entropic (Bregman) divergence of Lee, Wensing & Park (2020), and the barrier of the convex
+problem at once. So there is one minimum, which Newton's method finds, and along what data do not see it is where D is least.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def least_squares(
 ) -> Estimate:
     """The values with which the model's forces are nearest to those measured, each degree of freedom weighted by its noise.
 
-    Bounds and priors of the kinds hold. Bodies need not be possible: see `physical_least_squares`. Along what the data do not see nothing is
-    changed, and `unobservable` says what that is.
+    Bounds and priors of the kinds hold. Bodies need not be possible: see `physical_least_squares`. Along what the data do
+    not see nothing is changed, and `unobservable` says what that is.
 
     **Arguments**
 
@@ -58,8 +58,8 @@ def least_squares(
       `stiffness`.
     - `robust`: take errors beyond 1.345 times the noise by their size and not their square (Huber), so that a few outliers do not
       count. The data are passed several times.
-    - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which friction is not
-      asked for: see `Equations.of`.
+    - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which
+      friction is not asked for: see `Equations.of`.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -100,8 +100,8 @@ def physical_least_squares(
 def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
     """The model with inertias that bodies can have, and that extend in all directions: the others are changed.
 
-    Mass and centre of mass stay. The second moments about that are given the eigenvalues that they have, but none below `thinnest` of
-    the largest. Bodies without mass stay as they are.
+    Mass and centre of mass stay. The second moments about that are given the eigenvalues that they have, but none below
+    `thinnest` of the largest. Bodies without mass stay as they are.
 
     >>> thin = rbd.Inertia.from_mass_com(1.0, jnp.zeros(3), jnp.diag(jnp.array([1.0, 1.0, 3.0])))
     >>> builder = rbd.ModelBuilder()
@@ -176,10 +176,11 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
 
 
 def _robust(problem: Problem, equations: Equations, samples: list[Samples], solution: Solution) -> Solution:
-    """Huber's estimate, by weighted least squares in turns. The noise is the median of the errors' sizes, as that of a normal one."""
+    """Huber's estimate, by weighted least squares in turns. The noise is the median of the errors' sizes, as that of a
+    normal one."""
     model, settled, turn = equations.model, False, 0
     bent = slope = noise = np.zeros(model.nv)
-    for turn in range(1, ROBUST_TURNS + 1):
+    for turn in range(1, ROBUST_TURNS + 1):  # noqa: B007
         numbers = np.append(problem.numbers_of(solution.values), -1.0)
         errors = np.concatenate([_errors(equations, one, numbers) for one in samples])
         noise = np.maximum(1.4826 * np.nan_to_num(np.nanmedian(np.abs(errors), axis=0)), problem.floor)
@@ -187,11 +188,13 @@ def _robust(problem: Problem, equations: Equations, samples: list[Samples], solu
         # What the scatter of the values depends on: the mean square of the bent errors, and of the slope of the bend.
         bent = np.nanmean(np.minimum(sizes, HUBER) ** 2, axis=0)
         slope = np.nanmean(np.where(np.isnan(sizes), np.nan, sizes < HUBER), axis=0)
+        scale = noise[:, None]
+        weights = lambda whole, numbers=numbers, scale=scale: (
+            HUBER / np.maximum(np.abs(whole @ numbers) / scale, HUBER)
+        )
         weighted = Equations.none(model, equations.slow)
         for one in samples:
-            weighted = weighted.with_samples(
-                one, lambda rows, whole: HUBER / np.maximum(np.abs(whole @ numbers) / noise, HUBER)
-            )
+            weighted = weighted.with_samples(one, weights)
         moved = problem.with_equations(weighted).solved(noise, solution.values)
         step = np.abs(moved.values - solution.values)
         solution = moved
@@ -215,7 +218,8 @@ def _look(owner: str, model: Model, equations: Equations, parameters: Parameters
     count = int(equations.counts.sum())
     if not physical and count < parameters.size and not np.isfinite(np.asarray(parameters.prior()[1])).all():
         raise LogError(
-            f"{owner}: there are {count} measured forces and {parameters.size} free parameters; record more, free less, or say what is known "
+            f"{owner}: there are {count} measured forces and {parameters.size} free parameters; record "
+            "more, free less, or say what is known "
             "of them by priors"
         )
     numbers = np.append(np.asarray(linear_numbers(model), float), 0.0)
@@ -226,6 +230,7 @@ def _look(owner: str, model: Model, equations: Equations, parameters: Parameters
         for factor, words in ((1e3, "a thousand times"), (1e-3, "a thousandth of")):
             if 0.2 < share / factor < 5:
                 raise LogError(
-                    f"{owner}: the measured forces are {words} what the model needs for these motions ({share:.3g}): they look like N mm or kN m, "
+                    f"{owner}: the measured forces are {words} what the model needs for these motions "
+                    f"({share:.3g}): they look like N mm or kN m, "
                     "or lengths like millimetres; log.scaled(tau=1e-3) and the like change them"
                 )

@@ -52,7 +52,8 @@ class Channel:
             object.__setattr__(self, "t", _numbers("times", self.t))
             if self.t.shape != (len(self.values),):
                 raise LogError(
-                    f"identify.Channel: there are {len(self.values)} rows and times of shape {self.t.shape}; each row has one time"
+                    f"identify.Channel: there are {len(self.values)} rows and times of shape {self.t.shape}; "
+                    "each row has one time"
                 )
         object.__setattr__(self, "delay", float(self.delay))
 
@@ -84,8 +85,8 @@ class Log:
     """One run: times and what was measured at them.
 
     - `t`: the times, in s, (n,).
-    - `q`, `v`, `a`, `tau`: configurations, velocities, accelerations, generalized forces, a row for each time; None where not measured.
-      What is missing is NaN.
+    - `q`, `v`, `a`, `tau`: configurations, velocities, accelerations, generalized forces, a row for each time; None where
+      not measured. What is missing is NaN.
     - `u`: the controls of the model's actuators.
     - `sensors`: readings by the name of the sensor.
     - `name`: what to call it in messages.
@@ -137,7 +138,7 @@ class Log:
 
     def on_clock(self, t: np.ndarray | None = None) -> Log:
         """The log with all channels at its own times, or at others: on straight lines between their samples, delays taken off."""
-        clock = self.t if t is None else _numbers("t", t)
+        clock: np.ndarray = self.t if t is None else _numbers("t", t)
 
         def moved(channel):
             if channel is None or (channel.t is None and not channel.delay and t is None):
@@ -191,17 +192,23 @@ class Log:
         )
         ended = lambda x: None if x is None else np.concatenate([x, np.full((1, x.shape[1]), np.nan)])
         return Log(
-            t, np.asarray(trajectory.q), np.asarray(trajectory.v), tau=ended(tau), u=ended(u), name=name
+            np.asarray(t),
+            np.asarray(trajectory.q),
+            np.asarray(trajectory.v),
+            tau=ended(tau),
+            u=ended(u),
+            name=name,
         )
 
     @staticmethod
     def from_mapping(data: Any, model: Model, name: str = "log") -> Log:
         """Of arrays by name: a dictionary, an `.npz` file, a pandas DataFrame.
 
-        Names are those of channels ("t", "q", "v", "a", "tau", "u", or "time", "position", "velocity", "effort", "torque", "ctrl" and so
-        on) or of sensors. What has a column for each number has names of a channel and a joint ("q_elbow", "elbow.velocity") or a number
-        ("tau[3]", "tau3"), counted from 0. An entry may be a dictionary itself, such as the messages of a topic:
-        `{"t": ..., "name": [joints], "position": ..., "effort": ...}`, whose columns are of the joints named and whose times are its own.
+        Names are those of channels ("t", "q", "v", "a", "tau", "u", or "time", "position", "velocity", "effort", "torque",
+        "ctrl" and so on) or of sensors. What has a column for each number has names of a channel and a joint ("q_elbow",
+        "elbow.velocity") or a number ("tau[3]", "tau3"), counted from 0. An entry may be a dictionary itself, such as the
+        messages of a topic: `{"t": ..., "name": [joints], "position": ..., "effort": ...}`, whose columns are of the
+        joints named and whose times are its own.
         """
         return _Reader(model, name).read(data)
 
@@ -338,7 +345,8 @@ class _Reader:
     def _refuse_mujoco(self, name: str) -> None:
         if name.lower() in ("qpos", "qvel", "qacc") and self.model.nq != self.model.nv:
             raise LogError(
-                f"Log {self.name!r}: {name} is MuJoCo's, which has other orders and frames at free and ball joints; convert it by "
+                f"Log {self.name!r}: {name} is MuJoCo's, which has other orders and frames at free and ball "
+                "joints; convert it by "
                 "rbd.interop.MujocoMap, and call it q, v or a"
             )
 

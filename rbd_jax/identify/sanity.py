@@ -26,8 +26,8 @@ def check_log(model: Model, log: Log) -> None:
     >>> rbd.identify.check_log(model, rbd.identify.Log(t, q))
     Traceback (most recent call last):
         ...
-    rbd_jax.identify.log.LogError: Log 'log': q of joint 'joint1' goes from 0 to 47.9, and its limits are -2.9 and 2.9: it looks like
-    degrees. Radians are meant; log.scaled(q=np.pi / 180) makes them
+    rbd_jax.identify.log.LogError: Log 'log': q of joint 'joint1' goes from 0 to 47.9, and its limits are -2.9 and 2.9: it
+    looks like degrees. Radians are meant; log.scaled(q=np.pi / 180) makes them
     """
     a_model("identify.check_log", model)
     _times(log, "t", log.t)
@@ -56,7 +56,8 @@ def _times(log: Log, what: str, t: np.ndarray) -> None:
     if (steps <= 0).any():
         i = int(np.flatnonzero(steps <= 0)[0])
         raise LogError(
-            f"Log {log.name!r}: {what} does not grow: {t[i]:.10g} is followed by {t[i + 1]:.10g} in row {i + 1}; several runs are several "
+            f"Log {log.name!r}: {what} does not grow: {t[i]:.10g} is followed by {t[i + 1]:.10g} in row "
+            f"{i + 1}; several runs are several "
             "logs, and rows out of order are to be sorted"
         )
 
@@ -67,7 +68,8 @@ def _columns(model: Model, log: Log, name: str, values: np.ndarray) -> None:
         if values.shape[1] != size:
             other = f" (nv is {model.nv}, nq {model.nq})" if model.nq != model.nv and name != "u" else ""
             raise LogError(
-                f"Log {log.name!r}: {name} has {values.shape[1]} columns, and model {model.name!r} has {SIZES[name]} = {size}{other}"
+                f"Log {log.name!r}: {name} has {values.shape[1]} columns, and model {model.name!r} has "
+                f"{SIZES[name]} = {size}{other}"
             )
     else:
         known = {one.name: int(getattr(one, "size", 1)) for one in model.sensors}
@@ -94,8 +96,14 @@ def _limits(model: Model, log: Log) -> None:
             continue
         one = model.joint(body)
         turns = bool(np.abs(np.asarray(one.motion_subspace(one.neutral()))[:3]).max() > 1e-9)
-        said = f"Log {log.name!r}: q of joint {joint!r} goes from {least:.3g} to {most:.3g}, and its limits are {low:.3g} and {high:.3g}"
-        inside = lambda factor: least / factor >= low - 0.1 * width and most / factor <= high + 0.1 * width
+        said = (
+            f"Log {log.name!r}: q of joint {joint!r} goes from {least:.3g} to {most:.3g}, "
+            f"and its limits are {low:.3g} and {high:.3g}"
+        )
+        ends = np.array([least, most])
+        inside = lambda factor, ends=ends, low=low, high=high, width=width: bool(
+            ((ends / factor >= low - 0.1 * width) & (ends / factor <= high + 0.1 * width)).all()
+        )
         if turns and inside(DEGREES):
             raise LogError(
                 f"{said}: it looks like degrees. Radians are meant; log.scaled(q=np.pi / 180) makes them"
@@ -146,7 +154,8 @@ def _rates(model: Model, log: Log) -> None:
 
 
 def _share(t, whole, rate) -> float | None:
-    """How much of the changes of what should have this rate the rate adds up to, over a twentieth of the log; None if nothing moves."""
+    """How much of the changes of what should have this rate the rate adds up to, over a twentieth of the log; None if
+    nothing moves."""
     window = max(len(t) // 20, 1)
     known = ~np.isnan(rate).any(axis=1) & ~np.isnan(whole).any(axis=1)
     t, whole, rate = t[known], whole[known], rate[known]

@@ -1,11 +1,11 @@
 """Velocities and accelerations of what was measured without them: without phase, by a low-pass filter and central differences.
 
 The filter is Butterworth's of fourth order, passed forwards and backwards. It leaves of an oscillation at frequency f the share
-`1 / (1 + (f/f_c)^8)`, at its own time: at a third of the cutoff f_c all but 1.5e-4. White noise of deviation σ in positions that are
-sampled at the rate r becomes about `σ (2π f_c) √(2 f_c / 3r)` in velocities and `σ (2π f_c)² √(2 f_c / 5r)` in accelerations.
-Differences are of fourth order: of an oscillation they take off `(2π f / r)⁴ / 30`. Where nothing else is said, f_c is where the error of the
-acceleration is least: what the filter takes from the motion's spectrum against what it lets through of the noise, whose size is read
-off the highest third of the spectrum.
+`1 / (1 + (f/f_c)^8)`, at its own time: at a third of the cutoff f_c all but 1.5e-4. White noise of deviation σ in
+positions that are sampled at the rate r becomes about `σ (2π f_c) √(2 f_c / 3r)` in velocities and `σ (2π f_c)² √(2 f_c /
+5r)` in accelerations. Differences are of fourth order: of an oscillation they take off `(2π f / r)⁴ / 30`. Where nothing
+else is said, f_c is where the error of the acceleration is least: what the filter takes from the motion's spectrum against
+what it lets through of the noise, whose size is read off the highest third of the spectrum.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ ENDS = 3.0
 def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log:
     """The log with velocities and accelerations: its own where it has them, else those of the smoothed motion.
 
-    Its channels are at its own times. Where smoothing begins and ends, one period of the cutoff, velocities and accelerations are NaN.
-    Joints with more coordinates than degrees of freedom (balls, free bodies) have velocities by central differences on their
-    manifold, which are smoothed then, and keep their measured configurations.
+    Its channels are at its own times. Where smoothing begins and ends, one period of the cutoff, velocities and
+    accelerations are NaN. Joints with more coordinates than degrees of freedom (balls, free bodies) have velocities by
+    central differences on their manifold, which are smoothed then, and keep their measured configurations.
 
     - `cutoff`: in Hz; by default where the error of the acceleration is least.
 
@@ -196,7 +196,7 @@ def _manifold_rates(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
     rates = np.full((len(q), model.nv), np.nan)
     steps = np.asarray(_steps(model, filled[:-2].astype(dtype), filled[2:].astype(dtype)), float)
     rates[1:-1] = steps / (t[2:] - t[:-2])[:, None]
-    missing = np.isnan(q).any(axis=1)
+    missing = np.asarray(np.isnan(q).any(axis=1))
     rates[missing] = np.nan
     rates[1:][missing[:-1]] = np.nan
     rates[:-1][missing[1:]] = np.nan

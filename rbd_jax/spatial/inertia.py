@@ -81,7 +81,8 @@ class Inertia(eqx.Module):
 
     @staticmethod
     def from_log_cholesky(numbers: Float[Array, "*batch 10"]) -> Inertia:
-        """From ten numbers without bounds, `α, d₁, d₂, d₃, s₁₂, s₂₃, s₁₃, t₁, t₂, t₃`, a body that can be (Rucker & Wensing 2022).
+        """From ten numbers without bounds, `α, d₁, d₂, d₃, s₁₂, s₂₃, s₁₃, t₁, t₂, t₃`, a body that can be (Rucker &
+        Wensing 2022).
 
         The pseudo-inertia is `U Uᵀ` with `U = e^α [[e^d₁, s₁₂, s₁₃, t₁], [0, e^d₂, s₂₃, t₂], [0, 0, e^d₃, t₃], [0, 0, 0, 1]]`:
         the mass is `e^2α`, t the centre of mass, and the rest how the mass is spread about it. Every body whose pseudo-inertia is
@@ -222,8 +223,8 @@ class Inertia(eqx.Module):
         """Whether there is such a body: a mass spread in space, nowhere negative. Of each body of a batch.
 
         So it is where the pseudo-inertia is positive semidefinite, which is asked to rounding. It says more than that mass and
-        principal moments are positive: the moments keep the triangle inequality. Points, rods and plates are physical, and so is nothing
-        at all.
+        principal moments are positive: the moments keep the triangle inequality. Points, rods and plates are physical, and
+        so is nothing at all.
         """
         second, first, mass = self.pseudo_inertia[..., :3, :3], self.first_moment, self.mass
         spread = second[..., 0, 0] + second[..., 1, 1] + second[..., 2, 2]
@@ -239,8 +240,8 @@ class Inertia(eqx.Module):
     def to_log_cholesky(self) -> Float[Array, "*batch 10"]:
         """The ten numbers of which `from_log_cholesky` makes this inertia.
 
-        Defined where the pseudo-inertia is positive definite. What is not physical, or has no extent in some direction, is refused
-        where its numbers can be seen, and within compiled functions is NaN or infinite.
+        Defined where the pseudo-inertia is positive definite. What is not physical, or has no extent in some direction, is
+        refused where its numbers can be seen, and within compiled functions is NaN or infinite.
         """
         mass, com = self.mass, self.first_moment / self.mass[..., None]
         second = self.pseudo_inertia[..., :3, :3] - outer(self.first_moment, com)
@@ -260,7 +261,8 @@ class Inertia(eqx.Module):
                 else ""
             )
             raise ModelError(
-                f"Inertia.to_log_cholesky: the pseudo-inertia{of} is not positive definite, so there are no such numbers; a body has "
+                f"Inertia.to_log_cholesky: the pseudo-inertia{of} is not positive definite, so there are no "
+                "such numbers; a body has "
                 "a mass, an extent in every direction, and moments that keep the triangle inequality (see is_physical)"
             )
         return numbers

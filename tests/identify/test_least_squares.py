@@ -1,4 +1,5 @@
-"""Linear estimators: the truth from data without noise, the best from data with it, errors that are what they say, words for what is not seen."""
+"""Linear estimators: the truth from data without noise, the best from data with it, errors that are what they say, words
+for what is not seen."""
 
 from dataclasses import replace
 
@@ -148,8 +149,10 @@ def test_bodies_that_can_be_and_what_was_thought_decide_the_rest():
     assert abs(mass[0] / THOUGHT.inertias.mass[0] - 1) < 0.3
 
 
+@pytest.mark.slow
 def test_errors_are_what_they_say():
-    """Of 100 logs, the 95 % region of all that is seen has the truth in 90 to 98, and so have the intervals of each, in the mean."""
+    """Of 100 logs, the 95 % region of all that is seen has the truth in 90 to 98, and so have the intervals of each, in
+    the mean."""
     parameters = identify.Parameters(TRUE, FREE)
     true = np.asarray(parameters.values_of(TRUE))
     log = run(0)

@@ -92,8 +92,9 @@ def test_a_data_frame_has_its_times_in_a_column_or_in_its_index():
 
 def test_topics_have_their_own_times_and_the_order_of_their_joints():
     turned = [1, 0]
-    states = {"t": T, "name": ["elbow", "shoulder", "finger"], "position": np.c_[Q[:, turned], T], "velocity": np.c_[V[:, turned], T],
-              "effort": []}  # fmt: skip
+    joints = ["elbow", "shoulder", "finger"]
+    position, velocity = np.c_[Q[:, turned], T], np.c_[V[:, turned], T]
+    states = {"t": T, "name": joints, "position": position, "velocity": velocity, "effort": []}
     late = {"t": T[::2] + 0.01, "effort": TAU[::2]}
     log = Log.from_mapping({"/joint_states": states, "/motors": late}, MODEL)
     np.testing.assert_array_equal(log.q.values, Q)
