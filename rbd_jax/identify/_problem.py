@@ -337,7 +337,7 @@ class Problem:
             weighted = (self.triangles[:, :, :-1] / self.sizes[:, None, None]).reshape(-1, len(free))
             triangle = np.linalg.qr(weighted[:, at] * scale[at], mode="r")
             triangle = np.concatenate([triangle, np.zeros((max(len(at) - len(triangle), 0), len(at)))])
-            _, sizes, vectors = np.linalg.svd(triangle) if len(at) else (None, np.zeros(0), np.zeros((0, 0)))
+            _, sizes, vectors = _singular(triangle) if len(at) else (None, np.zeros(0), np.zeros((0, 0)))
             seen = int(np.sum(sizes > self.tolerance * sizes.max(initial=0)))
             there = np.zeros((len(at), len(free)))
             there[np.arange(len(at)), at] = 1
@@ -345,9 +345,7 @@ class Problem:
             hidden = vectors[seen:]
             rows, _ = self._thought(self.start)
             # Of what the data do not see, what was known beforehand holds some.
-            _, held, ways = np.linalg.svd(
-                np.concatenate([rows @ spread(hidden).T, np.zeros((len(hidden),) * 2)])
-            )
+            _, held, ways = _singular(np.concatenate([rows @ spread(hidden).T, np.zeros((len(hidden),) * 2)]))
             count = int(np.sum(held > 1e-9 * held.max(initial=0))) if len(hidden) else 0
             change = np.concatenate([spread(vectors[:seen]), spread(ways[:count] @ hidden)])
             self.known[key] = Basis(change.T, seen, spread(hidden), spread(ways[count:] @ hidden))
@@ -364,3 +362,12 @@ class Problem:
             rows[-1][:, body.place] = own
             rest.append(constant)
         return np.concatenate(rows), np.concatenate(rest)
+
+
+def _singular(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The singular value decomposition. By QR iterations: the faster one of NumPy gives up on some matrices with tiny
+    numbers in them."""
+    from scipy.linalg import svd
+
+    tiny = np.finfo(float).eps * 1e-3 * np.abs(matrix).max(initial=0)
+    return svd(np.where(np.abs(matrix) < tiny, 0, matrix), lapack_driver="gesvd")

@@ -67,7 +67,7 @@ def least_squares(
     >>> log = rbd.identify.Log(t, q, v, a, tau)
     >>> found = rbd.identify.least_squares(model, log, [rbd.identify.masses(), rbd.identify.damping()])
     >>> print(found.values, found.parameters.names)
-    [1.5 0.2] ('rod mass', 'swing damping')
+    [1.5 0.2] ('bob mass', 'swing damping')
     """
     return _estimated("least_squares", model, logs, free, robust, cutoff, slow, physical=False)
 

@@ -149,7 +149,6 @@ def test_bodies_that_can_be_and_what_was_thought_decide_the_rest():
     assert abs(mass[0] / THOUGHT.inertias.mass[0] - 1) < 0.3
 
 
-@pytest.mark.slow
 def test_errors_are_what_they_say():
     """Of 100 logs, the 95 % region of all that is seen has the truth in 90 to 98, and so have the intervals of each, in
     the mean."""

@@ -239,7 +239,7 @@ WRONG = {
     "another joint's": (Log(T, 30 * np.cumsum(CQ, axis=0) / 200 * [10, 0.01]), "joint 'turn' .* it cannot get there"),
     "milliseconds": (Log(1000 * T, CQ, CV), "1e\\+03 times what q changes by, a thousand: one of t, q and v"),
     "rates in degrees": (Log(T, CQ, CV * 180 / np.pi), "v looks like degrees"),
-    "accelerations": (Log(T, CQ, CV, -4 * CV), "a adds up to .* it is not its rate"),
+    "accelerations": (Log(T, CQ, CV, 4 * CV), "a adds up to .* it is not its rate"),
     "the sign": (Log(T, CQ, -CV), "v adds up to -1 times"),
 }  # fmt: skip
 
