@@ -200,6 +200,7 @@ Packages:
 - `sensors`: what is measured: joints, inertial units, frames, forces, subtrees
 - `files`: models from files
 - `robots`: the bundled robots
+- `identify`: what a robot is made of, from logs of its motion
 - `interop`: states to and from Pinocchio and MuJoCo
 - `view`: pictures of models and of their motion
 - `body`: one rotating body in split, director and non-twisting form
@@ -376,6 +377,7 @@ __all__ = [
     "sensors",
     "files",
     "robots",
+    "identify",
     "interop",
     "view",
     "body",
@@ -399,6 +401,7 @@ from . import (
     contact as contact,
     files as files,
     forces as forces,
+    identify as identify,
     interop as interop,
     joints as joints,
     lie as lie,

@@ -77,6 +77,7 @@ Energy and momentum:
 Linear in the inertia parameters:
 
 - `inverse_dynamics_regressor`: the generalized forces
+- `joint_regressor`: what joints take beside the bodies, as such a function of armature, damping, friction and stiffness
 - `momentum_regressor`: the momentum
 - `kinetic_energy_regressor`: the kinetic energy
 - `potential_energy_regressor`: the potential energy
@@ -148,6 +149,7 @@ __all__ = [
     "average_velocity",
     "lagrangian_gradients",
     "inverse_dynamics_regressor",
+    "joint_regressor",
     "momentum_regressor",
     "kinetic_energy_regressor",
     "potential_energy_regressor",
@@ -225,7 +227,7 @@ from .operational_space import (
     inverse_operational_inertia as inverse_operational_inertia,
     operational_inertia as operational_inertia,
 )
-from .passive import passive_force as passive_force
+from .passive import joint_regressor as joint_regressor, passive_force as passive_force
 from .products import (
     jacobian_derivative_product as jacobian_derivative_product,
     jacobian_product as jacobian_product,

@@ -128,7 +128,7 @@ def transferable_inertias(joint: Joint) -> Inertia:
 
     rows = jax.vmap(conditions)(jax.random.split(jax.random.key(0), CONFIGURATIONS)).reshape(-1, 10)
     null = _null_space(_looked_at("transferable_inertias", rows))
-    return Inertia.from_parameters(jnp.asarray(_reduced(null, [range(10)])[0], rows.dtype))
+    return Inertia.from_parameters(jnp.asarray(echelon_basis(null, [range(10)])[0], rows.dtype))
 
 
 def transfer_inertia(model: Model, body: str | int, inertia: Inertia) -> Model:
@@ -315,7 +315,7 @@ def _null_space(rows: np.ndarray, sizes: np.ndarray | None = None) -> np.ndarray
 def _of_unobservable(model: Model, basis: np.ndarray) -> BaseParameters:
     """The base parameters that are left, those of the bodies at the ends eliminated first."""
     blocks = [range(10 * body, 10 * body + 10) for body in reversed(range(model.nb))]
-    reduced, pivots = _reduced(basis, blocks)
+    reduced, pivots = echelon_basis(basis, blocks)
     kept = tuple(i for i in range(basis.shape[1]) if i not in set(pivots))
     grouping = np.zeros((len(kept), basis.shape[1]))
     grouping[np.arange(len(kept)), kept] = 1
@@ -327,7 +327,7 @@ def _of_unobservable(model: Model, basis: np.ndarray) -> BaseParameters:
     )
 
 
-def _reduced(basis: np.ndarray, blocks) -> tuple[np.ndarray, list[int]]:
+def echelon_basis(basis: np.ndarray, blocks) -> tuple[np.ndarray, list[int]]:
     """The basis with a unit matrix in some of its columns, and which: as many in the first blocks as can be.
 
     The choice depends on the space and not on its basis: by what is left of each column when those chosen are projected out.

@@ -25,9 +25,31 @@ def passive_force(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) ->
     >>> print(rbd.passive_force(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
     [-0.5 -0.2]
     """
-    return smooth_passive_force(model, q, v) - model.friction * v / jnp.sqrt(v**2 + FRICTION_VELOCITY**2)
+    return smooth_passive_force(model, q, v) - model.friction * _direction(v)
 
 
 def smooth_passive_force(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`passive_force` without the friction: damping and springs."""
     return -model.damping * v - model.stiffness * difference(model, model.spring_reference, q)
+
+
+@takes(q=configuration, v=velocity, a=velocity)
+def joint_regressor(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], a: Float[Array, "nv"]
+) -> Float[Array, "nv parameters"]:
+    """Y with `Y θ = armature a - passive_force(model, q, v)`, what a joint takes beside the bodies: (nv, 4 nv).
+
+    θ is armature, damping, friction and stiffness, of all degrees of freedom each. Where springs rest is no part of it.
+
+    >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.ones(2)
+    >>> print(rbd.dynamics.joint_regressor(model, q, v, a)[1])  # what the elbow feels
+    [0. 1. 0. 2. 0. 1. 0. 1.]
+    """
+    columns = a, v, _direction(v), difference(model, model.spring_reference, q)
+    unit = jnp.eye(model.nv, dtype=v.dtype)
+    return jnp.concatenate([unit * column[:, None] for column in columns], axis=1)
+
+
+def _direction(v: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """The sign of v, smoothed."""
+    return v / jnp.sqrt(v**2 + FRICTION_VELOCITY**2)

@@ -3,6 +3,10 @@
 Rigid: mass, first moment of mass `h = m c` and the rotational inertia about the frame's origin: `I = [[Ī, h×], [-h×, m 1]]`
 (eq. 2.63). The matrix is linear in these ten numbers, so inertias add, and the equations of motion are linear in
 them. Articulated: `I^A = [[I, H], [Hᵀ, M]]`, symmetric and with no further structure.
+
+The same ten numbers as one symmetric 4 x 4 matrix, the pseudo-inertia: the second moments of the mass, of which a real body's are
+those of a density that is nowhere negative. Positive definite matrices have a chart of ten numbers without bounds (Rucker &
+Wensing, *Smooth parameterization of rigid-body inertia*, 2022).
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections import Counter
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._array import (
     blocks,
@@ -63,6 +67,40 @@ class Inertia(Rows):
         """From the ten numbers `m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`."""
         parameters = floating(parameters)
         return Inertia(parameters[..., 0], parameters[..., 1:4], parameters[..., 4:])
+
+    @staticmethod
+    def from_pseudo_inertia(matrix: Float[Array, "*batch 4 4"]) -> Inertia:
+        """From the pseudo-inertia; only its lower triangle is read.
+
+        With the second moments Σ in its upper left block, the rotational inertia is `tr(Σ) 1 - Σ`.
+        """
+        matrix = floating(matrix)
+        xx, yy, zz = (matrix[..., i, i] for i in range(3))
+        xy, xz, yz = matrix[..., 1, 0], matrix[..., 2, 0], matrix[..., 2, 1]
+        rotational = jnp.stack([yy + zz, -xy, xx + zz, -xz, -yz, xx + yy], axis=-1)
+        return Inertia(matrix[..., 3, 3], matrix[..., 3, :3], rotational)
+
+    @staticmethod
+    def from_log_cholesky(numbers: Float[Array, "*batch 10"]) -> Inertia:
+        """From ten numbers without bounds, `α, d₁, d₂, d₃, s₁₂, s₂₃, s₁₃, t₁, t₂, t₃`, a body that can be (Rucker &
+        Wensing 2022).
+
+        The pseudo-inertia is `U Uᵀ` with `U = e^α [[e^d₁, s₁₂, s₁₃, t₁], [0, e^d₂, s₂₃, t₂], [0, 0, e^d₃, t₃], [0, 0, 0, 1]]`:
+        the mass is `e^2α`, t the centre of mass, and the rest how the mass is spread about it. Every body whose pseudo-inertia is
+        positive definite is one such point.
+        """
+        numbers = floating(numbers)
+        mass, com = jnp.exp(2 * numbers[..., 0]), numbers[..., 7:]
+        (d1, d2, d3), (s12, s23, s13) = (
+            [jnp.exp(numbers[..., i]) for i in (1, 2, 3)],
+            [numbers[..., i] for i in (4, 5, 6)],
+        )
+        o = jnp.zeros_like(mass)
+        root = matrix([[d1, s12, s13], [o, d2, s23], [o, o, d3]])
+        first = mass[..., None] * com
+        second = mass[..., None, None] * matmul(root, transpose(root)) + outer(first, com)
+        trace = second[..., 0, 0] + second[..., 1, 1] + second[..., 2, 2]
+        return Inertia(mass, first, triangle(_point_mass(trace, second)))
 
     @staticmethod
     def box(mass, sides, com=(0.0, 0.0, 0.0)) -> Inertia:
@@ -168,6 +206,67 @@ class Inertia(Rows):
         return self.rotational_matrix - _point_mass(
             dot(self.first_moment, com), outer(self.first_moment, com)
         )
+
+    @property
+    def pseudo_inertia(self) -> Float[Array, "*batch 4 4"]:
+        """`[[Σ, h], [hᵀ, m]]` with `Σ = tr(Ī)/2 1 - Ī`: the second moments of the mass, homogeneous coordinates being 1.
+
+        Where `x_A = T x_B` in homogeneous coordinates, it is `T P Tᵀ` in A; also for a mirror image, which no `Transform` is.
+        """
+        xx, xy, yy, xz, yz, zz = (self.rotational[..., i] for i in range(6))
+        half = (xx + yy + zz) / 2
+        second = matrix([[half - xx, -xy, -xz], [-xy, half - yy, -yz], [-xz, -yz, half - zz]])
+        h = self.first_moment[..., None]
+        return blocks(second, h, transpose(h), self.mass[..., None, None])
+
+    @property
+    def is_physical(self) -> Bool[Array, "*batch"]:
+        """Whether there is such a body: a mass spread in space, nowhere negative. Of each body of a batch.
+
+        So it is where the pseudo-inertia is positive semidefinite, which is asked to rounding. It says more than that mass and
+        principal moments are positive: the moments keep the triangle inequality. Points, rods and plates are physical, and
+        so is nothing at all.
+        """
+        second, first, mass = self.pseudo_inertia[..., :3, :3], self.first_moment, self.mass
+        spread = second[..., 0, 0] + second[..., 1, 1] + second[..., 2, 2]
+        # Lengths are counted in radii of gyration, masses in that of the body, so that rounding means the same for all entries.
+        length = jnp.sqrt(jnp.where((mass > 0) & (spread > 0), spread, 1) / jnp.where(mass > 0, mass, 1))
+        unit = jnp.where(mass > 0, mass, jnp.where(spread > 0, spread, 1))
+        h = (first / (unit * length)[..., None])[..., None]
+        square = second / (unit * length**2)[..., None, None]
+        alike = blocks(square, h, transpose(h), (mass / unit)[..., None, None])
+        smallest = jnp.min(jnp.linalg.eigvalsh(alike), axis=-1)
+        return smallest >= -32 * jnp.finfo(mass.dtype).eps  # false for a nan
+
+    def to_log_cholesky(self) -> Float[Array, "*batch 10"]:
+        """The ten numbers of which `from_log_cholesky` makes this inertia.
+
+        Defined where the pseudo-inertia is positive definite. What is not physical, or has no extent in some direction, is
+        refused where its numbers can be seen, and within compiled functions is NaN or infinite.
+        """
+        mass, com = self.mass, self.first_moment / self.mass[..., None]
+        second = self.pseudo_inertia[..., :3, :3] - outer(self.first_moment, com)
+        central = second / mass[..., None, None]
+        d3 = jnp.sqrt(central[..., 2, 2])
+        s23, s13 = central[..., 1, 2] / d3, central[..., 0, 2] / d3
+        d2 = jnp.sqrt(central[..., 1, 1] - s23**2)
+        s12 = (central[..., 0, 1] - s13 * s23) / d2
+        d1 = jnp.sqrt(central[..., 0, 0] - s12**2 - s13**2)
+        logs = [jnp.log(mass) / 2, jnp.log(d1), jnp.log(d2), jnp.log(d3)]
+        numbers = jnp.concatenate([jnp.stack([*logs, s12, s23, s13], axis=-1), com], axis=-1)
+        if is_known(numbers) and not np.isfinite(np.asarray(numbers)).all():
+            which = np.argwhere(~np.isfinite(np.asarray(numbers)).all(axis=-1))
+            of = (
+                f" of number {', '.join(str(tuple(i.tolist())) if len(i) > 1 else str(int(i[0])) for i in which)}"
+                if which.size
+                else ""
+            )
+            raise ModelError(
+                f"Inertia.to_log_cholesky: the pseudo-inertia{of} is not positive definite, so there are no "
+                "such numbers; a body has "
+                "a mass, an extent in every direction, and moments that keep the triangle inequality (see is_physical)"
+            )
+        return numbers
 
     @property
     def matrix(self) -> Float[Array, "*batch 6 6"]:

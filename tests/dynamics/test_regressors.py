@@ -59,6 +59,20 @@ def test_regressors(name):
             assert_close(found[what] @ parameters, value)
 
 
+def test_what_joints_take(key):
+    """The regressor of joints times their numbers is armature, damping, friction and springs, and so is its derivative."""
+    of_joints = jnp.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [7.0, 8.0]])
+    names = ("armature", "damping", "friction", "stiffness")
+    model = eqx.tree_at(
+        lambda m: [getattr(m, name) for name in names], rbd.load("double_pendulum"), list(of_joints)
+    )
+    q, v, a = jax.random.normal(key, (3, 2))
+    y = rbd.dynamics.joint_regressor(model, q, v, a)
+    assert_close(y @ of_joints.reshape(-1), model.armature * a - rbd.passive_force(model, q, v))
+    still = jax.jacfwd(lambda v: rbd.dynamics.joint_regressor(model, q, v, a))(jnp.zeros(2))
+    assert np.isfinite(still).all()
+
+
 @MODELS
 def test_operational_inertia(name):
     """`Λ⁻¹ = J M⁻¹ Jᵀ`, symmetric and positive, for two bodies at once."""

@@ -1,0 +1,135 @@
+"""What a robot is made of, from what was measured of it: logs in, an identified model out, with what the data do not say.
+
+What is free, one line for each kind; names may have wildcards:
+
+- `inertias`: all ten inertia parameters of bodies
+- `masses`: their masses; the inertia goes along
+- `centers_of_mass`: where their centres of mass are
+- `placements`: where their joints sit: kinematic calibration
+- `joint_offsets`: what must be added to measured joint coordinates
+- `damping`: viscous damping of joints
+- `coulomb`: Coulomb friction of joints
+- `armature`: armature of joints
+- `stiffness`: stiffness of springs at joints
+- `friction`: sliding friction of shapes
+- `gains`: gains of actuators
+- `gear_ratios`: gear ratios of actuators
+- `carried`: a number of force elements, actuators, shapes
+- `numbers`: any leaf of a model
+- `tied`: fewer numbers than things: mirror symmetry, equal motors
+- `Parameters`: all that is free, as a vector and back
+- `Kind`: what those inherit from, and one of your own
+- `Candidate`: something whose numbers a kind may free
+
+What was measured:
+
+- `Log`: one run: times and channels
+- `Channel`: a channel with times of its own, or late
+- `read_log`: a log from a file
+- `check_log`: an error for a log that cannot be one of a model
+- `with_rates`: a log with velocities and accelerations
+- `best_cutoff`: the cutoff that leaves the least error in a derivative
+- `LogError`: a log that cannot be
+- `LogWarning`: a log that is suspicious
+
+Estimators that are linear in what is free:
+
+- `least_squares`: weighted least squares, robust on request
+- `physical_least_squares`: the same with bodies that can be
+- `Estimate`: what they return
+- `Unseen`: what data do not see of it
+- `made_physical`: a model with inertias that bodies can have, to start from
+
+What they are made of:
+
+- `Equations`: the equations of motion of logs, condensed
+- `Samples`: samples of motions with the forces that made them
+- `samples_of`: those of a log
+- `torque_regressor`: generalized forces as a linear function of all of these numbers
+- `linear_numbers`: these numbers of a model
+- `with_linear_numbers`: the model with others
+"""
+
+__all__ = [
+    "inertias",
+    "masses",
+    "centers_of_mass",
+    "placements",
+    "joint_offsets",
+    "damping",
+    "coulomb",
+    "armature",
+    "stiffness",
+    "friction",
+    "gains",
+    "gear_ratios",
+    "carried",
+    "numbers",
+    "tied",
+    "Parameters",
+    "Kind",
+    "Candidate",
+    "Log",
+    "Channel",
+    "read_log",
+    "check_log",
+    "with_rates",
+    "best_cutoff",
+    "LogError",
+    "LogWarning",
+    "least_squares",
+    "physical_least_squares",
+    "Estimate",
+    "Unseen",
+    "made_physical",
+    "Equations",
+    "Samples",
+    "samples_of",
+    "torque_regressor",
+    "linear_numbers",
+    "with_linear_numbers",
+]
+
+from .equations import (
+    Equations as Equations,
+    Samples as Samples,
+    linear_numbers as linear_numbers,
+    samples_of as samples_of,
+    torque_regressor as torque_regressor,
+    with_linear_numbers as with_linear_numbers,
+)
+from .estimate import Estimate as Estimate, Unseen as Unseen
+from .kinds import (
+    Candidate as Candidate,
+    Kind as Kind,
+    armature as armature,
+    carried as carried,
+    centers_of_mass as centers_of_mass,
+    coulomb as coulomb,
+    damping as damping,
+    friction as friction,
+    gains as gains,
+    gear_ratios as gear_ratios,
+    inertias as inertias,
+    joint_offsets as joint_offsets,
+    masses as masses,
+    numbers as numbers,
+    placements as placements,
+    stiffness as stiffness,
+    tied as tied,
+)
+from .least_squares import (
+    least_squares as least_squares,
+    made_physical as made_physical,
+    physical_least_squares as physical_least_squares,
+)
+from .log import (
+    Channel as Channel,
+    Log as Log,
+    LogError as LogError,
+    LogWarning as LogWarning,
+    read_log as read_log,
+)
+from .parameters import Parameters as Parameters
+from .sanity import check_log as check_log
+from .smoothing import best_cutoff as best_cutoff, with_rates as with_rates

@@ -1,0 +1,373 @@
+"""The problem that the linear estimators solve: least squares in the values, what is known beforehand, bounds, and the noise.
+
+    ½ Σ_j ‖T_j [p - p₀; 1]‖² / σ_j² + ½ Σ ((p - mean) / deviation)² + Σ_b D(P_b ‖ P₀_b) / spread_b²
+
+over the values p within their bounds, with σ_j² what is left of the j-th sum over its degrees of freedom. Without free
+inertias each turn is a linear problem, and the noise anew. With them it is a conic problem with a barrier, D, of a weight
+that is small beside the data's: a primal-dual interior-point method. Beside the pseudo-inertias P it keeps matrices Z that
+become D's part of the gradient, `P Z = τ 1 / spread²`, and lets τ fall to 1; its steps are those of Helmberg, Kojima and
+Monteiro. All is in double precision and without normal equations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import accuracy
+from ..spatial import Inertia
+from .equations import Equations, linear_numbers
+from .estimate import Unseen, unseen
+from .parameters import Parameters
+
+
+#: The noise is taken to be at most so many times less than before, where bodies must stay possible.
+FALL = 30.0
+TURNS = 300
+#: With as much to gain a minimum is taken for one, in units of the sum (a half of a squared standard deviation).
+LEAST = 1e-3
+#: Noise that is a smaller share of the forces is rounding.
+ROUNDING = 1e-11
+#: How far to the boundary of what is possible a step goes at most, and how far τ falls with it.
+REACH, CENTERING = 0.95, 0.1
+#: The pseudo-inertia of each of the ten parameters.
+PSEUDO = np.asarray(
+    [
+        [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]],
+        *([[float({i, j} == {k, 3}) for j in range(4)] for i in range(4)] for k in range(3)),
+        np.diag([-0.5, 0.5, 0.5, 0]),
+        *[[[-float({i, j} == {0, 1}) for j in range(4)] for i in range(4)]],
+        np.diag([0.5, -0.5, 0.5, 0]),
+        *([[-float({i, j} == {k, 2}) for j in range(4)] for i in range(4)] for k in (0, 1)),
+        np.diag([0.5, 0.5, -0.5, 0]),
+    ],
+    float,
+)
+
+
+class Body(NamedTuple):
+    """A free inertia: where its values are, its pseudo-inertia as it was thought to be, and how far off that may be.
+
+    Of one body, P is its pseudo-inertia, Z the matrix beside it, and `weight` is `1 / spread²`.
+    """
+
+    place: slice
+    thought: np.ndarray
+    spread: float
+
+    @property
+    def weight(self) -> float:
+        return 1 / self.spread**2
+
+    @property
+    def thought_weight(self) -> float:
+        """τ to begin with, where the values are those thought beforehand: much, as if the data said little."""
+        return 1e4
+
+    def pseudo(self, values: np.ndarray) -> np.ndarray:
+        """P, or a change of it."""
+        return np.einsum("k,kij->ij", values[self.place], PSEUDO)
+
+    def dual(self, values, barrier: float) -> np.ndarray:
+        """Z that belongs to P."""
+        return barrier * self.weight * np.linalg.inv(self.pseudo(values))
+
+    def centre(self, values, Z) -> float:
+        """τ as P and Z have it, in the mean."""
+        return float(np.sum(self.pseudo(values) * Z) / 4 / self.weight)
+
+    def slope(self, values, step) -> float:
+        """Of D along a step, at its start."""
+        P, change = self.pseudo(values), self.pseudo(step)
+        return self.weight * float(
+            np.trace(np.linalg.solve(self.thought, change)) - np.trace(np.linalg.solve(P, change))
+        )
+
+    def rows(self, values, Z, barrier: float) -> tuple[np.ndarray, np.ndarray]:
+        """Rows L and r with `Lᵀ L` the second derivative of `τ D`, `⟨E_k, P⁻¹ E_l Z⟩`, and `Lᵀ r` its first, (16, 10) and
+        (16,)."""
+        root = np.linalg.cholesky(self.pseudo(values))
+        inverse = np.linalg.inv(root)
+        other = np.sqrt(barrier * self.weight) * inverse.T if Z is None else np.linalg.cholesky(Z)
+        slope = barrier * self.weight * (np.linalg.inv(self.thought) - inverse.T @ inverse)
+        rest = np.linalg.solve(other, (root.T @ slope).T).T
+        return (inverse @ PSEUDO @ other).reshape(10, 16).T, rest.reshape(16)
+
+    def way(self, values, step, Z, barrier: float) -> tuple[np.ndarray, float]:
+        """How Z changes along a step, and how far both can go and stay positive definite."""
+        P, change = self.pseudo(values), self.pseudo(step)
+        turned = np.linalg.solve(P, change @ Z)
+        other = barrier * self.weight * np.linalg.inv(P) - Z - (turned + turned.T) / 2
+        most = 1.0
+        for matrix, moved in ((P, change), (Z, other)):
+            inverse = np.linalg.inv(np.linalg.cholesky(matrix))
+            most = min(most, REACH / max(-np.linalg.eigvalsh(inverse @ moved @ inverse.T).min(), 1e-300))
+        return other, most
+
+
+class Basis(NamedTuple):
+    """Coordinates of what may change: `p - p₀ = change y`, the first `seen` of y being what the data see. `lost` is what
+    nothing holds."""
+
+    change: np.ndarray
+    seen: int
+    hidden: np.ndarray
+    lost: np.ndarray
+
+
+@eqx.filter_jit
+def _linear(parameters: Parameters, values):
+    """θ at these values, and how it follows from them."""
+    through = lambda p: linear_numbers(parameters.with_values(p))
+    return through(values), jax.jacfwd(through)(values)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Values with the noise by which they were weighted, and their covariance."""
+
+    values: np.ndarray
+    noise: np.ndarray
+    covariance: np.ndarray
+    lost: np.ndarray
+    fixed: np.ndarray
+    turns: int
+    converged: bool
+
+    @property
+    def errors(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """See above; `triangles` are T, `slopes` and `numbers` are how θ of the equations follows from p: `θ = numbers +
+    slopes (p - p₀)`."""
+
+    parameters: Parameters
+    start: np.ndarray
+    numbers: np.ndarray
+    slopes: np.ndarray
+    triangles: np.ndarray
+    counts: np.ndarray
+    sizes: np.ndarray
+    floor: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    bodies: tuple[Body, ...]
+    tolerance: float
+    known: dict = field(default_factory=dict)
+
+    @staticmethod
+    def of(parameters: Parameters, equations: Equations, physical: bool) -> Problem:
+        model = parameters.reference
+        values = parameters.values_of(model)
+        numbers, slopes = (np.asarray(x, float) for x in _linear(parameters, values))
+        start, size = np.asarray(values, float), parameters.size
+        bodies = [
+            Body(
+                place,
+                np.asarray(Inertia.from_parameters(jnp.asarray(start[place])).pseudo_inertia, float),
+                spread,
+            )
+            for place, spread in (parameters.inertial() if physical else ())
+        ]
+        eps = float(np.finfo(model.dtype).eps)
+        torques = np.maximum(equations.torques, 1e-3 * equations.torques.max(initial=0))
+        torques = np.where(torques > 0, torques, 1.0)
+        mean, deviation, low, high = (
+            np.asarray(x, float) for x in (*parameters.prior(), *parameters.bounds())
+        )
+        problem = Problem(
+            parameters, start, numbers, slopes, np.zeros((len(torques), size + 1, size + 1)), equations.counts,
+            torques, eps * torques, mean, deviation, low, high, tuple(bodies), accuracy(model.dtype),
+        )  # fmt: skip
+        return problem.with_equations(equations)
+
+    def with_equations(self, equations: Equations) -> Problem:
+        """The same with other sums of squares."""
+        from dataclasses import replace
+
+        factors = equations.factors
+        whole = np.concatenate(
+            [factors[:, :, :-1] @ self.slopes, (factors @ np.append(self.numbers, -1.0))[..., None]], 2
+        )
+        return replace(
+            self,
+            triangles=np.stack([np.linalg.qr(one, mode="r")[: whole.shape[2]] for one in whole]),
+            known={},
+        )
+
+    def numbers_of(self, values: np.ndarray) -> np.ndarray:
+        """θ of values."""
+        return self.numbers + self.slopes @ (values - self.start)
+
+    def squares(self, values: np.ndarray) -> np.ndarray:
+        """The sum of the squared errors of each degree of freedom."""
+        return np.sum((self.triangles @ np.append(values - self.start, 1.0)) ** 2, axis=1)
+
+    def solved(self, noise: np.ndarray | None = None, start: np.ndarray | None = None) -> Solution:
+        """The least of it. The noise is found unless it is given."""
+        values = self.start.copy() if start is None else start.copy()
+        find, turn, settled, length = noise is None, 0, False, 1.0
+        if noise is None:
+            noise = np.maximum(np.sqrt(self.squares(values) / np.maximum(self.counts, 1)), self.floor)
+        data, duals = self._weighted(noise), [body.dual(values, body.thought_weight) for body in self.bodies]
+        for turn in range(1, TURNS + 1):  # noqa: B007
+            # After short steps the way is to the middle again, after long ones to what is sought.
+            fall = CENTERING + (1 - CENTERING) * (1 - length) ** 2
+            barrier = max([1.0, *(fall * body.centre(values, Z) for body, Z in zip(self.bodies, duals))])
+            rows = self._thought(values, duals, barrier)
+            step, fixed, covariance, lost = self._bounded_step(values, data, rows)
+            length, changes = 1.0, []
+            for body, Z in zip(self.bodies, duals):
+                change, most = body.way(values, step, Z, barrier)
+                changes.append(change)
+                length = min(length, most)
+            gain = length * self._slope(values, step, data)
+            values = np.clip(values + length * step, self.low, self.high)
+            duals = [Z + length * change for Z, change in zip(duals, changes)]
+            rounding = bool(np.all(noise <= ROUNDING * self.sizes))
+            if barrier > 1 or length < 0.9 or (gain < -LEAST and not rounding):
+                continue
+            new = self._noise(values, covariance, noise) if find else noise
+            known = rounding or bool(np.all(np.abs(new - noise) <= 1e-4 * noise))
+            errors = np.sqrt(np.maximum(np.diag(covariance), 0))
+            near = np.abs(step) <= 1e-3 * errors + 1e-11 * (np.abs(values) + 1e-3 * self.scale)
+            if known and near.all():
+                settled = True
+                break
+            if find:
+                # The data weigh more, so what holds against them does.
+                duals = [Z * np.max(noise / new) ** 2 for Z in duals]
+                noise, data = new, self._weighted(new)
+        _, fixed, covariance, lost = self._bounded_step(values, data, self._thought(values))
+        if find:
+            noise = self._noise(values, covariance, noise, 0.0)
+        return Solution(values, noise, covariance, lost, fixed, turn, settled)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Of each value what makes forces as large as those measured; one where it makes none."""
+        norms = np.sqrt(np.sum((self.triangles[:, :, :-1] / self.sizes[:, None, None]) ** 2, axis=(0, 1)))
+        norms = norms / np.sqrt(max(self.counts.sum(), 1))
+        shows = norms > self.tolerance * norms.max(initial=0)
+        return np.where(shows, 1 / np.where(shows, norms, 1), 1.0)
+
+    def hidden(self) -> Unseen:
+        """What the data do not see."""
+        basis = self._basis(np.ones(len(self.start), bool))
+        blocks = []
+        for inertial in (True, False):
+            for kind, block in zip(self.parameters.kinds, self.parameters.blocks):
+                if kind.inertial == inertial:
+                    width = block.shape[1]
+                    blocks += [range(i, i + width) for i in range(block.start, block.stop, width)][::-1]
+        return unseen(basis.hidden / self.scale, self.scale, blocks)
+
+    def covariance(self, noise: np.ndarray, solution: Solution) -> np.ndarray:
+        """That of the values of a solution if this is the noise."""
+        nothing = np.zeros(len(self.start))
+        rows = self._thought(solution.values)
+        return self._step(solution.values, self._weighted(noise), rows, ~solution.fixed, nothing)[1]
+
+    # Steps.
+
+    def _weighted(self, noise: np.ndarray) -> np.ndarray:
+        """The triangle of all sums, each over its noise."""
+        rows = (self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1)
+        return np.asarray(np.linalg.qr(rows, mode="r"))
+
+    def _noise(self, values, covariance, noise, fall=1 / FALL):
+        size = len(values)
+        used = np.sum((self.triangles[:, :, :-1].reshape(-1, size) @ covariance).reshape(len(noise), -1, size)
+                      * self.triangles[:, :, :-1], axis=(1, 2)) / noise**2  # fmt: skip
+        new = np.sqrt(self.squares(values) / np.maximum(self.counts - used, 1))
+        least = noise * fall if self.bodies else 0.0
+        return np.maximum(np.maximum(new, self.floor), least)
+
+    def _slope(self, values, step, data) -> float:
+        """How fast the whole changes along a step, at its start."""
+        error = data @ np.append(values - self.start, 1.0)
+        certain = np.isfinite(self.deviation)
+        known = np.sum(((values - self.mean) * step / self.deviation**2)[certain])
+        bodies = sum(body.slope(values, step) for body in self.bodies)
+        return float(error @ (data[:, :-1] @ step) + known + bodies)
+
+    def _bounded_step(self, values, data, rows):
+        """The step within the bounds: what would leave them goes to them and stays there for this step."""
+        free, held = np.ones(len(values), bool), np.zeros(len(values))
+        while True:
+            step, covariance, lost = self._step(values, data, rows, free, held)
+            to = values + step
+            slack = 1e-12 * (np.abs(values) + self.scale)
+            out = free & ((to < self.low - slack) | (to > self.high + slack))
+            if not out.any():
+                return step, ~free, covariance, lost
+            held = np.where(out, np.clip(to, self.low, self.high) - values, held)
+            free &= ~out
+
+    def _step(self, values, data, thought, free, held):
+        basis = self._basis(free)
+        seen, change = basis.seen, basis.change
+        given = np.where(free, 0, held)
+        by_data = data[:, :-1] @ change
+        by_data[:, seen:] = 0.0
+        rows, rest = thought
+        stacked = np.concatenate([by_data, rows @ change])
+        right = np.concatenate([data @ np.append(values + given - self.start, 1.0), rest + rows @ given])
+        q, r = np.linalg.qr(stacked)
+        inverse = np.linalg.solve(r, np.eye(len(r))) if len(r) else r
+        y = -(inverse @ (q.T @ right))
+        root = change @ inverse
+        return change @ y + given, root @ root.T, basis.lost
+
+    def _basis(self, free: np.ndarray) -> Basis:
+        """Coordinates for changes of the free values."""
+        key = free.tobytes()
+        if key not in self.known:
+            scale, at = self.scale, np.flatnonzero(free)
+            weighted = (self.triangles[:, :, :-1] / self.sizes[:, None, None]).reshape(-1, len(free))
+            triangle = np.linalg.qr(weighted[:, at] * scale[at], mode="r")
+            triangle = np.concatenate([triangle, np.zeros((max(len(at) - len(triangle), 0), len(at)))])
+            _, sizes, vectors = _singular(triangle) if len(at) else (None, np.zeros(0), np.zeros((0, 0)))
+            seen = int(np.sum(sizes > self.tolerance * sizes.max(initial=0)))
+            there = np.zeros((len(at), len(free)))
+            there[np.arange(len(at)), at] = 1
+            spread = lambda rows: (rows * scale[at]) @ there
+            hidden = vectors[seen:]
+            rows, _ = self._thought(self.start)
+            # Of what the data do not see, what was known beforehand holds some.
+            _, held, ways = _singular(np.concatenate([rows @ spread(hidden).T, np.zeros((len(hidden),) * 2)]))
+            count = int(np.sum(held > 1e-9 * held.max(initial=0))) if len(hidden) else 0
+            change = np.concatenate([spread(vectors[:seen]), spread(ways[:count] @ hidden)])
+            self.known[key] = Basis(change.T, seen, spread(hidden), spread(ways[count:] @ hidden))
+        return self.known[key]
+
+    def _thought(self, values, duals=None, barrier: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """What is known beforehand as rows of least squares about these values: `½ ‖rows δ + rest‖²` to second order in δ."""
+        certain = np.flatnonzero(np.isfinite(self.deviation))
+        rows = [np.eye(len(values))[certain] / self.deviation[certain, None]]
+        rest = [(values[certain] - self.mean[certain]) / self.deviation[certain]]
+        for i, body in enumerate(self.bodies):
+            own, constant = body.rows(values, None if duals is None else duals[i], barrier)
+            rows.append(np.zeros((16, len(values))))
+            rows[-1][:, body.place] = own
+            rest.append(constant)
+        return np.concatenate(rows), np.concatenate(rest)
+
+
+def _singular(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The singular value decomposition. By QR iterations: the faster one of NumPy gives up on some matrices with tiny
+    numbers in them."""
+    from scipy.linalg import svd
+
+    tiny = np.finfo(float).eps * 1e-3 * np.abs(matrix).max(initial=0)
+    return svd(np.where(np.abs(matrix) < tiny, 0, matrix), lapack_driver="gesvd")

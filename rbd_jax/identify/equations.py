@@ -1,0 +1,281 @@
+"""The equations of motion of logs, linear in what joints and bodies are made of, condensed into triangles.
+
+In each sample, `τ = Y θ` with θ of `linear_numbers`: inertia parameters, armature, damping, friction, stiffness. Of all
+samples the triangular factors of `[Y, τ]` are kept, one for each degree of freedom, and no more: they answer every
+question of least squares about these samples, with any weights of the degrees of freedom and any choice of what is free.
+They are made piece by piece in double precision, so that memory does not grow with the log, and the normal equations,
+which lose half of the digits, are not formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import a_model, whole_number
+from .._compile import compiled
+from .._errors import ModelError
+from ..dynamics import Motion, inverse_dynamics_regressor
+from ..dynamics.passive import joint_regressor
+from ..forces.carried import carried_forces
+from ..model import Model
+from ..parallel import batch_map
+from ..spatial import Inertia
+from .log import Log, LogError, as_logs
+from .sanity import check_log
+from .smoothing import with_rates
+
+
+#: The most samples that are looked at together.
+CHUNK = 4096
+#: Products of matrices with no more multiplications than this are done by one thread.
+UNSHARED = 130_000
+
+
+def linear_numbers(model: Model) -> Float[Array, "parameters"]:
+    """θ: the inertia parameters of all bodies, then armature, damping, friction and stiffness of all degrees of freedom."""
+    own = model.armature, model.damping, model.friction, model.stiffness
+    return jnp.concatenate([model.inertias.parameters.reshape(-1), *own])
+
+
+def with_linear_numbers(model: Model, numbers: Float[Array, "parameters"]) -> Model:
+    """The model with these."""
+    inertial = numbers[: 10 * model.nb].reshape(-1, 10)
+    armature, damping, friction, stiffness = numbers[10 * model.nb :].reshape(4, model.nv)
+    return replace(
+        model,
+        inertias=Inertia.from_parameters(inertial),
+        armature=armature,
+        damping=damping,
+        friction=friction,
+        stiffness=stiffness,
+    )
+
+
+def torque_regressor(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    a: Float[Array, "nv"],
+    *,
+    coulomb: bool = False,
+) -> Float[Array, "nv parameters"]:
+    """Y with `Y θ = inverse_dynamics(model, q, v, a) - passive_force(model, q, v)`, θ = `linear_numbers(model)`.
+
+    - `coulomb`: friction by Coulomb's law itself, the sign of v, and not smoothed at rest as `passive_force` has it.
+
+    >>> model, q, v, a = rbd.load("double_pendulum"), jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0]), jnp.ones(2)
+    >>> print(rbd.identify.torque_regressor(model, q, v, a) @ rbd.identify.linear_numbers(model))
+    [18.084 13.169]
+    """
+    joints = joint_regressor(model, q, v, a)
+    if coulomb:
+        nv, sign = model.nv, jnp.eye(model.nv, dtype=v.dtype) * jnp.sign(v)[:, None]
+        joints = jnp.concatenate([joints[:, : 2 * nv], sign, joints[:, 3 * nv :]], axis=1)
+    return jnp.concatenate([inverse_dynamics_regressor(model, q, v, a), joints], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples of motions with the forces that made them: (n, nq), (n, nv), ...; NaN in tau where it is not known."""
+
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    tau: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+
+def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: float | int = 0.0) -> Samples:
+    """The samples of a log whose motion is known in full, and the generalized forces in them.
+
+    - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
+    - `slow`: forces at degrees of freedom that are slower than this are taken as not known.
+
+    Those are `tau` and what the actuators do under `u`, less what the model's force elements do, which stay as they are.
+    """
+    check_log(model, log)
+    if log.tau is None and log.u is None:
+        raise LogError(f"Log {log.name!r} has neither tau nor u; what drove the robot has to be known")
+    known = with_rates(model, log, cutoff)
+    q, v, a = known.q.values, known.v.values, known.a.values
+    whole = ~(np.isnan(q).any(axis=1) | np.isnan(v).any(axis=1) | np.isnan(a).any(axis=1))
+    if not whole.any():
+        raise LogError(
+            f"Log {log.name!r}: in no sample all of q, v and a are known; at its ends and beside gaps smoothing takes some away"
+        )
+    tau = np.zeros((int(whole.sum()), model.nv)) if known.tau is None else known.tau.values[whole].copy()
+    tau[np.abs(v[whole]) < slow] = np.nan
+    found = Samples(q[whole], v[whole], a[whole], tau)
+    acting = bool(model.forces or model.tendons or (known.u is not None and model.actuators))
+    if not acting:
+        return found
+    if known.u is not None and any(getattr(one, "dynamics", None) is not None for one in model.actuators):
+        raise LogError(
+            f"Log {log.name!r}: an actuator of model {model.name!r} has dynamics, so its force does not "
+            "follow from u alone; give tau"
+        )
+    bare = (
+        model
+        if known.u is not None
+        else replace(model, attached=tuple(x for x in model.attached if x.role != "actuator"))
+    )
+    u = np.zeros((len(found), bare.nu)) if known.u is None else known.u.values[whole]
+    for size, rows in _pieces(len(found), CHUNK):
+        given = [_padded(x[rows], size, model.dtype) for x in (found.q, found.v, u)]
+        tau[rows] += np.asarray(_applied(bare, *given), float)[: len(tau[rows])]
+    return replace(found, tau=tau)
+
+
+@compiled
+def _applied(model, q, v, u):
+    """What acts beside gravity, damping, friction and springs of joints."""
+
+    def one(q, v, u):
+        motion = Motion(model, q, v)
+        acting = [force.generalized_force(motion) for force in carried_forces(model, u)]
+        return sum(acting, jnp.zeros(model.nv, q.dtype))
+
+    return batch_map(one)(q, v, u)
+
+
+@compiled
+def _regressors(model, coulomb, q, v, a):
+    return batch_map(lambda q, v, a: torque_regressor(model, q, v, a, coulomb=coulomb))(q, v, a)
+
+
+def _pieces(count: int, chunk: int) -> Iterator[tuple[int, slice]]:
+    """Runs of rows and the length to which each is filled up, so that few lengths are compiled."""
+    for start in range(0, count, chunk):
+        left = min(chunk, count - start)
+        size = chunk if left == chunk else min(chunk, max(256, 1 << (left - 1).bit_length()))
+        yield size, slice(start, start + left)
+
+
+def _padded(rows: np.ndarray, size: int, dtype) -> np.ndarray:
+    return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)]).astype(dtype)
+
+
+def regressors(
+    model: Model, samples: Samples, coulomb: bool = False, chunk: int = CHUNK
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Rows of samples and their regressors, (rows, nv, parameters), piece by piece."""
+    for size, rows in _pieces(len(samples), chunk):
+        given = [_padded(x[rows], size, model.dtype) for x in (samples.q, samples.v, samples.a)]
+        yield rows, np.asarray(_regressors(model, coulomb, *given), float)[: rows.stop - rows.start]
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """All equations of some samples, condensed: for every θ, `‖factors[j] [θ; -1]‖² = Σ (Y θ - τ)²` over the rows of dof j.
+
+    - `factors`: a triangle for each degree of freedom, (nv, parameters + 1, parameters + 1).
+    - `counts`: how many samples are in it.
+    - `slow`: where it is not zero, friction is Coulomb's, and what was slower than this is not in it.
+    """
+
+    model: Model
+    factors: np.ndarray
+    counts: np.ndarray
+    slow: float | int = 0.0
+    logs: tuple[str, ...] = field(default=())
+
+    @staticmethod
+    def none(model: Model, slow: float | int = 0.0) -> Equations:
+        """Of no samples."""
+        size = 10 * model.nb + 4 * model.nv + 1
+        return Equations(model, np.zeros((model.nv, size, size)), np.zeros(model.nv, int), float(slow))
+
+    @staticmethod
+    def of(
+        model: Model,
+        logs: Log | Iterable[Log],
+        *,
+        cutoff: float | int | None = None,
+        slow: float | int = 0.0,
+        chunk: int = CHUNK,
+    ) -> Equations:
+        """Of logs, one after the other; a generator of logs that do not fit into memory together will do.
+
+        - `cutoff`: of the smoothing where velocities or accelerations are missing, in Hz: see `with_rates`.
+        - `slow`: a speed below which a joint's friction is not asked for; above it is Coulomb's. Joints that turn round
+          stick for a while, which is no law of their speed. At 0 all samples are used, and friction is smoothed at rest as
+          in `rbd.passive_force`.
+        - `chunk`: how many samples are looked at together.
+        """
+        a_model("identify.Equations.of", model)
+        if model.constraints:
+            raise ModelError(
+                f"identify: model {model.name!r} has constraints, whose forces are not known; take "
+                "rbd.detach(model, 'constraint') if it "
+                "moves without them, or identify the tree that is left"
+            )
+        chunk = whole_number("identify.Equations.of", "chunk", chunk)
+        total, names = Equations.none(model, slow), []
+        given = as_logs("identify.Equations.of", logs) if isinstance(logs, Log | list | tuple) else logs
+        for log in given:
+            names.append(log.name)
+            total = total.with_samples(samples_of(model, log, cutoff, slow), chunk=chunk)
+        if not names:
+            raise LogError("identify.Equations.of: there are no logs")
+        return replace(total, logs=tuple(names))
+
+    def with_samples(
+        self,
+        samples: Samples,
+        weights: Callable[[np.ndarray], np.ndarray] | None = None,
+        chunk: int = CHUNK,
+    ) -> Equations:
+        """With more samples; each row times the square root of its weight, `weights([Y, τ])`, of (nv, rows)."""
+        factors, counts = list(self.factors), self.counts.copy()
+        for rows, regressor in regressors(self.model, samples, self.slow > 0, chunk):
+            tau = samples.tau[rows]
+            known = ~np.isnan(tau)
+            counts += known.sum(axis=0)
+            whole = np.empty((self.model.nv, len(tau), regressor.shape[2] + 1))
+            whole[:, :, :-1], whole[:, :, -1] = np.swapaxes(regressor, 0, 1), tau.T
+            if not known.all():
+                whole[~known.T] = 0
+            if weights is not None:
+                whole *= np.sqrt(weights(whole))[..., None]
+            for dof in range(self.model.nv):
+                factors[dof] = _condensed(factors[dof], whole[dof])
+        return replace(self, factors=np.stack(factors), counts=counts)
+
+    def squares(self, numbers: np.ndarray) -> np.ndarray:
+        """The sums of the squared errors of θ, of each degree of freedom."""
+        return np.sum((self.factors @ np.append(numbers, -1.0)) ** 2, axis=1)
+
+    @property
+    def torques(self) -> np.ndarray:
+        """The root of the mean square of the forces, of each degree of freedom."""
+        return np.sqrt(np.sum(self.factors[:, :, -1] ** 2, axis=1) / np.maximum(self.counts, 1))
+
+    def errors(self, model: Model) -> np.ndarray:
+        """By how much a model's forces are off from those of the samples: the root of the mean square, of each degree of
+        freedom."""
+        squares = self.squares(np.asarray(linear_numbers(model), float))
+        return np.sqrt(squares / np.maximum(self.counts, 1))
+
+
+def _condensed(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The triangle of what a triangle and more rows have in them. Columns in which there is nothing are left out of the work."""
+    used = np.flatnonzero(np.any(factor != 0, axis=0) | np.any(rows != 0, axis=0))
+    whole = np.zeros_like(factor)
+    if not len(used):
+        return whole
+    triangle, rows = factor[np.any(factor != 0, axis=1)][:, used], np.ascontiguousarray(rows[:, used])
+    # Pieces so small that BLAS does not share them out to threads: that is no faster, and on a busy machine a hundred
+    # times slower.
+    width = len(used)
+    piece = max(UNSHARED // (32 * max(width - 32, 1)) - width, width // 2, 16)
+    for start in range(0, len(rows), piece):
+        triangle = np.linalg.qr(np.concatenate([triangle, rows[start : start + piece]]), mode="r")
+    whole[: len(triangle), used] = triangle
+    return whole

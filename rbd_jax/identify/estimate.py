@@ -1,0 +1,167 @@
+"""What an estimator returns: values, how far they are to be trusted, and what the data do not say, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ..dynamics.equivalence import echelon_basis
+from ..model import Model
+from .equations import Equations
+from .parameters import Parameters
+
+
+class Unseen(NamedTuple):
+    """What the equations do not depend on, in a vector of values.
+
+    - `directions`: changes of the values that no force shows, a row each; sparse, each with one value that no other row has.
+    - `kept`: the values that are not those: as many as can be seen.
+    - `grouping`: K, whose `K values` can be seen, a row for each of `kept`.
+    """
+
+    directions: np.ndarray
+    kept: tuple[int, ...]
+    grouping: np.ndarray
+
+
+def unseen(basis: np.ndarray, scale: np.ndarray, blocks: list[range]) -> Unseen:
+    """Of a basis of changes in units of `scale`, a row each; values of the first blocks are eliminated first."""
+    size = len(scale)
+    sparse, pivots = echelon_basis(basis.reshape(-1, size), blocks)
+    sparse = np.where(np.abs(sparse) < 1e-6, 0, sparse)
+    kept = tuple(i for i in range(size) if i not in set(pivots))
+    grouping = np.zeros((len(kept), size))
+    grouping[np.arange(len(kept)), list(kept)] = 1
+    directions = sparse * scale
+    if pivots:
+        directions = directions / directions[np.arange(len(pivots)), pivots][:, None]
+        grouping[:, pivots] = -directions[:, list(kept)].T
+        directions = directions[np.argsort(pivots)]
+    return Unseen(directions, kept, grouping)
+
+
+def in_words(directions: np.ndarray, names: tuple[str, ...], most: int = 6) -> tuple[str, ...]:
+    """Each direction in words: one value that is not seen, or several that may change together."""
+    said = []
+    for row in directions:
+        terms = np.flatnonzero(row)
+        if len(terms) == 1:
+            said.append(f"{names[terms[0]]}: not seen at all")
+            continue
+        terms = terms[np.argsort(-np.abs(row[terms]), kind="stable")]
+        first = row[terms] / np.abs(row[terms]).max()
+        listed = ", ".join(f"{names[i]} {value:+.3g}" for i, value in zip(terms[:most], first[:most]))
+        more = f" and {len(terms) - most} more" if len(terms) > most else ""
+        said.append(f"{listed}{more}: changes in this proportion are not seen")
+    return tuple(said)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Values of free parameters, with what is known of their errors.
+
+    - `parameters`: what was free; `values` are in its order, names and units.
+    - `model`: the identified model. It is a model as any: `rbd.save_urdf` writes it.
+    - `covariance`: of the values. Along what the data do not see it is zero for `least_squares`, which changes nothing
+      there, and what was known beforehand for `physical_least_squares`.
+    - `standard_errors`: of each value; infinite where it cannot be told from others, for `least_squares`.
+    - `noise`: the standard deviation of the measured forces, of each degree of freedom, as it was found.
+    - `errors`: what is left of them: the root of the mean square.
+    - `unobservable`: in words, what the data do not see.
+    - `base_names`, `base_values`, `base_standard_errors`: the combinations that they do see, each by the value with which
+      others are grouped.
+    - `at_bounds`: the names of values that are at a bound, where the estimate would go on.
+    - `converged`: whether the noise and the values have settled.
+    """
+
+    parameters: Parameters
+    model: Model
+    values: np.ndarray
+    covariance: np.ndarray
+    standard_errors: np.ndarray
+    noise: np.ndarray
+    errors: np.ndarray
+    seen: Unseen
+    equations: Equations
+    at_bounds: tuple[str, ...] = field(default=())
+    iterations: int = 0
+    converged: bool = True
+
+    @property
+    def rank(self) -> int:
+        """How many combinations of the values the data see."""
+        return len(self.seen.kept)
+
+    @property
+    def unobservable(self) -> tuple[str, ...]:
+        """What the data do not see, in words."""
+        return in_words(self.seen.directions, self.parameters.names)
+
+    @property
+    def base_names(self) -> tuple[str, ...]:
+        return tuple(self.parameters.names[i] for i in self.seen.kept)
+
+    @property
+    def base_values(self) -> np.ndarray:
+        return self.seen.grouping @ self.values
+
+    @property
+    def base_covariance(self) -> np.ndarray:
+        return self.seen.grouping @ self.covariance @ self.seen.grouping.T
+
+    @property
+    def base_standard_errors(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.base_covariance), 0))
+
+    @property
+    def freedom(self) -> int:
+        """How many more equations there are than seen combinations."""
+        return max(int(self.equations.counts.sum()) - self.rank, 1)
+
+    def intervals(self, level: float = 0.95) -> np.ndarray:
+        """Of each value the ends of the interval that has the truth in so many of all cases, (n, 2), if the noise is white."""
+        return _around(self.values, self.standard_errors, level, self.freedom)
+
+    def base_intervals(self, level: float = 0.95) -> np.ndarray:
+        """The same of the combinations that are seen."""
+        return _around(self.base_values, self.base_standard_errors, level, self.freedom)
+
+    def value(self, name: str) -> float:
+        """One value by its name."""
+        from .._errors import UnknownNameError, suggest
+
+        if name not in self.parameters.names:
+            raise UnknownNameError(f"Estimate: there is no {name!r}{suggest(name, self.parameters.names)}")
+        return float(self.values[self.parameters.names.index(name)])
+
+    def table(self) -> str:
+        """All values with units, standard errors and what they were, as text."""
+        before = np.asarray(self.parameters.values_of(self.parameters.reference), float)
+        width = max(map(len, self.parameters.names), default=0)
+        lines = [f"{'':{width}}  {'before':>11}  {'estimate':>11}  {'± error':>10}  unit"]
+        for name, old, new, error, unit in zip(
+            self.parameters.names, before, self.values, self.standard_errors, self.parameters.units
+        ):
+            said = f"{error:10.3g}" if np.isfinite(error) else "  not seen"
+            lines.append(f"{name:{width}}  {old:11.5g}  {new:11.5g}  {said}  {unit}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        left = ", ".join(f"{x:.3g}" for x in self.errors)
+        lost = self.parameters.size - self.rank
+        return (
+            f"Estimate({self.parameters.size} values of {self.parameters.reference.name!r}, {self.rank} combinations seen"
+            f"{f', {lost} not (see unobservable)' if lost else ''}; errors {left}"
+            f"{'' if self.converged else '; not converged'})"
+        )
+
+
+def _around(values, errors, level, freedom):
+    from scipy.special import stdtrit
+
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}; it is between 0 and 1")
+    half = stdtrit(freedom, 0.5 + level / 2) * errors
+    return np.stack([values - half, values + half], axis=1)

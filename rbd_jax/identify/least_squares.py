@@ -1,0 +1,236 @@
+"""Estimators that are linear in what is free: least squares, weighted and robust, and the same with bodies that can be.
+
+Both see the data as `Equations` alone. The noise of each degree of freedom is found with the values, by turns: weights are
+its inverse square. `physical_least_squares` adds, for every free inertia, the distance
+
+    D(P ‖ P₀) = tr(P₀⁻¹ P) - log det(P₀⁻¹ P) - 4
+
+of its pseudo-inertia to what was thought before, over the square of the relative deviation of that. D is convex in the inertia
+parameters, infinite where a body ceases to be possible, the same in every frame, and for small changes the sum of their
+relative squares: it is the entropic (Bregman) divergence of Lee, Wensing & Park (2020), and the barrier of the convex
+problem at once. So there is one minimum, which Newton's method finds, and along what data do not see it is where D is least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import a_model
+from .._errors import ModelError
+from ..model import Model
+from ..spatial import Inertia
+from ._problem import Problem, Solution
+from .equations import Equations, Samples, linear_numbers, regressors, samples_of
+from .estimate import Estimate
+from .kinds import Kind
+from .log import Log, LogError, as_logs
+from .parameters import Parameters
+
+
+#: Huber's constant: 95 % of the efficiency of least squares where the noise is normal.
+HUBER = 1.345
+#: The most times that a robust estimate weighs the data anew.
+ROBUST_TURNS = 30
+
+
+def least_squares(
+    model: Model,
+    logs: Log | Iterable[Log] | Equations,
+    free: Kind | Sequence[Kind] | Parameters,
+    *,
+    robust: bool = False,
+    cutoff: float | int | None = None,
+    slow: float | int = 0.0,
+) -> Estimate:
+    """The values with which the model's forces are nearest to those measured, each degree of freedom weighted by its noise.
+
+    Bounds and priors of the kinds hold. Bodies need not be possible: see `physical_least_squares`. Along what the data do
+    not see nothing is changed, and `unobservable` says what that is.
+
+    **Arguments**
+
+    - `logs`: one or several runs, or their `Equations`, made before.
+    - `free`: what is free: kinds on which forces depend linearly, such as `inertias`, `masses`, `damping`, `coulomb`, `armature`,
+      `stiffness`.
+    - `robust`: take errors beyond 1.345 times the noise by their size and not their square (Huber), so that a few outliers do not
+      count. The data are passed several times.
+    - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which
+      friction is not asked for: see `Equations.of`.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> tau = jax.vmap(lambda *x: 1.5 * rbd.inverse_dynamics(model, *x) + 0.2 * x[1])(q, v, a)
+    >>> log = rbd.identify.Log(t, q, v, a, tau)
+    >>> found = rbd.identify.least_squares(model, log, [rbd.identify.masses(), rbd.identify.damping()])
+    >>> print(found.values, found.parameters.names)
+    [1.5 0.2] ('bob mass', 'swing damping')
+    """
+    return _estimated("least_squares", model, logs, free, robust, cutoff, slow, physical=False)
+
+
+def physical_least_squares(
+    model: Model,
+    logs: Log | Iterable[Log] | Equations,
+    free: Kind | Sequence[Kind] | Parameters,
+    *,
+    robust: bool = False,
+    cutoff: float | int | None = None,
+    slow: float | int = 0.0,
+) -> Estimate:
+    """`least_squares` with bodies that can be: every free inertia is that of a mass that is nowhere negative.
+
+    What the data do not see is decided by what was known before: the inertias of `model`, each within the `spread` of
+    `identify.inertias` (100 % by default). Standard errors include that. The arguments are those of `least_squares`.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> tau = jax.vmap(lambda *x: 1.5 * rbd.inverse_dynamics(model, *x))(q, v, a)
+    >>> log = rbd.identify.Log(t, q, v, a, tau)
+    >>> found = rbd.identify.physical_least_squares(model, log, rbd.identify.inertias())
+    >>> print(found.model.inertias.is_physical, found.rank)
+    [ True] 3
+    """
+    return _estimated("physical_least_squares", model, logs, free, robust, cutoff, slow, physical=True)
+
+
+def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
+    """The model with inertias that bodies can have, and that extend in all directions: the others are changed.
+
+    Mass and centre of mass stay. The second moments about that are given the eigenvalues that they have, but none below
+    `thinnest` of the largest. Bodies without mass stay as they are.
+
+    >>> thin = rbd.Inertia.from_mass_com(1.0, jnp.zeros(3), jnp.diag(jnp.array([1.0, 1.0, 3.0])))
+    >>> builder = rbd.ModelBuilder()
+    >>> _ = builder.add_body("plate", joint=rbd.joints.Revolute(), inertia=thin)
+    >>> rbd.identify.made_physical(builder.build()).inertias.is_physical
+    Array([ True], dtype=bool)
+    """
+    a_model("identify.made_physical", model)
+    own = model.inertias
+    P = np.array(own.pseudo_inertia, float)
+    mass, com = np.asarray(own.mass, float), np.asarray(own.com, float)
+    parameters = np.array(own.parameters, float)
+    for body in np.flatnonzero(mass > 0):
+        central = P[body, :3, :3] - mass[body] * np.outer(com[body], com[body])
+        values, axes = np.linalg.eigh(central)
+        largest = max(values.max(), 1e-9 * mass[body])
+        if values.min() >= thinnest * largest:
+            continue
+        fixed = (axes * np.maximum(values, thinnest * largest)) @ axes.T
+        P[body, :3, :3] = fixed + mass[body] * np.outer(com[body], com[body])
+        parameters[body] = np.asarray(Inertia.from_pseudo_inertia(jnp.asarray(P[body])).parameters)
+    return replace(model, inertias=Inertia.from_parameters(jnp.asarray(parameters, model.dtype)))
+
+
+def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Estimate:
+    owner = f"identify.{owner}"
+    a_model(owner, model)
+    parameters = free if isinstance(free, Parameters) else Parameters(model, free)
+    for kind in parameters.kinds:
+        if not kind.linear:
+            raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
+    samples: list[Samples] = []
+    if isinstance(logs, Equations):
+        equations = logs
+        if robust:
+            raise LogError(
+                f"{owner}: robust estimates look at every sample again; give the logs, not their Equations"
+            )
+    elif robust:
+        samples = [samples_of(model, log, cutoff, slow) for log in as_logs(owner, logs)]
+        equations = Equations.none(model, slow)
+        for one in samples:
+            equations = equations.with_samples(one)
+    else:
+        equations = Equations.of(model, logs, cutoff=cutoff, slow=slow)
+    _look(owner, model, equations, parameters, physical)
+    problem = Problem.of(parameters, equations, physical)
+    solution = problem.solved()
+    if robust:
+        solution = _robust(problem, equations, samples, solution)
+    bound = [name for name, at in zip(parameters.names, solution.fixed) if at]
+    hidden = problem.hidden()
+    errors = solution.errors
+    if len(solution.lost):
+        loose = np.abs(solution.lost / problem.scale).max(axis=0) > 1e-6
+        errors = np.where(loose, np.inf, errors)
+    values = jnp.asarray(solution.values, model.dtype)
+    return Estimate(
+        parameters=parameters,
+        model=parameters.with_values(values),
+        values=solution.values,
+        covariance=solution.covariance,
+        standard_errors=errors,
+        noise=solution.noise,
+        errors=np.sqrt(problem.squares(solution.values) / np.maximum(equations.counts, 1)),
+        seen=hidden,
+        equations=equations,
+        at_bounds=tuple(bound),
+        iterations=solution.turns,
+        converged=solution.converged,
+    )
+
+
+def _robust(problem: Problem, equations: Equations, samples: list[Samples], solution: Solution) -> Solution:
+    """Huber's estimate, by weighted least squares in turns. The noise is the median of the errors' sizes, as that of a
+    normal one."""
+    model, settled, turn = equations.model, False, 0
+    bent = slope = noise = np.zeros(model.nv)
+    for turn in range(1, ROBUST_TURNS + 1):  # noqa: B007
+        numbers = np.append(problem.numbers_of(solution.values), -1.0)
+        errors = np.concatenate([_errors(equations, one, numbers) for one in samples])
+        noise = np.maximum(1.4826 * np.nan_to_num(np.nanmedian(np.abs(errors), axis=0)), problem.floor)
+        sizes = np.abs(errors) / noise
+        # What the scatter of the values depends on: the mean square of the bent errors, and of the slope of the bend.
+        bent = np.nanmean(np.minimum(sizes, HUBER) ** 2, axis=0)
+        slope = np.nanmean(np.where(np.isnan(sizes), np.nan, sizes < HUBER), axis=0)
+        scale = noise[:, None]
+        weights = lambda whole, numbers=numbers, scale=scale: (
+            HUBER / np.maximum(np.abs(whole @ numbers) / scale, HUBER)
+        )
+        weighted = Equations.none(model, equations.slow)
+        for one in samples:
+            weighted = weighted.with_samples(one, weights)
+        moved = problem.with_equations(weighted).solved(noise, solution.values)
+        step = np.abs(moved.values - solution.values)
+        solution = moved
+        settled = bool(np.all(step <= 1e-2 * solution.errors + 1e-11 * np.abs(solution.values)))
+        if settled:
+            break
+    scatter = noise * np.sqrt(np.nan_to_num(bent, nan=1.0)) / np.maximum(np.nan_to_num(slope, nan=1.0), 0.1)
+    covariance = problem.covariance(scatter, solution)
+    return replace(solution, noise=noise, covariance=covariance, turns=turn, converged=settled)
+
+
+def _errors(equations: Equations, samples: Samples, numbers: np.ndarray) -> np.ndarray:
+    """`Y θ - τ` of each sample; NaN where τ is."""
+    found = regressors(equations.model, samples, equations.slow > 0)
+    parts = [regressor @ numbers[:-1] - samples.tau[rows] for rows, regressor in found]
+    return np.concatenate(parts)
+
+
+def _look(owner: str, model: Model, equations: Equations, parameters: Parameters, physical: bool) -> None:
+    """Whether there is enough, and in the units meant."""
+    count = int(equations.counts.sum())
+    if not physical and count < parameters.size and not np.isfinite(np.asarray(parameters.prior()[1])).all():
+        raise LogError(
+            f"{owner}: there are {count} measured forces and {parameters.size} free parameters; record "
+            "more, free less, or say what is known "
+            "of them by priors"
+        )
+    numbers = np.append(np.asarray(linear_numbers(model), float), 0.0)
+    thought = np.sqrt(np.sum((equations.factors @ numbers) ** 2, axis=1).sum())
+    measured = np.sqrt(np.sum(equations.factors[:, :, -1] ** 2))
+    if thought > 0 and measured > 0:
+        share = measured / thought
+        for factor, words in ((1e3, "a thousand times"), (1e-3, "a thousandth of")):
+            if 0.2 < share / factor < 5:
+                raise LogError(
+                    f"{owner}: the measured forces are {words} what the model needs for these motions "
+                    f"({share:.3g}): they look like N mm or kN m, "
+                    "or lengths like millimetres; log.scaled(tau=1e-3) and the like change them"
+                )

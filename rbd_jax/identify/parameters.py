@@ -1,0 +1,213 @@
+"""The free numbers of a model as one vector: to a model and back, by name, with units, bounds and what is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import a_model, instance, vector
+from .._array import is_known
+from .._errors import ModelError
+from ..model import Model
+from ..spatial import Inertia
+from .kinds import Kind
+
+
+class Block(NamedTuple):
+    """What one kind frees: `shape` values from `start` on."""
+
+    start: int
+    shape: tuple[int, int]
+    places: tuple[int, ...]
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.shape[0] * self.shape[1]
+
+    def of(self, x):
+        """Its part of a vector, a row for each thing."""
+        return x[self.start : self.stop].reshape(self.shape)
+
+
+class Parameters(eqx.Module):
+    """What of a model is free: a map between vectors and models, differentiable both ways.
+
+    There are two vectors of the same length. *Values* are physical, with `names` and `units`: kilograms, N m s. *x* has no bounds
+    and is what optimizers and samplers move: whatever its numbers, inertias are those of bodies that can be, damping is not
+    negative, and what has bounds keeps them.
+
+    - `reference`: the model whose numbers are free. All others stay as they are, and placements and offsets are counted from it.
+    - `kinds`: what is free.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> parameters = rbd.identify.Parameters(model, [rbd.identify.masses("upper"), rbd.identify.damping()])
+    >>> parameters.names, parameters.units
+    (('upper mass', 'shoulder damping', 'elbow damping'), ('kg', 'N m s/rad', 'N m s/rad'))
+    >>> heavier = parameters.with_values(jnp.array([2.0, 0.1, 0.2]))
+    >>> print(heavier.inertias.mass, heavier.damping, parameters.values_of(heavier))
+    [2. 1.] [0.1 0.2] [2.  0.1 0.2]
+    """
+
+    reference: Model
+    kinds: tuple[Kind, ...]
+    blocks: tuple[Block, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, model: Model, free: Kind | Sequence[Kind]):
+        a_model("identify.Parameters", model)
+        if not is_known(model):
+            raise ModelError("identify.Parameters looks at numbers of the model, so make it outside of jit")
+        given = (free,) if isinstance(free, Kind) else tuple(free)
+        if not given:
+            raise ModelError(
+                "identify.Parameters: free is empty; it says what is free, as in [identify.inertias('link*'), identify.damping()]"
+            )
+        for kind in given:
+            instance(
+                "identify.Parameters",
+                "free",
+                kind,
+                Kind,
+                "what identify.inertias, identify.damping, ... return",
+            )
+        self.reference, self.kinds = model, tuple(kind.bound(model) for kind in given)
+        blocks, names, units, start, taken = [], [], [], 0, {}
+        for kind in self.kinds:
+            chosen = kind.chosen(model)
+            _claim(kind, chosen, taken, model)
+            places = tuple(one.place for one in chosen)
+            blocks.append(Block(start, (len(places), len(kind.components)), places))
+            start = blocks[-1].stop
+            for one in chosen:
+                for name, turning, sliding in kind.components:
+                    names.append(f"{one.label} {name}".strip())
+                    units.append(turning if one.turns else sliding)
+        self.blocks, self.names, self.units = tuple(blocks), tuple(names), tuple(units)
+        _refuse_impossible(self)
+
+    @property
+    def size(self) -> int:
+        """How many numbers are free."""
+        return len(self.names)
+
+    @property
+    def linear(self) -> bool:
+        """Whether generalized forces are linear in the values."""
+        return all(kind.linear for kind in self.kinds)
+
+    def values(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
+        """The physical values at a point without bounds."""
+        x = self._vector("x", x)
+        return self._each(lambda kind, part: kind.values(part), x)
+
+    def with_values(self, values: Float[Array, "n"]) -> Model:
+        """The reference with these values; they are not looked at, and may be impossible."""
+        model, values = self.reference, self._vector("values", values)
+        for kind, block in zip(self.kinds, self.blocks):
+            model = kind.write(model, np.array(block.places, int), block.of(values))
+        return model
+
+    def model(self, x: Float[Array, "n"]) -> Model:
+        """The model at a point without bounds."""
+        return self.with_values(self.values(x))
+
+    def values_of(self, model: Model) -> Float[Array, "n"]:
+        """The values of a model that differs from the reference in free numbers alone."""
+        parts = [
+            kind.read(model, np.array(block.places, int), self.reference).reshape(-1)
+            for kind, block in zip(self.kinds, self.blocks)
+        ]
+        return jnp.concatenate(parts).astype(self.reference.dtype)
+
+    def x_of(self, model: Model) -> Float[Array, "n"]:
+        """The point without bounds where a model is. A value on its bound is taken as a little inside."""
+        return self.unbounded(self.values_of(model))
+
+    def unbounded(self, values: Float[Array, "n"]) -> Float[Array, "n"]:
+        """The point without bounds where values are, the other way round from `values`."""
+        return self._each(lambda kind, part: kind.chart(part), self._vector("values", values))
+
+    def bounds(self) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+        """The lowest and the highest possible of each value, infinite where there is none."""
+        ends = [kind.limits(self.reference.dtype) for kind in self.kinds]
+        low, high = (
+            jnp.concatenate([jnp.tile(end[side], block.shape[0]) for end, block in zip(ends, self.blocks)])
+            for side in (0, 1)
+        )
+        return low, high
+
+    def prior(self) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+        """What is known of each value beforehand: mean and standard deviation, infinite where nothing is."""
+        own, dtype = self.values_of(self.reference), self.reference.dtype
+        means, deviations = [], []
+        for kind, block in zip(self.kinds, self.blocks):
+            mean, deviation = (None, np.inf) if kind.prior is None else kind.prior
+            means.append(
+                block.of(own) if mean is None else jnp.broadcast_to(jnp.asarray(mean, dtype), block.shape)
+            )
+            deviations.append(jnp.broadcast_to(jnp.asarray(deviation, dtype), block.shape))
+        mean, deviation = (
+            jnp.concatenate([part.reshape(-1) for part in parts]) for parts in (means, deviations)
+        )
+        return mean, deviation
+
+    def inertial(self) -> list[tuple[slice, float]]:
+        """Where the ten values of each free inertia are, and how far the model's own are thought to be off, relatively."""
+        found = []
+        for kind, block in zip(self.kinds, self.blocks):
+            if kind.inertial:
+                spread = float(getattr(kind, "spread", 1.0))
+                found += [(slice(i, i + 10), spread) for i in range(block.start, block.stop, 10)]
+        return found
+
+    def __repr__(self) -> str:
+        return f"Parameters({self.size} of {self.reference.name!r}: {', '.join(self.names[:6])}{', ...' * (self.size > 6)})"
+
+    def _each(self, function, vector):
+        parts = [function(kind, block.of(vector)).reshape(-1) for kind, block in zip(self.kinds, self.blocks)]
+        return jnp.concatenate(parts)
+
+    def _vector(self, name, value):
+        return vector("identify.Parameters", name, value, self.size, f"there are {self.size} free numbers")
+
+
+def _claim(kind: Kind, chosen, taken: dict, model: Model) -> None:
+    """Note what a kind sets; what another has set already is refused."""
+    for place in kind.written([one.place for one in chosen]):
+        for what in kind.sets:
+            other = taken.setdefault((kind.of, what, place), kind)
+            if other is not kind:
+                name = model.body_names[place] if kind.of == "body" else f"{kind.of} {place}"
+                raise ModelError(
+                    f"identify.Parameters: {kind.owner} and {other.owner} both free the {what} of {name!r}; leave it to one"
+                )
+
+
+@jax.jit
+def _chart(values):
+    return Inertia.from_parameters(values).to_log_cholesky()
+
+
+def _refuse_impossible(parameters: Parameters) -> None:
+    """Refuse inertias without a chart, by name: there is nothing to start from."""
+    for kind, block in zip(parameters.kinds, parameters.blocks):
+        if not kind.inertial:
+            continue
+        values = kind.read(parameters.reference, np.array(block.places, int), parameters.reference)
+        numbers = _chart(values)
+        bad = np.flatnonzero(~np.isfinite(np.asarray(numbers)).all(axis=1))
+        if len(bad):
+            listed = ", ".join(
+                repr(parameters.names[block.start + 10 * i].removesuffix(" mass")) for i in bad
+            )
+            raise ModelError(
+                f"{kind.owner}: of {listed} the model has an inertia that no body has that extends in all directions; estimates "
+                "that keep bodies possible start from it. Take identify.made_physical(model)"
+            )

@@ -1,0 +1,204 @@
+"""Velocities and accelerations of what was measured without them: without phase, by a low-pass filter and central differences.
+
+The filter is Butterworth's of fourth order, passed forwards and backwards. It leaves of an oscillation at frequency f the share
+`1 / (1 + (f/f_c)^8)`, at its own time: at a third of the cutoff f_c all but 1.5e-4. White noise of deviation σ in
+positions that are sampled at the rate r becomes about `σ (2π f_c) √(2 f_c / 3r)` in velocities and `σ (2π f_c)² √(2 f_c /
+5r)` in accelerations. Differences are of fourth order: of an oscillation they take off `(2π f / r)⁴ / 30`. Where nothing
+else is said, f_c is where the error of the acceleration is least: what the filter takes from the motion's spectrum against
+what it lets through of the noise, whose size is read off the highest third of the spectrum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from .._compile import compiled
+from ..model import Model, difference
+from .log import Channel, Log, LogError
+
+
+#: Missing samples in a row over which positions are interpolated; a longer gap stays one, and so do the samples at its ends.
+GAP = 5
+#: The highest cutoff, as a share of the sampling rate.
+HIGHEST = 0.2
+#: So many periods of the cutoff at either end are not used: there the filter knows but one side.
+ENDS = 3.0
+
+
+def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log:
+    """The log with velocities and accelerations: its own where it has them, else those of the smoothed motion.
+
+    Its channels are at its own times. Where smoothing begins and ends, one period of the cutoff, velocities and
+    accelerations are NaN. Joints with more coordinates than degrees of freedom (balls, free bodies) have velocities by
+    central differences on their manifold, which are smoothed then, and keep their measured configurations.
+
+    - `cutoff`: in Hz; by default where the error of the acceleration is least.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(2000) / 500
+    >>> swing = rbd.identify.Log(t, 0.5 * np.sin(4 * t)[:, None])
+    >>> found = rbd.identify.with_rates(model, swing)
+    >>> error = found.a.values[:, 0] + 8 * np.sin(4 * t)
+    >>> bool(np.nanmax(np.abs(error)) < 1e-3)
+    True
+    """
+    log = log.on_clock()
+    if log.q is None:
+        raise LogError(f"Log {log.name!r} has no q, and everything depends on where the robot is")
+    if log.v is not None and log.a is not None:
+        return log
+    if len(log.t) < 12:
+        raise LogError(
+            f"Log {log.name!r}: {len(log.t)} samples are too few to find velocities and accelerations from"
+        )
+    rate = (len(log.t) - 1) / (log.t[-1] - log.t[0])
+    if cutoff is not None and not 0 < cutoff < 0.5 * rate:
+        raise LogError(
+            f"Log {log.name!r}: the cutoff is {cutoff:g} Hz; it is between 0 and half the sampling rate, {rate:.4g} Hz"
+        )
+    even = np.linspace(log.t[0], log.t[-1], len(log.t))
+    regular = np.abs(np.diff(log.t) * rate - 1).max() < 1e-3
+    flat, flat_v = _flat(model)
+    q = log.q.values.copy()
+    v = np.full((len(q), model.nv), np.nan) if log.v is None else log.v.values
+    a = np.full((len(q), model.nv), np.nan)
+    for column, dof in zip(flat, flat_v):
+        position, gaps = _filled(log.t, q[:, column], even, regular)
+        if log.v is None:
+            smooth, ends = _low_passed(position, rate, cutoff, 4)
+            speed = _slope(smooth, rate)
+            acceleration = _slope(speed, rate)
+            q[:, column] = _back(smooth, even, log.t, regular, gaps, 0)
+            v[:, dof] = _back(speed, even, log.t, regular, gaps, ends + 2)
+        else:
+            speed, gaps = _filled(log.t, v[:, dof], even, regular)
+            smooth, ends = _low_passed(speed, rate, cutoff, 2)
+            acceleration = _slope(smooth, rate)
+        a[:, dof] = _back(acceleration, even, log.t, regular, gaps, ends + 4)
+    curved_v = np.setdiff1d(np.arange(model.nv), flat_v)
+    if len(curved_v):
+        own = v if log.v is not None else _manifold_rates(model, log.t, q)
+        for dof in curved_v:
+            speed, gaps = _filled(log.t, own[:, dof], even, regular)
+            smooth, ends = _low_passed(speed, rate, cutoff, 2)
+            if log.v is None:
+                v[:, dof] = _back(smooth, even, log.t, regular, gaps, ends)
+            a[:, dof] = _back(_slope(smooth, rate), even, log.t, regular, gaps, ends + 2)
+    a = a if log.a is None else log.a.values
+    return replace(log, q=Channel(q), v=Channel(v), a=Channel(a))
+
+
+def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:
+    """The cutoff that leaves the least error in a derivative, in Hz: the second with `power` 4, the first with 2.
+
+    >>> t = np.arange(5000) / 500
+    >>> noisy = np.sin(2 * np.pi * t) + 1e-4 * np.random.default_rng(0).normal(size=5000)
+    >>> 2 < rbd.identify.best_cutoff(noisy, 500.0) < 6
+    True
+    """
+    n = len(values)
+    straight = values[0] + (values[-1] - values[0]) * np.arange(n) / (n - 1)
+    window = np.hanning(n)
+    spectrum = np.abs(np.fft.rfft((values - straight) * window)) ** 2
+    frequency = np.fft.rfftfreq(n, 1 / rate)
+    top = spectrum[frequency > rate / 3]
+    noise = np.median(top) / np.log(2) if len(top) else 0.0
+    # Neighbours together: single lines of noise are as large as they like.
+    width = max(3, min(15, n // 50)) | 1
+    smooth = np.convolve(spectrum, np.ones(width) / width, mode="same")
+    signal = np.where(smooth > 2 * noise, spectrum, 0) * frequency**power
+    rest = noise * frequency**power
+    lowest = max(4 * rate / n, 1e-4 * rate)
+    candidates = np.geomspace(min(lowest, HIGHEST * rate / 2), HIGHEST * rate, 80)
+    errors = []
+    for cutoff in candidates:
+        kept = 1 / (1 + (frequency / cutoff) ** 8)
+        errors.append(np.sum((1 - kept) ** 2 * signal + kept**2 * rest))
+    return float(candidates[int(np.argmin(errors))])
+
+
+def _low_passed(values: np.ndarray, rate: float, cutoff: float | None, power: int) -> tuple[np.ndarray, int]:
+    """The values without what is above the cutoff, and how many at either end are not to be trusted."""
+    from scipy.signal import butter, sosfiltfilt
+
+    if np.ptp(values) <= 1e-14 * max(1.0, np.abs(values).max()):
+        return values, 0  # it does not move
+    frequency = best_cutoff(values, rate, power) if cutoff is None else cutoff
+    ends = int(np.ceil(ENDS * rate / frequency))
+    sections = butter(4, frequency, fs=rate, output="sos")
+    return sosfiltfilt(sections, values, padlen=min(3 * ends, len(values) - 2)), ends
+
+
+def _slope(values: np.ndarray, rate: float) -> np.ndarray:
+    """The derivative by central differences of fourth order, of second order or less at the ends."""
+    slope = np.gradient(values) * rate
+    slope[2:-2] = (8 * (values[3:-1] - values[1:-3]) - (values[4:] - values[:-4])) / 12 * rate
+    return slope
+
+
+def _filled(t, values, even, regular) -> tuple[np.ndarray, np.ndarray]:
+    """The values at even times without gaps, and at which of the times t there was one too long to be filled."""
+    missing = np.isnan(values)
+    if missing.all():
+        return np.zeros_like(values), missing
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(int)))
+    gaps = np.zeros_like(missing)
+    for start, stop in edges.reshape(-1, 2):
+        if stop - start > GAP or start == 0 or stop == len(values):
+            gaps[max(start - GAP, 0) : stop + GAP] = True
+    if regular and not missing.any():
+        return values, gaps
+    from scipy.interpolate import CubicSpline
+
+    known = t[~missing]
+    filled = CubicSpline(known, values[~missing])(np.clip(even, known[0], known[-1]))
+    return filled, gaps
+
+
+def _back(values, even, t, regular, gaps, ends) -> np.ndarray:
+    """Values at even times at those of the log, NaN at the ends and in gaps."""
+    if not regular:
+        from scipy.interpolate import CubicSpline
+
+        values = CubicSpline(even, values)(t)
+    values = np.where(gaps, np.nan, values)
+    if ends:
+        values[:ends] = values[-ends:] = np.nan
+    return values
+
+
+def _flat(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of q that are plain coordinates, and those of v that are their rates."""
+    topology = model.topology
+    own = [
+        b
+        for b in range(model.nb)
+        if not topology.is_mimic[b] and topology.joint_nq[b] == topology.joint_nv[b]
+    ]
+    entries = [
+        np.concatenate([[], *(side(b) for b in own)]).astype(int)
+        for side in (topology.joint_q, topology.joint_v)
+    ]
+    return entries[0], entries[1]
+
+
+@compiled
+def _steps(model: Model, q0, q1):
+    return jax.vmap(lambda a, b: difference(model, a, b))(q0, q1)
+
+
+def _manifold_rates(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Velocities by central differences on the manifold of configurations."""
+    dtype = model.dtype
+    filled = np.where(np.isnan(q), 0, q)
+    rates = np.full((len(q), model.nv), np.nan)
+    steps = np.asarray(_steps(model, filled[:-2].astype(dtype), filled[2:].astype(dtype)), float)
+    rates[1:-1] = steps / (t[2:] - t[:-2])[:, None]
+    missing = np.asarray(np.isnan(q).any(axis=1))
+    rates[missing] = np.nan
+    rates[1:][missing[:-1]] = np.nan
+    rates[:-1][missing[1:]] = np.nan
+    rates[0], rates[-1] = rates[1], rates[-2]
+    return rates

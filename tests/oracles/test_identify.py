@@ -1,0 +1,145 @@
+"""Identification of robots that others describe and simulate: a Panda from its file, an arm in MuJoCo."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracle_robots import load, urdf_files
+
+import rbd_jax as rbd
+from rbd_jax import identify
+from rbd_jax.identify import Equations, Log
+
+
+def sines(seed, seconds, rate, size, middle):
+    """Sums of five sines in each joint: t, q, v, a."""
+    random = np.random.default_rng(seed)
+    t = np.arange(int(seconds * rate)) / rate
+    q, v, a = (np.zeros((len(t), len(size))) for _ in range(3))
+    for k in range(1, 6):
+        speed, phase = 0.2 * np.pi * k, random.uniform(0, 6.28, len(size))
+        part, angle = random.normal(size=len(size)) * size / k, 0.2 * np.pi * k * t[:, None] + phase
+        q += part * np.sin(angle)
+        v += part * speed * np.cos(angle)
+        a -= part * speed**2 * np.sin(angle)
+    return t, q + middle, v, a
+
+
+def panda():
+    """The Panda with its fingers locked, and what it is thought to be: other bodies that can be, and no friction."""
+    files = urdf_files()
+    if "panda" not in files:
+        pytest.skip("there is no panda.urdf in example-robot-data")
+    true = rbd.fuse_fixed(load(files["panda"], lock=["panda_finger_joint1"]))
+    random = np.random.default_rng(5)
+    roots = jnp.linalg.cholesky(true.inertias.pseudo_inertia)
+    roots = roots @ (jnp.eye(4)[None] + 0.3 * random.normal(size=(7, 4, 4)))
+    inertias = rbd.Inertia.from_pseudo_inertia(roots @ jnp.swapaxes(roots, 1, 2))
+    lower, upper = np.asarray(true.lower), np.asarray(true.upper)
+    torque = jax.jit(
+        jax.vmap(lambda q, v, a: rbd.inverse_dynamics(true, q, v, a) - rbd.passive_force(true, q, v))
+    )
+
+    def run(seed, seconds, rate, noise=0.0):
+        t, q, v, a = sines(seed, seconds, rate, (upper - lower) / 8, (upper + lower) / 2)
+        tau = np.asarray(torque(q, v, a))
+        if not noise:
+            return Log(t, q, v, a, tau)
+        return Log(t, q + noise * np.random.default_rng(seed + 50).normal(size=q.shape), tau=tau)
+
+    return true, replace(true, inertias=inertias, damping=jnp.zeros(7)), run
+
+
+FREE = [identify.inertias(), identify.damping()]
+
+
+def test_a_panda_without_noise():
+    """Rank 50 of 77. Plain least squares makes bodies that cannot be; the others are exact where there are data."""
+    true, thought, run = panda()
+    equations, held = Equations.of(thought, run(0, 20, 50)), Equations.of(thought, run(1, 10, 50))
+    plain = identify.least_squares(thought, equations, FREE)
+    found = identify.physical_least_squares(thought, equations, FREE)
+    assert plain.rank == found.rank == 50 and found.parameters.size == 77 and found.converged
+    assert int((~plain.model.inertias.is_physical).sum()) >= 3
+    assert found.model.inertias.is_physical.all()
+    assert (held.errors(found.model) < 1e-12).all()
+
+    def distance(values):
+        pseudo = found.parameters.with_values(values).inertias.pseudo_inertia
+        ratio = jnp.linalg.solve(thought.inertias.pseudo_inertia, pseudo)
+        return jnp.sum(jnp.trace(ratio, axis1=1, axis2=2) - jnp.linalg.slogdet(ratio)[1])
+
+    slope = np.asarray(jax.grad(distance)(jnp.asarray(found.values)))
+    assert np.abs(found.seen.directions @ slope).max() < 1e-4 * np.abs(slope).max()
+    assert "panda_link1 mass: not seen at all" in found.unobservable
+
+
+@pytest.mark.slow
+def test_a_panda_with_noise_in_its_positions():
+    """Of 1e-4 rad, with nothing else measured: on held-out motion nearly as good as the true model with the same data."""
+    true, thought, run = panda()
+    log, held = run(0, 100, 200, 1e-4), Equations.of(thought, run(1, 100, 200, 1e-4))
+    found = identify.physical_least_squares(thought, log, FREE)
+    assert found.model.inertias.is_physical.all()
+    floor = held.errors(true)
+    assert np.linalg.norm(held.errors(found.model)) < 1.1 * np.linalg.norm(floor)
+
+
+@pytest.mark.slow
+def test_an_arm_with_a_payload_in_mujoco():
+    """Friction, a payload of 2 kg and 1 % of noise in the torques: held-out motion at the noise, the payload to 1 %."""
+    mujoco = pytest.importorskip("mujoco")
+    arm = rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
+    load_ = rbd.Inertia.sphere(2.0, 0.08, (0.02, 0.01, 0.16)).parameters
+    parameters = arm.inertias.parameters.at[6].add(load_)
+    free = jnp.full(7, jnp.inf)
+    true = replace(
+        arm,
+        inertias=rbd.Inertia.from_parameters(parameters),
+        friction=jnp.array([0.8, 1.0, 0.6, 0.7, 0.3, 0.25, 0.2]),
+        damping=jnp.array([0.9, 1.1, 0.7, 0.8, 0.3, 0.2, 0.25]),
+        velocity_limit=free,
+        effort_limit=free,
+        lower=-free,
+        upper=free,
+    )
+    simulated = mujoco.MjModel.from_xml_string(rbd.to_mjcf(true))
+    simulated.opt.timestep = 1e-3
+    simulated.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    torque = jax.jit(
+        jax.vmap(lambda q, v, a: rbd.inverse_dynamics(true, q, v, a) - rbd.passive_force(true, q, v))
+    )
+
+    def run(seed):
+        t, q, v, a = sines(seed, 20, 1000, np.full(7, 0.5), np.array([0, -0.2, 0, 0.4, 0, -0.3, 0]))
+        wanted, data, rows = np.asarray(torque(q, v, a)), mujoco.MjData(simulated), []
+        data.qpos[:], data.qvel[:] = q[0], v[0]
+        for i in range(len(t)):
+            tau = wanted[i] + 200 * (q[i] - data.qpos) + 20 * (v[i] - data.qvel)
+            data.qfrc_applied[:] = tau
+            mujoco.mj_forward(simulated, data)
+            if i % 5 == 0:
+                rows.append(np.concatenate([data.qpos, data.qvel, data.qacc, tau]))
+            mujoco.mj_step(simulated, data)
+        q, v, a, tau = np.moveaxis(np.array(rows).reshape(-1, 4, 7), 1, 0)
+        noise = 0.01 * np.sqrt(np.mean(tau**2, axis=0))
+        noisy = tau + noise * np.random.default_rng(seed + 100).normal(size=tau.shape)
+        return Log(t[::5], q, v, a, noisy), noise
+
+    (log, _), (held, noise) = run(0), run(1)
+    found = identify.physical_least_squares(
+        arm, log, [identify.inertias("link7"), identify.damping(), identify.coulomb()], slow=0.03
+    )
+    errors = Equations.of(arm, held, slow=0.03).errors(found.model)
+    assert (errors < 1.05 * noise).all(), errors / noise
+    assert abs(found.value("link7 mass") - float(arm.inertias.mass[6]) - 2.0) < 0.02
+    assert found.model.inertias.is_physical.all() and not found.unobservable
+    np.testing.assert_allclose(found.model.friction, true.friction, rtol=0.03)
+    whole = identify.physical_least_squares(
+        arm, log, [identify.inertias(), identify.damping(), identify.coulomb()], slow=0.03
+    )
+    errors = Equations.of(arm, held, slow=0.03).errors(whole.model)
+    assert (errors < 1.05 * noise).all() and whole.model.inertias.is_physical.all()
+    assert "link1 mass: not seen at all" in whole.unobservable and whole.rank == 57
