@@ -132,6 +132,20 @@ FUNCTIONS = {
     "center_of_mass": (lambda q: rbd.center_of_mass(MODEL, q), (Q,)),
     "center_of_mass_jacobian": (lambda q: rbd.center_of_mass_jacobian(MODEL, q), (Q,)),
     "centroidal_momentum_matrix": (lambda q: rbd.centroidal_momentum_matrix(MODEL, q), (Q,)),
+    "locked_inertia": (lambda q: rbd.locked_inertia(MODEL, q), (Q,)),
+    "centroidal_inertia": (lambda q: rbd.centroidal_inertia(MODEL, q), (Q,)),
+    "average_velocity": (lambda q, v: rbd.average_velocity(MODEL, q, v), (Q, V)),
+    "floating_base_mass_matrix": (lambda q: rbd.floating_base_mass_matrix(MODEL, q), (Q,)),
+    "floating_base_jacobian": (lambda q: rbd.floating_base_jacobian(MODEL, q, "fore"), (Q,)),
+    "floating_base_equation": (lambda q, v: rbd.floating_base_equation(MODEL, q, v), (Q, V)),
+    "floating_base_inverse_dynamics": (
+        lambda q, v, a: rbd.floating_base_inverse_dynamics(MODEL, q, v, a[6:]),
+        (Q, V, A),
+    ),
+    "floating_base_forward_dynamics": (
+        lambda q, v, t: rbd.floating_base_forward_dynamics(MODEL, q, v, t[6:]),
+        (Q, V, TAU),
+    ),
     "passive_force": (lambda q, v: rbd.passive_force(MODEL, q, v), (Q, V)),
     "integrate": (lambda q, v: rbd.integrate(MODEL, q, v), (Q, V)),
     "difference": (lambda q, r: rbd.difference(MODEL, q, r), (Q, Q[::-1])),
@@ -188,6 +202,9 @@ def test_every_public_function_of_a_state_is_there():
         "checked",
         "reroot",
         "denavit_hartenberg",
+        "planar",
+        "specialize",
+        "base_parameters",
     }
     others |= {"batch_map", "count_operations", "load", "load_urdf", "load_mjcf", "load_sdf"}
     others |= {"save_urdf", "save_mjcf", "to_urdf", "to_mjcf", "keyframe", "keyframe_controls"}
