@@ -31,11 +31,11 @@ from jaxtyping import Array, Float
 
 from .._array import cross, dot, is_known, matvec, vecmat
 from ..joints import Prismatic, Revolute
-from ..model import Model
+from ..model import Model, Tree
 from ..model.lumping import moving_inertias, moving_placements
 from .columns import from_columns, to_columns
 from .external import ExternalForces, external_forces
-from .factorization import dof_tree
+from .factorization import dof_tree, ltdl_by_reciprocals, pack
 from .inverse import joint_forces
 from .motion import Motion
 
@@ -531,42 +531,12 @@ def _along(link: Link, place: int, moment, force):
 def solve_by_factors(
     model: Model, matrix: Float[Array, "nv nv"], rhs: Float[Array, "nv"]
 ) -> Float[Array, "nv"]:
-    """`M⁻¹ rhs` by LTDL along the tree, entry by entry (table 6.3)."""
-    count = model.nv
-    parents = _dof_parents(model)
-    h = [[matrix[i, j] for j in range(count)] for i in range(count)]
-    x = [rhs[i] for i in range(count)]
-    inverse = [x[i] for i in range(count)]
-    for k in reversed(range(count)):
-        inverse[k] = 1 / h[k][k]
-        i = parents[k]
-        while i >= 0:
-            factor = h[k][i] * inverse[k]
-            j = i
-            while j >= 0:
-                h[i][j] = h[i][j] - factor * h[k][j]
-                j = parents[j]
-            h[k][i] = factor
-            i = parents[i]
-    for k in reversed(range(count)):
-        i = parents[k]
-        while i >= 0:
-            x[i] = x[i] - h[k][i] * x[k]
-            i = parents[i]
-    for k in range(count):
-        x[k] = x[k] * inverse[k]
-        i = parents[k]
-        while i >= 0:
-            x[k] = x[k] - h[k][i] * x[i]
-            i = parents[i]
-    return jnp.stack(x) if count else rhs
-
-
-def _dof_parents(model: Model) -> list[int]:
-    """λ' over degrees of freedom; joints that follow others tie branches together, and then there are no zeros to use."""
-    if len(model.topology.mimic_joints):
-        return list(range(-1, model.nv - 1))
-    return [int(parent) for parent in dof_tree(model).parents]
+    """`M⁻¹ rhs` by LTDL along the tree (table 6.3); joints that follow others tie branches together and leave no zeros."""
+    if not model.nv:
+        return rhs
+    tree = Tree(range(-1, model.nv - 1)) if len(model.topology.mimic_joints) else dof_tree(model)
+    factor, inverses = ltdl_by_reciprocals(tree, pack(tree, matrix))
+    return factor.solve(factor.solve_transposed(rhs) * inverses)
 
 
 def forward_by_factors(

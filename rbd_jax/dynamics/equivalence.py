@@ -316,10 +316,7 @@ def _of_unobservable(model: Model, basis: np.ndarray) -> BaseParameters:
     """The base parameters that are left, those of the bodies at the ends eliminated first."""
     blocks = [range(10 * body, 10 * body + 10) for body in reversed(range(model.nb))]
     reduced, pivots = echelon_basis(basis, blocks)
-    kept = tuple(i for i in range(basis.shape[1]) if i not in set(pivots))
-    grouping = np.zeros((len(kept), basis.shape[1]))
-    grouping[np.arange(len(kept)), kept] = 1
-    grouping[:, pivots] = -reduced[:, kept].T
+    kept, grouping = left_by(reduced, pivots)
     orthonormal = np.linalg.qr(basis.T)[0].T
     names = tuple(f"{model.body_names[i // 10]} {PARAMETERS[i % 10]}" for i in kept)
     return BaseParameters(
@@ -346,3 +343,13 @@ def echelon_basis(basis: np.ndarray, blocks) -> tuple[np.ndarray, list[int]]:
             pivots.append(column)
     reduced = np.linalg.solve(basis[:, pivots], basis) if pivots else basis
     return np.where(np.abs(reduced) < 1e-13, 0, reduced), pivots
+
+
+def left_by(reduced: np.ndarray, pivots: list[int]) -> tuple[tuple[int, ...], np.ndarray]:
+    """What an echelon basis of unseen changes leaves: the columns that are no pivots, and K, whose `K x` no change alters."""
+    size = reduced.shape[1]
+    kept = tuple(i for i in range(size) if i not in set(pivots))
+    grouping = np.zeros((len(kept), size))
+    grouping[np.arange(len(kept)), list(kept)] = 1
+    grouping[:, pivots] = -reduced[:, list(kept)].T
+    return kept, grouping

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..dynamics.equivalence import echelon_basis
+from ..dynamics.equivalence import echelon_basis, left_by
 from ..model import Model
 from .equations import Equations
 from .parameters import Parameters
@@ -31,15 +31,10 @@ def unseen(basis: np.ndarray, scale: np.ndarray, blocks: list[range]) -> Unseen:
     size = len(scale)
     sparse, pivots = echelon_basis(basis.reshape(-1, size), blocks)
     sparse = np.where(np.abs(sparse) < 1e-6, 0, sparse)
-    kept = tuple(i for i in range(size) if i not in set(pivots))
-    grouping = np.zeros((len(kept), size))
-    grouping[np.arange(len(kept)), list(kept)] = 1
     directions = sparse * scale
-    if pivots:
-        directions = directions / directions[np.arange(len(pivots)), pivots][:, None]
-        grouping[:, pivots] = -directions[:, list(kept)].T
-        directions = directions[np.argsort(pivots)]
-    return Unseen(directions, kept, grouping)
+    directions = directions / directions[np.arange(len(pivots)), pivots][:, None]
+    kept, grouping = left_by(directions, pivots)
+    return Unseen(directions[np.argsort(pivots)], kept, grouping)
 
 
 def in_words(directions: np.ndarray, names: tuple[str, ...], most: int = 6) -> tuple[str, ...]:

@@ -202,6 +202,15 @@ def test_bad_input_is_refused_as_by_the_function():
         jax.jit(lambda model: rbd.specialize(rbd.gravity_force, model)(jnp.zeros(7)))(ARM)
 
 
+def test_what_does_not_move():
+    builder = rbd.ModelBuilder(name="still")
+    builder.add_body("block", "world", rbd.joints.Fixed(), None, rbd.Inertia.sphere(1.0, 0.1))
+    model, nothing = builder.build(), jnp.zeros(0)
+    for function in (rbd.forward_dynamics, rbd.inverse_dynamics):
+        assert rbd.specialize(function, model)(nothing, nothing, nothing).shape == (0,)
+    assert rbd.specialize(rbd.solve_mass_matrix, model)(nothing, nothing).shape == (0,)
+
+
 def test_what_stays_as_it_is():
     """Loops whose length depends on an input, sorting and factorizations are left alone, and are right."""
 
