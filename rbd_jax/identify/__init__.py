@@ -99,9 +99,8 @@ from .equations import (
     with_linear_numbers as with_linear_numbers,
 )
 from .estimate import Estimate as Estimate, Unseen as Unseen
+from .kind import Candidate as Candidate, Kind as Kind
 from .kinds import (
-    Candidate as Candidate,
-    Kind as Kind,
     armature as armature,
     carried as carried,
     centers_of_mass as centers_of_mass,
@@ -116,7 +115,6 @@ from .kinds import (
     numbers as numbers,
     placements as placements,
     stiffness as stiffness,
-    tied as tied,
 )
 from .least_squares import (
     least_squares as least_squares,
@@ -133,3 +131,4 @@ from .log import (
 from .parameters import Parameters as Parameters
 from .sanity import check_log as check_log
 from .smoothing import best_cutoff as best_cutoff, with_rates as with_rates
+from .tied import tied as tied

@@ -26,7 +26,7 @@ from ..spatial import Inertia
 from ._problem import Problem, Solution
 from .equations import Equations, Samples, linear_numbers, regressors, samples_of
 from .estimate import Estimate
-from .kinds import Kind
+from .kind import Kind
 from .log import Log, LogError, as_logs
 from .parameters import Parameters
 

@@ -16,7 +16,7 @@ from .._array import is_known
 from .._errors import ModelError
 from ..model import Model
 from ..spatial import Inertia
-from .kinds import Kind
+from .kind import Kind
 
 
 class Block(NamedTuple):

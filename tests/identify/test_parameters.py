@@ -190,6 +190,10 @@ def test_a_kind_of_your_own():
 
 
 REFUSED = {
+    "mirror images of placements": (
+        lambda: identify.tied(identify.placements("left_*"), "left_*", "right_*", mirror=(0, 1, 0)),
+        "identify.tied: mirror images of Placements",
+    ),
     "no match": (lambda: identify.inertias("left_leg"), "called 'left_leg'; did you mean 'left_arm'"),
     "a joint": (lambda: identify.damping("elbow"), "no joint .* 'elbow'"),
     "no mass": (lambda: identify.inertias("tool"), "called 'tool'"),

@@ -1,0 +1,158 @@
+"""Fewer numbers than things: mirror symmetry, equal motors."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import replace
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._array import dot, gather, matmul, matvec
+from .._errors import ModelError, UnknownNameError, suggest
+from ..dynamics import forward_kinematics
+from ..model import Model
+from .kind import Candidate, Kind
+
+
+class Tied(Kind):
+    """Some things take the values of others: what is written to leaders is written to their followers, too.
+
+    - `kind`: what is free of the leaders.
+    - `leader`, `follower`: patterns with one `*` each; things are a pair where the same stands for it. Both None: all that
+      the kind frees is equal to the first of them.
+    - `mirror`: the normal of a plane, by which followers are mirror images of their leaders in the configuration that the
+      model is described in. It goes through the origin of the world, or of the first body where that floats, in those
+      axes. Inertias and centres of mass are taken as they are of mirror images. None: the frames are alike, and so are the
+      values.
+    - `pairs`: of a model, the places of each leader and its followers.
+    """
+
+    kind: Kind | None = None
+    leader: str | None = eqx.field(static=True, default=None)
+    follower: str | None = eqx.field(static=True, default=None)
+    mirror: tuple[float, float, float] | None = eqx.field(static=True, default=None)
+    pairs: tuple[tuple[int, tuple[int, ...]], ...] = eqx.field(static=True, default=())
+
+    @property
+    def inner(self) -> Kind:
+        assert self.kind is not None
+        return self.kind
+
+    # What it is like is what its kind is like.
+    of = property(lambda self: self.inner.of)  # pyright: ignore
+    components = property(lambda self: self.inner.components)  # pyright: ignore
+    size = property(lambda self: self.inner.size)  # pyright: ignore
+    sets = property(lambda self: self.inner.sets)  # pyright: ignore
+    inertial = property(lambda self: self.inner.inertial)  # pyright: ignore
+    spread = property(lambda self: getattr(self.inner, "spread", 1.0))
+
+    @property
+    def linear(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.inner.linear
+
+    def candidates(self, model):
+        return self.inner.candidates(model)
+
+    def chosen(self, model):
+        return [leader for leader, _ in self._found(model)]
+
+    def bound(self, model):
+        pairs = tuple(
+            (leader.place, tuple(one.place for one in found)) for leader, found in self._found(model)
+        )
+        return replace(self, pairs=pairs)
+
+    def written(self, places):
+        followers = dict(self.pairs)
+        return [*places, *(one for place in places for one in followers[int(place)])]
+
+    def _found(self, model: Model) -> list[tuple[Candidate, list[Candidate]]]:
+        things = self.inner.chosen(model)
+        if self.leader is None or self.follower is None:
+            return [(things[0], things[1:])]
+        before, after = self.leader.split("*")
+        pairs, wanted = {}, {}
+        for one in things:
+            number = one.label.removeprefix(one.name)
+            if fnmatch.fnmatchcase(one.name, self.leader):
+                middle = one.name[len(before) : len(one.name) - len(after)]
+                pairs[one.place] = (one, [])
+                wanted[self.follower.replace("*", middle), number] = one.place
+        known = self.inner.candidates(model)
+        for one in known:
+            leader = wanted.pop((one.name, one.label.removeprefix(one.name)), None)
+            if leader is not None:
+                pairs[leader][1].append(one)
+        if wanted or not pairs:
+            missing = next(iter(wanted))[0] if wanted else self.leader
+            raise UnknownNameError(
+                f"identify.tied: there is no {self.of} {missing!r} for the pair of {self.leader!r} and {self.follower!r}"
+                f"{suggest(missing, [one.name for one in known])}"
+            )
+        followers = {one.place for _, found in pairs.values() for one in found}
+        alone = [one for one in things if one.place not in pairs and one.place not in followers]
+        return [*pairs.values(), *((one, []) for one in alone)]
+
+    def read(self, model, places, reference):
+        return self.inner.read(model, places, reference)
+
+    def write(self, model, places, values):
+        followers = dict(self.pairs)
+        rows = [(row, one) for row, place in enumerate(places) for one in followers[int(place)]]
+        model = self.inner.write(model, places, values)
+        if not rows:
+            return model
+        followed, following = (np.array(side, int) for side in zip(*rows))
+        taken = gather(values, followed)
+        if self.mirror is not None:
+            taken = self._mirrored(model, np.asarray(places)[followed], following, taken)
+        return self.inner.write(model, following, taken)
+
+    def _mirrored(self, model, leaders, followers, values):
+        """The values as they are of mirror images: `x ↦ B⁻¹ M A x`, A and B the frames of leader and follower, M the mirror."""
+        frames = forward_kinematics(model, model.reference)
+        if model.topology.joint_nv[0] == 6:
+            first = frames.gather(np.zeros(len(frames.position), int))
+            frames = first.inverse() @ frames
+        normal = jnp.asarray(self.mirror, values.dtype)
+        normal = normal / jnp.sqrt(dot(normal, normal))
+        mirror = jnp.eye(3, dtype=values.dtype) - 2 * normal[:, None] * normal[None, :]
+        a, b = frames.gather(leaders), frames.gather(followers).inverse()
+        linear = matmul(matmul(b.rotation, mirror[None]), a.rotation)
+        return self.inner.mirrored(
+            values, linear, matvec(b.rotation, matvec(mirror[None], a.position)) + b.position
+        )
+
+    def chart(self, values):
+        return self.inner.chart(values)
+
+    def values(self, x):
+        return self.inner.values(x)
+
+    def limits(self, dtype):
+        return self.inner.limits(dtype)
+
+
+def tied(kind: Kind, leader: str | None = None, follower: str | None = None, *, mirror=None) -> Tied:
+    """What a kind frees, with fewer numbers: followers take the values of their leaders.
+
+    `tied(inertias("left_*"), "left_*", "right_*", mirror=(0, 1, 0))` frees the inertias of the left side, and the right side has
+    their mirror images across the plane with this normal. `tied(damping("leg_*"))` frees one number, that of all.
+    """
+    if not isinstance(kind, Kind):
+        raise ModelError(f"identify.tied: kind is {kind!r}; it is what identify.inertias and others return")
+    if mirror is not None and not kind.has_mirror_images:
+        raise ModelError(
+            f"identify.tied: mirror images of {type(kind).__name__} are not known; leave out mirror, or free both sides"
+        )
+    if (leader is None) != (follower is None):
+        raise ModelError("identify.tied: give leader and follower, or neither")
+    for pattern in (leader, follower):
+        if pattern is not None and pattern.count("*") != 1:
+            raise ModelError(
+                f"identify.tied: {pattern!r} has {pattern.count('*')} wildcards; it has one *, which stands for the same in both"
+            )
+    normal = None if mirror is None else tuple(float(x) for x in mirror)
+    return Tied(kind.patterns, None, kind.prior, kind, leader, follower, normal)  # pyright: ignore
