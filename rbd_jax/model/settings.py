@@ -20,11 +20,14 @@ class Settings:
     - `integrator`: the name of the method, in the words of the file: `"euler"`, `"rk4"`, `"implicit"`, `"implicitfast"`; or None.
     - `custom`: numbers (tuples) and texts that the file keeps for its users, by name.
     - `unsupported`: what of the file has no effect on the model, in words.
+    - `switched_off`: what the file switches off in all of its model, in its words: `"contact"`, `"constraint"`. The model has
+      no law of contact then, and is written so.
     """
 
     timestep: float | None
     integrator: str | None
     unsupported: tuple[str, ...]
+    switched_off: tuple[str, ...]
     _custom: tuple[tuple[str, str | tuple[float, ...]], ...]
 
     def __init__(
@@ -33,6 +36,7 @@ class Settings:
         integrator: str | None = None,
         custom: Mapping[str, Any] | None = None,
         unsupported: Iterable[str] = (),
+        switched_off: Iterable[str] = (),
     ):
         if timestep is not None:
             try:
@@ -48,6 +52,7 @@ class Settings:
             ("timestep", timestep),
             ("integrator", integrator),
             ("unsupported", tuple(unsupported)),
+            ("switched_off", tuple(switched_off)),
             ("_custom", entries),
         ):
             object.__setattr__(self, field, value)
@@ -71,4 +76,10 @@ class Settings:
             integrators.pop() if len(integrators) == 1 else None,
             custom,
             unsupported,
+            # In one of the models things may touch: then in their world.
+            [
+                what
+                for what in (settings[0].switched_off if settings else ())
+                if all(what in one.switched_off for one in settings)
+            ],
         )

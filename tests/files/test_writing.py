@@ -814,3 +814,17 @@ def test_mujoco_reads_the_same():
     mujoco.mj_forward(theirs, data)
     a = rbd.forward_dynamics(model, q, v, rbd.passive_force(smooth, q, v))
     assert_close(there.acceleration(q, v, a), data.qacc, 1e-9)
+
+
+def test_contact_that_a_file_switches_off_stays_off():
+    """A file that lets nothing touch gives a model without a law of contact, and so does that model's file; unless it has
+    been given a law."""
+    pytest.importorskip("mujoco")
+    ball = """<mujoco><option><flag contact="disable"/></option><worldbody><geom type="plane" size="1 1 1"/>
+      <body name="ball" pos="0 0 1"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>"""
+    model = rbd.load_mjcf(ball)
+    assert model.settings.switched_off == ("contact",) and not model.attached_as("contact law")
+    again = rbd.load_mjcf(rbd.to_mjcf(model))
+    assert again.settings.switched_off == ("contact",) and not again.attached_as("contact law")
+    touching = rbd.load_mjcf(rbd.to_mjcf(rbd.attach(model, rbd.contact.Soft())))
+    assert touching.settings.switched_off == () and len(touching.attached_as("contact law")) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...model import Settings
+from .compiled import disabled_effects
 
 
 def settings_of(mujoco, compiled, unsupported: list[str]) -> Settings:
@@ -18,4 +19,6 @@ def settings_of(mujoco, compiled, unsupported: list[str]) -> Settings:
         name = compiled.names[compiled.name_textadr[i] :].split(b"\0", 1)[0].decode()
         custom[name] = compiled.text_data[start : start + size - 1].decode(errors="replace")
     integrator = mujoco.mjtIntegrator(compiled.opt.integrator).name.removeprefix("mjINT_")
-    return Settings(float(compiled.opt.timestep), integrator.lower(), custom, unsupported)
+    off = disabled_effects(mujoco, compiled)
+    switched_off = [effect.lower() for effect in ("CONTACT", "CONSTRAINT") if effect in off]
+    return Settings(float(compiled.opt.timestep), integrator.lower(), custom, unsupported, switched_off)

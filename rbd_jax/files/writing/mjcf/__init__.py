@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from ...._files import whole_file
+from ....contact.law import contact_law
 from ....model import Model
 from ..description import bodies_of
 from ..losses import Losses
@@ -96,6 +97,8 @@ def _written(function: str, model: Model, strict: bool) -> str:
         option.set("integrator", INTEGRATORS[settings.integrator])
     elif settings.integrator is not None:
         losses.add("the integrator", settings.integrator)
+    if settings.switched_off and contact_law(model) is None:
+        SubElement(option, "flag", {what: "disable" for what in settings.switched_off})
     out = Document(model, root, SubElement(root, "worldbody"), losses)
     _custom(out)
     write_tree(out, bodies, float(np.finfo(model.dtype).eps))
