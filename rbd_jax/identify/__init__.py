@@ -40,6 +40,17 @@ Estimators that are linear in what is free:
 - `Unseen`: what data do not see of it
 - `made_physical`: a model with inertias that bodies can have, to start from
 
+Estimators for anything that is free:
+
+- `Problem`: what is free, logs, and how they are compared: errors and a differentiable loss
+- `solve`: the values that fit best
+- `EquationError`: samples compared one by one: torques, sensors
+- `OutputError`: simulations compared with all that was measured; multiple shooting
+- `Comparison`: what those inherit from
+- `Unknowns`: what a problem is solved for
+- `Windows`: logs cut into pieces
+- `Measured`: a channel in windows
+
 What they are made of:
 
 - `Equations`: the equations of motion of logs, condensed
@@ -82,6 +93,14 @@ __all__ = [
     "Estimate",
     "Unseen",
     "made_physical",
+    "Problem",
+    "solve",
+    "EquationError",
+    "OutputError",
+    "Comparison",
+    "Unknowns",
+    "Windows",
+    "Measured",
     "Equations",
     "Samples",
     "samples_of",
@@ -90,6 +109,8 @@ __all__ = [
     "with_linear_numbers",
 ]
 
+from .comparison import Comparison as Comparison, Measured as Measured, Windows as Windows
+from .equation_error import EquationError as EquationError
 from .equations import (
     Equations as Equations,
     Samples as Samples,
@@ -128,7 +149,10 @@ from .log import (
     LogWarning as LogWarning,
     read_log as read_log,
 )
+from .output_error import OutputError as OutputError
 from .parameters import Parameters as Parameters
+from .problem import Problem as Problem, Unknowns as Unknowns
 from .sanity import check_log as check_log
 from .smoothing import best_cutoff as best_cutoff, with_rates as with_rates
+from .solve import solve as solve
 from .tied import tied as tied

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..dynamics.equivalence import echelon_basis, left_by
 from ..model import Model
-from .equations import Equations
 from .parameters import Parameters
 
 
@@ -37,6 +36,17 @@ def unseen(basis: np.ndarray, scale: np.ndarray, blocks: list[range]) -> Unseen:
     return Unseen(directions[np.argsort(pivots)], kept, grouping)
 
 
+def ends_first(parameters: Parameters) -> list[range]:
+    """In which order values are told from others where they cannot be: inertias first, those of the last bodies first."""
+    blocks = []
+    for inertial in (True, False):
+        for kind, block in zip(parameters.kinds, parameters.blocks):
+            if kind.inertial == inertial:
+                width = block.shape[1]
+                blocks += [range(i, i + width) for i in range(block.start, block.stop, width)][::-1]
+    return blocks
+
+
 def in_words(directions: np.ndarray, names: tuple[str, ...], most: int = 6) -> tuple[str, ...]:
     """Each direction in words: one value that is not seen, or several that may change together."""
     said = []
@@ -62,8 +72,9 @@ class Estimate:
     - `covariance`: of the values. Along what the data do not see it is zero for `least_squares`, which changes nothing
       there, and what was known beforehand for `physical_least_squares`.
     - `standard_errors`: of each value; infinite where it cannot be told from others, for `least_squares`.
-    - `noise`: the standard deviation of the measured forces, of each degree of freedom, as it was found.
-    - `errors`: what is left of them: the root of the mean square.
+    - `columns`: what was compared, as "tau elbow", and `counts`, how many numbers of each.
+    - `noise`: the standard deviation of each column, as it was given or found.
+    - `errors`: what is left of each: the root of the mean square.
     - `unobservable`: in words, what the data do not see.
     - `base_names`, `base_values`, `base_standard_errors`: the combinations that they do see, each by the value with which
       others are grouped.
@@ -76,10 +87,11 @@ class Estimate:
     values: np.ndarray
     covariance: np.ndarray
     standard_errors: np.ndarray
+    columns: tuple[str, ...]
+    counts: np.ndarray
     noise: np.ndarray
     errors: np.ndarray
     seen: Unseen
-    equations: Equations
     at_bounds: tuple[str, ...] = field(default=())
     iterations: int = 0
     converged: bool = True
@@ -112,8 +124,8 @@ class Estimate:
 
     @property
     def freedom(self) -> int:
-        """How many more equations there are than seen combinations."""
-        return max(int(self.equations.counts.sum()) - self.rank, 1)
+        """How many more numbers were compared than there are seen combinations."""
+        return max(int(self.counts.sum()) - self.rank, 1)
 
     def intervals(self, level: float = 0.95) -> np.ndarray:
         """Of each value the ends of the interval that has the truth in so many of all cases, (n, 2), if the noise is white."""

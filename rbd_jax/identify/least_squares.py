@@ -23,11 +23,11 @@ from .._arguments import a_model
 from .._errors import ModelError
 from ..model import Model
 from ..spatial import Inertia
-from ._problem import Problem, Solution
+from ._linear import LinearProblem, Solution
 from .equations import Equations, Samples, linear_numbers, regressors, samples_of
 from .estimate import Estimate
 from .kind import Kind
-from .log import Log, LogError, as_logs
+from .log import Log, LogError, as_logs, columns_of
 from .parameters import Parameters
 
 
@@ -148,7 +148,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
     else:
         equations = Equations.of(model, logs, cutoff=cutoff, slow=slow)
     _look(owner, model, equations, parameters, physical)
-    problem = Problem.of(parameters, equations, physical)
+    problem = LinearProblem.of(parameters, equations, physical)
     solution = problem.solved()
     if robust:
         solution = _robust(problem, equations, samples, solution)
@@ -168,14 +168,17 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
         noise=solution.noise,
         errors=np.sqrt(problem.squares(solution.values) / np.maximum(equations.counts, 1)),
         seen=hidden,
-        equations=equations,
+        columns=tuple(f"tau {name}" for name in columns_of(model, "tau")[0]),
+        counts=equations.counts,
         at_bounds=tuple(bound),
         iterations=solution.turns,
         converged=solution.converged,
     )
 
 
-def _robust(problem: Problem, equations: Equations, samples: list[Samples], solution: Solution) -> Solution:
+def _robust(
+    problem: LinearProblem, equations: Equations, samples: list[Samples], solution: Solution
+) -> Solution:
     """Huber's estimate, by weighted least squares in turns. The noise is the median of the errors' sizes, as that of a
     normal one."""
     model, settled, turn = equations.model, False, 0

@@ -18,6 +18,7 @@ from .._arguments import a_model
 from .._errors import suggest
 from ..model import Model
 from ..simulate import Trajectory
+from .kinds import degrees_of_freedom
 
 
 class LogError(ValueError):
@@ -78,6 +79,17 @@ TIMES = ("t", "time", "times", "timestamp", "stamp")
 
 #: What the columns of each are of.
 SIZES = {"q": "nq", "v": "nv", "a": "nv", "tau": "nv", "u": "nu"}
+
+#: The units of errors in each, where a joint turns and where it slides.
+UNITS = {"q": ("rad", "m"), "v": ("rad/s", "m/s"), "a": ("rad/s²", "m/s²"), "tau": ("N m", "N")}
+
+
+def columns_of(model: Model, channel: str) -> tuple[list[str], list[str]]:
+    """What errors in a channel of joints are called, one for each degree of freedom, and their units."""
+    known = {one.place: one for one in degrees_of_freedom(model)}
+    turning, sliding = UNITS[channel]
+    columns = [known[i].label if i in known else f"[{i}]" for i in range(model.nv)]
+    return columns, [turning if i not in known or known[i].turns else sliding for i in range(model.nv)]
 
 
 @dataclass(frozen=True, eq=False)

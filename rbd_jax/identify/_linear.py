@@ -22,7 +22,7 @@ import numpy as np
 from .._arguments import accuracy
 from ..spatial import Inertia
 from .equations import Equations, linear_numbers
-from .estimate import Unseen, unseen
+from .estimate import Unseen, ends_first, unseen
 from .parameters import Parameters
 
 
@@ -145,7 +145,7 @@ class Solution:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class LinearProblem:
     """See above; `triangles` are T, `slopes` and `numbers` are how θ of the equations follows from p: `θ = numbers +
     slopes (p - p₀)`."""
 
@@ -166,7 +166,7 @@ class Problem:
     known: dict = field(default_factory=dict)
 
     @staticmethod
-    def of(parameters: Parameters, equations: Equations, physical: bool) -> Problem:
+    def of(parameters: Parameters, equations: Equations, physical: bool) -> LinearProblem:
         model = parameters.reference
         values = parameters.values_of(model)
         numbers, slopes = (np.asarray(x, float) for x in _linear(parameters, values))
@@ -185,13 +185,13 @@ class Problem:
         mean, deviation, low, high = (
             np.asarray(x, float) for x in (*parameters.prior(), *parameters.bounds())
         )
-        problem = Problem(
+        problem = LinearProblem(
             parameters, start, numbers, slopes, np.zeros((len(torques), size + 1, size + 1)), equations.counts,
             torques, eps * torques, mean, deviation, low, high, tuple(bodies), accuracy(model.dtype),
         )  # fmt: skip
         return problem.with_equations(equations)
 
-    def with_equations(self, equations: Equations) -> Problem:
+    def with_equations(self, equations: Equations) -> LinearProblem:
         """The same with other sums of squares."""
         from dataclasses import replace
 
@@ -264,13 +264,7 @@ class Problem:
     def hidden(self) -> Unseen:
         """What the data do not see."""
         basis = self._basis(np.ones(len(self.start), bool))
-        blocks = []
-        for inertial in (True, False):
-            for kind, block in zip(self.parameters.kinds, self.parameters.blocks):
-                if kind.inertial == inertial:
-                    width = block.shape[1]
-                    blocks += [range(i, i + width) for i in range(block.start, block.stop, width)][::-1]
-        return unseen(basis.hidden / self.scale, self.scale, blocks)
+        return unseen(basis.hidden / self.scale, self.scale, ends_first(self.parameters))
 
     def covariance(self, noise: np.ndarray, solution: Solution) -> np.ndarray:
         """That of the values of a solution if this is the noise."""

@@ -1,0 +1,243 @@
+"""The way to the least: Gauss and Newton's steps, shortened as Levenberg and Marquardt do, the noise found on the way.
+
+Each turn linearizes the windows with errors in units of the noise, eliminates first states, and takes the step in x that is
+least with the damping; it is kept if the loss at the same noise falls. Huber's loss is by weights, found anew in each turn.
+Where windows are joined, the gaps between them may be wide at first, and are closed in three stages.
+
+A search asks for numbers and goes on with the answer, so that many searches are answered together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._elimination import eliminated
+from .least_squares import HUBER
+from .log import LogError
+from .problem import GAPS, Problem, Unknowns, prior_errors
+
+
+#: Damping to begin with, what it grows by after a step that was none, and the most before a search is given up.
+FIRST, GROWTH, MOST = 1e-3, 8.0, 1e10
+#: The longest step, in coordinates without bounds, where one is a usual change.
+LONGEST = 5.0
+#: A gain smaller than this is none, in units of the loss, of which a half is one standard deviation; and in earlier stages.
+LEAST, ROUGHLY = 1e-4, 1e-1
+#: Noise less than this is rounding, in units of the precision and of what is measured.
+ROUNDING = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What a search wants to know at a point: errors and gaps; or, with weights, the linearized windows."""
+
+    unknowns: Unknowns
+    weights: np.ndarray | None = None
+    gap_size: np.ndarray | None = None
+
+
+@dataclass(eq=False)
+class Descent:
+    """A search, at some point of its way.
+
+    - `x`, `states`: where it is; `noise` of each column, as it is found.
+    - `stage`: which of the gaps are asked for.
+    """
+
+    problem: Problem
+    x: np.ndarray
+    states: np.ndarray
+    noise: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    damping: float = FIRST
+    stage: int = 0
+    turn: int = 0
+    done: bool = False
+    converged: bool = False
+    loss: float = np.inf
+
+    def __post_init__(self):
+        compare, windows = self.problem.compare, self.problem.windows
+        if compare.nodes != "joined" or compare.drift is not None or not windows.goes_on.any():
+            self.stage = len(GAPS) - 1
+        self.rounding = ROUNDING * float(np.finfo(self.problem.model.dtype).eps) * _sizes(self.problem)
+        self.column_of, self.there = windows.column_of(), windows.there()
+
+    def advance(self, turns: int) -> Generator[Ask, Any, None]:
+        """So many turns at most, from one to the next."""
+        errors, gaps = yield Ask(self.unknowns())
+        if not np.isfinite(errors).all():
+            self.done = True
+            return
+        if not self.noise.size:
+            self.noise = self._found_noise(errors)
+        while self.turn < turns and not self.done:
+            self.turn += 1
+            linear = yield Ask(self.unknowns(), self.weights(errors), self.gap_size)
+            prior, before = self.prior(), self._loss(errors, gaps, self.x)
+            while True:
+                left = eliminated(linear, self.damping)
+                step = _step(np.concatenate([left.triangle, prior]), self.damping)
+                step = step * min(1.0, LONGEST / max(np.abs(step).max(initial=0), 1e-300))
+                x, states = self.x + step, self.states + left.states_of(step)
+                new_errors, new_gaps = yield Ask(self.unknowns(x, states))
+                new = self._loss(new_errors, new_gaps, x) if np.isfinite(new_errors).all() else np.inf
+                if new <= before + 1e-12 * abs(before):
+                    self.x, self.states, errors, gaps = x, states, new_errors, new_gaps
+                    self.damping = max(self.damping / GROWTH, 1e-12)
+                    break
+                self.damping *= GROWTH
+                if self.damping > MOST:
+                    new = before
+                    break
+            self._settle(before, new, self._found_noise(errors))
+
+    def _settle(self, before: float, after: float, noise: np.ndarray) -> None:
+        """Whether this was the last turn, or the last of its stage."""
+        last, stuck = self.stage == len(GAPS) - 1, self.damping > MOST
+        rounding = bool(np.all(noise <= 2 * self.rounding))
+        same = rounding or bool(np.all(np.abs(noise - self.noise) <= (1e-3 if last else 3e-2) * self.noise))
+        least = 1e-2 * before if rounding else LEAST if last else ROUGHLY
+        self.noise, self.loss = noise, after
+        if not (stuck or (same and before - after <= least and self.damping <= FIRST)):
+            return
+        if last:
+            self.done, self.converged = True, same
+        else:
+            self.stage, self.damping = self.stage + 1, FIRST
+
+    # Parts.
+
+    @property
+    def gap_size(self) -> np.ndarray:
+        drift = getattr(self.problem.compare, "drift", None)
+        return self.problem.gap_unit() * (GAPS[self.stage] if drift is None else drift)
+
+    def unknowns(self, x=None, states=None) -> Unknowns:
+        dtype = self.problem.model.dtype
+        x, states = self.x if x is None else x, self.states if states is None else states
+        return Unknowns(np.asarray(x, dtype), np.asarray(states, dtype))
+
+    def prior(self) -> np.ndarray:
+        """What is known beforehand, about x: rows in (x, 1)."""
+        rows, slopes = (np.asarray(y, float) for y in _prior(self.problem.parameters, self.unknowns().x))
+        return np.concatenate([slopes, rows[:, None]], axis=1)
+
+    def weights(self, errors) -> np.ndarray:
+        """What errors are multiplied by."""
+        weights = self.there / self.noise[self.column_of]
+        if self.problem.robust:
+            sizes = np.abs(errors / self.noise[self.column_of])
+            weights = weights * np.sqrt(HUBER / np.maximum(sizes, HUBER))
+        return weights.astype(self.problem.model.dtype)
+
+    def _loss(self, errors, gaps, x) -> float:
+        sizes = np.abs(errors / self.noise[self.column_of])
+        if self.problem.robust:
+            sizes = np.where(sizes > HUBER, np.sqrt(2 * HUBER * sizes - HUBER**2), sizes)
+        total = float(np.sum(sizes**2) / 2)
+        if gaps.size:
+            total += float(np.sum((gaps / self.gap_size) ** 2) / 2)
+        prior = np.asarray(_prior(self.problem.parameters, self.unknowns(x).x)[0], float)
+        return total + float(np.sum(prior**2) / 2)
+
+    def _found_noise(self, errors) -> np.ndarray:
+        """The noise of each column: as it was given, or the root of the mean square, of robust estimates by the median."""
+        given = self.problem.given_noise
+        if self.problem.robust:
+            of = [
+                np.abs(errors[:, self.column_of == i][self.there[:, self.column_of == i]])
+                for i in range(len(given))
+            ]
+            found = np.array([1.4826 * np.median(sizes) if len(sizes) else 0.0 for sizes in of])
+        else:
+            found = root_mean_square(self.problem, errors)
+        return np.where(np.isfinite(given), given, np.maximum(found, self.rounding))
+
+
+def answered(searches: Sequence[Generator[Ask, Any, None]], problem: Problem) -> Generator[int, None, None]:
+    """All searches to their ends, what they ask for answered together; says how many are left after each round of answers."""
+    waiting = {i: next(search) for i, search in enumerate(searches)}
+    while waiting:
+        replies: dict[int, Any] = {}
+        for linearize in (False, True):
+            group = [i for i, ask in waiting.items() if (ask.weights is not None) == linearize]
+            if group:
+                asks = [waiting[i] for i in group]
+                # As many as there were searches, so that nothing is compiled anew when the first are done.
+                asks += asks[-1:] * (len(searches) - len(asks))
+                found = _linearized(problem, asks) if linearize else _errors(problem, asks)
+                replies |= dict(zip(group, found))
+        following = {}
+        for i, reply in replies.items():
+            try:
+                following[i] = searches[i].send(reply)
+            except StopIteration:
+                continue
+        waiting = following
+        yield len(waiting)
+
+
+def _errors(problem: Problem, asks: Sequence[Ask]):
+    if len(asks) == 1:
+        return [tuple(np.asarray(x, float) for x in problem.errors(asks[0].unknowns))]
+    many = jax.tree.map(lambda *rows: np.stack(rows), *(ask.unknowns for ask in asks))
+    errors, gaps = (np.asarray(x, float) for x in problem.errors_of_many(many))
+    return list(zip(errors, gaps))
+
+
+def _linearized(problem: Problem, asks: Sequence[Ask]):
+    return problem.linearized([(ask.unknowns, ask.weights, ask.gap_size) for ask in asks])
+
+
+def root_mean_square(problem: Problem, errors: np.ndarray) -> np.ndarray:
+    """Of each column."""
+    squares = np.bincount(problem.windows.column_of(), (errors**2).sum(axis=0), len(problem.columns))
+    return np.sqrt(squares / np.maximum(problem.counts, 1))
+
+
+def refuse_failed(problem: Problem, unknowns: Unknowns) -> None:
+    """Say which simulation fails, if one does from the model as it is."""
+    errors = np.asarray(problem.errors(unknowns)[0])
+    bad = np.flatnonzero(~np.isfinite(errors).all(axis=1))
+    if len(bad):
+        log = problem.logs[int(problem.windows.log[bad[0]])]
+        raise LogError(
+            f"identify.solve: from the model as it is, {len(bad)} of {len(errors)} windows cannot be simulated, the first from "
+            f"t = {problem.windows.begins[bad[0]]:.6g} s of log {log.name!r}; take shorter steps (OutputError(dt=...)), another "
+            "scheme, or a better model to start from"
+        )
+
+
+def _sizes(problem: Problem) -> np.ndarray:
+    """How large what was measured is, of each column."""
+    found = []
+    for one in problem.windows.measured:
+        size = np.sqrt(np.mean(np.asarray(one.values, float) ** 2, axis=(0, 1)))
+        same = len(size) == len(one.columns)
+        found.append(size if same else np.full(len(one.columns), size.max(initial=0)))
+    return np.maximum(np.concatenate(found), 1e-3)
+
+
+def _step(rows: np.ndarray, damping: float) -> np.ndarray:
+    """The least of rows in (x, 1), damped; along what they do not see it is zero."""
+    if rows.shape[1] == 1:
+        return np.zeros(0)
+    norms = np.sqrt(np.sum(rows[:, :-1] ** 2, axis=0))
+    scale = np.where(norms > 1e-12 * norms.max(initial=0), norms, 1.0)
+    u, sizes, vt = np.linalg.svd(rows[:, :-1] / scale, full_matrices=False)
+    seen = sizes > 1e-10 * sizes.max(initial=0)
+    shrink = np.where(seen, sizes / np.where(seen, sizes**2 + damping, 1), 0)
+    return -(vt.T @ (shrink * (u.T @ rows[:, -1]))) / scale
+
+
+@eqx.filter_jit
+def _prior(parameters, x):
+    x = jnp.asarray(x)
+    return prior_errors(parameters, x), jax.jacfwd(lambda x: prior_errors(parameters, x))(x)

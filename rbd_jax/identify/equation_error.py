@@ -1,0 +1,159 @@
+"""Samples compared one by one: by the equations of motion, and by what sensors read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import number, whole_number
+from ..dynamics import Motion, inverse_dynamics, passive_force
+from ..forces.carried import carried_forces
+from ..sensors import (
+    FrameAxis,
+    FrameOrientation,
+    FramePosition,
+    JointLimitPosition,
+    JointOrientation,
+    JointPosition,
+    RangeFinder,
+    SubtreeCenterOfMass,
+    TendonPosition,
+)
+from ..simulate import State, sense
+from .comparison import (
+    Comparison,
+    Windows,
+    by_name,
+    chosen_channels,
+    control,
+    measured,
+    sensor_of,
+    width_of,
+    with_sensors,
+)
+from .log import LogError
+from .sanity import check_log
+from .smoothing import with_rates
+
+
+#: Sensors that read where things are, whatever moves.
+AT_REST = (
+    FramePosition,
+    FrameOrientation,
+    FrameAxis,
+    JointPosition,
+    JointOrientation,
+    JointLimitPosition,
+    TendonPosition,
+    RangeFinder,
+    SubtreeCenterOfMass,
+)
+
+
+class Samples(NamedTuple):
+    """What of a sample by itself is given."""
+
+    q: Any
+    v: Any
+    a: Any
+    u: Any
+    tau: Any
+
+
+class EquationError(Comparison):
+    """Samples by themselves: what drives the joints by the equations of motion, and what sensors read.
+
+    Torques are compared where the log has `tau` or `u`, sensors where it has their readings. Velocities and
+    accelerations that were not measured are those of the smoothed positions.
+
+    - `compare`: channels to compare, as "tau" and names of sensors; by default all that there are.
+    - `cutoff`, `slow`: as in `least_squares`.
+    - `rows`: how many samples make a window.
+    """
+
+    compare: tuple[str, ...] | None = eqx.field(static=True)
+    cutoff: float | None = eqx.field(static=True)
+    slow: float = eqx.field(static=True)
+    rows: int = eqx.field(static=True)
+
+    def __init__(self, compare: Sequence[str] | None = None, *, cutoff=None, slow=0.0, rows: int = 128):
+        self.compare = None if compare is None else tuple(compare)
+        self.cutoff = None if cutoff is None else float(cutoff)
+        self.slow = float(number("EquationError", "slow", slow, least=0))
+        self.rows = whole_number("EquationError", "rows", rows)
+        self.nodes = "measured"
+
+    def windows(self, model, logs):
+        chosen = chosen_channels("identify.EquationError", model, logs, self.compare, ("tau",))
+        parts = [self._of_log(model, log, chosen, i) for i, log in enumerate(logs)]
+        return jax.tree.map(lambda *rows: np.concatenate(rows), *parts)
+
+    def _of_log(self, model, log, chosen, index):
+        check_log(model, log)
+        if log.q is None:
+            raise LogError(f"Log {log.name!r} has no q, and everything depends on where the robot is")
+        if "tau" in chosen and log.tau is None and log.u is None:
+            raise LogError(f"Log {log.name!r} has neither tau nor u; what drove the robot has to be known")
+        nothing = np.zeros((len(log.t), model.nv))
+        if "tau" not in chosen:  # sensors do not ask for the measured acceleration
+            still = all(isinstance(sensor_of(model, name), AT_REST) for name in chosen)
+            log = replace(log, a=nothing, v=nothing if still else log.v)
+        known = with_rates(model, log, self.cutoff)
+        q, v, a = (getattr(known, name).values for name in "qva")
+        tau = nothing if known.tau is None else known.tau.values
+        u = np.zeros((len(q), model.nu)) if known.u is None else known.u.values
+        whole = np.isfinite(np.concatenate([q, v, a, u], axis=1)).all(axis=1)
+        if not whole.any():
+            raise LogError(f"Log {log.name!r}: in no sample all of q, v, a and u are known")
+        rows = np.flatnonzero(whole)
+        count = -(-len(rows) // self.rows)
+        filler = np.arange(count * self.rows) >= len(rows)
+        rows = np.concatenate([rows, np.full(int(filler.sum()), rows[-1])])
+        cut = lambda x: x.reshape(count, self.rows, *x.shape[1:])
+
+        def channel(name):
+            if name == "tau":
+                values = np.where(np.abs(v) >= self.slow, tau, np.nan)
+            else:
+                own = known.sensors.get(name)
+                values = np.full((len(q), width_of(model, name)), np.nan) if own is None else own.values
+            values = np.where(filler[:, None], np.nan, values[rows])
+            return measured(model, name, cut(values), cut(log.t[rows] - log.t[rows[0]]), True)
+
+        given = Samples(*(cut(np.nan_to_num(x[rows]).astype(model.dtype)) for x in (q, v, a, u, tau)))
+        begins = np.full(count, log.t[rows[0]])
+        return Windows(
+            given, tuple(map(channel, chosen)), None, begins, np.full(count, index), np.zeros(count, bool)
+        )
+
+    def predicted(self, model, window, start):
+        names = [one.channel for one in window.measured]
+        sensors = [name for name in names if name != "tau"]
+        bare = with_sensors(model, sensors)
+        still = replace(bare, friction=jnp.zeros_like(bare.friction))
+
+        def torque(one: Samples):
+            needed = inverse_dynamics(bare, one.q, one.v, one.a)
+            if self.slow:
+                own = passive_force(still, one.q, one.v) - bare.friction * jnp.sign(one.v)
+            else:
+                own = passive_force(bare, one.q, one.v)
+            motion = Motion(bare, one.q, one.v)
+            acting = [force.generalized_force(motion) for force in carried_forces(bare, one.u)]
+            return needed - own - sum(acting, jnp.zeros_like(needed))
+
+        def readings(one: Samples):
+            return sense(bare, State(one.q, one.v), control(bare, one.tau, one.u))
+
+        found = {}
+        if "tau" in names:
+            found["tau"] = jax.vmap(torque)(window.given)
+        if sensors:
+            found |= by_name(jax.vmap(readings)(window.given))
+        return tuple(found[name] for name in names), None

@@ -1,0 +1,407 @@
+"""The problem of identification with nonlinear dependence: what is free, logs, a comparison; its errors, its loss.
+
+    Σ ρ((predicted - measured) / σ) + ½ Σ ((p - mean) / deviation)² + Σ D(P ‖ P₀) / spread² + ½ Σ (gaps / γ)²
+
+over x, the free numbers in coordinates without bounds, and the first states of the windows that are simulated. ρ is a half of
+the square, or Huber's; σ the noise of each column, given or found; D the divergence that keeps inertias near what was thought,
+as in `physical_least_squares`, here as a sum of squares; γ, for joined windows, what a state may jump by between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import a_model, instance
+from .._errors import UnknownNameError, suggest
+from ..model import Model, difference, integrate
+from ..parallel import batch_map
+from ..simulate import State
+from ..spatial import Inertia
+from ._elimination import Linear
+from .comparison import Comparison, Windows
+from .kind import Kind
+from .least_squares import HUBER
+from .log import Log, as_logs
+from .output_error import OutputError
+from .parameters import Parameters
+
+
+#: So many windows are linearized together.
+TOGETHER = 256
+
+
+class Unknowns(NamedTuple):
+    """What a problem is solved for: `x`, the free numbers without bounds, and changes of the first states of windows, (windows,
+    states), on the tangent space: empty where they are not free."""
+
+    x: Float[Array, "free"]
+    states: Float[Array, "windows states"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Free numbers of a model, logs, and how they are compared.
+
+    `identify.solve` finds the values; `loss` is for optimizers and samplers of your own.
+
+    **Arguments**
+
+    - `logs`: one or several runs.
+    - `free`: what is free: kinds, or `Parameters`. Forces need not be linear in them.
+    - `compare`: `EquationError` or `OutputError`, with what they need to know.
+    - `noise`: standard deviations by channel, a number or one for each column; of channels that are left out they are found.
+    - `robust`: take errors beyond 1.345 times the noise by their size and not their square (Huber).
+
+    >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
+    >>> truth = dataclasses.replace(model, damping=jnp.array([0.3]))
+    >>> swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=199, scheme=rbd.RungeKutta4())
+    >>> log = rbd.identify.Log(t, swing.q)  # positions alone
+    >>> compare = rbd.identify.OutputError(scheme=rbd.RungeKutta4())
+    >>> problem = rbd.identify.Problem(model, log, rbd.identify.damping(), compare)
+    >>> print(f"{rbd.identify.solve(problem).value('swing damping'):.4f}")
+    0.3000
+    """
+
+    parameters: Parameters
+    compare: Comparison
+    windows: Windows
+    logs: tuple[Log, ...]
+    noise: Mapping[str, Any]
+    robust: bool
+
+    def __init__(
+        self,
+        model: Model,
+        logs: Log | Iterable[Log],
+        free: Kind | Sequence[Kind] | Parameters,
+        compare: Comparison | None = None,
+        *,
+        noise: Mapping[str, Any] | None = None,
+        robust: bool = False,
+    ):
+        owner = "identify.Problem"
+        a_model(owner, model)
+        compare = OutputError() if compare is None else compare
+        instance(owner, "compare", compare, Comparison, "an identify.OutputError or identify.EquationError")
+        known = tuple(as_logs(owner, logs))
+        parameters = free if isinstance(free, Parameters) else Parameters(model, free)
+        windows = compare.windows(model, known)
+        put = lambda name, value: object.__setattr__(self, name, value)
+        put("parameters", parameters), put("compare", compare), put("logs", known)
+        put("windows", windows), put("robust", bool(robust))
+        channels = [one.channel for one in windows.measured]
+        for name in noise or {}:
+            if name not in channels:
+                raise UnknownNameError(f"{owner}: noise has {name!r}{suggest(name, channels)}")
+        given = {name: np.asarray(value, float) for name, value in (noise or {}).items()}
+        for name, value in given.items():
+            if not (np.isfinite(value) & (value > 0)).all():
+                raise ValueError(f"{owner}: noise[{name!r}] is {value}; standard deviations are positive")
+        put("noise", given)
+
+    # What it consists of.
+
+    @property
+    def model(self) -> Model:
+        """The model as it was thought to be."""
+        return self.parameters.reference
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What each column of the errors is called."""
+        return self.windows.columns
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many numbers were measured, of each column."""
+        return self._by_column(self.windows.there().astype(float))
+
+    @property
+    def given_noise(self) -> np.ndarray:
+        """The noise of each column as it was given; NaN where it is to be found."""
+        return np.concatenate(
+            [
+                np.broadcast_to(self.noise.get(one.channel, np.nan), len(one.columns))
+                for one in self.windows.measured
+            ]
+        )
+
+    @property
+    def states(self) -> int:
+        """How many numbers of the first state of each window are unknown."""
+        start = self.windows.start
+        if start is None or self.compare.nodes == "measured":
+            return 0
+        return 2 * self.model.nv + start.internal.shape[-1]
+
+    def start(self, model: Model | None = None) -> Unknowns:
+        """Where a search begins: at the model, with first states as measured."""
+        x = self.parameters.x_of(self.model if model is None else model)
+        return Unknowns(x, jnp.zeros((len(self.windows), self.states), self.model.dtype))
+
+    # What it is made of, as functions that JAX differentiates.
+
+    def errors(
+        self, unknowns: Unknowns
+    ) -> tuple[Float[Array, "windows numbers"], Float[Array, "windows states"]]:
+        """Predicted less measured, zero where nothing was measured; and the gaps between windows that are joined."""
+        return _errors(self.compare, self.parameters, self.windows, *unknowns)
+
+    def prior(self, x: Float[Array, "free"]) -> Float[Array, "rows"]:
+        """What is known beforehand, as errors in units of their deviation."""
+        return prior_errors(self.parameters, x)
+
+    def loss(self, unknowns: Unknowns | Float[Array, "free"]) -> Float[Array, ""]:
+        """What is the least at the estimate, as a differentiable function: the negative logarithm of the likelihood and of what
+        is known beforehand, but for a constant.
+
+        Of columns whose noise was not given it is that of the noise that fits best. Of x alone, first states are as measured.
+        """
+        if not isinstance(unknowns, Unknowns):
+            unknowns = self.start()._replace(x=jnp.asarray(unknowns))
+        if self.robust and not np.isfinite(self.given_noise).all():
+            raise ValueError(
+                "Problem.loss: which errors are large, noise says; problem.with_noise(found.noise)"
+            )
+        return _loss(self.compare, self.parameters, self.windows, *unknowns, self._constants(), self.robust)
+
+    def residuals(self, unknowns: Unknowns) -> Float[Array, "rows"]:
+        """All errors in units of the noise, one after the other, for optimizers of least squares: a half of the sum of their
+        squares is the loss. The noise must have been given, and loss be least squares."""
+        if self.robust or not np.isfinite(self.given_noise).all():
+            raise ValueError(
+                "Problem.residuals: give the noise of every channel, and robust=False; problem.with_noise(found.noise)"
+            )
+        return _residuals(self.compare, self.parameters, self.windows, *unknowns, self._constants())
+
+    def with_noise(self, noise: np.ndarray) -> Problem:
+        """The problem with noise of every column, as an estimate has found it."""
+        starts = np.cumsum([0, *(len(one.columns) for one in self.windows.measured)])
+        by_channel = {
+            one.channel: np.asarray(noise)[a:b]
+            for one, a, b in zip(self.windows.measured, starts, starts[1:])
+        }
+        changed = object.__new__(Problem)
+        for name, value in (vars(self) | {"noise": by_channel}).items():
+            object.__setattr__(changed, name, value)
+        return changed
+
+    # For the solver: numbers.
+
+    def errors_of_many(self, unknowns: Unknowns):
+        """`errors` of several unknowns at once, with an axis of its own."""
+        return _errors_of_many(self.compare, self.parameters, self.windows, *unknowns)
+
+    def linearized(self, points: Sequence[tuple[Unknowns, np.ndarray, np.ndarray]]) -> list[Linear]:
+        """All windows about each of some points, errors times weights, gaps over their sizes; some windows together."""
+        x, nodes, weights, sizes = (
+            np.stack([np.asarray(part) for part in parts])
+            for parts in zip(*((point.x, point.states, weight, size) for point, weight, size in points))
+        )
+        following, start = np.concatenate([nodes[:, 1:], nodes[:, :1]], axis=1), self.windows.start
+        after = (
+            None if start is None else jax.tree.map(lambda rows: np.concatenate([rows[1:], rows[:1]]), start)
+        )
+        parts = []
+        for rows in _pieces(len(self.windows)):
+            window, then = (jax.tree.map(lambda x, rows=rows: x[rows], one) for one in (self.windows, after))
+            given = window, then, x, nodes[:, rows], following[:, rows], weights[:, rows], sizes
+            parts.append(
+                [np.asarray(part, float) for part in _linearized(self.compare, self.parameters, *given)]
+            )
+        own, gaps = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
+        goes_on = np.asarray(self.windows.goes_on) & (self.states > 0)
+        return [Linear(*one, goes_on, self.states) for one in zip(own, gaps)]
+
+    def loss_of(self, rows, unknowns: Unknowns, share) -> Float[Array, ""]:
+        """The loss of some windows alone, `share` times theirs, whose noise was given; the states are those of these windows."""
+        some = jax.tree.map(lambda x: jnp.asarray(x)[rows], self.windows)
+        some = eqx.tree_at(lambda windows: windows.goes_on, some, jnp.zeros(len(rows), bool))
+        constants = self._constants()._replace(noise=self.given_noise)
+        if self.compare.nodes == "joined":
+            some = eqx.tree_at(lambda windows: windows.goes_on, some, jnp.asarray(self.windows.goes_on)[rows])
+        whole = _loss(self.compare, self.parameters, some, *unknowns, constants, self.robust)
+        known = jnp.sum(prior_errors(self.parameters, unknowns.x) ** 2) / 2
+        return share * (whole - known) + known
+
+    def gap_unit(self) -> np.ndarray:
+        """What states move by from one sample to the next: the unit of gaps."""
+        start = self.windows.start
+        if start is None or not self.states:
+            return np.zeros(0)
+        spacing = float(np.median(self.windows.given.spacing))
+        speed = np.sqrt(np.mean(np.asarray(start.v, float) ** 2, axis=0))
+        speed = np.maximum(speed, 1e-3 * max(speed.max(initial=0), 1e-3))
+        rate = np.maximum(speed, np.std(np.asarray(start.v, float), axis=0))
+        return np.concatenate([speed * spacing, rate * spacing, np.ones(start.internal.shape[-1]) * spacing])
+
+    def _by_column(self, numbers: np.ndarray) -> np.ndarray:
+        """Sums over all numbers of each column, of (windows, numbers)."""
+        return np.bincount(self.windows.column_of(), numbers.sum(axis=0), len(self.columns))
+
+    def _constants(self) -> Constants:
+        gap = (
+            self.gap_unit() * GAPS[-1]
+            if getattr(self.compare, "drift", None) is None
+            else self.gap_unit() * self.compare.drift
+        )
+        return Constants(self.given_noise, self.counts, self.windows.column_of(), gap)
+
+
+#: How much of a motion from one sample to the next a state may jump by between joined windows, turn by turn.
+GAPS = (1.0, 1e-2, 1e-4)
+
+
+class Constants(NamedTuple):
+    """What the loss needs beside the windows: noise and counts of columns, the column of each number, the size of gaps."""
+
+    noise: np.ndarray
+    counts: np.ndarray
+    column_of: np.ndarray
+    gap: np.ndarray
+
+
+def _pieces(count: int) -> list[slice]:
+    return [slice(i, min(i + TOGETHER, count)) for i in range(0, count, TOGETHER)]
+
+
+def moved(model: Model, start: State | None, change: Float[Array, "states"]) -> State | None:
+    """A state moved on its tangent space."""
+    if start is None or not change.size:
+        return start
+    nv = model.nv
+    own = None if start.own is None else start.own + change[2 * nv :]
+    return State(integrate(model, start.q, change[:nv]), start.v + change[nv : 2 * nv], own)
+
+
+def _gap(model: Model, end: State, following: State):
+    """From where a window begins to where the one before ends."""
+    return jnp.concatenate(
+        [difference(model, following.q, end.q), end.v - following.v, end.internal - following.internal]
+    )
+
+
+def _one(compare, parameters, window, after, x, change, following):
+    """Errors of one window, its gap to the next, and the state in which it ends."""
+    model = parameters.model(x)
+    errors, end = compare.errors(model, window, moved(model, window.start, change))
+    if not change.size:
+        return errors, jnp.zeros(0, x.dtype), None
+    gap = _gap(model, end, moved(model, after, following))
+    return errors, jnp.where(window.goes_on, gap, 0), end
+
+
+@eqx.filter_jit
+def _errors(compare, parameters, windows, x, states):
+    after = (
+        None
+        if windows.start is None
+        else jax.tree.map(lambda rows: jnp.roll(rows, -1, axis=0), windows.start)
+    )
+    one = lambda window, after, change, following: _one(
+        compare, parameters, window, after, x, change, following
+    )[:2]
+    return batch_map(jax.checkpoint(one))(windows, after, states, jnp.roll(states, -1, axis=0))
+
+
+@eqx.filter_jit
+def _errors_of_many(compare, parameters, windows, x, states):
+    return jax.vmap(lambda x, states: _errors(compare, parameters, windows, x, states))(x, states)
+
+
+@eqx.filter_jit
+def _loss(compare, parameters, windows, x, states, constants, robust):
+    errors, gaps = _errors(compare, parameters, windows, x, states)
+    noise, counts, column_of, gap = (jnp.asarray(part) for part in constants)
+    noise, counts = noise.astype(errors.dtype), counts.astype(errors.dtype)
+    if robust:
+        sizes = jnp.abs(errors / noise[column_of])
+        total = jnp.sum(jnp.where(sizes > HUBER, HUBER * (sizes - HUBER / 2), sizes**2 / 2))
+    else:
+        of = (column_of[:, None] == jnp.arange(len(noise))).astype(errors.dtype)
+        squares, known = jnp.sum(errors**2, axis=0) @ of, jnp.isfinite(noise)
+        mean = jnp.maximum(squares / jnp.maximum(counts, 1), jnp.finfo(errors.dtype).tiny)
+        found = counts / 2 * jnp.log(jnp.where(known, 1, mean))
+        total = jnp.sum(jnp.where(known, squares / jnp.where(known, noise, 1) ** 2 / 2, found))
+    if gaps.size:
+        total = total + jnp.sum((gaps / gap.astype(gaps.dtype)) ** 2) / 2
+    return total + jnp.sum(prior_errors(parameters, x) ** 2) / 2
+
+
+@eqx.filter_jit
+def _residuals(compare, parameters, windows, x, states, constants):
+    errors, gaps = _errors(compare, parameters, windows, x, states)
+    noise = jnp.asarray(constants.noise, errors.dtype)[constants.column_of]
+    parts = [(errors / noise).reshape(-1), prior_errors(parameters, x)]
+    if gaps.size:
+        parts.append((gaps / jnp.asarray(constants.gap, gaps.dtype)).reshape(-1))
+    return jnp.concatenate(parts)
+
+
+@eqx.filter_jit
+def _linearized(compare, parameters, windows, after, x, states, following, weights, gap_size):
+    """Of several points, an axis of its own, and windows: triangles of errors, and rows of gaps."""
+
+    def one(window, after, change, following, weight, x, gap_size):
+        def through(change, x):
+            errors, gap, end = _one(compare, parameters, window, after, x, change, following)
+            return (errors, gap), (errors, gap, end)
+
+        slopes, (errors, gap, end) = jax.jacfwd(through, argnums=(0, 1), has_aux=True)(change, x)
+        (errors_by_state, errors_by_x), (gap_by_state, gap_by_x) = slopes
+        rows = jnp.concatenate([errors_by_state, errors_by_x, errors[:, None]], axis=1) * weight[:, None]
+        size = rows.shape[1]
+        triangle = jnp.linalg.qr(rows, mode="r")
+        triangle = jnp.concatenate([triangle, jnp.zeros((max(size - triangle.shape[0], 0), size), x.dtype)])
+        if not change.size:
+            return triangle, jnp.zeros((0, size), x.dtype)
+        model = parameters.model(x)
+        gap_by_next = jax.jacfwd(lambda step: _gap(model, end, moved(model, after, step)))(following)
+        gaps = jnp.concatenate([gap_by_next, gap_by_state, gap_by_x, gap[:, None]], axis=1)
+        return triangle, gaps / gap_size[:, None]
+
+    def about(window, after, change, following, weight):
+        return jax.vmap(lambda *point: one(window, after, *point))(change, following, weight, x, gap_size)
+
+    points_last = lambda rows: jnp.moveaxis(jnp.asarray(rows), 0, 1)
+    found = batch_map(about)(windows, after, *map(points_last, (states, following, weights)))
+    return jax.tree.map(points_last, found)
+
+
+def prior_errors(parameters: Parameters, x: Float[Array, "free"]) -> Float[Array, "rows"]:
+    """What is known beforehand as errors in units of their deviation, half of whose squares is its part of the loss."""
+    values = parameters.values(x)
+    mean, deviation = parameters.prior()
+    rows = [(values - mean) / deviation]  # zero where nothing is known
+    thought = parameters.values_of(parameters.reference)
+    for place, spread in parameters.inertial():
+        rows.append(_divergence(values[place], thought[place]) / spread)
+    return jnp.concatenate(rows)
+
+
+def _divergence(inertia, thought):
+    """Ten numbers, half of whose squares is `D(P ‖ P₀) = |M|² - 4 - 2 Σ log Mᵢᵢ` of `P = L₀ M Mᵀ L₀ᵀ`, M and L₀ triangular."""
+    P, P0 = (Inertia.from_parameters(one).pseudo_inertia for one in (inertia, thought))
+    root = jnp.linalg.inv(jnp.linalg.cholesky(P0))
+    M = jnp.linalg.cholesky(root @ P @ root.T)
+    low = np.tril_indices(4, -1)
+    return jnp.concatenate([_log_error(jnp.diagonal(M)), np.sqrt(2) * M[low]])
+
+
+def _log_error(m):
+    """`±√(2 (m² - 1 - 2 log m))`, smooth at one, where it is `2 log m`."""
+    y = 2 * jnp.log(m)
+    small = jnp.abs(y) < 1e-2
+    far = jnp.where(small, 1.0, y)
+    # (eʸ - 1 - y) = y²/2 (1 + y/3 + y²/12 + y³/60 + ...)
+    near = 1 + y / 3 + y**2 / 12 + y**3 / 60 + y**4 / 360
+    share = jnp.where(small, near, 2 * (jnp.expm1(far) - far) / far**2)
+    return y * jnp.sqrt(share)
