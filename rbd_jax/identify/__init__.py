@@ -40,6 +40,12 @@ Estimators that are linear in what is free:
 - `Unseen`: what data do not see of it
 - `made_physical`: a model with inertias that bodies can have, to start from
 
+Motions that say the most, to be measured:
+
+- `excitation`: the periodic motion within limits with the most information
+- `Excitation`: what it returns
+- `PeriodicMotion`: Fourier series of joints
+
 What they are made of:
 
 - `Equations`: the equations of motion of logs, condensed
@@ -82,6 +88,9 @@ __all__ = [
     "Estimate",
     "Unseen",
     "made_physical",
+    "excitation",
+    "Excitation",
+    "PeriodicMotion",
     "Equations",
     "Samples",
     "samples_of",
@@ -99,6 +108,8 @@ from .equations import (
     with_linear_numbers as with_linear_numbers,
 )
 from .estimate import Estimate as Estimate, Unseen as Unseen
+from .excitation import Excitation as Excitation, excitation as excitation
+from .fourier import PeriodicMotion as PeriodicMotion
 from .kind import Candidate as Candidate, Kind as Kind
 from .kinds import (
     armature as armature,
