@@ -136,9 +136,9 @@ class Design(eqx.Module):
             wide = 2 * half / (self.high - self.low)
         scale = jax.nn.sigmoid(point.size) / jnp.maximum(jnp.maximum(fast, hard), wide)
         if self.begins:
-            return Series(start - scale * first, scale * terms)
+            return Series(start - scale * first, scale[None] * terms)
         least, most = self.low + scale * (half - centre), self.high - scale * (half + centre)
-        return Series(least + (most - least) * jax.nn.sigmoid(point.place), scale * terms)
+        return Series(least + (most - least) * jax.nn.sigmoid(point.place), scale[None] * terms)
 
     def samples(self, motion: Series, count: int):
         """q, v, a at so many equal phases of a period: (count, nq), (count, nv), (count, nv)."""
@@ -148,9 +148,9 @@ class Design(eqx.Module):
         q_spread[np.arange(len(self.q_places)), list(self.q_places)] = 1
         v_spread[np.arange(len(self.v_places)), list(self.v_places)] = 1
         rest = jnp.asarray(1 - q_spread.sum(0)[: self.model.nq], dtype) * self.home
-        at = matmul(motion.middle + q, jnp.asarray(q_spread[:, : self.model.nq], dtype))
+        at = matmul(motion.middle[None] + q, jnp.asarray(q_spread[:, : self.model.nq], dtype))
         spread = jnp.asarray(v_spread[:, : self.model.nv], dtype)
-        return rest + at, matmul(v, spread) * self.omega, matmul(a, spread) * self.omega**2
+        return rest[None] + at, matmul(v, spread) * self.omega, matmul(a, spread) * self.omega**2
 
     def shortened(self, motion: Series, share) -> Series:
         """With all ways from home shortened to a share of them."""
@@ -195,11 +195,11 @@ def information(design: Design, motions: Series, count: int):
 
     regressor, tau, apart = batch_map(one)(*flat)
     starts = q.shape[0]
-    rows = matmul(regressor, design.ways) * design.weights[:, None]
+    rows = matmul(regressor, design.ways) * design.weights[None, :, None]
     rows = rows.reshape(starts, -1, design.ways.shape[1])
-    found = matmul(transpose(rows), rows) / count + design.known
-    strong = jnp.abs(tau) / design.torque - 1
-    near = (design.clearance - apart) / design.sizes
+    found = matmul(transpose(rows), rows) / count + design.known[None]
+    strong = jnp.abs(tau) / design.torque[None] - 1
+    near = (design.clearance[None] - apart) / design.sizes[None]
     return found, strong.reshape(starts, count, -1), near.reshape(starts, count, -1)
 
 
@@ -212,7 +212,8 @@ def _carried(model: Model, motion: Motion):
 def log_determinant(found: Float[Array, "*starts n n"]) -> Float[Array, "*starts"]:
     """Of F, with a little added that keeps it finite."""
     ridge = float(jnp.finfo(found.dtype).eps) ** 0.75
-    root = jnp.linalg.cholesky(found + ridge * jnp.eye(found.shape[-1], dtype=found.dtype))
+    little = ridge * jnp.eye(found.shape[-1], dtype=found.dtype)
+    root = jnp.linalg.cholesky(found + jnp.broadcast_to(little, found.shape))
     return 2 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
 
 
@@ -245,7 +246,7 @@ def improved(design: Design, points: Point, memory, done, total, count: int):
 
         return (jax.tree.map(moved, points, first, second), (first, second)), None
 
-    numbers = done + jnp.arange(STRIDE, dtype=points.size.dtype)
+    numbers = done[None] + jnp.arange(STRIDE, dtype=points.size.dtype)
     return lax.scan(step, (points, memory), numbers)[0]
 
 

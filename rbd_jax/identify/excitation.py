@@ -45,7 +45,7 @@ from .estimate import Unseen, in_words
 from .fourier import PeriodicMotion, places_of
 from .kind import Kind
 from .kinds import degrees_of_freedom
-from .log import Log
+from .log import SERIES, Log
 from .parameters import Parameters
 
 
@@ -133,8 +133,8 @@ class Excitation:
     def save(self, path: str | Path, rate: float | int | None = None) -> None:
         """Write one period: `.csv` with a column for each joint and each number of it, or `.npz` with the series as well.
 
-        Both are what `read_log` reads, with the forces of the model as `tau`; a controller plays q, v and a. The file is
-        there as a whole or not at all.
+        Both are what `read_log` reads, with the forces of the model as `tau`; a controller plays q, v and a. The series are
+        what `PeriodicMotion.read` reads. The file is there as a whole or not at all.
         """
         path = Path(path)
         if path.suffix not in (".csv", ".npz"):
@@ -143,7 +143,8 @@ class Excitation:
         channels = {name: log.channels[name].values for name in ("q", "v", "a", "tau")}
         with whole_file(path) as part:
             if path.suffix == ".npz":
-                np.savez_compressed(part, t=log.t, **channels)  # pyright: ignore[reportArgumentType]
+                series = {name: np.asarray(getattr(self.motion, name)) for name in SERIES}
+                np.savez_compressed(part, t=log.t, **channels, **series)  # pyright: ignore[reportArgumentType]
                 return
             names, columns = ["t"], [log.t]
             for dof in degrees_of_freedom(self.model):
@@ -182,7 +183,7 @@ def excitation(
     rate: float | int = 100.0,
     harmonics: int = 5,
     joints: Sequence[str] | None = None,
-    start: Float[Array, "nq"] | None = None,
+    start: Float[Array | np.ndarray, "nq"] | Sequence[float] | None = None,
     rest: bool = True,
     lower=None,
     upper=None,
@@ -399,7 +400,7 @@ def _standing(model, moving, limits, start, clearance, harmonics, seconds, rest,
     tau, apart = needed(bare, tuple(pairs), around, still, still)
     sizes = np.maximum(pair_sizes(bare, pairs), 1e-9)
     near, moves = apart < (clearance or 0.0), np.ptp(apart, axis=0) > 1e-6 * sizes
-    for k in np.flatnonzero(near[2:].all(axis=0)):
+    for k in np.flatnonzero(moves & near[2:].all(axis=0)):
         remarks.append(f"shapes {_pair(model, pairs[k])} are never {clearance:g} m apart, so they are not kept apart")
     kept = np.flatnonzero(moves & ~near[2:].all(axis=0))
     pairs, apart, sizes = [pairs[k] for k in kept], apart[:, kept], sizes[kept]
@@ -556,7 +557,7 @@ def _beyond(design: Design, motions: Series, count: int) -> tuple[np.ndarray, fl
 
 def _answer(parameters, design, moving, limits, found: _Found, noise, rate, remarks) -> Excitation:
     model = parameters.reference
-    middle = np.asarray(design.home, float)
+    middle = np.array(design.home, float)
     middle[list(moving.q_places)] = np.asarray(found.motion.middle, float)
     series = found.motion.series
     motion = PeriodicMotion(

@@ -10,6 +10,7 @@ seen at N > 2K times a period apart equally, is nowhere more than `max |p| / cos
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from .._errors import ModelError
 from ..dynamics import inverse_dynamics
 from ..dynamics.passive import passive_force
 from ..model import Model, difference
+from .log import SERIES
 
 
 #: So many samples for each harmonic: `1 / cos(π / SAMPLES)` is 1.005.
@@ -85,13 +87,24 @@ class PeriodicMotion(eqx.Module):
         series = [x.astype(middle.dtype) for x in given]
         return PeriodicMotion(middle, *series, period, tuple(joints), q_places, v_places, model.nv)
 
+    @staticmethod
+    def read(path: str | Path, model: Model) -> PeriodicMotion:
+        """That in an `.npz` file that `Excitation.save` has written."""
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                middle, sines, cosines, period, joints = (data[name] for name in SERIES)
+        except (KeyError, ValueError) as error:
+            raise ModelError(f"identify.PeriodicMotion.read: {path} has no series in it ({error})") from error
+        return PeriodicMotion.of(model, [str(name) for name in joints], period, sines, cosines, middle)
+
     @property
     def harmonics(self) -> int:
         return self.sines.shape[0]
 
     def q(self, t) -> Float[Array, "*n nq"]:
         """The configuration at a time or at several, in s."""
-        return self.middle + self._placed(self._series(t, 0), self.q_places, self.middle.shape[0])
+        off = self._placed(self._series(t, 0), self.q_places, self.middle.shape[0])
+        return jnp.broadcast_to(self.middle, off.shape) + off
 
     def v(self, t) -> Float[Array, "*n nv"]:
         """The velocity."""
@@ -144,11 +157,10 @@ class PeriodicMotion(eqx.Module):
         t = jnp.asarray(t, self.middle.dtype)
         k = jnp.arange(1, self.harmonics + 1, dtype=t.dtype)
         omega = 2 * jnp.pi / self.period * k
-        phase = t[..., None] * omega.reshape((1,) * t.ndim + (-1,))
+        flat = t.reshape(-1, 1) * omega[None]
         # Each derivative is a quarter of a turn ahead.
         sine, cosine = ((jnp.sin, jnp.cos), (jnp.cos, _falling), (_falling, _sunk))[order]
         weights = (omega**order)[:, None]
-        flat = phase.reshape(-1, self.harmonics)
         found = matmul(sine(flat), weights * self.sines) + matmul(cosine(flat), weights * self.cosines)
         return found.reshape(*t.shape, -1)
 
