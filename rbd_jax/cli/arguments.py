@@ -142,29 +142,54 @@ def _parser() -> argparse.ArgumentParser:
         "--free", metavar="KINDS", type=free, default="inertias,damping,coulomb",
         help=f"what is to be identified: {TAKES} (default inertias,damping,coulomb)",
     )  # fmt: skip
-    command.add_argument("--seconds", metavar="T", type=_positive, default=10.0, help="the period (default 10)")
-    command.add_argument("--rate", metavar="HZ", type=_positive, default=200.0, help="samples a second (default 200)")
-    command.add_argument("--harmonics", metavar="N", type=_count, default=5, help="of its frequency (default 5)")
-    command.add_argument("--joints", metavar="NAMES", help="joints that move, with commas between them (default all)")
     command.add_argument(
-        "--from-reference", action="store_true", help="start in the configuration that the robot's file describes"
+        "--seconds", metavar="T", type=_positive, default=10.0, help="the period (default 10)"
+    )
+    command.add_argument(
+        "--rate", metavar="HZ", type=_positive, default=200.0, help="samples a second (default 200)"
+    )
+    command.add_argument(
+        "--harmonics", metavar="N", type=_count, default=5, help="of its frequency (default 5)"
+    )
+    command.add_argument(
+        "--joints", metavar="NAMES", help="joints that move, with commas between them (default all)"
+    )
+    command.add_argument(
+        "--from-reference",
+        action="store_true",
+        help="start in the configuration that the robot's file describes",
     )
     for name, of in (("speed", "rad/s or m/s"), ("acceleration", "rad/s² or m/s²"), ("effort", "N m or N")):
         command.add_argument(
-            f"--{name}", metavar="X", type=_positive, help=f"limit of all joints, {of} (default: that of the robot's file)"
+            f"--{name}",
+            metavar="X",
+            type=_positive,
+            help=f"limit of all joints, {of} (default: that of the robot's file)",
         )
     command.add_argument(
         "--noise", metavar="X", type=_positive,
         help="of the measured torques, one standard deviation (default: a hundredth of the largest effort)",
     )  # fmt: skip
-    command.add_argument("--margin", metavar="SHARE", type=float, default=0.05, help="of every limit (default 0.05)")
     command.add_argument(
-        "--clearance", metavar="M", type=_positive, default=0.01, help="between shapes that may touch, m (default 0.01)"
+        "--margin", metavar="SHARE", type=float, default=0.05, help="of every limit (default 0.05)"
+    )
+    command.add_argument(
+        "--clearance",
+        metavar="M",
+        type=_positive,
+        default=0.01,
+        help="between shapes that may touch, m (default 0.01)",
     )
     command.add_argument("--anywhere", action="store_true", help="do not look at shapes")
-    command.add_argument("--starts", metavar="N", type=_count, default=8, help="random motions to improve (default 8)")
-    command.add_argument("--steps", metavar="N", type=_count, default=300, help="of improvement (default 300)")
-    command.add_argument("--seed", metavar="K", type=_seed, default=0, help="of the random motions (default 0)")
+    command.add_argument(
+        "--starts", metavar="N", type=_count, default=8, help="random motions to improve (default 8)"
+    )
+    command.add_argument(
+        "--steps", metavar="N", type=_count, default=300, help="of improvement (default 300)"
+    )
+    command.add_argument(
+        "--seed", metavar="K", type=_seed, default=0, help="of the random motions (default 0)"
+    )
     command.add_argument("--all", action="store_true", help="list everything that is seen, not the first few")
     command.add_argument("--overwrite", action="store_true", help="replace the files of an earlier motion")
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")

@@ -1,10 +1,11 @@
-"""The command `excite`: a motion that says much about what is free of a robot, as files that a controller plays, and a picture."""
+"""The command `excite`: a motion that says much about a robot, as files that a controller plays, and a picture."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .. import ModelError, identify
+from .. import identify
+from .._files import whole_file
 from ..identify import Excitation
 from ..model import Model
 from ..view import plot_excitation
@@ -29,7 +30,9 @@ def excite(arguments) -> None:
     folder = _folder(arguments.out, arguments.robot, model)
     there = [name for name in FILES if (folder / name).exists()]
     if there and not arguments.overwrite:
-        raise Refused(f"{folder} has {', '.join(there)} already; choose another --out, or replace them by --overwrite")
+        raise Refused(
+            f"{folder} has {', '.join(there)} already; choose another --out, or replace them by --overwrite"
+        )
     options = {
         name: value
         for name in ("seconds", "rate", "harmonics", "margin", "clearance", "starts", "steps", "seed", "speed", "acceleration",
@@ -79,8 +82,6 @@ def _designed(model: Model, free: list[identify.Kind], options: dict, progress) 
 
 
 def _drawn(found: Excitation):
-    from .._files import whole_file
-
     def draw(path) -> None:
         with whole_file(path) as part:
             plot_excitation(found, part)
@@ -118,13 +119,17 @@ def _summary(found: Excitation):
     motion, parameters = found.motion, found.parameters
     table.add_row("robot", found.model.name, f"{len(motion.joints)} joints move")
     period, harmonics = float(motion.period), motion.harmonics
-    table.add_row("motion", f"{period:g} s", f"one period, of {harmonics} harmonics up to {harmonics / period:.3g} Hz")
+    table.add_row("motion", f"{period:g} s", f"one period, up to {harmonics / period:.3g} Hz")
     lost = parameters.size - len(found.seen.kept)
-    table.add_row("free values", str(parameters.size), f"{len(found.seen.kept)} combinations seen, {lost} never")
-    table.add_row("gain", f"{found.gain:.3g}", "as many periods of a random motion within the limits say as much")
-    table.add_row("condition number", f"{found.condition_number:.3g}", "of what is seen, its columns of one length")
+    table.add_row(
+        "free values", str(parameters.size), f"{len(found.seen.kept)} combinations seen, {lost} never"
+    )
+    table.add_row("gain", f"{found.gain:.3g}", "random motions within the limits say as much")
+    table.add_row("condition number", f"{found.condition_number:.3g}", "of what is seen")
     if np.isfinite(found.distance):
-        table.add_row("least distance", f"{found.distance:.3g} m", f"between shapes, at {found.checked} times")
+        table.add_row(
+            "least distance", f"{found.distance:.3g} m", f"between shapes, at {found.checked} times"
+        )
     return table
 
 
@@ -143,7 +148,7 @@ def _joints(found: Excitation):
 
 
 def _combinations(found: Excitation, everything: bool):
-    """The worst seen first, relative to what they are or, where the model has nothing, as they come."""
+    """What is seen, with the errors to be expected."""
     table = plain_table(f"What is to be expected of one period, at {found.rate:g} samples a second")
     for column in ("combination", "model", "± error", "unit"):
         table.add_column(column, justify="right" if column in ("model", "± error") else "left")

@@ -6,9 +6,9 @@ positions, speeds and accelerations are kept, and starts from rest are made by w
 distances are no such simple functions: what is beyond their limits costs, more and more, and in the end each motion is shortened
 towards a configuration in which the robot can stand until it keeps them.
 
-What is sought is the largest `log det F`, with `F = mean of Wᵀ Yᵀ Σ⁻¹ Y W` over the samples. The columns of W are ways in
-which the free values can be seen to change, in such units that F is the identity in the mean over random motions: neither units nor
-the choice of base parameters matter, and single precision is enough.
+What is sought is the largest `log det F`, with `F = mean of Wᵀ Yᵀ Σ⁻¹ Y W` over the samples. The columns of W are ways in which
+the free values can be seen to change, in such units that F is the identity in the mean over random motions: neither units nor the
+choice of base parameters matter, and single precision is enough.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Design(eqx.Module):
     """What is asked.
 
     - `home`: a configuration in which the robot can stand, and where joints rest that do not move.
-    - `low`, `high`, `speed`, `acceleration`: of the joints that move; `torque` of all degrees of freedom. Infinite where there is none.
+    - `low`, `high`, `speed`, `acceleration`: limits of the joints that move; `torque`: of all degrees of freedom. Infinite where
+      there is none.
     - `clearance`: what each of `pairs` is to be apart; `sizes`: the radius of the smaller shape of it.
     - `ways`: W, by the numbers of `linear_numbers`; `weights`: one over the noise of each degree of freedom, zero if it is not
       measured; `known`: what is known beforehand, as a part of F.

@@ -79,8 +79,8 @@ class Excitation:
     - `distance`: how near shapes come to each other that must not touch, in m; infinite where there are none.
     - `checked`: at how many times of a period torques and distances were looked at. Positions, speeds and accelerations are kept
       at all times.
-    - `low`, `high`, `speed`, `acceleration`, `effort`: the limits that were kept, of the joints that move, infinite where there is
-      none.
+    - `low`, `high`, `speed`, `acceleration`, `effort`: the limits that were kept, of the joints that move, less the margin;
+      infinite where there is none.
     - `remarks`: what to know.
     """
 
@@ -126,7 +126,9 @@ class Excitation:
 
     def log(self, rate: float | int | None = None, periods: int = 1) -> Log:
         """The motion and the forces that it takes, as a log of a robot that is like its model and has no noise."""
-        t = self.motion.times(self.rate if rate is None else rate, whole_number("Excitation.log", "periods", periods))
+        t = self.motion.times(
+            self.rate if rate is None else rate, whole_number("Excitation.log", "periods", periods)
+        )
         found = samples_along(self.model, self.motion, t)
         return Log(t, found.q, found.v, found.a, found.tau, name="excitation")
 
@@ -155,7 +157,9 @@ class Excitation:
                     names.append(f"{name}_{dof.name}")
                     columns.append(channels[name][:, place])
             rows = np.stack(columns, axis=1)
-            np.savetxt(part, rows, fmt="%.10g", delimiter=",", header=",".join(names), comments="", encoding="utf-8")
+            np.savetxt(
+                part, rows, fmt="%.10g", delimiter=",", header=",".join(names), comments="", encoding="utf-8"
+            )
 
     def table(self) -> str:
         """The combinations that are seen, with units and the standard errors to be expected, as text."""
@@ -163,7 +167,9 @@ class Excitation:
         width = max(map(len, self.base_names), default=0)
         lines = [f"{'':{width}}  {'model':>11}  {'± error':>10}  unit"]
         rows = zip(self.base_names, self.base_values, self.base_standard_errors, units)
-        lines += [f"{name:{width}}  {value:11.5g}  {error:10.3g}  {unit}" for name, value, error, unit in rows]
+        lines += [
+            f"{name:{width}}  {value:11.5g}  {error:10.3g}  {unit}" for name, value, error, unit in rows
+        ]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -215,10 +221,10 @@ def excitation(
     - `start`: a configuration to start from and to come back to; where joints rest that do not move. By default it
       starts anywhere, and they rest in the reference configuration.
     - `rest`: start and end with neither velocity nor acceleration.
-    - `lower`, `upper`, `speed`, `acceleration`, `effort`: limits in place of the model's, one number or one for each coordinate or
-      degree of freedom. Hinges without limits stay within half a turn of the reference configuration.
-    - `noise`: the standard deviation of the measured forces, one number for the joints that move or one for each degree of freedom,
-      infinite where none is measured. By default a hundredth of the largest effort, or of what random motions take.
+    - `lower`, `upper`, `speed`, `acceleration`, `effort`: limits in place of the model's, one number or one for each coordinate
+      or degree of freedom. Hinges without limits stay within half a turn of the reference configuration.
+    - `noise`: the standard deviation of the measured forces, one number for the joints that move or one for each degree of
+      freedom, infinite where none is measured. By default a hundredth of the largest effort, or of what random motions take.
     - `margin`: the share of every limit that is left.
     - `clearance`: how far shapes are to be apart that may touch, in m; None leaves shapes out of it.
     - `starts`, `steps`, `seed`: how many random motions are improved, in how many steps, and which.
@@ -234,13 +240,22 @@ def excitation(
     if not is_known(model):
         raise ModelError(f"{OWNER} looks at numbers of the model, so call it outside of jit")
     parameters = _linear_parameters(model, free)
-    for what, there in (("constraints", bool(model.constraints)), ("joints that are led", bool(model.topology.rheonomic))):
+    for what, there in (
+        ("constraints", model.constraints),
+        ("joints that are led", model.topology.rheonomic),
+    ):
         if there:
-            raise ModelError(f"{OWNER}: model {model.name!r} has {what}, by whose forces its motions are tied; take a tree without")
-    seconds, rate = (float(number(OWNER, name, x, above=0)) for name, x in (("seconds", seconds), ("rate", rate)))
+            raise ModelError(
+                f"{OWNER}: model {model.name!r} has {what}, so its motions are tied; take a tree without"
+            )
+    seconds, rate = (
+        float(number(OWNER, name, x, above=0)) for name, x in (("seconds", seconds), ("rate", rate))
+    )
     margin = float(number(OWNER, "margin", margin, least=0, most=0.9))
     counts = (("harmonics", harmonics), ("starts", starts), ("steps", steps))
     harmonics, starts, steps = (whole_number(OWNER, name, x) for name, x in counts)
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"{OWNER}: seed is {seed}; it is a whole number from 0 to {2**32 - 1}")
     if rest and harmonics < 2:
         raise ValueError(f"{OWNER}: harmonics is 1; a motion that starts at rest has two or more")
     if rate * seconds < 2 * harmonics:
@@ -251,7 +266,9 @@ def excitation(
     moving = _moving(model, joints)
     limits = _limits(model, moving, lower, upper, speed, acceleration, effort, margin)
     random = np.random.default_rng(seed)
-    design, remarks = _standing(model, moving, limits, start, clearance, harmonics, seconds, bool(rest), random)
+    design, remarks = _standing(
+        model, moving, limits, start, clearance, harmonics, seconds, bool(rest), random
+    )
     points = design.random_points(jax.random.key(seed), max(starts, RANDOM))
     anyhow = series_of(design, points)
     design, noise = _scaled(design, parameters, anyhow, noise, seconds * rate)
@@ -261,8 +278,8 @@ def excitation(
     for done in range(0, total, STRIDE):
         if on_progress is not None:
             on_progress(done, total)
-        numbers = (jnp.asarray(x, model.dtype) for x in (done, total))
-        points, memory = improved(design, points, memory, *numbers, COARSE * harmonics)
+        made, whole = (jnp.asarray(x, model.dtype) for x in (done, total))
+        points, memory = improved(design, points, memory, made, whole, COARSE * harmonics)
     found = _best(design, anyhow, series_of(design, points))
     if on_progress is not None:
         on_progress(total, total)
@@ -308,7 +325,7 @@ def _moving(model: Model, joints: Sequence[str] | None) -> _Moving:
         raise ModelError(f"{OWNER}: no joint of model {model.name!r} moves")
     turns = {one.name: one.turns for one in known}
     places = places_of(OWNER, model, names)
-    return _Moving(names, *places, tuple(turns[name] for name in names))
+    return _Moving(names, places[0], places[1], tuple(turns[name] for name in names))
 
 
 def _limits(model, moving, lower, upper, speed, acceleration, effort, margin) -> _Limits:
@@ -347,8 +364,14 @@ def _limits(model, moving, lower, upper, speed, acceleration, effort, margin) ->
             high[i] = low[i] + 2 * np.pi
         else:
             low[i] = high[i] - 2 * np.pi
-        said.append(f"joint {name!r} has no limits of its own: it stays between {low[i]:.4g} and {high[i]:.4g} rad")
-    for what, values in (("speed", fast[v_places]), ("acceleration", hard[v_places]), ("effort", strong[v_places])):
+        said.append(
+            f"joint {name!r} has no limits of its own: it stays between {low[i]:.4g} and {high[i]:.4g} rad"
+        )
+    for what, values in (
+        ("speed", fast[v_places]),
+        ("acceleration", hard[v_places]),
+        ("effort", strong[v_places]),
+    ):
         for name, value in zip(moving.names, values):
             if not value > 0:
                 raise ModelError(
@@ -372,7 +395,9 @@ def _limit(name: str, given, size: int, own) -> np.ndarray:
     return np.array(np.broadcast_to(found, (size,)))
 
 
-def _standing(model, moving, limits, start, clearance, harmonics, seconds, rest, random) -> tuple[Design, list[str]]:
+def _standing(
+    model, moving, limits, start, clearance, harmonics, seconds, rest, random
+) -> tuple[Design, list[str]]:
     """The design without what is free: with a configuration in which the robot can stand, and the pairs of shapes that are to be
     kept apart."""
     bare = replace(model, attached=tuple(x for x in model.attached if x.role != "actuator"))
@@ -401,35 +426,62 @@ def _standing(model, moving, limits, start, clearance, harmonics, seconds, rest,
     sizes = np.maximum(pair_sizes(bare, pairs), 1e-9)
     near, moves = apart < (clearance or 0.0), np.ptp(apart, axis=0) > 1e-6 * sizes
     for k in np.flatnonzero(moves & near[2:].all(axis=0)):
-        remarks.append(f"shapes {_pair(model, pairs[k])} are never {clearance:g} m apart, so they are not kept apart")
+        remarks.append(
+            f"shapes {_pair(model, pairs[k])} are never {clearance:g} m apart, so they are not kept apart"
+        )
     kept = np.flatnonzero(moves & ~near[2:].all(axis=0))
     pairs, apart, sizes = [pairs[k] for k in kept], apart[:, kept], sizes[kept]
     over = np.concatenate([np.abs(tau) / limits.effort - 1, ((clearance or 0.0) - apart) / sizes], axis=1)
     worst = over.max(axis=1)
-    stands = 0 if given is not None or worst[0] < -INSIDE else 1 if worst[1] < -INSIDE else int(np.argmin(worst))
+    stands = (
+        0 if given is not None or worst[0] < -INSIDE else 1 if worst[1] < -INSIDE else int(np.argmin(worst))
+    )
     if not worst[stands] < 0:
         k = int(np.argmax(over[stands]))
         if k < model.nv:
             name = next(one.label for one in degrees_of_freedom(model) if one.place == k)
             fault = f"joint {name!r} needs {abs(tau[stands, k]):.3g} and may take {limits.effort[k]:.3g}"
         else:
-            fault = f"shapes {_pair(model, pairs[k - model.nv])} are {apart[stands, k - model.nv]:.3g} m apart"
-        where = "in start" if given is not None else f"in the best of {len(around)} configurations within its limits"
+            fault = (
+                f"shapes {_pair(model, pairs[k - model.nv])} are {apart[stands, k - model.nv]:.3g} m apart"
+            )
+        where = (
+            "in start"
+            if given is not None
+            else f"in the best of {len(around)} configurations within its limits"
+        )
         raise ModelError(
             f"{OWNER}: {where} {fault}; give a start in which the robot can stand, another effort or clearance, or "
             "an rbd.contact.ContactExclusion for shapes that never touch"
         )
-    as_jax = lambda x: jnp.asarray(x, model.dtype)
-    nothing = (as_jax(np.zeros((10 * model.nb + 4 * model.nv, 0))), as_jax(np.zeros(model.nv)), as_jax(np.zeros((0, 0))))
     omega = 2 * np.pi / seconds
     quick = np.minimum(limits.speed, omega * harmonics * (limits.high - limits.low) / 2)
     turning = np.full(model.nv, 1.0)
     turning[list(moving.v_places)] = TURNING * quick
+    parameters = 10 * model.nb + 4 * model.nv
+    as_jax = lambda x: jnp.asarray(x, model.dtype)
     design = Design(
-        bare, as_jax(around[stands]), *map(as_jax, limits[:5]), as_jax(np.full(len(pairs), clearance or 0.0)),
-        as_jax(sizes), *nothing, as_jax(turning), as_jax(seconds), tuple(pairs), moving.q_places, moving.v_places,
-        harmonics, given is not None, rest,
-    )  # fmt: skip
+        model=bare,
+        home=as_jax(around[stands]),
+        low=as_jax(limits.low),
+        high=as_jax(limits.high),
+        speed=as_jax(limits.speed),
+        acceleration=as_jax(limits.acceleration),
+        torque=as_jax(limits.effort),
+        clearance=as_jax(np.full(len(pairs), clearance or 0.0)),
+        sizes=as_jax(sizes),
+        ways=jnp.zeros((parameters, 0), model.dtype),
+        weights=jnp.zeros(model.nv, model.dtype),
+        known=jnp.zeros((0, 0), model.dtype),
+        turning=as_jax(turning),
+        period=as_jax(seconds),
+        pairs=tuple(pairs),
+        q_places=moving.q_places,
+        v_places=moving.v_places,
+        harmonics=harmonics,
+        begins=given is not None,
+        rests=rest,
+    )
     return design, remarks
 
 
@@ -437,10 +489,15 @@ def _pair(model: Model, pair) -> str:
     return f"{model.shapes[pair.first].name!r} and {model.shapes[pair.second].name!r}"
 
 
-def _scaled(design: Design, parameters: Parameters, motions: Series, noise, samples: float) -> tuple[Design, np.ndarray]:
+def _scaled(
+    design: Design, parameters: Parameters, motions: Series, noise, samples: float
+) -> tuple[Design, np.ndarray]:
     """The design with what is free, in units of what random motions see of it, and the noise."""
     model = parameters.reference
-    q, v, a = (np.asarray(x, float).reshape(-1, x.shape[-1]) for x in states(design, motions, COARSE * design.harmonics))
+    q, v, a = (
+        np.asarray(x, float).reshape(-1, x.shape[-1])
+        for x in states(design, motions, COARSE * design.harmonics)
+    )
     tau, _ = needed(design.model, (), q, v, a)
     noise = _noise(design, noise, np.sqrt(np.mean(tau**2, axis=0)))
     equations, problem = _problem(parameters, Samples(q, v, a, np.where(np.isfinite(noise), tau, np.nan)))
@@ -498,7 +555,8 @@ def _weighted(problem: Problem, noise: np.ndarray) -> np.ndarray:
 
 
 class _Found(NamedTuple):
-    """The best motion, how many times more it says than a random one, how near shapes come, and at how many times that was seen."""
+    """The best motion, how many times more it says than a random one, how near shapes come, and at how many times all that was
+    looked at."""
 
     motion: Series
     gain: float
@@ -520,7 +578,9 @@ def _best(design: Design, random: Series, found: Series) -> _Found:
         over, distance = _beyond(design, motion, checked)
         if over[0] <= 0:
             usual = np.median(said[:count])
-            gain = float(np.exp((said[best] - usual) / design.ways.shape[1])) if np.isfinite(usual) else np.inf
+            gain = (
+                float(np.exp((said[best] - usual) / design.ways.shape[1])) if np.isfinite(usual) else np.inf
+            )
             return _Found(jax.tree.map(lambda x: x[0], motion), gain, distance, checked)
         motion = jax.vmap(lambda one: design.shortened(one, 1 - 1 / ROUNDS))(motion)
     raise ModelError(
@@ -561,9 +621,15 @@ def _answer(parameters, design, moving, limits, found: _Found, noise, rate, rema
     middle[list(moving.q_places)] = np.asarray(found.motion.middle, float)
     series = found.motion.series
     motion = PeriodicMotion(
-        jnp.asarray(middle, model.dtype), series[: design.harmonics], series[design.harmonics :], design.period,
-        moving.names, moving.q_places, moving.v_places, model.nv,
-    )  # fmt: skip
+        middle=jnp.asarray(middle, model.dtype),
+        sines=series[: design.harmonics],
+        cosines=series[design.harmonics :],
+        period=design.period,
+        joints=moving.names,
+        q_places=moving.q_places,
+        v_places=moving.v_places,
+        nv=model.nv,
+    )
     _verify(motion, limits)
     samples = samples_along(model, motion, motion.times(rate))
     _, problem = _problem(parameters, replace(samples, tau=np.where(np.isfinite(noise), samples.tau, np.nan)))
@@ -575,9 +641,24 @@ def _answer(parameters, design, moving, limits, found: _Found, noise, rate, rema
     columns = columns / np.sqrt(np.sum(columns**2, axis=0))
     sizes = np.linalg.svd(columns, compute_uv=False)
     return Excitation(
-        model, motion, parameters, rate, noise, covariance, seen, float(sizes[0] / sizes[-1]), found.gain, found.distance,
-        found.checked, *limits[:4], limits.effort[list(moving.v_places)], tuple(remarks),
-    )  # fmt: skip
+        model=model,
+        motion=motion,
+        parameters=parameters,
+        rate=rate,
+        noise=noise,
+        covariance=covariance,
+        seen=seen,
+        condition_number=float(sizes[0] / sizes[-1]),
+        gain=found.gain,
+        distance=found.distance,
+        checked=found.checked,
+        low=limits.low,
+        high=limits.high,
+        speed=limits.speed,
+        acceleration=limits.acceleration,
+        effort=limits.effort[list(moving.v_places)],
+        remarks=tuple(remarks),
+    )
 
 
 def _verify(motion: PeriodicMotion, limits: _Limits) -> None:
@@ -591,7 +672,9 @@ def _verify(motion: PeriodicMotion, limits: _Limits) -> None:
     )  # fmt: skip
     if not kept.all():
         names = ", ".join(repr(name) for name, fine in zip(motion.joints, kept) if not fine)
-        raise ModelError(f"{OWNER}: the motion that was found leaves the limits of {names}; please report this")
+        raise ModelError(
+            f"{OWNER}: the motion that was found leaves the limits of {names}; please report this"
+        )
 
 
 def samples_along(model: Model, motion: PeriodicMotion, t: np.ndarray) -> Samples:

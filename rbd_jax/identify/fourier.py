@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import matmul
 from .._arguments import a_model, as_array, configuration, number
+from .._array import matmul
 from .._errors import ModelError
 from ..dynamics import inverse_dynamics
 from ..dynamics.passive import passive_force
@@ -76,7 +76,10 @@ class PeriodicMotion(eqx.Module):
         a_model(owner, model)
         q_places, v_places = places_of(owner, model, joints)
         middle = configuration(owner, model, "middle", model.reference if middle is None else middle)
-        given = [as_array(owner, name, x, "rows of harmonics") for name, x in (("sines", sines), ("cosines", cosines))]
+        given = [
+            as_array(owner, name, x, "rows of harmonics")
+            for name, x in (("sines", sines), ("cosines", cosines))
+        ]
         for name, x in zip(("sines", "cosines"), given):
             if x.ndim != 2 or x.shape != given[0].shape or x.shape[1] != len(joints):
                 raise ValueError(
@@ -84,8 +87,17 @@ class PeriodicMotion(eqx.Module):
                     f"{len(joints)} joints"
                 )
         period = number(owner, "period", period, above=0, dtype=middle.dtype)
-        series = [x.astype(middle.dtype) for x in given]
-        return PeriodicMotion(middle, *series, period, tuple(joints), q_places, v_places, model.nv)
+        sines, cosines = (x.astype(middle.dtype) for x in given)
+        return PeriodicMotion(
+            middle=middle,
+            sines=sines,
+            cosines=cosines,
+            period=period,
+            joints=tuple(joints),
+            q_places=q_places,
+            v_places=v_places,
+            nv=model.nv,
+        )
 
     @staticmethod
     def read(path: str | Path, model: Model) -> PeriodicMotion:
@@ -120,8 +132,8 @@ class PeriodicMotion(eqx.Module):
         return np.arange(count * periods) * float(self.period) / count
 
     def extent(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Bounds of the coordinates, below and above, of the speeds and of the accelerations of the joints that move: they hold at
-        all times, and are met to within a percent."""
+        """Bounds of the coordinates, below and above, of the speeds and of the accelerations of the joints that move: they hold
+        at all times, and are met to within a percent."""
         count = SAMPLES * self.harmonics
         more = excess(self.harmonics, count)
         series = np.concatenate([np.asarray(self.sines, float), np.asarray(self.cosines, float)])
@@ -129,7 +141,12 @@ class PeriodicMotion(eqx.Module):
         q, v, a = basis(self.harmonics, count) @ series
         centre, half = (q.max(0) + q.min(0)) / 2, (q.max(0) - q.min(0)) / 2 * more
         middle = np.asarray(self.middle, float)[list(self.q_places)] + centre
-        return middle - half, middle + half, np.abs(v).max(0) * more * omega, np.abs(a).max(0) * more * omega**2
+        return (
+            middle - half,
+            middle + half,
+            np.abs(v).max(0) * more * omega,
+            np.abs(a).max(0) * more * omega**2,
+        )
 
     def shrunk(self, share, home: Float[Array, "nq"]) -> PeriodicMotion:
         """The motion with all ways from a configuration shortened to a share of them; at 0 it is at rest there."""
@@ -167,7 +184,9 @@ class PeriodicMotion(eqx.Module):
     def _placed(self, rows, places, size: int):
         spread = np.zeros((len(places), size))
         spread[np.arange(len(places)), list(places)] = 1
-        return matmul(rows.reshape(-1, len(places)), jnp.asarray(spread, rows.dtype)).reshape(*rows.shape[:-1], size)
+        return matmul(rows.reshape(-1, len(places)), jnp.asarray(spread, rows.dtype)).reshape(
+            *rows.shape[:-1], size
+        )
 
 
 def _falling(x):
@@ -191,8 +210,8 @@ def places_of(owner: str, model: Model, joints: Sequence[str]) -> tuple[tuple[in
         if sizes != (1, 1):
             kind = type(model.joints[topology.kind_of[index][0]]).__name__
             raise ModelError(
-                f"{owner}: joint {name!r} is a {kind} with {sizes[1]} degrees of freedom, and series are of joints with one; name "
-                "those that are to move by joints=[...], and it stays where it is, or load the model with a fixed base"
+                f"{owner}: joint {name!r} is a {kind} with {sizes[1]} degrees of freedom, and series are of joints with one; "
+                "name those that are to move by joints=[...], and it stays where it is, or load the model with a fixed base"
             )
         found.append((model.q_slice(name).start, model.v_slice(name).start))
     q_places, v_places = zip(*found) if found else ((), ())

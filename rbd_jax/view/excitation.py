@@ -41,7 +41,9 @@ def plot_excitation(excitation: Excitation, path: str | Path) -> None:
         for joint, name in enumerate(motion.joints):
             label = name if number == 0 else None
             style = "-" if limited[joint] else "--"
-            axes.plot(log.t, rows[:, joint], style, color=_COLORS[joint % len(_COLORS)], label=label, linewidth=1.2)
+            axes.plot(
+                log.t, rows[:, joint], style, color=_COLORS[joint % len(_COLORS)], label=label, linewidth=1.2
+            )
         free = "" if limited.all() else "; dashed without, of the largest"
         _dress(axes, title + free)
     figure.savefig(path, dpi=110)
