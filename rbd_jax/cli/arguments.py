@@ -13,6 +13,8 @@ from pathlib import Path
 from .. import __version__
 from .._interrupts import over, watch
 from .convert import convert
+from .excite import excite
+from .free import TAKES, free
 from .info import info
 from .model import Refused
 from .simulate import SPEED, SPREAD, simulate
@@ -124,6 +126,74 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--strict", action="store_true", help="write nothing if anything is lost")
     command.set_defaults(run=convert)
+
+    command = commands.add_parser(
+        "excite",
+        parents=[robot],
+        help="design a motion that says the most about a robot, to identify it from",
+        description=(
+            "Design a periodic motion, within the limits of the robot, whose torques say the most about what is free (D-optimal "
+            "Fourier series that start and end at rest). Writes excitation.csv and excitation.npz, one period of positions, "
+            "velocities, accelerations and torques, and excitation.png. "
+            "Shapes that may touch are kept apart, and so is the ground."
+        ),
+    )
+    command.add_argument(
+        "--free", metavar="KINDS", type=free, default="inertias,damping,coulomb",
+        help=f"what is to be identified: {TAKES} (default inertias,damping,coulomb)",
+    )  # fmt: skip
+    command.add_argument(
+        "--seconds", metavar="T", type=_positive, default=10.0, help="the period (default 10)"
+    )
+    command.add_argument(
+        "--rate", metavar="HZ", type=_positive, default=200.0, help="samples a second (default 200)"
+    )
+    command.add_argument(
+        "--harmonics", metavar="N", type=_count, default=5, help="of its frequency (default 5)"
+    )
+    command.add_argument(
+        "--joints", metavar="NAMES", help="joints that move, with commas between them (default all)"
+    )
+    command.add_argument(
+        "--from-reference",
+        action="store_true",
+        help="start in the configuration that the robot's file describes",
+    )
+    for name, of in (("speed", "rad/s or m/s"), ("acceleration", "rad/s² or m/s²"), ("effort", "N m or N")):
+        command.add_argument(
+            f"--{name}",
+            metavar="X",
+            type=_positive,
+            help=f"limit of all joints, {of} (default: that of the robot's file)",
+        )
+    command.add_argument(
+        "--noise", metavar="X", type=_positive,
+        help="of the measured torques, one standard deviation (default: a hundredth of the largest effort)",
+    )  # fmt: skip
+    command.add_argument(
+        "--margin", metavar="SHARE", type=float, default=0.05, help="of every limit (default 0.05)"
+    )
+    command.add_argument(
+        "--clearance",
+        metavar="M",
+        type=_positive,
+        default=0.01,
+        help="between shapes that may touch, m (default 0.01)",
+    )
+    command.add_argument("--anywhere", action="store_true", help="do not look at shapes")
+    command.add_argument(
+        "--starts", metavar="N", type=_count, default=8, help="random motions to improve (default 8)"
+    )
+    command.add_argument(
+        "--steps", metavar="N", type=_count, default=300, help="of improvement (default 300)"
+    )
+    command.add_argument(
+        "--seed", metavar="K", type=_seed, default=0, help="of the random motions (default 0)"
+    )
+    command.add_argument("--all", action="store_true", help="list everything that is seen, not the first few")
+    command.add_argument("--overwrite", action="store_true", help="replace the files of an earlier motion")
+    command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
+    command.set_defaults(run=excite)
     return parser
 
 

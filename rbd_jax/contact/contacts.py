@@ -144,7 +144,7 @@ def _found(motion: Motion, most: int | None) -> Contacts:
     placed = fixed_frames(motion, shapes)
     found, rows, dims, lost = [], [], [], jnp.zeros((), int)
     margins = numbers(model, pairs, dtype).margin
-    for own, first, second in _of_one_kind(shapes, pairs):
+    for own, first, second in of_one_kind(shapes, pairs):
         members = own
         ends = [
             placed.frames.gather(np.array([(pairs[k].first, pairs[k].second)[end] for k in members]))
@@ -218,7 +218,7 @@ def _none(dtype) -> Contacts:
     )
 
 
-def _of_one_kind(
+def of_one_kind(
     shapes: Sequence[Shape], pairs: Sequence[Touching]
 ) -> list[tuple[np.ndarray, Geometry, Geometry]]:
     """Which pairs have geometries of the same two kinds and touch in as many dimensions, and these stacked."""

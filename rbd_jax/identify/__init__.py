@@ -51,6 +51,12 @@ Estimators for anything that is free:
 - `Windows`: logs cut into pieces
 - `Measured`: a channel in windows
 
+Motions that say the most, to be measured:
+
+- `excitation`: the periodic motion within limits with the most information
+- `Excitation`: what it returns
+- `PeriodicMotion`: Fourier series of joints
+
 What they are made of:
 
 - `Equations`: the equations of motion of logs, condensed
@@ -101,6 +107,9 @@ __all__ = [
     "Unknowns",
     "Windows",
     "Measured",
+    "excitation",
+    "Excitation",
+    "PeriodicMotion",
     "Equations",
     "Samples",
     "samples_of",
@@ -120,6 +129,8 @@ from .equations import (
     with_linear_numbers as with_linear_numbers,
 )
 from .estimate import Estimate as Estimate, Unseen as Unseen
+from .excitation import Excitation as Excitation, excitation as excitation
+from .fourier import PeriodicMotion as PeriodicMotion
 from .kind import Candidate as Candidate, Kind as Kind
 from .kinds import (
     armature as armature,

@@ -261,6 +261,11 @@ class LinearProblem:
         shows = norms > self.tolerance * norms.max(initial=0)
         return np.where(shows, 1 / np.where(shows, norms, 1), 1.0)
 
+    def shown(self) -> np.ndarray:
+        """Ways in which the values may change that the data see, a column each."""
+        basis = self._basis(np.ones(len(self.start), bool))
+        return basis.change[:, : basis.seen]
+
     def hidden(self) -> Unseen:
         """What the data do not see."""
         basis = self._basis(np.ones(len(self.start), bool))

@@ -77,6 +77,9 @@ CHANNELS = {
 }
 TIMES = ("t", "time", "times", "timestamp", "stamp")
 
+#: What files of motions that were designed have beside their samples: see `PeriodicMotion`.
+SERIES = ("middle", "sines", "cosines", "period", "joints")
+
 #: What the columns of each are of.
 SIZES = {"q": "nq", "v": "nv", "a": "nv", "tau": "nv", "u": "nu"}
 
@@ -289,6 +292,8 @@ class _Reader:
                 t = clock if t is None else t
             elif name.lower() in TIMES:
                 t = _numbers(name, value)
+            elif name in SERIES:
+                continue
             elif (channel := self._channel(name)) is not None:
                 self._refuse_mujoco(name)
                 found[channel] = value

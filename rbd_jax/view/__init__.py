@@ -2,11 +2,14 @@
 
 - `plot_model`: a model in one configuration
 - `plot_trajectory`: how a model moved, its coordinates and its energy
+- `plot_excitation`: a motion that was designed to identify a model, between its limits
 """
 
 __all__ = [
     "plot_model",
     "plot_trajectory",
+    "plot_excitation",
 ]
 
+from .excitation import plot_excitation as plot_excitation
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory

@@ -1,0 +1,56 @@
+"""The figure of a motion that was designed: positions, speeds and forces of each joint, between their limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..identify import Excitation
+from .plot import _COLORS, _GREY, _dress
+
+
+#: So many times of the period are drawn.
+TIMES = 600
+
+
+def plot_excitation(excitation: Excitation, path: str | Path) -> None:
+    """Draw one period of a motion that `rbd.identify.excitation` found, into a PNG (or whatever the ending of `path` says).
+
+    Each joint is drawn between its limits as they were kept, -1 and 1, so that joints of all sizes are seen; what has no limit
+    is drawn as a share of its own largest value.
+    """
+    from matplotlib.figure import Figure
+
+    motion = excitation.motion
+    log = excitation.log(TIMES / float(motion.period))
+    q, v, tau = (log.channels[name].values for name in ("q", "v", "tau"))
+    q, (v, tau) = q[:, list(motion.q_places)], (x[:, list(motion.v_places)] for x in (v, tau))
+    centre, half = (excitation.low + excitation.high) / 2, (excitation.high - excitation.low) / 2
+    panels = (
+        ("position, between its limits", (q - centre) / half, np.ones(len(motion.joints), bool)),
+        ("velocity, of its limit", *_of_limit(v, excitation.speed)),
+        ("generalized force, of its limit", *_of_limit(tau, excitation.effort)),
+    )
+    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    figure.suptitle(f"{excitation.model.name}: {excitation.gain:.3g} times a random motion", x=0.01, ha="left",
+                    fontsize=13, fontweight="bold")  # fmt: skip
+    for number, (axes, (title, rows, limited)) in enumerate(zip(figure.subplots(1, 3), panels)):
+        for end in (-1, 1) if limited.any() else ():
+            axes.axhline(end, color=_GREY, linewidth=1.2, linestyle=":")
+        for joint, name in enumerate(motion.joints):
+            label = name if number == 0 else None
+            style = "-" if limited[joint] else "--"
+            axes.plot(
+                log.t, rows[:, joint], style, color=_COLORS[joint % len(_COLORS)], label=label, linewidth=1.2
+            )
+        free = "" if limited.all() else "; dashed without, of the largest"
+        _dress(axes, title + free)
+    figure.savefig(path, dpi=110)
+
+
+def _of_limit(rows: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows as shares of limits, or of their own largest value where there is none; and where there is one."""
+    limited = np.isfinite(limit)
+    largest = np.maximum(np.abs(rows).max(axis=0), 1e-12)
+    return rows / np.where(limited, limit, largest), limited

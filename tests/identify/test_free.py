@@ -1,0 +1,45 @@
+"""What `--free` of the commands says."""
+
+import argparse
+
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax.cli.free import KINDS, free
+
+
+def test_kinds_are_those_of_the_library():
+    """All of them but those that take more than names, and each under its own name."""
+    assert all(getattr(rbd.identify, name) is kind for name, kind in KINDS.items())
+    model = rbd.load("arm7")
+    whole = free("inertias,damping")
+    assert whole == [rbd.identify.inertias(), rbd.identify.damping()]
+    assert rbd.identify.Parameters(model, whole).size == 9 * 10 + 7
+
+
+def test_patterns():
+    """A kind with several patterns is one; commas in brackets are the pattern's; spaces and hyphens are forgiven."""
+    assert free("inertias:link_*, coulomb:joint_[1,3]") == [
+        rbd.identify.inertias("link_*"),
+        rbd.identify.coulomb("joint_[1,3]"),
+    ]
+    assert free("inertias:a,armature,inertias:b") == [
+        rbd.identify.inertias("a", "b"),
+        rbd.identify.armature(),
+    ]
+    assert free("centers-of-mass") == [rbd.identify.centers_of_mass()]
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "lacks a kind"),
+        ("inertias,", "lacks a kind"),
+        ("inertia", "did you mean 'inertias'"),
+        ("inertias:", "no names after its colon"),
+        ("numbers", "there are: 'inertias'"),
+    ],
+)
+def test_what_says_nothing_is_refused(text, said):
+    with pytest.raises(argparse.ArgumentTypeError, match=said):
+        free(text)
