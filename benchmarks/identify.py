@@ -35,12 +35,16 @@ ROUNDS, DT, THREADS = 5, 1e-3, 2
 STEP = 1e-6
 
 
-def arm(hangs: bool = False) -> rbd.Model:
-    """The seven hinges of `arm7`, bare, and without limits; upside down if it hangs."""
-    model = rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
-    none = jnp.full(model.nv, jnp.inf)
-    model = replace(model, velocity_limit=none, effort_limit=none, lower=-none, upper=none)
-    return replace(model, gravity=-model.gravity) if hangs else model
+def arm() -> rbd.Model:
+    """The seven hinges of `arm7`, and nothing else."""
+    return rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
+
+
+def hanging_arm() -> rbd.Model:
+    """The same upside down and without limits."""
+    model, none = arm(), jnp.full(7, jnp.inf)
+    free = replace(model, velocity_limit=none, effort_limit=none, lower=-none, upper=none)
+    return replace(free, gravity=-model.gravity)
 
 
 def sines(t: np.ndarray, seed: int, size: float, middle=0.0):
@@ -73,13 +77,13 @@ def regression() -> None:
     model = replace(arm(), damping=jnp.zeros(7), armature=jnp.zeros(7))
     theirs = pinocchio.buildModelFromXML(rbd.to_urdf(model, strict=False))
     torques = jax.jit(jax.vmap(lambda q, v, a: rbd.inverse_dynamics(model, q, v, a)))
-    held = np.arange(2000) / 50, *sines(np.arange(2000) / 50, 1, 0.7)
+    held = np.arange(2000) / 50, *sines(np.arange(2000) / 50, 1, 0.4)
     parameters = identify.Parameters(model, identify.inertias())
     true = np.asarray(torques(*held[1:]))
 
     def log(count):
         t = np.arange(count) / 100
-        q, v, a = sines(t, 0, 0.7)
+        q, v, a = sines(t, 0, 0.4)
         return identify.Log(t, q, v, a, np.asarray(torques(q, v, a)))
 
     def here(log):
@@ -113,7 +117,7 @@ class Motion:
     """A log of the hanging arm under torques, a start for its parameters beside the truth, and the error of a motion."""
 
     def __init__(self, steps: int):
-        self.steps, self.true = steps, arm(hangs=True)
+        self.steps, self.true = steps, hanging_arm()
         q, v, a = sines(np.arange(steps + 1) * DT, 0, 0.3, np.array([0, -0.5, 0, -1.7, 0, 2.2 - np.pi, 0]))
         wanted = lambda q, v, a: rbd.inverse_dynamics(self.true, q, v, a) - rbd.passive_force(self.true, q, v)
         self.tau = jax.jit(jax.vmap(wanted))(q, v, a)[:-1]

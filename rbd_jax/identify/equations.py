@@ -32,8 +32,11 @@ from .smoothing import with_rates
 
 #: The most samples that are looked at together.
 CHUNK = 4096
-#: Products of matrices with no more multiplications than this are done by one thread.
+#: Products of matrices with no more multiplications than this BLAS leaves to one thread: shared out to several they are
+#: no faster, and on a busy machine a hundred times slower.
 UNSHARED = 130_000
+#: So many columns are reflected together.
+REFLECTORS = 8
 
 
 def linear_numbers(model: Model) -> Float[Array, "parameters"]:
@@ -265,17 +268,21 @@ class Equations:
 
 
 def _condensed(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The triangle of what a triangle and more rows have in them. Columns in which there is nothing are left out of the work."""
+    """The triangle of what a triangle and more rows have in them, by Householder's reflections that leave the triangle's zeros
+    alone (LAPACK's `tpqrt`). Columns in which there is nothing are left out of the work."""
+    from scipy.linalg.lapack import dtpqrt
+
     used = np.flatnonzero(np.any(factor != 0, axis=0) | np.any(rows != 0, axis=0))
-    whole = np.zeros_like(factor)
-    if not len(used):
+    width, whole = len(used), np.zeros_like(factor)
+    if not width:
         return whole
-    triangle, rows = factor[np.any(factor != 0, axis=1)][:, used], np.ascontiguousarray(rows[:, used])
-    # Pieces so small that BLAS does not share them out to threads: that is no faster, and on a busy machine a hundred
-    # times slower.
-    width = len(used)
-    piece = max(UNSHARED // (32 * max(width - 32, 1)) - width, width // 2, 16)
+    # Without columns that were empty so far, it is a triangle still.
+    triangle, rows = np.asfortranarray(factor[:width, used]), rows[:, used]
+    reflectors = min(REFLECTORS, width)
+    piece = max(UNSHARED // (reflectors * width), 32)
     for start in range(0, len(rows), piece):
-        triangle = np.linalg.qr(np.concatenate([triangle, rows[start : start + piece]]), mode="r")
-    whole[: len(triangle), used] = triangle
+        block = np.asfortranarray(rows[start : start + piece])
+        triangle, _, _, failed = dtpqrt(0, reflectors, triangle, block, overwrite_a=True, overwrite_b=True)
+        assert not failed
+    whole[:width, used] = np.triu(triangle)
     return whole
