@@ -25,6 +25,7 @@ from ..forces.carried import carried_forces
 from ..model import Model
 from ..parallel import batch_map
 from ..spatial import Inertia
+from ._triangles import condensed
 from .log import Log, LogError, as_logs
 from .sanity import check_log
 from .smoothing import with_rates
@@ -32,11 +33,6 @@ from .smoothing import with_rates
 
 #: The most samples that are looked at together.
 CHUNK = 4096
-#: Products of matrices with no more multiplications than this BLAS leaves to one thread: shared out to several they are
-#: no faster, and on a busy machine a hundred times slower.
-UNSHARED = 130_000
-#: So many columns are reflected together.
-REFLECTORS = 8
 
 
 def linear_numbers(model: Model) -> Float[Array, "parameters"]:
@@ -248,7 +244,7 @@ class Equations:
             if weights is not None:
                 whole *= np.sqrt(weights(whole))[..., None]
             for dof in range(self.model.nv):
-                factors[dof] = _condensed(factors[dof], whole[dof])
+                factors[dof] = condensed(factors[dof], whole[dof])
         return replace(self, factors=np.stack(factors), counts=counts)
 
     def squares(self, numbers: np.ndarray) -> np.ndarray:
@@ -265,24 +261,3 @@ class Equations:
         freedom."""
         squares = self.squares(np.asarray(linear_numbers(model), float))
         return np.sqrt(squares / np.maximum(self.counts, 1))
-
-
-def _condensed(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The triangle of what a triangle and more rows have in them, by Householder's reflections that leave the triangle's zeros
-    alone (LAPACK's `tpqrt`). Columns in which there is nothing are left out of the work."""
-    from scipy.linalg.lapack import dtpqrt
-
-    used = np.flatnonzero(np.any(factor != 0, axis=0) | np.any(rows != 0, axis=0))
-    width, whole = len(used), np.zeros_like(factor)
-    if not width:
-        return whole
-    # Without columns that were empty so far, it is a triangle still.
-    triangle, rows = np.asfortranarray(factor[:width, used]), rows[:, used]
-    reflectors = min(REFLECTORS, width)
-    piece = max(UNSHARED // (reflectors * width), 32)
-    for start in range(0, len(rows), piece):
-        block = np.asfortranarray(rows[start : start + piece])
-        triangle, _, _, failed = dtpqrt(0, reflectors, triangle, block, overwrite_a=True, overwrite_b=True)
-        assert not failed
-    whole[:width, used] = np.triu(triangle)
-    return whole
