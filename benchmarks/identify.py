@@ -51,7 +51,10 @@ def sines(t: np.ndarray, seed: int, size: float, middle=0.0):
     """Sums of five sines in each joint: q, v, a."""
     random = np.random.default_rng(seed)
     speed = 0.4 * np.pi * np.arange(1, 6)[:, None]
-    size, phase = size * random.normal(size=(5, 7)) / np.arange(1, 6)[:, None], random.uniform(0, 6.28, (5, 7))
+    size, phase = (
+        size * random.normal(size=(5, 7)) / np.arange(1, 6)[:, None],
+        random.uniform(0, 6.28, (5, 7)),
+    )
     q, v, a = (np.zeros((len(t), 7)) for _ in range(3))
     for w, s, p in zip(speed, size, phase, strict=True):
         angle = w * t[:, None] + p
@@ -100,14 +103,22 @@ def regression() -> None:
     def off(values):
         """The largest error of a torque on another motion, over the largest torque."""
         found = parameters.with_values(jnp.asarray(values))
-        return np.abs(jax.vmap(lambda *x: rbd.inverse_dynamics(found, *x))(*held[1:]) - true).max() / np.abs(true).max()
+        return (
+            np.abs(jax.vmap(lambda *x: rbd.inverse_dynamics(found, *x))(*held[1:]) - true).max()
+            / np.abs(true).max()
+        )
 
-    print("| samples | rbd_jax | pinocchio + numpy.linalg.lstsq | ours over theirs | error on another motion, ours | theirs |")
+    print(
+        "| samples | rbd_jax | pinocchio + numpy.linalg.lstsq | ours over theirs | error on another motion, ours | theirs |"
+    )
     print("|--:|--:|--:|--:|--:|--:|")
     for count in (10_000, 100_000):
         one, rounds = log(count), ROUNDS if count == 10_000 else 2
         a, b = median(lambda: here(one), rounds), median(lambda: there(one), rounds)
-        print(f"| {count:,} | {a:.2f} s | {b:.2f} s | {a / b:.2f} | {off(here(one).values):.1e} | {off(there(one)):.1e} |", flush=True)
+        print(
+            f"| {count:,} | {a:.2f} s | {b:.2f} s | {a / b:.2f} | {off(here(one).values):.1e} | {off(there(one)):.1e} |",
+            flush=True,
+        )
 
 
 # The gradient of the error of a simulated motion.
@@ -165,7 +176,9 @@ class MujocoMotion:
     def model(self, x):
         content = rbd.to_mjcf(self.motion.parameters.model(x))
         motors = "".join(f'<motor joint="{name}"/>' for name in self.motion.true.joint_names)
-        found = mujoco.MjModel.from_xml_string(content.replace("</mujoco>", f"<actuator>{motors}</actuator></mujoco>"))
+        found = mujoco.MjModel.from_xml_string(
+            content.replace("</mujoco>", f"<actuator>{motors}</actuator></mujoco>")
+        )
         found.opt.timestep, found.opt.integrator = DT, mujoco.mjtIntegrator.mjINT_EULER
         return found
 
@@ -201,7 +214,9 @@ def gradient() -> None:
     for name, function in ours.items():
         program, took = compiled(function, x)
         found[name] = program(x)
-        rows.append((name, lambda program=program: jax.block_until_ready(program(x)), f"compiles in {took:.0f} s"))
+        rows.append(
+            (name, lambda program=program: jax.block_until_ready(program(x)), f"compiles in {took:.0f} s")
+        )
     rows.append(("MuJoCo, 71 motions, one-sided differences", lambda: there.losses([there.base, *above]), ""))
     rows.append(("MuJoCo, 140 motions, central differences", lambda: there.losses([*above, *below]),
                  f"and {made:.1f} s for the models"))  # fmt: skip
@@ -221,16 +236,23 @@ def gradient() -> None:
           f"{error(central(each(x + shifts), each(x - shifts))):.1e}, from MuJoCo's by {error(theirs):.1e}, from forward mode by "
           f"{error(found['forward mode, 70 directions']):.1e}")  # fmt: skip
 
-    print("\n| steps | the motion alone | reverse mode adds, every state kept | with checkpoint=True | seconds |\n|--:|--:|--:|--:|--:|")
+    print(
+        "\n| steps | the motion alone | reverse mode adds, every state kept | with checkpoint=True | seconds |\n|--:|--:|--:|--:|--:|"
+    )
     for steps in (1_000, 10_000, 100_000):
         motion = Motion(steps)
         alone = compiled(motion.loss, motion.x)[0].memory_analysis().temp_size_in_bytes
         cells = []
         for kept in (None, True):
-            program, _ = compiled(jax.value_and_grad(lambda x, kept=kept, m=motion: m.loss(x, kept)), motion.x)
+            program, _ = compiled(
+                jax.value_and_grad(lambda x, kept=kept, m=motion: m.loss(x, kept)), motion.x
+            )
             cells.append((program.memory_analysis().temp_size_in_bytes - alone) / 1024)
         taken = median(lambda: jax.block_until_ready(program(motion.x)), 3)
-        print(f"| {steps:,} | {alone / 1024:,.0f} KiB | {cells[0]:,.0f} KiB | {cells[1]:,.0f} KiB | {taken:.3f} |", flush=True)
+        print(
+            f"| {steps:,} | {alone / 1024:,.0f} KiB | {cells[0]:,.0f} KiB | {cells[1]:,.0f} KiB | {taken:.3f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -202,13 +202,13 @@ def _robust(problem: Problem, equations: Equations, samples: list[Samples], solu
         moved = inner.solved(noise, solution.values)
         step, within = np.abs(moved.values - solution.values), solution.errors
         # What the scatter of the values depends on: the bent errors' mean square, and the mean slope of the bend.
-        weight, slope = (np.nan_to_num(np.nanmean(x, axis=0), nan=1.0) for x in weighing(np.abs(errors) / noise))
+        weight, slope = (
+            np.nan_to_num(np.nanmean(x, axis=0), nan=1.0) for x in weighing(np.abs(errors) / noise)
+        )
         bent = np.nan_to_num(np.nanmean((weighing(np.abs(errors) / noise)[0] * errors) ** 2, axis=0))
         scatter = np.maximum(np.sqrt(bent * weight) / np.maximum(slope, 0.1), problem.floor)
         solution = replace(moved, covariance=inner.covariance(scatter, moved))
-        settled = weighing is tukey and bool(
-            np.all(step <= 1e-2 * within + 1e-11 * np.abs(solution.values))
-        )
+        settled = weighing is tukey and bool(np.all(step <= 1e-2 * within + 1e-11 * np.abs(solution.values)))
         if settled:
             break
     return replace(solution, noise=noise, turns=turn, converged=settled)
