@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 
@@ -114,7 +115,7 @@ def regression() -> None:
     print("|--:|--:|--:|--:|--:|--:|")
     for count in (10_000, 100_000):
         one, rounds = log(count), ROUNDS if count == 10_000 else 2
-        a, b = median(lambda: here(one), rounds), median(lambda: there(one), rounds)
+        a, b = (median(partial(way, one), rounds) for way in (here, there))
         print(
             f"| {count:,} | {a:.2f} s | {b:.2f} s | {a / b:.2f} | {off(here(one).values):.1e} | {off(there(one)):.1e} |",
             flush=True,
@@ -189,6 +190,10 @@ class MujocoMotion:
         return np.mean((path[:, :, 1:8] - self.log) ** 2, axis=(1, 2))
 
 
+def waited(program, x):
+    return jax.block_until_ready(program(x))
+
+
 def compiled(function, x):
     start = time.perf_counter()
     program = jax.jit(function).lower(x).compile()
@@ -214,9 +219,7 @@ def gradient() -> None:
     for name, function in ours.items():
         program, took = compiled(function, x)
         found[name] = program(x)
-        rows.append(
-            (name, lambda program=program: jax.block_until_ready(program(x)), f"compiles in {took:.0f} s")
-        )
+        rows.append((name, partial(waited, program, x), f"compiles in {took:.0f} s"))
     rows.append(("MuJoCo, 71 motions, one-sided differences", lambda: there.losses([there.base, *above]), ""))
     rows.append(("MuJoCo, 140 motions, central differences", lambda: there.losses([*above, *below]),
                  f"and {made:.1f} s for the models"))  # fmt: skip
@@ -232,12 +235,13 @@ def gradient() -> None:
     error = lambda other: np.linalg.norm(other - slope) / np.linalg.norm(slope)
     central = lambda up, down: (np.asarray(up) - np.asarray(down)) / (2 * STEP)
     theirs = central(there.losses(above), there.losses(below))
-    print(f"\nloss {float(value):.6g}, there {there.losses([there.base])[0]:.6g}; the gradient is off from our own central differences by "
+    print(f"\nloss {float(value):.6g}, there {there.losses([there.base])[0]:.6g}; the gradient is off from "
+          f"our own central differences by "
           f"{error(central(each(x + shifts), each(x - shifts))):.1e}, from MuJoCo's by {error(theirs):.1e}, from forward mode by "
           f"{error(found['forward mode, 70 directions']):.1e}")  # fmt: skip
 
     print(
-        "\n| steps | the motion alone | reverse mode adds, every state kept | with checkpoint=True | seconds |\n|--:|--:|--:|--:|--:|"
+        "\n| steps | the motion alone | reverse mode adds, every state kept | checkpoint=True | seconds |\n|--:|--:|--:|--:|--:|"
     )
     for steps in (1_000, 10_000, 100_000):
         motion = Motion(steps)
@@ -248,7 +252,7 @@ def gradient() -> None:
                 jax.value_and_grad(lambda x, kept=kept, m=motion: m.loss(x, kept)), motion.x
             )
             cells.append((program.memory_analysis().temp_size_in_bytes - alone) / 1024)
-        taken = median(lambda: jax.block_until_ready(program(motion.x)), 3)
+        taken = median(partial(waited, program, motion.x), 3)
         print(
             f"| {steps:,} | {alone / 1024:,.0f} KiB | {cells[0]:,.0f} KiB | {cells[1]:,.0f} KiB | {taken:.3f} |",
             flush=True,

@@ -1,7 +1,7 @@
-"""Triangular factors of tall matrices, made piece by piece: what least squares needs of its rows, in the memory of a few of them.
+"""Triangular factors of tall matrices, made piece by piece: what least squares needs of its rows, in the memory of a few.
 
-All is of such a size that BLAS leaves it to one thread. Shared out to several it is no faster here, and on a machine that does other
-things a hundred times slower.
+All is of such a size that BLAS leaves it to one thread. Shared out to several it is no faster here, and on a machine that
+does other things a hundred times slower.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def with_rows(
 
     By Householder's reflections that leave the triangle's zeros alone (LAPACK's `tpqrt`).
     """
-    from scipy.linalg.lapack import dtpqrt
+    from scipy.linalg.lapack import dtpqrt  # pyright: ignore[reportAttributeAccessIssue]
 
     width = rows.shape[1]
     if not width:
