@@ -21,6 +21,7 @@ import numpy as np
 
 from .._arguments import accuracy
 from ..spatial import Inertia
+from ._triangles import with_rows
 from .equations import Equations, linear_numbers
 from .estimate import Unseen, ends_first, unseen
 from .parameters import Parameters
@@ -192,18 +193,14 @@ class LinearProblem:
         return problem.with_equations(equations)
 
     def with_equations(self, equations: Equations) -> LinearProblem:
-        """The same with other sums of squares."""
+        """The same with other weights of the rows, none of which depends on more than before."""
         from dataclasses import replace
 
         factors = equations.factors
         whole = np.concatenate(
             [factors[:, :, :-1] @ self.slopes, (factors @ np.append(self.numbers, -1.0))[..., None]], 2
         )
-        return replace(
-            self,
-            triangles=np.stack([np.linalg.qr(one, mode="r")[: whole.shape[2]] for one in whole]),
-            known={},
-        )
+        return replace(self, triangles=np.stack([with_rows(None, one) for one in whole]))
 
     def numbers_of(self, values: np.ndarray) -> np.ndarray:
         """θ of values."""
@@ -282,7 +279,7 @@ class LinearProblem:
     def _weighted(self, noise: np.ndarray) -> np.ndarray:
         """The triangle of all sums, each over its noise."""
         rows = (self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1)
-        return np.asarray(np.linalg.qr(rows, mode="r"))
+        return with_rows(None, rows)
 
     def _noise(self, values, covariance, noise, fall=1 / FALL):
         size = len(values)
@@ -322,11 +319,9 @@ class LinearProblem:
         rows, rest = thought
         stacked = np.concatenate([by_data, rows @ change])
         right = np.concatenate([data @ np.append(values + given - self.start, 1.0), rest + rows @ given])
-        q, r = np.linalg.qr(stacked)
-        inverse = np.linalg.solve(r, np.eye(len(r))) if len(r) else r
-        y = -(inverse @ (q.T @ right))
-        root = change @ inverse
-        return change @ y + given, root @ root.T, basis.lost
+        r = with_rows(None, np.concatenate([stacked, right[:, None]], 1))
+        root = np.linalg.solve(r[:-1, :-1].T, change.T).T if len(r) > 1 else np.zeros((len(values), 0))
+        return given - root @ r[:-1, -1], root @ root.T, basis.lost
 
     def _basis(self, free: np.ndarray) -> Basis:
         """Coordinates for changes of the free values."""
@@ -334,8 +329,7 @@ class LinearProblem:
         if key not in self.known:
             scale, at = self.scale, np.flatnonzero(free)
             weighted = (self.triangles[:, :, :-1] / self.sizes[:, None, None]).reshape(-1, len(free))
-            triangle = np.linalg.qr(weighted[:, at] * scale[at], mode="r")
-            triangle = np.concatenate([triangle, np.zeros((max(len(at) - len(triangle), 0), len(at)))])
+            triangle = with_rows(None, weighted[:, at] * scale[at])
             _, sizes, vectors = _singular(triangle) if len(at) else (None, np.zeros(0), np.zeros((0, 0)))
             seen = int(np.sum(sizes > self.tolerance * sizes.max(initial=0)))
             there = np.zeros((len(at), len(free)))

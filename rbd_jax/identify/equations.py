@@ -25,6 +25,7 @@ from ..forces.carried import carried_forces
 from ..model import Model
 from ..parallel import batch_map
 from ..spatial import Inertia
+from ._triangles import condensed
 from .log import Log, LogError, as_logs
 from .sanity import check_log
 from .smoothing import with_rates
@@ -32,8 +33,6 @@ from .smoothing import with_rates
 
 #: The most samples that are looked at together.
 CHUNK = 4096
-#: Products of matrices with no more multiplications than this are done by one thread.
-UNSHARED = 130_000
 
 
 def linear_numbers(model: Model) -> Float[Array, "parameters"]:
@@ -245,7 +244,7 @@ class Equations:
             if weights is not None:
                 whole *= np.sqrt(weights(whole))[..., None]
             for dof in range(self.model.nv):
-                factors[dof] = _condensed(factors[dof], whole[dof])
+                factors[dof] = condensed(factors[dof], whole[dof])
         return replace(self, factors=np.stack(factors), counts=counts)
 
     def squares(self, numbers: np.ndarray) -> np.ndarray:
@@ -262,20 +261,3 @@ class Equations:
         freedom."""
         squares = self.squares(np.asarray(linear_numbers(model), float))
         return np.sqrt(squares / np.maximum(self.counts, 1))
-
-
-def _condensed(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The triangle of what a triangle and more rows have in them. Columns in which there is nothing are left out of the work."""
-    used = np.flatnonzero(np.any(factor != 0, axis=0) | np.any(rows != 0, axis=0))
-    whole = np.zeros_like(factor)
-    if not len(used):
-        return whole
-    triangle, rows = factor[np.any(factor != 0, axis=1)][:, used], np.ascontiguousarray(rows[:, used])
-    # Pieces so small that BLAS does not share them out to threads: that is no faster, and on a busy machine a hundred
-    # times slower.
-    width = len(used)
-    piece = max(UNSHARED // (32 * max(width - 32, 1)) - width, width // 2, 16)
-    for start in range(0, len(rows), piece):
-        triangle = np.linalg.qr(np.concatenate([triangle, rows[start : start + piece]]), mode="r")
-    whole[: len(triangle), used] = triangle
-    return whole

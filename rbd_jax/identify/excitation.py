@@ -39,7 +39,7 @@ from ._design import (
     series_of,
     states,
 )
-from ._problem import Problem, Solution
+from ._linear import LinearProblem, Solution
 from .equations import Equations, Samples
 from .estimate import Unseen, in_words
 from .fourier import PeriodicMotion, places_of
@@ -540,12 +540,12 @@ def _noise(design: Design, given, typical: np.ndarray) -> np.ndarray:
     return noise
 
 
-def _problem(parameters: Parameters, samples: Samples) -> tuple[Equations, Problem]:
+def _problem(parameters: Parameters, samples: Samples) -> tuple[Equations, LinearProblem]:
     equations = Equations.none(parameters.reference).with_samples(samples, chunk=PIECE)
-    return equations, Problem.of(parameters, equations, physical=False)
+    return equations, LinearProblem.of(parameters, equations, physical=False)
 
 
-def _weighted(problem: Problem, noise: np.ndarray) -> np.ndarray:
+def _weighted(problem: LinearProblem, noise: np.ndarray) -> np.ndarray:
     """The rows of all degrees of freedom, each over its noise."""
     rows = problem.triangles[:, :, :-1] / np.where(np.isfinite(noise), noise, 1.0)[:, None, None]
     return rows.reshape(-1, rows.shape[2])

@@ -31,10 +31,10 @@ from .log import Log, LogError, as_logs, columns_of
 from .parameters import Parameters
 
 
-#: Huber's constant: 95 % of the efficiency of least squares where the noise is normal.
-HUBER = 1.345
-#: The most times that a robust estimate weighs the data anew.
-ROBUST_TURNS = 30
+#: Huber's constant and Tukey's: 95 % of the efficiency of least squares where the noise is normal.
+HUBER, TUKEY = 1.345, 4.685
+#: The most times that a robust estimate weighs the data anew, and how many of them at most in Huber's way.
+ROBUST_TURNS, HUBER_TURNS = 40, 10
 
 
 def least_squares(
@@ -56,8 +56,8 @@ def least_squares(
     - `logs`: one or several runs, or their `Equations`, made before.
     - `free`: what is free: kinds on which forces depend linearly, such as `inertias`, `masses`, `damping`, `coulomb`, `armature`,
       `stiffness`.
-    - `robust`: take errors beyond 1.345 times the noise by their size and not their square (Huber), so that a few outliers do not
-      count. The data are passed several times.
+    - `robust`: let errors count the less the larger they are beside the noise, and beyond 4.7 times the noise not at all (Tukey's
+      biweight, begun by Huber's), so that outliers do not count. The data are passed several times.
     - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which
       friction is not asked for: see `Equations.of`.
 
@@ -179,34 +179,53 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
 def _robust(
     problem: LinearProblem, equations: Equations, samples: list[Samples], solution: Solution
 ) -> Solution:
-    """Huber's estimate, by weighted least squares in turns. The noise is the median of the errors' sizes, as that of a
-    normal one."""
+    """Tukey's estimate from one of Huber's, by weighted least squares in turns. The noise is the median of the errors' sizes,
+    as that of a normal one.
+
+    Huber's alone lets every outlier pull with the force of a small error, and those that move the robot, as a push does, pull
+    where the motion is largest. It brings the noise near enough for Tukey's, which leaves them out.
+    """
     model, settled, turn = equations.model, False, 0
-    bent = slope = noise = np.zeros(model.nv)
+    noise, scatter, weighing = np.zeros(model.nv), np.zeros(model.nv), huber
     for turn in range(1, ROBUST_TURNS + 1):  # noqa: B007
         numbers = np.append(problem.numbers_of(solution.values), -1.0)
         errors = np.concatenate([_errors(equations, one, numbers) for one in samples])
-        noise = np.maximum(1.4826 * np.nan_to_num(np.nanmedian(np.abs(errors), axis=0)), problem.floor)
-        sizes = np.abs(errors) / noise
-        # What the scatter of the values depends on: the mean square of the bent errors, and of the slope of the bend.
-        bent = np.nanmean(np.minimum(sizes, HUBER) ** 2, axis=0)
-        slope = np.nanmean(np.where(np.isnan(sizes), np.nan, sizes < HUBER), axis=0)
+        last, noise = noise, np.nan_to_num(np.nanmedian(np.abs(errors), axis=0)) * 1.4826
+        noise = np.maximum(noise, problem.floor)
+        if weighing is huber and (turn > HUBER_TURNS or np.all(np.abs(noise - last) <= 0.1 * noise)):
+            weighing = tukey
         scale = noise[:, None]
-        weights = lambda whole, numbers=numbers, scale=scale: (
-            HUBER / np.maximum(np.abs(whole @ numbers) / scale, HUBER)
-        )
+        weights = lambda whole, numbers=numbers, scale=scale, weighing=weighing: weighing(
+            np.abs(whole @ numbers) / scale
+        )[0]
         weighted = Equations.none(model, equations.slow)
         for one in samples:
             weighted = weighted.with_samples(one, weights)
-        moved = problem.with_equations(weighted).solved(noise, solution.values)
-        step = np.abs(moved.values - solution.values)
-        solution = moved
-        settled = bool(np.all(step <= 1e-2 * solution.errors + 1e-11 * np.abs(solution.values)))
+        inner = problem.with_equations(weighted)
+        moved = inner.solved(noise, solution.values)
+        step, within = np.abs(moved.values - solution.values), solution.errors
+        # What the scatter of the values depends on: the bent errors' mean square, and the mean slope of the bend.
+        weight, slope = (
+            np.nan_to_num(np.nanmean(x, axis=0), nan=1.0) for x in weighing(np.abs(errors) / noise)
+        )
+        bent = np.nan_to_num(np.nanmean((weighing(np.abs(errors) / noise)[0] * errors) ** 2, axis=0))
+        scatter = np.maximum(np.sqrt(bent * weight) / np.maximum(slope, 0.1), problem.floor)
+        solution = replace(moved, covariance=inner.covariance(scatter, moved))
+        settled = weighing is tukey and bool(np.all(step <= 1e-2 * within + 1e-11 * np.abs(solution.values)))
         if settled:
             break
-    scatter = noise * np.sqrt(np.nan_to_num(bent, nan=1.0)) / np.maximum(np.nan_to_num(slope, nan=1.0), 0.1)
-    covariance = problem.covariance(scatter, solution)
-    return replace(solution, noise=noise, covariance=covariance, turns=turn, converged=settled)
+    return replace(solution, noise=noise, turns=turn, converged=settled)
+
+
+def huber(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The weight of errors of these sizes, in units of the noise, and the slope of the error times its weight."""
+    return HUBER / np.maximum(sizes, HUBER), np.where(np.isnan(sizes), sizes, sizes < HUBER)
+
+
+def tukey(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of the biweight: nothing is left of what is far out (but a millionth, that no value is lost with it)."""
+    rest = 1 - np.minimum(sizes / TUKEY, 1) ** 2
+    return np.maximum(rest**2, 1e-6), rest * (5 * rest - 4)
 
 
 def _errors(equations: Equations, samples: Samples, numbers: np.ndarray) -> np.ndarray:

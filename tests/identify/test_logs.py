@@ -258,6 +258,7 @@ def test_what_is_right_is_let_pass():
         check_log(CRANE, Log(T, CQ, CV, tau=tau))
         check_log(CRANE, Log(T, CQ + 0.02 * np.random.default_rng(0).normal(size=CQ.shape), CV))
         check_log(CRANE, Log(T, np.zeros((400, 2)), np.zeros((400, 2))))
+        check_log(CRANE, Log(T, CQ * [3.5, 1], CV * [3.5, 1]))  # somewhat beyond a limit, as in simulations
 
 
 MADE_WRONG = {
