@@ -26,8 +26,9 @@ from .problem import GAPS, Problem, Unknowns, prior_errors
 
 #: Damping to begin with, what it grows by after a step that was none, and the most before a search is given up.
 FIRST, GROWTH, MOST = 1e-3, 8.0, 1e10
-#: The longest step, in coordinates without bounds, where one is a usual change.
-LONGEST = 5.0
+#: The longest step in each coordinate without bounds, where one is a usual change; and how far one goes towards a bound: the
+#: value is there to a millionth of a usual change.
+LONGEST, FARTHEST = 5.0, 14.0
 #: A gain smaller than this is none, in units of the loss, of which a half is one standard deviation; and in earlier stages.
 LEAST, ROUGHLY = 1e-4, 1e-1
 #: Noise less than this is rounding, in units of the precision and of what is measured.
@@ -68,6 +69,9 @@ class Descent:
             self.stage = len(GAPS) - 1
         self.rounding = ROUNDING * float(np.finfo(self.problem.model.dtype).eps) * _sizes(self.problem)
         self.column_of, self.there = windows.column_of(), windows.there()
+        below, above = (np.isfinite(np.asarray(end)) for end in self.problem.parameters.bounds())
+        self.lowest = np.where(below | above, -FARTHEST, -np.inf)
+        self.highest = np.where(below & above, FARTHEST, np.inf)
 
     def advance(self, turns: int) -> Generator[Ask, Any, None]:
         """So many turns at most, from one to the next."""
@@ -84,28 +88,29 @@ class Descent:
             while True:
                 left = eliminated(linear, self.damping)
                 step = _step(np.concatenate([left.triangle, prior]), self.damping)
-                step = step * min(1.0, LONGEST / max(np.abs(step).max(initial=0), 1e-300))
-                x, states = self.x + step, self.states + left.states_of(step)
+                x = self._within(self.x + np.clip(step, -LONGEST, LONGEST))
+                states = self.states + left.states_of(x - self.x)
                 new_errors, new_gaps = yield Ask(self.unknowns(x, states))
                 new = self._loss(new_errors, new_gaps, x) if np.isfinite(new_errors).all() else np.inf
                 if new <= before + 1e-12 * abs(before):
+                    long = bool(np.abs(x - self.x).max(initial=0) >= 1)
                     self.x, self.states, errors, gaps = x, states, new_errors, new_gaps
                     self.damping = max(self.damping / GROWTH, 1e-12)
                     break
                 self.damping *= GROWTH
                 if self.damping > MOST:
-                    new = before
+                    new, long = before, False
                     break
-            self._settle(before, new, self._found_noise(errors))
+            self._settle(before, new, self._found_noise(errors), long)
 
-    def _settle(self, before: float, after: float, noise: np.ndarray) -> None:
-        """Whether this was the last turn, or the last of its stage."""
+    def _settle(self, before: float, after: float, noise: np.ndarray, long: bool) -> None:
+        """Whether this was the last turn, or the last of its stage. After a long step it was not."""
         last, stuck = self.stage == len(GAPS) - 1, self.damping > MOST
         rounding = bool(np.all(noise <= 2 * self.rounding))
         same = rounding or bool(np.all(np.abs(noise - self.noise) <= (1e-3 if last else 3e-2) * self.noise))
         least = 1e-2 * before if rounding else LEAST if last else ROUGHLY
         self.noise, self.loss = noise, after
-        if not (stuck or (same and before - after <= least and self.damping <= FIRST)):
+        if not (stuck or (same and not long and before - after <= least and self.damping <= FIRST)):
             return
         if last:
             self.done, self.converged = True, same
@@ -114,15 +119,18 @@ class Descent:
 
     # Parts.
 
+    def _within(self, x: np.ndarray) -> np.ndarray:
+        return np.clip(x, np.minimum(self.lowest, self.x), np.maximum(self.highest, self.x))
+
     @property
     def gap_size(self) -> np.ndarray:
-        drift = getattr(self.problem.compare, "drift", None)
+        drift = self.problem.compare.drift
         return self.problem.gap_unit() * (GAPS[self.stage] if drift is None else drift)
 
     def unknowns(self, x=None, states=None) -> Unknowns:
         dtype = self.problem.model.dtype
         x, states = self.x if x is None else x, self.states if states is None else states
-        return Unknowns(np.asarray(x, dtype), np.asarray(states, dtype))
+        return Unknowns(jnp.asarray(x, dtype), jnp.asarray(states, dtype))
 
     def prior(self) -> np.ndarray:
         """What is known beforehand, about x: rows in (x, 1)."""
@@ -240,4 +248,5 @@ def _step(rows: np.ndarray, damping: float) -> np.ndarray:
 @eqx.filter_jit
 def _prior(parameters, x):
     x = jnp.asarray(x)
-    return prior_errors(parameters, x), jax.jacfwd(lambda x: prior_errors(parameters, x))(x)
+    through = lambda x: prior_errors(parameters, parameters.values(x))
+    return through(x), jax.jacfwd(through)(x)

@@ -67,19 +67,19 @@ def eliminated(linear: Linear, damping: float) -> Eliminated:
             rows[: len(carried), 2 * size :] = carried[:, size:]
             rows[len(carried) : len(carried) + size] = linear.gaps[k]
             rows[len(carried) + size :, size:] = own
-            triangle = np.linalg.qr(_damped(rows, size, damping), mode="r")
+            triangle = _triangle(_damped(rows, size, damping))
             backs[k + 1], carried = triangle[:size], triangle[size:, size:]
         else:
             carried = own
         if k == 0 or not linear.goes_on[k - 1]:
-            triangle = np.linalg.qr(_damped(carried, size, damping), mode="r") if size else carried
+            triangle = _triangle(_damped(carried, size, damping)) if size else carried
             backs[k] = np.concatenate(
                 [triangle[:size, :size], np.zeros((size, size)), triangle[:size, size:]], axis=1
             )
             left = np.concatenate([left, triangle[size:, size:]])
             if len(left) > 8 * (free + 1):
-                left = np.linalg.qr(left, mode="r")
-    return Eliminated(np.linalg.qr(left, mode="r"), backs, linear.goes_on, size)
+                left = _triangle(left)
+    return Eliminated(_triangle(left), backs, linear.goes_on, size)
 
 
 def _damped(rows: np.ndarray, size: int, damping: float) -> np.ndarray:
@@ -89,3 +89,7 @@ def _damped(rows: np.ndarray, size: int, damping: float) -> np.ndarray:
     held = np.zeros((size, rows.shape[1]))
     held[np.arange(size), np.arange(size)] = np.sqrt(damping) * norms + least
     return np.concatenate([rows, held])
+
+
+def _triangle(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.qr(rows, mode="r"))

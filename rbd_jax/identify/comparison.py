@@ -42,9 +42,9 @@ class Measured(eqx.Module):
     - `on_rows`: whether its times are those of the window's rows.
     """
 
-    values: Float[Array, "windows rows k"]
+    values: Any
     there: Any
-    t: Float[Array, "windows rows"]
+    t: Any
     channel: str = eqx.field(static=True)
     columns: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
@@ -98,6 +98,8 @@ class Comparison(eqx.Module):
 
     #: What happens at the first states of windows: they are as measured, or unknown, or unknown and joined.
     nodes: Literal["joined", "free", "measured"] = eqx.field(static=True, default="measured", init=False)
+    #: How far the state may jump between joined windows; None for not at all.
+    drift: float | None = eqx.field(static=True, default=None, init=False)
 
     @abc.abstractmethod
     def windows(self, model: Model, logs: Sequence[Log]) -> Windows:

@@ -87,7 +87,7 @@ class EquationError(Comparison):
         self.cutoff = None if cutoff is None else float(cutoff)
         self.slow = float(number("EquationError", "slow", slow, least=0))
         self.rows = whole_number("EquationError", "rows", rows)
-        self.nodes = "measured"
+        self.nodes, self.drift = "measured", None
 
     def windows(self, model, logs):
         chosen = chosen_channels("identify.EquationError", model, logs, self.compare, ("tau",))

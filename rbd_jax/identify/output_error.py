@@ -63,7 +63,6 @@ class OutputError(Comparison):
 
     window: float | None = eqx.field(static=True)
     compare: tuple[str, ...] | None = eqx.field(static=True)
-    drift: float | None = eqx.field(static=True)
     scheme: Scheme | None
     dt: float | None = eqx.field(static=True)
     checkpoint: Any = eqx.field(static=True)
@@ -176,6 +175,7 @@ class OutputError(Comparison):
     def predicted(self, model, window, start):
         sensors = [one.channel for one in window.measured if one.channel not in CHANNELS]
         bare = with_sensors(model, sensors)
+        assert start is not None
         path, found = self.path(bare, window, start), {}
         drive = window.given
         if sensors:
@@ -236,7 +236,7 @@ class _Run(NamedTuple):
     def cut(self, size: int) -> np.ndarray:
         """The rows at which windows of so many steps begin, of those that are driven throughout."""
         first = np.arange(0, self.steps, size)
-        known = np.isfinite(np.concatenate([self.tau, self.u], axis=1)).all(axis=1)[: self.steps]
+        known = np.all(np.isfinite(np.concatenate([self.tau, self.u], axis=1))[: self.steps], axis=1)
         whole = np.array([known[i : i + size].all() for i in first])
         if not whole.any():
             raise LogError(

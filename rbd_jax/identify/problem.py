@@ -95,8 +95,11 @@ class Problem:
         parameters = free if isinstance(free, Parameters) else Parameters(model, free)
         windows = compare.windows(model, known)
         put = lambda name, value: object.__setattr__(self, name, value)
-        put("parameters", parameters), put("compare", compare), put("logs", known)
-        put("windows", windows), put("robust", bool(robust))
+        put("parameters", parameters)
+        put("compare", compare)
+        put("logs", known)
+        put("windows", windows)
+        put("robust", bool(robust))
         channels = [one.channel for one in windows.measured]
         for name in noise or {}:
             if name not in channels:
@@ -157,7 +160,7 @@ class Problem:
 
     def prior(self, x: Float[Array, "free"]) -> Float[Array, "rows"]:
         """What is known beforehand, as errors in units of their deviation."""
-        return prior_errors(self.parameters, x)
+        return prior_errors(self.parameters, self.parameters.values(x))
 
     def loss(self, unknowns: Unknowns | Float[Array, "free"]) -> Float[Array, ""]:
         """What is the least at the estimate, as a differentiable function: the negative logarithm of the likelihood and of what
@@ -200,8 +203,14 @@ class Problem:
         """`errors` of several unknowns at once, with an axis of its own."""
         return _errors_of_many(self.compare, self.parameters, self.windows, *unknowns)
 
-    def linearized(self, points: Sequence[tuple[Unknowns, np.ndarray, np.ndarray]]) -> list[Linear]:
-        """All windows about each of some points, errors times weights, gaps over their sizes; some windows together."""
+    def linearized(
+        self, points: Sequence[tuple[Unknowns, Any, Any]], by_values: bool = False
+    ) -> list[Linear]:
+        """All windows about each of some points, errors times weights, gaps over their sizes; some windows together.
+
+        - `by_values`: x are values, and derivatives by those: what depends on none of them is then exactly zero.
+        """
+        parameters = ByValues(self.parameters) if by_values else self.parameters
         x, nodes, weights, sizes = (
             np.stack([np.asarray(part) for part in parts])
             for parts in zip(*((point.x, point.states, weight, size) for point, weight, size in points))
@@ -214,9 +223,7 @@ class Problem:
         for rows in _pieces(len(self.windows)):
             window, then = (jax.tree.map(lambda x, rows=rows: x[rows], one) for one in (self.windows, after))
             given = window, then, x, nodes[:, rows], following[:, rows], weights[:, rows], sizes
-            parts.append(
-                [np.asarray(part, float) for part in _linearized(self.compare, self.parameters, *given)]
-            )
+            parts.append([np.asarray(part, float) for part in _linearized(self.compare, parameters, *given)])
         own, gaps = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
         goes_on = np.asarray(self.windows.goes_on) & (self.states > 0)
         return [Linear(*one, goes_on, self.states) for one in zip(own, gaps)]
@@ -229,7 +236,7 @@ class Problem:
         if self.compare.nodes == "joined":
             some = eqx.tree_at(lambda windows: windows.goes_on, some, jnp.asarray(self.windows.goes_on)[rows])
         whole = _loss(self.compare, self.parameters, some, *unknowns, constants, self.robust)
-        known = jnp.sum(prior_errors(self.parameters, unknowns.x) ** 2) / 2
+        known = jnp.sum(self.prior(unknowns.x) ** 2) / 2
         return share * (whole - known) + known
 
     def gap_unit(self) -> np.ndarray:
@@ -249,15 +256,22 @@ class Problem:
 
     def _constants(self) -> Constants:
         gap = (
-            self.gap_unit() * GAPS[-1]
-            if getattr(self.compare, "drift", None) is None
-            else self.gap_unit() * self.compare.drift
+            self.gap_unit() * GAPS[-1] if self.compare.drift is None else self.gap_unit() * self.compare.drift
         )
         return Constants(self.given_noise, self.counts, self.windows.column_of(), gap)
 
 
 #: How much of a motion from one sample to the next a state may jump by between joined windows, turn by turn.
 GAPS = (1.0, 1e-2, 1e-4)
+
+
+class ByValues(eqx.Module):
+    """Parameters whose values are themselves the numbers that models are made of."""
+
+    parameters: Parameters
+
+    def model(self, values):
+        return self.parameters.with_values(values)
 
 
 class Constants(NamedTuple):
@@ -282,8 +296,9 @@ def moved(model: Model, start: State | None, change: Float[Array, "states"]) -> 
     return State(integrate(model, start.q, change[:nv]), start.v + change[nv : 2 * nv], own)
 
 
-def _gap(model: Model, end: State, following: State):
+def _gap(model: Model, end: State | None, following: State | None):
     """From where a window begins to where the one before ends."""
+    assert end is not None and following is not None
     return jnp.concatenate(
         [difference(model, following.q, end.q), end.v - following.v, end.internal - following.internal]
     )
@@ -323,26 +338,26 @@ def _loss(compare, parameters, windows, x, states, constants, robust):
     noise, counts, column_of, gap = (jnp.asarray(part) for part in constants)
     noise, counts = noise.astype(errors.dtype), counts.astype(errors.dtype)
     if robust:
-        sizes = jnp.abs(errors / noise[column_of])
+        sizes = jnp.abs(errors / noise[column_of][None])
         total = jnp.sum(jnp.where(sizes > HUBER, HUBER * (sizes - HUBER / 2), sizes**2 / 2))
     else:
-        of = (column_of[:, None] == jnp.arange(len(noise))).astype(errors.dtype)
+        of = (column_of[:, None] == jnp.arange(len(noise))[None]).astype(errors.dtype)
         squares, known = jnp.sum(errors**2, axis=0) @ of, jnp.isfinite(noise)
         mean = jnp.maximum(squares / jnp.maximum(counts, 1), jnp.finfo(errors.dtype).tiny)
         found = counts / 2 * jnp.log(jnp.where(known, 1, mean))
         total = jnp.sum(jnp.where(known, squares / jnp.where(known, noise, 1) ** 2 / 2, found))
     if gaps.size:
-        total = total + jnp.sum((gaps / gap.astype(gaps.dtype)) ** 2) / 2
-    return total + jnp.sum(prior_errors(parameters, x) ** 2) / 2
+        total = total + jnp.sum((gaps / gap.astype(gaps.dtype)[None]) ** 2) / 2
+    return total + jnp.sum(prior_errors(parameters, parameters.values(x)) ** 2) / 2
 
 
 @eqx.filter_jit
 def _residuals(compare, parameters, windows, x, states, constants):
     errors, gaps = _errors(compare, parameters, windows, x, states)
-    noise = jnp.asarray(constants.noise, errors.dtype)[constants.column_of]
-    parts = [(errors / noise).reshape(-1), prior_errors(parameters, x)]
+    noise = jnp.asarray(constants.noise, errors.dtype)[constants.column_of][None]
+    parts = [(errors / noise).reshape(-1), prior_errors(parameters, parameters.values(x))]
     if gaps.size:
-        parts.append((gaps / jnp.asarray(constants.gap, gaps.dtype)).reshape(-1))
+        parts.append((gaps / jnp.asarray(constants.gap, gaps.dtype)[None]).reshape(-1))
     return jnp.concatenate(parts)
 
 
@@ -376,9 +391,8 @@ def _linearized(compare, parameters, windows, after, x, states, following, weigh
     return jax.tree.map(points_last, found)
 
 
-def prior_errors(parameters: Parameters, x: Float[Array, "free"]) -> Float[Array, "rows"]:
+def prior_errors(parameters: Parameters, values: Float[Array, "free"]) -> Float[Array, "rows"]:
     """What is known beforehand as errors in units of their deviation, half of whose squares is its part of the loss."""
-    values = parameters.values(x)
     mean, deviation = parameters.prior()
     rows = [(values - mean) / deviation]  # zero where nothing is known
     thought = parameters.values_of(parameters.reference)

@@ -16,7 +16,7 @@ from ._descent import Descent, answered, refuse_failed, root_mean_square
 from ._elimination import eliminated
 from .estimate import Estimate, ends_first, unseen
 from .log import LogError
-from .problem import Problem, Unknowns
+from .problem import Problem, Unknowns, prior_errors
 
 
 #: A value is at a bound where it hardly moves with its coordinate any more, in units of a usual change.
@@ -128,7 +128,9 @@ def _by_optimistix(problem: Problem, solver, began: Unknowns, turns: int) -> Unk
     return unknowns
 
 
-def _by_optax(problem: Problem, solver, began: Unknowns, steps: int, windows: int | None, key) -> Unknowns:
+def _by_optax(
+    problem: Problem, solver: Any, began: Unknowns, steps: int, windows: int | None, key
+) -> Unknowns:
     """Stochastic gradients: each step on some windows, the noise that of a first pass and then of each pass."""
     import optax
 
@@ -140,7 +142,8 @@ def _by_optax(problem: Problem, solver, began: Unknowns, steps: int, windows: in
             "identify.solve: windows that are joined are not drawn one by one; take nodes='free' or 'measured', or all windows"
         )
     random = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)).tolist())
-    unknowns, memory = began, solver.init(began)
+    unknowns: Any = began
+    memory = solver.init(began)
     each, weighted = max(1, count // size), problem
 
     @eqx.filter_jit
@@ -173,17 +176,14 @@ def outcome(problem: Problem, search: Descent) -> Estimate:
     """The estimate at the end of a search."""
     parameters, unknowns = problem.parameters, search.unknowns()
     errors = np.asarray(problem.errors(unknowns)[0], float)
-    (linear,) = problem.linearized([(unknowns, search.weights(errors), search.gap_size)])
-    data = eliminated(linear, 0.0).triangle[:, :-1]
     values, slopes = (np.asarray(y, float) for y in _values(parameters, unknowns.x))
-    size = len(values)
-    own = np.abs(slopes).max(axis=1, initial=0)
-    usual = _usual(parameters)
-    fixed = own < AT_BOUND * usual
+    at = Unknowns(jnp.asarray(values, problem.model.dtype), unknowns.states)
+    (linear,) = problem.linearized([(at, search.weights(errors), search.gap_size)], by_values=True)
+    size, usual = len(values), _usual(parameters)
+    fixed = np.abs(slopes).max(axis=1, initial=0) < AT_BOUND * usual
     free = np.flatnonzero(~fixed)
-    # From coordinates without bounds to values, of those that can move.
-    back = np.linalg.solve(slopes[np.ix_(free, free)], np.eye(len(free)))
-    data, prior = data[:, free] @ back, search.prior()[:, free] @ back
+    data = eliminated(linear, 0.0).triangle[:, free]
+    prior = np.asarray(_prior_by_values(parameters, at.x), float)[:, free]
     norms = np.sqrt(np.sum(data**2, axis=0))
     tolerance = accuracy(problem.model.dtype)
     shows = norms > tolerance * norms.max(initial=0) if len(free) else np.zeros(0, bool)
@@ -243,6 +243,11 @@ def _usual(parameters) -> np.ndarray:
     """A usual change of each value: what one unit without bounds is, at the model."""
     x = parameters.x_of(parameters.reference)
     return np.maximum(np.abs(np.asarray(_values(parameters, x)[1], float)).max(axis=1, initial=0), 1e-12)
+
+
+@eqx.filter_jit
+def _prior_by_values(parameters, values):
+    return jax.jacfwd(lambda values: prior_errors(parameters, values))(jnp.asarray(values))
 
 
 @eqx.filter_jit

@@ -1,0 +1,177 @@
+"""Nonlinear estimators: sample by sample and through simulations, on motions of a pendulum whose truth is known."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import assert_close
+
+import rbd_jax as rbd
+
+
+I = rbd.identify
+RK4 = rbd.RungeKutta4()
+NOISE = 1e-3
+
+
+@pytest.fixture(scope="module")
+def model():
+    pendulum = rbd.load("pendulum")
+    gyro = rbd.sensors.Gyro("gyro", "tip")
+    return rbd.attach(pendulum, rbd.Site("tip", pendulum.body_names[-1], (0, 0, -1)), gyro)
+
+
+@pytest.fixture(scope="module")
+def truth(model):
+    heavier = rbd.Inertia.from_parameters(1.3 * model.inertias.parameters)
+    return dataclasses.replace(model, inertias=heavier, damping=jnp.array([0.2], model.dtype))
+
+
+@pytest.fixture(scope="module")
+def run(truth):
+    """Times, torques and states of one run, and the readings of the gyro."""
+    t = np.arange(201) / 100
+    tau = 2 * np.sin(3 * t)[:, None]
+    start = rbd.State(jnp.array([0.5], truth.dtype), jnp.zeros(1, truth.dtype))
+    path = rbd.rollout(truth, start, jnp.asarray(tau[:-1], truth.dtype), dt=0.01, scheme=RK4)
+    gyro = np.array(jax.vmap(lambda q, v: rbd.sense(truth, rbd.State(q, v))["gyro"])(path.q, path.v))
+    forces = jnp.asarray(tau, truth.dtype) + jax.vmap(lambda q, v: rbd.passive_force(truth, q, v))(
+        path.q, path.v
+    )
+    a = jax.vmap(lambda q, v, tau: rbd.forward_dynamics(truth, q, v, tau))(path.q, path.v, forces)
+    return t, tau, *(np.array(x, float) for x in (path.q, path.v, a, gyro))
+
+
+def noisy(values, seed=0, size=NOISE):
+    return values + size * np.random.default_rng(seed).normal(size=values.shape)
+
+
+FREE = [I.masses(), I.damping()]
+
+
+def near(found, masses=1.3, damping=0.2, deviations=5.0):
+    off = np.abs(found.values - [masses, damping]) / found.standard_errors
+    assert (off < deviations).all(), (found.values, found.standard_errors)
+
+
+@pytest.mark.parametrize("nodes", ["joined", "free"])
+def test_positions_alone_through_simulations(model, run, nodes):
+    t, tau, q, _, _, _ = run
+    problem = I.Problem(model, I.Log(t, noisy(q), tau=tau), FREE, I.OutputError(0.5, nodes, scheme=RK4))
+    found = I.solve(problem)
+    assert found.converged and found.rank == 2
+    near(found)
+    assert_close(found.noise, [NOISE], 0.2 * NOISE)
+    assert (found.standard_errors < [0.02, 0.04]).all()
+
+
+def test_joined_windows_are_one_simulation(model, run):
+    """In the end the gaps are closed, and values and errors are those of one window over the whole run."""
+    t, tau, q, _, _, _ = run
+    log = I.Log(t, noisy(q), tau=tau)
+    whole, joined = (
+        I.solve(I.Problem(model, log, FREE, I.OutputError(size, scheme=RK4))) for size in (None, 0.5)
+    )
+    assert_close(joined.values, whole.values, 1e-4)
+    assert_close(joined.standard_errors / whole.standard_errors, np.ones(2), 2e-2)
+    assert (joined.standard_errors > 0).all()
+
+
+def test_a_sensor_at_its_own_times_and_late(model, run):
+    t, tau, q, _, _, gyro = run
+    late = I.Channel(noisy(gyro[3:-3:2], 1), t[3:-3:2] + 0.034, delay=0.034)
+    log = I.Log(t, noisy(q), tau=tau, sensors={"gyro": late})
+    problem = I.Problem(model, log, FREE, I.OutputError(0.5, "free", scheme=RK4))
+    assert problem.columns == ("q swing", "gyro [0]", "gyro [1]", "gyro [2]")
+    near(I.solve(problem))
+
+
+def test_samples_one_by_one(model, run):
+    t, tau, q, v, a, gyro = run
+    torque = noisy(tau, 2, 1e-2)
+    problem = I.Problem(
+        model, I.Log(t, q, v, a, torque, sensors={"gyro": noisy(gyro)}), FREE, I.EquationError()
+    )
+    found = I.solve(problem)
+    assert found.columns == ("tau swing", "gyro [0]", "gyro [1]", "gyro [2]")
+    linear = I.least_squares(model, I.Log(t, q, v, a, torque), FREE)
+    assert_close(found.values, linear.values, 1e-4)
+    assert_close(found.standard_errors / linear.standard_errors, np.ones(2), 5e-2)
+
+
+def test_robust_against_wrong_samples(model, run):
+    t, tau, q, v, a, _ = run
+    wrong = noisy(tau, 3, 1e-2)
+    wrong[::10] += 3.0
+    log = I.Log(t, q, v, a, wrong)
+    plain, robust = (
+        I.solve(I.Problem(model, log, FREE, I.EquationError(), robust=on)) for on in (False, True)
+    )
+    assert np.abs(plain.values - [1.3, 0.2]).max() > 4 * np.abs(robust.values - [1.3, 0.2]).max()
+    assert np.abs(robust.values - [1.3, 0.2]).max() < 2e-2
+
+
+def test_the_loss_has_the_right_gradient(model, run):
+    t, tau, q, _, _, _ = run
+    log = I.Log(t, noisy(q), tau=tau)
+    free = [I.inertias(), I.damping()]
+    for noise in ({"q": NOISE}, None):
+        problem = I.Problem(model, log, free, I.OutputError(0.5, "free", scheme=RK4), noise=noise)
+        start = problem.start()
+        ways = np.random.default_rng(4).normal(size=len(start.x))
+        loss = jax.jit(lambda x, problem=problem, start=start: problem.loss(start._replace(x=x)))
+        slope = jax.jit(jax.grad(loss))(start.x)
+        assert np.isfinite(slope).all()
+        step = 1e-6
+        difference = (loss(start.x + step * ways) - loss(start.x - step * ways)) / (2 * step)
+        assert_close(slope @ ways / difference, 1.0, 1e-5)
+
+
+def test_what_is_not_seen_is_told(model, run):
+    t, tau, q, _, _, _ = run
+    problem = I.Problem(
+        model, I.Log(t, q, tau=tau), [I.inertias(), I.damping()], I.OutputError(0.5, "free", scheme=RK4)
+    )
+    found = I.solve(problem, turns=30)
+    assert found.rank == 4 and len(found.unobservable) == 7
+    assert found.model.inertias.is_physical.all()
+
+
+def test_solvers_of_others_and_several_starts(model, run):
+    optimistix, optax = pytest.importorskip("optimistix"), pytest.importorskip("optax")
+    t, tau, q, v, a, _ = run
+    log = I.Log(t, q, v, a, noisy(tau, 5, 1e-2))
+    problem = I.Problem(model, log, FREE, I.EquationError(rows=64))
+    own = I.solve(problem, starts=3)
+    near(own)
+    with jax.numpy_dtype_promotion("standard"):  # they rely on it
+        for solver in (optimistix.LevenbergMarquardt(1e-8, 1e-8), optimistix.BFGS(1e-8, 1e-8)):
+            assert_close(I.solve(problem, solver).values, own.values, 1e-3)
+        by_gradients = I.solve(problem, optax.adam(0.03), steps=400, windows=2)
+        assert_close(by_gradients.values, own.values, 2e-2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda log: dict(logs=dataclasses.replace(log, tau=None), compare=I.EquationError()),
+            "nothing can be compared",
+        ),
+        (lambda log: dict(logs=dataclasses.replace(log, q=None)), "nothing can be compared"),
+        (lambda log: dict(noise={"qq": 1.0}), "qq"),
+        (lambda log: dict(noise={"q": -1.0}), "positive"),
+        (lambda log: dict(compare=I.OutputError(compare=("gyro",))), "no log has it"),
+        (lambda log: dict(compare="output"), "compare"),
+    ],
+)
+def test_what_is_wrong_is_told(model, run, change, message):
+    t, tau, q, _, _, _ = run
+    log = I.Log(t, q, tau=tau)
+    given = dict(logs=log, compare=I.OutputError()) | change(log)
+    with pytest.raises((ValueError, TypeError, KeyError), match=message):
+        I.Problem(model, given.pop("logs"), FREE, **given)
+    with pytest.raises(ValueError, match="noise"):
+        I.Problem(model, log, FREE, I.OutputError(), robust=True).loss(jnp.zeros(2))
