@@ -61,7 +61,7 @@ class Problem:
     - `robust`: take errors beyond 1.345 times the noise by their size and not their square (Huber).
 
     >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
-    >>> truth = dataclasses.replace(model, damping=jnp.array([0.3]))
+    >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
     >>> swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=199, scheme=rbd.RungeKutta4())
     >>> log = rbd.identify.Log(t, swing.q)  # positions alone
     >>> compare = rbd.identify.OutputError(scheme=rbd.RungeKutta4())

@@ -269,7 +269,7 @@ def test_friction_at_rest_is_not_asked_for():
     log = replace(LOG, tau=np.where(np.abs(v) < 0.05, 1e3, tau))
     found = least_squares(THOUGHT, log, FREE, slow=0.05)
     assert abs(found.value("joint1 friction") - 0.3) < 1e-9
-    assert (found.equations.counts < 400).all()
+    assert (found.counts < 400).all()
 
 
 def test_the_identified_model_is_a_model(tmp_path):
