@@ -1,8 +1,9 @@
 """The way to the least: Gauss and Newton's steps, shortened as Levenberg and Marquardt do, the noise found on the way.
 
 Each turn linearizes the windows with errors in units of the noise, eliminates first states, and takes the step in x that is
-least with the damping; it is kept if the loss at the same noise falls. Huber's loss is by weights, found anew in each turn.
-Where windows are joined, the gaps between them may be wide at first, and are closed in three stages.
+least with the damping; it is kept if the loss at the same noise falls. Robust losses are by weights, found anew in each turn:
+Huber's until that settles, and then Tukey's. Where windows are joined, the gaps between them may be wide at first, and are
+closed in three stages.
 
 A search asks for numbers and goes on with the answer, so that many searches are answered together.
 """
@@ -19,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._elimination import eliminated
-from .least_squares import HUBER
 from .log import LogError
 from .problem import GAPS, Problem, Unknowns, prior_errors
+from .robust import huber, huber_loss, scatter, tukey, tukey_loss
 
 
 #: Damping to begin with, what it grows by after a step that was none, and the most before a search is given up.
@@ -50,6 +51,7 @@ class Descent:
 
     - `x`, `states`: where it is; `noise` of each column, as it is found.
     - `stage`: which of the gaps are asked for.
+    - `leaves_out`: whether a robust search has gone on from Huber's loss to Tukey's.
     """
 
     problem: Problem
@@ -58,6 +60,7 @@ class Descent:
     noise: np.ndarray = field(default_factory=lambda: np.zeros(0))
     damping: float = FIRST
     stage: int = 0
+    leaves_out: bool = False
     turn: int = 0
     done: bool = False
     converged: bool = False
@@ -112,7 +115,9 @@ class Descent:
         self.noise, self.loss = noise, after
         if not (stuck or (same and not long and before - after <= least and self.damping <= FIRST)):
             return
-        if last:
+        if last and self.problem.robust and not self.leaves_out:
+            self.leaves_out, self.damping = True, FIRST
+        elif last:
             self.done, self.converged = True, same
         else:
             self.stage, self.damping = self.stage + 1, FIRST
@@ -141,32 +146,31 @@ class Descent:
         """What errors are multiplied by."""
         weights = self.there / self.noise[self.column_of]
         if self.problem.robust:
-            sizes = np.abs(errors / self.noise[self.column_of])
-            weights = weights * np.sqrt(HUBER / np.maximum(sizes, HUBER))
+            weighing = tukey if self.leaves_out else huber
+            weights = weights * np.sqrt(weighing(np.abs(errors / self.noise[self.column_of]))[0])
         return weights.astype(self.problem.model.dtype)
+
+    def spread(self, errors) -> np.ndarray:
+        """What the scatter of the values depends on in place of the noise, of each column and in units of it."""
+        if not self.problem.robust:
+            return np.ones(len(self.noise))
+        sizes = np.where(self.there, np.abs(errors / self.noise[self.column_of]), np.nan)
+        of = [sizes[:, self.column_of == i].reshape(-1, 1) for i in range(len(self.noise))]
+        return np.array([scatter(tukey, one)[0] if np.isfinite(one).any() else 1.0 for one in of])
 
     def _loss(self, errors, gaps, x) -> float:
         sizes = np.abs(errors / self.noise[self.column_of])
         if self.problem.robust:
-            sizes = np.where(sizes > HUBER, np.sqrt(2 * HUBER * sizes - HUBER**2), sizes)
-        total = float(np.sum(sizes**2) / 2)
+            total = float(np.sum((tukey_loss if self.leaves_out else huber_loss)(sizes)))
+        else:
+            total = float(np.sum(sizes**2) / 2)
         if gaps.size:
             total += float(np.sum((gaps / self.gap_size) ** 2) / 2)
         prior = np.asarray(_prior(self.problem.parameters, self.unknowns(x).x)[0], float)
         return total + float(np.sum(prior**2) / 2)
 
     def _found_noise(self, errors) -> np.ndarray:
-        """The noise of each column: as it was given, or the root of the mean square, of robust estimates by the median."""
-        given = self.problem.given_noise
-        if self.problem.robust:
-            of = [
-                np.abs(errors[:, self.column_of == i][self.there[:, self.column_of == i]])
-                for i in range(len(given))
-            ]
-            found = np.array([1.4826 * np.median(sizes) if len(sizes) else 0.0 for sizes in of])
-        else:
-            found = root_mean_square(self.problem, errors)
-        return np.where(np.isfinite(given), given, np.maximum(found, self.rounding))
+        return np.maximum(found_noise(self.problem, errors), self.rounding)
 
 
 def answered(searches: Sequence[Generator[Ask, Any, None]], problem: Problem) -> Generator[int, None, None]:
@@ -208,6 +212,17 @@ def root_mean_square(problem: Problem, errors: np.ndarray) -> np.ndarray:
     """Of each column."""
     squares = np.bincount(problem.windows.column_of(), (errors**2).sum(axis=0), len(problem.columns))
     return np.sqrt(squares / np.maximum(problem.counts, 1))
+
+
+def found_noise(problem: Problem, errors: np.ndarray) -> np.ndarray:
+    """The noise of each column: as it was given, or the root of the mean square, of robust estimates by the median."""
+    if problem.robust:
+        there, of = problem.windows.there(), problem.windows.column_of()
+        sizes = [np.abs(errors[:, of == i][there[:, of == i]]) for i in range(len(problem.columns))]
+        found = np.array([1.4826 * np.median(one) if len(one) else 0.0 for one in sizes])
+    else:
+        found = root_mean_square(problem, errors)
+    return np.where(np.isfinite(problem.given_noise), problem.given_noise, np.maximum(found, 1e-300))
 
 
 def refuse_failed(problem: Problem, unknowns: Unknowns) -> None:

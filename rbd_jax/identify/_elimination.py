@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ._triangles import with_rows
+
 
 @dataclass(frozen=True, eq=False)
 class Linear:
@@ -56,7 +58,7 @@ def eliminated(linear: Linear, damping: float) -> Eliminated:
     """
     size, m = linear.states, linear.own.shape[1]
     free = m - size - 1
-    left = np.zeros((0, free + 1))
+    left = None
     backs: list[np.ndarray] = [np.zeros((size, 2 * size + free + 1))] * len(linear.own)
     carried = None  # a triangle in (δ of the next, x, 1)
     for k in reversed(range(len(linear.own))):
@@ -67,19 +69,18 @@ def eliminated(linear: Linear, damping: float) -> Eliminated:
             rows[: len(carried), 2 * size :] = carried[:, size:]
             rows[len(carried) : len(carried) + size] = linear.gaps[k]
             rows[len(carried) + size :, size:] = own
-            triangle = _triangle(_damped(rows, size, damping))
+            triangle = with_rows(None, _damped(rows, size, damping))
             backs[k + 1], carried = triangle[:size], triangle[size:, size:]
         else:
             carried = own
         if k == 0 or not linear.goes_on[k - 1]:
-            triangle = _triangle(_damped(carried, size, damping)) if size else carried
+            triangle = with_rows(None, _damped(carried, size, damping)) if size else carried
             backs[k] = np.concatenate(
                 [triangle[:size, :size], np.zeros((size, size)), triangle[:size, size:]], axis=1
             )
-            left = np.concatenate([left, triangle[size:, size:]])
-            if len(left) > 8 * (free + 1):
-                left = _triangle(left)
-    return Eliminated(_triangle(left), backs, linear.goes_on, size)
+            left = with_rows(left, triangle[size:, size:])
+    assert left is not None
+    return Eliminated(left, backs, linear.goes_on, size)
 
 
 def _damped(rows: np.ndarray, size: int, damping: float) -> np.ndarray:
@@ -89,7 +90,3 @@ def _damped(rows: np.ndarray, size: int, damping: float) -> np.ndarray:
     held = np.zeros((size, rows.shape[1]))
     held[np.arange(size), np.arange(size)] = np.sqrt(damping) * norms + least
     return np.concatenate([rows, held])
-
-
-def _triangle(rows: np.ndarray) -> np.ndarray:
-    return np.asarray(np.linalg.qr(rows, mode="r"))

@@ -11,7 +11,7 @@ Monteiro. All is in double precision and without normal equations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -21,6 +21,7 @@ import numpy as np
 
 from .._arguments import accuracy
 from ..spatial import Inertia
+from ._basis import Basis, basis_of
 from ._triangles import with_rows
 from .equations import Equations, linear_numbers
 from .estimate import Unseen, ends_first, unseen
@@ -111,16 +112,6 @@ class Body(NamedTuple):
         return other, most
 
 
-class Basis(NamedTuple):
-    """Coordinates of what may change: `p - p₀ = change y`, the first `seen` of y being what the data see. `lost` is what
-    nothing holds."""
-
-    change: np.ndarray
-    seen: int
-    hidden: np.ndarray
-    lost: np.ndarray
-
-
 @eqx.filter_jit
 def _linear(parameters: Parameters, values):
     """θ at these values, and how it follows from them."""
@@ -194,8 +185,6 @@ class LinearProblem:
 
     def with_equations(self, equations: Equations) -> LinearProblem:
         """The same with other weights of the rows, none of which depends on more than before."""
-        from dataclasses import replace
-
         factors = equations.factors
         whole = np.concatenate(
             [factors[:, :, :-1] @ self.slopes, (factors @ np.append(self.numbers, -1.0))[..., None]], 2
@@ -311,37 +300,19 @@ class LinearProblem:
             free &= ~out
 
     def _step(self, values, data, thought, free, held):
-        basis = self._basis(free)
-        seen, change = basis.seen, basis.change
-        given = np.where(free, 0, held)
-        by_data = data[:, :-1] @ change
-        by_data[:, seen:] = 0.0
+        basis, given = self._basis(free), np.where(free, 0, held)
         rows, rest = thought
-        stacked = np.concatenate([by_data, rows @ change])
         right = np.concatenate([data @ np.append(values + given - self.start, 1.0), rest + rows @ given])
-        r = with_rows(None, np.concatenate([stacked, right[:, None]], 1))
-        root = np.linalg.solve(r[:-1, :-1].T, change.T).T if len(r) > 1 else np.zeros((len(values), 0))
-        return given - root @ r[:-1, -1], root @ root.T, basis.lost
+        step, root, _ = basis.least_squares(data[:, :-1], rows, right)
+        return given + step, root @ root.T, basis.lost
 
     def _basis(self, free: np.ndarray) -> Basis:
         """Coordinates for changes of the free values."""
         key = free.tobytes()
         if key not in self.known:
-            scale, at = self.scale, np.flatnonzero(free)
             weighted = (self.triangles[:, :, :-1] / self.sizes[:, None, None]).reshape(-1, len(free))
-            triangle = with_rows(None, weighted[:, at] * scale[at])
-            _, sizes, vectors = _singular(triangle) if len(at) else (None, np.zeros(0), np.zeros((0, 0)))
-            seen = int(np.sum(sizes > self.tolerance * sizes.max(initial=0)))
-            there = np.zeros((len(at), len(free)))
-            there[np.arange(len(at)), at] = 1
-            spread = lambda rows: (rows * scale[at]) @ there
-            hidden = vectors[seen:]
-            rows, _ = self._thought(self.start)
-            # Of what the data do not see, what was known beforehand holds some.
-            _, held, ways = _singular(np.concatenate([rows @ spread(hidden).T, np.zeros((len(hidden),) * 2)]))
-            count = int(np.sum(held > 1e-9 * held.max(initial=0))) if len(hidden) else 0
-            change = np.concatenate([spread(vectors[:seen]), spread(ways[:count] @ hidden)])
-            self.known[key] = Basis(change.T, seen, spread(hidden), spread(ways[count:] @ hidden))
+            thought, _ = self._thought(self.start)
+            self.known[key] = basis_of(weighted, thought, self.scale, free, self.tolerance)
         return self.known[key]
 
     def _thought(self, values, duals=None, barrier: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -355,12 +326,3 @@ class LinearProblem:
             rows[-1][:, body.place] = own
             rest.append(constant)
         return np.concatenate(rows), np.concatenate(rest)
-
-
-def _singular(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The singular value decomposition. By QR iterations: the faster one of NumPy gives up on some matrices with tiny
-    numbers in them."""
-    from scipy.linalg import svd
-
-    tiny = np.finfo(float).eps * 1e-3 * np.abs(matrix).max(initial=0)
-    return svd(np.where(np.abs(matrix) < tiny, 0, matrix), lapack_driver="gesvd")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -22,7 +21,7 @@ from jaxtyping import Array, Float
 
 from .._errors import UnknownNameError, suggest
 from ..lie import quaternion
-from ..model import Model, difference
+from ..model import Model, detach, difference
 from ..sensors import (
     FrameOrientation,
     JointOrientation,
@@ -136,13 +135,24 @@ def _turned(measured, predicted):
     return quaternion.log(jnp.where(between[0] < 0, -between, between))
 
 
+def all_told(owner: str, logs: Sequence[Log]) -> bool:
+    """Whether logs say what actuators are told: all of them or none."""
+    told = [log.u is not None for log in logs]
+    if any(told) and not all(told):
+        raise LogError(
+            f"{owner}: log {logs[told.index(False)].name!r} has no u and log {logs[told.index(True)].name!r} has; what actuators "
+            "do is either of the model, in all logs, or part of tau"
+        )
+    return any(told)
+
+
 def chosen_channels(
     owner: str, model: Model, logs: Sequence[Log], wanted, usual: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Which channels are compared."""
     logged = list(dict.fromkeys(name for log in logs for name in log.channels))
     sensors = [one.name for one in model.sensors]
-    if any(log.u is not None for log in logs) and "tau" in usual and model.actuators:
+    if "tau" in usual and model.actuators:  # which the logs tell
         logged.append("tau")
     if wanted is None:
         chosen = [name for name in usual if name in logged] + [name for name in logged if name in sensors]
@@ -179,8 +189,7 @@ def delay_of(model: Model, name: str, traced: bool = False):
 
 def with_sensors(model: Model, names: Sequence[str]) -> Model:
     """The model with these sensors alone."""
-    keep = tuple(x for x in model.attached if x.role != "sensor" or x.name in names)
-    return replace(model, attached=keep)
+    return detach(model, *(one for one in model.sensors if one.name not in names))
 
 
 def by_name(readings: Readings) -> dict[str, Array]:

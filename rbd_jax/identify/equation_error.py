@@ -29,6 +29,7 @@ from ..simulate import State, sense
 from .comparison import (
     Comparison,
     Windows,
+    all_told,
     by_name,
     chosen_channels,
     control,
@@ -37,6 +38,7 @@ from .comparison import (
     width_of,
     with_sensors,
 )
+from .equations import as_driven, refuse_dynamics
 from .log import LogError
 from .sanity import check_log
 from .smoothing import with_rates
@@ -56,8 +58,8 @@ AT_REST = (
 )
 
 
-class Samples(NamedTuple):
-    """What of a sample by itself is given."""
+class States(NamedTuple):
+    """What of each sample is given; u is None where actuators are not told anything."""
 
     q: Any
     v: Any
@@ -90,7 +92,11 @@ class EquationError(Comparison):
         self.nodes, self.drift = "measured", None
 
     def windows(self, model, logs):
-        chosen = chosen_channels("identify.EquationError", model, logs, self.compare, ("tau",))
+        owner = "identify.EquationError"
+        model = as_driven(model, all_told(owner, logs))
+        for log in logs:
+            refuse_dynamics(model, log)
+        chosen = chosen_channels(owner, model, logs, self.compare, ("tau",))
         parts = [self._of_log(model, log, chosen, i) for i, log in enumerate(logs)]
         return jax.tree.map(lambda *rows: np.concatenate(rows), *parts)
 
@@ -107,8 +113,8 @@ class EquationError(Comparison):
         known = with_rates(model, log, self.cutoff)
         q, v, a = (getattr(known, name).values for name in "qva")
         tau = nothing if known.tau is None else known.tau.values
-        u = np.zeros((len(q), model.nu)) if known.u is None else known.u.values
-        whole = np.isfinite(np.concatenate([q, v, a, u], axis=1)).all(axis=1)
+        u = None if known.u is None else known.u.values
+        whole = np.isfinite(np.concatenate([q, v, a] + [u] * (u is not None), axis=1)).all(axis=1)
         if not whole.any():
             raise LogError(f"Log {log.name!r}: in no sample all of q, v, a and u are known")
         rows = np.flatnonzero(whole)
@@ -126,7 +132,8 @@ class EquationError(Comparison):
             values = np.where(filler[:, None], np.nan, values[rows])
             return measured(model, name, cut(values), cut(log.t[rows] - log.t[rows[0]]), True)
 
-        given = Samples(*(cut(np.nan_to_num(x[rows]).astype(model.dtype)) for x in (q, v, a, u, tau)))
+        filled = lambda x: None if x is None else cut(np.nan_to_num(x[rows]).astype(model.dtype))
+        given = States(*map(filled, (q, v, a, u, tau)))
         begins = np.full(count, log.t[rows[0]])
         return Windows(
             given, tuple(map(channel, chosen)), None, begins, np.full(count, index), np.zeros(count, bool)
@@ -135,10 +142,10 @@ class EquationError(Comparison):
     def predicted(self, model, window, start):
         names = [one.channel for one in window.measured]
         sensors = [name for name in names if name != "tau"]
-        bare = with_sensors(model, sensors)
+        bare = with_sensors(as_driven(model, window.given.u is not None), sensors)
         still = replace(bare, friction=jnp.zeros_like(bare.friction))
 
-        def torque(one: Samples):
+        def torque(one: States):
             needed = inverse_dynamics(bare, one.q, one.v, one.a)
             if self.slow:
                 own = passive_force(still, one.q, one.v) - bare.friction * jnp.sign(one.v)
@@ -148,7 +155,7 @@ class EquationError(Comparison):
             acting = [force.generalized_force(motion) for force in carried_forces(bare, one.u)]
             return needed - own - sum(acting, jnp.zeros_like(needed))
 
-        def readings(one: Samples):
+        def readings(one: States):
             return sense(bare, State(one.q, one.v), control(bare, one.tau, one.u))
 
         found = {}

@@ -23,6 +23,7 @@ from ..dynamics import Motion, inverse_dynamics_regressor
 from ..dynamics.passive import joint_regressor
 from ..forces.carried import carried_forces
 from ..model import Model
+from ..model.attachments import without
 from ..parallel import batch_map
 from ..spatial import Inertia
 from ._triangles import condensed
@@ -115,21 +116,28 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
     acting = bool(model.forces or model.tendons or (known.u is not None and model.actuators))
     if not acting:
         return found
-    if known.u is not None and any(getattr(one, "dynamics", None) is not None for one in model.actuators):
-        raise LogError(
-            f"Log {log.name!r}: an actuator of model {model.name!r} has dynamics, so its force does not "
-            "follow from u alone; give tau"
-        )
-    bare = (
-        model
-        if known.u is not None
-        else replace(model, attached=tuple(x for x in model.attached if x.role != "actuator"))
-    )
+    if known.u is not None:
+        refuse_dynamics(model, log)
+    bare = as_driven(model, known.u is not None)
     u = np.zeros((len(found), bare.nu)) if known.u is None else known.u.values[whole]
     for size, rows in _pieces(len(found), CHUNK):
         given = [_padded(x[rows], size, model.dtype) for x in (found.q, found.v, u)]
         tau[rows] += np.asarray(_applied(bare, *given), float)[: len(tau[rows])]
     return replace(found, tau=tau)
+
+
+def as_driven(model: Model, told: bool) -> Model:
+    """The model with its actuators if logs say what they are told, and else without: what they did is in tau then."""
+    return model if told else without(model, "actuator")
+
+
+def refuse_dynamics(model: Model, log: Log) -> None:
+    """Refuse actuators whose force is not that of a sample alone."""
+    if any(getattr(one, "dynamics", None) is not None for one in model.actuators):
+        raise LogError(
+            f"Log {log.name!r}: an actuator of model {model.name!r} has dynamics, so its force does not "
+            "follow from u alone; give tau"
+        )
 
 
 @compiled

@@ -24,6 +24,7 @@ from .._files import whole_file
 from ..contact.apart import pair_sizes
 from ..contact.pairs import touching
 from ..model import Model
+from ..model.attachments import without
 from ._design import (
     COARSE,
     FINE,
@@ -400,7 +401,7 @@ def _standing(
 ) -> tuple[Design, list[str]]:
     """The design without what is free: with a configuration in which the robot can stand, and the pairs of shapes that are to be
     kept apart."""
-    bare = replace(model, attached=tuple(x for x in model.attached if x.role != "actuator"))
+    bare = without(model, "actuator")
     given = None if start is None else np.asarray(configuration(OWNER, model, "start", start), float)
     resting = np.asarray(model.reference, float) if given is None else given
     places = list(moving.q_places)
@@ -680,5 +681,5 @@ def _verify(motion: PeriodicMotion, limits: _Limits) -> None:
 def samples_along(model: Model, motion: PeriodicMotion, t: np.ndarray) -> Samples:
     """States along a motion, and the forces that motors must give there."""
     q, v, a = (np.asarray(x, float) for x in (motion.q(t), motion.v(t), motion.a(t)))
-    bare = replace(model, attached=tuple(x for x in model.attached if x.role != "actuator"))
+    bare = without(model, "actuator")
     return Samples(q, v, a, needed(bare, (), q, v, a)[0])

@@ -29,10 +29,9 @@ from .estimate import Estimate
 from .kind import Kind
 from .log import Log, LogError, as_logs, columns_of
 from .parameters import Parameters
+from .robust import huber, scatter, tukey
 
 
-#: Huber's constant and Tukey's: 95 % of the efficiency of least squares where the noise is normal.
-HUBER, TUKEY = 1.345, 4.685
 #: The most times that a robust estimate weighs the data anew, and how many of them at most in Huber's way.
 ROBUST_TURNS, HUBER_TURNS = 40, 10
 
@@ -180,13 +179,9 @@ def _robust(
     problem: LinearProblem, equations: Equations, samples: list[Samples], solution: Solution
 ) -> Solution:
     """Tukey's estimate from one of Huber's, by weighted least squares in turns. The noise is the median of the errors' sizes,
-    as that of a normal one.
-
-    Huber's alone lets every outlier pull with the force of a small error, and those that move the robot, as a push does, pull
-    where the motion is largest. It brings the noise near enough for Tukey's, which leaves them out.
-    """
+    as that of a normal one."""
     model, settled, turn = equations.model, False, 0
-    noise, scatter, weighing = np.zeros(model.nv), np.zeros(model.nv), huber
+    noise, weighing = np.zeros(model.nv), huber
     for turn in range(1, ROBUST_TURNS + 1):  # noqa: B007
         numbers = np.append(problem.numbers_of(solution.values), -1.0)
         errors = np.concatenate([_errors(equations, one, numbers) for one in samples])
@@ -204,28 +199,12 @@ def _robust(
         inner = problem.with_equations(weighted)
         moved = inner.solved(noise, solution.values)
         step, within = np.abs(moved.values - solution.values), solution.errors
-        # What the scatter of the values depends on: the bent errors' mean square, and the mean slope of the bend.
-        weight, slope = (
-            np.nan_to_num(np.nanmean(x, axis=0), nan=1.0) for x in weighing(np.abs(errors) / noise)
-        )
-        bent = np.nan_to_num(np.nanmean((weighing(np.abs(errors) / noise)[0] * errors) ** 2, axis=0))
-        scatter = np.maximum(np.sqrt(bent * weight) / np.maximum(slope, 0.1), problem.floor)
-        solution = replace(moved, covariance=inner.covariance(scatter, moved))
+        spread = np.maximum(noise * scatter(weighing, np.abs(errors) / noise), problem.floor)
+        solution = replace(moved, covariance=inner.covariance(spread, moved))
         settled = weighing is tukey and bool(np.all(step <= 1e-2 * within + 1e-11 * np.abs(solution.values)))
         if settled:
             break
     return replace(solution, noise=noise, turns=turn, converged=settled)
-
-
-def huber(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The weight of errors of these sizes, in units of the noise, and the slope of the error times its weight."""
-    return HUBER / np.maximum(sizes, HUBER), np.where(np.isnan(sizes), sizes, sizes < HUBER)
-
-
-def tukey(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same of the biweight: nothing is left of what is far out (but a millionth, that no value is lost with it)."""
-    rest = 1 - np.minimum(sizes / TUKEY, 1) ** 2
-    return np.maximum(rest**2, 1e-6), rest * (5 * rest - 4)
 
 
 def _errors(equations: Equations, samples: Samples, numbers: np.ndarray) -> np.ndarray:

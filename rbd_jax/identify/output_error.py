@@ -22,6 +22,7 @@ from .comparison import (
     Comparison,
     Measured,
     Windows,
+    all_told,
     by_name,
     chosen_channels,
     control,
@@ -30,6 +31,7 @@ from .comparison import (
     width_of,
     with_sensors,
 )
+from .equations import as_driven
 from .log import CHANNELS, Channel, Log, LogError, LogWarning
 from .sanity import check_log
 from .smoothing import with_rates
@@ -84,6 +86,8 @@ class OutputError(Comparison):
         self.nodes = nodes
         self.compare = None if compare is None else tuple(compare)
         self.drift = None if drift is None else float(number(owner, "drift", drift, above=0))
+        if drift is not None and nodes != "joined":
+            raise ValueError(f"{owner}: drift is between joined windows, and nodes is {nodes!r}")
         self.scheme, self.checkpoint = scheme, checkpoint
         self.dt = None if dt is None else float(number(owner, "dt", dt, above=0))
 
@@ -93,6 +97,8 @@ class OutputError(Comparison):
             raise LogError(
                 f"{owner}: model {model.name!r} has constraints, and unknown first states do not know of them; take a tree"
             )
+        told = all_told(owner, logs)
+        model = as_driven(model, told)
         chosen = chosen_channels(owner, model, logs, self.compare, ("q", "v"))
         runs = [_Run.of(model, log) for log in logs]
         size = max(run.steps for run in runs)
@@ -113,9 +119,8 @@ class OutputError(Comparison):
         )
         own = TreeSystem(model=model, tau=jnp.zeros(model.nv, model.dtype), forces=()).own
         start = State(q, v, np.tile(np.asarray(own), (len(q), 1)))
-        given = Drive(
-            rows("tau"), rows("u"), spacing.astype(model.dtype), self._substeps(model, spacing.max())
-        )
+        substeps = self._substeps(model, spacing.max())
+        given = Drive(rows("tau"), rows("u") if told else None, spacing.astype(model.dtype), substeps)
         return Windows(given, measured, start, begins, index, goes_on & (self.nodes == "joined"))
 
     def _substeps(self, model: Model, spacing: float) -> int:
@@ -126,7 +131,7 @@ class OutputError(Comparison):
     def _channel(self, model, name, runs, cuts, size, goes_on) -> Measured:
         """One channel of all runs: each sample belongs to the window in which it happened."""
         late = delay_of(model, name)
-        samples = [run.channel(name, late) for run in runs]
+        samples = [run.channel(name) for run in runs]
         on_rows = all(one is None or one[2] for one in samples) and not late
         ends = iter(~goes_on)
         parts, most = [], 0
@@ -166,7 +171,7 @@ class OutputError(Comparison):
         """The simulation of one window."""
         drive = window.given
         rows, substeps = drive.tau.shape[0] - 1, drive.substeps
-        held = lambda x: jnp.repeat(x[:-1], substeps, axis=0)
+        held = lambda x: None if x is None else jnp.repeat(x[:-1], substeps, axis=0)
         return rollout(
             model, start, control(model, held(drive.tau), held(drive.u)), dt=drive.spacing / substeps,
             scheme=self.scheme, steps=rows * substeps, save_every=substeps, checkpoint=self.checkpoint,
@@ -174,7 +179,7 @@ class OutputError(Comparison):
 
     def predicted(self, model, window, start):
         sensors = [one.channel for one in window.measured if one.channel not in CHANNELS]
-        bare = with_sensors(model, sensors)
+        bare = with_sensors(as_driven(model, window.given.u is not None), sensors)
         assert start is not None
         path, found = self.path(bare, window, start), {}
         drive = window.given
@@ -250,7 +255,7 @@ class _Run(NamedTuple):
             )
         return first[whole]
 
-    def channel(self, name: str, late: float) -> tuple[np.ndarray, np.ndarray, bool] | None:
+    def channel(self, name: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
         """Times, values, and whether those are the times of the rows."""
         channel = getattr(self.log, name) if name in CHANNELS else self.log.sensors.get(name)
         if channel is None:

@@ -3,14 +3,14 @@
     Σ ρ((predicted - measured) / σ) + ½ Σ ((p - mean) / deviation)² + Σ D(P ‖ P₀) / spread² + ½ Σ (gaps / γ)²
 
 over x, the free numbers in coordinates without bounds, and the first states of the windows that are simulated. ρ is a half of
-the square, or Huber's; σ the noise of each column, given or found; D the divergence that keeps inertias near what was thought,
+the square, or Tukey's; σ the noise of each column, given or found; D the divergence that keeps inertias near what was thought,
 as in `physical_least_squares`, here as a sum of squares; γ, for joined windows, what a state may jump by between them.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -28,14 +28,16 @@ from ..spatial import Inertia
 from ._elimination import Linear
 from .comparison import Comparison, Windows
 from .kind import Kind
-from .least_squares import HUBER
 from .log import Log, as_logs
 from .output_error import OutputError
 from .parameters import Parameters
+from .robust import tukey_loss
 
 
 #: So many windows are linearized together.
 TOGETHER = 256
+#: How much of a motion from one sample to the next a state may jump by between joined windows, stage by stage.
+GAPS = (1.0, 1e-2, 1e-4)
 
 
 class Unknowns(NamedTuple):
@@ -46,7 +48,6 @@ class Unknowns(NamedTuple):
     states: Float[Array, "windows states"]
 
 
-@dataclass(frozen=True, eq=False)
 class Problem:
     """Free numbers of a model, logs, and how they are compared.
 
@@ -58,7 +59,7 @@ class Problem:
     - `free`: what is free: kinds, or `Parameters`. Forces need not be linear in them.
     - `compare`: `EquationError` or `OutputError`, with what they need to know.
     - `noise`: standard deviations by channel, a number or one for each column; of channels that are left out they are found.
-    - `robust`: take errors beyond 1.345 times the noise by their size and not their square (Huber).
+    - `robust`: let errors count the less the larger they are, as in `least_squares`.
 
     >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
     >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
@@ -69,13 +70,6 @@ class Problem:
     >>> print(f"{rbd.identify.solve(problem).value('swing damping'):.4f}")
     0.3000
     """
-
-    parameters: Parameters
-    compare: Comparison
-    windows: Windows
-    logs: tuple[Log, ...]
-    noise: Mapping[str, Any]
-    robust: bool
 
     def __init__(
         self,
@@ -91,24 +85,17 @@ class Problem:
         a_model(owner, model)
         compare = OutputError() if compare is None else compare
         instance(owner, "compare", compare, Comparison, "an identify.OutputError or identify.EquationError")
-        known = tuple(as_logs(owner, logs))
-        parameters = free if isinstance(free, Parameters) else Parameters(model, free)
-        windows = compare.windows(model, known)
-        put = lambda name, value: object.__setattr__(self, name, value)
-        put("parameters", parameters)
-        put("compare", compare)
-        put("logs", known)
-        put("windows", windows)
-        put("robust", bool(robust))
-        channels = [one.channel for one in windows.measured]
-        for name in noise or {}:
+        self.logs = tuple(as_logs(owner, logs))
+        self.parameters = free if isinstance(free, Parameters) else Parameters(model, free)
+        self.compare, self.robust = compare, bool(robust)
+        self.windows = compare.windows(model, self.logs)
+        channels = [one.channel for one in self.windows.measured]
+        self.noise = {name: np.asarray(value, float) for name, value in (noise or {}).items()}
+        for name, value in self.noise.items():
             if name not in channels:
                 raise UnknownNameError(f"{owner}: noise has {name!r}{suggest(name, channels)}")
-        given = {name: np.asarray(value, float) for name, value in (noise or {}).items()}
-        for name, value in given.items():
             if not (np.isfinite(value) & (value > 0)).all():
                 raise ValueError(f"{owner}: noise[{name!r}] is {value}; standard deviations are positive")
-        put("noise", given)
 
     # What it consists of.
 
@@ -192,9 +179,8 @@ class Problem:
             one.channel: np.asarray(noise)[a:b]
             for one, a, b in zip(self.windows.measured, starts, starts[1:])
         }
-        changed = object.__new__(Problem)
-        for name, value in (vars(self) | {"noise": by_channel}).items():
-            object.__setattr__(changed, name, value)
+        changed = copy.copy(self)
+        changed.noise = by_channel
         return changed
 
     # For the solver: numbers.
@@ -228,16 +214,10 @@ class Problem:
         goes_on = np.asarray(self.windows.goes_on) & (self.states > 0)
         return [Linear(*one, goes_on, self.states) for one in zip(own, gaps)]
 
-    def loss_of(self, rows, unknowns: Unknowns, share) -> Float[Array, ""]:
-        """The loss of some windows alone, `share` times theirs, whose noise was given; the states are those of these windows."""
-        some = jax.tree.map(lambda x: jnp.asarray(x)[rows], self.windows)
-        some = eqx.tree_at(lambda windows: windows.goes_on, some, jnp.zeros(len(rows), bool))
-        constants = self._constants()._replace(noise=self.given_noise)
-        if self.compare.nodes == "joined":
-            some = eqx.tree_at(lambda windows: windows.goes_on, some, jnp.asarray(self.windows.goes_on)[rows])
-        whole = _loss(self.compare, self.parameters, some, *unknowns, constants, self.robust)
-        known = jnp.sum(self.prior(unknowns.x) ** 2) / 2
-        return share * (whole - known) + known
+    def loss_of(self, windows: Windows, unknowns: Unknowns, noise, share) -> Float[Array, ""]:
+        """The loss of some windows alone, `share` times theirs, for noise of each column; the states are theirs."""
+        constants = self._constants()._replace(noise=noise)
+        return _loss(self.compare, self.parameters, windows, *unknowns, constants, self.robust, share)
 
     def gap_unit(self) -> np.ndarray:
         """What states move by from one sample to the next: the unit of gaps."""
@@ -259,10 +239,6 @@ class Problem:
             self.gap_unit() * GAPS[-1] if self.compare.drift is None else self.gap_unit() * self.compare.drift
         )
         return Constants(self.given_noise, self.counts, self.windows.column_of(), gap)
-
-
-#: How much of a motion from one sample to the next a state may jump by between joined windows, turn by turn.
-GAPS = (1.0, 1e-2, 1e-4)
 
 
 class ByValues(eqx.Module):
@@ -333,13 +309,13 @@ def _errors_of_many(compare, parameters, windows, x, states):
 
 
 @eqx.filter_jit
-def _loss(compare, parameters, windows, x, states, constants, robust):
+def _loss(compare, parameters, windows, x, states, constants, robust, share=1.0):
     errors, gaps = _errors(compare, parameters, windows, x, states)
     noise, counts, column_of, gap = (jnp.asarray(part) for part in constants)
     noise, counts = noise.astype(errors.dtype), counts.astype(errors.dtype)
     if robust:
         sizes = jnp.abs(errors / noise[column_of][None])
-        total = jnp.sum(jnp.where(sizes > HUBER, HUBER * (sizes - HUBER / 2), sizes**2 / 2))
+        total = jnp.sum(tukey_loss(sizes))
     else:
         of = (column_of[:, None] == jnp.arange(len(noise))[None]).astype(errors.dtype)
         squares, known = jnp.sum(errors**2, axis=0) @ of, jnp.isfinite(noise)
@@ -348,7 +324,7 @@ def _loss(compare, parameters, windows, x, states, constants, robust):
         total = jnp.sum(jnp.where(known, squares / jnp.where(known, noise, 1) ** 2 / 2, found))
     if gaps.size:
         total = total + jnp.sum((gaps / gap.astype(gaps.dtype)[None]) ** 2) / 2
-    return total + jnp.sum(prior_errors(parameters, parameters.values(x)) ** 2) / 2
+    return share * total + jnp.sum(prior_errors(parameters, parameters.values(x)) ** 2) / 2
 
 
 @eqx.filter_jit

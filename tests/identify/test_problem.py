@@ -148,9 +148,12 @@ def test_solvers_of_others_and_several_starts(model, run):
     near(own)
     with jax.numpy_dtype_promotion("standard"):  # they rely on it
         for solver in (optimistix.LevenbergMarquardt(1e-8, 1e-8), optimistix.BFGS(1e-8, 1e-8)):
-            assert_close(I.solve(problem, solver).values, own.values, 1e-3)
+            found = I.solve(problem, solver)
+            assert_close(found.values, own.values, 1e-3)
+            assert found.converged
         by_gradients = I.solve(problem, optax.adam(0.03), steps=400, windows=2)
         assert_close(by_gradients.values, own.values, 2e-2)
+        assert not I.solve(problem, optax.adam(0.03), steps=2).converged
 
 
 @pytest.mark.parametrize(
@@ -173,5 +176,41 @@ def test_what_is_wrong_is_told(model, run, change, message):
     given = dict(logs=log, compare=I.OutputError()) | change(log)
     with pytest.raises((ValueError, TypeError, KeyError), match=message):
         I.Problem(model, given.pop("logs"), FREE, **given)
+
+
+def test_robust_losses_know_what_is_large_from_the_noise(model, run):
+    t, tau, q, _, _, _ = run
+    problem = I.Problem(model, I.Log(t, q, tau=tau), FREE, robust=True)
     with pytest.raises(ValueError, match="noise"):
-        I.Problem(model, log, FREE, I.OutputError(), robust=True).loss(jnp.zeros(2))
+        problem.loss(jnp.zeros(2))
+    assert np.isfinite(problem.with_noise(np.array([1.0])).loss(problem.start()))
+    with pytest.raises(ValueError, match="drift is between joined windows"):
+        I.OutputError(nodes="free", drift=1.0)
+
+
+def servo(model):
+    return rbd.attach(model, rbd.actuators.Position("servo", "swing", 8.0, 0.5))
+
+
+def test_actuators_act_where_the_log_tells_them(model, truth, run):
+    """With u, their force is the model's; without it, it is in tau. So it is for both comparisons."""
+    t, _, q, v, a, _ = run
+    u = np.sin(2 * t)[:, None]
+    start = rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    path = rbd.rollout(servo(truth), start, rbd.Controls(jnp.asarray(u[:-1])), dt=0.01, scheme=RK4)
+    forces = 8.0 * (u - path.q) - 0.5 * path.v
+    own = jax.vmap(lambda q, v: rbd.passive_force(truth, q, v))(path.q, path.v)
+    a = jax.vmap(lambda *x: rbd.forward_dynamics(truth, *x))(path.q, path.v, forces + own)
+    motion = [np.asarray(x) for x in (path.q, path.v, a)]
+    told = I.Log(t, *motion, u=u)
+    measured = I.Log(t, *motion, tau=np.asarray(forces))
+    for log in (told, measured):
+        found = I.solve(I.Problem(servo(model), log, FREE, I.EquationError()))
+        assert_close(found.values, [1.3, 0.2], 1e-6)
+    along = I.Problem(servo(model), told, FREE, I.OutputError(0.5, "measured", scheme=RK4))
+    assert_close(I.solve(along).values, [1.3, 0.2], 1e-5)
+    # Held from sample to sample, the torque of a servo is not what it was.
+    along = I.Problem(servo(model), measured, FREE, I.OutputError(0.5, "measured", scheme=RK4))
+    assert_close(I.solve(along).values, [1.3, 0.2], 0.1)
+    with pytest.raises(I.LogError, match="has no u"):
+        I.Problem(servo(model), [told, measured], FREE)

@@ -97,8 +97,10 @@ def _written(function: str, model: Model, strict: bool) -> str:
         option.set("integrator", INTEGRATORS[settings.integrator])
     elif settings.integrator is not None:
         losses.add("the integrator", settings.integrator)
-    if settings.switched_off and contact_law(model) is None:
-        SubElement(option, "flag", {what: "disable" for what in settings.switched_off})
+    if contact_law(model) is None:  # and constraints that it has been given are not switched off
+        off = [what for what in settings.switched_off if what != "constraint" or not model.constraints]
+        if off:
+            SubElement(option, "flag", {what: "disable" for what in off})
     out = Document(model, root, SubElement(root, "worldbody"), losses)
     _custom(out)
     write_tree(out, bodies, float(np.finfo(model.dtype).eps))
