@@ -158,11 +158,11 @@ from .log import (
     Log as Log,
     LogError as LogError,
     LogWarning as LogWarning,
-    read_log as read_log,
 )
 from .output_error import OutputError as OutputError
 from .parameters import Parameters as Parameters
 from .problem import Problem as Problem, Unknowns as Unknowns
+from .reading import read_log as read_log
 from .sanity import check_log as check_log
 from .smoothing import best_cutoff as best_cutoff, with_rates as with_rates
 from .solve import solve as solve
