@@ -273,7 +273,9 @@ class _Reader:
                 t = self._clock(name, value, t)
             elif name in SERIES:
                 continue
-            elif name in self._sensor_names:  # which may be called as a channel is in other words: "acc"
+            elif (
+                name in self._sensor_names and name not in CHANNELS
+            ):  # which may be called as a channel is in other words: "acc"
                 self._put(f"sensor {name}", name, value)
             elif (channel := self._channel(name)) is not None:
                 self._refuse_mujoco(name)
