@@ -58,15 +58,24 @@ class Fit(NamedTuple):
 
 
 def own_joints(model: Model) -> Iterator[tuple[str, Any, np.ndarray, np.ndarray]]:
-    """Name, joint, entries of q and of v of each joint that has some, without what it is wrapped in."""
+    """Name, joint, entries of q and of v of each joint that has some: of those in series one by one, and without what
+    they are wrapped in."""
     topology = model.topology
     for body, name in enumerate(model.joint_names):
-        if topology.is_mimic[body] or not topology.joint_nv[body]:
-            continue
-        joint: Any = model.joint(body)
-        while hasattr(joint, "joint"):
-            joint = joint.joint
-        yield name, joint, np.asarray(topology.joint_q(body)), np.asarray(topology.joint_v(body))
+        if not topology.is_mimic[body] and topology.joint_nv[body]:
+            places = (np.asarray(side(body)) for side in (topology.joint_q, topology.joint_v))
+            yield from _in_series(name, model.joint(body), *places)
+
+
+def _in_series(name: str, joint: Any, entries: np.ndarray, columns: np.ndarray) -> Iterator:
+    while hasattr(joint, "joint"):
+        joint = joint.joint
+    if joint.flat or not isinstance(joint, joints.Composite):
+        yield name, joint, entries, columns
+        return
+    for one in joint.joints:
+        yield from _in_series(name, one, entries[: one.nq], columns[: one.nv])
+        entries, columns = entries[one.nq :], columns[one.nv :]
 
 
 def quaternions(model: Model) -> Iterator[tuple[str, np.ndarray]]:
