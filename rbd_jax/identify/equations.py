@@ -255,9 +255,9 @@ class Equations:
                 factors[dof] = condensed(factors[dof], whole[dof])
         return replace(self, factors=np.stack(factors), counts=counts)
 
-    def squares(self, numbers: np.ndarray) -> np.ndarray:
-        """The sums of the squared errors of θ, of each degree of freedom."""
-        return np.sum((self.factors @ np.append(numbers, -1.0)) ** 2, axis=1)
+    def squares(self, numbers: np.ndarray, measured: float = 1.0) -> np.ndarray:
+        """The sums of the squared errors of θ, of each degree of freedom; of `Y θ` alone if none of τ is taken off."""
+        return np.sum((self.factors @ np.append(numbers, -measured)) ** 2, axis=1)
 
     @property
     def torques(self) -> np.ndarray:

@@ -33,8 +33,8 @@ from .comparison import (
 )
 from .equations import as_driven
 from .log import CHANNELS, Channel, Log, LogError, LogWarning
-from .sanity import check_log
-from .smoothing import with_rates
+from .sanity import check_log, continuous, refuse_slow
+from .smoothing import FEWEST, manifold_rates, with_rates
 
 
 class Drive(eqx.Module):
@@ -226,6 +226,7 @@ class _Run(NamedTuple):
         check_log(model, log)
         if log.q is None:
             raise LogError(f"Log {log.name!r} has no q, and simulations have to start somewhere")
+        refuse_slow(log)
         spacing = float(np.median(np.diff(log.t)))
         regular = bool(np.abs(np.diff(log.t) - spacing).max() <= 1e-3 * spacing)
         if regular:
@@ -274,11 +275,16 @@ def _held(channel: Channel, own: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Configurations and velocities as they were measured, those that are missing as their neighbours have them."""
-    known = with_rates(model, replace(log, a=None if log.v is None else np.zeros((len(log.t), model.nv))))
-    q, v = known.q.values, known.v.values
+    log = continuous(model, replace(log, a=None)).on_clock()
+    if len(log.t) >= FEWEST:
+        log = with_rates(model, replace(log, a=Channel(np.zeros((len(log.t), model.nv)))))
+    q, v = log.q.values, np.full((len(log.t), model.nv), np.nan) if log.v is None else log.v.values.copy()
     rows = np.flatnonzero(np.isfinite(q).all(axis=1))
     if not len(rows):
         raise LogError(f"Log {log.name!r}: in no sample all of q is known")
+    lost = np.isnan(v).all(axis=0)
+    if lost.any():  # too short, or too noisy, to be smoothed
+        v[rows[:, None], np.flatnonzero(lost)] = _differences(model, log.t[rows], q[rows])[:, lost]
     at = np.clip(np.searchsorted(log.t[rows], t, side="right") - 1, 0, max(len(rows) - 2, 0))
     first, second = rows[at], rows[np.minimum(at + 1, len(rows) - 1)]
     span = np.where(second > first, log.t[second] - log.t[first], 1)
@@ -290,6 +296,15 @@ def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarr
         else np.zeros((len(t), 0))
     )
     return placed, speeds
+
+
+def _differences(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Velocities by differences between samples; zero of a single one."""
+    if len(t) == 1:
+        return np.zeros((1, model.nv))
+    if len(t) == 2:
+        return manifold_rates(model, t[[0, 0, 1]], q[[0, 0, 1]])[1:]
+    return manifold_rates(model, t, q)
 
 
 @compiled
