@@ -28,7 +28,7 @@ from .equations import Equations, Samples, linear_numbers, regressors, samples_o
 from .estimate import Estimate
 from .kind import Kind
 from .log import Log, LogError, as_logs, columns_of
-from .parameters import Parameters
+from .parameters import Parameters, of_model
 from .plausibility import look_at_forces, look_at_rest, noise_of
 from .robust import huber, scatter, tukey
 
@@ -129,13 +129,17 @@ def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
 def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Estimate:
     owner = f"identify.{owner}"
     a_model(owner, model)
-    parameters = free if isinstance(free, Parameters) else Parameters(model, free)
+    parameters = of_model(owner, model, free)
     for kind in parameters.kinds:
         if not kind.linear:
             raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
     samples: list[Samples] = []
     if isinstance(logs, Equations):
         equations = logs
+        if logs.model.body_names != model.body_names or logs.model.joint_names != model.joint_names:
+            raise LogError(
+                f"{owner}: the Equations are of model {logs.model.name!r}, which has other bodies or joints than {model.name!r}"
+            )
         if robust:
             raise LogError(
                 f"{owner}: robust estimates look at every sample again; give the logs, not their Equations"

@@ -33,8 +33,8 @@ from .comparison import (
 )
 from .equations import as_driven
 from .log import CHANNELS, Channel, Log, LogError, LogWarning
-from .sanity import check_log, continuous, refuse_slow
-from .smoothing import FEWEST, manifold_rates, with_rates
+from .sanity import check_log, continuous, label_of, refuse_slow
+from .smoothing import FEWEST, is_noisy, manifold_rates, white_noise, with_rates
 
 
 class Drive(eqx.Module):
@@ -101,6 +101,8 @@ class OutputError(Comparison):
         model = as_driven(model, told)
         chosen = chosen_channels(owner, model, logs, self.compare, ("q", "v"))
         runs = [_Run.of(model, log) for log in logs]
+        for run in runs:
+            _warn_of(model, run, self.nodes)
         size = max(run.steps for run in runs)
         if self.window is not None:
             size = min(size, max(1, round(self.window / min(run.spacing for run in runs))))
@@ -263,6 +265,34 @@ class _Run(NamedTuple):
             return None
         times = (self.log.t if channel.t is None else channel.t) - channel.delay
         return times, channel.values, self.regular and channel.t is None and not channel.delay
+
+
+def _warn_of(model: Model, run: _Run, nodes: str) -> None:
+    """What simulations of a log take for granted, and may not be meant."""
+    log = run.log
+    if log.tau is None and log.u is None:
+        warnings.warn(
+            f"Log {log.name!r} has neither tau nor u, so nothing drives the simulation: the robot is taken to move freely. If it "
+            "does, zeros in tau say so",
+            LogWarning,
+            stacklevel=5,
+        )
+    if nodes != "measured":
+        return
+    for name in "qv":
+        channel = getattr(log, name)
+        if channel is None:
+            continue
+        noise, noisy = white_noise(channel.values), is_noisy(channel.values)
+        if noisy.any():
+            worst = int(np.argmax(np.where(noisy, noise, 0)))
+            warnings.warn(
+                f"Log {log.name!r}: {label_of(model, name, worst)} has noise of about {noise[worst]:.2g}, and nodes='measured' takes "
+                "first states of windows as exact; 'joined' and 'free' find them",
+                LogWarning,
+                stacklevel=5,
+            )
+            return
 
 
 def _held(channel: Channel, own: np.ndarray, t: np.ndarray) -> np.ndarray:

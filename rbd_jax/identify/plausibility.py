@@ -91,7 +91,7 @@ def look_at_sensor(owner: str, name: str, measured: float, predicted: float, bot
 def look_at_rest(
     owner: str, columns: Sequence[str], left: np.ndarray, varies: np.ndarray, noise: np.ndarray
 ) -> None:
-    """What an estimate has left of each column, how much that varies, and the noise in it: tell what is neither noise nor small."""
+    """What an estimate has left of each column, how much that varies, and the noise in it: of what is neither noise nor small."""
     bad = [
         i
         for i in range(len(columns))
@@ -101,8 +101,8 @@ def look_at_rest(
         listed = ", ".join(f"{columns[i]} ({left[i]:.3g} of {varies[i]:.3g})" for i in bad[:6])
         more = f" and {len(bad) - 6} more" if len(bad) > 6 else ""
         warnings.warn(
-            f"{owner}: the estimate does not explain {listed}{more}, and it is not noise. Are units, signs, times and the order of "
-            "columns right, and is all that acts in the model: friction, contact, what drives it?",
+            f"{owner}: the estimate does not explain {listed}{more}, and it is not noise. Are units, signs, times and the "
+            "order of columns right, and is all that acts in the model: friction, contact, what drives it?",
             LogWarning,
             stacklevel=4,
         )
