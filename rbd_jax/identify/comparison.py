@@ -158,8 +158,8 @@ def chosen_channels(
     strange = [name for name in logged if name not in CHANNELS and name not in sensors]
     if strange:
         warnings.warn(
-            f"{owner}: the logs have readings of {', '.join(map(repr, strange))}, which are not used: model {model.name!r} has no "
-            f"such sensor{suggest(strange[0], sensors)}",
+            f"{owner}: the logs have readings of {', '.join(map(repr, strange))}, which are not used: model {model.name!r} "
+            f"has no such sensor{suggest(strange[0], sensors)}",
             LogWarning,
             stacklevel=4,
         )

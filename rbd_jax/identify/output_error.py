@@ -287,8 +287,8 @@ def _warn_of(model: Model, run: _Run, nodes: str) -> None:
         if noisy.any():
             worst = int(np.argmax(np.where(noisy, noise, 0)))
             warnings.warn(
-                f"Log {log.name!r}: {label_of(model, name, worst)} has noise of about {noise[worst]:.2g}, and nodes='measured' takes "
-                "first states of windows as exact; 'joined' and 'free' find them",
+                f"Log {log.name!r}: {label_of(model, name, worst)} has noise of about {noise[worst]:.2g}, and nodes='measured' "
+                "takes first states of windows as exact; 'joined' and 'free' find them",
                 LogWarning,
                 stacklevel=5,
             )

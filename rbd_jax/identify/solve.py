@@ -198,8 +198,13 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     scale = np.where(shows, 1 / np.where(shows, norms, 1), np.maximum(np.abs(values), usual))
     basis = basis_of(data[:, :-1], known, scale, ~fixed, tolerance)
     best = basis.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest]))
-    covariance = best.root @ best.root.T
-    deviations = np.where(basis.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
+    # Bounds are no measurements: what is held by one is as uncertain as if it were not, and so are the others.
+    whole = (
+        basis_of(data[:, :-1], known, scale, np.ones(len(values), bool), tolerance) if fixed.any() else basis
+    )
+    root = whole.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest])).root
+    covariance = root @ root.T
+    deviations = np.where(whole.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
     found = jnp.asarray(values, problem.model.dtype)
     _look_after(problem, search.noise)
     return Estimate(
@@ -212,9 +217,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         counts=problem.counts,
         noise=search.noise,
         errors=root_mean_square(problem, errors),
-        seen=unseen(
-            np.concatenate([basis.hidden / scale, np.eye(len(values))[fixed]]), scale, ends_first(parameters)
-        ),
+        seen=unseen(whole.hidden / scale, scale, ends_first(parameters)),
         at_bounds=tuple(name for name, at in zip(parameters.names, fixed) if at),
         iterations=search.turn,
         converged=search.converged if settled is None else best.gain < settled,
