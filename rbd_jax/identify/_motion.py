@@ -47,13 +47,14 @@ class Part:
 
 
 class Fit(NamedTuple):
-    """How a rate fits changes: it adds up to `share` times them, give or take `within`; their correlation; what is left over; and
-    whether both come out of the noise and have little to do with each other, whatever a constant error of the rate adds."""
+    """How a rate fits changes: it adds up to `share` times them, give or take `within`; their correlation; what is left over; how
+    large the sums are beside the changes; and whether both come out of the noise and have little to do with each other, whatever a constant error of the rate adds."""
 
     share: float
     within: float
     correlation: float
     left: float
+    size: float
     strange: bool
 
 
@@ -215,9 +216,8 @@ class Sums:
             c
         ) * SIGNIFICANT * window * self.step**2 * self._noise_of_rate() < np.sum(r**2)
         strange = loud and many >= 4 and np.sum(c * r) < 0.5 * np.sqrt(np.sum(c**2) * np.sum(r**2))
-        return Fit(
-            share, SURE * within, correlation, float(np.sum((areas - changes) ** 2) / square), bool(strange)
-        )
+        left = float(np.sum((areas - changes) ** 2) / square)
+        return Fit(share, SURE * within, correlation, left, float(np.sqrt(other / square)), bool(strange))
 
     def _noise(self) -> float:
         """The mean square that white noise has at most in changes of the path, by its fourth differences."""

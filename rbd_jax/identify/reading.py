@@ -46,11 +46,10 @@ def read_log(path: str | Path, model: Model) -> Log:
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an archive by name."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise LogError(
-                    f"{path}: it is one array without a name; np.savez(path, t=..., q=...) names them"
-                )
+        opened = np.load(path, allow_pickle=False)
+        if isinstance(opened, np.ndarray):
+            raise LogError(f"{path}: it is one array without a name; np.savez(path, t=..., q=...) names them")
+        with opened as file:
             found, objects = {}, []
             for name in file.files:
                 try:

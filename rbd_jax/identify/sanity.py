@@ -72,8 +72,8 @@ def check_log(model: Model, log: Log) -> None:
     if log.q is not None:
         _quaternions(model, log)
         _limits(model, log)
-    _fast_and_strong(model, log)
     _rates(model, continuous(model, log).on_clock())
+    _fast_and_strong(model, log)
 
 
 def label_of(model: Model, channel: str, column: int) -> str:
@@ -332,11 +332,15 @@ def _refuse_share(log: Log, what: str, of: str, t, part: Part, parts: list[Part]
                 f"{said}, {words}: one of t, {of} and {what} is in other units, such as milliseconds or millimetres; "
                 "log.scaled(t=1e-3) and the like change them"
             )
-    for factor, which in ((DEGREES, what), (1 / DEGREES, of)):
+    for factor, which, else_ in ((DEGREES, what, ""), (1 / DEGREES, of, " (or t like minutes)")):
         if alike and 0.7 < share / factor < 1.4:
             raise LogError(
-                f"{said}: {which} looks like degrees. Radians are meant; log.scaled({which}=np.pi / 180) makes them"
+                f"{said}: {which} looks like degrees{else_}. Radians are meant; log.scaled({which}=np.pi / 180) makes them"
             )
+    if own.size < 0.1 and abs(share) + own.within < 0.5:
+        raise LogError(
+            f"{said}: it stays where it is while {of} moves. Leave {what} out if it was not measured"
+        )
     if alike:
         hint = " Its sign is the other way round." if -1.4 < share < -0.7 else ""
         raise LogError(

@@ -66,7 +66,7 @@ def solve(
         )
     began = problem.start(start)
     refuse_failed(problem, began)
-    _look_before(problem, began)
+    look_before(problem, began)
     if solver is not None:
         if starts > 1:
             raise ValueError(
@@ -206,7 +206,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     covariance = root @ root.T
     deviations = np.where(whole.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
     found = jnp.asarray(values, problem.model.dtype)
-    _look_after(problem, search.noise)
+    look_after(problem, search.noise)
     return Estimate(
         parameters=parameters,
         model=parameters.with_values(found),
@@ -224,7 +224,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     )
 
 
-def _look_before(problem: Problem, began: Unknowns) -> None:
+def look_before(problem: Problem, began: Unknowns) -> None:
     """Whether forces and readings have to do with what the model predicts, as it is."""
     errors = np.asarray(problem.errors(began)[0], float)
     start, owner = 0, "identify.solve"
@@ -247,7 +247,7 @@ def _look_before(problem: Problem, began: Unknowns) -> None:
             look_at_sensor(owner, one.channel, squares.sum(), thought.sum(), float(np.trace(both)))
 
 
-def _look_after(problem: Problem, left: np.ndarray) -> None:
+def look_after(problem: Problem, left: np.ndarray) -> None:
     """Whether what is left is noise, or small."""
     varies, noise = [], []
     for one in problem.windows.measured:
