@@ -47,8 +47,9 @@ class Part:
 
 
 class Fit(NamedTuple):
-    """How a rate fits changes: it adds up to `share` times them, give or take `within`; their correlation; what is left over; how
-    large the sums are beside the changes; and whether both come out of the noise and have little to do with each other, whatever a constant error of the rate adds."""
+    """How a rate fits changes: it adds up to `share` times them, give or take `within`; their correlation; what is left over;
+    how large the sums are beside the changes; and whether both come out of the noise and have little to do with each other,
+    whatever a constant error of the rate adds."""
 
     share: float
     within: float

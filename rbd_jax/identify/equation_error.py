@@ -126,8 +126,8 @@ class EquationError(Comparison):
         loaded = [name for name in chosen if name != "tau" and isinstance(sensor_of(model, name), LOADED)]
         if loaded and log.tau is None and log.u is None:
             warnings.warn(
-                f"Log {log.name!r} has neither tau nor u, and what {', '.join(map(repr, loaded))} read depends on what drives the "
-                "robot: it is taken to move freely. If it does, zeros in tau say so",
+                f"Log {log.name!r} has neither tau nor u, and what {', '.join(map(repr, loaded))} read depends on what drives "
+                "the robot: it is taken to move freely. If it does, zeros in tau say so",
                 LogWarning,
                 stacklevel=5,
             )

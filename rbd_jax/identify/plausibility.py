@@ -25,7 +25,7 @@ OF_SENSORS = {
     1 / 9.80665: "g, and m/s² are meant", 180 / np.pi: "degrees, and radians are meant",
 }  # fmt: skip
 #: What is left is not noise if it is so many times as large, and not small if it is such a share of the mean square.
-NOISE, SHARE = 5.0, 0.5
+NOISE, SHARE = 5.0, 0.25
 
 
 def look_at_forces(
