@@ -186,7 +186,7 @@ class Sums:
         total = lambda x: np.concatenate(
             [np.zeros((1, x.shape[1])), np.cumsum(np.where(known[:, None], x, 0), axis=0)]
         )
-        self.rate, self.step = rate, float(np.median(steps))
+        self.changes, self.rate, self.step = changes, rate, float(np.median(steps))
         self.path, self.area, self.gaps = total(changes), total(area), total(~known[:, None] * 1.0)[:, 0]
 
     def over(self, window: int) -> tuple[np.ndarray, np.ndarray]:
@@ -221,8 +221,15 @@ class Sums:
         return Fit(share, SURE * within, correlation, left, float(np.sqrt(other / square)), bool(strange))
 
     def _noise(self) -> float:
-        """The mean square that white noise has at most in changes of the path, by its fourth differences."""
-        return 2 * self._fourth(self.path)
+        """The mean square that noise has at most in changes of the path: white noise, by its fourth differences, and that of
+        numbers that are rounded to lines and often stay on one."""
+        rounded = 0.0
+        for column in np.abs(self.changes.T):
+            column = column[np.isfinite(column)]
+            lines = column[column > 0]
+            if len(lines) and len(lines) < 0.7 * len(column):
+                rounded += float(lines.min()) ** 2 / 6
+        return 2 * self._fourth(self.path) + rounded
 
     def _noise_of_rate(self) -> float:
         return self._fourth(np.where(np.isfinite(self.rate), self.rate, 0))

@@ -193,7 +193,7 @@ GOOD = [
     signs_jump,
     beyond_limits,
 ]
-SEEDS = 6
+SEEDS = 5
 
 
 @pytest.mark.parametrize("kind", GOOD)
