@@ -5,8 +5,8 @@ under another name, brought to the disk and renamed, so that the one before surv
 by `fingerprint` of all that decides on the numbers of a run; a run with another one is refused, and what differs is told. While a
 run is under way, its file is locked; a process that has ended, however it did, holds no lock.
 
-    19 bytes, "rbd_jax checkpoint\\n"; the length of the head, 8 bytes, least significant first; the head, JSON; the arrays, one after
-    the other in C order, least significant bytes first; CRC-32 of all that, 4 bytes.
+    "rbd_jax checkpoint" and a line feed; the length of the head, 8 bytes; the head, JSON; the arrays, one after the other in
+    C order; CRC-32 of all that, 4 bytes. Numbers have their least significant byte first.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ class Checkpoint:
         - `key`: what decides on its numbers; `fingerprint` makes one of models, logs, functions.
         """
         if self.path.is_dir() or not self.path.parent.is_dir():
-            what = "is a folder" if self.path.is_dir() else f"cannot be: there is no folder {self.path.parent}"
+            what = (
+                "is a folder" if self.path.is_dir() else f"cannot be: there is no folder {self.path.parent}"
+            )
             raise CheckpointError(f"{owner}: checkpoint {self.path} {what}; give the name of a file")
         key = {"run": owner} | _surroundings() | fingerprint(**key)
         with _locked(owner, self.path):
@@ -156,8 +158,8 @@ class Run:
         except OSError as error:
             there = "the one before is still there" if path.exists() else "there is none yet"
             warnings.warn(
-                f"{self.owner}: checkpoint {path} could not be written ({error.strerror or error}); {there}. The run goes on, and "
-                "will try again",
+                f"{self.owner}: checkpoint {path} could not be written ({error.strerror or error}); {there}. The run "
+                "goes on, and will try again",
                 CheckpointWarning,
                 stacklevel=3,
             )
@@ -172,8 +174,8 @@ class Run:
         more = [f"and {len(said) - TOLD} more"] if len(said) > TOLD else []
         lines = "".join(f"\n  {line}" for line in [*said[:TOLD], *more])
         raise CheckpointError(
-            f"{self.owner}: checkpoint {self.checkpoint.path} is of another run:{lines}\nRun the same again, or give this one a file "
-            "of its own; if the old one is of no use any more, remove it"
+            f"{self.owner}: checkpoint {self.checkpoint.path} is of another run:{lines}\nRun the same again, or give this one "
+            "a file of its own; if the old one is of no use any more, remove it"
         )
 
 
@@ -250,7 +252,8 @@ def _describe(path: str, thing: Any, found: dict[str, Any], around: tuple[int, .
     elif isinstance(thing, types.MethodType):
         parts = {"": thing.__func__, ".self": thing.__self__}
     elif isinstance(thing, types.FunctionType):
-        found[path] = f"{_name_of(thing)} #{_digest(_of_code(thing.__code__).encode())}"
+        # Without its module: a script is another one when it is imported.
+        found[path] = f"{thing.__qualname__} #{_digest(_of_code(thing.__code__).encode())}"
         cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
         parts = {f".{name}": _content(cell) for name, cell in cells}
         parts |= {f".defaults[{i}]": value for i, value in enumerate(thing.__defaults__ or ())}
@@ -271,7 +274,7 @@ def _of_array(thing: Any) -> str:
     kind = f"{array.dtype.name}{list(array.shape)}"
     if array.size <= SMALL:
         return f"{kind} {array.tolist()}"
-    return f"{kind} #{_digest(np.ascontiguousarray(array).view(np.uint8).data)}"
+    return f"{kind} #{_digest(_bytes(array))}"
 
 
 def _of_code(code: types.CodeType) -> str:
@@ -343,7 +346,7 @@ def _encoded(key: Mapping[str, Any], values: Mapping[str, Any]) -> list[bytes | 
     head["arrays"] = [[array.dtype.name, list(array.shape)] for array in arrays]
     text = json.dumps(head).encode()
     parts: list[Any] = [MAGIC, len(text).to_bytes(8, "little"), text]
-    parts += [array.reshape(-1).view(np.uint8).data for array in arrays]
+    parts += [_bytes(array) for array in arrays]
     crc = 0
     for part in parts:
         crc = zlib.crc32(part, crc)
@@ -363,13 +366,18 @@ def _plain(name: str, value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, np.ndarray | jax.Array):
         array = np.asarray(value)
         if not array.dtype.hasobject and array.dtype.kind in "biufcV" and array.dtype.names is None:
-            native = array.dtype.newbyteorder("<") if array.dtype.kind != "V" else array.dtype
-            arrays.append(np.ascontiguousarray(array, native))
+            arrays.append(
+                array if array.dtype.kind == "V" else array.astype(array.dtype.newbyteorder("<"), copy=False)
+            )
             return {ARRAY: len(arrays) - 1}
     raise TypeError(
-        f"Checkpoint: {name} is a {type(value).__name__}; numbers, words, arrays of numbers, and lists and dictionaries of those can "
-        "be saved"
+        f"Checkpoint: {name} is a {type(value).__name__}; numbers, words, arrays of numbers, and lists and dictionaries of those "
+        "can be saved"
     )
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _write(path: Path, parts: list[bytes | memoryview]) -> None:
@@ -402,15 +410,15 @@ def _decoded(path: Path, content: bytes) -> Saved:
     head = json.loads(content[begin:end])
     if head["format"] != FORMAT:
         raise CheckpointError(
-            f"{path} has the format {head['format']}, and this version of rbd_jax reads {FORMAT}; go on with the version that wrote "
-            "it, or remove it to begin anew"
+            f"{path} has the format {head['format']}, and this version of rbd_jax reads {FORMAT}; go on with the version that "
+            "wrote it, or remove it to begin anew"
         )
     arrays = []
     for name, shape in head["arrays"]:
-        dtype = np.dtype(name)
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        arrays.append(np.frombuffer(content[end : end + size], dtype).reshape(shape).copy())
-        end += size
+        array = np.empty(shape, np.dtype(name))
+        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(content, np.uint8, array.nbytes, end)
+        arrays.append(array)
+        end += array.nbytes
     return Saved(head["key"], _with_arrays(head["values"], arrays))
 
 
@@ -436,7 +444,9 @@ def _locked(owner: str, path: Path) -> Iterator[None]:
     try:
         import fcntl
     except ImportError as error:
-        raise CheckpointError(f"{owner}: checkpoints need a system with flock, such as Linux or macOS") from error
+        raise CheckpointError(
+            f"{owner}: checkpoints need a system with flock, such as Linux or macOS"
+        ) from error
 
     name = path.with_name(f".{path.name}.lock")
     while True:
