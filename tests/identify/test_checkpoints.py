@@ -70,3 +70,111 @@ def test_a_run_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, na
     written = path.stat().st_mtime_ns
     assert_same(RUNS[name](path), undisturbed(name))
     assert path.stat().st_mtime_ns == written
+
+
+def test_more_turns_go_on_where_it_ended(tmp_path, undisturbed):
+    path = tmp_path / "run.ckpt"
+    assert not searches(path, turns=2)["rest"][1]
+    with pytest.raises(rbd.CheckpointError, match="turns: 2 there, 1 here"):
+        searches(path, turns=1)
+    assert_same(searches(path), undisturbed("searches"))
+
+
+def test_more_logs_may_follow(tmp_path, undisturbed):
+    path = tmp_path / "run.ckpt"
+    RUNS["equations"](path, logs=1)
+    assert_same(RUNS["equations"](path), undisturbed("equations"))
+    with pytest.raises(rbd.CheckpointError, match="logs: 2 there, 1 here"):
+        RUNS["equations"](path, logs=1)
+
+
+def test_another_run_is_refused_and_told_apart(tmp_path):
+    """Before anything is computed; and the file stays as it was."""
+    path = tmp_path / "run.ckpt"
+    searches(path, turns=1)
+    content = path.read_bytes()
+    for changes, told in [
+        (
+            {"free": [I.masses(), I.damping(), I.armature()]},
+            ["free: 2 there, 3 here; 'swing armature' is new"],
+        ),
+        ({"free": [I.damping()]}, ["free: 2 there, 1 here; 'bob mass' is not here"]),
+        ({"free": [I.masses(), I.damping(bounds=(0, 9))]}, [r"kinds\[1\].bounds"]),
+        ({"starts": 2}, ["starts: 3 there, 2 here"]),
+        ({"robust": False}, ["robust: True there, False here"]),
+        ({"seed": 1}, ["logs: 'run 1' is new; 'run 0' is not here", "log", "remove it"]),
+    ]:
+        with pytest.raises(rbd.CheckpointError) as caught:
+            searches(path, turns=1, **changes)
+        for line in ["run.ckpt is of another run", *told]:
+            assert line.replace("\\", "") in str(caught.value)
+    model, log = pendulum_log()
+    with pytest.raises(
+        rbd.CheckpointError, match="run: 'identify.solve' there, 'identify.Equations.of' here"
+    ):
+        I.least_squares(model, log, I.masses(), checkpoint=path)
+    assert path.read_bytes() == content
+
+
+def test_a_log_that_was_changed_is_refused(tmp_path):
+    path, (model, log) = tmp_path / "run.ckpt", pendulum_log()
+    found = I.least_squares(model, [log], I.masses(), checkpoint=path)
+    # What is free makes no difference to the pass over the logs, and neither does who asks.
+    again = I.physical_least_squares(model, [log], [I.masses(), I.damping()], checkpoint=path)
+    assert found.counts == again.counts == len(log.t)
+    log.tau.values[7] += 1e-12
+    with pytest.raises(rbd.CheckpointError, match="log 'run 0'.tau.values: others"):
+        I.least_squares(model, [log], I.masses(), checkpoint=path)
+    with pytest.raises(rbd.CheckpointError, match="logs: number 1 is 'run 0' there, 'run 1' here"):
+        I.Equations.of(model, pendulum_log(seed=1)[1], checkpoint=path)
+
+
+def test_what_cannot_be_saved_on_the_way_is_refused(tmp_path):
+    optimistix = pytest.importorskip("optimistix")
+    path, (model, log) = tmp_path / "run.ckpt", pendulum_log()
+    problem = I.Problem(model, log, [I.masses()], I.EquationError())
+    with pytest.raises(ValueError, match="one call, with nothing to save on the way"):
+        I.solve(problem, optimistix.BFGS(1e-8, 1e-8), checkpoint=path)
+    with pytest.raises(ValueError, match="robust estimates pass them many times"):
+        I.least_squares(model, log, I.masses(), robust=True, checkpoint=path)
+    with pytest.raises(ValueError, match="made already"):
+        I.least_squares(model, I.Equations.none(model), I.masses(), checkpoint=path)
+    with pytest.raises(TypeError, match="identify.solve: checkpoint is 3; it takes the name of a file"):
+        I.solve(problem, checkpoint=3)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_ends_no_run(tmp_path, undisturbed, monkeypatch):
+    """It is told, the last good file stays, and the result is what it would have been."""
+    path, sync, left = tmp_path / "run.ckpt", os.fsync, [5]
+
+    def full(file):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(
+        rbd.CheckpointWarning, match="run.ckpt could not be written .No space left on device.; the one"
+    ):
+        found = RUNS["equations"](rbd.Checkpoint(path, every=0))
+    assert_same(found, undisturbed("equations"))
+    monkeypatch.undo()
+    assert rbd.Checkpoint(path).read().values["rows"] == 128  # two syncs a save: the file's and its folder's
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(RUNS["equations"](path), undisturbed("equations"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_twenty_kills(tmp_path, undisturbed, name):
+    """At random moments of the run, of each process again, until it ends."""
+    if name == "gradients":
+        pytest.importorskip("optax")
+    path, random, kills = tmp_path / "run.ckpt", np.random.default_rng(0), 0
+    for _ in range(20):
+        kills += killed(name, path, random.integers(1, 3), random.choice(["before", "after"]))
+    assert kills >= 5
+    assert_same(RUNS[name](path), undisturbed(name))
