@@ -1,8 +1,12 @@
 """Files of checkpoints are whole or absent, and what cannot be gone on from is told."""
 
+import contextlib
 import dataclasses
+import errno
 import functools
+import json
 import os
+import resource
 import subprocess
 import sys
 
@@ -88,7 +92,7 @@ def test_another_format_is_told(checkpoint, monkeypatch):
         checkpoint.read()
 
 
-def test_places_where_nothing_can_be(tmp_path):
+def test_places_where_nothing_can_be(tmp_path, unchecked):
     for path, said in [(tmp_path, "is a folder"), (tmp_path / "no" / "run.ckpt", "there is no folder .*no")]:
         with pytest.raises(rbd.CheckpointError, match=said):
             save(rbd.Checkpoint(path))
@@ -110,24 +114,29 @@ def test_a_save_that_fails_leaves_the_one_before(checkpoint, monkeypatch, call):
     save(checkpoint, {"turn": 1})
 
     def fails(*_):
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    if call == "write":
-        monkeypatch.setattr("rbd_jax.checkpoints._encoded", lambda *_: [b"begun", Unwritable()])
-    else:
+    if call != "write":
         monkeypatch.setattr(os, call, fails)
-    with pytest.warns(rbd.CheckpointWarning, match="could not be written .*; the one before is still there"):
-        save(checkpoint, {"turn": 2})
+    with file_size_limit(2**20) if call == "write" else contextlib.nullcontext():
+        with pytest.warns(
+            rbd.CheckpointWarning, match="run.ckpt could not be written .*; the one before is still there"
+        ):
+            save(checkpoint, {"turn": 2, "large": np.zeros(2**18)})
     monkeypatch.undo()
     assert checkpoint.read().values == {"turn": 1}
     assert [file.name for file in checkpoint.path.parent.iterdir()] == ["run.ckpt"]
 
 
-class Unwritable(bytes):
-    """What a disk has no place for any more."""
-
-    def __buffer__(self, flags):
-        raise OSError(28, "No space left on device")
+@contextlib.contextmanager
+def file_size_limit(size):
+    """Writing more into a file fails, after a part of it is there."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_two_runs_into_one_file(checkpoint):
@@ -231,18 +240,15 @@ def test_functions_are_told_apart_by_what_they_do():
     ]
 
 
-def test_keys_are_the_same_in_another_process():
+MAKE = "print(json.dumps(fingerprint(model=rbd.load('quadruped'), f=lambda x: x in {'a', 'b', 'c', 'd'} and (lambda: x))))"
+
+
+def test_keys_are_the_same_in_another_process(capsys):
     """Whatever the seed of its hashes."""
-    code = (
-        "import sys, json, rbd_jax as rbd; from rbd_jax.checkpoints import fingerprint\n"
-        "print(json.dumps(fingerprint(model=rbd.load('quadruped'), scheme=rbd.RungeKutta4(), f=rbd.identify.gains)))"
-    )
-    run = lambda seed: (
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-    )
-    assert run("1") == run("2")
+    exec(compile(MAKE, "here", "exec"), {"json": json, "fingerprint": fingerprint, "rbd": rbd})
+    code = f"import json, rbd_jax as rbd; from rbd_jax.checkpoints import fingerprint\n{MAKE}"
+    environment = os.environ | {"PYTHONHASHSEED": "1", "JAX_ENABLE_X64": "1"}
+    there = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True
+    ).stdout
+    assert json.loads(there) == json.loads(capsys.readouterr().out)

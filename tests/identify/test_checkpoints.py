@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from long_runs import RUNS
+from long_runs import RUNS, I, pendulum_log, searches
 
 import rbd_jax as rbd
 
