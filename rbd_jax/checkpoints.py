@@ -387,11 +387,13 @@ def _write(path: Path, parts: list[bytes | memoryview]) -> None:
                 file.write(one)
             file.flush()
             os.fsync(file.fileno())
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the name, too
-    finally:
-        os.close(folder)
+    # The name, too; where folders cannot be brought to the disk, it gets there in time.
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _decoded(path: Path, content: bytes) -> Saved:

@@ -130,7 +130,7 @@ def test_a_log_that_was_changed_is_refused(tmp_path):
         I.Equations.of(model, pendulum_log(seed=1)[1], checkpoint=path)
 
 
-def test_what_cannot_be_saved_on_the_way_is_refused(tmp_path):
+def test_what_cannot_be_saved_on_the_way_is_refused(tmp_path, unchecked):
     optimistix = pytest.importorskip("optimistix")
     path, (model, log) = tmp_path / "run.ckpt", pendulum_log()
     problem = I.Problem(model, log, [I.masses()], I.EquationError())
@@ -162,7 +162,7 @@ def test_a_full_disk_ends_no_run(tmp_path, undisturbed, monkeypatch):
         found = RUNS["equations"](rbd.Checkpoint(path, every=0))
     assert_same(found, undisturbed("equations"))
     monkeypatch.undo()
-    assert rbd.Checkpoint(path).read().values["rows"] == 128  # two syncs a save: the file's and its folder's
+    assert rbd.Checkpoint(path).read().values["rows"] == 3 * 64  # there are two syncs a save: its folder's, too
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(RUNS["equations"](path), undisturbed("equations"))
