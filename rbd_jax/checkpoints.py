@@ -300,7 +300,7 @@ def _name_of(thing: Any) -> str:
 
 
 def _digest(content) -> str:
-    return hashlib.blake2b(content, digest_size=12).hexdigest()
+    return hashlib.sha256(content).hexdigest()[:24]
 
 
 def _surroundings() -> dict[str, Any]:
