@@ -305,7 +305,7 @@ def _digest(content) -> str:
 
 def _surroundings() -> dict[str, Any]:
     """What else numbers depend on to the last bit."""
-    version = getattr(sys.modules[__package__], "__version__", "")
+    version = getattr(sys.modules[__name__.partition(".")[0]], "__version__", "")
     return {"rbd_jax": version, "jax": jax.__version__, "device": jax.default_backend()}
 
 
