@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import errno
 import functools
+import inspect
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from test_examples import failures_of
 
 import rbd_jax as rbd
 from rbd_jax.checkpoints import differences, fingerprint
@@ -51,6 +53,10 @@ def checkpoint(tmp_path):
 def save(checkpoint, values=VALUES, **key):
     with checkpoint.run("a run", key) as run:
         run.save(values)
+
+
+def test_the_example():
+    assert failures_of("Checkpoint", inspect.getdoc(rbd.Checkpoint)) == ("", 5)
 
 
 def test_what_is_saved_is_read(checkpoint):

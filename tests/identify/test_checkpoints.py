@@ -54,7 +54,7 @@ def undisturbed():
 
 @pytest.mark.parametrize(
     ("name", "save", "moment"),
-    [("equations", 5, "after"), ("searches", 3, "before"), ("gradients", 23, "after")],
+    [("equations", 5, "after"), ("searches", 8, "before"), ("gradients", 23, "after")],
 )
 def test_a_run_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, name, save, moment):
     if name == "gradients":
