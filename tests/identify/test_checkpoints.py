@@ -54,11 +54,9 @@ def undisturbed():
 
 @pytest.mark.parametrize(
     ("name", "save", "moment"),
-    [("equations", 5, "after"), ("searches", 8, "before"), ("gradients", 23, "after")],
+    [("equations", 5, "after"), ("searches", 8, "before")],
 )
 def test_a_run_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, name, save, moment):
-    if name == "gradients":
-        pytest.importorskip("optax")
     path = tmp_path / "run.ckpt"
     assert killed(name, path, save, moment)
     saved = rbd.Checkpoint(path).read().values
@@ -71,6 +69,26 @@ def test_a_run_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, na
     written = path.stat().st_mtime_ns
     assert_same(RUNS[name](path), undisturbed(name))
     assert path.stat().st_mtime_ns == written
+
+
+def test_stochastic_gradients_go_on_to_the_same_end(tmp_path, undisturbed, monkeypatch):
+    """Their moments, their random numbers and what noise was found go on as well."""
+    pytest.importorskip("optax")
+    path, rename, left = tmp_path / "run.ckpt", os.replace, [23]
+
+    def interrupted(*names):
+        rename(*names)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        RUNS["gradients"](rbd.Checkpoint(path, every=0))
+    monkeypatch.undo()
+    assert [file.name for file in tmp_path.iterdir()] == ["run.ckpt"]
+    assert rbd.Checkpoint(path).read().values["step"] == 23
+    assert_same(RUNS["gradients"](path), undisturbed("gradients"))
 
 
 def test_more_turns_go_on_where_it_ended(tmp_path, undisturbed):
