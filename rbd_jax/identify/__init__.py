@@ -14,6 +14,7 @@ What is free, one line for each kind; names may have wildcards:
 - `friction`: sliding friction of shapes
 - `gains`: gains of actuators
 - `gear_ratios`: gear ratios of actuators
+- `delays`: delays of sensors
 - `carried`: a number of force elements, actuators, shapes
 - `numbers`: any leaf of a model
 - `tied`: fewer numbers than things: mirror symmetry, equal motors
@@ -80,6 +81,7 @@ __all__ = [
     "friction",
     "gains",
     "gear_ratios",
+    "delays",
     "carried",
     "numbers",
     "tied",
@@ -138,6 +140,7 @@ from .kinds import (
     centers_of_mass as centers_of_mass,
     coulomb as coulomb,
     damping as damping,
+    delays as delays,
     friction as friction,
     gains as gains,
     gear_ratios as gear_ratios,
