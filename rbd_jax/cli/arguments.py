@@ -139,8 +139,8 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     command.add_argument(
-        "--free", metavar="KINDS", type=free, default="inertias,damping,coulomb",
-        help=f"what is to be identified: {TAKES} (default inertias,damping,coulomb)",
+        "--free", metavar="KINDS", type=free, default="inertias,friction",
+        help=f"what is to be identified: {TAKES} (default inertias,friction)",
     )  # fmt: skip
     command.add_argument(
         "--seconds", metavar="T", type=_positive, default=10.0, help="the period (default 10)"

@@ -9,9 +9,10 @@ What is free, one line for each kind; names may have wildcards:
 - `joint_offsets`: what must be added to measured joint coordinates
 - `damping`: viscous damping of joints
 - `coulomb`: Coulomb friction of joints
+- `friction`: both, all friction of joints
 - `armature`: armature of joints
 - `stiffness`: stiffness of springs at joints
-- `friction`: sliding friction of shapes
+- `sliding_friction`: sliding friction of shapes
 - `gains`: gains of actuators
 - `gear_ratios`: gear ratios of actuators
 - `carried`: a number of force elements, actuators, shapes
@@ -75,9 +76,10 @@ __all__ = [
     "joint_offsets",
     "damping",
     "coulomb",
+    "friction",
     "armature",
     "stiffness",
-    "friction",
+    "sliding_friction",
     "gains",
     "gear_ratios",
     "carried",
@@ -146,6 +148,7 @@ from .kinds import (
     masses as masses,
     numbers as numbers,
     placements as placements,
+    sliding_friction as sliding_friction,
     stiffness as stiffness,
 )
 from .least_squares import (
