@@ -120,10 +120,16 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
         refuse_dynamics(model, log)
     bare = as_driven(model, known.u is not None)
     u = np.zeros((len(found), bare.nu)) if known.u is None else known.u.values[whole]
-    for size, rows in _pieces(len(found), CHUNK):
-        given = [_padded(x[rows], size, model.dtype) for x in (found.q, found.v, u)]
-        tau[rows] += np.asarray(_applied(bare, *given), float)[: len(tau[rows])]
-    return replace(found, tau=tau)
+    return replace(found, tau=tau + actuation(bare, found.q, found.v, u))
+
+
+def actuation(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """What acts on a model beside gravity, damping, friction and springs of joints, in each of some samples, (n, nv)."""
+    found = np.zeros((len(q), model.nv))
+    for size, rows in _pieces(len(q), CHUNK):
+        given = [_padded(x[rows], size, model.dtype) for x in (q, v, u)]
+        found[rows] = np.asarray(_applied(model, *given), float)[: len(found[rows])]
+    return found
 
 
 def as_driven(model: Model, told: bool) -> Model:
