@@ -191,6 +191,7 @@ class Equations:
     - `factors`: a triangle for each degree of freedom, (nv, parameters + 1, parameters + 1).
     - `counts`: how many samples are in it.
     - `slow`: where it is not zero, friction is Coulomb's, and what was slower than this is not in it.
+    - `cutoff`: of the smoothing, as it was given.
     """
 
     model: Model
@@ -198,6 +199,7 @@ class Equations:
     counts: np.ndarray
     slow: float | int = 0.0
     logs: tuple[str, ...] = field(default=())
+    cutoff: float | int | None = None
 
     @staticmethod
     def none(model: Model, slow: float | int = 0.0) -> Equations:
@@ -237,7 +239,7 @@ class Equations:
             total = total.with_samples(samples_of(model, log, cutoff, slow), chunk=chunk)
         if not names:
             raise LogError("identify.Equations.of: there are no logs")
-        return replace(total, logs=tuple(names))
+        return replace(total, logs=tuple(names), cutoff=cutoff)
 
     def with_samples(
         self,

@@ -24,6 +24,7 @@ from .._errors import ModelError
 from ..model import Model
 from ..spatial import Inertia
 from ._linear import LinearProblem, Solution
+from .equation_error import EquationError
 from .equations import Equations, Samples, linear_numbers, regressors, samples_of
 from .estimate import Estimate
 from .kind import Kind
@@ -134,7 +135,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
             raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
     samples: list[Samples] = []
     if isinstance(logs, Equations):
-        equations = logs
+        equations, cutoff, slow = logs, logs.cutoff, logs.slow
         if robust:
             raise LogError(
                 f"{owner}: robust estimates look at every sample again; give the logs, not their Equations"
@@ -172,6 +173,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
         at_bounds=tuple(bound),
         iterations=solution.turns,
         converged=solution.converged,
+        compare=EquationError(("tau",), cutoff=cutoff, slow=slow),
     )
 
 
