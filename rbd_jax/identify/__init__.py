@@ -41,6 +41,17 @@ Estimators that are linear in what is free:
 - `Unseen`: what data do not see of it
 - `made_physical`: a model with inertias that bodies can have, to start from
 
+What an estimate is worth:
+
+- `report`: a page for people: what was found, how far to trust it, what data do not say
+- `Report`: what it returns
+- `predictions`: what a model predicts of logs, beside what was measured
+- `Prediction`: one column of one log of that
+- `cross_validation`: errors on runs that were held out
+- `CrossValidation`: what it returns
+- `whiteness`: whether errors are white, and how long they last
+- `Whiteness`: what it returns
+
 Estimators for anything that is free:
 
 - `Problem`: what is free, logs, and how they are compared: errors and a differentiable loss
@@ -101,6 +112,14 @@ __all__ = [
     "Estimate",
     "Unseen",
     "made_physical",
+    "report",
+    "Report",
+    "predictions",
+    "Prediction",
+    "cross_validation",
+    "CrossValidation",
+    "whiteness",
+    "Whiteness",
     "Problem",
     "solve",
     "EquationError",
@@ -165,8 +184,12 @@ from .log import (
 )
 from .output_error import OutputError as OutputError
 from .parameters import Parameters as Parameters
+from .prediction import Prediction as Prediction, predictions as predictions
 from .problem import Problem as Problem, Unknowns as Unknowns
+from .report import Report as Report, report as report
 from .sanity import check_log as check_log
 from .smoothing import best_cutoff as best_cutoff, with_rates as with_rates
 from .solve import solve as solve
 from .tied import tied as tied
+from .validation import CrossValidation as CrossValidation, cross_validation as cross_validation
+from .whiteness import Whiteness as Whiteness, whiteness as whiteness
