@@ -250,7 +250,8 @@ def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way
         estimate = _by_search(arguments, parameters, simulated=name in SIMULATED, scheme=scheme)
     folds = arguments.folds
     if folds is None:
-        folds = 0 if arguments.held_out or name not in LINEAR else max(FOLDS, len(logs)) if len(logs) == 1 else len(logs)
+        whole = arguments.held_out or name not in LINEAR
+        folds = 0 if whole else FOLDS if len(logs) == 1 else len(logs)
     options = [f"--{key.replace('_', '-')} {getattr(arguments, key)}" for key in FOR if getattr(arguments, key) is not None]
     options += ["--robust"] * arguments.robust + ["--make-physical"] * arguments.make_physical
     notes = (
