@@ -14,7 +14,7 @@ from .whiteness import Whiteness
 
 
 #: So many places of a curve are drawn: in each the lowest and the highest value, so that no peak is lost.
-PLACES = 500
+PLACES = 400
 #: Rows of a figure, and values of one unit that are drawn.
 ROWS, VALUES = 12, 36
 
@@ -27,29 +27,28 @@ def over_time(
 
     count = len(after)
     figure = Figure(figsize=(13, 0.5 + 2.0 * count), layout="constrained")
-    axes = figure.subplots(count, 3, squeeze=False, width_ratios=(2.2, 1.6, 1.1))
-    for (left, middle, right), new, old, about in zip(axes, after, before, white):
-        first = new is after[0]
+    rows = figure.subplots(count, 3, squeeze=False, width_ratios=(2.2, 1.6, 1.1))
+    for (left, middle, right), new, old, about in zip(rows, after, before, white):
+        first, last = new is after[0], new is after[-1]
         if np.isfinite(old.errors).all():
             _line(left, old.t, old.predicted, COLORS[4], "model before", linewidth=0.9)
         _line(left, new.t, new.measured, GREY, "measured", linewidth=1.6, alpha=0.7)
         _line(left, new.t, new.predicted, COLORS[0], "identified model", linewidth=0.9)
-        if first:
-            dress(left, "")
-        dress(left, f"{plain(new.column)} [{new.unit}]")
-        if not first and (key := left.get_legend()) is not None:
-            key.remove()
+        dress(left, f"{plain(new.column)} [{new.unit}]", "t [s]" if last else "")
         _line(middle, new.t, new.errors, COLORS[1], None, linewidth=0.7)
         middle.axhline(0, color=GREY, linewidth=0.8)
-        dress(middle, f"what is left: predicted less measured [{new.unit}]")
+        dress(middle, f"what is left: predicted less measured [{new.unit}]", "t [s]" if last else "")
         if about is None:
             right.set_visible(False)
-            continue
-        _autocorrelation(right, about)
+        else:
+            _autocorrelation(right, about, "lag [s]" if last else "")
+        for axes in () if first else (left, right):
+            if (key := axes.get_legend()) is not None:
+                key.remove()
     return _svg(figure)
 
 
-def _autocorrelation(axes, about: Whiteness) -> None:
+def _autocorrelation(axes, about: Whiteness, across: str) -> None:
     lags = int(np.clip(4 * about.lasting, 30, len(about.autocorrelation) - 1))
     r = about.autocorrelation[: lags + 1]
     t = np.arange(lags + 1) * about.spacing
@@ -59,7 +58,7 @@ def _autocorrelation(axes, about: Whiteness) -> None:
     axes.plot(t, r, color=COLORS[0], linewidth=1.0)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.set_ylim(min(-0.25, r.min() - 0.05), 1.1)
-    dress(axes, "autocorrelation of the errors", "lag [s]")
+    dress(axes, "autocorrelation of the errors", across)
 
 
 def values(found: Estimate, most: int = VALUES) -> bytes:

@@ -130,8 +130,8 @@ def report(
     >>> log = rbd.identify.Log(t, q, v, a, tau + 0.1 * np.random.default_rng(0).normal(size=tau.shape))
     >>> page = rbd.identify.report(rbd.identify.least_squares(model, log, rbd.identify.masses()), log)
     >>> print(page.summary)  # page.save("runs/pendulum") writes it
-    From 1 run (300 samples in 2.99 s) the masses of 1 body (bob) of pendulum were identified: what the model says of the \
-measured quantities is now off by 1.2 % of how they vary (before by 33 %).
+    From 1 run (300 samples in 2.99 s) the masses of 1 body (bob) of pendulum were identified: the joint torques that the model \
+predicts are now off by 1.2 % of how they vary (before by 33 %).
     """
     owner = "identify.report"
     instance(owner, "found", found, Estimate, "what identify.least_squares or identify.solve returns")
@@ -224,8 +224,17 @@ def _summary(found: Estimate, logs: Sequence[Log], columns: Sequence[_Column]) -
     old, new = _percent(_share(columns, "before")), _percent(_share(columns, "after"))
     return (
         f"From {_count(len(logs), 'run')} ({samples:,} samples in {seconds:.3g} s) {what} of {found.model.name} were "
-        f"identified: what the model says of the measured quantities is now off by {new} of how they vary (before by {old})."
+        f"identified: the {_predicted(columns)} that the model predicts are now off by {new} of how they vary (before by {old})."
     )
+
+
+def _predicted(columns: Sequence[_Column]) -> str:
+    """What is predicted, in words."""
+    forces = [one for one in columns if one.name.startswith("tau ")]
+    said = ["joint torques" if all(one.unit == "N m" for one in forces) else "joint forces and torques"] if forces else []
+    for channel, words in (("q ", "positions"), ("v ", "velocities")):
+        said += [words] * any(one.name.startswith(channel) for one in columns)
+    return _listed(said + ["readings of sensors"] * any(one.name[:2] not in ("q ", "v ", "ta") for one in columns))
 
 
 def _in_words(kind: Kind, model: Model) -> str:
@@ -249,8 +258,11 @@ def _listed(parts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Body:
+    """A body as it was and as it came out: its mass, whether data alone say it, and whether there can be such a body."""
+
     name: str
     mass: tuple[float, float]
+    seen: bool
     moved: float
     possible: tuple[bool, bool]
 
@@ -267,10 +279,12 @@ def _bodies(found: Estimate) -> list[_Body]:
         np.stack([np.asarray(getattr(x, name), float) for x in (old, new)], axis=1) for name in ("mass", "com")
     )
     possible = np.stack([np.asarray(x.is_physical) for x in (old, new)], axis=1)
+    sure = {name for name, said in zip(parameters.names, _seen_alone(found)) if said == "yes"}
     return [
         _Body(
             found.model.body_names[i],
             (float(mass[i, 0]), float(mass[i, 1])),
+            f"{found.model.body_names[i]} mass" in sure,
             float(np.linalg.norm(com[i, 1] - com[i, 0])),
             (bool(possible[i, 0]), bool(possible[i, 1])),
         )
@@ -341,10 +355,10 @@ def _remarks(found, columns, bodies, before) -> tuple[str, ...]:
             f"What is left is not white noise in {_count(len(worst), 'column')}: intervals are too narrow, in {one.name} by up to "
             f"{one.white.narrow:.2g} times."
         )
-    changed = [one for one in bodies if one.mass[1] > 3 * one.mass[0] or one.mass[1] < one.mass[0] / 3]
+    changed = [one for one in bodies if not one.seen and not 1 / 3 <= one.mass[1] / one.mass[0] <= 3]
     if changed:
         listed = ", ".join(f"{one.name} from {one.mass[0]:.3g} to {one.mass[1]:.3g} kg" for one in changed)
-        said.append(f"Masses changed much: {listed}. It may be so, or masses of neighbours are not told apart.")
+        said.append(f"Masses changed much that the data do not see by themselves: {listed}.")
     if not all(np.isfinite(one.before) for one in columns):
         said.append("The model as it was before could not be simulated along these runs.")
     return tuple(said)
