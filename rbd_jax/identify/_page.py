@@ -129,9 +129,9 @@ def _markdown(block: Block) -> str:
         return f"{'#' * block.level} {_plain(block.text)}"
     if isinstance(block, Text):
         strong = "**" if block.tone in ("good", "bad") else ""
-        return f"{strong}{_plain(block.text)}{strong}"
+        return f"{strong}{_beginning(_plain(block.text))}{strong}"
     if isinstance(block, Items):
-        return "\n".join(f"- {_plain(item)}" for item in block.items)
+        return "\n".join(f"- {_beginning(_plain(item))}" for item in block.items)
     if isinstance(block, Picture):
         return ""
     line = lambda texts: "| " + " | ".join(map(_plain, texts)) + " |"
@@ -145,5 +145,9 @@ def _plain(text: str) -> str:
     text = html.escape(text, quote=False)
     text = re.sub(r"([*`|~])", r"\\\1", text)
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
-    text = text.replace("](", "]\\(").replace("![", "\\![")
-    return re.sub(r"^([#+-]|\d+[.)](?=\s))", r"\\\1", text)
+    return text.replace("](", "]\\(").replace("![", "\\![")
+
+
+def _beginning(text: str) -> str:
+    """The text at the beginning of a line, where some marks make headings and lists."""
+    return re.sub(r"^([#+-]|\d+(?=[.)]\s))", r"\\\1", text)
