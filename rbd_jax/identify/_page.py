@@ -150,4 +150,4 @@ def _plain(text: str) -> str:
 
 def _beginning(text: str) -> str:
     """The text at the beginning of a line, where some marks make headings and lists."""
-    return re.sub(r"^([#+-]|\d+(?=[.)]\s))", r"\\\1", text)
+    return re.sub(r"^(\d+(?=[.)]\s)|(?=[#+-]))", r"\1\\", text)
