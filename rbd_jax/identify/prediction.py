@@ -32,6 +32,9 @@ from .robust import huber, huber_loss
 
 #: First states: the most turns for each width of the gaps, damping to begin with and what it grows by.
 TURNS, FIRST, GROWTH = 20, 1e-3, 10.0
+#: Widths of the gaps before those of the solver. In the first windows find their states by themselves: velocities that were not
+#: measured are hardly known before.
+WIDE = (1e6, 1e3)
 #: A turn that gains no more than this share is the last.
 SETTLED = 1e-3
 
@@ -175,7 +178,7 @@ def _with_states(problem: Problem) -> Unknowns:
     at = lambda states: Unknowns(x, jnp.asarray(states, dtype))
     told = lambda states: tuple(np.asarray(y, float) for y in problem.errors(at(states)))
     errors, gaps = told(states)
-    for width in GAPS if joined else GAPS[-1:]:
+    for width in (*WIDE, *GAPS) if joined else GAPS[-1:]:
         gap_size = problem.gap_unit() * (width if compare.drift is None else compare.drift)
         damping = FIRST
         for _ in range(TURNS):

@@ -88,7 +88,7 @@ def cross_validation(
     for done, (held, rest) in enumerate(parts):
         found = fit(rest)
         estimates.append(found)
-        seen.append({name: (error, n) for name, error, n in zip(found.columns, found.errors, found.counts)})
+        seen.append({name: (float(error), int(n)) for name, error, n in zip(found.columns, found.errors, found.counts)})
         unseen.append(predictions(found.model, held, found.compare))
         if on_fold is not None:
             on_fold(done + 1, len(parts))

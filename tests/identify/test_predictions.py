@@ -74,8 +74,8 @@ def test_torques(model, truth, log_of):
 def test_actuators_and_sensors():
     """What actuators did is part of what was measured; sensors are columns of their own."""
     model = rbd.load("pendulum")
-    builder_motor = rbd.actuators.Motor("swing", gear=2.0)
-    model = rbd.attach(model, builder_motor, rbd.sensors.JointVelocity("swing", name="speed"))
+    motor = rbd.actuators.Motor("motor", "swing", gear=2.0)
+    model = rbd.attach(model, motor, rbd.sensors.JointVelocity("speed", "swing"))
     t, q, v, a = motion(3)
     u = np.asarray(jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x))(q, v, a)) / 2
     log = I.Log(t, q, v, a, u=u, sensors={"speed": v})
@@ -164,7 +164,7 @@ def test_one_run_is_cut_before_anything_else(model, log_of):
 def test_nothing_leaks(model, log_of):
     """What is held out may be anything: the estimate of that fold is the same to the last bit."""
     log = log_of(0, rates=False)
-    fit = lambda some: I.least_squares(model, some, FREE)
+    fit = lambda some: I.least_squares(model, some, FREE, cutoff=4.0)
     clean = I.cross_validation(fit, log)
     fold = 2
     rows = slice(fold * len(log.t) // 4, (fold + 1) * len(log.t) // 4)
@@ -179,7 +179,7 @@ def test_nothing_leaks(model, log_of):
 
 def test_what_fits_noise_is_found_out(model, log_of):
     """More free values than data can bear predict worse what was held out."""
-    few = log_of(0, noise=1.0).between(0.0, 0.4)
+    few = log_of(0, noise=1.0).between(0.0, 0.2)
     free = [I.masses(), I.friction(), I.armature(), I.stiffness()]
     found = I.cross_validation(lambda some: I.least_squares(model, some, free), few)
     assert found.ratio[0] > 1.1
