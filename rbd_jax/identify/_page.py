@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 
@@ -41,9 +41,9 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """An SVG image, and what is to be seen in it."""
+    """An SVG image, drawn when it is asked for, and what is to be seen in it."""
 
-    svg: bytes
+    draw: Callable[[], bytes]
     caption: str
 
 
@@ -101,7 +101,7 @@ def _html(block: Block) -> str:
     if isinstance(block, Items):
         return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in block.items) + "\n</ul>"
     if isinstance(block, Picture):
-        image = base64.b64encode(block.svg).decode("ascii")
+        image = base64.b64encode(block.draw()).decode("ascii")
         caption = escape(block.caption)
         return (
             f'<figure><img src="data:image/svg+xml;base64,{image}" alt="{caption}">'

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ class Report:
     remarks: tuple[str, ...]
     blocks: tuple[Block, ...] = field(repr=False)
 
-    @property
+    @cached_property
     def html(self) -> str:
         return as_html(self.title, self.blocks)
 
@@ -414,7 +415,7 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
     blocks += [
         Table(header, rows, (1, 2, 3), long),
         Picture(
-            figures.values(found),
+            partial(figures.values, found),
             "Each value with its 95 % interval, and what it was before, by unit."
             + (
                 f" Of units with more than {figures.VALUES} values those are drawn that have changed most beside their errors."
@@ -489,8 +490,13 @@ def _fit(columns, seen, logs, found) -> list[Block]:
             (1, 2, 3, 4, 6),
         ),
         Picture(
-            figures.over_time([new for new, _ in pairs], [old for _, old in pairs], [by_name[new.column] for new, _ in pairs]),
-            f"Run {first!r}: measured and predicted over time; what is left; and how alike errors are that are some time apart. "
+            partial(
+                figures.over_time,
+                [new for new, _ in pairs],
+                [old for _, old in pairs],
+                [by_name[new.column] for new, _ in pairs],
+            ),
+            f"Run {first!r}: measured and predicted over time; what is left; and how alike errors are that are some time apart (their autocorrelation). "
             "Errors and variation are standard deviations or roots of mean squares."
             + (f" Of {len(shown)} columns the {figures.ROWS} worst are drawn." if len(shown) > figures.ROWS else ""),
         ),
@@ -527,7 +533,8 @@ def _held(columns, unseen, held, validation) -> list[Block]:
             share = lambda which: np.array([getattr(one, which) for one in some])
             blocks.append(
                 Picture(
-                    figures.held_out(
+                    partial(
+                        figures.held_out,
                         [one.name for one in some],
                         [
                             ("data used", share("after") / share("spread")),
