@@ -43,6 +43,11 @@ def robot(model: rbd.Model) -> rbd.Model:
     )
 
 
+def noisy(values, size, random) -> np.ndarray:
+    """Values with white noise of this size, in single precision."""
+    return (np.asarray(values) + random.normal(size=values.shape) * np.asarray(size)).astype(np.float32)
+
+
 def main(folder: Path) -> None:
     jax.config.update("jax_enable_x64", True)
     model = rbd.load("arm7")
@@ -55,15 +60,19 @@ def main(folder: Path) -> None:
         start = rbd.State(best.motion.q(0.0), best.motion.v(0.0))
         steps = round(SECONDS * RATE) * SUBSTEPS
         path = rbd.rollout(
-            robot(model), start, best.motion.policy(model), dt=1 / (RATE * SUBSTEPS), steps=steps, save_every=SUBSTEPS
+            robot(model),
+            start,
+            best.motion.policy(model),
+            dt=1 / (RATE * SUBSTEPS),
+            steps=steps,
+            save_every=SUBSTEPS,
         )
         random = np.random.default_rng(number)
-        noisy = lambda x, size: (np.asarray(x) + random.normal(size=x.shape) * np.asarray(size)).astype(np.float32)
         np.savez_compressed(
             folder / f"arm7_{number}.npz",
             t=np.round(np.asarray(path.t[:-1]), 6),
-            q=noisy(path.q[:-1], POSITIONS),
-            tau=noisy(path.tau, TORQUES),
+            q=noisy(path.q[:-1], POSITIONS, random),
+            tau=noisy(path.tau, TORQUES, random),
         )
         off = np.abs(np.asarray(path.q) - np.asarray(jax.vmap(best.motion.q)(path.t))).max()
         print(f"run {number}: {len(path.t) - 1} samples, at most {off:.2g} rad beside the motion")

@@ -208,7 +208,9 @@ def _parser() -> argparse.ArgumentParser:
             "(why is said), 2 for arguments or files that cannot be."
         ),
     )
-    command.add_argument("logs", metavar="LOG", nargs="+", type=Path, help="what was measured, one file a run")
+    command.add_argument(
+        "logs", metavar="LOG", nargs="+", type=Path, help="what was measured, one file a run"
+    )
     command.add_argument(
         "--free", metavar="KINDS", type=free, default="inertias,friction",
         help=f"what is to be identified: {TAKES} (default inertias,friction)",
@@ -259,7 +261,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--turns", metavar="N", type=_count, help="of a search at most (default 100)")
     command.add_argument(
-        "--window", metavar="T", type=_positive, help="length of what is simulated in one piece, s (default 0.5)"
+        "--window",
+        metavar="T",
+        type=_positive,
+        help="length of what is simulated in one piece, s (default 0.5)",
     )
     command.add_argument(
         "--nodes",
@@ -273,7 +278,9 @@ def _parser() -> argparse.ArgumentParser:
         "--quiet", action="store_true", help="say nothing but what is wrong, or not to be trusted"
     )
     command.add_argument("--overwrite", action="store_true", help="replace an earlier result")
-    command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)")
+    command.add_argument(
+        "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)"
+    )
     command.set_defaults(run=identify)
     return parser
 

@@ -74,7 +74,9 @@ def _identify(arguments) -> int:
     try:
         with _progress(told, arguments.quiet) as progress, _warnings() as warned:
             task = progress.add_task("reading", total=len(arguments.logs) + len(arguments.held_out))
-            read = lambda paths: [_read(path, model, arguments, lambda: progress.advance(task)) for path in paths]
+            read = lambda paths: [
+                _read(path, model, arguments, lambda: progress.advance(task)) for path in paths
+            ]
             used, held = read(arguments.logs), read(arguments.held_out)
             used, held = _named_apart([used, held], [arguments.logs, arguments.held_out])
             if arguments.make_physical:
@@ -180,18 +182,23 @@ def _named_apart(groups: Sequence[Sequence[Log]], paths: Sequence[Sequence[Path]
 
 def _folder(arguments) -> Path:
     """Where to write, looked at before the work begins."""
-    wanted = Path("runs") / f"{Path(arguments.robot).stem}-identified" if arguments.out is None else arguments.out
+    wanted = (
+        Path("runs") / f"{Path(arguments.robot).stem}-identified" if arguments.out is None else arguments.out
+    )
     try:
         folder = wanted.resolve()
         if folder == Path.cwd() or folder in Path.cwd().parents:
-            raise Refused(f"cannot write to {wanted}: it is the current folder, or one around it; name another --out")
+            raise Refused(
+                f"cannot write to {wanted}: it is the current folder, or one around it; name another --out"
+            )
         if folder.exists() and not folder.is_dir():
             raise Refused(f"cannot write to {wanted}: it is a file; choose another --out")
         there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
         others = [name for name in there if name not in FILES]
         if others:
             raise Refused(
-                f"{wanted} has other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''}), which would be lost; choose "
+                f"{wanted} has other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''}), which would be "
+                "lost; choose "
                 "another --out"
             )
         if there and not arguments.overwrite:
@@ -242,7 +249,8 @@ def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way
         if getattr(arguments, option) is not None and name not in fitting:
             chosen = "" if arguments.estimator != "auto" else f", which was chosen since {reason}"
             raise Refused(
-                f"--{option} is for --estimator {' and '.join(fitting)}, and this is {name}{chosen}; leave it out, or choose another"
+                f"--{option} is for --estimator {' and '.join(fitting)}, and this is {name}{chosen}; leave it out, or "
+                "choose another"
             )
     if name in LINEAR:
         estimate = _by_least_squares(arguments, parameters, physical=name == "physical")
@@ -252,7 +260,11 @@ def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way
     if folds is None:
         whole = arguments.held_out or name not in LINEAR
         folds = 0 if whole else FOLDS if len(logs) == 1 else len(logs)
-    options = [f"--{key.replace('_', '-')} {getattr(arguments, key)}" for key in FOR if getattr(arguments, key) is not None]
+    options = [
+        f"--{key.replace('_', '-')} {getattr(arguments, key)}"
+        for key in FOR
+        if getattr(arguments, key) is not None
+    ]
     options += ["--robust"] * arguments.robust + ["--make-physical"] * arguments.make_physical
     notes = (
         f"Estimator: {name} ({reason}){', with ' + ', '.join(options) if options else ''}.",
@@ -301,7 +313,9 @@ def _by_search(arguments, parameters: Parameters, simulated: bool, scheme):
         problem = library.Problem(
             parameters.reference, logs, parameters, compare, noise=arguments.noise, robust=arguments.robust
         )
-        return library.solve(problem, starts=arguments.starts or 1, turns=arguments.turns or 100, on_turn=on_turn)
+        return library.solve(
+            problem, starts=arguments.starts or 1, turns=arguments.turns or 100, on_turn=on_turn
+        )
 
     return estimate
 
@@ -376,7 +390,9 @@ def _write(
                     written.append(folder / name)
             if folder.exists() and any(folder.iterdir()):
                 if not overwrite:
-                    raise Refused(f"{folder} is there by now; choose another --out, or replace it by --overwrite")
+                    raise Refused(
+                        f"{folder} is there by now; choose another --out, or replace it by --overwrite"
+                    )
                 os.replace(folder, old)
                 try:
                     os.replace(part, folder)

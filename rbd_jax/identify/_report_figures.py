@@ -89,15 +89,24 @@ def values(found: Estimate, most: int = VALUES) -> bytes:
     for number, (panel, unit, rows) in enumerate(zip(panels.flat, units, groups)):
         place = np.arange(len(rows))[::-1]
         seen = np.isfinite(found.standard_errors[rows])
-        panel.plot(before[rows], place, "o", markerfacecolor="none", color=COLORS[4], markersize=5, label="before")
+        panel.plot(
+            before[rows], place, "o", markerfacecolor="none", color=COLORS[4], markersize=5, label="before"
+        )
         some = rows[seen]
         panel.hlines(place[seen], ends[some, 0], ends[some, 1], color=COLORS[0], linewidth=2.2, alpha=0.6)
         panel.plot(
-            found.values[some], place[seen], "o", color=COLORS[0], markersize=3.5, label="identified, 95 % interval"
+            found.values[some],
+            place[seen],
+            "o",
+            color=COLORS[0],
+            markersize=3.5,
+            label="identified, 95 % interval",
         )
         if not seen.all():
             lost = rows[~seen]
-            panel.plot(found.values[lost], place[~seen], "x", color=GREY, markersize=5, label="not seen by itself")
+            panel.plot(
+                found.values[lost], place[~seen], "x", color=GREY, markersize=5, label="not seen by itself"
+            )
         panel.set_yticks(place, [plain(own.names[i]) for i in rows])
         panel.set_ylim(-0.7, len(rows) - 0.3)
         panel.set_title(f"[{unit}]" if unit else "[no unit]", loc="left", fontsize=10)

@@ -136,7 +136,10 @@ class Estimate:
         certain = (errors > 0) & np.isfinite(errors)
         if not certain.any():
             return np.nan
-        correlations = self.base_covariance[np.ix_(certain, certain)] / np.outer(errors, errors)[np.ix_(certain, certain)]
+        correlations = (
+            self.base_covariance[np.ix_(certain, certain)]
+            / np.outer(errors, errors)[np.ix_(certain, certain)]
+        )
         sizes = np.linalg.eigvalsh(correlations)
         return float(np.sqrt(sizes[-1] / max(sizes[0], np.finfo(float).eps * sizes[-1])))
 
@@ -196,7 +199,9 @@ class Estimate:
                     "iterations": self.iterations,
                     "converged": bool(self.converged),
                 }  # fmt: skip
-                part.write_text(json.dumps(_finite(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+                part.write_text(
+                    json.dumps(_finite(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+                )
                 return
             np.savez_compressed(
                 part,  # pyright: ignore[reportArgumentType]

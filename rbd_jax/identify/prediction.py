@@ -114,9 +114,7 @@ class _Fixed(eqx.Module):
         return self.reference
 
 
-def _by_log(
-    model: Model, logs, windows: Windows, errors: np.ndarray
-) -> tuple[Prediction, ...]:
+def _by_log(model: Model, logs, windows: Windows, errors: np.ndarray) -> tuple[Prediction, ...]:
     found, start = [[] for _ in logs], 0
     of, begins = np.asarray(windows.log), np.asarray(windows.begins, float)
     for one in windows.measured:
@@ -149,7 +147,9 @@ def _shown(model: Model, one: Measured, windows: Windows) -> np.ndarray:
     elif values.shape[-1] == 4 and len(one.columns) == 3:
         values = np.asarray(_turns(flat), float).reshape(*values.shape[:2], 3)
     elif one.channel == "tau" and windows.given.u is not None:
-        q, v, u = (np.asarray(x).reshape(len(flat), -1) for x in (windows.given.q, windows.given.v, windows.given.u))
+        q, v, u = (
+            np.asarray(x).reshape(len(flat), -1) for x in (windows.given.q, windows.given.v, windows.given.u)
+        )
         values = values + actuation(as_driven(model, True), q, v, u).reshape(values.shape)
     return values
 

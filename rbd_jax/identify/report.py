@@ -215,7 +215,13 @@ def _share(columns: Sequence[_Column], which: str) -> float:
 def _percent(share: float) -> str:
     if not np.isfinite(share):
         return "so much that it cannot be told"
-    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %" if share < 10 else f"{share:.0f} times"
+    return (
+        f"{100 * share:.2g} %"
+        if share < 0.995
+        else f"{100 * share:.0f} %"
+        if share < 10
+        else f"{share:.0f} times"
+    )
 
 
 def _summary(found: Estimate, logs: Sequence[Log], columns: Sequence[_Column]) -> str:
@@ -225,17 +231,24 @@ def _summary(found: Estimate, logs: Sequence[Log], columns: Sequence[_Column]) -
     old, new = _percent(_share(columns, "before")), _percent(_share(columns, "after"))
     return (
         f"From {_count(len(logs), 'run')} ({samples:,} samples in {seconds:.3g} s) {what} of {found.model.name} were "
-        f"identified: the {_predicted(columns)} that the model predicts are now off by {new} of how they vary (before by {old})."
+        f"identified: the {_predicted(columns)} that the model predicts are now off by {new} of how they vary "
+        f"(before by {old})."
     )
 
 
 def _predicted(columns: Sequence[_Column]) -> str:
     """What is predicted, in words."""
     forces = [one for one in columns if one.name.startswith("tau ")]
-    said = ["joint torques" if all(one.unit == "N m" for one in forces) else "joint forces and torques"] if forces else []
+    said = (
+        ["joint torques" if all(one.unit == "N m" for one in forces) else "joint forces and torques"]
+        if forces
+        else []
+    )
     for channel, words in (("q ", "positions"), ("v ", "velocities")):
         said += [words] * any(one.name.startswith(channel) for one in columns)
-    return _listed(said + ["readings of sensors"] * any(one.name[:2] not in ("q ", "v ", "ta") for one in columns))
+    return _listed(
+        said + ["readings of sensors"] * any(one.name[:2] not in ("q ", "v ", "ta") for one in columns)
+    )
 
 
 def _in_words(kind: Kind, model: Model) -> str:
@@ -277,7 +290,8 @@ def _bodies(found: Estimate) -> list[_Body]:
             chosen |= set(map(int, kind.written(block.places)))
     old, new = (one.inertias for one in (parameters.reference, found.model))
     mass, com = (
-        np.stack([np.asarray(getattr(x, name), float) for x in (old, new)], axis=1) for name in ("mass", "com")
+        np.stack([np.asarray(getattr(x, name), float) for x in (old, new)], axis=1)
+        for name in ("mass", "com")
     )
     possible = np.stack([np.asarray(x.is_physical) for x in (old, new)], axis=1)
     sure = {name for name, said in zip(parameters.names, _seen_alone(found)) if said == "yes"}
@@ -297,14 +311,18 @@ def _doubts(found, columns, validation, bodies, held: bool) -> tuple[str, ...]:
     said = []
     if not found.converged:
         said.append(
-            f"The search for the values did not converge (it stopped after {found.iterations} turns): they are not the best there are."
+            f"The search for the values did not converge (it stopped after {found.iterations} turns): they are not the "
+            "best there are."
         )
     if found.rank == 0:
-        said.append("The data say nothing at all of what was free: nothing moved enough, or nothing was measured that depends on it.")
+        said.append(
+            "The data say nothing at all of what was free: nothing moved enough, or nothing was measured that depends on it."
+        )
     for one in bodies:
         if not one.possible[1]:
             said.append(
-                f"{one.name} came out with an inertia that no body has (its mass would have to be negative somewhere). The data do not "
+                f"{one.name} came out with an inertia that no body has (its mass would have to be negative somewhere). The "
+                "data do not "
                 "determine it well: keep bodies possible by physical least squares, or move the robot more."
             )
     if all(one.after >= EXPLAINS * one.spread for one in columns if one.spread > 0):
@@ -314,7 +332,8 @@ def _doubts(found, columns, validation, bodies, held: bool) -> tuple[str, ...]:
     for one in columns:
         if held and one.held_after > GENERALIZES * one.after:
             said.append(
-                f"On runs that were held out {one.name} is off by {one.held_after:.3g} {one.unit}, {one.held_after / one.after:.2g} "
+                f"On runs that were held out {one.name} is off by {one.held_after:.3g} {one.unit}, "
+                f"{one.held_after / one.after:.2g} "
                 "times as much as on the data used: what was found does not hold beyond them."
             )
         if held and one.held_after > 1.05 * one.held_before:
@@ -325,7 +344,8 @@ def _doubts(found, columns, validation, bodies, held: bool) -> tuple[str, ...]:
         ):
             if unseen > GENERALIZES * seen:
                 said.append(
-                    f"In cross-validation {name} is off by {unseen:.3g} {unit} on data that were held out, {unseen / seen:.2g} times "
+                    f"In cross-validation {name} is off by {unseen:.3g} {unit} on data that were held out, {unseen / seen:.2g} "
+                    "times "
                     "as much as on the data used: what was found does not hold beyond them. More varied motion would help."
                 )
     return tuple(said)
@@ -336,24 +356,30 @@ def _remarks(found, columns, bodies, before) -> tuple[str, ...]:
     lost = found.parameters.size - found.rank
     if lost:
         said.append(
-            f"Of {found.parameters.size} values the data see {_count(found.rank, 'combination')}; along {lost} others the values are "
+            f"Of {found.parameters.size} values the data see {_count(found.rank, 'combination')}; along {lost} others "
+            "the values are "
             "what they were before, or what is most plausible."
         )
     if found.condition_number > HARDLY:
         said.append(
-            f"Some values can hardly be told apart (condition number {found.condition_number:.2g}): their errors are large, and "
+            f"Some values can hardly be told apart (condition number {found.condition_number:.2g}): their errors are "
+            "large, and "
             "go together."
         )
     if found.at_bounds:
         said.append(
-            f"{_listed(list(found.at_bounds))} ended at a bound: the data would go on beyond it. Zero friction may be right; else "
+            f"{_listed(list(found.at_bounds))} ended at a bound: the data would go on beyond it. Zero friction may be "
+            "right; else "
             "something that is not in the model may be taken for it."
         )
-    worst = [one for one in columns if one.white is not None and one.white.narrow > NARROW and not one.white.white]
+    worst = [
+        one for one in columns if one.white is not None and one.white.narrow > NARROW and not one.white.white
+    ]
     if worst:
         one = max(worst, key=lambda one: one.white.narrow)
         said.append(
-            f"What is left is not white noise in {_count(len(worst), 'column')}: intervals are too narrow, in {one.name} by up to "
+            f"What is left is not white noise in {_count(len(worst), 'column')}: intervals are too narrow, in "
+            f"{one.name} by up to "
             f"{one.white.narrow:.2g} times."
         )
     changed = [one for one in bodies if not one.seen and not 1 / 3 <= one.mass[1] / one.mass[0] <= 3]
@@ -391,14 +417,29 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
             interval = f"{_digits(intervals[i, 0], error)} to {_digits(intervals[i, 1], error)}"
         else:
             interval = "not known"
-        rows.append([name, _digits(before[i], error), _digits(found.values[i], error), interval, own.units[i], unseen[i]])
+        rows.append(
+            [
+                name,
+                _digits(before[i], error),
+                _digits(found.values[i], error),
+                interval,
+                own.units[i],
+                unseen[i],
+            ]
+        )
     header = ("", "before", "identified", "95 % interval", "unit", "seen by the data")
     long = f"All {len(rows)} values" if len(rows) > LONG else ""
     blocks: list[Block] = [Heading("What was found")]
     if bodies:
         blocks.append(
             Table(
-                ("body", "mass before [kg]", "mass identified [kg]", "centre of mass moved by [m]", "can be a body"),
+                (
+                    "body",
+                    "mass before [kg]",
+                    "mass identified [kg]",
+                    "centre of mass moved by [m]",
+                    "can be a body",
+                ),
                 [
                     [
                         one.name,
@@ -424,7 +465,8 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
             ),
         ),
         Text(
-            "A 95 % interval has the true value in it in 95 of 100 such experiments, if the model's form is right and errors are "
+            "A 95 % interval has the true value in it in 95 of 100 such experiments, if the model's form is right and "
+            "errors are "
             "white (see below). Of an inertia, mass is in kg; hx, hy, hz are mass times the place of the centre of mass; "
             "Ixx ... Izz are moments of inertia about the origin of the body's frame, along its axes. Damping is friction that "
             "grows with speed, friction (Coulomb's) that does not.",
@@ -477,7 +519,9 @@ def _fit(columns, seen, logs, found) -> list[Block]:
     )
     first = logs[0].name
     shown = [one for one in after if one.log == first]
-    worst = sorted(shown, key=lambda one: -float(np.std(one.errors)) / max(float(np.std(one.measured)), 1e-300))
+    worst = sorted(
+        shown, key=lambda one: -float(np.std(one.errors)) / max(float(np.std(one.measured)), 1e-300)
+    )
     kept = {one.column for one in worst[: figures.ROWS]}
     pairs = [(new, old) for new, old in zip(after, before) if new.log == first and new.column in kept]
     by_name = {one.name: one.white for one in columns}
@@ -496,9 +540,14 @@ def _fit(columns, seen, logs, found) -> list[Block]:
                 [old for _, old in pairs],
                 [by_name[new.column] for new, _ in pairs],
             ),
-            f"Run {first!r}: measured and predicted over time; what is left; and how alike errors are that are some time apart (their autocorrelation). "
+            f"Run {first!r}: measured and predicted over time; what is left; and how alike errors are that are some "
+            "time apart (their autocorrelation). "
             "Errors and variation are standard deviations or roots of mean squares."
-            + (f" Of {len(shown)} columns the {figures.ROWS} worst are drawn." if len(shown) > figures.ROWS else ""),
+            + (
+                f" Of {len(shown)} columns the {figures.ROWS} worst are drawn."
+                if len(shown) > figures.ROWS
+                else ""
+            ),
         ),
     ]
 
@@ -553,15 +602,21 @@ def _held(columns, unseen, held, validation) -> list[Block]:
         ]
         blocks += [
             Text(
-                f"Cross-validation: {len(validation.folds)} times a part of the data was held out, all was found from the rest, and "
+                f"Cross-validation: {len(validation.folds)} times a part of the data was held out, all was found from the "
+                "rest, and "
                 f"the part predicted. The parts were {_listed([repr(name) for name in validation.folds])}."
             ),
-            Table(("", "error on data used", "error on data held out", "unit", "held out / used"), rows, (1, 2, 4)),
+            Table(
+                ("", "error on data used", "error on data held out", "unit", "held out / used"),
+                rows,
+                (1, 2, 4),
+            ),
         ]
     if not held and validation is None:
         blocks.append(
             Text(
-                "No run was held out, so errors are those on the data from which the values were found. Hold one out to see whether "
+                "No run was held out, so errors are those on the data from which the values were found. Hold one out to "
+                "see whether "
                 "they mean anything beyond."
             )
         )
@@ -591,12 +646,20 @@ def _left(columns) -> list[Block]:
         Heading("What is left: is it noise?"),
         Text(
             "Intervals suppose that each sample errs in its own way (white noise). Where errors last, neighbouring samples "
-            "repeat one another: there are fewer independent ones, and intervals are too narrow. Smoothing does that, and so does "
+            "repeat one another: there are fewer independent ones, and intervals are too narrow. Smoothing does that, "
+            "and so does "
             "what is not in the model: friction of another law, elasticity, cables."
         ),
         Items(said),
         Table(
-            ("", "lasts [samples]", "lasts [s]", "independent samples", "intervals too narrow by up to", "p (Ljung-Box)"),
+            (
+                "",
+                "lasts [samples]",
+                "lasts [s]",
+                "independent samples",
+                "intervals too narrow by up to",
+                "p (Ljung-Box)",
+            ),
             rows,
             (1, 2, 3, 4, 5),
         ),
@@ -611,15 +674,18 @@ def _unseen(found: Estimate) -> list[Block]:
     else:
         blocks.append(
             Text(
-                f"Of {size} values the data see {rank} combinations and do not see {size - rank}. No method can find those from these "
-                "data; along them values stayed where they were, or where bodies are most plausible. It is no fault unless one of "
+                f"Of {size} values the data see {rank} combinations and do not see {size - rank}. No method can find those "
+                "from these "
+                "data; along them values stayed where they were, or where bodies are most plausible. It is no fault unless "
+                "one of "
                 "them is what you want to know: then move other joints too, or measure more."
             )
         )
     if np.isfinite(found.condition_number):
         blocks.append(
             Text(
-                f"Condition number of what is seen: {found.condition_number:.3g} (1 would be perfect; in the thousands some values can "
+                f"Condition number of what is seen: {found.condition_number:.3g} (1 would be perfect; in the thousands some "
+                "values can "
                 "hardly be told apart)."
             )
         )
@@ -646,13 +712,20 @@ def _made(found, logs, held, warned, notes) -> list[Block]:
     from .. import __version__
 
     rows = [
-        [log.name, "held out" if log in held else "used", f"{len(log.t):,}", f"{log.t[-1] - log.t[0]:.4g}", ", ".join(log.channels)]
+        [
+            log.name,
+            "held out" if log in held else "used",
+            f"{len(log.t):,}",
+            f"{log.t[-1] - log.t[0]:.4g}",
+            ", ".join(log.channels),
+        ]
         for log in [*logs, *held]
     ]
     noise = ", ".join(f"{name} {x:.3g}" for name, x in zip(found.columns, found.noise))
     said = [
         *notes,
-        f"The search took {found.iterations} turns and " + ("converged." if found.converged else "did not converge."),
+        f"The search took {found.iterations} turns and "
+        + ("converged." if found.converged else "did not converge."),
         f"Noise by which columns were weighted: {noise}.",
         f"rbd_jax {__version__}.",
     ]

@@ -82,13 +82,20 @@ def cross_validation(
     usual = len(given) if len(given) > 1 else PIECES
     count = usual if folds is None else whole_number(owner, "folds", folds)
     if count < 2:
-        raise LogError(f"{owner}: folds is {count}; there are two or more, or nothing is left to estimate from")
+        raise LogError(
+            f"{owner}: folds is {count}; there are two or more, or nothing is left to estimate from"
+        )
     parts = _runs(given, count) if len(given) > 1 else _pieces(given[0], count)
     estimates, seen, unseen = [], [], []
     for done, (held, rest) in enumerate(parts):
         found = fit(rest)
         estimates.append(found)
-        seen.append({name: (float(error), int(n)) for name, error, n in zip(found.columns, found.errors, found.counts)})
+        seen.append(
+            {
+                name: (float(error), int(n))
+                for name, error, n in zip(found.columns, found.errors, found.counts)
+            }
+        )
         unseen.append(predictions(found.model, held, found.compare))
         if on_fold is not None:
             on_fold(done + 1, len(parts))
@@ -98,7 +105,9 @@ def cross_validation(
     return CrossValidation(
         columns=columns,
         units=tuple(units[column] for column in columns),
-        training=np.array([_together([fold[column] for fold in seen if column in fold]) for column in columns]),
+        training=np.array(
+            [_together([fold[column] for fold in seen if column in fold]) for column in columns]
+        ),
         held_out=np.array([pooled([one for group in unseen for one in group], column) for column in columns]),
         folds=tuple(" and ".join(log.name for log in held) for held, _ in parts),
         by_fold=by_fold,
@@ -122,11 +131,15 @@ def _runs(logs: Sequence[Log], folds: int) -> list[tuple[list[Log], list[Log]]]:
     """What is held out and what is left, of several runs."""
     if folds > len(logs):
         raise LogError(
-            f"identify.cross_validation: folds is {folds}, and there are {len(logs)} runs; cut them by Log.between if there are to "
+            f"identify.cross_validation: folds is {folds}, and there are {len(logs)} runs; cut them by Log.between if "
+            "there are to "
             "be more"
         )
     return [
-        ([log for i, log in enumerate(logs) if i % folds == k], [log for i, log in enumerate(logs) if i % folds != k])
+        (
+            [log for i, log in enumerate(logs) if i % folds == k],
+            [log for i, log in enumerate(logs) if i % folds != k],
+        )
         for k in range(folds)
     ]
 

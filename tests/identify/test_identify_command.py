@@ -41,7 +41,11 @@ def logs(tmp_path_factory):
     )
     for seed in (1, 2):
         random, t = np.random.default_rng(seed), np.arange(600) / 100
-        speed, size, phase = 2 * np.pi * np.array([0.3, 0.7, 1.1]), random.uniform(0.3, 0.6, 3), random.uniform(0, 6, 3)
+        speed, size, phase = (
+            2 * np.pi * np.array([0.3, 0.7, 1.1]),
+            random.uniform(0.3, 0.6, 3),
+            random.uniform(0, 6, 3),
+        )
         angle = t[:, None] * speed + phase
         q, v, a = (
             np.sum(x, axis=1)[:, None]
@@ -49,7 +53,9 @@ def logs(tmp_path_factory):
         )
         tau = np.asarray(torques(q, v, a)) + 0.02 * random.normal(size=q.shape)
         rows = np.concatenate([t[:, None], q, v, tau], axis=1)
-        np.savetxt(folder / f"run{seed}.csv", rows, delimiter=",", header="t,q_swing,v_swing,tau_swing", comments="")
+        np.savetxt(
+            folder / f"run{seed}.csv", rows, delimiter=",", header="t,q_swing,v_swing,tau_swing", comments=""
+        )
         np.savez(folder / f"run{seed}.npz", t=t, q=q, v=v, tau=tau)
         # As simulations have it, with torques that are held from one sample to the next.
         start = rbd.State(jnp.asarray(q[0]), jnp.asarray(v[0]))
@@ -65,7 +71,8 @@ def run(capsys, *arguments):
 
 
 @pytest.mark.parametrize(
-    "estimator", [name if name != "output-error" else pytest.param(name, marks=pytest.mark.slow) for name in ESTIMATORS]
+    "estimator",
+    [name if name != "output-error" else pytest.param(name, marks=pytest.mark.slow) for name in ESTIMATORS],
 )
 def test_every_estimator_writes_every_file(logs, tmp_path, capsys, estimator):
     """The truth comes out, in each of the files; progress goes to stderr."""
@@ -98,7 +105,9 @@ def test_every_estimator_writes_every_file(logs, tmp_path, capsys, estimator):
     for option in ESTIMATORS[estimator][::2]:
         assert option in page
     html = (folder / "report.html").read_text(encoding="utf-8")
-    assert html.startswith("<!DOCTYPE html>") and html.rstrip().endswith("</html>") and html.count("<img") == 3
+    assert (
+        html.startswith("<!DOCTYPE html>") and html.rstrip().endswith("</html>") and html.count("<img") == 3
+    )
 
 
 def test_several_runs_are_cross_validated(logs, tmp_path, capsys):
@@ -107,7 +116,11 @@ def test_several_runs_are_cross_validated(logs, tmp_path, capsys):
     arguments = ["pendulum", logs / "run1.npz", tmp_path / "run1.npz", "--free", "masses"]
     assert run(capsys, *arguments, "--out", tmp_path / "a")[0] == 0
     page = (tmp_path / "a" / "report.md").read_text(encoding="utf-8")
-    assert "Cross-validation: 2 times" in page and str(logs / "run1.npz") in page and str(tmp_path / "run1.npz") in page
+    assert (
+        "Cross-validation: 2 times" in page
+        and str(logs / "run1.npz") in page
+        and str(tmp_path / "run1.npz") in page
+    )
     arguments = ["pendulum", logs / "run1.npz", "--free", "masses", "--estimator", "least-squares"]
     assert run(capsys, *arguments, "--cutoff", 5, "--out", tmp_path / "b")[0] == 0
     assert "Cross-validation: 4 times" in (tmp_path / "b" / "report.md").read_text(encoding="utf-8")
@@ -148,7 +161,9 @@ def test_what_is_not_to_be_trusted_says_why(logs, tmp_path, capsys):
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(FILES)
     with np.load(logs / "run1.npz") as data:
         rows = dict(data)
-    np.savez(tmp_path / "wrong.npz", **(rows | {"tau": np.random.default_rng(0).normal(size=rows["tau"].shape)}))
+    np.savez(
+        tmp_path / "wrong.npz", **(rows | {"tau": np.random.default_rng(0).normal(size=rows["tau"].shape)})
+    )
     code, _, err = run(
         capsys, "pendulum", tmp_path / "wrong.npz", "--free", "masses", "--folds", 0, "--out", tmp_path / "b"
     )
@@ -277,7 +292,9 @@ def test_a_process_that_is_killed(logs, tmp_path, after):
     """By a signal that nobody can answer, while it writes: under the name that was asked for all files are, or none."""
     folder = tmp_path / "out"
     command = ["identify", "pendulum", logs / "run1.npz", "--free", "masses", "--folds", "0", "--out", folder]
-    process = subprocess.Popen([sys.executable, "-m", "rbd_jax", *map(str, command)], env=os.environ | {"JAX_PLATFORMS": "cpu"})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rbd_jax", *map(str, command)], env=os.environ | {"JAX_PLATFORMS": "cpu"}
+    )
     until = time.monotonic() + 300
     while not any(tmp_path.iterdir()) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.001)

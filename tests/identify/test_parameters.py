@@ -168,7 +168,9 @@ def test_kinds_of_the_bundled_robots():
 def test_friction_is_damping_and_coulomb():
     """Of each joint both, in one line; bounds and priors are of each; what is free twice is refused."""
     prior = ([0.5, 0.2], [0.1, 0.3])
-    parameters = identify.Parameters(MODEL, [identify.friction("trunk", prior=prior), identify.masses("trunk")])
+    parameters = identify.Parameters(
+        MODEL, [identify.friction("trunk", prior=prior), identify.masses("trunk")]
+    )
     assert parameters.names[:2] == ("trunk damping", "trunk friction")
     model = parameters.with_values(jnp.array([0.7, 0.4, 1.0]))
     assert (float(model.damping[0]), float(model.friction[0])) == (0.7, 0.4)

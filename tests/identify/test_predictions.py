@@ -40,14 +40,18 @@ def motion(seed: int, seconds: float = 8.0, rate: int = 100):
 def log_of(truth):
     @jax.jit
     def torques(q, v, a):
-        return jax.vmap(lambda q, v, a: rbd.inverse_dynamics(truth, q, v, a) - rbd.passive_force(truth, q, v))(q, v, a)
+        return jax.vmap(
+            lambda q, v, a: rbd.inverse_dynamics(truth, q, v, a) - rbd.passive_force(truth, q, v)
+        )(q, v, a)
 
     def made(seed, noise=0.05, rates=True):
         t, q, v, a = motion(seed)
         tau = np.asarray(torques(q, v, a)) + noise * np.random.default_rng(100 + seed).normal(size=q.shape)
         if rates:
             return I.Log(t, q, v, a, tau, name=f"run {seed}")
-        return I.Log(t, q + 1e-4 * np.random.default_rng(seed).normal(size=q.shape), tau=tau, name=f"run {seed}")
+        return I.Log(
+            t, q + 1e-4 * np.random.default_rng(seed).normal(size=q.shape), tau=tau, name=f"run {seed}"
+        )
 
     return made
 
@@ -61,7 +65,12 @@ def test_torques(model, truth, log_of):
     for one in (model, truth):
         (found,) = I.predictions(one, log, I.EquationError(cutoff=3.0, slow=0.1))
         equations = I.Equations.of(one, log, cutoff=3.0, slow=0.1)
-        assert (found.column, found.unit, found.log, len(found.t)) == ("tau swing", "N m", "run 0", equations.counts[0])
+        assert (found.column, found.unit, found.log, len(found.t)) == (
+            "tau swing",
+            "N m",
+            "run 0",
+            equations.counts[0],
+        )
         assert_close(np.sqrt(np.mean(found.errors**2)), equations.errors(one)[0], 1e-9)
     assert not np.isin(log.t[300:310], found.t).any()
     at = np.round(found.t * 100).astype(int)
@@ -92,7 +101,9 @@ def test_simulations_start_where_they_come_nearest(model, truth, nodes):
     t = np.arange(201) / 100
     tau = 2 * np.sin(3 * t)[:, None]
     scheme = rbd.RungeKutta4()
-    path = rbd.rollout(truth, rbd.State(jnp.array([0.5]), jnp.zeros(1)), jnp.asarray(tau[:-1]), dt=0.01, scheme=scheme)
+    path = rbd.rollout(
+        truth, rbd.State(jnp.array([0.5]), jnp.zeros(1)), jnp.asarray(tau[:-1]), dt=0.01, scheme=scheme
+    )
     size = 1e-3 if nodes == "joined" else 0.0
     noise = size * np.random.default_rng(0).normal(size=path.q.shape)
     log = I.Log(t, np.asarray(path.q) + noise, *(() if size else (np.asarray(path.v),)), tau=tau)
@@ -191,7 +202,9 @@ def test_what_fits_noise_is_found_out(model, log_of):
 )
 def test_refusals(model, log_of, logs, folds, said):
     with pytest.raises(I.LogError, match=said):
-        I.cross_validation(lambda some: I.least_squares(model, some, FREE), [log_of(i) for i in range(logs)], folds=folds)
+        I.cross_validation(
+            lambda some: I.least_squares(model, some, FREE), [log_of(i) for i in range(logs)], folds=folds
+        )
 
 
 def test_a_cutoff_is_not_moved_by_chance():

@@ -42,8 +42,14 @@ def model():
 
 @pytest.fixture(scope="module")
 def log_of(model):
-    parameters = jnp.asarray(model.inertias.parameters).at[2].add(rbd.Inertia.sphere(0.7, 0.1, (0.0, 0.1, -0.3)).parameters)
-    truth = replace(model, inertias=rbd.Inertia.from_parameters(parameters), damping=jnp.array([0.3, 0.2, 0.1]))
+    parameters = (
+        jnp.asarray(model.inertias.parameters)
+        .at[2]
+        .add(rbd.Inertia.sphere(0.7, 0.1, (0.0, 0.1, -0.3)).parameters)
+    )
+    truth = replace(
+        model, inertias=rbd.Inertia.from_parameters(parameters), damping=jnp.array([0.3, 0.2, 0.1])
+    )
     torques = jax.jit(
         jax.vmap(lambda q, v, a: rbd.inverse_dynamics(truth, q, v, a) - rbd.passive_force(truth, q, v))
     )
@@ -79,9 +85,16 @@ def found(model, logs):
 
 @pytest.fixture(scope="module")
 def report(model, logs, found):
-    validation = I.cross_validation(lambda some: I.physical_least_squares(model, some, FREE), logs[0], folds=2)
+    validation = I.cross_validation(
+        lambda some: I.physical_least_squares(model, some, FREE), logs[0], folds=2
+    )
     return I.report(
-        found, logs[0], held_out=logs[1], validation=validation, warned=["<u>beware</u>"], notes=["made by <hand>"]
+        found,
+        logs[0],
+        held_out=logs[1],
+        validation=validation,
+        warned=["<u>beware</u>"],
+        notes=["made by <hand>"],
     )
 
 
@@ -137,9 +150,16 @@ def test_what_it_says(report, found, logs):
     text = report.markdown
     assert not report.doubts
     assert text.startswith("# Identification of ")
-    assert report.summary in " ".join(Tags(report.html).text) and "From 1 run (800 samples in 7.99 s)" in report.summary
+    assert (
+        report.summary in " ".join(Tags(report.html).text)
+        and "From 1 run (800 samples in 7.99 s)" in report.summary
+    )
     for name, unit in zip(found.parameters.names, found.parameters.units):
-        (row,) = [line for line in text.splitlines() if line.startswith(f"| {page._plain(name)} |") and " to " in line]
+        (row,) = [
+            line
+            for line in text.splitlines()
+            if line.startswith(f"| {page._plain(name)} |") and " to " in line
+        ]
         assert f"| {unit} |" in row
     for line in found.unobservable:
         assert f"- {page._plain(line)}." in text
@@ -156,7 +176,9 @@ def test_doubts(model, logs, found):
     said = lambda changed, **more: " ".join(I.report(changed, logs[0], **more).doubts)
     assert said(found) == ""
     assert "did not converge" in said(replace(found, converged=False))
-    nothing = replace(found, model=replace(model, inertias=rbd.Inertia.from_parameters(0 * model.inertias.parameters)))
+    nothing = replace(
+        found, model=replace(model, inertias=rbd.Inertia.from_parameters(0 * model.inertias.parameters))
+    )
     assert "explains hardly anything" in said(nothing)
     parameters = jnp.asarray(found.model.inertias.parameters).at[2, 4].set(10.0)
     impossible = replace(found, model=replace(found.model, inertias=rbd.Inertia.from_parameters(parameters)))
@@ -164,7 +186,9 @@ def test_doubts(model, logs, found):
     other = replace(logs[1], tau=-logs[1].tau.values)
     worse = said(found, held_out=other)
     assert "does not hold beyond them" in worse and "as it was before predicts" in worse
-    validation = I.CrossValidation(("tau x",), ("N m",), np.ones(1), 3 * np.ones(1), ("a", "b"), np.ones((2, 1)), ())
+    validation = I.CrossValidation(
+        ("tau x",), ("N m",), np.ones(1), 3 * np.ones(1), ("a", "b"), np.ones((2, 1)), ()
+    )
     assert "In cross-validation tau x is off by 3 N m" in said(found, validation=validation)
     lost = found.seen._replace(kept=(), grouping=np.zeros((0, found.parameters.size)))
     assert "say nothing at all" in said(replace(found, seen=lost))
@@ -205,7 +229,13 @@ def test_markdown_shows_text_as_it_is():
     assert page._plain("<b> a_b _c_ *d* `e` |f| [g](h) ~i~") == (
         "&lt;b&gt; a_b \\_c\\_ \\*d\\* \\`e\\` \\|f\\| [g]\\(h) \\~i\\~"
     )
-    for text, shown in (("1. x", "1\\. x"), ("3.5 kg", "3.5 kg"), ("- a", "\\- a"), ("# h", "\\# h"), ("a - b", "a - b")):
+    for text, shown in (
+        ("1. x", "1\\. x"),
+        ("3.5 kg", "3.5 kg"),
+        ("- a", "\\- a"),
+        ("# h", "\\# h"),
+        ("a - b", "a - b"),
+    ):
         assert page._markdown(page.Text(text)) == shown
 
 
@@ -213,7 +243,9 @@ def test_estimates_are_saved(found, tmp_path):
     """With all that is known of the values; what is not seen is null."""
     import json
 
-    found = replace(found, standard_errors=np.where(np.arange(found.parameters.size) == 0, np.inf, found.standard_errors))
+    found = replace(
+        found, standard_errors=np.where(np.arange(found.parameters.size) == 0, np.inf, found.standard_errors)
+    )
     for name in ("estimate.json", "estimate.npz"):
         found.save(tmp_path / name)
     read = json.loads((tmp_path / "estimate.json").read_text(encoding="utf-8"))
@@ -221,7 +253,11 @@ def test_estimates_are_saved(found, tmp_path):
     first, second = (read["parameters"][name] for name in found.parameters.names[:2])
     assert first["standard_error"] is None and first["interval"] == [None, None]
     assert second["value"] == found.values[1] and second["interval"] == list(found.intervals()[1])
-    assert read["unobservable"] == list(found.unobservable) and read["rank"] == found.rank and read["converged"] is True
+    assert (
+        read["unobservable"] == list(found.unobservable)
+        and read["rank"] == found.rank
+        and read["converged"] is True
+    )
     with np.load(tmp_path / "estimate.npz", allow_pickle=False) as data:
         assert_close(data["covariance"], found.covariance, 0)
         assert tuple(data["names"]) == found.parameters.names and data["standard_errors"][0] == np.inf
@@ -239,7 +275,9 @@ def test_condition_number(found):
     together[0, 1] = together[1, 0] = 0.999
     units = np.diag(np.geomspace(1e-3, 1e3, n))
     assert_close(
-        replace(found, covariance=units @ together @ units, seen=seen).condition_number, np.sqrt(1.999 / 0.001), 1e-6
+        replace(found, covariance=units @ together @ units, seen=seen).condition_number,
+        np.sqrt(1.999 / 0.001),
+        1e-6,
     )
 
 
@@ -254,11 +292,15 @@ def test_a_browser_shows_it(report, tmp_path):
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={tmp_path}/profile",
         "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1100,5000",
     ]  # fmt: skip
-    subprocess.run([*browse, f"--screenshot={picture}", file.as_uri()], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [*browse, f"--screenshot={picture}", file.as_uri()], check=True, capture_output=True, timeout=120
+    )
     colours = (imread(picture)[..., :3] * 255).round().astype(int)
     for red, green, blue in ((0x3B, 0x6F, 0xB6), (0xC8, 0x55, 0x3D)):  # of the curves
         near = np.abs(colours - [red, green, blue]).max(axis=-1) < 30
         assert near.sum() > 500
-    shown = subprocess.run([*browse, "--dump-dom", file.as_uri()], check=True, capture_output=True, timeout=120)
+    shown = subprocess.run(
+        [*browse, "--dump-dom", file.as_uri()], check=True, capture_output=True, timeout=120
+    )
     tags = Tags(shown.stdout.decode())
     assert "script" not in {tag for tag, _ in tags.tags} and NASTY[0] in " ".join(tags.text)
