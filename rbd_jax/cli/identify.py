@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import ModelError, ModelWarning, identify as library, save_mjcf, save_urdf
+from .. import ModelError, ModelWarning, __version__, identify as library, save_mjcf, save_urdf
 from .._interrupts import clearing_up
 from ..identify import Estimate, Log, LogError, LogWarning, Parameters
 from ..model import Model
@@ -268,7 +268,7 @@ def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way
     options += ["--robust"] * arguments.robust + ["--make-physical"] * arguments.make_physical
     notes = (
         f"Estimator: {name} ({reason}){', with ' + ', '.join(options) if options else ''}.",
-        f"Model: {arguments.robot}. Command: rbd-jax {shlex.join(arguments.words)}",
+        f"Model: {arguments.robot}. Command: rbd-jax {shlex.join(arguments.words)} (version {__version__})",
     )
     return _Way(name, estimate, folds, notes)
 

@@ -75,7 +75,7 @@ def cross_validation(
     >>> tau = jax.vmap(lambda *x: 1.5 * rbd.inverse_dynamics(model, *x))(q, v, a)
     >>> log = rbd.identify.Log(t, q, v, a, tau + 0.1 * np.random.default_rng(0).normal(size=tau.shape))
     >>> rbd.identify.cross_validation(lambda logs: rbd.identify.least_squares(model, logs, rbd.identify.masses()), log)
-    CrossValidation(4 folds; tau swing 0.099 -> 0.0994 N m)
+    CrossValidation(4 folds; tau swing 0.0995 -> 0.0997 N m)
     """
     owner = "identify.cross_validation"
     given = as_logs(owner, logs)
