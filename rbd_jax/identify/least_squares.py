@@ -26,6 +26,7 @@ from ..checkpoints import Checkpoint
 from ..model import Model
 from ..spatial import Inertia
 from ._linear import LinearProblem, Solution
+from .equation_error import EquationError
 from .equations import Equations, Samples, linear_numbers, regressors, samples_of
 from .estimate import Estimate
 from .kind import Kind
@@ -149,7 +150,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
             raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
     samples: list[Samples] = []
     if isinstance(logs, Equations):
-        equations = logs
+        equations, cutoff, slow = logs, logs.cutoff, logs.slow
         if logs.model.body_names != model.body_names or logs.model.joint_names != model.joint_names:
             raise LogError(
                 f"{owner}: the Equations are of model {logs.model.name!r}, which has other bodies or joints than {model.name!r}"
@@ -194,6 +195,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
         at_bounds=tuple(bound),
         iterations=solution.turns,
         converged=solution.converged,
+        compare=EquationError(("tau",), cutoff=cutoff, slow=slow),
     )
 
 

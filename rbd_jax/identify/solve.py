@@ -349,6 +349,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         at_bounds=tuple(name for name, at in zip(parameters.names, fixed) if at),
         iterations=search.turn,
         converged=search.converged if settled is None else best.gain < settled,
+        compare=problem.compare,
     )
 
 
