@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,6 +87,7 @@ class Estimate:
     - `at_bounds`: the names of values that are at a bound, where the estimate would go on.
     - `converged`: whether the noise and the values have settled.
     - `compare`: how the model was compared with logs: `EquationError` (least squares, too) or `OutputError`, as it was.
+    - `unknowns`: where a search has ended, with first states of simulations; None of linear estimators.
     """
 
     parameters: Parameters
@@ -103,6 +104,7 @@ class Estimate:
     iterations: int = 0
     converged: bool = True
     compare: Comparison | None = None
+    unknowns: Any = None
 
     @property
     def rank(self) -> int:

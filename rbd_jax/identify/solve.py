@@ -16,12 +16,12 @@ from .._errors import ModelError
 from ..checkpoints import Checkpoint, Run, running
 from ..model import Model
 from ._basis import basis_of
-from ._descent import Descent, answered, found_noise, refuse_failed, root_mean_square
+from ._descent import LAST, Descent, answered, found_noise, refuse_failed, root_mean_square
 from ._elimination import eliminated
 from .estimate import Estimate, Unseen, ends_first, unseen
 from .log import LogError
 from .plausibility import look_at_forces, look_at_order, look_at_rest, look_at_sensor, noise_of
-from .problem import GAPS, Problem, Unknowns, prior_errors
+from .problem import Problem, Unknowns, prior_errors
 
 
 #: What a last step of Gauss and Newton may still gain where another solver has converged: a half is one standard deviation.
@@ -143,7 +143,8 @@ def _numbers(found: Estimate) -> dict[str, Any]:
         "iterations",
         "converged",
     )
-    return {name: getattr(found, name) for name in names} | {"seen": found.seen._asdict()}
+    unknowns = {name: np.asarray(value) for name, value in found.unknowns._asdict().items()}
+    return {name: getattr(found, name) for name in names} | {"seen": found.seen._asdict(), "unknowns": unknowns}
 
 
 def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
@@ -152,6 +153,8 @@ def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
     given = saved | {
         "seen": Unseen(**seen | {"kept": tuple(seen["kept"])}),
         "at_bounds": tuple(saved["at_bounds"]),
+        "unknowns": Unknowns(**saved["unknowns"]),
+        "compare": problem.compare,
         "model": parameters.with_values(jnp.asarray(saved["values"], problem.model.dtype)),
     }
     return Estimate(parameters=parameters, columns=problem.columns, counts=problem.counts, **given)
@@ -196,7 +199,7 @@ def _is_of_optax(solver) -> bool:
 def _ended(problem: Problem, unknowns: Unknowns) -> Descent:
     """A search that is where another solver has come to."""
     search = Descent(problem, np.asarray(unknowns.x, float), np.asarray(unknowns.states, float))
-    search.stage, search.leaves_out = len(GAPS) - 1, True
+    search.stage, search.leaves_out = LAST, True
     for _ in answered([search.advance(0)], problem):  # which finds the noise
         pass
     return search
@@ -350,6 +353,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         iterations=search.turn,
         converged=search.converged if settled is None else best.gain < settled,
         compare=problem.compare,
+        unknowns=unknowns,
     )
 
 
