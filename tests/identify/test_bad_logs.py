@@ -506,7 +506,7 @@ WORLD = lambda x: np.einsum("nij,nj->ni", ROTATION, x)
 ROLLED = np.c_[FQ[:, :3], FQ[:, 4:], FQ[:, 3:4]]
 
 FLOATING = {
-    "linear in the world": (FQ, np.c_[FV[:, :3], WORLD(FV[:, 3:])], "slides .* fits q as the linear velocity in the world's frame"),
+    "linear in the world": (FQ, np.c_[FV[:, :3], WORLD(FV[:, 3:])], "fits q as the linear velocity in the world's frame"),
     "angular in the world": (FQ, np.c_[WORLD(FV[:, :3]), FV[:, 3:]], "fits q as the angular velocity in the world's frame"),
     "MuJoCo's": (FQ, np.c_[WORLD(FV[:, 3:]), FV[:, :3]], "the angular velocity in the last three columns.*MujocoMap"),
     "Pinocchio's": (FQ, np.c_[FV[:, 3:], FV[:, :3]], "the angular velocity in the last three columns"),
