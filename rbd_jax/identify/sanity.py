@@ -211,8 +211,8 @@ def _quaternions(model: Model, log: Log) -> None:
             f"Log {log.name!r}: the quaternion of joint {joint!r}, {where}, has length {lengths[row]:.3g} in row {row}; it is "
             "unit, with the scalar first"
         )
-        whole = np.arange(at[0] - at[0] % 7 if at[0] < 7 else at[0] - 3, at[-1] + 1)
-        if len(whole) == 7 and (np.abs(np.linalg.norm(log.q.values[:, whole[:4]], axis=1) - 1) < 0.01).all():
+        before = log.q.values[:, at[0] - 3 : at[0] + 1]  # as far as the scalar, if the position came last
+        if at[0] >= 3 and (np.abs(np.linalg.norm(before, axis=1) - 1) < 0.01).all():
             raise LogError(
                 f"{said}. It looks as if it came before the position, which is meant to come first"
             )
