@@ -196,6 +196,10 @@ def delay_of(model: Model, name: str, traced: bool = False):
     return late if traced else float(late)
 
 
+def has_delay(model: Model, name: str) -> bool:
+    return name not in CHANNELS and sensor_of(model, name).delay is not None
+
+
 def with_sensors(model: Model, names: Sequence[str]) -> Model:
     """The model with these sensors alone."""
     return detach(model, *(one for one in model.sensors if one.name not in names))

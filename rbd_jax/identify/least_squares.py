@@ -13,6 +13,7 @@ problem at once. So there is one minimum, which Newton's method finds, and along
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -21,9 +22,11 @@ import numpy as np
 
 from .._arguments import a_model
 from .._errors import ModelError
+from ..checkpoints import Checkpoint
 from ..model import Model
 from ..spatial import Inertia
 from ._linear import LinearProblem, Solution
+from .equation_error import EquationError
 from .equations import Equations, Samples, linear_numbers, regressors, samples_of
 from .estimate import Estimate
 from .kind import Kind
@@ -45,6 +48,7 @@ def least_squares(
     robust: bool = False,
     cutoff: float | int | None = None,
     slow: float | int = 0.0,
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Estimate:
     """The values with which the model's forces are nearest to those measured, each degree of freedom weighted by its noise.
 
@@ -60,6 +64,8 @@ def least_squares(
       biweight, begun by Huber's), so that outliers do not count. The data are passed several times.
     - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which
       friction is not asked for: see `Equations.of`.
+    - `checkpoint`: a file to which the pass over the logs is saved on the way, and from which it goes on: see `Equations.of`.
+      Whatever is free, the same file will do.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -69,7 +75,7 @@ def least_squares(
     >>> print(found.values, found.parameters.names)
     [1.5 0.2] ('bob mass', 'swing damping')
     """
-    return _estimated("least_squares", model, logs, free, robust, cutoff, slow, physical=False)
+    return _estimated("least_squares", model, logs, free, robust, cutoff, slow, checkpoint, physical=False)
 
 
 def physical_least_squares(
@@ -80,6 +86,7 @@ def physical_least_squares(
     robust: bool = False,
     cutoff: float | int | None = None,
     slow: float | int = 0.0,
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Estimate:
     """`least_squares` with bodies that can be: every free inertia is that of a mass that is nowhere negative.
 
@@ -94,7 +101,9 @@ def physical_least_squares(
     >>> print(found.model.inertias.is_physical, found.rank)
     [ True] 3
     """
-    return _estimated("physical_least_squares", model, logs, free, robust, cutoff, slow, physical=True)
+    return _estimated(
+        "physical_least_squares", model, logs, free, robust, cutoff, slow, checkpoint, physical=True
+    )
 
 
 def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
@@ -126,16 +135,22 @@ def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
     return replace(model, inertias=Inertia.from_parameters(jnp.asarray(parameters, model.dtype)))
 
 
-def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Estimate:
+def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physical) -> Estimate:
     owner = f"identify.{owner}"
     a_model(owner, model)
+    if checkpoint is not None and (robust or isinstance(logs, Equations)):
+        raise ValueError(
+            f"{owner}: checkpoint is for the one pass over the logs; "
+            + ("robust estimates pass them many times" if robust else "these Equations are made already")
+            + ", so leave it out"
+        )
     parameters = of_model(owner, model, free)
     for kind in parameters.kinds:
         if not kind.linear:
             raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
     samples: list[Samples] = []
     if isinstance(logs, Equations):
-        equations = logs
+        equations, cutoff, slow = logs, logs.cutoff, logs.slow
         if logs.model.body_names != model.body_names or logs.model.joint_names != model.joint_names:
             raise LogError(
                 f"{owner}: the Equations are of model {logs.model.name!r}, which has other bodies or joints than {model.name!r}"
@@ -150,7 +165,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
         for one in samples:
             equations = equations.with_samples(one)
     else:
-        equations = Equations.of(model, logs, cutoff=cutoff, slow=slow)
+        equations = Equations.of(model, logs, cutoff=cutoff, slow=slow, checkpoint=checkpoint)
     _look(owner, model, equations, parameters, physical)
     problem = LinearProblem.of(parameters, equations, physical)
     solution = problem.solved()
@@ -180,6 +195,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
         at_bounds=tuple(bound),
         iterations=solution.turns,
         converged=solution.converged,
+        compare=EquationError(("tau",), cutoff=cutoff, slow=slow),
     )
 
 

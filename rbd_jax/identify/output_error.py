@@ -27,6 +27,7 @@ from .comparison import (
     chosen_channels,
     control,
     delay_of,
+    has_delay,
     measured,
     width_of,
     with_sensors,
@@ -134,7 +135,8 @@ class OutputError(Comparison):
         """One channel of all runs: each sample belongs to the window in which it happened."""
         late = delay_of(model, name)
         samples = [run.channel(name) for run in runs]
-        on_rows = all(one is None or one[2] for one in samples) and not late
+        # A delay may be free, also one that is zero now.
+        on_rows = all(one is None or one[2] for one in samples) and not has_delay(model, name)
         ends = iter(~goes_on)
         parts, most = [], 0
         for run, cut, one in zip(runs, cuts, samples):
@@ -202,7 +204,7 @@ class OutputError(Comparison):
                 parts.append(found[one.channel])
             else:
                 late = delay_of(bare, one.channel, traced=True)
-                at = lambda column, t=one.t - late: jnp.interp(t, path.t, column)
+                at = lambda column, t=one.t - late: _along(path.t, column, t)
                 parts.append(jax.vmap(at, in_axes=1, out_axes=1)(found[one.channel]))
         return tuple(parts), path.final
 
@@ -340,6 +342,14 @@ def _differences(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
 @compiled
 def _between(model: Model, first, second, share):
     return jax.vmap(lambda a, b, s: integrate(model, a, s * difference(model, a, b)))(first, second, share)
+
+
+def _along(times, column, t):
+    """Values between rows on the chord; beyond the ends on that of the two rows there, so that a delay that changes is seen in
+    the first samples of a window, too."""
+    row = jnp.clip(jnp.searchsorted(times, t, side="right") - 1, 0, len(times) - 2)
+    share = (t - times[row]) / (times[row + 1] - times[row])
+    return column[row] + share * (column[row + 1] - column[row])
 
 
 def _nearest(own: np.ndarray, values: np.ndarray, t: np.ndarray) -> np.ndarray:

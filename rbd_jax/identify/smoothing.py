@@ -30,6 +30,9 @@ HIGHEST = 0.2
 ENDS = 3.0
 #: The fewest samples that are smoothed.
 FEWEST = 12
+#: How many times the noise a spectrum is where it is said to be the motion's. Means of a dozen lines of white noise are twice
+#: their mean in one place of a hundred, and one such place near the highest frequency would ask for a cutoff ten times too high.
+CERTAIN = 6.0
 
 
 def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log:
@@ -122,7 +125,7 @@ def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:
     # Neighbours together: single lines of noise are as large as they like.
     width = max(3, min(15, n // 50)) | 1
     smooth = np.convolve(spectrum, np.ones(width) / width, mode="same")
-    signal = np.where(smooth > 2 * noise, spectrum, 0) * frequency**power
+    signal = np.where(smooth > CERTAIN * noise, spectrum, 0) * frequency**power
     rest = noise * frequency**power
     lowest = max(4 * rate / n, 1e-4 * rate)
     candidates = np.geomspace(min(lowest, HIGHEST * rate / 2), HIGHEST * rate, 80)
