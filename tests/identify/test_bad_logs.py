@@ -406,8 +406,14 @@ def test_archives_that_are_none(tmp_path):
     (tmp_path / "one.npy").rename(path)
     with pytest.raises(LogError, match="one array without a name|no archive"):
         read_log(path, CRANE)
-    np.savez(path, t=T, q=np.array([[1.0, 2.0], None], dtype=object), v=RUN["v"])
-    with pytest.warns(LogWarning, match="'q' hold objects of Python, which are not read"):
+    objects = np.array([[1.0, 2.0], None], dtype=object)
+    np.savez(path, t=T, q=objects, v=RUN["v"])
+    with pytest.raises(
+        LogError, match="log.npz: 'q' holds objects of Python, which are not read.*np.asarray"
+    ):
+        read_log(path, CRANE)
+    np.savez(path, t=T, v=RUN["v"], about=objects)
+    with pytest.warns(LogWarning, match="'about' holds objects of Python, which are not read"):
         log = read_log(path, CRANE)
     with pytest.raises(LogError, match="has no q"):
         identify.least_squares(CRANE, replace(log, tau=Channel(RUN["tau"])), FREE)
