@@ -511,7 +511,7 @@ def as_logs(owner: str, logs: Log | Iterable[Log]) -> Sequence[Log]:
 def _numbers(what: str, value) -> np.ndarray:
     """Real numbers; what is masked, or None, is missing."""
     if np.ma.isMaskedArray(value):
-        value = np.ma.asarray(value).astype(float).filled(np.nan)
+        value = np.where(np.ma.getmaskarray(value), np.nan, np.ma.getdata(value).astype(float))
     try:
         given = np.asarray(value)
         if given.dtype.kind not in "cmMV":

@@ -48,7 +48,7 @@ def look_at_forces(
             warnings.warn(said, LogWarning, stacklevel=4)
     with np.errstate(invalid="ignore", divide="ignore"):
         alike, share = both / np.sqrt(measured * predicted), np.sqrt(measured / predicted)
-    for i in np.flatnonzero((alike < -TOLD) & (share > 0.2) & (share < 5)):
+    for i in map(int, np.flatnonzero((alike < -TOLD) & (share > 0.2) & (share < 5))):
         warnings.warn(
             f"{owner}: {columns[i]} is the opposite of what the model needs for these motions (correlation {alike[i]:.2f}). "
             "Is its sign the other way round?",

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._arguments import a_model
 from ..model import Model
-from .log import Log, LogError, LogWarning
+from .log import CHANNELS, TIMES, Log, LogError, LogWarning
 
 
 def read_log(path: str | Path, model: Model) -> Log:
@@ -64,13 +64,17 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         raise LogError(
             f"{path}: it is no archive of NumPy ({error}); np.savez(path, t=..., q=...) writes one"
         ) from None
+    needed = [
+        name
+        for name in objects
+        if name.lower() in (*TIMES, *(word for words in CHANNELS.values() for word in words))
+    ]
+    said = f"{path}: {', '.join(map(repr, needed or objects))} holds objects of Python, which are not read, since reading them runs "
+    said += "what they say; save arrays of numbers, np.asarray(x, float)"
+    if needed:
+        raise LogError(said)
     if objects:
-        warnings.warn(
-            f"{path}: {', '.join(map(repr, objects))} hold objects of Python, which are not read, since reading them runs what "
-            "they say; save arrays of numbers, np.asarray(x, float)",
-            LogWarning,
-            3,
-        )
+        warnings.warn(said, LogWarning, 3)
     return found
 
 

@@ -211,8 +211,8 @@ def _quaternions(model: Model, log: Log) -> None:
             f"Log {log.name!r}: the quaternion of joint {joint!r}, {where}, has length {lengths[row]:.3g} in row {row}; it is "
             "unit, with the scalar first"
         )
-        whole = np.arange(at[0] - at[0] % 7 if at[0] < 7 else at[0] - 3, at[-1] + 1)
-        if len(whole) == 7 and (np.abs(np.linalg.norm(log.q.values[:, whole[:4]], axis=1) - 1) < 0.01).all():
+        before = log.q.values[:, at[0] - 3 : at[0] + 1]  # as far as the scalar, if the position came last
+        if at[0] >= 3 and (np.abs(np.linalg.norm(before, axis=1) - 1) < 0.01).all():
             raise LogError(
                 f"{said}. It looks as if it came before the position, which is meant to come first"
             )
@@ -283,18 +283,12 @@ def _fast_and_strong(model: Model, log: Log) -> None:
 def _rates(model: Model, log: Log) -> None:
     """That each of q, v, a is the rate of the one before, by what they come to over some samples."""
     rows = _stretches(len(log.t))
-    t, q, v, a = (
-        x if x is None else x[rows] for x in (log.t, *(_values(getattr(log, name)) for name in "qva"))
-    )
+    t, (q, v, a) = log.t[rows], (None if x is None else x.values[rows] for x in (log.q, log.v, log.a))
     if q is not None and v is not None:
         _compare(log, "v", "q", t, list(parts_of_positions(model, q, v)))
     if v is not None and a is not None:
         labels = columns_of(model, "a")[0]
         _compare(log, "a", "v", t, list(parts_of_velocities(model, v, a, labels)))
-
-
-def _values(channel: Channel | None) -> np.ndarray | None:
-    return None if channel is None else channel.values
 
 
 def _stretches(count: int) -> np.ndarray:

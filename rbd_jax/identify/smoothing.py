@@ -104,7 +104,7 @@ def _known(model: Model, log: Log, name: str) -> tuple[np.ndarray, np.ndarray]:
     """A channel's values, NaN where there are none, and of which degrees of freedom some were measured."""
     channel = getattr(log, name)
     values = np.full((len(log.t), model.nv), np.nan) if channel is None else channel.values.copy()
-    return values, ~np.isnan(values).all(axis=0)
+    return values, np.asarray(~np.isnan(values).all(axis=0))
 
 
 def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:

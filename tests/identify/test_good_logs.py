@@ -12,8 +12,7 @@ from rbd_jax.identify import Channel, Log, LogWarning, check_log
 from rbd_jax.identify._motion import quaternions
 
 
-SMALL = ["pendulum", "double_pendulum", "cartpole", "reacher", "arm7", "quadruped"]
-LARGE = ["acrobot", "humanoid", "all_joints"]
+EVERY_DAY = ["cartpole", "arm7", "quadruped"]
 
 
 class Motions:
@@ -59,7 +58,10 @@ class Motions:
 
 
 @pytest.fixture(
-    scope="module", params=[*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)]
+    scope="module",
+    params=[
+        name if name in EVERY_DAY else pytest.param(name, marks=pytest.mark.slow) for name in rbd.robots.NAMES
+    ],
 )
 def motions(request):
     return Motions(request.param)

@@ -216,6 +216,20 @@ def test_bounds_hold_and_are_told():
     assert (found.values[:3] == 0).all() and (found.values[3:] <= 0.1 + 1e-12).all()
 
 
+def test_bounds_are_no_measurements():
+    """Errors of values at a bound, and of those that go with them, are those without bounds, for the noise that is left."""
+    log = run(0, noise=0.3)
+    free, held = (
+        least_squares(TRUE, log, [identify.damping(), identify.coulomb(bounds=ends)])
+        for ends in (None, (0.0, 0.05))
+    )
+    assert set(held.at_bounds) >= {"joint0 friction", "joint1 friction", "joint2 friction"}
+    for joint in range(3):
+        own = np.ix_([joint, joint + 3], [joint, joint + 3])
+        expected = free.covariance[own] * (held.noise[joint] / free.noise[joint]) ** 2
+        assert_close(held.covariance[own] / expected, np.ones((2, 2)), 1e-6)
+
+
 def test_priors_decide_where_data_say_little():
     still = np.zeros((30, 3))
     log = Log(np.arange(30) / 10, still + 0.3, still, still, np.asarray(torques(still + 0.3, still, still)))

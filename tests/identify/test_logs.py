@@ -207,6 +207,24 @@ def test_rates_of_a_free_body():
     assert_close(found.a.values[inside, 2], -3.2 * np.sin(2 * t)[inside], 1e-3)
 
 
+def test_rates_of_a_body_in_a_plane():
+    """Its coordinates are in the world, and its velocity in its own frame."""
+    builder = rbd.ModelBuilder(name="disc")
+    builder.add_body("disc", joint=rbd.joints.Planar(), inertia=rbd.Inertia.box(1.0, (0.1, 0.2, 0.3)))
+    t = np.arange(2000) / 500
+    angle, rate = 0.8 * np.sin(2 * t), 1.6 * np.cos(2 * t)
+    q = np.c_[angle, 0.3 * np.sin(t), 0.2 * np.cos(3 * t)]
+    (c, s), (x, y) = (np.cos(angle), np.sin(angle)), (0.3 * np.cos(t), -0.6 * np.sin(3 * t))
+    v = np.c_[rate, c * x + s * y, c * y - s * x]
+    model, inside = builder.build(), slice(300, 1700)
+    found = with_rates(model, Log(t, q), cutoff=25.0)
+    assert_close(found.v.values[inside], v[inside], 1e-4)
+    assert_close(found.a.values[inside], np.gradient(v, t, axis=0)[inside], 1e-3)
+    check_log(model, Log(t, q, v))
+    with pytest.raises(LogError, match="joint 'disc' fits q as the linear velocity in the world's frame"):
+        check_log(model, Log(t, q, np.c_[rate, x, y]))
+
+
 # What is wrong is told.
 
 

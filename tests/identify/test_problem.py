@@ -205,6 +205,18 @@ def test_what_is_wrong_is_told(model, run, change, message):
         I.Problem(model, given.pop("logs"), FREE, **given)
 
 
+def test_bounds_are_no_measurements(model, run):
+    """A value at a bound is as uncertain as without it."""
+    t, tau, q, v, a, _ = run
+    log, compare = I.Log(t, q, v, a, noisy(tau, 5, 1e-2)), I.EquationError(rows=64)
+    held, free = (
+        I.solve(I.Problem(model, log, [I.masses(), I.damping(bounds=ends)], compare, noise={"tau": 1e-2}))
+        for ends in ((-0.1, 0.1), (-5.0, 5.0))
+    )
+    assert held.at_bounds == ("swing damping",) and held.rank == 2 and not held.unobservable
+    assert_close(held.covariance / free.covariance, np.ones((2, 2)), 1e-6)
+
+
 def test_robust_losses_know_what_is_large_from_the_noise(model, run):
     t, tau, q, _, _, _ = run
     problem = I.Problem(model, I.Log(t, q, tau=tau), FREE, robust=True)
