@@ -329,26 +329,44 @@ def _doubts(found, columns, validation, bodies, held: bool) -> tuple[str, ...]:
         said.append(
             "The identified model explains hardly anything of what was measured. Check units, signs and the order of joints."
         )
-    for one in columns:
-        if held and one.held_after > GENERALIZES * one.after:
+    beyond = "what was found does not hold beyond them. More varied motion would help, or less that is free."
+    if held:
+        pairs = [(one.name, one.unit, one.after, one.held_after) for one in columns]
+        if worse := _worse(pairs):
+            said.append(f"On runs that were held out {worse}: {beyond}")
+        better = [one.name for one in columns if one.held_after > 1.05 * one.held_before]
+        if better:
             said.append(
-                f"On runs that were held out {one.name} is off by {one.held_after:.3g} {one.unit}, "
-                f"{one.held_after / one.after:.2g} "
-                "times as much as on the data used: what was found does not hold beyond them."
+                f"On runs that were held out the model as it was before predicts {_some(better)} better than the identified one."
             )
-        if held and one.held_after > 1.05 * one.held_before:
-            said.append(f"On runs that were held out the model as it was before predicts {one.name} better.")
-    if validation is not None and not held:
-        for name, unit, seen, unseen in zip(
-            validation.columns, validation.units, validation.training, validation.held_out
-        ):
-            if unseen > GENERALIZES * seen:
-                said.append(
-                    f"In cross-validation {name} is off by {unseen:.3g} {unit} on data that were held out, {unseen / seen:.2g} "
-                    "times "
-                    "as much as on the data used: what was found does not hold beyond them. More varied motion would help."
-                )
+    elif validation is not None:
+        parts = validation.columns, validation.units, validation.training, validation.held_out
+        if worse := _worse(list(zip(*parts))):
+            said.append(f"In cross-validation, on data that were held out, {worse}: {beyond}")
     return tuple(said)
+
+
+def _worse(pairs) -> str:
+    """Of columns with their units and errors on data used and held out those that are much worse there, in words."""
+    found = [(unseen / max(seen, 1e-300), name, unit, unseen) for name, unit, seen, unseen in pairs
+             if unseen > GENERALIZES * seen]  # fmt: skip
+    if not found:
+        return ""
+    ratio, name, unit, error = max(found)
+    others = f", and {len(found) - 1} more too" if len(found) > 1 else ""
+    return (
+        f"{name} is off by {error:.3g} {unit}, {ratio:.2g} times as much as on the data used{others}".replace(
+            "e+0", "e"
+        )
+    )
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    return (
+        _listed(list(names))
+        if len(names) <= most
+        else f"{', '.join(names[:most])} and {len(names) - most} more"
+    )
 
 
 def _remarks(found, columns, bodies, before) -> tuple[str, ...]:
@@ -368,7 +386,7 @@ def _remarks(found, columns, bodies, before) -> tuple[str, ...]:
         )
     if found.at_bounds:
         said.append(
-            f"{_listed(list(found.at_bounds))} ended at a bound: the data would go on beyond it. Zero friction may be "
+            f"{_some(found.at_bounds, 6)} ended at a bound: the data would go on beyond it. Zero friction may be "
             "right; else "
             "something that is not in the model may be taken for it."
         )

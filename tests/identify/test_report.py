@@ -189,7 +189,7 @@ def test_doubts(model, logs, found):
     validation = I.CrossValidation(
         ("tau x",), ("N m",), np.ones(1), 3 * np.ones(1), ("a", "b"), np.ones((2, 1)), ()
     )
-    assert "In cross-validation tau x is off by 3 N m" in said(found, validation=validation)
+    assert "on data that were held out, tau x is off by 3 N m, 3 times" in said(found, validation=validation)
     lost = found.seen._replace(kept=(), grouping=np.zeros((0, found.parameters.size)))
     assert "say nothing at all" in said(replace(found, seen=lost))
 
