@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -136,8 +136,11 @@ predicts are now off by 3.3 % of how they vary (before by 91 %).
     """
     owner = "identify.report"
     instance(owner, "found", found, Estimate, "what identify.least_squares or identify.solve returns")
-    used = as_logs(owner, logs)
-    held = list(as_logs(owner, held_out)) if isinstance(held_out, Log) or list(held_out) else []
+    used = list(as_logs(owner, logs))
+    held = [held_out] if isinstance(held_out, Log) else list(held_out)
+    held = list(as_logs(owner, held)) if held else []
+    named = _named_apart([*used, *held])
+    used, held = named[: len(used)], named[len(used) :]
     before, compare = found.parameters.reference, found.compare
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LogWarning)
@@ -149,6 +152,8 @@ predicts are now off by 3.3 % of how they vary (before by 91 %).
     said = [str(one.message) for one in caught if issubclass(one.category, LogWarning)]
     warned = tuple(dict.fromkeys([*warned, *said]))
     columns = _columns(seen, unseen)
+    if not columns:
+        raise LogError(f"{owner}: nothing that was measured in these logs can be compared with the model")
     summary = _summary(found, used, columns)
     bodies = _bodies(found)
     doubts = _doubts(found, columns, validation, bodies, bool(held))
@@ -167,6 +172,17 @@ predicts are now off by 3.3 % of how they vary (before by 91 %).
 
 
 # What there is to say.
+
+
+def _named_apart(logs: Sequence[Log]) -> list[Log]:
+    """The logs with a number after names that several have."""
+    names = [log.name for log in logs]
+    return [
+        replace(log, name=f"{log.name} ({names[: i + 1].count(log.name)})")
+        if names.count(log.name) > 1
+        else log
+        for i, log in enumerate(logs)
+    ]
 
 
 def _columns(seen, unseen) -> list[_Column]:
@@ -272,10 +288,12 @@ def _listed(parts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Body:
-    """A body as it was and as it came out: its mass, whether data alone say it, and whether there can be such a body."""
+    """A body as it was and as it came out: its mass and how far off that may be, whether data say it by themselves, and whether
+    there can be such a body."""
 
     name: str
     mass: tuple[float, float]
+    error: float
     seen: bool
     moved: float
     possible: tuple[bool, bool]
@@ -294,11 +312,13 @@ def _bodies(found: Estimate) -> list[_Body]:
         for name in ("mass", "com")
     )
     possible = np.stack([np.asarray(x.is_physical) for x in (old, new)], axis=1)
+    errors = dict(zip(parameters.names, map(float, found.standard_errors)))
     sure = {name for name, said in zip(parameters.names, _seen_alone(found)) if said == "yes"}
     return [
         _Body(
             found.model.body_names[i],
             (float(mass[i, 0]), float(mass[i, 1])),
+            errors.get(f"{found.model.body_names[i]} mass", np.nan),
             f"{found.model.body_names[i]} mass" in sure,
             float(np.linalg.norm(com[i, 1] - com[i, 0])),
             (bool(possible[i, 0]), bool(possible[i, 1])),
@@ -325,7 +345,9 @@ def _doubts(found, columns, validation, bodies, held: bool) -> tuple[str, ...]:
                 "data do not "
                 "determine it well: keep bodies possible by physical least squares, or move the robot more."
             )
-    if all(one.after >= EXPLAINS * one.spread for one in columns if one.spread > 0):
+    if not all(np.isfinite(one.after) for one in columns):
+        said.append("The identified model cannot be simulated along these runs.")
+    elif all(one.after >= EXPLAINS * one.spread for one in columns if one.spread > 0):
         said.append(
             "The identified model explains hardly anything of what was measured. Check units, signs and the order of joints."
         )
@@ -454,7 +476,8 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
                 (
                     "body",
                     "mass before [kg]",
-                    "mass identified [kg]",
+                    "identified [kg]",
+                    "± standard error",
                     "centre of mass moved by [m]",
                     "can be a body",
                 ),
@@ -463,12 +486,13 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
                         one.name,
                         f"{one.mass[0]:.4g}",
                         f"{one.mass[1]:.4g}",
-                        f"{one.moved:.3g}",
+                        f"{one.error:.2g}" if np.isfinite(one.error) else "not known",
+                        f"{one.moved:.3g}" if one.moved > 1e-9 else "0",
                         "yes" if one.possible[1] else "no" + ("" if one.possible[0] else " (nor before)"),
                     ]
                     for one in bodies
                 ],
-                (1, 2, 3),
+                (1, 2, 3, 4),
             )
         )
     blocks += [
