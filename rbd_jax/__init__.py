@@ -184,6 +184,9 @@ Tools:
 - `count_operations`: what a function computes
 - `Operations`: such counts
 - `specialize`: a function of one model, without the arithmetic that its numbers spare
+- `Checkpoint`: a file that a long run saves to, and goes on from
+- `CheckpointError`: a checkpoint that cannot be gone on from
+- `CheckpointWarning`: a checkpoint that could not be written
 
 Packages:
 
@@ -364,6 +367,9 @@ __all__ = [
     "count_operations",
     "Operations",
     "specialize",
+    "Checkpoint",
+    "CheckpointError",
+    "CheckpointWarning",
     "joints",
     "constraints",
     "forces",
@@ -420,6 +426,11 @@ from ._errors import (
     UnknownNameError as UnknownNameError,
 )
 from ._operations import Operations as Operations, count_operations as count_operations
+from .checkpoints import (
+    Checkpoint as Checkpoint,
+    CheckpointError as CheckpointError,
+    CheckpointWarning as CheckpointWarning,
+)
 from .constraints import (
     ReducedModel as ReducedModel,
     assemble as assemble,

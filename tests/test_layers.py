@@ -13,7 +13,7 @@ import pytest
 # "_" stands for all underscore modules directly under the package.
 ORDER = (
     ("_",),
-    ("spatial",),
+    ("checkpoints", "spatial"),
     ("lie",),
     ("joints", "shapes"),
     ("loops",),

@@ -15,6 +15,7 @@ What is free, one line for each kind; names may have wildcards:
 - `sliding_friction`: sliding friction of shapes
 - `gains`: gains of actuators
 - `gear_ratios`: gear ratios of actuators
+- `delays`: delays of sensors
 - `carried`: a number of force elements, actuators, shapes
 - `numbers`: any leaf of a model
 - `tied`: fewer numbers than things: mirror symmetry, equal motors
@@ -93,6 +94,7 @@ __all__ = [
     "sliding_friction",
     "gains",
     "gear_ratios",
+    "delays",
     "carried",
     "numbers",
     "tied",
@@ -159,6 +161,7 @@ from .kinds import (
     centers_of_mass as centers_of_mass,
     coulomb as coulomb,
     damping as damping,
+    delays as delays,
     friction as friction,
     gains as gains,
     gear_ratios as gear_ratios,
@@ -180,12 +183,12 @@ from .log import (
     Log as Log,
     LogError as LogError,
     LogWarning as LogWarning,
-    read_log as read_log,
 )
 from .output_error import OutputError as OutputError
 from .parameters import Parameters as Parameters
 from .prediction import Prediction as Prediction, predictions as predictions
 from .problem import Problem as Problem, Unknowns as Unknowns
+from .reading import read_log as read_log
 from .report import Report as Report, report as report
 from .sanity import check_log as check_log
 from .smoothing import best_cutoff as best_cutoff, with_rates as with_rates

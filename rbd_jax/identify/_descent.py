@@ -11,7 +11,7 @@ A search asks for numbers and goes on with the answer, so that many searches are
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import equinox as eqx
@@ -78,6 +78,8 @@ class Descent:
 
     def advance(self, turns: int) -> Generator[Ask, Any, None]:
         """So many turns at most, from one to the next."""
+        if self.done:
+            return
         errors, gaps = yield Ask(self.unknowns())
         if not np.isfinite(errors).all():
             self.done = True
@@ -85,8 +87,9 @@ class Descent:
         if not self.noise.size:
             self.noise = self._found_noise(errors)
         while self.turn < turns and not self.done:
-            self.turn += 1
+            # Here a search may be saved: all that it goes on with is in its fields, or follows from them.
             linear = yield Ask(self.unknowns(), self.weights(errors), self.gap_size)
+            self.turn += 1
             prior, before = self.prior(), self._loss(errors, gaps, self.x)
             while True:
                 left = eliminated(linear, self.damping)
@@ -121,6 +124,18 @@ class Descent:
             self.done, self.converged = True, same
         else:
             self.stage, self.damping = self.stage + 1, FIRST
+
+    def state(self) -> dict[str, Any]:
+        """All of it that changes, between two turns."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "problem"}
+
+    @staticmethod
+    def restored(problem: Problem, state: dict[str, Any]) -> Descent:
+        """A search with such a state."""
+        search = Descent(problem, state["x"], state["states"])
+        for name in search.state():
+            setattr(search, name, state[name])
+        return search
 
     # Parts.
 
@@ -173,27 +188,34 @@ class Descent:
         return np.maximum(found_noise(self.problem, errors), self.rounding)
 
 
-def answered(searches: Sequence[Generator[Ask, Any, None]], problem: Problem) -> Generator[int, None, None]:
-    """All searches to their ends, what they ask for answered together; says how many are left after each round of answers."""
-    waiting = {i: next(search) for i, search in enumerate(searches)}
+def answered(searches: Sequence[Generator[Ask, Any, None]], problem: Problem) -> Generator[bool, None, None]:
+    """All searches to their ends, turn by turn, what they ask for answered together; after each round of answers says whether
+    all are between turns.
+
+    Each search has its place in a group, whatever the others ask, so that what it is told does not depend on those, to the last
+    bit. And there are as many places as searches, so that nothing is compiled anew when the first are done.
+    """
+    waiting = _following(searches, {i: None for i in range(len(searches))})
     while waiting:
-        replies: dict[int, Any] = {}
-        for linearize in (False, True):
-            group = [i for i, ask in waiting.items() if (ask.weights is not None) == linearize]
-            if group:
-                asks = [waiting[i] for i in group]
-                # As many as there were searches, so that nothing is compiled anew when the first are done.
-                asks += asks[-1:] * (len(searches) - len(asks))
-                found = _linearized(problem, asks) if linearize else _errors(problem, asks)
-                replies |= dict(zip(group, found))
-        following = {}
-        for i, reply in replies.items():
-            try:
-                following[i] = searches[i].send(reply)
-            except StopIteration:
-                continue
-        waiting = following
-        yield len(waiting)
+        linearize = all(ask.weights is not None for ask in waiting.values())
+        group = {i: ask for i, ask in waiting.items() if (ask.weights is not None) == linearize}
+        other = next(iter(group.values()))
+        asks = [group.get(i, other) for i in range(len(searches))]
+        found = _linearized(problem, asks) if linearize else _errors(problem, asks)
+        kept = {i: ask for i, ask in waiting.items() if i not in group}
+        waiting = kept | _following(searches, {i: found[i] for i in group})
+        yield all(ask.weights is not None for ask in waiting.values())
+
+
+def _following(searches, replies: dict[int, Any]) -> dict[int, Ask]:
+    """What those searches that are not done ask for next."""
+    asks = {}
+    for i, reply in replies.items():
+        try:
+            asks[i] = searches[i].send(reply)
+        except StopIteration:
+            continue
+    return asks
 
 
 def _errors(problem: Problem, asks: Sequence[Ask]):

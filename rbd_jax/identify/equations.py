@@ -9,6 +9,7 @@ which lose half of the digits, are not formed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,7 @@ from jaxtyping import Array, Float
 from .._arguments import a_model, whole_number
 from .._compile import compiled
 from .._errors import ModelError
+from ..checkpoints import Checkpoint, Run, differences, fingerprint, running
 from ..dynamics import Motion, inverse_dynamics_regressor
 from ..dynamics.passive import joint_regressor
 from ..forces.carried import carried_forces
@@ -163,9 +165,9 @@ def _regressors(model, coulomb, q, v, a):
     return batch_map(lambda q, v, a: torque_regressor(model, q, v, a, coulomb=coulomb))(q, v, a)
 
 
-def _pieces(count: int, chunk: int) -> Iterator[tuple[int, slice]]:
+def _pieces(count: int, chunk: int, begin: int = 0) -> Iterator[tuple[int, slice]]:
     """Runs of rows and the length to which each is filled up, so that few lengths are compiled."""
-    for start in range(0, count, chunk):
+    for start in range(begin, count, chunk):
         left = min(chunk, count - start)
         size = chunk if left == chunk else min(chunk, max(256, 1 << (left - 1).bit_length()))
         yield size, slice(start, start + left)
@@ -176,10 +178,10 @@ def _padded(rows: np.ndarray, size: int, dtype) -> np.ndarray:
 
 
 def regressors(
-    model: Model, samples: Samples, coulomb: bool = False, chunk: int = CHUNK
+    model: Model, samples: Samples, coulomb: bool = False, chunk: int = CHUNK, begin: int = 0
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Rows of samples and their regressors, (rows, nv, parameters), piece by piece."""
-    for size, rows in _pieces(len(samples), chunk):
+    for size, rows in _pieces(len(samples), chunk, begin):
         given = [_padded(x[rows], size, model.dtype) for x in (samples.q, samples.v, samples.a)]
         yield rows, np.asarray(_regressors(model, coulomb, *given), float)[: rows.stop - rows.start]
 
@@ -215,6 +217,7 @@ class Equations:
         cutoff: float | int | None = None,
         slow: float | int = 0.0,
         chunk: int = CHUNK,
+        checkpoint: Checkpoint | str | os.PathLike | None = None,
     ) -> Equations:
         """Of logs, one after the other; a generator of logs that do not fit into memory together will do.
 
@@ -223,6 +226,8 @@ class Equations:
           stick for a while, which is no law of their speed. At 0 all samples are used, and friction is smoothed at rest as
           in `rbd.passive_force`.
         - `chunk`: how many samples are looked at together.
+        - `checkpoint`: a file to save to on the way, and to go on from: see `rbd.Checkpoint`. More logs may follow those that
+          it knows; what a generator gives must be the same logs again.
         """
         a_model("identify.Equations.of", model)
         if model.constraints:
@@ -232,14 +237,36 @@ class Equations:
                 "moves without them, or identify the tree that is left"
             )
         chunk = whole_number("identify.Equations.of", "chunk", chunk)
-        total, names = Equations.none(model, slow), []
         given = as_logs("identify.Equations.of", logs) if isinstance(logs, Log | list | tuple) else logs
-        for log in given:
-            names.append(log.name)
-            total = total.with_samples(samples_of(model, log, cutoff, slow), chunk=chunk)
-        if not names:
-            raise LogError("identify.Equations.of: there are no logs")
-        return replace(total, logs=tuple(names), cutoff=cutoff)
+        key = lambda: {"model": model, "cutoff": cutoff, "slow": float(slow), "chunk": chunk}
+        with running("identify.Equations.of", checkpoint, key) as run:
+            total, names, known, rows = Equations.none(model, slow), [], [], 0
+            if run.found:
+                known, rows = list(run.found["logs"]), run.found["rows"]
+                total = replace(total, factors=run.found["factors"], counts=run.found["counts"])
+            # Of the last log that is known, only so many rows were passed.
+            through = len(known) - (rows > 0)
+            for i, log in enumerate(given):
+                names.append(log.name)
+                if run.checkpoint is not None:
+                    _look_at(run, known, i, log)
+                if i < through:
+                    continue
+                samples = samples_of(model, log, cutoff, slow)
+                for total, rows in total.growing(samples, chunk=chunk, begin=rows):  # noqa: B020
+                    run.offer(lambda total=total, rows=rows: total._reached(known, rows))
+                rows = 0
+            if not names:
+                raise LogError("identify.Equations.of: there are no logs")
+            if len(names) < len(known):
+                run.refuse([f"logs: {len(known)} there, {len(names)} here"])
+            if run.found is None or (len(known), 0) != (len(run.found["logs"]), run.found["rows"]):
+                run.save(total._reached(known, 0))
+            return replace(total, logs=tuple(names), cutoff=cutoff)
+
+    def _reached(self, known: list, rows: int) -> dict:
+        """What is saved: so many rows of the last of the logs are in it, or zero for all of them."""
+        return {"logs": known, "rows": rows, "factors": self.factors, "counts": self.counts}
 
     def with_samples(
         self,
@@ -248,11 +275,24 @@ class Equations:
         chunk: int = CHUNK,
     ) -> Equations:
         """With more samples; each row times the square root of its weight, `weights([Y, τ])`, of (nv, rows)."""
+        total = self
+        for total, _ in self.growing(samples, weights, chunk):  # noqa: B007
+            pass
+        return total
+
+    def growing(
+        self,
+        samples: Samples,
+        weights: Callable[[np.ndarray], np.ndarray] | None = None,
+        chunk: int = CHUNK,
+        begin: int = 0,
+    ) -> Iterator[tuple[Equations, int]]:
+        """The same piece by piece from a row on, each time with the rows that are in it now."""
         factors, counts = list(self.factors), self.counts.copy()
-        for rows, regressor in regressors(self.model, samples, self.slow > 0, chunk):
+        for rows, regressor in regressors(self.model, samples, self.slow > 0, chunk, begin):
             tau = samples.tau[rows]
             known = ~np.isnan(tau)
-            counts += known.sum(axis=0)
+            counts = counts + known.sum(axis=0)
             whole = np.empty((self.model.nv, len(tau), regressor.shape[2] + 1))
             whole[:, :, :-1], whole[:, :, -1] = np.swapaxes(regressor, 0, 1), tau.T
             if not known.all():
@@ -261,11 +301,11 @@ class Equations:
                 whole *= np.sqrt(weights(whole))[..., None]
             for dof in range(self.model.nv):
                 factors[dof] = condensed(factors[dof], whole[dof])
-        return replace(self, factors=np.stack(factors), counts=counts)
+            yield replace(self, factors=np.stack(factors), counts=counts), rows.stop
 
-    def squares(self, numbers: np.ndarray) -> np.ndarray:
-        """The sums of the squared errors of θ, of each degree of freedom."""
-        return np.sum((self.factors @ np.append(numbers, -1.0)) ** 2, axis=1)
+    def squares(self, numbers: np.ndarray, measured: float = 1.0) -> np.ndarray:
+        """The sums of the squared errors of θ, of each degree of freedom; of `Y θ` alone if none of τ is taken off."""
+        return np.sum((self.factors @ np.append(numbers, -measured)) ** 2, axis=1)
 
     @property
     def torques(self) -> np.ndarray:
@@ -277,3 +317,14 @@ class Equations:
         freedom."""
         squares = self.squares(np.asarray(linear_numbers(model), float))
         return np.sqrt(squares / np.maximum(self.counts, 1))
+
+
+def _look_at(run: Run, known: list, i: int, log: Log) -> None:
+    """Whether a log is the one that it was; if it is new, it is noted."""
+    own = {"name": log.name, "samples": fingerprint(**{f"log {log.name!r}": log})}
+    if i == len(known):
+        known.append(own)
+    elif known[i]["name"] != own["name"]:
+        run.refuse([f"logs: number {i + 1} is {known[i]['name']!r} there, {own['name']!r} here"])
+    else:
+        run.refuse(differences(known[i]["samples"], own["samples"]))

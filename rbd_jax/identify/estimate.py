@@ -74,7 +74,9 @@ class Estimate:
     - `parameters`: what was free; `values` are in its order, names and units.
     - `model`: the identified model. It is a model as any: `rbd.save_urdf` writes it.
     - `covariance`: of the values. Along what the data do not see it is zero for `least_squares`, which changes nothing
-      there, and what was known beforehand for `physical_least_squares`.
+      there, and what was known beforehand for `physical_least_squares`. Bounds are not in it, since they are no measurements: a
+      value at a bound, and what goes with it, is as uncertain as it would be without. So intervals have the truth at least as
+      often as they say, and may reach beyond a bound.
     - `standard_errors`: of each value; infinite where it cannot be told from others, for `least_squares`.
     - `columns`: what was compared, as "tau elbow", and `counts`, how many numbers of each.
     - `noise`: the standard deviation of each column, as it was given or found.

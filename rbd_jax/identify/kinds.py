@@ -438,6 +438,16 @@ def gear_ratios(*actuators: str, bounds=None, prior=None) -> Carried:
     return Carried(_patterns("gear_ratios", actuators), bounds, prior, "actuator", "gear", 0, title="gear")
 
 
+def delays(*sensors: str, bounds=None, prior=None) -> Carried:
+    """Frees the delays of sensors, of those that have one: a sensor whose delay is not known is given one of zero.
+
+    They are seen by `identify.OutputError`, from readings between which the motion goes on. A delay that is found more than a few
+    samples away from where it was is found better from a model that has it.
+    """
+    limits = (0.0, np.inf) if bounds is None else bounds
+    return Carried(_patterns("delays", sensors), limits, prior, "sensor", "delay", unit="s")
+
+
 def carried(role: str, pattern: str, field: str, *, entry=None, unit="", bounds=None, prior=None) -> Carried:
     """Frees a number of things that a model carries: `carried("force", "SpringDamper", "spring_constant", unit="N/m")`.
 

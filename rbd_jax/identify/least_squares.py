@@ -13,6 +13,7 @@ problem at once. So there is one minimum, which Newton's method finds, and along
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from .._arguments import a_model
 from .._errors import ModelError
+from ..checkpoints import Checkpoint
 from ..model import Model
 from ..spatial import Inertia
 from ._linear import LinearProblem, Solution
@@ -29,7 +31,8 @@ from .equations import Equations, Samples, linear_numbers, regressors, samples_o
 from .estimate import Estimate
 from .kind import Kind
 from .log import Log, LogError, as_logs, columns_of
-from .parameters import Parameters
+from .parameters import Parameters, of_model
+from .plausibility import look_at_forces, look_at_rest, noise_of
 from .robust import huber, scatter, tukey
 
 
@@ -45,6 +48,7 @@ def least_squares(
     robust: bool = False,
     cutoff: float | int | None = None,
     slow: float | int = 0.0,
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Estimate:
     """The values with which the model's forces are nearest to those measured, each degree of freedom weighted by its noise.
 
@@ -60,6 +64,8 @@ def least_squares(
       biweight, begun by Huber's), so that outliers do not count. The data are passed several times.
     - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which
       friction is not asked for: see `Equations.of`.
+    - `checkpoint`: a file to which the pass over the logs is saved on the way, and from which it goes on: see `Equations.of`.
+      Whatever is free, the same file will do.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -69,7 +75,7 @@ def least_squares(
     >>> print(found.values, found.parameters.names)
     [1.5 0.2] ('bob mass', 'swing damping')
     """
-    return _estimated("least_squares", model, logs, free, robust, cutoff, slow, physical=False)
+    return _estimated("least_squares", model, logs, free, robust, cutoff, slow, checkpoint, physical=False)
 
 
 def physical_least_squares(
@@ -80,6 +86,7 @@ def physical_least_squares(
     robust: bool = False,
     cutoff: float | int | None = None,
     slow: float | int = 0.0,
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Estimate:
     """`least_squares` with bodies that can be: every free inertia is that of a mass that is nowhere negative.
 
@@ -94,7 +101,9 @@ def physical_least_squares(
     >>> print(found.model.inertias.is_physical, found.rank)
     [ True] 3
     """
-    return _estimated("physical_least_squares", model, logs, free, robust, cutoff, slow, physical=True)
+    return _estimated(
+        "physical_least_squares", model, logs, free, robust, cutoff, slow, checkpoint, physical=True
+    )
 
 
 def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
@@ -126,16 +135,26 @@ def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
     return replace(model, inertias=Inertia.from_parameters(jnp.asarray(parameters, model.dtype)))
 
 
-def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Estimate:
+def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physical) -> Estimate:
     owner = f"identify.{owner}"
     a_model(owner, model)
-    parameters = free if isinstance(free, Parameters) else Parameters(model, free)
+    if checkpoint is not None and (robust or isinstance(logs, Equations)):
+        raise ValueError(
+            f"{owner}: checkpoint is for the one pass over the logs; "
+            + ("robust estimates pass them many times" if robust else "these Equations are made already")
+            + ", so leave it out"
+        )
+    parameters = of_model(owner, model, free)
     for kind in parameters.kinds:
         if not kind.linear:
             raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
     samples: list[Samples] = []
     if isinstance(logs, Equations):
         equations, cutoff, slow = logs, logs.cutoff, logs.slow
+        if logs.model.body_names != model.body_names or logs.model.joint_names != model.joint_names:
+            raise LogError(
+                f"{owner}: the Equations are of model {logs.model.name!r}, which has other bodies or joints than {model.name!r}"
+            )
         if robust:
             raise LogError(
                 f"{owner}: robust estimates look at every sample again; give the logs, not their Equations"
@@ -146,7 +165,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
         for one in samples:
             equations = equations.with_samples(one)
     else:
-        equations = Equations.of(model, logs, cutoff=cutoff, slow=slow)
+        equations = Equations.of(model, logs, cutoff=cutoff, slow=slow, checkpoint=checkpoint)
     _look(owner, model, equations, parameters, physical)
     problem = LinearProblem.of(parameters, equations, physical)
     solution = problem.solved()
@@ -158,6 +177,9 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
     if len(solution.lost):
         loose = np.abs(solution.lost / problem.scale).max(axis=0) > 1e-6
         errors = np.where(loose, np.inf, errors)
+    if isinstance(logs, Log | list | tuple):
+        noise = noise_of(as_logs(owner, logs), "tau", model.nv)
+        look_at_rest(owner, _columns(model), solution.noise, equations.torques, noise)
     values = jnp.asarray(solution.values, model.dtype)
     return Estimate(
         parameters=parameters,
@@ -168,7 +190,7 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, physical) -> Esti
         noise=solution.noise,
         errors=np.sqrt(problem.squares(solution.values) / np.maximum(equations.counts, 1)),
         seen=hidden,
-        columns=tuple(f"tau {name}" for name in columns_of(model, "tau")[0]),
+        columns=_columns(model),
         counts=equations.counts,
         at_bounds=tuple(bound),
         iterations=solution.turns,
@@ -225,15 +247,11 @@ def _look(owner: str, model: Model, equations: Equations, parameters: Parameters
             "more, free less, or say what is known "
             "of them by priors"
         )
-    numbers = np.append(np.asarray(linear_numbers(model), float), 0.0)
-    thought = np.sqrt(np.sum((equations.factors @ numbers) ** 2, axis=1).sum())
-    measured = np.sqrt(np.sum(equations.factors[:, :, -1] ** 2))
-    if thought > 0 and measured > 0:
-        share = measured / thought
-        for factor, words in ((1e3, "a thousand times"), (1e-3, "a thousandth of")):
-            if 0.2 < share / factor < 5:
-                raise LogError(
-                    f"{owner}: the measured forces are {words} what the model needs for these motions "
-                    f"({share:.3g}): they look like N mm or kN m, "
-                    "or lengths like millimetres; log.scaled(tau=1e-3) and the like change them"
-                )
+    predicted = equations.squares(np.asarray(linear_numbers(model), float), 0.0)
+    measured = equations.torques**2 * np.maximum(equations.counts, 1)
+    both = (predicted + measured - equations.squares(np.asarray(linear_numbers(model), float))) / 2
+    look_at_forces(owner, _columns(model), measured, predicted, both)
+
+
+def _columns(model: Model) -> tuple[str, ...]:
+    return tuple(f"tau {name}" for name in columns_of(model, "tau")[0])

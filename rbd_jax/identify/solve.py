@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,12 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import accuracy, instance, number, whole_number
+from .._errors import ModelError
+from ..checkpoints import Checkpoint, Run, running
 from ..model import Model
 from ._basis import basis_of
 from ._descent import Descent, answered, found_noise, refuse_failed, root_mean_square
 from ._elimination import eliminated
-from .estimate import Estimate, ends_first, unseen
+from .estimate import Estimate, Unseen, ends_first, unseen
 from .log import LogError
+from .plausibility import look_at_forces, look_at_order, look_at_rest, look_at_sensor, noise_of
 from .problem import GAPS, Problem, Unknowns, prior_errors
 
 
@@ -40,6 +44,7 @@ def solve(
     steps: int = 1000,
     windows: int | None = None,
     on_turn: Callable[[int, float], Any] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Estimate:
     """The values that fit the logs of a problem best, with their errors and what the data do not see.
 
@@ -54,48 +59,142 @@ def solve(
       coordinates without bounds, from `key`. The best is returned.
     - `turns`: the most linearizations of the own solver and iterations of optimistix's.
     - `on_turn`: called with the number of turns so far, and the least loss.
+    - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
+      With more `turns` or `steps` than before it goes on where it had ended. Not for optimistix, whose searches are one call.
     """
     instance("identify.solve", "problem", problem, Problem, "an identify.Problem")
     starts = whole_number("identify.solve", "starts", starts)
     turns = whole_number("identify.solve", "turns", turns)
-    began = problem.start(start)
-    refuse_failed(problem, began)
+    steps = whole_number("identify.solve", "steps", steps)
+    if start is not None and (start.nq, start.body_names) != (problem.model.nq, problem.model.body_names):
+        raise ModelError(
+            f"identify.solve: start is a model {start.name!r} with other bodies or joints than {problem.model.name!r}"
+        )
+    by_optax = _is_of_optax(solver)
     if solver is not None:
         if starts > 1:
             raise ValueError(
                 "identify.solve: starts is for the library's own solver; give the others a start each"
             )
-        return outcome(problem, _by_others(problem, solver, began, turns, steps, windows, key), SETTLED)
-    return outcome(problem, _searched(problem, began, starts, scatter, key, turns, on_turn))
+        if checkpoint is not None and not by_optax:
+            raise ValueError(
+                "identify.solve: a search of optimistix is one call, with nothing to save on the way; leave checkpoint out, or "
+                "take the library's own solver or one of optax"
+            )
+    began = problem.start(start)
+    scatter, limit = (
+        float(number("identify.solve", "scatter", scatter, least=0)),
+        steps if by_optax else turns,
+    )
+    key = jax.random.key(0) if key is None else key
+    what = lambda: (
+        _what(problem, began)
+        | (
+            {"solver": solver, "windows": windows, "key": key}
+            if by_optax
+            else {"starts": starts} | ({"scatter": scatter, "key": key} if starts > 1 else {})
+        )
+    )
+    with running("identify.solve", checkpoint, what) as run:
+        if run.found:
+            there = run.found["limit"]
+            if there > limit:
+                run.refuse([f"{'steps' if by_optax else 'turns'}: {there} there, {limit} here"])
+            if run.found["estimate"] and (there == limit or run.found["done"]):
+                return _known(problem, run.found["estimate"])
+        else:
+            refuse_failed(problem, began)
+            look_before(problem, began)
+        if by_optax:
+            search, reached = _by_optax(problem, solver, began, steps, windows, key, run)
+        elif solver is not None:
+            search, reached = _by_optimistix(problem, solver, began, turns), {}
+        else:
+            search, reached = _searched(problem, began, starts, scatter, key, turns, on_turn, run)
+        found = outcome(problem, search, None if solver is None else SETTLED)
+        run.save(reached | {"estimate": _numbers(found)})
+        return found
 
 
-def _searched(problem, began, starts, scatter, key, turns, on_turn) -> Descent:
-    """The best of some searches."""
-    places = np.repeat(np.asarray(began.x, float)[None], starts, axis=0)
-    if starts > 1:
-        scatter = number("identify.solve", "scatter", scatter, least=0)
-        key = jax.random.key(0) if key is None else key
-        places[1:] += float(scatter) * np.asarray(jax.random.normal(key, (starts - 1, len(began.x))))
-    searches = [Descent(problem, x, np.asarray(began.states, float)) for x in places]
-    told = 0
-    for _ in answered([search.advance(turns) for search in searches], problem):
+def _what(problem: Problem, began: Unknowns) -> dict[str, Any]:
+    """What decides on the numbers of a search. Of logs their names are first: they say most."""
+    return {
+        "logs": [log.name for log in problem.logs],
+        "free": problem.parameters.names,
+        "noise": dict(problem.noise),
+        "robust": problem.robust,
+        "compare": problem.compare,
+        "kinds": problem.parameters.kinds,
+        "model": problem.model,
+        "start": began.x,
+        "log": {log.name: log for log in problem.logs},
+    }
+
+
+def _numbers(found: Estimate) -> dict[str, Any]:
+    """An estimate as it is saved: what does not follow from the problem."""
+    names = (
+        "values",
+        "covariance",
+        "standard_errors",
+        "noise",
+        "errors",
+        "at_bounds",
+        "iterations",
+        "converged",
+    )
+    return {name: getattr(found, name) for name in names} | {"seen": found.seen._asdict()}
+
+
+def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
+    """The estimate that was saved."""
+    parameters, seen = problem.parameters, saved["seen"]
+    given = saved | {
+        "seen": Unseen(**seen | {"kept": tuple(seen["kept"])}),
+        "at_bounds": tuple(saved["at_bounds"]),
+        "model": parameters.with_values(jnp.asarray(saved["values"], problem.model.dtype)),
+    }
+    return Estimate(parameters=parameters, columns=problem.columns, counts=problem.counts, **given)
+
+
+def _searched(problem, began, starts, scatter, key, turns, on_turn, run: Run) -> tuple[Descent, dict]:
+    """The best of some searches, and all of them as they are saved."""
+    if run.found:
+        searches = [Descent.restored(problem, state) for state in run.found["searches"]]
+    else:
+        places = np.repeat(np.asarray(began.x, float)[None], starts, axis=0)
+        if starts > 1:
+            places[1:] += scatter * np.asarray(jax.random.normal(key, (starts - 1, len(began.x))))
+        searches = [Descent(problem, x, np.asarray(began.states, float)) for x in places]
+    reached = lambda: {
+        "searches": [search.state() for search in searches],
+        "limit": turns,
+        "done": all(search.done for search in searches),
+        "estimate": None,
+    }
+    told = max(search.turn for search in searches)
+    for between in answered([search.advance(turns) for search in searches], problem):
         turn = max(search.turn for search in searches)
-        if on_turn is not None and turn > told:
-            told = turn
+        if not between or turn == told:
+            continue
+        told = turn
+        run.offer(reached)
+        if on_turn is not None:
             on_turn(turn, min(search.loss for search in searches))
     found = [search for search in searches if np.isfinite(search.loss)]
     if not found:
         raise LogError("identify.solve: no search has found a place where all windows can be simulated")
     # Losses are in units of the noise that each search has found.
-    return min(found, key=lambda search: search.loss + float(problem.counts @ np.log(search.noise)))
+    best = min(found, key=lambda search: search.loss + float(problem.counts @ np.log(search.noise)))
+    return best, reached()
 
 
-def _by_others(problem, solver, began: Unknowns, turns, steps, windows, key) -> Descent:
-    """By a solver of optax or optimistix."""
-    if hasattr(solver, "init") and hasattr(solver, "update") and not hasattr(solver, "step"):
-        unknowns = _by_optax(problem, solver, began, steps, windows, key)
-    else:
-        unknowns = _by_optimistix(problem, solver, began, turns)
+def _is_of_optax(solver) -> bool:
+    return hasattr(solver, "init") and hasattr(solver, "update") and not hasattr(solver, "step")
+
+
+def _ended(problem: Problem, unknowns: Unknowns) -> Descent:
+    """A search that is where another solver has come to."""
     search = Descent(problem, np.asarray(unknowns.x, float), np.asarray(unknowns.states, float))
     search.stage, search.leaves_out = len(GAPS) - 1, True
     for _ in answered([search.advance(0)], problem):  # which finds the noise
@@ -103,13 +202,14 @@ def _by_others(problem, solver, began: Unknowns, turns, steps, windows, key) -> 
     return search
 
 
-def _by_optimistix(problem: Problem, solver, began: Unknowns, turns: int) -> Unknowns:
+def _by_optimistix(problem: Problem, solver, began: Unknowns, turns: int) -> Descent:
     import optimistix
 
     if isinstance(solver, optimistix.AbstractMinimiser):
-        return optimistix.minimise(
+        found = optimistix.minimise(
             lambda unknowns, _: problem.loss(unknowns), solver, began, max_steps=turns, throw=False
-        ).value
+        )
+        return _ended(problem, found.value)
     if not isinstance(solver, optimistix.AbstractLeastSquaresSolver):
         raise TypeError(
             f"identify.solve: solver is {solver!r}; it is a gradient transformation of optax, or one of optimistix's for least "
@@ -125,23 +225,22 @@ def _by_optimistix(problem: Problem, solver, began: Unknowns, turns: int) -> Unk
         weighted = problem.with_noise(_noise(problem, unknowns))
         residuals = lambda unknowns, _, weighted=weighted: weighted.residuals(unknowns)
         unknowns = optimistix.least_squares(residuals, solver, unknowns, max_steps=turns, throw=False).value
-    return unknowns
+    return _ended(problem, unknowns)
 
 
 def _by_optax(
-    problem: Problem, solver: Any, began: Unknowns, steps: int, windows: int | None, key
-) -> Unknowns:
-    """Stochastic gradients, each of some windows. The device holds no others."""
+    problem: Problem, solver: Any, began: Unknowns, steps: int, windows: int | None, key, run: Run
+) -> tuple[Descent, dict]:
+    """Stochastic gradients, each of some windows. The device holds no others. And where they have come to, as it is saved."""
     import optax
 
-    steps = whole_number("identify.solve", "steps", steps)
     count = len(problem.windows)
     size = count if windows is None else min(count, whole_number("identify.solve", "windows", windows))
     if problem.states and problem.compare.nodes == "joined" and size < count:
         raise ValueError(
             "identify.solve: windows that are joined are not drawn one by one; take nodes='free' or 'measured', or all windows"
         )
-    random = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)).tolist())
+    random = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
 
     @eqx.filter_jit
     def stepped(some, rows, noise, unknowns, memory):
@@ -151,11 +250,24 @@ def _by_optax(
 
         value, slope = jax.value_and_grad(loss)(unknowns)
         updates, memory = solver.update(slope, memory, unknowns)
-        return optax.apply_updates(unknowns, updates), memory, value
+        return *_strong((optax.apply_updates(unknowns, updates), memory)), value
 
-    unknowns: Any = began
-    memory, noise = solver.init(began), problem.given_noise
-    for done in range(steps):
+    moving: Any = _strong((began, solver.init(began)))
+    begin, noise = 0, problem.given_noise
+    if run.found:
+        moving, noise = _with_leaves(moving, run.found["moving"]), run.found["noise"]
+        begin, random.bit_generator.state = run.found["step"], run.found["random"]
+    unknowns, memory = moving
+    reached = lambda step: {
+        "moving": [_data(leaf) for leaf in jax.tree.leaves((unknowns, memory))],
+        "noise": noise,
+        "step": step,
+        "random": random.bit_generator.state,
+        "limit": steps,
+        "done": False,
+        "estimate": None,
+    }
+    for done in range(begin, steps):
         if done % (PASSES * max(1, count // size)) == 0:
             noise = _noise(problem, unknowns)
         rows = np.arange(count) if size == count else random.choice(count, size, replace=False)
@@ -165,7 +277,30 @@ def _by_optax(
             raise FloatingPointError(
                 f"identify.solve: the loss is {value} after {done} steps; take smaller ones"
             )
-    return unknowns
+        run.offer(lambda done=done: reached(done + 1))
+    return _ended(problem, unknowns), reached(steps)
+
+
+def _strong(tree):
+    """Arrays of types that do not give way to others: as they are once they have been saved."""
+    return jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), tree)
+
+
+def _is_key(leaf) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _data(leaf) -> np.ndarray:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _with_leaves(tree, saved):
+    """A tree with other leaves, as `_data` has them."""
+    leaves, structure = jax.tree.flatten(tree)
+    wrapped = lambda leaf, x: (
+        jax.random.wrap_key_data(x, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else jnp.asarray(x)
+    )
+    return jax.tree.unflatten(structure, [wrapped(*pair) for pair in zip(leaves, saved, strict=True)])
 
 
 def _noise(problem: Problem, unknowns: Unknowns) -> np.ndarray:
@@ -191,9 +326,15 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     scale = np.where(shows, 1 / np.where(shows, norms, 1), np.maximum(np.abs(values), usual))
     basis = basis_of(data[:, :-1], known, scale, ~fixed, tolerance)
     best = basis.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest]))
-    covariance = best.root @ best.root.T
-    deviations = np.where(basis.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
+    # Bounds are no measurements: what is held by one is as uncertain as if it were not, and so are the others.
+    whole = (
+        basis_of(data[:, :-1], known, scale, np.ones(len(values), bool), tolerance) if fixed.any() else basis
+    )
+    root = whole.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest])).root
+    covariance = root @ root.T
+    deviations = np.where(whole.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
     found = jnp.asarray(values, problem.model.dtype)
+    look_after(problem, search.noise)
     return Estimate(
         parameters=parameters,
         model=parameters.with_values(found),
@@ -204,14 +345,52 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         counts=problem.counts,
         noise=search.noise,
         errors=root_mean_square(problem, errors),
-        seen=unseen(
-            np.concatenate([basis.hidden / scale, np.eye(len(values))[fixed]]), scale, ends_first(parameters)
-        ),
+        seen=unseen(whole.hidden / scale, scale, ends_first(parameters)),
         at_bounds=tuple(name for name, at in zip(parameters.names, fixed) if at),
         iterations=search.turn,
         converged=search.converged if settled is None else best.gain < settled,
         compare=problem.compare,
     )
+
+
+def look_before(problem: Problem, began: Unknowns) -> None:
+    """Whether forces and readings have to do with what the model predicts, as it is."""
+    errors = np.asarray(problem.errors(began)[0], float)
+    start, owner = 0, "identify.solve"
+    for one in problem.windows.measured:
+        values, there = np.asarray(one.values, float), np.asarray(one.there)
+        size = there[0].size
+        left = errors[:, start : start + size].reshape(there.shape)
+        start += size
+        if one.channel in ("q", "v") or values.shape != there.shape:
+            continue
+        measured = np.where(there, values, 0).reshape(-1, there.shape[-1])
+        predicted = np.where(there, values + left, 0).reshape(measured.shape)
+        squares, thought = np.sum(measured**2, axis=0), np.sum(predicted**2, axis=0)
+        both = measured.T @ predicted
+        if one.channel == "tau":
+            names = [f"tau {name}" for name in one.columns]
+            look_at_forces(owner, names, squares, thought, np.diag(both))
+            look_at_order(owner, names, squares, thought, both)
+        else:
+            look_at_sensor(owner, one.channel, squares.sum(), thought.sum(), float(np.trace(both)))
+
+
+def look_after(problem: Problem, left: np.ndarray) -> None:
+    """Whether what is left is noise, or small."""
+    varies, noise = [], []
+    for one in problem.windows.measured:
+        values, there = np.asarray(one.values, float), np.asarray(one.there)
+        size = there.shape[-1]
+        if values.shape != there.shape:
+            varies, noise = [*varies, *np.zeros(size)], [*noise, *np.zeros(size)]
+            continue
+        rows = np.where(there, values, np.nan).reshape(-1, size)
+        known = np.maximum(np.isfinite(rows).sum(axis=0), 1)
+        middle = 0.0 if one.channel == "tau" else np.nansum(rows, axis=0) / known
+        varies += list(np.sqrt(np.nansum((rows - middle) ** 2, axis=0) / known))
+        noise += list(noise_of(problem.logs, one.channel, size))
+    look_at_rest("identify.solve", problem.columns, left, np.array(varies), np.array(noise))
 
 
 def _usual(parameters) -> np.ndarray:

@@ -88,6 +88,33 @@ def test_a_sensor_at_its_own_times_and_late(model, run):
     near(I.solve(problem))
 
 
+def test_the_delay_of_a_sensor_is_found(model, run):
+    """Nothing was thought of it; the readings are late by two and a third samples."""
+    late = 0.023
+    t, tau, q, _, _, gyro = run
+    seen = np.stack([np.interp(t - late, t, column) for column in gyro.T], axis=1)
+    seen[t < late] = np.nan
+    log = I.Log(t, noisy(q), tau=tau, sensors={"gyro": noisy(seen, 1)})
+    thought = rbd.attach(rbd.detach(model, "sensor"), rbd.sensors.Gyro("gyro", "tip", delay=0.0))
+    compare = I.OutputError(0.5, "free", scheme=RK4)
+    problem = I.Problem(thought, log, [*FREE, I.delays("gyro")], compare)
+    assert problem.parameters.names[2:] == ("gyro delay",) and problem.parameters.units[2] == "s"
+    found = I.solve(problem)
+    assert found.converged and abs(found.value("gyro delay") - late) < 5 * found.standard_errors[2] < 1e-3
+    again = I.solve(problem, start=found.model)
+    assert_close(again.values, found.values, 1e-5)
+    # The derivative by it is that of differences.
+    start = problem.start(found.model)
+    errors = jax.jit(lambda late: problem.errors(start._replace(x=start.x.at[2].set(late)))[0])
+    slope = jax.jvp(errors, (start.x[2],), (jnp.ones((), start.x.dtype),))[1]
+    step = 1e-6
+    difference = (errors(start.x[2] + step) - errors(start.x[2] - step)) / (2 * step)
+    assert np.abs(slope).max() > 1e-3
+    assert_close(difference, slope, 1e-6)
+    with pytest.raises(rbd.UnknownNameError, match="no sensor of model 'pendulum' that has such numbers"):
+        I.Parameters(model, I.delays())  # whose gyro has none
+
+
 def test_samples_one_by_one(model, run):
     t, tau, q, v, a, gyro = run
     torque = noisy(tau, 2, 1e-2)

@@ -1,0 +1,107 @@
+"""Runs of identification that are killed: `python long_runs.py NAME FILE SAVE MOMENT` is one.
+
+It ends itself by SIGKILL at a save, "before" the new file has its name or "after". Tests make the same runs by `RUNS`.
+"""
+
+import dataclasses
+import os
+import signal
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import rbd_jax as rbd
+
+
+I = rbd.identify
+
+
+def pendulum_log(seconds=1.0, seed=0):
+    """A pendulum, and a run of one that is heavier and damped; some samples are wrong."""
+    model = rbd.load("pendulum")
+    truth = dataclasses.replace(
+        model,
+        inertias=rbd.Inertia.from_parameters(1.3 * model.inertias.parameters),
+        damping=jnp.array([0.2], model.dtype),
+    )
+    random = np.random.default_rng(seed)
+    t = np.arange(round(100 * seconds) + 1) / 100
+    q, v, a = np.sin(3 * t)[:, None], 3 * np.cos(3 * t)[:, None], -9 * np.sin(3 * t)[:, None]
+    torque = lambda q, v, a: rbd.inverse_dynamics(truth, q, v, a) - rbd.passive_force(truth, q, v)
+    given = [jnp.asarray(x, model.dtype) for x in (q, v, a)]
+    tau = np.array(jax.jit(jax.vmap(torque))(*given), float) + 1e-2 * random.normal(size=(len(t), 1))
+    tau[::17] += 1.0
+    return model, I.Log(t, q + 1e-4 * random.normal(size=q.shape), v, a, tau, name=f"run {seed}")
+
+
+def equations(checkpoint=None, chunk=64, logs=2):
+    model = pendulum_log()[0]
+    found = I.Equations.of(
+        model, (pendulum_log(4.0, i)[1] for i in range(logs)), chunk=chunk, checkpoint=checkpoint
+    )
+    return {"factors": found.factors, "counts": found.counts}
+
+
+def searches(checkpoint=None, starts=3, seed=0, **changes):
+    model, log = pendulum_log(2.0, seed)
+    free = changes.pop("free", [I.masses(), I.damping()])
+    problem = I.Problem(model, log, free, I.EquationError(rows=64), robust=changes.pop("robust", True))
+    return numbers(I.solve(problem, starts=starts, scatter=1.0, checkpoint=checkpoint, **changes))
+
+
+def windows(checkpoint=None, starts=2):
+    model, log = pendulum_log(1.0)
+    log = dataclasses.replace(log, v=None, a=None)
+    problem = I.Problem(model, log, [I.masses(), I.damping()], I.OutputError(0.25))
+    return numbers(I.solve(problem, starts=starts, turns=12, checkpoint=checkpoint))
+
+
+def gradients(checkpoint=None, steps=40, rate=0.03):
+    import optax
+
+    model, log = pendulum_log(2.0)
+    problem = I.Problem(model, log, [I.masses(), I.damping()], I.EquationError(rows=32))
+    solver = optax.chain(optax.add_noise(1e-3, 0.5, jax.random.key(3)), optax.adam(rate))
+    with jax.numpy_dtype_promotion("standard"):  # it relies on it
+        return numbers(I.solve(problem, solver, steps=steps, windows=2, checkpoint=checkpoint))
+
+
+def numbers(found):
+    """All numbers of an estimate."""
+    return {
+        "values": found.values,
+        "covariance": found.covariance,
+        "standard errors": found.standard_errors,
+        "noise": found.noise,
+        "errors": found.errors,
+        "directions": found.seen.directions,
+        "rest": (found.iterations, found.converged, found.at_bounds, found.seen.kept),
+    }
+
+
+RUNS = {"equations": equations, "searches": searches, "windows": windows, "gradients": gradients}
+
+
+def killed_at(save: int, moment: str) -> None:
+    """From now on this process ends at so many saves."""
+    rename, left = os.replace, [save]
+
+    def replace(*names):
+        left[0] -= 1
+        if not left[0] and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(*names)
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace = replace
+
+
+if __name__ == "__main__":
+    name, file, save, moment = sys.argv[1:]
+    jax.config.update("jax_enable_x64", True)
+    run = RUNS[name]
+    killed_at(int(save), moment)
+    run(rbd.Checkpoint(file, every=0))
