@@ -1,6 +1,7 @@
 """The arguments of the commands, and what a wrong one is answered with.
 
-A wrong argument or file ends with one line on stderr and the exit code 2.
+A wrong argument or file ends with one line on stderr and the exit code 2. A command that has come to an end with a result that
+is not to be trusted returns 3, and 0 otherwise.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .._interrupts import over, watch
 from .convert import convert
 from .excite import excite
 from .free import TAKES, free
+from .identify import ESTIMATORS, FILES, FOLDS, identify
 from .info import info
 from .model import Refused
 from .simulate import SPEED, SPREAD, simulate
@@ -42,12 +44,12 @@ def main(argv: list[str] | None = None) -> int:
 def _answer(argv: list[str]) -> int:
     try:
         arguments = _parser().parse_args(argv)
-        arguments.run(arguments)
+        arguments.words = argv
+        return arguments.run(arguments) or 0
     except Refused as refusal:
         message = " ".join(str(refusal).split())
         print(f"rbd-jax: error: {message}", file=sys.stderr)
         return 2
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -139,8 +141,8 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     command.add_argument(
-        "--free", metavar="KINDS", type=free, default="inertias,damping,coulomb",
-        help=f"what is to be identified: {TAKES} (default inertias,damping,coulomb)",
+        "--free", metavar="KINDS", type=free, default="inertias,friction",
+        help=f"what is to be identified: {TAKES} (default inertias,friction)",
     )  # fmt: skip
     command.add_argument(
         "--seconds", metavar="T", type=_positive, default=10.0, help="the period (default 10)"
@@ -194,7 +196,114 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--overwrite", action="store_true", help="replace the files of an earlier motion")
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
     command.set_defaults(run=excite)
+
+    command = commands.add_parser(
+        "identify",
+        parents=[robot],
+        help="find what a robot is made of from logs of it, and write a report",
+        description=(
+            "Find masses, friction and the like from logs of a robot, and say how far they are to be trusted. Writes "
+            f"{', '.join(FILES)}; report.html is for people. Logs are .csv or .npz files with times, positions and forces "
+            "(rbd.identify.read_log says how they are named). Exit code: 0 for a result, 3 for one that is not to be trusted "
+            "(why is said), 2 for arguments or files that cannot be."
+        ),
+    )
+    command.add_argument(
+        "logs", metavar="LOG", nargs="+", type=Path, help="what was measured, one file a run"
+    )
+    command.add_argument(
+        "--free", metavar="KINDS", type=free, default="inertias,friction",
+        help=f"what is to be identified: {TAKES} (default inertias,friction)",
+    )  # fmt: skip
+    command.add_argument(
+        "--estimator", choices=ESTIMATORS, default="auto",
+        help=(
+            "least-squares: no opinion about what is not seen; physical: the same with bodies that can be; equation-error: for "
+            "what forces are not linear in; output-error: simulations, where no forces or accelerations are known (default "
+            "auto: the first of physical, equation-error, output-error that fits)"
+        ),
+    )  # fmt: skip
+    command.add_argument(
+        "--held-out", metavar="LOG", type=Path, action="append", default=[],
+        help="a run to predict and not to learn from; may be given several times",
+    )  # fmt: skip
+    command.add_argument(
+        "--folds", metavar="N", type=_folds,
+        help=(
+            "of cross-validation: so many times a part of the data is held out; 0 for none (default: with least squares and "
+            f"without --held-out each run in turn, or {FOLDS} pieces of a single one)"
+        ),
+    )  # fmt: skip
+    command.add_argument("--robust", action="store_true", help="let outliers not count")
+    command.add_argument(
+        "--make-physical", action="store_true", help="change inertias of the robot's file that no body has, to start from"
+    )  # fmt: skip
+    command.add_argument(
+        "--scale", metavar="CHANNEL=X,...", type=_by_channel, default={},
+        help="channels of the logs in other units: q=0.01745 for degrees, t=0.001 for milliseconds",
+    )  # fmt: skip
+    command.add_argument(
+        "--cutoff",
+        metavar="HZ",
+        type=_positive,
+        help="of the smoothing where velocities or accelerations were not measured (default: from the noise)",
+    )
+    command.add_argument(
+        "--slow", metavar="V", type=_positive,
+        help="leave out samples of joints that are slower, rad/s or m/s, where friction sticks (default 0)",
+    )  # fmt: skip
+    command.add_argument(
+        "--noise", metavar="CHANNEL=X,...", type=_by_channel,
+        help="standard deviations, as q=1e-4,v=1e-2 (default: they are found)",
+    )  # fmt: skip
+    command.add_argument(
+        "--starts", metavar="N", type=_count, help="searches at once, from different places (default 1)"
+    )
+    command.add_argument("--turns", metavar="N", type=_count, help="of a search at most (default 100)")
+    command.add_argument(
+        "--window",
+        metavar="T",
+        type=_positive,
+        help="length of what is simulated in one piece, s (default 0.5)",
+    )
+    command.add_argument(
+        "--nodes",
+        choices=("joined", "free", "measured"),
+        help="how pieces begin: where the one before ended (joined, the default), anywhere, or as measured",
+    )
+    command.add_argument("--scheme", metavar="S", help="of the simulation, as in rbd-jax simulate")
+    command.add_argument("--dt", metavar="H", type=_positive, help="time step of the simulation, s")
+    command.add_argument("--all", action="store_true", help="list all values, not the first few")
+    command.add_argument(
+        "--quiet", action="store_true", help="say nothing but what is wrong, or not to be trusted"
+    )
+    command.add_argument("--overwrite", action="store_true", help="replace an earlier result")
+    command.add_argument(
+        "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)"
+    )
+    command.set_defaults(run=identify)
     return parser
+
+
+def _by_channel(text: str) -> dict[str, float]:
+    """Numbers by names, as in `q=1e-4,v=1e-2`."""
+    found = {}
+    for part in text.split(","):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not name or not equals or not 0 < number < math.inf:
+            raise argparse.ArgumentTypeError(f"{part!r} is not a name with a positive number, as in q=1e-4")
+        found[name] = number
+    return found
+
+
+def _folds(text: str) -> int:
+    if not text.isdecimal() or int(text) == 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 or a whole number from 2 on")
+    return int(text)
 
 
 def _count(text: str) -> int:

@@ -1,7 +1,7 @@
 """What `--free` says: which numbers of a robot are free, as kinds of `rbd.identify`.
 
-`inertias,damping` frees the inertias of all bodies and the damping of all joints; `inertias:link_*,coulomb:joint_[1-3]` those
-whose names fit the patterns. A kind may be there several times, with a pattern each.
+`inertias,friction` frees the inertias of all bodies and the friction of all joints; `inertias:link_*,friction:joint_[1-3]`
+those whose names fit the patterns. A kind may be there several times, with a pattern each.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ KINDS = {
         identify.centers_of_mass,
         identify.damping,
         identify.coulomb,
+        identify.friction,
         identify.armature,
         identify.stiffness,
         identify.joint_offsets,
         identify.placements,
-        identify.friction,
+        identify.sliding_friction,
         identify.gains,
         identify.gear_ratios,
     )
 }
 
 #: What `--free` takes, for the help of commands.
-TAKES = "kinds with commas between them, each with a pattern of names after a colon or of all: inertias:link_*,damping"
+TAKES = "kinds with commas between them, each with a pattern of names after a colon or of all: inertias:link_*,friction"
 
 
 def free(text: str) -> list[identify.Kind]:

@@ -160,17 +160,17 @@ def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str
 
 
 @contextlib.contextmanager
-def _progress(console):
+def _progress(console, quiet: bool = False):
     """Bars of what is done. An interrupt shows the cursor again, which they hide, and leaves their line."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
 
     def leave() -> None:
-        if console.is_terminal:
-            os.write(1, b"\x1b[?25h\n")
+        if console.is_terminal and not quiet:
+            os.write(2 if console.stderr else 1, b"\x1b[?25h\n")
 
-    with clearing_up(leave), Progress(*columns, console=console) as progress:
+    with clearing_up(leave), Progress(*columns, console=console, disable=quiet) as progress:
         yield progress
 
 

@@ -9,9 +9,10 @@ What is free, one line for each kind; names may have wildcards:
 - `joint_offsets`: what must be added to measured joint coordinates
 - `damping`: viscous damping of joints
 - `coulomb`: Coulomb friction of joints
+- `friction`: both, all friction of joints
 - `armature`: armature of joints
 - `stiffness`: stiffness of springs at joints
-- `friction`: sliding friction of shapes
+- `sliding_friction`: sliding friction of shapes
 - `gains`: gains of actuators
 - `gear_ratios`: gear ratios of actuators
 - `delays`: delays of sensors
@@ -40,6 +41,17 @@ Estimators that are linear in what is free:
 - `Estimate`: what they return
 - `Unseen`: what data do not see of it
 - `made_physical`: a model with inertias that bodies can have, to start from
+
+What an estimate is worth:
+
+- `report`: a page for people: what was found, how far to trust it, what data do not say
+- `Report`: what it returns
+- `predictions`: what a model predicts of logs, beside what was measured
+- `Prediction`: one column of one log of that
+- `cross_validation`: errors on runs that were held out
+- `CrossValidation`: what it returns
+- `whiteness`: whether errors are white, and how long they last
+- `Whiteness`: what it returns
 
 Estimators for anything that is free:
 
@@ -76,9 +88,10 @@ __all__ = [
     "joint_offsets",
     "damping",
     "coulomb",
+    "friction",
     "armature",
     "stiffness",
-    "friction",
+    "sliding_friction",
     "gains",
     "gear_ratios",
     "delays",
@@ -101,6 +114,14 @@ __all__ = [
     "Estimate",
     "Unseen",
     "made_physical",
+    "report",
+    "Report",
+    "predictions",
+    "Prediction",
+    "cross_validation",
+    "CrossValidation",
+    "whiteness",
+    "Whiteness",
     "Problem",
     "solve",
     "EquationError",
@@ -149,6 +170,7 @@ from .kinds import (
     masses as masses,
     numbers as numbers,
     placements as placements,
+    sliding_friction as sliding_friction,
     stiffness as stiffness,
 )
 from .least_squares import (
@@ -161,12 +183,16 @@ from .log import (
     Log as Log,
     LogError as LogError,
     LogWarning as LogWarning,
-    read_log as read_log,
 )
 from .output_error import OutputError as OutputError
 from .parameters import Parameters as Parameters
+from .prediction import Prediction as Prediction, predictions as predictions
 from .problem import Problem as Problem, Unknowns as Unknowns
+from .reading import read_log as read_log
+from .report import Report as Report, report as report
 from .sanity import check_log as check_log
 from .smoothing import best_cutoff as best_cutoff, with_rates as with_rates
 from .solve import solve as solve
 from .tied import tied as tied
+from .validation import CrossValidation as CrossValidation, cross_validation as cross_validation
+from .whiteness import Whiteness as Whiteness, whiteness as whiteness

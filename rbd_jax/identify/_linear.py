@@ -237,7 +237,14 @@ class LinearProblem:
         _, fixed, covariance, lost = self._bounded_step(values, data, self._thought(values))
         if find:
             noise = self._noise(values, covariance, noise, 0.0)
+        if fixed.any():
+            # Bounds are no measurements: what is held by one is as uncertain as if it were not, and so are the others.
+            _, covariance, lost = self._unbounded(values, data)
         return Solution(values, noise, covariance, lost, fixed, turn, settled)
+
+    def _unbounded(self, values, data):
+        nothing = np.zeros(len(values))
+        return self._step(values, data, self._thought(values), nothing == 0, nothing)
 
     @property
     def scale(self) -> np.ndarray:
@@ -259,9 +266,7 @@ class LinearProblem:
 
     def covariance(self, noise: np.ndarray, solution: Solution) -> np.ndarray:
         """That of the values of a solution if this is the noise."""
-        nothing = np.zeros(len(self.start))
-        rows = self._thought(solution.values)
-        return self._step(solution.values, self._weighted(noise), rows, ~solution.fixed, nothing)[1]
+        return self._unbounded(solution.values, self._weighted(noise))[1]
 
     # Steps.
 

@@ -10,6 +10,7 @@ sees what builds up, such as delays, friction at rest, contact.
 from __future__ import annotations
 
 import abc
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ from ..sensors import (
     Sensor,
 )
 from ..simulate import Controls, State
-from .log import CHANNELS, Log, LogError, columns_of
+from .log import CHANNELS, Log, LogError, LogWarning, columns_of
 
 
 class Measured(eqx.Module):
@@ -154,6 +155,14 @@ def chosen_channels(
     sensors = [one.name for one in model.sensors]
     if "tau" in usual and model.actuators:  # which the logs tell
         logged.append("tau")
+    strange = [name for name in logged if name not in CHANNELS and name not in sensors]
+    if strange:
+        warnings.warn(
+            f"{owner}: the logs have readings of {', '.join(map(repr, strange))}, which are not used: model {model.name!r} "
+            f"has no such sensor{suggest(strange[0], sensors)}",
+            LogWarning,
+            stacklevel=4,
+        )
     if wanted is None:
         chosen = [name for name in usual if name in logged] + [name for name in logged if name in sensors]
     else:

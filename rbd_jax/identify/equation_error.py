@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,15 +16,21 @@ from .._arguments import number, whole_number
 from ..dynamics import Motion, inverse_dynamics, passive_force
 from ..forces.carried import carried_forces
 from ..sensors import (
+    Accelerometer,
+    ForceSensor,
+    FrameAngularAcceleration,
     FrameAxis,
+    FrameLinearAcceleration,
     FrameOrientation,
     FramePosition,
+    JointForce,
     JointLimitPosition,
     JointOrientation,
     JointPosition,
     RangeFinder,
     SubtreeCenterOfMass,
     TendonPosition,
+    TorqueSensor,
 )
 from ..simulate import State, sense
 from .comparison import (
@@ -39,7 +46,7 @@ from .comparison import (
     with_sensors,
 )
 from .equations import as_driven, refuse_dynamics
-from .log import LogError
+from .log import LogError, LogWarning
 from .sanity import check_log
 from .smoothing import with_rates
 
@@ -55,6 +62,16 @@ AT_REST = (
     TendonPosition,
     RangeFinder,
     SubtreeCenterOfMass,
+)
+
+#: Sensors that read what depends on the forces that drive the robot.
+LOADED = (
+    Accelerometer,
+    FrameLinearAcceleration,
+    FrameAngularAcceleration,
+    ForceSensor,
+    TorqueSensor,
+    JointForce,
 )
 
 
@@ -106,6 +123,14 @@ class EquationError(Comparison):
             raise LogError(f"Log {log.name!r} has no q, and everything depends on where the robot is")
         if "tau" in chosen and log.tau is None and log.u is None:
             raise LogError(f"Log {log.name!r} has neither tau nor u; what drove the robot has to be known")
+        loaded = [name for name in chosen if name != "tau" and isinstance(sensor_of(model, name), LOADED)]
+        if loaded and log.tau is None and log.u is None:
+            warnings.warn(
+                f"Log {log.name!r} has neither tau nor u, and what {', '.join(map(repr, loaded))} read depends on what drives "
+                "the robot: it is taken to move freely. If it does, zeros in tau say so",
+                LogWarning,
+                stacklevel=5,
+            )
         nothing = np.zeros((len(log.t), model.nv))
         if "tau" not in chosen:  # sensors do not ask for the measured acceleration
             still = all(isinstance(sensor_of(model, name), AT_REST) for name in chosen)
@@ -129,6 +154,8 @@ class EquationError(Comparison):
             else:
                 own = known.sensors.get(name)
                 values = np.full((len(q), width_of(model, name)), np.nan) if own is None else own.values
+                if name in loaded:  # where the forces are not known, what it reads is not
+                    values = np.where(np.isfinite(tau).all(axis=1, keepdims=True), values, np.nan)
             values = np.where(filler[:, None], np.nan, values[rows])
             return measured(model, name, cut(values), cut(log.t[rows] - log.t[rows[0]]), True)
 

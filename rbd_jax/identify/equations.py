@@ -122,10 +122,16 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
         refuse_dynamics(model, log)
     bare = as_driven(model, known.u is not None)
     u = np.zeros((len(found), bare.nu)) if known.u is None else known.u.values[whole]
-    for size, rows in _pieces(len(found), CHUNK):
-        given = [_padded(x[rows], size, model.dtype) for x in (found.q, found.v, u)]
-        tau[rows] += np.asarray(_applied(bare, *given), float)[: len(tau[rows])]
-    return replace(found, tau=tau)
+    return replace(found, tau=tau + actuation(bare, found.q, found.v, u))
+
+
+def actuation(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """What acts on a model beside gravity, damping, friction and springs of joints, in each of some samples, (n, nv)."""
+    found = np.zeros((len(q), model.nv))
+    for size, rows in _pieces(len(q), CHUNK):
+        given = [_padded(x[rows], size, model.dtype) for x in (q, v, u)]
+        found[rows] = np.asarray(_applied(model, *given), float)[: len(found[rows])]
+    return found
 
 
 def as_driven(model: Model, told: bool) -> Model:
@@ -187,6 +193,7 @@ class Equations:
     - `factors`: a triangle for each degree of freedom, (nv, parameters + 1, parameters + 1).
     - `counts`: how many samples are in it.
     - `slow`: where it is not zero, friction is Coulomb's, and what was slower than this is not in it.
+    - `cutoff`: of the smoothing, as it was given.
     """
 
     model: Model
@@ -194,6 +201,7 @@ class Equations:
     counts: np.ndarray
     slow: float | int = 0.0
     logs: tuple[str, ...] = field(default=())
+    cutoff: float | int | None = None
 
     @staticmethod
     def none(model: Model, slow: float | int = 0.0) -> Equations:
@@ -254,7 +262,7 @@ class Equations:
                 run.refuse([f"logs: {len(known)} there, {len(names)} here"])
             if run.found is None or (len(known), 0) != (len(run.found["logs"]), run.found["rows"]):
                 run.save(total._reached(known, 0))
-            return replace(total, logs=tuple(names))
+            return replace(total, logs=tuple(names), cutoff=cutoff)
 
     def _reached(self, known: list, rows: int) -> dict:
         """What is saved: so many rows of the last of the logs are in it, or zero for all of them."""
@@ -295,9 +303,9 @@ class Equations:
                 factors[dof] = condensed(factors[dof], whole[dof])
             yield replace(self, factors=np.stack(factors), counts=counts), rows.stop
 
-    def squares(self, numbers: np.ndarray) -> np.ndarray:
-        """The sums of the squared errors of θ, of each degree of freedom."""
-        return np.sum((self.factors @ np.append(numbers, -1.0)) ** 2, axis=1)
+    def squares(self, numbers: np.ndarray, measured: float = 1.0) -> np.ndarray:
+        """The sums of the squared errors of θ, of each degree of freedom; of `Y θ` alone if none of τ is taken off."""
+        return np.sum((self.factors @ np.append(numbers, -measured)) ** 2, axis=1)
 
     @property
     def torques(self) -> np.ndarray:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from .._files import whole_file
 from ..dynamics.equivalence import echelon_basis, left_by
 from ..model import Model
+from .comparison import Comparison
 from .parameters import Parameters
 
 
@@ -70,7 +74,9 @@ class Estimate:
     - `parameters`: what was free; `values` are in its order, names and units.
     - `model`: the identified model. It is a model as any: `rbd.save_urdf` writes it.
     - `covariance`: of the values. Along what the data do not see it is zero for `least_squares`, which changes nothing
-      there, and what was known beforehand for `physical_least_squares`.
+      there, and what was known beforehand for `physical_least_squares`. Bounds are not in it, since they are no measurements: a
+      value at a bound, and what goes with it, is as uncertain as it would be without. So intervals have the truth at least as
+      often as they say, and may reach beyond a bound.
     - `standard_errors`: of each value; infinite where it cannot be told from others, for `least_squares`.
     - `columns`: what was compared, as "tau elbow", and `counts`, how many numbers of each.
     - `noise`: the standard deviation of each column, as it was given or found.
@@ -80,6 +86,7 @@ class Estimate:
       others are grouped.
     - `at_bounds`: the names of values that are at a bound, where the estimate would go on.
     - `converged`: whether the noise and the values have settled.
+    - `compare`: how the model was compared with logs: `EquationError` (least squares, too) or `OutputError`, as it was.
     """
 
     parameters: Parameters
@@ -95,6 +102,7 @@ class Estimate:
     at_bounds: tuple[str, ...] = field(default=())
     iterations: int = 0
     converged: bool = True
+    compare: Comparison | None = None
 
     @property
     def rank(self) -> int:
@@ -123,6 +131,21 @@ class Estimate:
         return np.sqrt(np.maximum(np.diag(self.base_covariance), 0))
 
     @property
+    def condition_number(self) -> float:
+        """How unevenly the combinations that are seen are seen: the root of the ratio of the largest and the smallest eigenvalue
+        of the correlations of their errors. One where all are told apart; large where some hardly are."""
+        errors = self.base_standard_errors
+        certain = (errors > 0) & np.isfinite(errors)
+        if not certain.any():
+            return np.nan
+        correlations = (
+            self.base_covariance[np.ix_(certain, certain)]
+            / np.outer(errors, errors)[np.ix_(certain, certain)]
+        )
+        sizes = np.linalg.eigvalsh(correlations)
+        return float(np.sqrt(sizes[-1] / max(sizes[0], np.finfo(float).eps * sizes[-1])))
+
+    @property
     def freedom(self) -> int:
         """How many more numbers were compared than there are seen combinations."""
         return max(int(self.counts.sum()) - self.rank, 1)
@@ -142,6 +165,54 @@ class Estimate:
         if name not in self.parameters.names:
             raise UnknownNameError(f"Estimate: there is no {name!r}{suggest(name, self.parameters.names)}")
         return float(self.values[self.parameters.names.index(name)])
+
+    def save(self, path: str | Path) -> None:
+        """Write the values with all that is known of them: `.json`, with names beside numbers, or `.npz`, with the covariance.
+
+        Names are those of this class; what is infinite (not seen, no bound) is null in `.json`. The file is there as a whole
+        or not at all. The model is written by `rbd.save_urdf` or `rbd.save_mjcf`.
+        """
+        path = Path(path)
+        if path.suffix not in (".json", ".npz"):
+            raise ValueError(f"Estimate.save: {path.name!r} ends in neither .json nor .npz")
+        own, intervals = self.parameters, self.intervals()
+        before = np.asarray(own.values_of(own.reference), float)
+        with whole_file(path) as part:
+            if path.suffix == ".json":
+                rows = zip(own.names, own.units, before, self.values, self.standard_errors, intervals)
+                content = {
+                    "model": own.reference.name,
+                    "parameters": {
+                        name: {"unit": unit, "before": old, "value": new, "standard_error": error, "interval": list(ends)}
+                        for name, unit, old, new, error, ends in rows
+                    },
+                    "base_parameters": {
+                        name: {"value": value, "standard_error": error}
+                        for name, value, error in zip(self.base_names, self.base_values, self.base_standard_errors)
+                    },
+                    "columns": {
+                        name: {"count": int(count), "noise": noise, "error": error}
+                        for name, count, noise, error in zip(self.columns, self.counts, self.noise, self.errors)
+                    },
+                    "rank": self.rank,
+                    "condition_number": self.condition_number,
+                    "unobservable": list(self.unobservable),
+                    "at_bounds": list(self.at_bounds),
+                    "iterations": self.iterations,
+                    "converged": bool(self.converged),
+                }  # fmt: skip
+                part.write_text(
+                    json.dumps(_finite(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+                )
+                return
+            np.savez_compressed(
+                part,  # pyright: ignore[reportArgumentType]
+                names=np.array(own.names), units=np.array(own.units), before=before, values=self.values,
+                standard_errors=self.standard_errors, intervals=intervals, covariance=self.covariance,
+                columns=np.array(self.columns), counts=self.counts, noise=self.noise, errors=self.errors,
+                unseen_directions=self.seen.directions, kept=np.array(self.seen.kept, int), grouping=self.seen.grouping,
+                at_bounds=np.array(self.at_bounds, dtype=str), iterations=self.iterations, converged=bool(self.converged),
+            )  # fmt: skip
 
     def table(self) -> str:
         """All values with units, standard errors and what they were, as text."""
@@ -163,6 +234,17 @@ class Estimate:
             f"{f', {lost} not (see unobservable)' if lost else ''}; errors {left}"
             f"{'' if self.converged else '; not converged'})"
         )
+
+
+def _finite(content):
+    """As JSON has it, which knows no infinity."""
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_finite(value) for value in content]
+    if isinstance(content, float | np.floating):
+        return float(content) if np.isfinite(content) else None
+    return content
 
 
 def _around(values, errors, level, freedom):

@@ -193,6 +193,23 @@ class Coulomb(OfJoints):
     sets = ("friction",)
 
 
+class Friction(OfJoints):
+    """Both of the friction of joints: viscous damping and Coulomb's friction."""
+
+    components = (*Damping.components, *Coulomb.components)
+    sets = (*Damping.sets, *Coulomb.sets)
+
+    def read(self, model, places, reference):
+        return jnp.stack([gather(model.damping, places), gather(model.friction, places)], axis=1)
+
+    def write(self, model, places, values):
+        return replace(
+            model,
+            damping=replaced(model.damping, places, values[:, 0]),
+            friction=replaced(model.friction, places, values[:, 1]),
+        )
+
+
 class Armature(OfJoints):
     """Inertia that a joint has of itself: rotors behind gears."""
 
@@ -381,6 +398,14 @@ def coulomb(*joints: str, bounds=None, prior=None) -> Coulomb:
     return Coulomb(_patterns("coulomb", joints), bounds, prior)
 
 
+def friction(*joints: str, bounds=None, prior=None) -> Friction:
+    """Frees the friction of joints, both that which grows with the speed (`damping`) and that which does not (`coulomb`).
+
+    Bounds and priors are of both, or of each: `friction(prior=([0.5, 0.2], [0.1, 0.1]))`, damping first.
+    """
+    return Friction(_patterns("friction", joints), bounds, prior)
+
+
 def armature(*joints: str, bounds=None, prior=None) -> Armature:
     """Frees the armature of joints."""
     return Armature(_patterns("armature", joints), bounds, prior)
@@ -396,10 +421,11 @@ def joint_offsets(*joints: str, bounds=None, prior=None) -> JointOffsets:
     return JointOffsets(_patterns("joint_offsets", joints), bounds, prior)
 
 
-def friction(*shapes: str, bounds=None, prior=None) -> Carried:
-    """Frees the coefficient of sliding friction of shapes."""
+def sliding_friction(*shapes: str, bounds=None, prior=None) -> Carried:
+    """Frees the coefficient of sliding friction of shapes, where they touch others."""
     limits = (0.0, np.inf) if bounds is None else bounds
-    return Carried(_patterns("friction", shapes), limits, prior, "shape", "contact", 2, title="friction")
+    patterns = _patterns("sliding_friction", shapes)
+    return Carried(patterns, limits, prior, "shape", "contact", 2, title="sliding friction")
 
 
 def gains(*actuators: str, bounds=None, prior=None) -> Carried:

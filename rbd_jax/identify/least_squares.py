@@ -26,11 +26,13 @@ from ..checkpoints import Checkpoint
 from ..model import Model
 from ..spatial import Inertia
 from ._linear import LinearProblem, Solution
+from .equation_error import EquationError
 from .equations import Equations, Samples, linear_numbers, regressors, samples_of
 from .estimate import Estimate
 from .kind import Kind
 from .log import Log, LogError, as_logs, columns_of
-from .parameters import Parameters
+from .parameters import Parameters, of_model
+from .plausibility import look_at_forces, look_at_rest, noise_of
 from .robust import huber, scatter, tukey
 
 
@@ -142,13 +144,17 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
             + ("robust estimates pass them many times" if robust else "these Equations are made already")
             + ", so leave it out"
         )
-    parameters = free if isinstance(free, Parameters) else Parameters(model, free)
+    parameters = of_model(owner, model, free)
     for kind in parameters.kinds:
         if not kind.linear:
             raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
     samples: list[Samples] = []
     if isinstance(logs, Equations):
-        equations = logs
+        equations, cutoff, slow = logs, logs.cutoff, logs.slow
+        if logs.model.body_names != model.body_names or logs.model.joint_names != model.joint_names:
+            raise LogError(
+                f"{owner}: the Equations are of model {logs.model.name!r}, which has other bodies or joints than {model.name!r}"
+            )
         if robust:
             raise LogError(
                 f"{owner}: robust estimates look at every sample again; give the logs, not their Equations"
@@ -171,6 +177,9 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
     if len(solution.lost):
         loose = np.abs(solution.lost / problem.scale).max(axis=0) > 1e-6
         errors = np.where(loose, np.inf, errors)
+    if isinstance(logs, Log | list | tuple):
+        noise = noise_of(as_logs(owner, logs), "tau", model.nv)
+        look_at_rest(owner, _columns(model), solution.noise, equations.torques, noise)
     values = jnp.asarray(solution.values, model.dtype)
     return Estimate(
         parameters=parameters,
@@ -181,11 +190,12 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
         noise=solution.noise,
         errors=np.sqrt(problem.squares(solution.values) / np.maximum(equations.counts, 1)),
         seen=hidden,
-        columns=tuple(f"tau {name}" for name in columns_of(model, "tau")[0]),
+        columns=_columns(model),
         counts=equations.counts,
         at_bounds=tuple(bound),
         iterations=solution.turns,
         converged=solution.converged,
+        compare=EquationError(("tau",), cutoff=cutoff, slow=slow),
     )
 
 
@@ -237,15 +247,11 @@ def _look(owner: str, model: Model, equations: Equations, parameters: Parameters
             "more, free less, or say what is known "
             "of them by priors"
         )
-    numbers = np.append(np.asarray(linear_numbers(model), float), 0.0)
-    thought = np.sqrt(np.sum((equations.factors @ numbers) ** 2, axis=1).sum())
-    measured = np.sqrt(np.sum(equations.factors[:, :, -1] ** 2))
-    if thought > 0 and measured > 0:
-        share = measured / thought
-        for factor, words in ((1e3, "a thousand times"), (1e-3, "a thousandth of")):
-            if 0.2 < share / factor < 5:
-                raise LogError(
-                    f"{owner}: the measured forces are {words} what the model needs for these motions "
-                    f"({share:.3g}): they look like N mm or kN m, "
-                    "or lengths like millimetres; log.scaled(tau=1e-3) and the like change them"
-                )
+    predicted = equations.squares(np.asarray(linear_numbers(model), float), 0.0)
+    measured = equations.torques**2 * np.maximum(equations.counts, 1)
+    both = (predicted + measured - equations.squares(np.asarray(linear_numbers(model), float))) / 2
+    look_at_forces(owner, _columns(model), measured, predicted, both)
+
+
+def _columns(model: Model) -> tuple[str, ...]:
+    return tuple(f"tau {name}" for name in columns_of(model, "tau")[0])

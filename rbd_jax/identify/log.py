@@ -7,14 +7,13 @@ under their names. Each may have its own times and be late. What is read here is
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._arguments import a_model
 from .._errors import suggest
 from ..model import Model
 from ..simulate import Trajectory
@@ -43,20 +42,22 @@ class Channel:
     delay: float | int = 0.0
 
     def __post_init__(self):
-        values = _numbers("a channel", self.values)
+        values = _numbers("identify.Channel: values", self.values)
         object.__setattr__(self, "values", values[:, None] if values.ndim == 1 else values)
         if self.values.ndim != 2:
             raise LogError(
                 f"identify.Channel: values has shape {values.shape}; it has a row for each sample, (n, k)"
             )
         if self.t is not None:
-            object.__setattr__(self, "t", _numbers("times", self.t))
+            object.__setattr__(self, "t", _times("identify.Channel: t", self.t))
             if self.t.shape != (len(self.values),):
                 raise LogError(
                     f"identify.Channel: there are {len(self.values)} rows and times of shape {self.t.shape}; "
                     "each row has one time"
                 )
         object.__setattr__(self, "delay", float(self.delay))
+        if not np.isfinite(self.delay):
+            raise LogError(f"identify.Channel: delay is {self.delay}; it is a number of seconds")
 
     def at(self, t: np.ndarray) -> np.ndarray:
         """The values at other times, on straight lines between the samples; NaN outside of them and beside missing ones."""
@@ -123,12 +124,21 @@ class Log:
     name: str = "log"
 
     def __post_init__(self):
-        t = _numbers("t", self.t)
+        t = _times(f"Log {self.name!r}: t", self.t)
         if t.ndim != 1 or len(t) < 2:
             raise LogError(f"Log {self.name!r}: t has shape {t.shape}; it is a row of at least two times")
         object.__setattr__(self, "t", t)
         for name in CHANNELS:
             object.__setattr__(self, name, self._channel(name, getattr(self, name)))
+        if not isinstance(self.sensors, Mapping):
+            raise LogError(
+                f"Log {self.name!r}: sensors is a {type(self.sensors).__name__}; it has readings by the name of the sensor"
+            )
+        for name in self.sensors:
+            if name in CHANNELS or name == "t":
+                raise LogError(
+                    f"Log {self.name!r}: a sensor is called {name!r}, as a channel is; give it another name, in the model as well"
+                )
         sensors = {name: self._channel(f"sensor {name!r}", value) for name, value in self.sensors.items()}
         object.__setattr__(self, "sensors", sensors)
 
@@ -149,11 +159,11 @@ class Log:
     def channels(self) -> dict[str, Channel]:
         """All that was measured, by name; sensors by theirs."""
         own = {name: getattr(self, name) for name in CHANNELS if getattr(self, name) is not None}
-        return own | {name: channel for name, channel in self.sensors.items() if name not in own}
+        return own | dict(self.sensors)
 
     def on_clock(self, t: np.ndarray | None = None) -> Log:
         """The log with all channels at its own times, or at others: on straight lines between their samples, delays taken off."""
-        clock: np.ndarray = self.t if t is None else _numbers("t", t)
+        clock: np.ndarray = self.t if t is None else _times(f"Log {self.name!r}: t", t)
 
         def moved(channel):
             if channel is None or (channel.t is None and not channel.delay and t is None):
@@ -232,129 +242,203 @@ class Log:
         return f"Log({self.name!r}: {len(self.t)} samples in {span:.4g} s; {', '.join(self.channels)})"
 
 
-def read_log(path: str | Path, model: Model) -> Log:
-    """The log in a file: `.npz` with arrays by name, or `.csv` with a column for each number and their names in the first row.
-
-    Names are as `Log.from_mapping` takes them; empty fields and `nan` are missing samples.
-
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.csv"
-    >>> _ = path.write_text("time,q_shoulder,q_elbow,effort_elbow\\n0.0,0.1,0.2,1.5\\n0.1,0.1,0.3,\\n")
-    >>> rbd.identify.read_log(path, rbd.load("double_pendulum")).tau.values
-    array([[nan, 1.5],
-           [nan, nan]])
-    """
-    path = Path(path)
-    a_model("identify.read_log", model)
-    if not path.is_file():
-        raise LogError(f"identify.read_log: there is no file {path}")
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as data:
-            return Log.from_mapping(dict(data), model, path.stem)
-    if path.suffix == ".csv":
-        with open(path, encoding="utf-8-sig") as file:
-            names = [name.strip().strip('"') for name in file.readline().split(",")]
-            rows = np.genfromtxt(file, delimiter=",", dtype=float, ndmin=2)
-        if rows.shape[1] != len(names):
-            raise LogError(
-                f"{path}: there are {len(names)} names in the first row, and {rows.shape[1]} columns below it"
-            )
-        return Log.from_mapping(dict(zip(names, rows.T, strict=True)), model, path.stem)
-    raise LogError(
-        f"identify.read_log: {path.name!r} is no .npz and no .csv; make a Log of its arrays, or Log.from_mapping"
-    )
-
-
 class _Reader:
     """Makes of named arrays the channels of a model."""
 
     def __init__(self, model: Model, name: str):
         self.model, self.name = model, name
         self.sizes = {channel: getattr(model, size) for channel, size in SIZES.items()}
+        #: What was found, where it comes from, and what was given by columns.
+        self.found: dict[str, Any] = {}
+        self.sources: dict[str, str] = {"t": "the index"}
+        self.columns: dict[str, dict[int, tuple[str, np.ndarray]]] = {}
 
     def read(self, data: Any) -> Log:
-        found: dict[str, Any] = {}
-        sensors: dict[str, Any] = {}
-        columns: dict[str, dict[int, np.ndarray]] = {}
-        t, strange = None, []
-        if list(getattr(data, "columns", [])) and hasattr(data, "to_numpy"):  # of pandas
-            index = getattr(data, "index", None)
-            if (
-                not any(str(name).lower() in TIMES for name in data.keys())
-                and getattr(index, "name", None) in TIMES
-            ):
-                t = np.asarray(index, float)
-        for key in data.keys():
+        if not (hasattr(data, "keys") and hasattr(data, "__getitem__")):
+            raise LogError(
+                f"Log {self.name!r}: data is a {type(data).__name__}; it is a dictionary, an .npz file or a table of pandas"
+            )
+        keys = list(data.keys())
+        twice = [str(key) for key in dict.fromkeys(keys) if keys.count(key) > 1]
+        if twice:
+            raise LogError(
+                f"Log {self.name!r}: there are several columns {twice[0]!r}; which of them is meant?"
+            )
+        t, strange, clocks = self._index(data, keys), [], []
+        for key in keys:
             value, name = data[key], str(key)
             if isinstance(value, Mapping):
-                own, clock = self._topic(name, value)
-                found |= own
-                t = clock if t is None else t
+                clocks.append(self._topic(name, value))
             elif name.lower() in TIMES:
-                t = _numbers(name, value)
+                t = self._clock(name, value, t)
             elif name in SERIES:
                 continue
+            elif (
+                name in self._sensor_names and name not in CHANNELS
+            ):  # which may be called as a channel is in other words: "acc"
+                self._put(f"sensor {name}", name, value)
             elif (channel := self._channel(name)) is not None:
                 self._refuse_mujoco(name)
-                found[channel] = value
-            elif name in self._sensor_names:
-                sensors[name] = value
+                self._put(channel, name, value)
             elif (column := self._column(name)) is not None:
-                columns.setdefault(column[0], {})[column[1]] = _numbers(name, value)
+                self._put_column(*column, name, value)
             else:
+                self._refuse_beyond(name)
                 strange.append(name)
+        if t is None and clocks:
+            t = clocks[0]
         if t is None:
             raise LogError(
                 f"Log {self.name!r}: there are no times; one entry is called 't' or 'time'. There are: "
-                f"{', '.join(map(repr, map(str, data.keys())))}"
+                f"{', '.join(map(repr, map(str, keys)))}"
             )
-        for channel, parts in columns.items():
-            if channel in found or channel in sensors:
-                raise LogError(f"Log {self.name!r}: {channel} is given as a whole and by columns")
-            width = self.sizes[channel] if channel in self.sizes else self._sensor_names[channel]
-            whole = np.full((len(t), width), np.nan)
-            for column, values in parts.items():
-                whole[:, column] = values
-            (found if channel in self.sizes else sensors)[channel] = whole
+        self._whole(t)
         if strange:
-            if not found:
-                raise LogError(
-                    f"Log {self.name!r}: none of {', '.join(map(repr, strange[:12]))} is a channel, a sensor or a joint of model "
-                    f"{self.model.name!r}{suggest(strange[0], self._words)}"
-                )
-            import warnings
-
-            listed = ", ".join(map(repr, strange[:12])) + (", ..." if len(strange) > 12 else "")
-            warnings.warn(
-                f"Log {self.name!r}: {listed} are not used: no channels, sensors or joints of the model",
-                LogWarning,
-                3,
-            )
+            self._strange(strange)
+        found, sensors = {}, {}
+        for what, value in self.found.items():
+            (found if what in CHANNELS else sensors)[what.removeprefix("sensor ")] = value
         return Log(t, **found, sensors=sensors, name=self.name)
 
-    def _topic(self, topic: str, messages: Mapping) -> tuple[dict[str, Channel], np.ndarray]:
-        """The channels of a topic, whose columns may be of joints that it names."""
+    def _index(self, data, keys) -> np.ndarray | None:
+        """The times of a table of pandas that has them beside its columns."""
+        index = getattr(data, "index", None)
+        if not hasattr(data, "to_numpy") or any(str(key).lower() in TIMES for key in keys):
+            return None
+        return _times("the index", index) if getattr(index, "name", None) in TIMES else None
+
+    def _clock(self, name: str, value, before: np.ndarray | None) -> np.ndarray:
+        t = _times(f"Log {self.name!r}: {name}", value)
+        if before is not None and not np.array_equal(t, before, equal_nan=True):
+            raise LogError(
+                f"Log {self.name!r}: {self.sources['t']!r} and {name!r} are both times, and others; leave one out"
+            )
+        self.sources["t"] = name
+        return t
+
+    def _put(self, what: str, name: str, value) -> None:
+        """A channel or a sensor, of which there is only one."""
+        if what in self.sources:
+            raise LogError(
+                f"Log {self.name!r}: {self.sources[what]!r} and {name!r} are both {what}; leave one out"
+            )
+        self.sources[what], self.found[what] = name, value
+
+    def _put_column(self, channel: str, column: int, name: str, value) -> None:
+        what = channel if channel in self.sizes else f"sensor {channel}"
+        own = self.columns.setdefault(what, {})
+        if column in own:
+            raise LogError(
+                f"Log {self.name!r}: {own[column][0]!r} and {name!r} are both column {column} of {what}; leave one out"
+            )
+        values = _numbers(f"Log {self.name!r}: {name}", value)
+        if values.ndim != 1:
+            raise LogError(
+                f"Log {self.name!r}: {name} has shape {values.shape}; a column has a number for each time"
+            )
+        own[column] = name, values
+
+    def _whole(self, t: np.ndarray) -> None:
+        """What was given by columns, put together; what was not given is missing."""
+        for what, parts in self.columns.items():
+            if what in self.sources:
+                first = next(iter(parts.values()))[0]
+                raise LogError(
+                    f"Log {self.name!r}: {what} is given as a whole and by columns, as {self.sources[what]!r} and {first!r}"
+                )
+            width = (
+                self.sizes[what] if what in self.sizes else self._sensor_names[what.removeprefix("sensor ")]
+            )
+            whole = np.full((len(t), width), np.nan)
+            for column, (name, values) in parts.items():
+                if len(values) != len(t):
+                    raise LogError(
+                        f"Log {self.name!r}: {name} has {len(values)} rows, and there are {len(t)} times"
+                    )
+                whole[:, column] = values
+            self.found[what] = whole
+
+    def _strange(self, names: list[str]) -> None:
+        """What is nothing of the model's: told, or refused where there is nothing else."""
+        listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
+        if not self.found:
+            raise LogError(
+                f"Log {self.name!r}: none of {listed} is a channel, a sensor or a joint of model "
+                f"{self.model.name!r}{suggest(names[0], self._words)}"
+            )
+        warnings.warn(
+            f"Log {self.name!r}: {listed} are not used: no channels, sensors or joints of the model"
+            f"{suggest(names[0], self._words)}",
+            LogWarning,
+            4,
+        )
+
+    def _topic(self, topic: str, messages: Mapping) -> np.ndarray:
+        """Put the channels of a topic, whose columns may be of joints that it names; its times."""
+        owner = f"Log {self.name!r}: {topic!r}"
         times = [key for key in messages if str(key).lower() in TIMES]
         if not times:
             raise LogError(f"Log {self.name!r}: the messages of {topic!r} have no times 't'")
-        t, found = _numbers(topic, messages[times[0]]), {}
-        joints = messages.get("name", messages.get("names"))
-        if joints is not None and len(joints) and not isinstance(joints[0], str):
-            joints = joints[0]  # the same in each message
+        t = _times(f"{owner}: {times[0]}", messages[times[0]])
+        joints = self._joints(owner, messages.get("name", messages.get("names")))
         for key, value in messages.items():
             channel = self._channel(str(key))
             if channel is None or len(value) == 0:
                 continue
-            values = _numbers(f"{topic} {key}", value)
+            values = _numbers(f"{owner}: {key}", value)
+            values = values[:, None] if values.ndim == 1 else values
+            if t.ndim != 1 or len(values) != len(t):
+                raise LogError(f"{owner}: {key} has {len(values)} rows, and its times shape {t.shape}")
             if joints is not None:
-                whole = np.full((len(values), self.sizes[channel]), np.nan)
-                for column, joint in enumerate(joints):
-                    place = self._place(channel, str(joint))
-                    if place is not None:
-                        whole[:, place] = values[:, column]
-                values = whole
-            found[channel] = Channel(values, t)
-        return found, t
+                values = self._of_joints(f"{owner}: {key}", channel, joints, values)
+            self._put(channel, f"{topic}: {key}", Channel(values, t))
+        return t
+
+    def _joints(self, owner: str, given) -> list[str] | None:
+        """The joints whose columns the channels of a topic have, named once or in each message."""
+        if given is None or not len(given):
+            return None
+        if not isinstance(given[0], str):
+            first = [str(one) for one in given[0]]
+            other = next((i for i, names in enumerate(given) if [str(one) for one in names] != first), None)
+            if other is not None:
+                raise LogError(
+                    f"{owner}: the joints of message {other} are others than of the first, or in another order; give each "
+                    "kind of message an entry of its own"
+                )
+            given = first
+        joints = [str(one) for one in given]
+        twice = [one for one in joints if joints.count(one) > 1]
+        if twice:
+            raise LogError(f"{owner}: names has {twice[0]!r} twice")
+        return joints
+
+    def _of_joints(self, owner: str, channel: str, joints: list[str], values: np.ndarray) -> np.ndarray:
+        if values.shape[1] != len(joints):
+            raise LogError(f"{owner} has {values.shape[1]} columns, and there are {len(joints)} names")
+        whole = np.full((len(values), self.sizes[channel]), np.nan)
+        places = [self._place(channel, joint) for joint in joints]
+        if all(place is None for place in places):
+            raise LogError(
+                f"{owner} is of {', '.join(map(repr, joints[:12]))}, and none is a joint of model {self.model.name!r} that has "
+                f"one column{suggest(joints[0], list(self.model.joint_names))}"
+            )
+        for column, place in enumerate(places):
+            if place is not None:
+                whole[:, place] = values[:, column]
+        return whole
+
+    def _refuse_beyond(self, name: str) -> None:
+        """Refuse a column with a number that the model does not have: it is of another one, or counted from one."""
+        plain = name.replace("[", "").replace("]", "").replace("_", "").lower()
+        word = plain.rstrip("0123456789")
+        channel = self._channel(word)
+        if channel is None or word == plain or not self.sizes[channel]:
+            return
+        raise LogError(
+            f"Log {self.name!r}: there is a column {name!r}, and {channel} of model {self.model.name!r} has "
+            f"{self.sizes[channel]} columns, counted from 0"
+        )
 
     def _channel(self, name: str) -> str | None:
         return next((channel for channel, words in CHANNELS.items() if name.lower() in words), None)
@@ -384,6 +468,10 @@ class _Reader:
         """The channel and the column that a name like "q_elbow", "elbow.velocity" or "tau[3]" means."""
         plain = name.replace("[", "_").replace("]", "").replace(".", "_").replace("/", "_").replace(" ", "_")
         digits = plain.rstrip("0123456789")
+        for sensor, size in self._sensor_names.items():
+            given = plain.removeprefix(f"{sensor}_")
+            if given != plain and given.isdigit() and int(given) < size:
+                return sensor, int(given)
         for channel, words in CHANNELS.items():
             for word in words:
                 given = None
@@ -395,10 +483,6 @@ class _Reader:
                     given = plain[len(digits) :]
                 if given and (place := self._place(channel, given)) is not None:
                     return channel, place
-        for sensor, size in self._sensor_names.items():
-            given = plain.removeprefix(f"{sensor}_")
-            if given != plain and given.isdigit() and int(given) < size:
-                return sensor, int(given)
         return None
 
     @property
@@ -407,7 +491,8 @@ class _Reader:
 
     @property
     def _words(self) -> list[str]:
-        return [*TIMES, *(word for words in CHANNELS.values() for word in words), *self.model.joint_names]
+        channels = (word for words in CHANNELS.values() for word in words)
+        return [*TIMES, *channels, *self.model.joint_names, *self._sensor_names]
 
 
 def as_logs(owner: str, logs: Log | Iterable[Log]) -> Sequence[Log]:
@@ -424,10 +509,43 @@ def as_logs(owner: str, logs: Log | Iterable[Log]) -> Sequence[Log]:
 
 
 def _numbers(what: str, value) -> np.ndarray:
+    """Real numbers; what is masked, or None, is missing."""
+    if np.ma.isMaskedArray(value):
+        value = np.ma.asarray(value).astype(float).filled(np.nan)
     try:
-        return np.asarray(value, float)
+        given = np.asarray(value)
+        if given.dtype.kind not in "cmMV":
+            return given.astype(float, copy=False)
     except (TypeError, ValueError):
-        raise LogError(f"{what} is no array of numbers with rows of one length") from None
+        given = None
+    raise LogError(f"{what} is no array of numbers with rows of one length{_culprit(given, value)}")
+
+
+def _culprit(given: np.ndarray | None, value) -> str:
+    """The first entry that is no number, in words."""
+    if given is not None and given.dtype.kind in "cmMV":
+        return f", but of {given.dtype}"
+    rows = value if isinstance(value, list | tuple | np.ndarray) else []
+    lengths = {len(row) for row in rows if isinstance(row, list | tuple | np.ndarray)}
+    if len(lengths) > 1:
+        return f": rows have between {min(lengths)} and {max(lengths)} numbers"
+    for i, row in enumerate(rows):
+        for one in np.ravel(np.asarray(row, object)):
+            try:
+                float(one)
+            except (TypeError, ValueError):
+                return f": in row {i} there is {one!r}; a missing sample is NaN"
+    return ""
+
+
+def _times(what: str, value) -> np.ndarray:
+    """Times in seconds; dates are counted from the beginning of 1970."""
+    given = np.asarray(value) if hasattr(value, "dtype") or hasattr(value, "__array__") else None
+    if given is not None and given.dtype.kind in "mM":
+        unit = np.timedelta64(1, "s")
+        since = given - np.datetime64(0, "s") if given.dtype.kind == "M" else given
+        return since / unit
+    return _numbers(what, value)
 
 
 assert {*CHANNELS} <= {one.name for one in fields(Log)}

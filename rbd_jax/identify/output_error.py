@@ -34,8 +34,8 @@ from .comparison import (
 )
 from .equations import as_driven
 from .log import CHANNELS, Channel, Log, LogError, LogWarning
-from .sanity import check_log
-from .smoothing import with_rates
+from .sanity import check_log, continuous, label_of, refuse_slow
+from .smoothing import FEWEST, is_noisy, manifold_rates, white_noise, with_rates
 
 
 class Drive(eqx.Module):
@@ -102,6 +102,8 @@ class OutputError(Comparison):
         model = as_driven(model, told)
         chosen = chosen_channels(owner, model, logs, self.compare, ("q", "v"))
         runs = [_Run.of(model, log) for log in logs]
+        for run in runs:
+            _warn_of(model, run, self.nodes)
         size = max(run.steps for run in runs)
         if self.window is not None:
             size = min(size, max(1, round(self.window / min(run.spacing for run in runs))))
@@ -228,6 +230,7 @@ class _Run(NamedTuple):
         check_log(model, log)
         if log.q is None:
             raise LogError(f"Log {log.name!r} has no q, and simulations have to start somewhere")
+        refuse_slow(log)
         spacing = float(np.median(np.diff(log.t)))
         regular = bool(np.abs(np.diff(log.t) - spacing).max() <= 1e-3 * spacing)
         if regular:
@@ -266,6 +269,34 @@ class _Run(NamedTuple):
         return times, channel.values, self.regular and channel.t is None and not channel.delay
 
 
+def _warn_of(model: Model, run: _Run, nodes: str) -> None:
+    """What simulations of a log take for granted, and may not be meant."""
+    log = run.log
+    if log.tau is None and log.u is None:
+        warnings.warn(
+            f"Log {log.name!r} has neither tau nor u, so nothing drives the simulation: the robot is taken to move freely. If it "
+            "does, zeros in tau say so",
+            LogWarning,
+            stacklevel=5,
+        )
+    if nodes != "measured":
+        return
+    for name in "qv":
+        channel = getattr(log, name)
+        if channel is None:
+            continue
+        noise, noisy = white_noise(channel.values), is_noisy(channel.values)
+        if noisy.any():
+            worst = int(np.argmax(np.where(noisy, noise, 0)))
+            warnings.warn(
+                f"Log {log.name!r}: {label_of(model, name, worst)} has noise of about {noise[worst]:.2g}, and nodes='measured' "
+                "takes first states of windows as exact; 'joined' and 'free' find them",
+                LogWarning,
+                stacklevel=5,
+            )
+            return
+
+
 def _held(channel: Channel, own: np.ndarray, t: np.ndarray) -> np.ndarray:
     """The values at other times, each held until the next; NaN before the first."""
     times = (own if channel.t is None else channel.t) - channel.delay
@@ -276,11 +307,16 @@ def _held(channel: Channel, own: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Configurations and velocities as they were measured, those that are missing as their neighbours have them."""
-    known = with_rates(model, replace(log, a=None if log.v is None else np.zeros((len(log.t), model.nv))))
-    q, v = known.q.values, known.v.values
+    log = continuous(model, replace(log, a=None)).on_clock()
+    if len(log.t) >= FEWEST:
+        log = with_rates(model, replace(log, a=Channel(np.zeros((len(log.t), model.nv)))))
+    q, v = log.q.values, np.full((len(log.t), model.nv), np.nan) if log.v is None else log.v.values.copy()
     rows = np.flatnonzero(np.isfinite(q).all(axis=1))
     if not len(rows):
         raise LogError(f"Log {log.name!r}: in no sample all of q is known")
+    lost = np.isnan(v).all(axis=0)
+    if lost.any():  # too short, or too noisy, to be smoothed
+        v[rows[:, None], np.flatnonzero(lost)] = _differences(model, log.t[rows], q[rows])[:, lost]
     at = np.clip(np.searchsorted(log.t[rows], t, side="right") - 1, 0, max(len(rows) - 2, 0))
     first, second = rows[at], rows[np.minimum(at + 1, len(rows) - 1)]
     span = np.where(second > first, log.t[second] - log.t[first], 1)
@@ -292,6 +328,15 @@ def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarr
         else np.zeros((len(t), 0))
     )
     return placed, speeds
+
+
+def _differences(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Velocities by differences between samples; zero of a single one."""
+    if len(t) == 1:
+        return np.zeros((1, model.nv))
+    if len(t) == 2:
+        return manifold_rates(model, t[[0, 0, 1]], q[[0, 0, 1]])[1:]
+    return manifold_rates(model, t, q)
 
 
 @compiled

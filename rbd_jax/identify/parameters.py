@@ -79,9 +79,9 @@ class Parameters(eqx.Module):
             )
         self.reference, self.kinds = model, tuple(kind.bound(model) for kind in given)
         blocks, names, units, start, taken = [], [], [], 0, {}
-        for kind in self.kinds:
+        for number, kind in enumerate(self.kinds):
             chosen = kind.chosen(model)
-            _claim(kind, chosen, taken, model)
+            _claim(number, self.kinds, chosen, taken, model)
             places = tuple(one.place for one in chosen)
             blocks.append(Block(start, (len(places), len(kind.components)), places))
             start = blocks[-1].stop
@@ -90,6 +90,7 @@ class Parameters(eqx.Module):
                     names.append(f"{one.label} {name}".strip())
                     units.append(turning if one.turns else sliding)
         self.blocks, self.names, self.units = tuple(blocks), tuple(names), tuple(units)
+        _refuse_contradictions(self)
         _refuse_impossible(self)
 
     @property
@@ -178,15 +179,55 @@ class Parameters(eqx.Module):
         return vector("identify.Parameters", name, value, self.size, f"there are {self.size} free numbers")
 
 
-def _claim(kind: Kind, chosen, taken: dict, model: Model) -> None:
+def _claim(number: int, kinds: Sequence[Kind], chosen, taken: dict, model: Model) -> None:
     """Note what a kind sets; what another has set already is refused."""
+    kind = kinds[number]
     for place in kind.written([one.place for one in chosen]):
         for what in kind.sets:
-            other = taken.setdefault((kind.of, what, place), kind)
-            if other is not kind:
+            before = taken.setdefault((kind.of, what, place), number)
+            if before != number:
                 name = model.body_names[place] if kind.of == "body" else f"{kind.of} {place}"
+                both = f"{kind.owner} and {kinds[before].owner} both free"
+                if kinds[before].owner == kind.owner:
+                    both = f"{kind.owner} is there twice, and frees"
+                raise ModelError(f"identify.Parameters: {both} the {what} of {name!r}; leave it to one")
+
+
+def of_model(owner: str, model: Model, free: Kind | Sequence[Kind] | Parameters) -> Parameters:
+    """What is free of a model; refused if it was made of another one."""
+    if not isinstance(free, Parameters):
+        return Parameters(model, free)
+    if free.reference is not model and not eqx.tree_equal(free.reference, model):
+        raise ModelError(
+            f"{owner}: free was made of model {free.reference.name!r}, and this is another one, {model.name!r}, or has other "
+            "numbers; take Parameters(model, ...) of this model, or give the kinds"
+        )
+    return free
+
+
+def _refuse_contradictions(parameters: Parameters) -> None:
+    """Bounds without values between them, and what is known beforehand that cannot be."""
+    low, high = (np.asarray(end, float) for end in parameters.bounds())
+    mean, deviation = (np.asarray(part, float) for part in parameters.prior())
+    for kind, block in zip(parameters.kinds, parameters.blocks):
+        for i in range(block.start, block.stop):
+            name, owner = parameters.names[i], kind.owner
+            if not low[i] < high[i]:
                 raise ModelError(
-                    f"identify.Parameters: {kind.owner} and {other.owner} both free the {what} of {name!r}; leave it to one"
+                    f"{owner}: the bounds of {name!r} are {low[i]:g} and {high[i]:g}; the first is the lower one"
+                )
+            if kind.prior is None:
+                continue
+            if not deviation[i] > 0:
+                raise ModelError(
+                    f"{owner}: the prior of {name!r} has the standard deviation {deviation[i]:g}; it is positive, and what is "
+                    "known exactly is not free"
+                )
+            if not np.isfinite(mean[i]):
+                raise ModelError(f"{owner}: the prior of {name!r} has the mean {mean[i]:g}")
+            if not low[i] <= mean[i] <= high[i]:
+                raise ModelError(
+                    f"{owner}: the prior of {name!r} has the mean {mean[i]:g}, and its bounds are {low[i]:g} and {high[i]:g}"
                 )
 
 

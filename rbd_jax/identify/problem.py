@@ -10,6 +10,7 @@ as in `physical_least_squares`, here as a sum of squares; γ, for joined windows
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,9 +29,9 @@ from ..spatial import Inertia
 from ._elimination import Linear
 from .comparison import Comparison, Windows
 from .kind import Kind
-from .log import Log, as_logs
+from .log import Log, LogError, LogWarning, as_logs
 from .output_error import OutputError
-from .parameters import Parameters
+from .parameters import Parameters, of_model
 from .robust import tukey_loss
 
 
@@ -64,7 +65,7 @@ class Problem:
     >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
     >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
     >>> swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=199, scheme=rbd.RungeKutta4())
-    >>> log = rbd.identify.Log(t, swing.q)  # positions alone
+    >>> log = rbd.identify.Log(t, swing.q, tau=np.zeros((200, 1)))  # positions alone, and nothing drives it
     >>> compare = rbd.identify.OutputError(scheme=rbd.RungeKutta4())
     >>> problem = rbd.identify.Problem(model, log, rbd.identify.damping(), compare)
     >>> print(f"{rbd.identify.solve(problem).value('swing damping'):.4f}")
@@ -86,9 +87,10 @@ class Problem:
         compare = OutputError() if compare is None else compare
         instance(owner, "compare", compare, Comparison, "an identify.OutputError or identify.EquationError")
         self.logs = tuple(as_logs(owner, logs))
-        self.parameters = free if isinstance(free, Parameters) else Parameters(model, free)
+        self.parameters = of_model(owner, model, free)
         self.compare, self.robust = compare, bool(robust)
         self.windows = compare.windows(model, self.logs)
+        self._refuse_too_few(owner)
         channels = [one.channel for one in self.windows.measured]
         self.noise = {name: np.asarray(value, float) for name, value in (noise or {}).items()}
         for name, value in self.noise.items():
@@ -96,6 +98,23 @@ class Problem:
                 raise UnknownNameError(f"{owner}: noise has {name!r}{suggest(name, channels)}")
             if not (np.isfinite(value) & (value > 0)).all():
                 raise ValueError(f"{owner}: noise[{name!r}] is {value}; standard deviations are positive")
+
+    def _refuse_too_few(self, owner: str) -> None:
+        """Whether there are as many numbers as unknowns; what is known beforehand stands for some."""
+        known = np.isfinite(np.asarray(self.parameters.prior()[1]))
+        for place, _ in self.parameters.inertial():
+            known[place] = True
+        count, free = int(self.counts.sum()), int((~known).sum())
+        joined = self.windows.goes_on.any() and self.compare.drift is None
+        first = self.states * (int((~self.windows.goes_on).sum()) if joined else len(self.windows))
+        if count >= free + first:
+            return
+        said = f"{owner}: there are {count} measured numbers, {free} free values of which nothing is known beforehand"
+        said += f", and {first} numbers of first states" if first else ""
+        said += "; record more, free less, or say what is known of them by priors"
+        if count < free:
+            raise LogError(said)
+        warnings.warn(said, LogWarning, stacklevel=3)
 
     # What it consists of.
 

@@ -17,7 +17,9 @@ import numpy as np
 
 from .._compile import compiled
 from ..model import Model, difference
+from ._motion import own_joints
 from .log import Channel, Log, LogError
+from .sanity import continuous, refuse_slow
 
 
 #: Missing samples in a row over which positions are interpolated; a longer gap stays one, and so do the samples at its ends.
@@ -26,14 +28,20 @@ GAP = 5
 HIGHEST = 0.2
 #: So many periods of the cutoff at either end are not used: there the filter knows but one side.
 ENDS = 3.0
+#: The fewest samples that are smoothed.
+FEWEST = 12
+#: How many times the noise a spectrum is where it is said to be the motion's. Means of a dozen lines of white noise are twice
+#: their mean in one place of a hundred, and one such place near the highest frequency would ask for a cutoff ten times too high.
+CERTAIN = 6.0
 
 
 def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log:
     """The log with velocities and accelerations: its own where it has them, else those of the smoothed motion.
 
     Its channels are at its own times. Where smoothing begins and ends, one period of the cutoff, velocities and
-    accelerations are NaN. Joints with more coordinates than degrees of freedom (balls, free bodies) have velocities by
-    central differences on their manifold, which are smoothed then, and keep their measured configurations.
+    accelerations are NaN. A column that is NaN throughout is taken as not measured. Joints whose velocities are not the rates of
+    their coordinates (balls, free bodies, those that move in a plane) have velocities by central differences on their
+    manifold, which are smoothed then, and keep their measured configurations.
 
     - `cutoff`: in Hz; by default where the error of the acceleration is least.
 
@@ -44,14 +52,17 @@ def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log
     >>> bool(np.nanmax(np.abs(error)) < 1e-3)
     True
     """
-    log = log.on_clock()
+    log = continuous(model, log).on_clock()
     if log.q is None:
         raise LogError(f"Log {log.name!r} has no q, and everything depends on where the robot is")
-    if log.v is not None and log.a is not None:
+    v, own_v = _known(model, log, "v")
+    a, own_a = _known(model, log, "a")
+    if own_v.all() and own_a.all():
         return log
-    if len(log.t) < 12:
+    refuse_slow(log)
+    if len(log.t) < FEWEST:
         raise LogError(
-            f"Log {log.name!r}: {len(log.t)} samples are too few to find velocities and accelerations from"
+            f"Log {log.name!r}: {len(log.t)} samples are too few to find velocities and accelerations from; it takes {FEWEST}"
         )
     rate = (len(log.t) - 1) / (log.t[-1] - log.t[0])
     if cutoff is not None and not 0 < cutoff < 0.5 * rate:
@@ -61,33 +72,39 @@ def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log
     even = np.linspace(log.t[0], log.t[-1], len(log.t))
     regular = np.abs(np.diff(log.t) * rate - 1).max() < 1e-3
     flat, flat_v = _flat(model)
-    q = log.q.values.copy()
-    v = np.full((len(q), model.nv), np.nan) if log.v is None else log.v.values
-    a = np.full((len(q), model.nv), np.nan)
+    q, measured = log.q.values.copy(), v.copy()
     for column, dof in zip(flat, flat_v):
+        if own_v[dof]:
+            continue
         position, gaps = _filled(log.t, q[:, column], even, regular)
-        if log.v is None:
-            smooth, ends = _low_passed(position, rate, cutoff, 4)
-            speed = _slope(smooth, rate)
-            acceleration = _slope(speed, rate)
-            q[:, column] = _back(smooth, even, log.t, regular, gaps, 0)
-            v[:, dof] = _back(speed, even, log.t, regular, gaps, ends + 2)
-        else:
-            speed, gaps = _filled(log.t, v[:, dof], even, regular)
-            smooth, ends = _low_passed(speed, rate, cutoff, 2)
-            acceleration = _slope(smooth, rate)
-        a[:, dof] = _back(acceleration, even, log.t, regular, gaps, ends + 4)
+        smooth, ends = _low_passed(position, rate, cutoff, 4)
+        speed = _slope(smooth, rate)
+        q[:, column] = _back(smooth, even, log.t, regular, gaps, 0)
+        v[:, dof] = _back(speed, even, log.t, regular, gaps, ends + 2)
+        if not own_a[dof]:
+            a[:, dof] = _back(_slope(speed, rate), even, log.t, regular, gaps, ends + 4)
     curved_v = np.setdiff1d(np.arange(model.nv), flat_v)
-    if len(curved_v):
-        own = v if log.v is not None else _manifold_rates(model, log.t, q)
-        for dof in curved_v:
-            speed, gaps = _filled(log.t, own[:, dof], even, regular)
-            smooth, ends = _low_passed(speed, rate, cutoff, 2)
-            if log.v is None:
-                v[:, dof] = _back(smooth, even, log.t, regular, gaps, ends)
-            a[:, dof] = _back(_slope(smooth, rate), even, log.t, regular, gaps, ends + 2)
-    a = a if log.a is None else log.a.values
+    if not own_v[curved_v].all():
+        measured[:, ~own_v] = manifold_rates(model, log.t, log.q.values)[:, ~own_v]
+    for dof in range(model.nv):
+        if not own_v[dof] and dof not in curved_v or own_v[dof] and own_a[dof]:
+            continue
+        speed, gaps = _filled(log.t, measured[:, dof], even, regular)
+        smooth, ends = _low_passed(speed, rate, cutoff, 2)
+        if not own_v[dof]:
+            v[:, dof] = _back(smooth, even, log.t, regular, gaps, ends)
+        if not own_a[dof]:
+            a[:, dof] = _back(
+                _slope(smooth, rate), even, log.t, regular, gaps, ends + (2 if dof in curved_v else 4)
+            )
     return replace(log, q=Channel(q), v=Channel(v), a=Channel(a))
+
+
+def _known(model: Model, log: Log, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A channel's values, NaN where there are none, and of which degrees of freedom some were measured."""
+    channel = getattr(log, name)
+    values = np.full((len(log.t), model.nv), np.nan) if channel is None else channel.values.copy()
+    return values, ~np.isnan(values).all(axis=0)
 
 
 def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:
@@ -108,7 +125,7 @@ def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:
     # Neighbours together: single lines of noise are as large as they like.
     width = max(3, min(15, n // 50)) | 1
     smooth = np.convolve(spectrum, np.ones(width) / width, mode="same")
-    signal = np.where(smooth > 2 * noise, spectrum, 0) * frequency**power
+    signal = np.where(smooth > CERTAIN * noise, spectrum, 0) * frequency**power
     rest = noise * frequency**power
     lowest = max(4 * rate / n, 1e-4 * rate)
     candidates = np.geomspace(min(lowest, HIGHEST * rate / 2), HIGHEST * rate, 80)
@@ -117,6 +134,27 @@ def best_cutoff(values: np.ndarray, rate: float, power: int = 4) -> float:
         kept = 1 / (1 + (frequency / cutoff) ** 8)
         errors.append(np.sum((1 - kept) ** 2 * signal + kept**2 * rest))
     return float(candidates[int(np.argmin(errors))])
+
+
+def white_noise(values: np.ndarray) -> np.ndarray:
+    """The standard deviation of white noise in each column, at most: of what fourth differences leave of smooth motion."""
+    fourth = np.diff(values, 4, axis=0)
+    known = np.isfinite(fourth)
+    squares = np.sum(np.where(known, fourth, 0) ** 2, axis=0) / np.maximum(known.sum(axis=0), 1)
+    return np.sqrt(squares / 70)
+
+
+def is_noisy(values: np.ndarray) -> np.ndarray:
+    """Of which columns the second differences are mostly noise: then fourth ones are larger, by 3.4 if it is white."""
+    if len(values) < FEWEST:
+        return np.zeros(values.shape[1], bool)
+    second = np.diff(values, 2, axis=0)
+    known = np.isfinite(second)
+    squares = np.sum(np.where(known, second, 0) ** 2, axis=0) / np.maximum(known.sum(axis=0), 1)
+    size = np.nanmax(np.abs(np.where(np.isfinite(values), values, 0)), axis=0)
+    noise = white_noise(values)
+    # Numbers in single precision have noise as well, which is none to speak of.
+    return (70 * noise**2 > 2.25 * squares) & (noise > 1e-6 * np.maximum(size, 1))
 
 
 def _low_passed(values: np.ndarray, rate: float, cutoff: float | None, power: int) -> tuple[np.ndarray, int]:
@@ -171,16 +209,8 @@ def _back(values, even, t, regular, gaps, ends) -> np.ndarray:
 
 def _flat(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The entries of q that are plain coordinates, and those of v that are their rates."""
-    topology = model.topology
-    own = [
-        b
-        for b in range(model.nb)
-        if not topology.is_mimic[b] and topology.joint_nq[b] == topology.joint_nv[b]
-    ]
-    entries = [
-        np.concatenate([[], *(side(b) for b in own)]).astype(int)
-        for side in (topology.joint_q, topology.joint_v)
-    ]
+    own = [(entries, columns) for _, joint, entries, columns in own_joints(model) if joint.flat]
+    entries = [np.concatenate([[], *side]).astype(int) for side in zip(*own)] or [np.zeros(0, int)] * 2
     return entries[0], entries[1]
 
 
@@ -189,8 +219,8 @@ def _steps(model: Model, q0, q1):
     return jax.vmap(lambda a, b: difference(model, a, b))(q0, q1)
 
 
-def _manifold_rates(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Velocities by central differences on the manifold of configurations."""
+def manifold_rates(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Velocities by central differences on the manifold of configurations; NaN beside missing ones."""
     dtype = model.dtype
     filled = np.where(np.isnan(q), 0, q)
     rates = np.full((len(q), model.nv), np.nan)

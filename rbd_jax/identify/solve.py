@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import accuracy, instance, number, whole_number
+from .._errors import ModelError
 from ..checkpoints import Checkpoint, Run, running
 from ..model import Model
 from ._basis import basis_of
@@ -19,6 +20,7 @@ from ._descent import Descent, answered, found_noise, refuse_failed, root_mean_s
 from ._elimination import eliminated
 from .estimate import Estimate, Unseen, ends_first, unseen
 from .log import LogError
+from .plausibility import look_at_forces, look_at_order, look_at_rest, look_at_sensor, noise_of
 from .problem import GAPS, Problem, Unknowns, prior_errors
 
 
@@ -64,6 +66,10 @@ def solve(
     starts = whole_number("identify.solve", "starts", starts)
     turns = whole_number("identify.solve", "turns", turns)
     steps = whole_number("identify.solve", "steps", steps)
+    if start is not None and (start.nq, start.body_names) != (problem.model.nq, problem.model.body_names):
+        raise ModelError(
+            f"identify.solve: start is a model {start.name!r} with other bodies or joints than {problem.model.name!r}"
+        )
     by_optax = _is_of_optax(solver)
     if solver is not None:
         if starts > 1:
@@ -98,6 +104,7 @@ def solve(
                 return _known(problem, run.found["estimate"])
         else:
             refuse_failed(problem, began)
+            look_before(problem, began)
         if by_optax:
             search, reached = _by_optax(problem, solver, began, steps, windows, key, run)
         elif solver is not None:
@@ -319,9 +326,15 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     scale = np.where(shows, 1 / np.where(shows, norms, 1), np.maximum(np.abs(values), usual))
     basis = basis_of(data[:, :-1], known, scale, ~fixed, tolerance)
     best = basis.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest]))
-    covariance = best.root @ best.root.T
-    deviations = np.where(basis.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
+    # Bounds are no measurements: what is held by one is as uncertain as if it were not, and so are the others.
+    whole = (
+        basis_of(data[:, :-1], known, scale, np.ones(len(values), bool), tolerance) if fixed.any() else basis
+    )
+    root = whole.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest])).root
+    covariance = root @ root.T
+    deviations = np.where(whole.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
     found = jnp.asarray(values, problem.model.dtype)
+    look_after(problem, search.noise)
     return Estimate(
         parameters=parameters,
         model=parameters.with_values(found),
@@ -332,13 +345,52 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         counts=problem.counts,
         noise=search.noise,
         errors=root_mean_square(problem, errors),
-        seen=unseen(
-            np.concatenate([basis.hidden / scale, np.eye(len(values))[fixed]]), scale, ends_first(parameters)
-        ),
+        seen=unseen(whole.hidden / scale, scale, ends_first(parameters)),
         at_bounds=tuple(name for name, at in zip(parameters.names, fixed) if at),
         iterations=search.turn,
         converged=search.converged if settled is None else best.gain < settled,
+        compare=problem.compare,
     )
+
+
+def look_before(problem: Problem, began: Unknowns) -> None:
+    """Whether forces and readings have to do with what the model predicts, as it is."""
+    errors = np.asarray(problem.errors(began)[0], float)
+    start, owner = 0, "identify.solve"
+    for one in problem.windows.measured:
+        values, there = np.asarray(one.values, float), np.asarray(one.there)
+        size = there[0].size
+        left = errors[:, start : start + size].reshape(there.shape)
+        start += size
+        if one.channel in ("q", "v") or values.shape != there.shape:
+            continue
+        measured = np.where(there, values, 0).reshape(-1, there.shape[-1])
+        predicted = np.where(there, values + left, 0).reshape(measured.shape)
+        squares, thought = np.sum(measured**2, axis=0), np.sum(predicted**2, axis=0)
+        both = measured.T @ predicted
+        if one.channel == "tau":
+            names = [f"tau {name}" for name in one.columns]
+            look_at_forces(owner, names, squares, thought, np.diag(both))
+            look_at_order(owner, names, squares, thought, both)
+        else:
+            look_at_sensor(owner, one.channel, squares.sum(), thought.sum(), float(np.trace(both)))
+
+
+def look_after(problem: Problem, left: np.ndarray) -> None:
+    """Whether what is left is noise, or small."""
+    varies, noise = [], []
+    for one in problem.windows.measured:
+        values, there = np.asarray(one.values, float), np.asarray(one.there)
+        size = there.shape[-1]
+        if values.shape != there.shape:
+            varies, noise = [*varies, *np.zeros(size)], [*noise, *np.zeros(size)]
+            continue
+        rows = np.where(there, values, np.nan).reshape(-1, size)
+        known = np.maximum(np.isfinite(rows).sum(axis=0), 1)
+        middle = 0.0 if one.channel == "tau" else np.nansum(rows, axis=0) / known
+        varies += list(np.sqrt(np.nansum((rows - middle) ** 2, axis=0) / known))
+        noise += list(noise_of(problem.logs, one.channel, size))
+    look_at_rest("identify.solve", problem.columns, left, np.array(varies), np.array(noise))
 
 
 def _usual(parameters) -> np.ndarray:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .._figures import COLORS, GREY, dress
 from ..identify import Excitation
-from .plot import _COLORS, _GREY, _dress
 
 
 #: So many times of the period are drawn.
@@ -37,15 +37,15 @@ def plot_excitation(excitation: Excitation, path: str | Path) -> None:
                     fontsize=13, fontweight="bold")  # fmt: skip
     for number, (axes, (title, rows, limited)) in enumerate(zip(figure.subplots(1, 3), panels)):
         for end in (-1, 1) if limited.any() else ():
-            axes.axhline(end, color=_GREY, linewidth=1.2, linestyle=":")
+            axes.axhline(end, color=GREY, linewidth=1.2, linestyle=":")
         for joint, name in enumerate(motion.joints):
             label = name if number == 0 else None
             style = "-" if limited[joint] else "--"
             axes.plot(
-                log.t, rows[:, joint], style, color=_COLORS[joint % len(_COLORS)], label=label, linewidth=1.2
+                log.t, rows[:, joint], style, color=COLORS[joint % len(COLORS)], label=label, linewidth=1.2
             )
         free = "" if limited.all() else "; dashed without, of the largest"
-        _dress(axes, title + free)
+        dress(axes, title + free)
     figure.savefig(path, dpi=110)
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._figures import COLORS, GREY, dress
 from ..dynamics import forward_kinematics, mechanical_energy
 from ..model import Model, at_time
 from ..simulate import Trajectory
@@ -24,9 +25,6 @@ POSES, JOINTS, SAMPLES = 6, 5, 256
 
 #: From where stick figures are seen: azimuth and elevation in degrees. x points to the right and a little forward.
 VIEW = (-55.0, 16.0)
-
-_COLORS = ("#3b6fb6", "#c8553d", "#4a9a6a", "#8a63a8", "#c99a2e", "#4aa3b5")
-_GREY = "#5a5f66"
 
 
 def plot_model(model: Model, q: Float[Array, "nq"], path: str | Path) -> None:
@@ -66,7 +64,7 @@ def plot_trajectory(model: Model, traj: Trajectory, path: str | Path, sample: in
     of_batch = f", sample {sample} of {len(q)}" if len(q) > 1 else ""
     film.suptitle(f"{model.name}{of_batch}", x=0.01, ha="left", fontsize=13, fontweight="bold")
     strip.draw(film.add_subplot())
-    film.text(0.99, 0.98, strip.legend, ha="right", va="top", fontsize=9, color=_GREY)
+    film.text(0.99, 0.98, strip.legend, ha="right", va="top", fontsize=9, color=GREY)
     left, middle, right = lower.subplots(1, 3)
     _coordinates(left, middle, model, t, q[sample], v[sample])
     _energies(right, model, t, q, v, sample)
@@ -129,7 +127,7 @@ class _Stick:
         for start, end, branch in lines:
             axes.plot(
                 *np.stack([start, end], axis=1),
-                color=_COLORS[branch % len(_COLORS)],
+                color=COLORS[branch % len(COLORS)],
                 linewidth=3.2 * size,
                 solid_capstyle="round",
                 zorder=3,
@@ -137,13 +135,13 @@ class _Stick:
         for root, place in self.anchors.items() if anchored else ():
             start = place @ self.screen + shift
             axes.plot(
-                *np.stack([start, origins[root]], axis=1), color=_GREY, linewidth=1.2, linestyle=":", zorder=1
+                *np.stack([start, origins[root]], axis=1), color=GREY, linewidth=1.2, linestyle=":", zorder=1
             )
-            axes.scatter(*start, s=70 * size, marker="s", color=_GREY, linewidths=0, zorder=1)
-        axes.scatter(*origins.T, s=10 * size, color="white", edgecolors=_GREY, linewidths=0.8, zorder=4)
+            axes.scatter(*start, s=70 * size, marker="s", color=GREY, linewidths=0, zorder=1)
+        axes.scatter(*origins.T, s=10 * size, color="white", edgecolors=GREY, linewidths=0.8, zorder=4)
         total = self.mass.sum()
         area = 260 * size * (self.mass / total if total > 0 else self.mass) ** (2 / 3)
-        colors = [_COLORS[branch % len(_COLORS)] for branch in self.branch]
+        colors = [COLORS[branch % len(COLORS)] for branch in self.branch]
         axes.scatter(*centers.T, s=area, color=colors, alpha=0.35, linewidths=0, zorder=2)
 
 
@@ -188,13 +186,13 @@ class _Filmstrip:
             shift = np.array([place * self.step, 0.0])
             paths = np.stack([stick.tips(pose) for pose in self.poses[previous : index + 1]]) + shift
             for tip, body in enumerate(stick.leaves):
-                color = _COLORS[stick.branch[body] % len(_COLORS)]
+                color = COLORS[stick.branch[body] % len(COLORS)]
                 axes.plot(*paths[:, tip].T, color=color, linewidth=0.9, alpha=0.55, zorder=1)
             stick.draw(axes, self.poses[index], shift, 0.8, anchored=not self.follow)
             corners += [self.low + shift, self.high + shift]
             axes.annotate(
                 f"t = {self.times[index]:.3g} s", ((self.low + self.high)[0] / 2 + shift[0], self.low[1]),
-                (0, -14), textcoords="offset points", ha="center", va="top", fontsize=10, color=_GREY,
+                (0, -14), textcoords="offset points", ha="center", va="top", fontsize=10, color=GREY,
             )  # fmt: skip
             previous = index
         _frame(axes, [np.stack(corners)], below=0.12)
@@ -226,10 +224,10 @@ def _frame(axes, corners, below=0.04) -> None:
     length = 10.0 ** np.floor(np.log10(max(0.4 * height, 1e-9)))
     length *= max(factor for factor in (1, 2, 4) if factor == 1 or factor * length <= 0.4 * height)
     x, y = low[0], high[1] - length
-    axes.plot([x, x], [y, high[1]], color=_GREY, linewidth=1.5, solid_capstyle="butt")
+    axes.plot([x, x], [y, high[1]], color=GREY, linewidth=1.5, solid_capstyle="butt")
     unit = f"{length:g} m" if length >= 1 else f"{100 * length:g} cm"
     axes.annotate(
-        unit, (x, y + length / 2), (5, 0), textcoords="offset points", va="center", fontsize=9, color=_GREY
+        unit, (x, y + length / 2), (5, 0), textcoords="offset points", va="center", fontsize=9, color=GREY
     )
 
 
@@ -240,13 +238,13 @@ def _coordinates(left, right, model: Model, t, q, v) -> None:
     """Coordinates and velocities of the degrees of freedom that move most, each with its name."""
     chosen = _lively(model, q)
     for number, (label, iq, iv) in enumerate(chosen):
-        color = _COLORS[number % len(_COLORS)]
+        color = COLORS[number % len(COLORS)]
         left.plot(t, q[:, iq], color=color, label=label)
         right.plot(t, v[:, iv], color=color)
     more = model.nv - len(chosen)
     rest = f" ({more} more not shown)" if more > 0 else ""
-    _dress(left, f"position [rad, m]{rest}")
-    _dress(right, "velocity [rad/s, m/s]")
+    dress(left, f"position [rad, m]{rest}")
+    dress(right, "velocity [rad/s, m/s]")
 
 
 def _lively(model: Model, q) -> list[tuple[str, int, int]]:
@@ -286,24 +284,9 @@ def _energies(axes, model: Model, t, q, v, sample: int) -> None:
         t, change = t[seen], change[:, seen]
         low, middle, high = np.nanpercentile(change, (5, 50, 95), axis=0)
         axes.fill_between(
-            t, low, high, color=_COLORS[0], alpha=0.2, linewidth=0, label=f"5–95 % of {len(some)}"
+            t, low, high, color=COLORS[0], alpha=0.2, linewidth=0, label=f"5–95 % of {len(some)}"
         )
-        axes.plot(t, middle, color=_COLORS[0], label="their median")
-    axes.plot(t, change[np.searchsorted(some, sample)], color=_COLORS[1], linewidth=1.2, label="this sample")
+        axes.plot(t, middle, color=COLORS[0], label="their median")
+    axes.plot(t, change[np.searchsorted(some, sample)], color=COLORS[1], linewidth=1.2, label="this sample")
     axes.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
-    _dress(axes, "change of energy [J]")
-
-
-def _dress(axes, title: str) -> None:
-    labels = axes.get_legend_handles_labels()[1]
-    if labels:
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high + 0.25 * (high - low))  # room for the legend above the curves
-        columns = 3 if max(map(len, labels)) < 15 else 2
-        key = axes.legend(fontsize=8, frameon=False, loc="upper left", ncols=columns, columnspacing=1.2)
-        key.set_in_layout(False)
-    axes.set_title(title, loc="left", fontsize=10)
-    axes.set_xlabel("t [s]", fontsize=9)
-    axes.tick_params(labelsize=8)
-    axes.grid(alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+    dress(axes, "change of energy [J]")

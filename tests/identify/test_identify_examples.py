@@ -18,6 +18,7 @@ def test_what_people_call_has_an_example():
     assert {"physical_least_squares", "made_physical", "torque_regressor", "best_cutoff"} <= set(
         WITH_EXAMPLES
     )
+    assert {"report", "predictions", "cross_validation", "whiteness"} <= set(WITH_EXAMPLES)
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)

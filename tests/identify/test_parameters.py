@@ -154,7 +154,7 @@ def test_a_value_on_its_bound_is_taken_inside():
 
 def test_kinds_of_the_bundled_robots():
     model = rbd.load("quadruped")
-    free = [identify.friction(), identify.gear_ratios(), identify.gains(), identify.inertias()]
+    free = [identify.sliding_friction(), identify.gear_ratios(), identify.gains(), identify.inertias()]
     parameters = identify.Parameters(model, free)
     assert_close(
         parameters.values_of(parameters.with_values(parameters.values_of(model))),
@@ -163,6 +163,24 @@ def test_kinds_of_the_bundled_robots():
     )
     values = parameters.values_of(model).at[0].set(0.35)
     assert float(parameters.with_values(values).shapes[0].friction[0]) == 0.35
+
+
+def test_friction_is_damping_and_coulomb():
+    """Of each joint both, in one line; bounds and priors are of each; what is free twice is refused."""
+    prior = ([0.5, 0.2], [0.1, 0.3])
+    parameters = identify.Parameters(
+        MODEL, [identify.friction("trunk", prior=prior), identify.masses("trunk")]
+    )
+    assert parameters.names[:2] == ("trunk damping", "trunk friction")
+    model = parameters.with_values(jnp.array([0.7, 0.4, 1.0]))
+    assert (float(model.damping[0]), float(model.friction[0])) == (0.7, 0.4)
+    assert_close(parameters.values_of(model), [0.7, 0.4, 1.0], 1e-12)
+    assert_close(parameters.prior()[0][:2], prior[0], 1e-12)
+    assert_close(parameters.prior()[1][:2], prior[1], 1e-12)
+    assert parameters.linear and float(parameters.bounds()[0][1]) == 0
+    for other in (identify.damping, identify.coulomb):
+        with pytest.raises(rbd.ModelError, match="both free the (damping|friction)"):
+            identify.Parameters(MODEL, [identify.friction(), other("trunk")])
 
 
 class Spin(identify.Kind):

@@ -1,0 +1,27 @@
+"""How figures look: colours, and what all axes have."""
+
+from __future__ import annotations
+
+
+COLORS = ("#3b6fb6", "#c8553d", "#4a9a6a", "#8a63a8", "#c99a2e", "#4aa3b5")
+GREY = "#5a5f66"
+
+
+def dress(axes, title: str, across: str = "t [s]") -> None:
+    labels = axes.get_legend_handles_labels()[1]
+    if labels:
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high + 0.25 * (high - low))  # room for the legend above the curves
+        columns = 3 if max(map(len, labels)) < 15 else 2
+        key = axes.legend(fontsize=8, frameon=False, loc="upper left", ncols=columns, columnspacing=1.2)
+        key.set_in_layout(False)
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_xlabel(across, fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def plain(name: str) -> str:
+    """A name as matplotlib is to write it: it would read what is between dollars as mathematics."""
+    return name.replace("\\", "\\\\").replace("$", r"\$") if "$" in name else name

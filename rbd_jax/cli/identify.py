@@ -1,0 +1,444 @@
+"""The command `identify`: what a robot is made of, from logs of it; an identified model, and a report that people read.
+
+What it writes is there as a whole or not at all: the files are made in a folder beside `--out`, which is given that name at the
+end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import ModelError, ModelWarning, __version__, identify as library, save_mjcf, save_urdf
+from .._interrupts import clearing_up
+from ..identify import Estimate, Log, LogError, LogWarning, Parameters
+from ..model import Model
+from .model import Refused, load, may_float
+from .report import plain_console, plain_table
+from .simulate import _progress, _scheme
+
+
+#: What is written, in this order; a model that a format cannot hold is left out, and that is said.
+FILES = "estimate.npz", "estimate.json", "report.md", "report.html", "model.urdf", "model.xml"
+MODELS = {"model.urdf": save_urdf, "model.xml": save_mjcf}
+
+#: The estimators, and in which of them options mean something.
+LINEAR, SIMULATED = ("least-squares", "physical"), ("output-error",)
+NONLINEAR = ("equation-error", *SIMULATED)
+ESTIMATORS = ("auto", *LINEAR, *NONLINEAR)
+FOR = {
+    "cutoff": (*LINEAR, "equation-error"),
+    "slow": (*LINEAR, "equation-error"),
+    "noise": NONLINEAR,
+    "starts": NONLINEAR,
+    "turns": NONLINEAR,
+    "window": SIMULATED,
+    "nodes": SIMULATED,
+    "scheme": SIMULATED,
+    "dt": SIMULATED,
+}
+#: Into how many parts data are divided for cross-validation, where estimates take no time.
+FOLDS = 4
+#: So many values are listed where --all is not given.
+LISTED = 24
+#: The exit code where there is a result that is not to be trusted.
+DOUBTFUL = 3
+
+
+def identify(arguments) -> int:
+    """Identify, write, and say what came out; with all digits of its numbers."""
+    with jax.enable_x64(True):
+        return _identify(arguments)
+
+
+def _identify(arguments) -> int:
+    console, told = plain_console(), _stderr()
+    scheme = None if arguments.scheme is None else _scheme(arguments.scheme)
+    folder = _folder(arguments)
+    model = load(arguments, told)
+    if not model.nv:
+        remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
+        raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to identify{remedy}")
+    try:
+        with _progress(told, arguments.quiet) as progress, _warnings() as warned:
+            task = progress.add_task("reading", total=len(arguments.logs) + len(arguments.held_out))
+            read = lambda paths: [
+                _read(path, model, arguments, lambda: progress.advance(task)) for path in paths
+            ]
+            used, held = read(arguments.logs), read(arguments.held_out)
+            used, held = _named_apart([used, held], [arguments.logs, arguments.held_out])
+            if arguments.make_physical:
+                model = library.made_physical(model)
+            parameters = Parameters(model, arguments.free)
+            way = _way(arguments, parameters, used, scheme)
+            found = way.fit(used, progress)
+            validation = _validation(way, used, progress, warned)
+            task = progress.add_task("writing", total=len(FILES))
+            lost = _lost(found.model)
+            page = library.report(
+                found, used, held_out=held, validation=validation, warned=_distinct(warned),
+                notes=[*way.notes, *lost.values()],
+            )  # fmt: skip
+            written = _write(folder, arguments.overwrite, found, page, lost, lambda: progress.advance(task))
+    except (ValueError, ModelError, FloatingPointError) as error:
+        raise Refused(_spelled(str(error))) from error
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            raise Refused("out of memory; give fewer logs at once, or shorter ones") from error
+        raise
+    except OSError as error:
+        raise Refused(f"cannot write to {folder}: {error.strerror or error}") from error
+    say = lambda text, **style: told.print(text, highlight=False, markup=False, soft_wrap=True, **style)
+    if not arguments.quiet:
+        for line in _distinct(warned):
+            say(f"warning: {line}", style="yellow")
+        console.print(page.summary, highlight=False, markup=False, soft_wrap=True)
+        console.print(_table(found, arguments.all))
+        for line in page.remarks:
+            console.print(f"note: {line}", highlight=False, markup=False, soft_wrap=True)
+    for line in page.doubts:
+        say(f"not to be trusted: {line}", style="bold red")
+    if not arguments.quiet:
+        for line in lost.values():
+            say(f"note: {line}", style="yellow")
+        for path in written:
+            console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+    return DOUBTFUL if page.doubts else 0
+
+
+# What goes in.
+
+
+def _stderr():
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=False)
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """Within the block what is suspicious about logs and models is gathered; other warnings are raised at its end."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LogWarning)
+        warnings.simplefilter("always", ModelWarning)
+        # In the order in which they come, to be read while they do.
+        show = warnings.showwarning
+
+        def gather(message, category, *rest, **more):
+            if issubclass(category, LogWarning | ModelWarning):
+                messages.append(str(message))
+            else:
+                show(message, category, *rest, **more)
+
+        warnings.showwarning = gather
+        yield messages
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def _distinct(messages: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(messages))
+
+
+def _read(path: Path, model: Model, arguments, done: Callable[[], None]) -> Log:
+    """A log, in the units of the library."""
+    try:
+        log = library.read_log(path, model)
+    except LogError:
+        raise
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
+        raise Refused(f"{path}: cannot be read as a log: {reason}") from error
+    if arguments.scale:
+        log = log.scaled(**arguments.scale)
+    done()
+    return log
+
+
+def _named_apart(groups: Sequence[Sequence[Log]], paths: Sequence[Sequence[Path]]) -> list[list[Log]]:
+    """Logs of files that have one name are called by their paths; none is used and held out."""
+    for path in paths[1]:
+        if any(path.resolve() == other.resolve() for other in paths[0]):
+            raise Refused(f"{path}: it is held out and used; what is held out is to be another run")
+    names = [log.name for group in groups for log in group]
+    return [
+        [replace(log, name=str(path)) if names.count(log.name) > 1 else log for log, path in zip(group, own)]
+        for group, own in zip(groups, paths)
+    ]
+
+
+def _folder(arguments) -> Path:
+    """Where to write, looked at before the work begins."""
+    wanted = (
+        Path("runs") / f"{Path(arguments.robot).stem}-identified" if arguments.out is None else arguments.out
+    )
+    try:
+        folder = wanted.resolve()
+        if folder == Path.cwd() or folder in Path.cwd().parents:
+            raise Refused(
+                f"cannot write to {wanted}: it is the current folder, or one around it; name another --out"
+            )
+        if folder.exists() and not folder.is_dir():
+            raise Refused(f"cannot write to {wanted}: it is a file; choose another --out")
+        there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        others = [name for name in there if name not in FILES]
+        if others:
+            raise Refused(
+                f"{wanted} has other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''}), which would be "
+                "lost; choose "
+                "another --out"
+            )
+        if there and not arguments.overwrite:
+            raise Refused(f"{wanted} is there already; choose another --out, or replace it by --overwrite")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder.parent, os.W_OK):
+            raise PermissionError(None, "Permission denied")
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Refused(f"cannot write to {wanted}: {reason}; choose another --out") from error
+    return folder
+
+
+# What is done.
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How values are found.
+
+    - `estimate`: of logs, given what to tell of the progress: `estimate(logs, on_turn)`.
+    - `folds`: of cross-validation; 0 for none.
+    - `notes`: what to say of it in the report.
+    """
+
+    name: str
+    estimate: Callable[[Sequence[Log], Callable[..., Any] | None], Estimate]
+    folds: int
+    notes: tuple[str, ...]
+
+    def fit(self, logs: Sequence[Log], progress) -> Estimate:
+        task = progress.add_task("estimating", total=None)
+
+        def turned(turn: int, loss: float) -> None:
+            progress.update(task, description=f"turn {turn}", completed=turn)
+
+        found = self.estimate(logs, turned)
+        progress.update(task, description="estimating", total=1, completed=1)
+        return found
+
+
+def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way:
+    """The estimator that was asked for, or the one that fits, with its options."""
+    name, reason = arguments.estimator, "as asked for"
+    if name == "auto":
+        name, reason = _fitting(parameters, logs)
+    for option, fitting in FOR.items():
+        if getattr(arguments, option) is not None and name not in fitting:
+            chosen = "" if arguments.estimator != "auto" else f", which was chosen since {reason}"
+            raise Refused(
+                f"--{option} is for --estimator {' and '.join(fitting)}, and this is {name}{chosen}; leave it out, or "
+                "choose another"
+            )
+    if name in LINEAR:
+        estimate = _by_least_squares(arguments, parameters, physical=name == "physical")
+    else:
+        estimate = _by_search(arguments, parameters, simulated=name in SIMULATED, scheme=scheme)
+    folds = arguments.folds
+    if folds is None:
+        whole = arguments.held_out or name not in LINEAR
+        folds = 0 if whole else FOLDS if len(logs) == 1 else len(logs)
+    options = [
+        f"--{key.replace('_', '-')} {getattr(arguments, key)}"
+        for key in FOR
+        if getattr(arguments, key) is not None
+    ]
+    options += ["--robust"] * arguments.robust + ["--make-physical"] * arguments.make_physical
+    notes = (
+        f"Estimator: {name} ({reason}){', with ' + ', '.join(options) if options else ''}.",
+        f"Model: {arguments.robot}. Command: rbd-jax {shlex.join(arguments.words)} (version {__version__})",
+    )
+    return _Way(name, estimate, folds, notes)
+
+
+def _fitting(parameters: Parameters, logs: Sequence[Log]) -> tuple[str, str]:
+    """The estimator for what is free and what was measured, and why."""
+    driven = all(log.tau is not None or log.u is not None for log in logs)
+    touching = any(kind.of == "shape" for kind in parameters.kinds)
+    if parameters.linear and driven:
+        return "physical", "forces were measured and are linear in all that is free, and bodies stay possible"
+    if touching:
+        return "output-error", "shapes that touch are seen in simulations alone"
+    if driven:
+        return "equation-error", "forces were measured, and are not linear in all that is free"
+    if any(log.sensors for log in logs) and not parameters.linear:
+        return "equation-error", "no forces were measured; sensors are compared"
+    return "output-error", "no forces were measured, so motions are simulated"
+
+
+def _by_least_squares(arguments, parameters: Parameters, physical: bool):
+    estimator = library.physical_least_squares if physical else library.least_squares
+    options = {"cutoff": arguments.cutoff, "slow": arguments.slow or 0.0}
+
+    def estimate(logs, on_turn) -> Estimate:
+        if arguments.robust:  # which looks at every sample again
+            return estimator(parameters.reference, logs, parameters, robust=True, **options)
+        equations = library.Equations.of(parameters.reference, logs, **options)
+        return estimator(parameters.reference, equations, parameters)
+
+    return estimate
+
+
+def _by_search(arguments, parameters: Parameters, simulated: bool, scheme):
+    if simulated:
+        compare = library.OutputError(
+            arguments.window or 0.5, arguments.nodes or "joined", scheme=scheme, dt=arguments.dt
+        )
+    else:
+        compare = library.EquationError(cutoff=arguments.cutoff, slow=arguments.slow or 0.0)
+
+    def estimate(logs, on_turn) -> Estimate:
+        problem = library.Problem(
+            parameters.reference, logs, parameters, compare, noise=arguments.noise, robust=arguments.robust
+        )
+        return library.solve(
+            problem, starts=arguments.starts or 1, turns=arguments.turns or 100, on_turn=on_turn
+        )
+
+    return estimate
+
+
+def _validation(way: _Way, logs: Sequence[Log], progress, warned: list[str]):
+    """Cross-validation, if there is to be some; data that are too few for it are a warning."""
+    if not way.folds:
+        return None
+    task = progress.add_task("cross-validation", total=way.folds)
+    before = len(warned)
+    try:
+        return library.cross_validation(
+            lambda some: way.estimate(some, None), logs, folds=way.folds,
+            on_fold=lambda done, total: progress.update(task, completed=done, total=total),
+        )  # fmt: skip
+    except LogError as error:
+        warned.append(f"no cross-validation: {error}")
+        return None
+    finally:
+        # Of parts of the logs the same is said as of the whole.
+        warned[before:] = [line for line in warned[before:] if line.startswith("no cross-validation")]
+
+
+# What comes out.
+
+
+def _lost(model: Model) -> dict[str, str]:
+    """Of each format that cannot hold all of the model, what is lost."""
+    import tempfile
+
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, save in MODELS.items():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", ModelWarning)
+                try:
+                    save(model, Path(folder, name))
+                except ModelError as error:
+                    found[name] = f"{name} was not written: {' '.join(str(error).split())}"
+                    continue
+            said = [str(one.message) for one in caught if issubclass(one.category, ModelWarning)]
+            if said:
+                found[name] = f"{name}: {' '.join(' '.join(said).split())}"
+    return found
+
+
+def _write(
+    folder: Path, overwrite: bool, found: Estimate, page, lost: dict[str, str], done: Callable[[], None]
+) -> list[Path]:
+    """All files in a folder beside, which then gets the name."""
+    part, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{what}") for what in ("part", "old"))
+
+    def remove() -> None:
+        shutil.rmtree(part, ignore_errors=True)
+
+    written = []
+    with clearing_up(remove):
+        try:
+            part.mkdir()
+            for name in FILES:
+                if name.startswith("estimate"):
+                    found.save(part / name)
+                elif name.startswith("report"):
+                    text = page.html if name.endswith("html") else page.markdown
+                    (part / name).write_text(text, encoding="utf-8")
+                elif "was not written" not in lost.get(name, ""):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", ModelWarning)
+                        MODELS[name](found.model, part / name)
+                done()
+                if (part / name).exists():
+                    written.append(folder / name)
+            if folder.exists() and any(folder.iterdir()):
+                if not overwrite:
+                    raise Refused(
+                        f"{folder} is there by now; choose another --out, or replace it by --overwrite"
+                    )
+                os.replace(folder, old)
+                try:
+                    os.replace(part, folder)
+                except OSError:
+                    os.replace(old, folder)
+                    raise
+                shutil.rmtree(old)
+            else:
+                os.replace(part, folder)
+        finally:
+            remove()
+    return written
+
+
+def _table(found: Estimate, everything: bool):
+    own = found.parameters
+    before = np.asarray(own.values_of(own.reference), float)
+    table = plain_table()
+    for column in ("", "before", "identified", "± error", "unit"):
+        table.add_column(column, justify="right" if column in ("before", "identified", "± error") else "left")
+    order = range(own.size if everything else min(own.size, LISTED))
+    from rich.markup import escape
+
+    for i in order:
+        error = found.standard_errors[i]
+        said = f"{error:.2g}" if np.isfinite(error) else "not seen"
+        table.add_row(escape(own.names[i]), f"{before[i]:.4g}", f"{found.values[i]:.4g}", said, own.units[i])
+    if own.size > len(order):
+        table.add_row(f"and {own.size - len(order)} more (--all lists them)", "", "", "", "")
+    return table
+
+
+#: What messages of the library call arguments, and what these are here.
+SPELLED = {
+    "Take identify.made_physical(model)": "--make-physical changes them",
+    "log.scaled(tau=1e-3) and the like change them": "--scale tau=1e-3 and the like change them",
+    "take shorter steps (OutputError(dt=...)), another scheme": "take a smaller --dt, another --scheme",
+    "or Log.from_mapping": "or use rbd.identify in Python",
+    "make a Log of its arrays, ": "write one of these, ",
+}
+
+
+def _spelled(message: str) -> str:
+    """A message of the library in the words of the command line."""
+    for theirs, ours in SPELLED.items():
+        message = message.replace(theirs, ours)
+    message = re.sub(r"log\.scaled\((\w+)=np\.pi / 180\)", r"--scale \1=0.017453292519943295", message)
+    message = re.sub(r"log\.scaled\((\w+)=([\de.+-]+)\)", r"--scale \1=\2", message)
+    return re.sub(r"^identify\.\w+(\.\w+)?: ", "", message)
