@@ -101,7 +101,9 @@ def solve(
             if there > limit:
                 run.refuse([f"{'steps' if by_optax else 'turns'}: {there} there, {limit} here"])
             if run.found["estimate"] and (there == limit or run.found["done"]):
-                return _known(problem, run.found["estimate"])
+                found = _known(problem, run.found["estimate"])
+                look_after(problem, found.noise)
+                return found
         else:
             refuse_failed(problem, began)
             look_before(problem, began)
@@ -157,7 +159,13 @@ def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
         "compare": problem.compare,
         "model": parameters.with_values(jnp.asarray(saved["values"], problem.model.dtype)),
     }
-    return Estimate(parameters=parameters, columns=problem.columns, counts=problem.counts, **given)
+    return Estimate(
+        parameters=parameters,
+        columns=problem.columns,
+        counts=problem.counts,
+        compare=problem.compare,
+        **given,
+    )
 
 
 def _searched(problem, began, starts, scatter, key, turns, on_turn, run: Run) -> tuple[Descent, dict]:
