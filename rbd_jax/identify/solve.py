@@ -14,7 +14,7 @@ from .._arguments import accuracy, instance, number, whole_number
 from ..model import Model
 from ._basis import basis_of
 from ._descent import Descent, answered, found_noise, refuse_failed, root_mean_square
-from ._elimination import eliminated
+from ._elimination import Eliminated, eliminated
 from .estimate import Estimate, ends_first, unseen
 from .log import LogError
 from .problem import GAPS, Problem, Unknowns, prior_errors
@@ -26,6 +26,8 @@ SETTLED = 0.1
 PASSES = 10
 #: A value is at a bound where it hardly moves with its coordinate any more, in units of a usual change.
 AT_BOUND = 1e-4
+#: Where fewer unknowns than this share of the numbers are fitted, columns are taken to share them by how long they are.
+SLIGHT = 0.01
 
 
 def solve(
@@ -178,19 +180,33 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     errors = np.asarray(problem.errors(unknowns)[0], float)
     values, slopes = (np.asarray(y, float) for y in _values(parameters, unknowns.x))
     at = Unknowns(jnp.asarray(values, problem.model.dtype), unknowns.states)
-    weights = search.weights(errors) / search.spread(errors)[problem.windows.column_of()]
-    point = at, weights.astype(problem.model.dtype), search.gap_size
-    (linear,) = problem.linearized([point], by_values=True)
-    data = eliminated(linear, 0.0).triangle
     rest, known = (np.asarray(y, float) for y in _prior_by_values(parameters, at.x))
     usual = _usual(parameters)
     fixed = np.abs(slopes).max(axis=1, initial=0) < AT_BOUND * usual
-    norms = np.sqrt(np.sum(data[:, :-1] ** 2, axis=0))
-    tolerance = accuracy(problem.model.dtype)
-    shows = norms > tolerance * norms.max(initial=0)
-    scale = np.where(shows, 1 / np.where(shows, norms, 1), np.maximum(np.abs(values), usual))
-    basis = basis_of(data[:, :-1], known, scale, ~fixed, tolerance)
-    best = basis.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest]))
+    tolerance, column_of = accuracy(problem.model.dtype), problem.windows.column_of()
+    spread = search.spread(errors)
+
+    def about(noise, columns=slice(None)):
+        """The windows in units of this noise, of some columns alone."""
+        size = np.full(len(noise), np.inf)
+        size[columns] = (spread * noise / search.noise)[columns]
+        weights = (search.weights(errors) / size[column_of]).astype(problem.model.dtype)
+        return problem.linearized([(at, weights, search.gap_size)], by_values=True)[0]
+
+    def least(left):
+        """Least squares in the values."""
+        data = left.triangle
+        norms = np.sqrt(np.sum(data[:, :-1] ** 2, axis=0))
+        shows = norms > tolerance * norms.max(initial=0)
+        scale = np.where(shows, 1 / np.where(shows, norms, 1), np.maximum(np.abs(values), usual))
+        basis = basis_of(data[:, :-1], known, scale, ~fixed, tolerance)
+        return scale, basis, basis.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest]))
+
+    left = eliminated(about(search.noise), 0.0)
+    scale, basis, best = least(left)
+    noise = _whole_noise(problem, search.noise, left, best.root @ best.root.T, about)
+    if not np.array_equal(noise, search.noise):
+        scale, basis, best = least(eliminated(about(noise), 0.0))
     covariance = best.root @ best.root.T
     deviations = np.where(basis.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
     found = jnp.asarray(values, problem.model.dtype)
@@ -202,7 +218,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         standard_errors=deviations,
         columns=problem.columns,
         counts=problem.counts,
-        noise=search.noise,
+        noise=noise,
         errors=root_mean_square(problem, errors),
         seen=unseen(
             np.concatenate([basis.hidden / scale, np.eye(len(values))[fixed]]), scale, ends_first(parameters)
@@ -211,6 +227,25 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         iterations=search.turn,
         converged=search.converged if settled is None else best.gain < settled,
     )
+
+
+def _whole_noise(problem: Problem, noise, left: Eliminated, of_values, about) -> np.ndarray:
+    """The noise that was found, with what fitting has taken from the errors: of each column, `n / (n - used)` times its square.
+
+    `used` is the trace of the part of the projection on what is fitted that is the column's. All columns together use as many
+    as there are unknowns that data decide.
+    """
+    counts, find = problem.counts, np.isnan(problem.given_noise)
+    if not find.any():
+        return noise
+    covariances = left.covariances(of_values)
+    share = lambda linear: float(np.sum((linear.own[..., :-1] @ covariances) * linear.own[..., :-1]))
+    used = share(about(noise)) * counts / max(counts.sum(), 1)
+    # Only where it says something it is worth a pass over the data for each column.
+    if len(counts) > 1 and (used > SLIGHT * counts).any():
+        used = np.array([share(about(noise, i)) for i in range(len(counts))])
+    whole = noise * np.sqrt(counts / np.maximum(counts - used, 1))
+    return np.where(find & (counts > 0), whole, noise)
 
 
 def _usual(parameters) -> np.ndarray:
