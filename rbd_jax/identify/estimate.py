@@ -80,6 +80,7 @@ class Estimate:
       others are grouped.
     - `at_bounds`: the names of values that are at a bound, where the estimate would go on.
     - `converged`: whether the noise and the values have settled.
+    - `states`: how many numbers of first states were found beside the values.
     """
 
     parameters: Parameters
@@ -95,6 +96,7 @@ class Estimate:
     at_bounds: tuple[str, ...] = field(default=())
     iterations: int = 0
     converged: bool = True
+    states: int = 0
 
     @property
     def rank(self) -> int:
@@ -124,8 +126,8 @@ class Estimate:
 
     @property
     def freedom(self) -> int:
-        """How many more numbers were compared than there are seen combinations."""
-        return max(int(self.counts.sum()) - self.rank, 1)
+        """How many more numbers were compared than there are seen combinations and unknown states."""
+        return max(int(self.counts.sum()) - self.rank - self.states, 1)
 
     def intervals(self, level: float = 0.95) -> np.ndarray:
         """Of each value the ends of the interval that has the truth in so many of all cases, (n, 2), if the noise is white."""

@@ -17,7 +17,7 @@ from ._descent import Descent, answered, found_noise, refuse_failed, root_mean_s
 from ._elimination import Eliminated, eliminated
 from .estimate import Estimate, ends_first, unseen
 from .log import LogError
-from .problem import GAPS, Problem, Unknowns, prior_errors
+from .problem import GAPS, Problem, Unknowns, prior_errors, x_of
 
 
 #: What a last step of Gauss and Newton may still gain where another solver has converged: a half is one standard deviation.
@@ -226,6 +226,7 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         at_bounds=tuple(name for name, at in zip(parameters.names, fixed) if at),
         iterations=search.turn,
         converged=search.converged if settled is None else best.gain < settled,
+        states=problem.states * (len(problem.windows) - int(np.sum(problem.windows.goes_on))),
     )
 
 
@@ -250,7 +251,7 @@ def _whole_noise(problem: Problem, noise, left: Eliminated, of_values, about) ->
 
 def _usual(parameters) -> np.ndarray:
     """A usual change of each value: what one unit without bounds is, at the model."""
-    x = parameters.x_of(parameters.reference)
+    x = x_of(parameters, parameters.reference)
     return np.maximum(np.abs(np.asarray(_values(parameters, x)[1], float)).max(axis=1, initial=0), 1e-12)
 
 
