@@ -101,9 +101,12 @@ def linear(parameters, physical=False):
 
 
 def nonlinear(parameters, compare, noise=None):
-    return lambda logs, robust: solve(
-        Problem(THOUGHT, logs, parameters, compare, noise=noise, robust=robust)
-    )
+    """From the truth, which is near: how far off searches may begin is another matter."""
+
+    def estimate(logs, robust):
+        return solve(Problem(THOUGHT, logs, parameters, compare, noise=noise, robust=robust), start=TRUE)
+
+    return estimate
 
 
 RK4 = rbd.RungeKutta4()
