@@ -28,8 +28,8 @@ RUBS = [identify.damping(), identify.coulomb()]
 FREE = Parameters(THOUGHT, [identify.masses(), *RUBS])
 BODIES = Parameters(THOUGHT, [identify.inertias(), *RUBS])
 RATE = 10
-#: Of torques, and of positions.
-NOISE, OF_POSITIONS = np.array([0.15, 0.04]), np.array([2e-3, 5e-4])
+#: Of each channel.
+NOISE = {"tau": np.array([0.15, 0.04]), "q": np.array([2e-3, 5e-4]), "v": np.array([2e-2, 4e-2])}
 
 
 @jax.jit
@@ -50,24 +50,24 @@ def motion(seed, count):
 
 
 def swing(seed, count):
-    """A log of the positions of a motion that torques drive."""
+    """A log of positions and velocities of a motion that torques drive."""
     random, t = np.random.default_rng(seed), np.arange(count) / 50
     drive = np.sum(random.normal(size=(4, 1, 2)) * [4, 2] * np.sin(
         3 * np.arange(1, 5)[:, None, None] * t[:, None] + random.uniform(0, 6, (4, 1, 2))), axis=0)  # fmt: skip
     start = rbd.State(jnp.asarray(random.normal(size=2)), jnp.zeros(2))
     path = rbd.rollout(TRUE, start, jnp.asarray(drive[:-1]), dt=0.02, scheme=rbd.RungeKutta4())
-    return Log(t, np.asarray(path.q), tau=drive)
+    return Log(t, np.asarray(path.q), np.asarray(path.v), tau=drive)
 
 
-def noisy(log, random, channel="tau", outliers=0.0, missing=0.0):
-    """The log with noise; of some numbers, ten times as much; and without some."""
-    clean = log.channels[channel].values
-    size = (NOISE if channel == "tau" else OF_POSITIONS) * np.where(
-        random.uniform(size=clean.shape) < outliers, 10.0, 1.0
-    )
-    rows = random.uniform(size=clean.shape if channel == "tau" else (len(clean), 1)) < missing
-    values = np.where(rows, np.nan, clean + size * random.normal(size=clean.shape))
-    return replace(log, **{channel: identify.Channel(values)})
+def noisy(log, random, channels=("tau",), outliers=0.0, missing=0.0):
+    """The log with noise; in some numbers, ten times as much; and without some."""
+    changed = {}
+    for name in channels:
+        clean = log.channels[name].values
+        size = NOISE[name] * np.where(random.uniform(size=clean.shape) < outliers, 10.0, 1.0)
+        lost = random.uniform(size=clean.shape) < missing
+        changed[name] = np.where(lost, np.nan, clean + size * random.normal(size=clean.shape))
+    return replace(log, **changed)
 
 
 def covered(estimates, true, seen=True):
@@ -109,16 +109,16 @@ def nonlinear(parameters, compare, noise=None):
     return estimate
 
 
-RK4 = rbd.RungeKutta4()
-#: An estimator, whether it sees positions, and how many samples.
+RK4, TORQUES, STATES = rbd.RungeKutta4(), ("tau",), ("q", "v")
+#: An estimator, what channels it compares, and how many samples.
 ESTIMATORS = {
-    "least squares": (linear(FREE), False, 60),
-    "physical": (linear(BODIES, physical=True), False, 200),
-    "equation error": (nonlinear(FREE, EquationError(rows=32)), False, 60),
-    "equation error, noise given": (nonlinear(FREE, EquationError(rows=32), {"tau": NOISE}), False, 60),
-    "output error, joined": (nonlinear(FREE, OutputError(0.3, scheme=RK4)), True, 61),
-    "output error, free": (nonlinear(FREE, OutputError(0.3, "free", scheme=RK4)), True, 61),
-    "output error, whole": (nonlinear(FREE, OutputError(None, scheme=RK4)), True, 61),
+    "least squares": (linear(FREE), TORQUES, 60),
+    "physical": (linear(BODIES, physical=True), TORQUES, 200),
+    "equation error": (nonlinear(FREE, EquationError(rows=32)), TORQUES, 60),
+    "equation error, noise given": (nonlinear(FREE, EquationError(rows=32), {"tau": NOISE["tau"]}), TORQUES, 60),
+    "output error, joined": (nonlinear(FREE, OutputError(0.3, scheme=RK4)), STATES, 61),
+    "output error, free": (nonlinear(FREE, OutputError(0.3, "free", scheme=RK4)), STATES, 61),
+    "output error, whole": (nonlinear(FREE, OutputError(None, scheme=RK4)), STATES, 61),
 }
 #: Logs, and what is wrong with them; robust or not.
 CASES = {
@@ -127,17 +127,15 @@ CASES = {
     "outliers": (3, {"outliers": 0.1}, True),
     "three with gaps": (3, {"missing": 0.2}, False),
 }
-TRUTH = {id(parameters): np.asarray(parameters.values_of(TRUE)) for parameters in (FREE, BODIES)}
 
 
 def estimates(estimator, case, count):
-    (estimate, positions, samples), (logs, wrong, robust) = ESTIMATORS[estimator], CASES[case]
-    runs = [(swing if positions else motion)(seed, samples) for seed in range(logs)]
+    (estimate, channels, samples), (logs, wrong, robust) = ESTIMATORS[estimator], CASES[case]
+    runs = [(motion if channels == TORQUES else swing)(seed, samples) for seed in range(logs)]
     random, found = np.random.default_rng(1), []
     for _ in range(count):
-        found.append(estimate([noisy(log, random, "q" if positions else "tau", **wrong) for log in runs], robust))
-    parameters = found[0].parameters
-    return found, [np.asarray(parameters.values_of(TRUE))] * count
+        found.append(estimate([noisy(log, random, channels, **wrong) for log in runs], robust))
+    return found, [np.asarray(found[0].parameters.values_of(TRUE))] * count
 
 
 @pytest.mark.parametrize("estimator", ["least squares", "physical", "equation error"])
@@ -153,6 +151,6 @@ def test_intervals_of_many_logs(estimator, case):
     check(found, true)
     # And the noise that was found is that which there is.
     if case in ("plain", "three with gaps"):
-        noise = OF_POSITIONS if ESTIMATORS[estimator][1] else NOISE
+        noise = np.concatenate([NOISE[name] for name in ESTIMATORS[estimator][1]])
         mean = np.sqrt(np.mean([one.noise**2 for one in found], axis=0))
         np.testing.assert_allclose(mean / noise, 1, atol=0.02)
