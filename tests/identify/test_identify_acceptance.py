@@ -1,4 +1,5 @@
-"""Identification as a whole: a robot that floats and is pushed by something that nobody measured."""
+"""Identification as a whole: an arm in MuJoCo that carries what its model does not know, a robot that floats and is pushed by
+something that nobody measured, an arm whose joints do not sit where they should."""
 
 from dataclasses import replace
 
@@ -10,6 +11,61 @@ import pytest
 import rbd_jax as rbd
 from rbd_jax import identify
 from rbd_jax.identify import Equations, Log
+
+
+# An arm with a payload.
+
+
+@pytest.fixture(scope="module")
+def mujoco_arm():
+    pytest.importorskip("mujoco")
+    import mujoco_arm
+
+    return mujoco_arm
+
+
+def check_arm(mujoco_arm, seed, everything=False, encoders=False):
+    """Held-out torques are as good as the noise of their measurement, the payload is weighed to 1 %."""
+    robot = mujoco_arm.arm(seed)
+    thought, slow = robot.thought, mujoco_arm.SLOW
+    (log, _), (held, noise) = (mujoco_arm.run(robot, n, encoders=encoders) for n in (seed, 50 + seed))
+    equations, held = (Equations.of(thought, one, slow=slow) for one in (log, held))
+    found = identify.physical_least_squares(thought, equations, mujoco_arm.FREE)
+    # What encoders do not show of the acceleration, the true model lacks as well.
+    floor = held.errors(robot.true) if encoders else noise
+    assert (held.errors(found.model) < 1.05 * floor).all(), held.errors(found.model) / floor
+    payload = found.value("link7 mass") - float(thought.inertias.mass[6])
+    assert abs(payload / robot.payload - 1) < 0.01
+    assert found.model.inertias.is_physical.all() and found.converged
+    assert found.rank == 24 and not found.unobservable
+    np.testing.assert_allclose(found.model.friction, robot.true.friction, rtol=0.05)
+    if not everything:
+        return
+    # Of all bodies, what can be seen of a fixed arm: its base parameters, and friction of two kinds. The rest is named.
+    whole = identify.physical_least_squares(thought, equations, mujoco_arm.EVERYTHING)
+    errors = held.errors(whole.model) / floor
+    assert (errors < (1.07 if encoders else 1.05)).all(), errors
+    assert whole.model.inertias.is_physical.all() and whole.converged
+    assert whole.rank == rbd.base_parameters(thought).count + 14
+    assert len(whole.unobservable) == whole.parameters.size - whole.rank
+    assert "link1 mass: not seen at all" in whole.unobservable
+    assert any(line.startswith("link7 mass") and "in this proportion" in line for line in whole.unobservable)
+    base = whole.seen.grouping @ np.asarray(whole.parameters.values_of(robot.true))
+    assert np.sqrt(np.mean(((whole.base_values - base) / whole.base_standard_errors) ** 2)) < 3
+
+
+def test_an_arm_with_a_payload(mujoco_arm):
+    check_arm(mujoco_arm, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoders", [False, True], ids=["all measured", "encoders"])
+@pytest.mark.parametrize("seed", range(5))
+def test_arms_with_payloads(mujoco_arm, seed, encoders):
+    check_arm(mujoco_arm, seed, True, encoders)
+
+
+# A quadruped that is pushed.
 
 
 STEP, STEPS, KEPT = 2e-3, 400, 4
