@@ -99,7 +99,9 @@ class Posterior:
             pairs = correlation[: count // 2 * 2].reshape(-1, 2).sum(axis=1)
             ends = np.flatnonzero(pairs <= 0)
             pairs = np.minimum.accumulate(pairs[: ends[0] if len(ends) else None])
-            found[i] = min(chains * count / max(2 * pairs.sum() - 1, 1e-3), found[i] * np.log10(max(found[i], 10)))
+            found[i] = min(
+                chains * count / max(2 * pairs.sum() - 1, 1e-3), found[i] * np.log10(max(found[i], 10))
+            )
         return found
 
     def models(self, count: int | None = None) -> Model:
@@ -246,7 +248,9 @@ def _sphere(problem: Problem, found: Estimate) -> _Sphere:
     """Coordinates in which all errors linearized about the estimate are a unit sphere."""
     unknowns = found.unknowns
     assert unknowns is not None
-    search = Descent(problem, np.asarray(unknowns.x, float), np.asarray(unknowns.states, float), problem.given_noise)
+    search = Descent(
+        problem, np.asarray(unknowns.x, float), np.asarray(unknowns.states, float), problem.given_noise
+    )
     search.stage, search.leaves_out = LAST, True
     errors = np.asarray(problem.errors(unknowns)[0], float)
     (linear,) = problem.linearized([(unknowns, search.weights(errors), search.gap_size)])
@@ -351,7 +355,9 @@ def _moved(parameters: Parameters, values, steps):
     low, high = parameters.bounds()
     low, high = jnp.minimum(low, values), jnp.maximum(high, values)
     inertial = parameters.inertial()
-    at, slope = (parameters.unbounded(values), jax.jacfwd(parameters.unbounded)(values)) if inertial else (None, None)
+    at, slope = (
+        (parameters.unbounded(values), jax.jacfwd(parameters.unbounded)(values)) if inertial else (None, None)
+    )
 
     def one(step):
         straight = jnp.clip(values + step, low, high)
