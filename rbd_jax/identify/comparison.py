@@ -59,6 +59,7 @@ class Windows(eqx.Module):
     - `start`: the state in which each begins, as it was measured; None where there is no simulation.
     - `begins`: when, in its log; `log`: which one.
     - `goes_on`: whether the next window begins where it ends.
+    - `scatter`: by how much first states may be off before anything is found, (windows, states), as standard deviations.
     """
 
     given: Any
@@ -67,6 +68,7 @@ class Windows(eqx.Module):
     begins: Any
     log: Any
     goes_on: Any
+    scatter: Any = None
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -100,6 +102,8 @@ class Comparison(eqx.Module):
     nodes: Literal["joined", "free", "measured"] = eqx.field(static=True, default="measured", init=False)
     #: How far the state may jump between joined windows; None for not at all.
     drift: float | None = eqx.field(static=True, default=None, init=False)
+    #: Of how many simulations, from places scattered about the one asked for, the mean is taken; None for the one alone.
+    ensemble: int | None = eqx.field(static=True, default=None, init=False)
 
     @abc.abstractmethod
     def windows(self, model: Model, logs: Sequence[Log]) -> Windows:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import choice, number
+from .._arguments import choice, number, whole_number
 from .._compile import compiled
 from ..model import Model, difference, integrate
 from ..simulate import Scheme, State, Trajectory, rollout, sense
@@ -38,6 +38,12 @@ from .sanity import check_log, continuous, label_of, refuse_slow
 from .smoothing import FEWEST, is_noisy, manifold_rates, white_noise, with_rates
 
 
+#: Over so many samples velocities are compared with smoothed ones, to tell how far those may be off.
+OVER = 10
+#: How far states that forces have of their own are taken to be off.
+INTERNAL = 1e-3
+
+
 class Drive(eqx.Module):
     """What drives the simulation of a window: controls of each row, how far rows are apart, and in how many steps."""
 
@@ -59,6 +65,10 @@ class OutputError(Comparison):
     - `compare`: channels to compare, of "q", "v" and names of sensors; by default all that there are.
     - `drift`: for joined windows, how far the state may jump between them, as a standard deviation in units of what it moves by
       from one sample to the next: what a model cannot explain (pushes, slip) then stays where it was. By default it may not.
+    - `ensemble`: so many simulations of each window, from first states that scatter as far as measurements leave them open, in
+      place of one. Their mean is compared, and derivatives are by regression over them. For motions that jump with where they begin,
+      so that derivatives at one place say nothing about the way to another: contact that chatters, sticks and slips, impacts.
+      It takes twice as many as there are unknowns of a window, or more.
     - `scheme`, `dt`: of the simulation; the step divides the time between samples. By default as `rollout` has them, and the
       time between samples, or the model's own time step if that is less.
     - `checkpoint`: what reverse-mode differentiation remembers, as in `rollout`.
@@ -77,6 +87,7 @@ class OutputError(Comparison):
         *,
         compare: Sequence[str] | None = None,
         drift: float | None = None,
+        ensemble: int | None = None,
         scheme: Scheme | None = None,
         dt: float | None = None,
         checkpoint: Any = True,
@@ -89,6 +100,9 @@ class OutputError(Comparison):
         self.drift = None if drift is None else float(number(owner, "drift", drift, above=0))
         if drift is not None and nodes != "joined":
             raise ValueError(f"{owner}: drift is between joined windows, and nodes is {nodes!r}")
+        self.ensemble = None if ensemble is None else whole_number(owner, "ensemble", ensemble)
+        if ensemble is not None and nodes == "measured":
+            raise ValueError(f"{owner}: an ensemble scatters about first states that are found, and nodes is 'measured'")
         self.scheme, self.checkpoint = scheme, checkpoint
         self.dt = None if dt is None else float(number(owner, "dt", dt, above=0))
 
@@ -124,7 +138,11 @@ class OutputError(Comparison):
         start = State(q, v, np.tile(np.asarray(own), (len(q), 1)))
         substeps = self._substeps(model, spacing.max())
         given = Drive(rows("tau"), rows("u") if told else None, spacing.astype(model.dtype), substeps)
-        return Windows(given, measured, start, begins, index, goes_on & (self.nodes == "joined"))
+        scatter = None
+        if self.ensemble is not None:
+            by_run = [np.concatenate([_scatter(model, log), np.full(own.size, INTERNAL)]) for log in logs]
+            scatter = np.stack(by_run)[index].astype(model.dtype)
+        return Windows(given, measured, start, begins, index, goes_on & (self.nodes == "joined"), scatter)
 
     def _substeps(self, model: Model, spacing: float) -> int:
         """In how many steps the time between two rows is simulated."""
@@ -328,6 +346,35 @@ def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarr
         else np.zeros((len(t), 0))
     )
     return placed, speeds
+
+
+def _scatter(model: Model, log: Log) -> np.ndarray:
+    """How far q and v may be off: the noise of what was measured, and of velocities that were not, what smoothing leaves out of
+    those over ten samples; (2 nv,)."""
+    log = continuous(model, replace(log, a=None)).on_clock()
+    t, q = log.t, log.q.values
+    rows = np.flatnonzero(np.isfinite(q).all(axis=1))
+    t, q = t[rows], q[rows]
+    steps = np.asarray(_steps(model, q[:-1], q[1:]), float)
+    along = np.concatenate([np.zeros((1, model.nv)), np.cumsum(steps, axis=0)])
+    noise = white_noise(along) if len(along) > FEWEST else np.abs(steps).max(axis=0, initial=0)
+    own = np.full(model.nv, np.nan) if log.v is None else white_noise(log.v.values)
+    apart = t[OVER:] - t[:-OVER] if len(t) > OVER else np.ones(0)
+    mean = (along[OVER:] - along[:-OVER])[: len(apart)] / apart[:, None]
+    smooth = _states(model, replace(log, v=None), t)[1]
+    smooth = (
+        np.stack([smooth[i : len(smooth) - OVER + i] for i in range(OVER + 1)]).mean(axis=0)
+        if len(apart)
+        else mean
+    )
+    left = np.sqrt(np.mean((mean - smooth) ** 2, axis=0)) if len(apart) else noise / np.diff(t).mean()
+    least = lambda sizes: np.maximum(sizes, 1e-3 * max(sizes.max(initial=0), 1e-6))
+    return np.concatenate([least(noise), least(np.where(np.isfinite(own) & (own > 0), own, left))])
+
+
+@compiled
+def _steps(model: Model, first, second):
+    return jax.vmap(lambda a, b: difference(model, a, b))(first, second)
 
 
 def _differences(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ as in `physical_least_squares`, here as a sum of squares; γ, for joined windows
 from __future__ import annotations
 
 import copy
+import functools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -39,6 +40,8 @@ from .robust import tukey_loss
 TOGETHER = 256
 #: How much of a motion from one sample to the next a state may jump by between joined windows, stage by stage.
 GAPS = (1.0, 1e-2, 1e-4)
+#: How far free numbers scatter in an ensemble: a tenth of a usual change.
+SCATTER = 0.1
 
 
 class Unknowns(NamedTuple):
@@ -224,10 +227,12 @@ class Problem:
         after = (
             None if start is None else jax.tree.map(lambda rows: np.concatenate([rows[1:], rows[:1]]), start)
         )
+        usual = usual_changes(self.parameters) if by_values else np.ones(self.parameters.size)
+        usual = usual.astype(self.model.dtype)
         parts = []
         for rows in _pieces(len(self.windows)):
             window, then = (jax.tree.map(lambda x, rows=rows: x[rows], one) for one in (self.windows, after))
-            given = window, then, x, nodes[:, rows], following[:, rows], weights[:, rows], sizes
+            given = window, then, x, nodes[:, rows], following[:, rows], weights[:, rows], sizes, usual
             parts.append([np.asarray(part, float) for part in _linearized(self.compare, parameters, *given)])
         own, gaps = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
         goes_on = np.asarray(self.windows.goes_on) & (self.states > 0)
@@ -264,6 +269,19 @@ class Problem:
 def x_of(parameters, model):
     """Where a model is, in one program: step by step the charts take as long as a solution of a small problem."""
     return parameters.x_of(model)
+
+
+def usual_changes(parameters: Parameters) -> np.ndarray:
+    """A usual change of each value: what one unit without bounds is, at the model."""
+    x = x_of(parameters, parameters.reference)
+    return np.maximum(np.abs(np.asarray(values_by_x(parameters, x)[1], float)).max(axis=1, initial=0), 1e-12)
+
+
+@eqx.filter_jit
+def values_by_x(parameters, x):
+    """Values, and their derivatives by x."""
+    x = jnp.asarray(x)
+    return parameters.values(x), jax.jacfwd(lambda x: parameters.values(x))(x)
 
 
 class ByValues(eqx.Module):
@@ -306,13 +324,51 @@ def _gap(model: Model, end: State | None, following: State | None):
 
 
 def _one(compare, parameters, window, after, x, change, following):
-    """Errors of one window, its gap to the next, and the state in which it ends."""
+    """Errors of one window, and its gap to the next; of an ensemble their means over first states."""
+    if compare.ensemble is None or not change.size:
+        return _simulated(compare, parameters, window, after, x, change, following)
+    design = jnp.asarray(ensemble_of(compare.ensemble, change.size), change.dtype)
+    one = lambda step: _simulated(
+        compare, parameters, window, after, x, change + window.scatter * step, following
+    )
+    return jax.tree.map(lambda many: many.mean(axis=0), jax.vmap(one)(design))
+
+
+def _regressed(compare, parameters, window, after, x, change, following, usual):
+    """Derivatives of errors and gap by first states and x, by regression over an ensemble in which all of them scatter."""
+    count, free = change.size, x.size
+    design = jnp.asarray(ensemble_of(compare.ensemble, count + free), change.dtype)
+    size = jnp.concatenate([window.scatter, SCATTER * usual])
+
+    def one(step):
+        step = size * step
+        return _simulated(
+            compare, parameters, window, after, x + step[count:], change + step[:count], following
+        )
+
+    slopes = jax.tree.map(lambda many: many.T @ design / (len(design) * size[None]), jax.vmap(one)(design))
+    return [(slope[:, :count], slope[:, count:]) for slope in slopes]
+
+
+@functools.cache
+def ensemble_of(count: int, size: int) -> np.ndarray:
+    """Places in units of their standard deviations, (places, size): in pairs on either side, uncorrelated, of unit variance."""
+    if count < 2 * size:
+        raise ValueError(
+            f"OutputError: ensemble is {count}, and for the {size} numbers that a window depends on it takes {2 * size} or more"
+        )
+    half = np.linalg.qr(np.random.default_rng(0).normal(size=(count // 2, size)))[0] * np.sqrt(count // 2)
+    return np.concatenate([half, -half])
+
+
+def _simulated(compare, parameters, window, after, x, change, following):
+    """Of one simulation."""
     model = parameters.model(x)
     errors, end = compare.errors(model, window, moved(model, window.start, change))
     if not change.size:
-        return errors, jnp.zeros(0, x.dtype), None
+        return errors, jnp.zeros(0, x.dtype)
     gap = _gap(model, end, moved(model, after, following))
-    return errors, jnp.where(window.goes_on, gap, 0), end
+    return errors, jnp.where(window.goes_on, gap, 0)
 
 
 @eqx.filter_jit
@@ -324,7 +380,7 @@ def _errors(compare, parameters, windows, x, states):
     )
     one = lambda window, after, change, following: _one(
         compare, parameters, window, after, x, change, following
-    )[:2]
+    )
     return batch_map(jax.checkpoint(one))(windows, after, states, jnp.roll(states, -1, axis=0))
 
 
@@ -363,15 +419,19 @@ def _residuals(compare, parameters, windows, x, states, constants):
 
 
 @eqx.filter_jit
-def _linearized(compare, parameters, windows, after, x, states, following, weights, gap_size):
+def _linearized(compare, parameters, windows, after, x, states, following, weights, gap_size, usual):
     """Of several points, an axis of its own, and windows: triangles of errors, and rows of gaps."""
 
     def one(window, after, change, following, weight, x, gap_size):
         def through(change, x):
-            errors, gap, end = _one(compare, parameters, window, after, x, change, following)
-            return (errors, gap), (errors, gap, end)
+            found = _one(compare, parameters, window, after, x, change, following)
+            return found, found
 
-        slopes, (errors, gap, end) = jax.jacfwd(through, argnums=(0, 1), has_aux=True)(change, x)
+        if compare.ensemble is None or not change.size:
+            slopes, (errors, gap) = jax.jacfwd(through, argnums=(0, 1), has_aux=True)(change, x)
+        else:
+            errors, gap = through(change, x)[0]
+            slopes = _regressed(compare, parameters, window, after, x, change, following, usual)
         (errors_by_state, errors_by_x), (gap_by_state, gap_by_x) = slopes
         rows = jnp.concatenate([errors_by_state, errors_by_x, errors[:, None]], axis=1) * weight[:, None]
         size = rows.shape[1]
@@ -380,6 +440,7 @@ def _linearized(compare, parameters, windows, after, x, states, following, weigh
         if not change.size:
             return triangle, jnp.zeros((0, size), x.dtype)
         model = parameters.model(x)
+        end = moved(model, moved(model, after, following), gap)  # where this one ends
         gap_by_next = jax.jacfwd(lambda step: _gap(model, end, moved(model, after, step)))(following)
         gaps = jnp.concatenate([gap_by_next, gap_by_state, gap_by_x, gap[:, None]], axis=1)
         return triangle, gaps / gap_size[:, None]

@@ -21,7 +21,7 @@ from ._elimination import Eliminated, eliminated
 from .estimate import Estimate, Unseen, ends_first, unseen
 from .log import LogError
 from .plausibility import look_at_forces, look_at_order, look_at_rest, look_at_sensor, noise_of
-from .problem import Problem, Unknowns, prior_errors, x_of
+from .problem import Problem, Unknowns, prior_errors, usual_changes, values_by_x
 
 
 #: What a last step of Gauss and Newton may still gain where another solver has converged: a half is one standard deviation.
@@ -328,10 +328,10 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     """The estimate at the end of a search; with `settled` it has converged if there is no more than that to gain."""
     parameters, unknowns = problem.parameters, search.unknowns()
     errors = np.asarray(problem.errors(unknowns)[0], float)
-    values, slopes = (np.asarray(y, float) for y in _values(parameters, unknowns.x))
+    values, slopes = (np.asarray(y, float) for y in values_by_x(parameters, unknowns.x))
     at = Unknowns(jnp.asarray(values, problem.model.dtype), unknowns.states)
     rest, known = (np.asarray(y, float) for y in _prior_by_values(parameters, at.x))
-    usual = _usual(parameters)
+    usual = usual_changes(parameters)
     fixed = np.abs(slopes).max(axis=1, initial=0) < AT_BOUND * usual
     tolerance, column_of = accuracy(problem.model.dtype), problem.windows.column_of()
     spread = search.spread(errors)
@@ -447,19 +447,7 @@ def _whole_noise(problem: Problem, noise, left: Eliminated, of_values, about) ->
     return np.where(find & (counts > 0), whole, noise)
 
 
-def _usual(parameters) -> np.ndarray:
-    """A usual change of each value: what one unit without bounds is, at the model."""
-    x = x_of(parameters, parameters.reference)
-    return np.maximum(np.abs(np.asarray(_values(parameters, x)[1], float)).max(axis=1, initial=0), 1e-12)
-
-
 @eqx.filter_jit
 def _prior_by_values(parameters, values):
     through = lambda values: prior_errors(parameters, values)
     return through(jnp.asarray(values)), jax.jacfwd(through)(jnp.asarray(values))
-
-
-@eqx.filter_jit
-def _values(parameters, x):
-    x = jnp.asarray(x)
-    return parameters.values(x), jax.jacfwd(lambda x: parameters.values(x))(x)
