@@ -467,6 +467,11 @@ def _locked(owner: str, path: Path) -> Iterator[None]:
                 f"{owner}: checkpoint {path} is that of a run under way{f' ({holder})' if holder else ''}; wait for its end, or "
                 "give this one a file of its own"
             ) from None
+        except OSError as error:
+            os.close(lock)
+            raise CheckpointError(
+                f"{owner}: checkpoint {path}: its disk has no locks ({error.strerror}); give a place on another one"
+            ) from error
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), os.stat(name)):
                 break

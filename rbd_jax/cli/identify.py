@@ -65,9 +65,10 @@ def identify(arguments) -> int:
 
 def _identify(arguments) -> int:
     console, told = plain_console(), _stderr()
+    quiet = _stderr(quiet=True) if arguments.quiet else told
     scheme = None if arguments.scheme is None else _scheme(arguments.scheme)
     folder = _folder(arguments)
-    model = load(arguments, told)
+    model = load(arguments, quiet)
     if not model.nv:
         remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
         raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to identify{remedy}")
@@ -121,10 +122,10 @@ def _identify(arguments) -> int:
 # What goes in.
 
 
-def _stderr():
+def _stderr(quiet: bool = False):
     from rich.console import Console
 
-    return Console(stderr=True, soft_wrap=False)
+    return Console(stderr=True, soft_wrap=False, quiet=quiet)
 
 
 @contextlib.contextmanager

@@ -64,6 +64,12 @@ Estimators for anything that is free:
 - `Windows`: logs cut into pieces
 - `Measured`: a channel in windows
 
+What values may be:
+
+- `laplace`: draws from the normal distribution about an estimate
+- `hmc`: draws from the posterior by Hamiltonian Monte Carlo
+- `Posterior`: what they return
+
 Motions that say the most, to be measured:
 
 - `excitation`: the periodic motion within limits with the most information
@@ -130,6 +136,9 @@ __all__ = [
     "Unknowns",
     "Windows",
     "Measured",
+    "laplace",
+    "hmc",
+    "Posterior",
     "excitation",
     "Excitation",
     "PeriodicMotion",
@@ -186,6 +195,7 @@ from .log import (
 )
 from .output_error import OutputError as OutputError
 from .parameters import Parameters as Parameters
+from .posterior import Posterior as Posterior, hmc as hmc, laplace as laplace
 from .prediction import Prediction as Prediction, predictions as predictions
 from .problem import Problem as Problem, Unknowns as Unknowns
 from .reading import read_log as read_log

@@ -32,6 +32,8 @@ FIRST, GROWTH, MOST = 1e-3, 8.0, 1e10
 LONGEST, FARTHEST = 5.0, 14.0
 #: A gain smaller than this is none, in units of the loss, of which a half is one standard deviation; and in earlier stages.
 LEAST, ROUGHLY = 1e-4, 1e-1
+#: The last stage of gaps.
+LAST = len(GAPS) - 1
 #: Noise less than this is rounding, in units of the precision and of what is measured.
 ROUNDING = 100.0
 
@@ -69,7 +71,7 @@ class Descent:
     def __post_init__(self):
         compare, windows = self.problem.compare, self.problem.windows
         if compare.nodes != "joined" or compare.drift is not None or not windows.goes_on.any():
-            self.stage = len(GAPS) - 1
+            self.stage = LAST
         self.rounding = ROUNDING * float(np.finfo(self.problem.model.dtype).eps) * _sizes(self.problem)
         self.column_of, self.there = windows.column_of(), windows.there()
         below, above = (np.isfinite(np.asarray(end)) for end in self.problem.parameters.bounds())
@@ -111,7 +113,7 @@ class Descent:
 
     def _settle(self, before: float, after: float, noise: np.ndarray, long: bool) -> None:
         """Whether this was the last turn, or the last of its stage. After a long step it was not."""
-        last, stuck = self.stage == len(GAPS) - 1, self.damping > MOST
+        last, stuck = self.stage == LAST, self.damping > MOST
         rounding = bool(np.all(noise <= 2 * self.rounding))
         same = rounding or bool(np.all(np.abs(noise - self.noise) <= (1e-3 if last else 3e-2) * self.noise))
         least = 1e-2 * before if rounding else LEAST if last else ROUGHLY

@@ -50,6 +50,23 @@ class Eliminated:
             before = found[k] = -np.linalg.solve(rows[:, :size], right)
         return found
 
+    def covariances(self, of_x: np.ndarray) -> np.ndarray:
+        """Those of (δ, x) of each window, from that of x: (windows, states + free, states + free)."""
+        size, free = self.states, len(of_x)
+        found = np.zeros((len(self.backs), size + free, size + free))
+        for k, rows in enumerate(self.backs):
+            first = k == 0 or not self.goes_on[k - 1]
+            # (δ, x) by (δ before, x), and by what else δ scatters.
+            way, own = np.eye(size + free), np.zeros((size + free, size))
+            if size:
+                own[:size] = np.linalg.inv(rows[:, :size])
+                way[:size] = -own[:size] @ rows[:, size:-1]
+            before = np.zeros_like(way) if first else found[k - 1]
+            if first:
+                before[size:, size:] = of_x
+            found[k] = way @ before @ way.T + own @ own.T
+        return found
+
 
 def eliminated(linear: Linear, damping: float) -> Eliminated:
     """What is left in x.

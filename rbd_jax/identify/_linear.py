@@ -275,11 +275,18 @@ class LinearProblem:
         rows = (self.triangles / noise[:, None, None]).reshape(-1, len(self.start) + 1)
         return with_rows(None, rows)
 
+    def used(self, covariance: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """How many of each degree of freedom's numbers fitting has used up, for this covariance and noise: a trace of its part
+        of the projection on what is fitted."""
+        size = len(covariance)
+        through = self.triangles[:, :, :-1].reshape(-1, size) @ covariance
+        return (
+            np.sum(through.reshape(len(noise), -1, size) * self.triangles[:, :, :-1], axis=(1, 2)) / noise**2
+        )
+
     def _noise(self, values, covariance, noise, fall=1 / FALL):
-        size = len(values)
-        used = np.sum((self.triangles[:, :, :-1].reshape(-1, size) @ covariance).reshape(len(noise), -1, size)
-                      * self.triangles[:, :, :-1], axis=(1, 2)) / noise**2  # fmt: skip
-        new = np.sqrt(self.squares(values) / np.maximum(self.counts - used, 1))
+        left = np.maximum(self.counts - self.used(covariance, noise), 1)
+        new = np.sqrt(self.squares(values) / left)
         least = noise * fall if self.bodies else 0.0
         return np.maximum(np.maximum(new, self.floor), least)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,6 +87,8 @@ class Estimate:
     - `at_bounds`: the names of values that are at a bound, where the estimate would go on.
     - `converged`: whether the noise and the values have settled.
     - `compare`: how the model was compared with logs: `EquationError` (least squares, too) or `OutputError`, as it was.
+    - `unknowns`: where a search has ended, with first states of simulations; None of linear estimators.
+    - `states`: how many numbers of first states were found beside the values.
     """
 
     parameters: Parameters
@@ -103,6 +105,8 @@ class Estimate:
     iterations: int = 0
     converged: bool = True
     compare: Comparison | None = None
+    unknowns: Any = None
+    states: int = 0
 
     @property
     def rank(self) -> int:
@@ -147,8 +151,8 @@ class Estimate:
 
     @property
     def freedom(self) -> int:
-        """How many more numbers were compared than there are seen combinations."""
-        return max(int(self.counts.sum()) - self.rank, 1)
+        """How many more numbers were compared than there are seen combinations and unknown states."""
+        return max(int(self.counts.sum()) - self.rank - self.states, 1)
 
     def intervals(self, level: float = 0.95) -> np.ndarray:
         """Of each value the ends of the interval that has the truth in so many of all cases, (n, 2), if the noise is white."""

@@ -203,13 +203,13 @@ def _robust(
     problem: LinearProblem, equations: Equations, samples: list[Samples], solution: Solution
 ) -> Solution:
     """Tukey's estimate from one of Huber's, by weighted least squares in turns. The noise is the median of the errors' sizes,
-    as that of a normal one."""
+    as that of a normal one, with what fitting has taken from them."""
     model, settled, turn = equations.model, False, 0
-    noise, weighing = np.zeros(model.nv), huber
+    noise, weighing, whole = np.zeros(model.nv), huber, np.ones(model.nv)
     for turn in range(1, ROBUST_TURNS + 1):  # noqa: B007
         numbers = np.append(problem.numbers_of(solution.values), -1.0)
         errors = np.concatenate([_errors(equations, one, numbers) for one in samples])
-        last, noise = noise, np.nan_to_num(np.nanmedian(np.abs(errors), axis=0)) * 1.4826
+        last, noise = noise, np.nan_to_num(np.nanmedian(np.abs(errors), axis=0)) * 1.4826 * whole
         noise = np.maximum(noise, problem.floor)
         if weighing is huber and (turn > HUBER_TURNS or np.all(np.abs(noise - last) <= 0.1 * noise)):
             weighing = tukey
@@ -225,6 +225,8 @@ def _robust(
         step, within = np.abs(moved.values - solution.values), solution.errors
         spread = np.maximum(noise * scatter(weighing, np.abs(errors) / noise), problem.floor)
         solution = replace(moved, covariance=inner.covariance(spread, moved))
+        left = np.maximum(problem.counts - inner.used(solution.covariance, spread), 1)
+        whole = np.sqrt(np.maximum(problem.counts, 1) / left)
         settled = weighing is tukey and bool(np.all(step <= 1e-2 * within + 1e-11 * np.abs(solution.values)))
         if settled:
             break

@@ -153,7 +153,7 @@ class Problem:
 
     def start(self, model: Model | None = None) -> Unknowns:
         """Where a search begins: at the model, with first states as measured."""
-        x = self.parameters.x_of(self.model if model is None else model)
+        x = x_of(self.parameters, self.model if model is None else model)
         return Unknowns(x, jnp.zeros((len(self.windows), self.states), self.model.dtype))
 
     # What it is made of, as functions that JAX differentiates.
@@ -258,6 +258,12 @@ class Problem:
             self.gap_unit() * GAPS[-1] if self.compare.drift is None else self.gap_unit() * self.compare.drift
         )
         return Constants(self.given_noise, self.counts, self.windows.column_of(), gap)
+
+
+@eqx.filter_jit
+def x_of(parameters, model):
+    """Where a model is, in one program: step by step the charts take as long as a solution of a small problem."""
+    return parameters.x_of(model)
 
 
 class ByValues(eqx.Module):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -136,8 +136,11 @@ predicts are now off by 3.3 % of how they vary (before by 91 %).
     """
     owner = "identify.report"
     instance(owner, "found", found, Estimate, "what identify.least_squares or identify.solve returns")
-    used = as_logs(owner, logs)
-    held = list(as_logs(owner, held_out)) if isinstance(held_out, Log) or list(held_out) else []
+    used = list(as_logs(owner, logs))
+    held = [held_out] if isinstance(held_out, Log) else list(held_out)
+    held = list(as_logs(owner, held)) if held else []
+    named = _named_apart([*used, *held])
+    used, held = named[: len(used)], named[len(used) :]
     before, compare = found.parameters.reference, found.compare
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LogWarning)
@@ -149,6 +152,8 @@ predicts are now off by 3.3 % of how they vary (before by 91 %).
     said = [str(one.message) for one in caught if issubclass(one.category, LogWarning)]
     warned = tuple(dict.fromkeys([*warned, *said]))
     columns = _columns(seen, unseen)
+    if not columns:
+        raise LogError(f"{owner}: nothing that was measured in these logs can be compared with the model")
     summary = _summary(found, used, columns)
     bodies = _bodies(found)
     doubts = _doubts(found, columns, validation, bodies, bool(held))
@@ -167,6 +172,17 @@ predicts are now off by 3.3 % of how they vary (before by 91 %).
 
 
 # What there is to say.
+
+
+def _named_apart(logs: Sequence[Log]) -> list[Log]:
+    """The logs with a number after names that several have."""
+    names = [log.name for log in logs]
+    return [
+        replace(log, name=f"{log.name} ({names[: i + 1].count(log.name)})")
+        if names.count(log.name) > 1
+        else log
+        for i, log in enumerate(logs)
+    ]
 
 
 def _columns(seen, unseen) -> list[_Column]:
@@ -272,10 +288,12 @@ def _listed(parts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Body:
-    """A body as it was and as it came out: its mass, whether data alone say it, and whether there can be such a body."""
+    """A body as it was and as it came out: its mass and how far off that may be, whether data say it by themselves, and whether
+    there can be such a body."""
 
     name: str
     mass: tuple[float, float]
+    error: float
     seen: bool
     moved: float
     possible: tuple[bool, bool]
@@ -294,11 +312,13 @@ def _bodies(found: Estimate) -> list[_Body]:
         for name in ("mass", "com")
     )
     possible = np.stack([np.asarray(x.is_physical) for x in (old, new)], axis=1)
+    errors = dict(zip(parameters.names, map(float, found.standard_errors)))
     sure = {name for name, said in zip(parameters.names, _seen_alone(found)) if said == "yes"}
     return [
         _Body(
             found.model.body_names[i],
             (float(mass[i, 0]), float(mass[i, 1])),
+            errors.get(f"{found.model.body_names[i]} mass", np.nan),
             f"{found.model.body_names[i]} mass" in sure,
             float(np.linalg.norm(com[i, 1] - com[i, 0])),
             (bool(possible[i, 0]), bool(possible[i, 1])),
@@ -325,30 +345,50 @@ def _doubts(found, columns, validation, bodies, held: bool) -> tuple[str, ...]:
                 "data do not "
                 "determine it well: keep bodies possible by physical least squares, or move the robot more."
             )
-    if all(one.after >= EXPLAINS * one.spread for one in columns if one.spread > 0):
+    if not all(np.isfinite(one.after) for one in columns):
+        said.append("The identified model cannot be simulated along these runs.")
+    elif all(one.after >= EXPLAINS * one.spread for one in columns if one.spread > 0):
         said.append(
             "The identified model explains hardly anything of what was measured. Check units, signs and the order of joints."
         )
-    for one in columns:
-        if held and one.held_after > GENERALIZES * one.after:
+    beyond = "what was found does not hold beyond them. More varied motion would help, or less that is free."
+    if held:
+        pairs = [(one.name, one.unit, one.after, one.held_after) for one in columns]
+        if worse := _worse(pairs):
+            said.append(f"On runs that were held out {worse}: {beyond}")
+        better = [one.name for one in columns if one.held_after > 1.05 * one.held_before]
+        if better:
             said.append(
-                f"On runs that were held out {one.name} is off by {one.held_after:.3g} {one.unit}, "
-                f"{one.held_after / one.after:.2g} "
-                "times as much as on the data used: what was found does not hold beyond them."
+                f"On runs that were held out the model as it was before predicts {_some(better)} better than the identified one."
             )
-        if held and one.held_after > 1.05 * one.held_before:
-            said.append(f"On runs that were held out the model as it was before predicts {one.name} better.")
-    if validation is not None and not held:
-        for name, unit, seen, unseen in zip(
-            validation.columns, validation.units, validation.training, validation.held_out
-        ):
-            if unseen > GENERALIZES * seen:
-                said.append(
-                    f"In cross-validation {name} is off by {unseen:.3g} {unit} on data that were held out, {unseen / seen:.2g} "
-                    "times "
-                    "as much as on the data used: what was found does not hold beyond them. More varied motion would help."
-                )
+    elif validation is not None:
+        parts = validation.columns, validation.units, validation.training, validation.held_out
+        if worse := _worse(list(zip(*parts))):
+            said.append(f"In cross-validation, on data that were held out, {worse}: {beyond}")
     return tuple(said)
+
+
+def _worse(pairs) -> str:
+    """Of columns with their units and errors on data used and held out those that are much worse there, in words."""
+    found = [(unseen / max(seen, 1e-300), name, unit, unseen) for name, unit, seen, unseen in pairs
+             if unseen > GENERALIZES * seen]  # fmt: skip
+    if not found:
+        return ""
+    ratio, name, unit, error = max(found)
+    others = f", and {len(found) - 1} more too" if len(found) > 1 else ""
+    return (
+        f"{name} is off by {error:.3g} {unit}, {ratio:.2g} times as much as on the data used{others}".replace(
+            "e+0", "e"
+        )
+    )
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    return (
+        _listed(list(names))
+        if len(names) <= most
+        else f"{', '.join(names[:most])} and {len(names) - most} more"
+    )
 
 
 def _remarks(found, columns, bodies, before) -> tuple[str, ...]:
@@ -368,7 +408,7 @@ def _remarks(found, columns, bodies, before) -> tuple[str, ...]:
         )
     if found.at_bounds:
         said.append(
-            f"{_listed(list(found.at_bounds))} ended at a bound: the data would go on beyond it. Zero friction may be "
+            f"{_some(found.at_bounds, 6)} ended at a bound: the data would go on beyond it. Zero friction may be "
             "right; else "
             "something that is not in the model may be taken for it."
         )
@@ -436,7 +476,8 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
                 (
                     "body",
                     "mass before [kg]",
-                    "mass identified [kg]",
+                    "identified [kg]",
+                    "± standard error",
                     "centre of mass moved by [m]",
                     "can be a body",
                 ),
@@ -445,12 +486,13 @@ def _values(found: Estimate, bodies: Sequence[_Body]) -> list[Block]:
                         one.name,
                         f"{one.mass[0]:.4g}",
                         f"{one.mass[1]:.4g}",
-                        f"{one.moved:.3g}",
+                        f"{one.error:.2g}" if np.isfinite(one.error) else "not known",
+                        f"{one.moved:.3g}" if one.moved > 1e-9 else "0",
                         "yes" if one.possible[1] else "no" + ("" if one.possible[0] else " (nor before)"),
                     ]
                     for one in bodies
                 ],
-                (1, 2, 3),
+                (1, 2, 3, 4),
             )
         )
     blocks += [

@@ -16,12 +16,12 @@ from .._errors import ModelError
 from ..checkpoints import Checkpoint, Run, running
 from ..model import Model
 from ._basis import basis_of
-from ._descent import Descent, answered, found_noise, refuse_failed, root_mean_square
-from ._elimination import eliminated
+from ._descent import LAST, Descent, answered, found_noise, refuse_failed, root_mean_square
+from ._elimination import Eliminated, eliminated
 from .estimate import Estimate, Unseen, ends_first, unseen
 from .log import LogError
 from .plausibility import look_at_forces, look_at_order, look_at_rest, look_at_sensor, noise_of
-from .problem import GAPS, Problem, Unknowns, prior_errors
+from .problem import Problem, Unknowns, prior_errors, x_of
 
 
 #: What a last step of Gauss and Newton may still gain where another solver has converged: a half is one standard deviation.
@@ -30,6 +30,8 @@ SETTLED = 0.1
 PASSES = 10
 #: A value is at a bound where it hardly moves with its coordinate any more, in units of a usual change.
 AT_BOUND = 1e-4
+#: Where fewer unknowns than this share of the numbers are fitted, columns are taken to share them by how long they are.
+SLIGHT = 0.01
 
 
 def solve(
@@ -101,7 +103,9 @@ def solve(
             if there > limit:
                 run.refuse([f"{'steps' if by_optax else 'turns'}: {there} there, {limit} here"])
             if run.found["estimate"] and (there == limit or run.found["done"]):
-                return _known(problem, run.found["estimate"])
+                found = _known(problem, run.found["estimate"])
+                look_after(problem, found.noise)
+                return found
         else:
             refuse_failed(problem, began)
             look_before(problem, began)
@@ -142,8 +146,13 @@ def _numbers(found: Estimate) -> dict[str, Any]:
         "at_bounds",
         "iterations",
         "converged",
+        "states",
     )
-    return {name: getattr(found, name) for name in names} | {"seen": found.seen._asdict()}
+    unknowns = {name: np.asarray(value) for name, value in found.unknowns._asdict().items()}
+    return {name: getattr(found, name) for name in names} | {
+        "seen": found.seen._asdict(),
+        "unknowns": unknowns,
+    }
 
 
 def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
@@ -152,9 +161,17 @@ def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
     given = saved | {
         "seen": Unseen(**seen | {"kept": tuple(seen["kept"])}),
         "at_bounds": tuple(saved["at_bounds"]),
+        "unknowns": Unknowns(**saved["unknowns"]),
+        "compare": problem.compare,
         "model": parameters.with_values(jnp.asarray(saved["values"], problem.model.dtype)),
     }
-    return Estimate(parameters=parameters, columns=problem.columns, counts=problem.counts, **given)
+    return Estimate(
+        parameters=parameters,
+        columns=problem.columns,
+        counts=problem.counts,
+        compare=problem.compare,
+        **given,
+    )
 
 
 def _searched(problem, began, starts, scatter, key, turns, on_turn, run: Run) -> tuple[Descent, dict]:
@@ -196,7 +213,7 @@ def _is_of_optax(solver) -> bool:
 def _ended(problem: Problem, unknowns: Unknowns) -> Descent:
     """A search that is where another solver has come to."""
     search = Descent(problem, np.asarray(unknowns.x, float), np.asarray(unknowns.states, float))
-    search.stage, search.leaves_out = len(GAPS) - 1, True
+    search.stage, search.leaves_out = LAST, True
     for _ in answered([search.advance(0)], problem):  # which finds the noise
         pass
     return search
@@ -313,26 +330,42 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
     errors = np.asarray(problem.errors(unknowns)[0], float)
     values, slopes = (np.asarray(y, float) for y in _values(parameters, unknowns.x))
     at = Unknowns(jnp.asarray(values, problem.model.dtype), unknowns.states)
-    weights = search.weights(errors) / search.spread(errors)[problem.windows.column_of()]
-    point = at, weights.astype(problem.model.dtype), search.gap_size
-    (linear,) = problem.linearized([point], by_values=True)
-    data = eliminated(linear, 0.0).triangle
     rest, known = (np.asarray(y, float) for y in _prior_by_values(parameters, at.x))
     usual = _usual(parameters)
     fixed = np.abs(slopes).max(axis=1, initial=0) < AT_BOUND * usual
-    norms = np.sqrt(np.sum(data[:, :-1] ** 2, axis=0))
-    tolerance = accuracy(problem.model.dtype)
-    shows = norms > tolerance * norms.max(initial=0)
-    scale = np.where(shows, 1 / np.where(shows, norms, 1), np.maximum(np.abs(values), usual))
-    basis = basis_of(data[:, :-1], known, scale, ~fixed, tolerance)
-    best = basis.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest]))
-    # Bounds are no measurements: what is held by one is as uncertain as if it were not, and so are the others.
-    whole = (
-        basis_of(data[:, :-1], known, scale, np.ones(len(values), bool), tolerance) if fixed.any() else basis
-    )
-    root = whole.least_squares(data[:, :-1], known, np.concatenate([data[:, -1], rest])).root
+    tolerance, column_of = accuracy(problem.model.dtype), problem.windows.column_of()
+    spread = search.spread(errors)
+
+    def about(noise, columns=slice(None)):
+        """The windows in units of this noise, of some columns alone."""
+        size = np.full(len(noise), np.inf)
+        size[columns] = (spread * noise / search.noise)[columns]
+        weights = (search.weights(errors) / size[column_of]).astype(problem.model.dtype)
+        return problem.linearized([(at, weights, search.gap_size)], by_values=True)[0]
+
+    def least(left):
+        """Least squares in the values: their scale, what is seen of them, what is left to gain, and a root of the covariance."""
+        data = left.triangle
+        norms = np.sqrt(np.sum(data[:, :-1] ** 2, axis=0))
+        shows = norms > tolerance * norms.max(initial=0)
+        scale = np.where(shows, 1 / np.where(shows, norms, 1), np.maximum(np.abs(values), usual))
+        right = np.concatenate([data[:, -1], rest])
+        basis = basis_of(data[:, :-1], known, scale, ~fixed, tolerance)
+        best = basis.least_squares(data[:, :-1], known, right)
+        gain = best.gain
+        if fixed.any():
+            # Bounds are no measurements: what is held by one is as uncertain as if it were not, and so are the others.
+            basis = basis_of(data[:, :-1], known, scale, np.ones(len(values), bool), tolerance)
+            best = basis.least_squares(data[:, :-1], known, right)
+        return scale, basis, gain, best.root
+
+    left = eliminated(about(search.noise), 0.0)
+    scale, basis, gain, root = least(left)
+    noise = _whole_noise(problem, search.noise, left, root @ root.T, about)
+    if not np.array_equal(noise, search.noise):
+        scale, basis, gain, root = least(eliminated(about(noise), 0.0))
     covariance = root @ root.T
-    deviations = np.where(whole.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
+    deviations = np.where(basis.loose(scale), np.inf, np.sqrt(np.diag(covariance)))
     found = jnp.asarray(values, problem.model.dtype)
     look_after(problem, search.noise)
     return Estimate(
@@ -343,13 +376,15 @@ def outcome(problem: Problem, search: Descent, settled: float | None = None) -> 
         standard_errors=deviations,
         columns=problem.columns,
         counts=problem.counts,
-        noise=search.noise,
+        noise=noise,
         errors=root_mean_square(problem, errors),
-        seen=unseen(whole.hidden / scale, scale, ends_first(parameters)),
+        seen=unseen(basis.hidden / scale, scale, ends_first(parameters)),
         at_bounds=tuple(name for name, at in zip(parameters.names, fixed) if at),
         iterations=search.turn,
-        converged=search.converged if settled is None else best.gain < settled,
+        converged=search.converged if settled is None else gain < settled,
         compare=problem.compare,
+        unknowns=unknowns,
+        states=problem.states * (len(problem.windows) - int(np.sum(problem.windows.goes_on))),
     )
 
 
@@ -393,9 +428,28 @@ def look_after(problem: Problem, left: np.ndarray) -> None:
     look_at_rest("identify.solve", problem.columns, left, np.array(varies), np.array(noise))
 
 
+def _whole_noise(problem: Problem, noise, left: Eliminated, of_values, about) -> np.ndarray:
+    """The noise that was found, with what fitting has taken from the errors: of each column, `n / (n - used)` times its square.
+
+    `used` is the trace of the part of the projection on what is fitted that is the column's. All columns together use as many
+    as there are unknowns that data decide.
+    """
+    counts, find = problem.counts, np.isnan(problem.given_noise)
+    if not find.any():
+        return noise
+    covariances = left.covariances(of_values)
+    share = lambda linear: float(np.sum((linear.own[..., :-1] @ covariances) * linear.own[..., :-1]))
+    used = share(about(noise)) * counts / max(counts.sum(), 1)
+    # Only where it says something it is worth a pass over the data for each column.
+    if len(counts) > 1 and (used > SLIGHT * counts).any():
+        used = np.array([share(about(noise, i)) for i in range(len(counts))])
+    whole = noise * np.sqrt(counts / np.maximum(counts - used, 1))
+    return np.where(find & (counts > 0), whole, noise)
+
+
 def _usual(parameters) -> np.ndarray:
     """A usual change of each value: what one unit without bounds is, at the model."""
-    x = parameters.x_of(parameters.reference)
+    x = x_of(parameters, parameters.reference)
     return np.maximum(np.abs(np.asarray(_values(parameters, x)[1], float)).max(axis=1, initial=0), 1e-12)
 
 

@@ -69,7 +69,8 @@ def gradients(checkpoint=None, steps=40, rate=0.03):
 
 
 def numbers(found):
-    """All numbers of an estimate."""
+    """All that an estimate says."""
+    said = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
     return {
         "values": found.values,
         "covariance": found.covariance,
@@ -77,6 +78,11 @@ def numbers(found):
         "noise": found.noise,
         "errors": found.errors,
         "directions": found.seen.directions,
+        "grouping": found.seen.grouping,
+        "counts": found.counts,
+        "masses": np.asarray(found.model.inertias.mass),
+        "missing": [name for name, value in said.items() if value is None],
+        "compare": repr(found.compare),
         "rest": (found.iterations, found.converged, found.at_bounds, found.seen.kept),
     }
 

@@ -189,7 +189,9 @@ def test_doubts(model, logs, found):
     validation = I.CrossValidation(
         ("tau x",), ("N m",), np.ones(1), 3 * np.ones(1), ("a", "b"), np.ones((2, 1)), ()
     )
-    assert "In cross-validation tau x is off by 3 N m" in said(found, validation=validation)
+    assert "on data that were held out, tau x is off by 3 N m, 3 times" in said(found, validation=validation)
+    broken = replace(found, model=replace(found.model, damping=found.model.damping * np.nan))
+    assert "cannot be simulated" in said(broken)
     lost = found.seen._replace(kept=(), grouping=np.zeros((0, found.parameters.size)))
     assert "say nothing at all" in said(replace(found, seen=lost))
 
@@ -216,6 +218,13 @@ def test_simulations_have_reports():
     assert "the positions that the model predicts" in made.summary and not made.doubts, made.doubts
     assert "simulated under the measured controls" in made.markdown
     assert_close(found.value("swing damping"), 0.3, 5e-3)
+
+
+def test_runs_of_one_name_are_told_apart(found, logs):
+    """And runs come from a generator as well."""
+    same = [replace(log, name="run") for log in logs]
+    page = I.report(found, (log for log in same[:1]), held_out=(log for log in same[1:])).markdown
+    assert "| run (1) | used |" in page and "| run (2) | held out |" in page
 
 
 def test_it_is_saved(report, tmp_path):

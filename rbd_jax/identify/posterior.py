@@ -1,0 +1,380 @@
+"""What values may be after all that was measured: draws from their posterior distribution.
+
+`laplace` takes the logarithm of the posterior for what it is near its maximum, a parabola: that is cheap, and right where data say
+much. `hmc` draws from the posterior as it is, by Hamiltonian Monte Carlo (the No-U-Turn sampler of `blackjax`); first states of
+simulations are drawn along. It moves in coordinates in which the parabola is a sphere,
+
+    (x, states) = (x̂, states^) + R⁻¹ z,    p(z) ∝ exp(-loss(x, states)),
+
+R being the triangle of all errors linearized at the estimate, so that its steps fit all directions at once. Noise is that of the
+estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import instance, whole_number
+from ..model import Model
+from ._descent import LAST, Descent
+from ._elimination import Eliminated, eliminated
+from .estimate import Estimate
+from .log import LogError
+from .parameters import Parameters
+from .problem import Problem, Unknowns
+
+
+#: Weights of what rows see less than this share of do not settle a direction.
+UNSEEN = 1e-9
+#: The step to begin with, in standard deviations, and the share of accepted steps that it is tuned for.
+STEP, ACCEPTED = 0.5, 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws of the values of free parameters.
+
+    - `parameters`: what was free; `values`, (draws, values), are in its order, names and units.
+    - `chains`: how many chains they are of, each with as many draws, one after the other.
+    - `divergences`: how many draws came of motions whose energy went astray; where there are many, the posterior has corners that
+      are not reached.
+    - `accepted`: the mean probability with which steps were accepted.
+    """
+
+    parameters: Parameters
+    values: np.ndarray
+    chains: int = 1
+    divergences: int = 0
+    accepted: float = 1.0
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.values.mean(axis=0)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        return np.atleast_2d(np.cov(self.values.T))
+
+    @property
+    def standard_errors(self) -> np.ndarray:
+        return self.values.std(axis=0, ddof=1)
+
+    def intervals(self, level: float = 0.95) -> np.ndarray:
+        """Of each value the ends between which it is with this probability, as much left out below as above, (n, 2)."""
+        if not 0 < level < 1:
+            raise ValueError(f"level is {level}; it is between 0 and 1")
+        return np.quantile(self.values, [0.5 - level / 2, 0.5 + level / 2], axis=0).T
+
+    @property
+    def convergence(self) -> np.ndarray:
+        """Gelman and Rubin's R̂ of each value, halves of chains compared: near one where all chains tell the same; below 1.01 is
+        good."""
+        parts = self._by_chain()
+        half = parts.shape[1] // 2
+        parts = np.concatenate([parts[:, :half], parts[:, half : 2 * half]])
+        within = parts.var(axis=1, ddof=1).mean(axis=0)
+        between = parts.mean(axis=1).var(axis=0, ddof=1)
+        return np.sqrt((half - 1) / half + between / np.where(within > 0, within, 1))
+
+    @property
+    def effective_draws(self) -> np.ndarray:
+        """As many independent draws would tell the mean of each value as well: autocorrelations summed by Geyer's pairs."""
+        parts = self._by_chain()
+        chains, count, size = parts.shape
+        away = parts - parts.mean(axis=1, keepdims=True)
+        spectrum = np.fft.rfft(away, 2 * count, axis=1)
+        along = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :count].mean(axis=0) / count
+        own = along[0] * count / (count - 1)
+        total = own * (count - 1) / count + (parts.mean(axis=1).var(axis=0, ddof=1) if chains > 1 else 0)
+        found = np.full(size, float(chains * count))
+        for i in np.flatnonzero(own > 0):
+            correlation = 1 - (own[i] - along[:, i]) / total[i]
+            pairs = correlation[: count // 2 * 2].reshape(-1, 2).sum(axis=1)
+            ends = np.flatnonzero(pairs <= 0)
+            pairs = np.minimum.accumulate(pairs[: ends[0] if len(ends) else None])
+            found[i] = min(
+                chains * count / max(2 * pairs.sum() - 1, 1e-3), found[i] * np.log10(max(found[i], 10))
+            )
+        return found
+
+    def models(self, count: int | None = None) -> Model:
+        """Models of the first so many draws (all by default) as one, all of whose numbers have an axis more: for `jax.vmap`."""
+        count = len(self.values) if count is None else whole_number("Posterior.models", "count", count)
+        return _models(self.parameters, jnp.asarray(self.values[:count], self.parameters.reference.dtype))
+
+    def table(self, level: float = 0.95) -> str:
+        """All values with means, deviations, intervals and units, as text."""
+        names, units = self.parameters.names, self.parameters.units
+        width = max(map(len, names), default=0)
+        ends = f"{100 * level:g} % between"
+        lines = [f"{'':{width}}  {'mean':>11}  {'deviation':>10}  {ends:>25}  unit"]
+        for name, unit, mean, error, (low, high) in zip(
+            names, units, self.mean, self.standard_errors, self.intervals(level)
+        ):
+            lines.append(f"{name:{width}}  {mean:11.5g}  {error:10.3g}  {low:12.5g} {high:12.5g}  {unit}")
+        return "\n".join(lines)
+
+    def _by_chain(self) -> np.ndarray:
+        return self.values.reshape(self.chains, -1, self.values.shape[1])
+
+    def __repr__(self) -> str:
+        of = "" if self.chains == 1 else f" of {self.chains} chains"
+        return f"Posterior({len(self.values)} draws{of} of {', '.join(self.parameters.names[:6])}{', ...' * (self.parameters.size > 6)})"
+
+
+def laplace(found: Estimate, draws: int = 1000, *, key: Any = None) -> Posterior:
+    """Draws from the normal distribution that has the estimate as its mean, and its covariance.
+
+    Every draw is a model that can be: inertias are drawn in coordinates without bounds (`Inertia.to_log_cholesky`), and what goes
+    beyond a bound is put on it. Along what the data do not see, values are as they are in the estimate unless something was known
+    beforehand.
+
+    - `found`: of any estimator.
+    - `draws`: how many.
+    - `key`: of `jax.random`.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
+    >>> swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=299)
+    >>> log = rbd.identify.Log(t, np.asarray(swing.q) + 1e-3 * np.random.default_rng(0).normal(size=(300, 1)), tau=np.zeros((300, 1)))
+    >>> found = rbd.identify.solve(rbd.identify.Problem(model, log, rbd.identify.damping()))
+    >>> draws = rbd.identify.laplace(found, 500)
+    >>> draws
+    Posterior(500 draws of swing damping)
+    >>> bool(np.allclose(draws.standard_errors, found.standard_errors, rtol=0.1))
+    True
+    """
+    instance("identify.laplace", "found", found, Estimate, "what an estimator returns")
+    draws = whole_number("identify.laplace", "draws", draws)
+    key = jax.random.key(0) if key is None else key
+    root = _root(found.covariance)
+    steps = np.asarray(jax.random.normal(key, (draws, root.shape[1])), float) @ root.T
+    values = _moved(found.parameters, jnp.asarray(found.values), jnp.asarray(steps))
+    return Posterior(found.parameters, np.asarray(values, float))
+
+
+def hmc(
+    problem: Problem,
+    found: Estimate,
+    draws: int = 500,
+    *,
+    chains: int = 4,
+    warmup: int = 200,
+    key: Any = None,
+    on_draw: Callable[[int, int], Any] | None = None,
+) -> Posterior:
+    """Draws from the posterior by Hamiltonian Monte Carlo, beginning about an estimate. Wants `blackjax`.
+
+    The density is `exp(-problem.loss)` at the noise of the estimate, of all that is free: values in coordinates without bounds, in
+    which the density is that of the loss, and first states. What neither data nor anything known beforehand holds has no
+    distribution, and is refused by name.
+
+    - `problem`, `found`: a problem and what `identify.solve` found of it.
+    - `draws`: of each chain.
+    - `chains`: run at once, from places drawn by `laplace`'s distribution.
+    - `warmup`: so many draws before those, which tune the step.
+    - `key`: of `jax.random`.
+    - `on_draw`: called with how many draws were made of each chain, and how many there will be, warmup included.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(40) / 20
+    >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
+    >>> swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.05, steps=39)
+    >>> log = rbd.identify.Log(t, np.asarray(swing.q) + 1e-2 * np.random.default_rng(0).normal(size=(40, 1)), tau=np.zeros((40, 1)))
+    >>> problem = rbd.identify.Problem(model, log, rbd.identify.damping(), rbd.identify.OutputError(window=None))
+    >>> found = rbd.identify.solve(problem)
+    >>> rbd.identify.hmc(problem, found, draws=100, chains=2, warmup=50)
+    Posterior(200 draws of 2 chains of swing damping)
+    """
+    owner = "identify.hmc"
+    instance(owner, "problem", problem, Problem, "an identify.Problem")
+    instance(owner, "found", found, Estimate, "what identify.solve returns")
+    draws, chains, warmup = (
+        whole_number(owner, name, value)
+        for name, value in (("draws", draws), ("chains", chains), ("warmup", warmup))
+    )
+    if found.unknowns is None or found.parameters.names != problem.parameters.names:
+        raise ValueError(f"{owner}: found is no estimate of identify.solve for this problem")
+    if found.unknowns.states.shape != (len(problem.windows), problem.states):
+        raise ValueError(
+            f"{owner}: found has first states of {len(found.unknowns.states)} windows, and the problem has {len(problem.windows)}; "
+            "solve this problem first"
+        )
+    kernel = _kernel()
+    known = problem.with_noise(found.noise)
+    map_from = _sphere(known, found)
+    key = jax.random.key(0) if key is None else key
+    first, *keys = jax.random.split(key, 1 + warmup + draws)
+    size = map_from.x.shape[1]
+    logdensity = lambda z: -known.loss(map_from(z))
+    begin, stepped, told = kernel(logdensity, size)
+    states = begin(jax.random.normal(first, (chains, size), problem.model.dtype))
+    tuning, kept, astray, accepted = _Tuning.at(STEP), [], 0, []
+    for i, one in enumerate(keys):
+        step = tuning.step if i < warmup else tuning.averaged
+        states, info = stepped(jax.random.split(one, chains), states, jnp.asarray(step, problem.model.dtype))
+        share, wild = (np.asarray(y) for y in told(info))
+        if i < warmup:
+            tuning = tuning.after(float(np.mean(share)))
+        else:
+            kept.append(np.asarray(states.position))
+            accepted.append(share.mean())
+            astray += int(wild.sum())
+        if on_draw is not None:
+            on_draw(i + 1, warmup + draws)
+    z = np.stack(kept, axis=1).reshape(chains * draws, size)
+    values = np.asarray(_values(problem.parameters, map_from, jnp.asarray(z)), float)
+    return Posterior(problem.parameters, values, chains, astray, float(np.mean(accepted)))
+
+
+class _Sphere(eqx.Module):
+    """Where z is: the estimate, and how it moves with z."""
+
+    unknowns: Unknowns
+    x: Any
+    states: Any
+
+    def __call__(self, z) -> Unknowns:
+        return Unknowns(self.unknowns.x + self.x @ z, self.unknowns.states + self.states @ z)
+
+
+def _sphere(problem: Problem, found: Estimate) -> _Sphere:
+    """Coordinates in which all errors linearized about the estimate are a unit sphere."""
+    unknowns = found.unknowns
+    assert unknowns is not None
+    search = Descent(
+        problem, np.asarray(unknowns.x, float), np.asarray(unknowns.states, float), problem.given_noise
+    )
+    search.stage, search.leaves_out = LAST, True
+    errors = np.asarray(problem.errors(unknowns)[0], float)
+    (linear,) = problem.linearized([(unknowns, search.weights(errors), search.gap_size)])
+    left = eliminated(linear, 0.0)
+    rows = np.concatenate([left.triangle[:, :-1], search.prior()[:, :-1]])
+    _, sizes, ways = np.linalg.svd(rows, full_matrices=True)
+    sizes = np.concatenate([sizes, np.zeros(len(ways) - len(sizes))])
+    loose = sizes <= UNSEEN * sizes.max(initial=0)
+    if loose.any():
+        names = np.array(problem.parameters.names)[np.abs(ways[loose]).max(axis=0) > 0.1]
+        raise LogError(
+            f"identify.hmc: neither data nor anything known beforehand hold {', '.join(names[:6])}"
+            f"{' and others' if len(names) > 6 else ''}, so they have no distribution; give a prior, or leave them out of what is free"
+        )
+    moves = ways.T / sizes
+    states = _following(left, moves)
+    dtype = problem.model.dtype
+    free = np.concatenate([moves, np.zeros((len(moves), states.shape[-1] - moves.shape[1]))], axis=1)
+    return _Sphere(unknowns, jnp.asarray(free, dtype), jnp.asarray(states, dtype))
+
+
+def _following(left: Eliminated, moves: np.ndarray) -> np.ndarray:
+    """How first states move with z: with x, with the state before, and by themselves. (windows, states, z)."""
+    count, size = len(left.backs), left.states
+    free = moves.shape[1]
+    whole = np.zeros((count, size, free + count * size))
+    for k, rows in enumerate(left.backs):
+        right = np.zeros((size, free + count * size))
+        right[:, :free] = rows[:, 2 * size : -1] @ moves
+        if k > 0 and left.goes_on[k - 1]:
+            right += rows[:, size : 2 * size] @ whole[k - 1]
+        right[:, free + k * size : free + (k + 1) * size] -= np.eye(size)
+        whole[k] = -np.linalg.solve(rows[:, :size], right)
+    return whole
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """Nesterov's dual averaging of the step, as Hoffman and Gelman (2014) have it."""
+
+    target: float
+    log_step: float
+    log_averaged: float
+    off: float
+    count: int
+
+    @staticmethod
+    def at(step: float) -> _Tuning:
+        return _Tuning(np.log(10 * step), np.log(step), np.log(step), 0.0, 0)
+
+    @property
+    def step(self) -> float:
+        return float(np.exp(self.log_step))
+
+    @property
+    def averaged(self) -> float:
+        return float(np.exp(self.log_averaged))
+
+    def after(self, accepted: float) -> _Tuning:
+        count = self.count + 1
+        share = 1 / (count + 10)
+        off = (1 - share) * self.off + share * (ACCEPTED - accepted)
+        log_step = self.target - np.sqrt(count) / 0.05 * off
+        weight = count**-0.75
+        averaged = weight * log_step + (1 - weight) * self.log_averaged
+        return _Tuning(self.target, float(log_step), float(averaged), float(off), count)
+
+
+def _kernel():
+    """The No-U-Turn sampler for a density: states of chains, one step of each, and what is told of it."""
+    try:
+        from blackjax.mcmc import nuts
+    except ImportError:
+        raise ImportError(
+            "identify.hmc draws by blackjax, which is not installed: pip install blackjax"
+        ) from None
+    own = nuts.build_kernel()
+
+    def of(logdensity, size):
+        begin = eqx.filter_jit(jax.vmap(lambda z: nuts.init(z, logdensity)))
+
+        @eqx.filter_jit
+        def stepped(keys, states, step):
+            metric = jnp.ones(size, step.dtype)
+            return jax.vmap(lambda key, state: own(key, state, logdensity, step, metric))(keys, states)
+
+        return begin, stepped, lambda info: (info.acceptance_rate, info.is_divergent)
+
+    return of
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    sizes, ways = np.linalg.eigh((covariance + covariance.T) / 2)
+    return ways * np.sqrt(np.maximum(sizes, 0))
+
+
+@eqx.filter_jit
+def _moved(parameters: Parameters, values, steps):
+    """Values moved by steps: inertias in their coordinates, others up to their bounds."""
+    dtype = parameters.reference.dtype
+    values, steps = values.astype(dtype), steps.astype(dtype)
+    low, high = parameters.bounds()
+    low, high = jnp.minimum(low, values), jnp.maximum(high, values)
+    inertial = parameters.inertial()
+    at, slope = (
+        (parameters.unbounded(values), jax.jacfwd(parameters.unbounded)(values)) if inertial else (None, None)
+    )
+
+    def one(step):
+        straight = jnp.clip(values + step, low, high)
+        if inertial:
+            curved = parameters.values(at + slope @ step)
+            for place, _ in inertial:
+                straight = straight.at[place].set(curved[place])
+        return straight
+
+    return jax.vmap(one)(steps)
+
+
+@eqx.filter_jit
+def _values(parameters: Parameters, map_from, z):
+    return jax.lax.map(lambda z: parameters.values(map_from(z).x), z)
+
+
+@eqx.filter_jit
+def _models(parameters: Parameters, values):
+    return jax.vmap(parameters.with_values)(values)

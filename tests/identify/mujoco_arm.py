@@ -1,0 +1,99 @@
+"""An arm in MuJoCo that carries what its model does not know of, and logs of it as a real one would give them."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+
+import rbd_jax as rbd
+from rbd_jax import identify
+from rbd_jax.identify import Log
+
+
+#: The steps of the simulation, in s, and every how many of them there is a sample.
+STEP, EVERY = 1e-3, 5
+#: What friction is sought above, in rad/s: joints that turn round stick for a while.
+SLOW = 0.03
+#: The steps of the encoders, 2²⁰ in a turn.
+COUNT = 2 * np.pi / 2**20
+MIDDLE = np.array([0, -0.2, 0, 0.4, 0, -0.3, 0])
+
+
+class Arm(NamedTuple):
+    """What the arm is thought to be, what it is, and how it is simulated."""
+
+    thought: rbd.Model
+    true: rbd.Model
+    simulated: mujoco.MjModel
+    payload: float
+
+
+def arm(seed: int) -> Arm:
+    """A payload of 1 to 3 kg at the hand and friction in the joints, of which the model has none."""
+    random = np.random.default_rng(1000 + seed)
+    thought = rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
+    payload = random.uniform(1, 3)
+    held = rbd.Inertia.sphere(payload, 0.08, (*random.uniform(-0.03, 0.03, 2), 0.16))
+    free, strong = jnp.full(7, jnp.inf), np.array([4, 4, 3, 3, 1, 1, 1]) / 4
+    true = replace(
+        thought,
+        inertias=rbd.Inertia.from_parameters(thought.inertias.parameters.at[6].add(held.parameters)),
+        damping=jnp.asarray(strong * random.uniform(0.6, 1.2, 7)),
+        friction=jnp.asarray(strong * random.uniform(0.5, 1.2, 7)),
+        velocity_limit=free,
+        effort_limit=free,
+        lower=-free,
+        upper=free,
+    )
+    simulated = mujoco.MjModel.from_xml_string(rbd.to_mjcf(true))
+    simulated.opt.timestep = STEP
+    simulated.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    return Arm(thought, true, simulated, payload)
+
+
+@jax.jit
+def torques(model, q, v, a):
+    return jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x) - rbd.passive_force(model, *x[:2]))(q, v, a)
+
+
+def sines(seed: int, seconds: float):
+    """Sums of five sines in each joint: t, q, v, a."""
+    random, t = np.random.default_rng(seed), np.arange(round(seconds / STEP)) * STEP
+    speed = 0.2 * np.pi * np.arange(1, 6)[:, None]
+    size = 0.5 * random.normal(size=(5, 7)) / np.arange(1, 6)[:, None]
+    phase = random.uniform(0, 2 * np.pi, (5, 7))
+    q, v, a = np.tile(MIDDLE, (len(t), 1)), np.zeros((len(t), 7)), np.zeros((len(t), 7))
+    for w, s, p in zip(speed, size, phase):
+        angle = w * t[:, None] + p
+        q, v, a = q + s * np.sin(angle), v + s * w * np.cos(angle), a - s * w**2 * np.sin(angle)
+    return t, q, v, a
+
+
+def run(robot: Arm, seed: int, seconds: float = 20.0, encoders: bool = False) -> tuple[Log, np.ndarray]:
+    """A run of the arm along sums of sines, and the noise of its torques: 1 % of those of each joint.
+
+    All of the motion is known; or, with `encoders`, what these have counted alone.
+    """
+    t, q, v, a = sines(seed, seconds)
+    wanted, data, rows = np.asarray(torques(robot.true, q, v, a)), mujoco.MjData(robot.simulated), []
+    data.qpos[:], data.qvel[:] = q[0], v[0]
+    for i in range(len(t)):
+        tau = wanted[i] + 200 * (q[i] - data.qpos) + 20 * (v[i] - data.qvel)
+        data.qfrc_applied[:] = tau
+        if i % EVERY == 0:
+            mujoco.mj_forward(robot.simulated, data)
+            rows.append(np.concatenate([data.qpos, data.qvel, data.qacc, tau]))
+        mujoco.mj_step(robot.simulated, data)
+    q, v, a, tau = np.moveaxis(np.array(rows).reshape(-1, 4, 7), 1, 0)
+    noise = 0.01 * np.sqrt(np.mean(tau**2, axis=0))
+    noisy = tau + noise * np.random.default_rng(100 + seed).normal(size=tau.shape)
+    if encoders:
+        return Log(t[::EVERY], COUNT * np.round(q / COUNT), tau=noisy), noise
+    return Log(t[::EVERY], q, v, a, noisy), noise
+
+
+FREE = [identify.inertias("link7"), identify.damping(), identify.coulomb()]
+EVERYTHING = [identify.inertias(), identify.damping(), identify.coulomb()]
