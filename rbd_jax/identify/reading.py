@@ -69,8 +69,10 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         for name in objects
         if name.lower() in (*TIMES, *(word for words in CHANNELS.values() for word in words))
     ]
-    said = f"{path}: {', '.join(map(repr, needed or objects))} holds objects of Python, which are not read, since reading them runs "
-    said += "what they say; save arrays of numbers, np.asarray(x, float)"
+    said = (
+        f"{path}: {', '.join(map(repr, needed or objects))} holds objects of Python, which are not read, since reading them "
+        "runs what they say; save arrays of numbers, np.asarray(x, float)"
+    )
     if needed:
         raise LogError(said)
     if objects:
