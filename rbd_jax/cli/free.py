@@ -30,6 +30,7 @@ KINDS = {
         identify.sliding_friction,
         identify.gains,
         identify.gear_ratios,
+        identify.delays,
     )
 }
 

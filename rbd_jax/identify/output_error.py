@@ -102,7 +102,9 @@ class OutputError(Comparison):
             raise ValueError(f"{owner}: drift is between joined windows, and nodes is {nodes!r}")
         self.ensemble = None if ensemble is None else whole_number(owner, "ensemble", ensemble)
         if ensemble is not None and nodes == "measured":
-            raise ValueError(f"{owner}: an ensemble scatters about first states that are found, and nodes is 'measured'")
+            raise ValueError(
+                f"{owner}: an ensemble scatters about first states that are found, and nodes is 'measured'"
+            )
         self.scheme, self.checkpoint = scheme, checkpoint
         self.dt = None if dt is None else float(number(owner, "dt", dt, above=0))
 

@@ -162,16 +162,10 @@ def _known(problem: Problem, saved: dict[str, Any]) -> Estimate:
         "seen": Unseen(**seen | {"kept": tuple(seen["kept"])}),
         "at_bounds": tuple(saved["at_bounds"]),
         "unknowns": Unknowns(**saved["unknowns"]),
-        "compare": problem.compare,
         "model": parameters.with_values(jnp.asarray(saved["values"], problem.model.dtype)),
     }
-    return Estimate(
-        parameters=parameters,
-        columns=problem.columns,
-        counts=problem.counts,
-        compare=problem.compare,
-        **given,
-    )
+    whose = {"columns": problem.columns, "counts": problem.counts, "compare": problem.compare}
+    return Estimate(parameters=parameters, **whose, **given)
 
 
 def _searched(problem, began, starts, scatter, key, turns, on_turn, run: Run) -> tuple[Descent, dict]:
