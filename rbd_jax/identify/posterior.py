@@ -174,8 +174,8 @@ def hmc(
     """Draws from the posterior by Hamiltonian Monte Carlo, beginning about an estimate. Wants `blackjax`.
 
     The density is `exp(-problem.loss)` at the noise of the estimate, of all that is free: values in coordinates without bounds,
-    of which it is the density, and first states. What neither data nor anything known beforehand holds has no distribution, and is
-    refused by name.
+    of which it is the density, and first states. What neither data nor anything known beforehand holds has no distribution, and
+    is refused by name.
 
     - `problem`, `found`: a problem and what `identify.solve` found of it.
     - `draws`: of each chain.
@@ -264,8 +264,8 @@ def _sphere(problem: Problem, found: Estimate) -> _Sphere:
         names = np.array(problem.parameters.names)[np.abs(ways[loose]).max(axis=0) > 0.1]
         raise LogError(
             f"identify.hmc: neither data nor anything known beforehand hold {', '.join(names[:6])}"
-            f"{' and others' if len(names) > 6 else ''}, so they have no distribution; give a prior, or leave them out of what is "
-            "free"
+            f"{' and others' if len(names) > 6 else ''}, so they have no distribution; give a prior, or leave them out of "
+            "what is free"
         )
     moves = ways.T / sizes
     states = _following(left, moves)
