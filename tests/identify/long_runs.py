@@ -90,17 +90,17 @@ def numbers(found):
 RUNS = {"equations": equations, "searches": searches, "windows": windows, "gradients": gradients}
 
 
-def killed_at(save: int, moment: str) -> None:
-    """From now on this process ends at so many saves."""
+def killed_at(save: int, moment: str, number: int = signal.SIGKILL) -> None:
+    """From now on this process ends at so many saves, by a signal."""
     rename, left = os.replace, [save]
 
     def replace(*names):
         left[0] -= 1
         if not left[0] and moment == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
         rename(*names)
         if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
 
     os.replace = replace
 
