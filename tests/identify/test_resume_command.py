@@ -1,8 +1,7 @@
-"""`rbd-jax identify` that is killed and goes on by `--resume` writes the same files, byte for byte, as one that nobody disturbs."""
+"""`rbd-jax identify`, killed and gone on from by `--resume`, writes the same files as undisturbed, byte for byte."""
 
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -42,7 +41,7 @@ ROBOT = """<robot name="pendulum">
 </robot>"""
 WAYS = {
     "physical": ["run0.npz", "run1.npz", "run2.npz", "--free", "inertias,damping"],
-    "output-error": ["moves.npz", "--free", "masses,damping", "--window", "0.25", "--turns", "12"],
+    "output-error": ["moves.npz", "--free", "masses,damping", "--window", "0.25", "--turns", "4"],
 }
 
 
@@ -56,7 +55,7 @@ def folder(tmp_path_factory):
         np.savez(
             folder / f"run{i}.npz", t=log.t, **{name: getattr(log, name).values for name in ("q", "v", "tau")}
         )
-    log = pendulum_log(1.0)[1]
+    log = pendulum_log(0.6)[1]
     np.savez(folder / "moves.npz", t=log.t, q=log.q.values, tau=log.tau.values)
     before = Path.cwd()
     os.chdir(folder)
@@ -169,12 +168,13 @@ def test_least_squares_go_on(folder, capsys, monkeypatch):
 
 
 def test_searches_go_on(folder):
-    killed(6, command("output-error"))
+    killed(4, command("output-error"))
     assert Path("out.checkpoint", "estimate.ckpt").exists() and not Path("out").exists()
     assert main(command("output-error", "--resume")) in (0, 3)
     assert_whole("output-error")
 
 
+@pytest.mark.slow
 def test_an_interrupt_says_how_to_go_on(folder, capsys):
     said = killed(4, command("physical"), signal.SIGINT)
     place = Path("out.checkpoint").resolve()
@@ -183,6 +183,20 @@ def test_an_interrupt_says_how_to_go_on(folder, capsys):
     (place / "notes.txt").write_text("what I saw")
     assert "has other files (notes.txt)" in said_by(capsys, *command("physical", "--resume"))
     assert (place / "notes.txt").exists()
+
+
+def test_what_an_interrupt_leaves_and_says(tmp_path):
+    """What was saved, if something was."""
+    from rbd_jax import _interrupts
+    from rbd_jax.cli.resume import Place
+
+    place = Place.beside(tmp_path / "out", 0.0, False)
+    with place.kept({"--slow": 1.0}):
+        (interrupted,) = _interrupts._left
+        (place.folder / "estimate.ckpt").write_text("")
+        assert interrupted() == f"the same command with --resume goes on from {place.folder}"
+        (place.folder / "estimate.ckpt").unlink()
+        assert interrupted() == "there is nothing to go on from" and not list(tmp_path.iterdir())
 
 
 def test_where_nothing_was_saved_it_begins(folder, capsys):
