@@ -40,7 +40,7 @@ ROBOT = """<robot name="pendulum">
   </joint>
 </robot>"""
 WAYS = {
-    "physical": ["run0.npz", "run1.npz", "run2.npz", "--free", "inertias,damping"],
+    "physical": ["run0.npz", "run1.npz", "run2.npz", "--free", "masses,damping"],
     "output-error": ["moves.npz", "--free", "masses,damping", "--window", "0.25", "--turns", "4"],
 }
 
@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("resume")
     (folder / "pendulum.urdf").write_text(ROBOT)
     for i in range(3):
-        log = pendulum_log(2.0, i)[1]
+        log = pendulum_log(1.0, i)[1]
         np.savez(
             folder / f"run{i}.npz", t=log.t, **{name: getattr(log, name).values for name in ("q", "v", "tau")}
         )
@@ -129,10 +129,10 @@ def test_least_squares_go_on(folder, capsys, monkeypatch):
         capsys, *command("physical")
     )
     others = command("physical", "--resume", "--slow", "0.1")
-    others[others.index("inertias,damping")] = "inertias"
+    others[others.index("masses,damping")] = "masses"
     told = said_by(capsys, *others)
     assert (
-        "is of another run: --free: 11 there, 10 here; 'swing damping' is not here; --slow: None there, 0.1 here"
+        "is of another run: --free: 2 there, 1 here; 'swing damping' is not here; --slow: None there, 0.1 here"
         in told
     )
     assert "choose another --out" in told
@@ -161,10 +161,9 @@ def test_least_squares_go_on(folder, capsys, monkeypatch):
     assert not {"estimate.ckpt", "fold-1.ckpt"} & set(written) and "fold-3.ckpt" in written
     assert_whole("physical")
     page = Path("out", "report.md").read_text(encoding="utf-8")
-    assert (
-        all(f"Log 'run{i}': swing" in page or f"Log 'run{i}'" in page for i in range(3))
-        and "resume" not in page
-    )
+    assert "resume" not in page
+    for i in range(3):  # what is strange about a log that was passed before, too
+        assert f"Log 'run{i}': v of joint 'swing' is mostly" in page
 
 
 def test_searches_go_on(folder):
@@ -209,7 +208,7 @@ def test_where_nothing_was_saved_it_begins(folder, capsys):
     }
 
 
-def test_one_run_at_a_time(folder, capsys, monkeypatch):
+def test_one_run_at_a_time(folder, capsys):
     """A second one is refused, with and without --resume, and disturbs nothing; never is never."""
     from rbd_jax.checkpoints import locked
 
