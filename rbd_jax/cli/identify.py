@@ -350,7 +350,9 @@ def _by_least_squares(arguments, parameters: Parameters, physical: bool):
 
     def estimate(logs, on_turn, checkpoint) -> Estimate:
         if arguments.robust:  # which looks at every sample again
-            return estimator(parameters.reference, logs, parameters, robust=True, **options)
+            return estimator(
+                parameters.reference, logs, parameters, robust=True, checkpoint=checkpoint, **options
+            )
         equations = library.Equations.of(parameters.reference, logs, checkpoint=checkpoint, **options)
         return estimator(parameters.reference, equations, parameters)
 
