@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .._interrupts import clearing_up
-from ..checkpoints import Checkpoint, Run, differences, fingerprint, locked
+from ..checkpoints import Checkpoint, CheckpointError, Run, differences, fingerprint, locked
 from .model import Refused
 
 
@@ -45,6 +45,10 @@ class Place:
     def beside(results: Path, every: float, resume: bool) -> Place:
         """That of a run which writes its results to a folder; refused if there is something that is not asked for."""
         place = Place(results.with_name(f"{results.name}.checkpoint"), every, resume)
+        if resume and not place.saves:
+            raise Refused(
+                "--resume goes on from what is saved, and with --checkpoint-every never nothing is; leave out one of them"
+            )
         place.look()
         return place
 
@@ -90,7 +94,14 @@ class Place:
         began = time.monotonic()
         self.folder.mkdir(exist_ok=True)
         file = Checkpoint(self.folder / OPTIONS)
-        with clearing_up(self._interrupted), locked(OWNER, file.path):
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(locked(OWNER, file.path))
+            except CheckpointError:
+                with contextlib.suppress(OSError):  # which another one has, or it is empty
+                    self.folder.rmdir()
+                raise
+            stack.enter_context(clearing_up(self._interrupted))
             self.look()  # again, since now nobody else writes there
             goes_on = self.reached
             saved = file.read() if goes_on else None

@@ -223,6 +223,10 @@ def test_one_run_at_a_time(folder, capsys):
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "often"])
 def test_how_often(folder, capsys, value):
+    """And where nothing is saved, nothing is gone on from."""
+    assert "leave out one of them" in said_by(
+        capsys, *command("physical", "--resume", "--checkpoint-every", "never")
+    )
     assert "is not a number of seconds" in said_by(capsys, *command("physical", "--checkpoint-every", value))
 
 
