@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 
-#: What is to be cleared up, the latest last.
+#: What is to be cleared up, the latest last; what it returns, if words, is said.
 _left: list[Callable[[], object]] = []
 
 _watching = False
@@ -64,7 +64,10 @@ def over() -> None:
 
 @contextlib.contextmanager
 def clearing_up(clear: Callable[[], object]) -> Iterator[None]:
-    """Within the block an interrupt also calls `clear`, which must not wait for a lock: the main thread may have it."""
+    """Within the block an interrupt also calls `clear`, which must not wait for a lock: the main thread may have it.
+
+    If `clear` returns words, they are said in the line that says that the command was interrupted.
+    """
     _left.append(clear)
     try:
         yield
@@ -77,9 +80,11 @@ def _end_when_told(ear) -> None:
     while signal.SIGINT not in ear.recv(64):
         pass
     try:
+        said = ["rbd-jax: interrupted"]
         for clear in reversed(_left.copy()):
             with contextlib.suppress(OSError):
-                clear()
-        os.write(2, b"rbd-jax: interrupted\n")
+                words = clear()
+                said += [words] if isinstance(words, str) else []
+        os.write(2, ("; ".join(said) + "\n").encode(errors="replace"))
     finally:
         os._exit(130)

@@ -123,7 +123,7 @@ class Checkpoint:
             )
             raise CheckpointError(f"{owner}: checkpoint {self.path} {what}; give the name of a file")
         key = {"run": owner} | _surroundings() | fingerprint(**key)
-        with _locked(owner, self.path):
+        with locked(owner, self.path):
             _remove_parts(self.path)
             saved = self.read()
             run = Run(owner, self, key, None if saved is None else saved.values)
@@ -441,7 +441,7 @@ def _remove_parts(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(owner: str, path: Path) -> Iterator[None]:
+def locked(owner: str, path: Path) -> Iterator[None]:
     """A lock beside the file, since that itself is another one after each save. It is gone in the end."""
     try:
         import fcntl

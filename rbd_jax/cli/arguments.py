@@ -16,7 +16,7 @@ from .._interrupts import over, watch
 from .convert import convert
 from .excite import excite
 from .free import TAKES, free
-from .identify import ESTIMATORS, FILES, FOLDS, identify
+from .identify import ESTIMATORS, EVERY, FILES, FOLDS, identify
 from .info import info
 from .model import Refused
 from .simulate import SPEED, SPREAD, simulate
@@ -205,7 +205,8 @@ def _parser() -> argparse.ArgumentParser:
             "Find masses, friction and the like from logs of a robot, and say how far they are to be trusted. Writes "
             f"{', '.join(FILES)}; report.html is for people. Logs are .csv or .npz files with times, positions and forces "
             "(rbd.identify.read_log says how they are named). Exit code: 0 for a result, 3 for one that is not to be trusted "
-            "(why is said), 2 for arguments or files that cannot be."
+            "(why is said), 2 for arguments or files that cannot be, 130 if it was interrupted. What a long run has reached is "
+            "saved as it goes: see --resume."
         ),
     )
     command.add_argument(
@@ -279,6 +280,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--overwrite", action="store_true", help="replace an earlier result")
     command.add_argument(
+        "--resume", action="store_true",
+        help="go on from where the same command was killed or interrupted, to the same result; begin if nothing was saved",
+    )  # fmt: skip
+    command.add_argument(
+        "--checkpoint-every", metavar="S", type=_seconds_or_never, default=EVERY,
+        help=(
+            "how long from one save of what is reached to the next, s; they go to DIR.checkpoint, which is removed in the end; "
+            f"0 for as often as possible, never for not at all (default {EVERY:g})"
+        ),
+    )  # fmt: skip
+    command.add_argument(
         "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)"
     )
     command.set_defaults(run=identify)
@@ -304,6 +316,16 @@ def _folds(text: str) -> int:
     if not text.isdecimal() or int(text) == 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not 0 or a whole number from 2 on")
     return int(text)
+
+
+def _seconds_or_never(text: str) -> float:
+    try:
+        value = math.inf if text == "never" else float(text)
+    except ValueError:
+        value = math.nan
+    if text != "never" and not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more, or never")
+    return value
 
 
 def _count(text: str) -> int:

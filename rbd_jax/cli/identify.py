@@ -1,12 +1,13 @@
 """The command `identify`: what a robot is made of, from logs of it; an identified model, and a report that people read.
 
 What it writes is there as a whole or not at all: the files are made in a folder beside `--out`, which is given that name at the
-end.
+end. What is reached until then is saved in another one: see `resume`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -21,12 +22,22 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import ModelError, ModelWarning, __version__, identify as library, save_mjcf, save_urdf
+from .. import (
+    Checkpoint,
+    CheckpointError,
+    ModelError,
+    ModelWarning,
+    __version__,
+    identify as library,
+    save_mjcf,
+    save_urdf,
+)
 from .._interrupts import clearing_up
 from ..identify import Estimate, Log, LogError, LogWarning, Parameters
 from ..model import Model
 from .model import Refused, load, may_float
 from .report import plain_console, plain_table
+from .resume import Place
 from .simulate import _progress, _scheme
 
 
@@ -53,6 +64,11 @@ FOR = {
 FOLDS = 4
 #: So many values are listed where --all is not given.
 LISTED = 24
+#: How long from one save of what is reached to the next, in s.
+EVERY = 30.0
+#: Arguments that decide on no number; and those of which checkpoints know themselves what may change: more turns may follow.
+TELLING = "all", "quiet", "overwrite", "resume", "checkpoint_every", "out", "words", "run"
+CONTENT = "robot", "logs", "turns"
 #: The exit code where there is a result that is not to be trusted.
 DOUBTFUL = 3
 
@@ -68,12 +84,13 @@ def _identify(arguments) -> int:
     quiet = _stderr(quiet=True) if arguments.quiet else told
     scheme = None if arguments.scheme is None else _scheme(arguments.scheme)
     folder = _folder(arguments)
+    place = Place.beside(folder, arguments.checkpoint_every, arguments.resume)
     model = load(arguments, quiet)
     if not model.nv:
         remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
         raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to identify{remedy}")
     try:
-        with _progress(told, arguments.quiet) as progress, _warnings() as warned:
+        with _progress(told, arguments.quiet) as progress, _warnings(on_more := []) as warned:
             task = progress.add_task("reading", total=len(arguments.logs) + len(arguments.held_out))
             read = lambda paths: [
                 _read(path, model, arguments, lambda: progress.advance(task)) for path in paths
@@ -84,23 +101,37 @@ def _identify(arguments) -> int:
                 model = library.made_physical(model)
             parameters = Parameters(model, arguments.free)
             way = _way(arguments, parameters, used, scheme)
-            found = way.fit(used, progress)
-            validation = _validation(way, used, progress, warned)
-            task = progress.add_task("writing", total=len(FILES))
-            lost = _lost(found.model)
-            page = library.report(
-                found, used, held_out=held, validation=validation, warned=_distinct(warned),
-                notes=[*way.notes, *lost.values()],
-            )  # fmt: skip
-            written = _write(folder, arguments.overwrite, found, page, lost, lambda: progress.advance(task))
+            with place.kept(_options(arguments, way, parameters)) as run:
+                if arguments.resume:
+                    what = (
+                        f"going on from {place.folder}"
+                        if place.reached
+                        else "nothing was saved; this is the beginning"
+                    )
+                    quiet.print(what, highlight=False, markup=False)
+                warned.extend(run.found["warned"] if run.found else [])
+                # What was told of logs is saved before anything that they were passed for.
+                on_more.append(lambda: run.save({"warned": warned}))
+                on_more[0]()
+                found = way.fit(used, progress, place.file("estimate"))
+                on_more.clear()
+                validation = _validation(way, used, progress, warned, place)
+                task = progress.add_task("writing", total=len(FILES))
+                lost = _lost(found.model)
+                page = library.report(
+                    found, used, held_out=held, validation=validation, warned=_distinct(warned),
+                    notes=[*way.notes, *lost.values()],
+                )  # fmt: skip
+                done = lambda: progress.advance(task)
+                written = _write(folder, arguments.overwrite, found, page, lost, done)
     except (ValueError, ModelError, FloatingPointError) as error:
-        raise Refused(_spelled(str(error))) from error
+        raise _refused(_spelled(str(error)), place, error) from error
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            raise Refused("out of memory; give fewer logs at once, or shorter ones") from error
+            raise _refused("out of memory; give fewer logs at once, or shorter ones", place, error) from error
         raise
     except OSError as error:
-        raise Refused(f"cannot write to {folder}: {error.strerror or error}") from error
+        raise _refused(f"cannot write to {folder}: {error.strerror or error}", place, error) from error
     say = lambda text, **style: told.print(text, highlight=False, markup=False, soft_wrap=True, **style)
     if not arguments.quiet:
         for line in _distinct(warned):
@@ -119,6 +150,12 @@ def _identify(arguments) -> int:
     return DOUBTFUL if page.doubts else 0
 
 
+def _refused(message: str, place: Place, error: BaseException) -> Refused:
+    """With what is left of the run, if something is."""
+    kept = place.saves and place.reached and not isinstance(error, CheckpointError)
+    return Refused(f"{message}. What was reached is in {place.folder} for --resume" if kept else message)
+
+
 # What goes in.
 
 
@@ -129,8 +166,11 @@ def _stderr(quiet: bool = False):
 
 
 @contextlib.contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """Within the block what is suspicious about logs and models is gathered; other warnings are raised at its end."""
+def _warnings(on_more: Sequence[Callable[[], object]]) -> Iterator[list[str]]:
+    """Within the block what is suspicious about logs and models is gathered; other warnings are raised at its end.
+
+    - `on_more`: called each time when there is more.
+    """
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LogWarning)
@@ -141,6 +181,8 @@ def _warnings() -> Iterator[list[str]]:
         def gather(message, category, *rest, **more):
             if issubclass(category, LogWarning | ModelWarning):
                 messages.append(str(message))
+                for call in on_more:
+                    call()
             else:
                 show(message, category, *rest, **more)
 
@@ -220,23 +262,23 @@ def _folder(arguments) -> Path:
 class _Way:
     """How values are found.
 
-    - `estimate`: of logs, given what to tell of the progress: `estimate(logs, on_turn)`.
+    - `estimate`: of logs, given what to tell of the progress and where to save it: `estimate(logs, on_turn, checkpoint)`.
     - `folds`: of cross-validation; 0 for none.
     - `notes`: what to say of it in the report.
     """
 
     name: str
-    estimate: Callable[[Sequence[Log], Callable[..., Any] | None], Estimate]
+    estimate: Callable[[Sequence[Log], Callable[..., Any] | None, Checkpoint | None], Estimate]
     folds: int
     notes: tuple[str, ...]
 
-    def fit(self, logs: Sequence[Log], progress) -> Estimate:
+    def fit(self, logs: Sequence[Log], progress, checkpoint: Checkpoint | None) -> Estimate:
         task = progress.add_task("estimating", total=None)
 
         def turned(turn: int, loss: float) -> None:
             progress.update(task, description=f"turn {turn}", completed=turn)
 
-        found = self.estimate(logs, turned)
+        found = self.estimate(logs, turned, checkpoint)
         progress.update(task, description="estimating", total=1, completed=1)
         return found
 
@@ -269,9 +311,22 @@ def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way
     options += ["--robust"] * arguments.robust + ["--make-physical"] * arguments.make_physical
     notes = (
         f"Estimator: {name} ({reason}){', with ' + ', '.join(options) if options else ''}.",
-        f"Model: {arguments.robot}. Command: rbd-jax {shlex.join(arguments.words)} (version {__version__})",
+        f"Model: {arguments.robot}. Command: rbd-jax {shlex.join(_lasting(arguments.words))} (version {__version__})",
     )
     return _Way(name, estimate, folds, notes)
+
+
+def _lasting(words: Sequence[str]) -> list[str]:
+    """The words of a command without --resume, however short it was given: with it and without, the result is the same."""
+    return [word for word in words if not (len(word) > len("--r") and "--resume".startswith(word))]
+
+
+def _options(arguments, way: _Way, parameters: Parameters) -> dict[str, Any]:
+    """What a run was asked for, by the names of options."""
+    given = {name: value for name, value in vars(arguments).items() if name not in (*TELLING, *CONTENT)}
+    given |= {"free": parameters.names, "estimator": way.name, "folds": way.folds}
+    given["held_out"] = [str(path) for path in arguments.held_out]
+    return {f"--{name.replace('_', '-')}": value for name, value in given.items()}
 
 
 def _fitting(parameters: Parameters, logs: Sequence[Log]) -> tuple[str, str]:
@@ -293,10 +348,12 @@ def _by_least_squares(arguments, parameters: Parameters, physical: bool):
     estimator = library.physical_least_squares if physical else library.least_squares
     options = {"cutoff": arguments.cutoff, "slow": arguments.slow or 0.0}
 
-    def estimate(logs, on_turn) -> Estimate:
+    def estimate(logs, on_turn, checkpoint) -> Estimate:
         if arguments.robust:  # which looks at every sample again
-            return estimator(parameters.reference, logs, parameters, robust=True, **options)
-        equations = library.Equations.of(parameters.reference, logs, **options)
+            return estimator(
+                parameters.reference, logs, parameters, robust=True, checkpoint=checkpoint, **options
+            )
+        equations = library.Equations.of(parameters.reference, logs, checkpoint=checkpoint, **options)
         return estimator(parameters.reference, equations, parameters)
 
     return estimate
@@ -310,26 +367,30 @@ def _by_search(arguments, parameters: Parameters, simulated: bool, scheme):
     else:
         compare = library.EquationError(cutoff=arguments.cutoff, slow=arguments.slow or 0.0)
 
-    def estimate(logs, on_turn) -> Estimate:
+    def estimate(logs, on_turn, checkpoint) -> Estimate:
         problem = library.Problem(
             parameters.reference, logs, parameters, compare, noise=arguments.noise, robust=arguments.robust
         )
         return library.solve(
-            problem, starts=arguments.starts or 1, turns=arguments.turns or 100, on_turn=on_turn
+            problem,
+            starts=arguments.starts or 1,
+            turns=arguments.turns or 100,
+            on_turn=on_turn,
+            checkpoint=checkpoint,
         )
 
     return estimate
 
 
-def _validation(way: _Way, logs: Sequence[Log], progress, warned: list[str]):
+def _validation(way: _Way, logs: Sequence[Log], progress, warned: list[str], place: Place):
     """Cross-validation, if there is to be some; data that are too few for it are a warning."""
     if not way.folds:
         return None
     task = progress.add_task("cross-validation", total=way.folds)
-    before = len(warned)
+    before, fold = len(warned), itertools.count(1)
     try:
         return library.cross_validation(
-            lambda some: way.estimate(some, None), logs, folds=way.folds,
+            lambda some: way.estimate(some, None, place.file(f"fold-{next(fold)}")), logs, folds=way.folds,
             on_fold=lambda done, total: progress.update(task, completed=done, total=total),
         )  # fmt: skip
     except LogError as error:
@@ -433,13 +494,22 @@ SPELLED = {
     "take shorter steps (OutputError(dt=...)), another scheme": "take a smaller --dt, another --scheme",
     "or Log.from_mapping": "or use rbd.identify in Python",
     "make a Log of its arrays, ": "write one of these, ",
+    "Run the same again, or give this one a file of its own; if the old one is of no use any more, remove it": (
+        "Run the same again, or choose another --out; if what was saved is of no use any more, remove its folder"
+    ),
+    "wait for its end, or give this one a file of its own": "wait for its end, or choose another --out",
+    "checkpoints need a system with flock, such as Linux or macOS": (
+        "checkpoints need a system with flock, such as Linux or macOS; take --checkpoint-every never"
+    ),
+    "give a place on another one": "choose an --out on another one, or take --checkpoint-every never",
 }
 
 
 def _spelled(message: str) -> str:
     """A message of the library in the words of the command line."""
+    message = message.replace(":\n  ", ": ").replace("\n  ", "; ").replace("\n", ". ")
     for theirs, ours in SPELLED.items():
         message = message.replace(theirs, ours)
     message = re.sub(r"log\.scaled\((\w+)=np\.pi / 180\)", r"--scale \1=0.017453292519943295", message)
     message = re.sub(r"log\.scaled\((\w+)=([\de.+-]+)\)", r"--scale \1=\2", message)
-    return re.sub(r"^identify\.\w+(\.\w+)?: ", "", message)
+    return re.sub(r"^(identify\.\w+(\.\w+)?|rbd-jax identify): ", "", message)

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import a_model
 from .._errors import ModelError
-from ..checkpoints import Checkpoint
+from ..checkpoints import Checkpoint, Run, running
 from ..model import Model
 from ..spatial import Inertia
 from ._linear import LinearProblem, Solution
@@ -65,7 +66,8 @@ def least_squares(
     - `cutoff`, `slow`: of the smoothing where velocities or accelerations are missing, in Hz, and the speed below which
       friction is not asked for: see `Equations.of`.
     - `checkpoint`: a file to which the pass over the logs is saved on the way, and from which it goes on: see `Equations.of`.
-      Whatever is free, the same file will do.
+      Whatever is free, the same file will do. Robust estimates are saved after each pass but the first, and go on with the
+      same that is free.
 
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
@@ -138,17 +140,15 @@ def made_physical(model: Model, thinnest: float = 1e-2) -> Model:
 def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physical) -> Estimate:
     owner = f"identify.{owner}"
     a_model(owner, model)
-    if checkpoint is not None and (robust or isinstance(logs, Equations)):
+    if checkpoint is not None and isinstance(logs, Equations):
         raise ValueError(
-            f"{owner}: checkpoint is for the one pass over the logs; "
-            + ("robust estimates pass them many times" if robust else "these Equations are made already")
-            + ", so leave it out"
+            f"{owner}: checkpoint is for passes over logs, and these Equations are made already, so leave it out"
         )
     parameters = of_model(owner, model, free)
     for kind in parameters.kinds:
         if not kind.linear:
             raise ModelError(f"{owner}: forces are not linear in what {kind.owner} frees; leave it out here")
-    samples: list[Samples] = []
+    given, samples = [], []
     if isinstance(logs, Equations):
         equations, cutoff, slow = logs, logs.cutoff, logs.slow
         if logs.model.body_names != model.body_names or logs.model.joint_names != model.joint_names:
@@ -160,7 +160,8 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
                 f"{owner}: robust estimates look at every sample again; give the logs, not their Equations"
             )
     elif robust:
-        samples = [samples_of(model, log, cutoff, slow) for log in as_logs(owner, logs)]
+        given = as_logs(owner, logs)
+        samples = [samples_of(model, log, cutoff, slow) for log in given]
         equations = Equations.none(model, slow)
         for one in samples:
             equations = equations.with_samples(one)
@@ -168,9 +169,12 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
         equations = Equations.of(model, logs, cutoff=cutoff, slow=slow, checkpoint=checkpoint)
     _look(owner, model, equations, parameters, physical)
     problem = LinearProblem.of(parameters, equations, physical)
-    solution = problem.solved()
     if robust:
-        solution = _robust(problem, equations, samples, solution)
+        key = lambda: _what(model, given, parameters, cutoff, slow)
+        with running(owner, checkpoint, key) as run:
+            solution = _robust(problem, equations, samples, run)
+    else:
+        solution = problem.solved()
     bound = [name for name, at in zip(parameters.names, solution.fixed) if at]
     hidden = problem.hidden()
     errors = solution.errors
@@ -199,14 +203,40 @@ def _estimated(owner, model, logs, free, robust, cutoff, slow, checkpoint, physi
     )
 
 
-def _robust(
-    problem: LinearProblem, equations: Equations, samples: list[Samples], solution: Solution
-) -> Solution:
+def _what(model: Model, logs: Sequence[Log], parameters: Parameters, cutoff, slow) -> dict[str, Any]:
+    """What decides on the numbers of a robust estimate, beside who asks."""
+    return {
+        "logs": [log.name for log in logs],
+        "free": parameters.names,
+        "cutoff": cutoff,
+        "slow": float(slow),
+        "kinds": parameters.kinds,
+        "model": model,
+        "log": {log.name: log for log in logs},
+    }
+
+
+def _robust(problem: LinearProblem, equations: Equations, samples: list[Samples], run: Run) -> Solution:
     """Tukey's estimate from one of Huber's, by weighted least squares in turns. The noise is the median of the errors' sizes,
-    as that of a normal one, with what fitting has taken from them."""
+    as that of a normal one, with what fitting has taken from them. It is saved between turns."""
     model, settled, turn = equations.model, False, 0
     noise, weighing, whole = np.zeros(model.nv), huber, np.ones(model.nv)
-    for turn in range(1, ROBUST_TURNS + 1):  # noqa: B007
+    if run.found:
+        noise, whole, turn, settled = (run.found[name] for name in ("noise", "whole", "turn", "settled"))
+        solution, weighing = Solution(**run.found["solution"]), tukey if run.found["tukey"] else huber
+    else:
+        solution = problem.solved()
+    begun = turn
+    reached = lambda: {
+        "solution": {one.name: getattr(solution, one.name) for one in fields(solution)},
+        "noise": noise,
+        "whole": whole,
+        "tukey": weighing is tukey,
+        "turn": turn,
+        "settled": settled,
+    }
+    while turn < ROBUST_TURNS and not settled:
+        turn += 1
         numbers = np.append(problem.numbers_of(solution.values), -1.0)
         errors = np.concatenate([_errors(equations, one, numbers) for one in samples])
         last, noise = noise, np.nan_to_num(np.nanmedian(np.abs(errors), axis=0)) * 1.4826 * whole
@@ -228,8 +258,9 @@ def _robust(
         left = np.maximum(problem.counts - inner.used(solution.covariance, spread), 1)
         whole = np.sqrt(np.maximum(problem.counts, 1) / left)
         settled = weighing is tukey and bool(np.all(step <= 1e-2 * within + 1e-11 * np.abs(solution.values)))
-        if settled:
-            break
+        run.offer(reached)
+    if turn != begun:
+        run.save(reached())
     return replace(solution, noise=noise, turns=turn, converged=settled)
 
 

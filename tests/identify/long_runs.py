@@ -51,6 +51,12 @@ def searches(checkpoint=None, starts=3, seed=0, **changes):
     return numbers(I.solve(problem, starts=starts, scatter=1.0, checkpoint=checkpoint, **changes))
 
 
+def robust(checkpoint=None):
+    model, log = pendulum_log(2.0)
+    free = [I.inertias(), I.damping()]
+    return numbers(I.physical_least_squares(model, log, free, robust=True, checkpoint=checkpoint))
+
+
 def windows(checkpoint=None, starts=2):
     model, log = pendulum_log(1.0)
     log = dataclasses.replace(log, v=None, a=None)
@@ -87,20 +93,26 @@ def numbers(found):
     }
 
 
-RUNS = {"equations": equations, "searches": searches, "windows": windows, "gradients": gradients}
+RUNS = {
+    "equations": equations,
+    "robust": robust,
+    "searches": searches,
+    "windows": windows,
+    "gradients": gradients,
+}
 
 
-def killed_at(save: int, moment: str) -> None:
-    """From now on this process ends at so many saves."""
+def killed_at(save: int, moment: str, number: int = signal.SIGKILL) -> None:
+    """From now on this process ends at so many saves, by a signal."""
     rename, left = os.replace, [save]
 
     def replace(*names):
         left[0] -= 1
         if not left[0] and moment == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
         rename(*names)
         if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
 
     os.replace = replace
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -264,7 +265,7 @@ def test_no_robot(logs, tmp_path, capsys):
 
 @pytest.mark.parametrize("there", [False, True])
 def test_an_end_in_the_middle_leaves_nothing_half(logs, tmp_path, capsys, monkeypatch, there):
-    """Whatever was there before is there still, and there is nothing beside it."""
+    """Whatever was there before is there still, and beside it what --resume goes on from."""
     folder = tmp_path / "out"
     arguments = ["pendulum", logs / "run1.npz", "--free", "masses", "--folds", 0, "--quiet", "--out", folder]
     if there:
@@ -282,6 +283,11 @@ def test_an_end_in_the_middle_leaves_nothing_half(logs, tmp_path, capsys, monkey
     monkeypatch.setattr(I.Report, "markdown", property(kill))
     with pytest.raises(Killed):
         run(capsys, *arguments, "--overwrite")
+    assert sorted(path.name for path in (tmp_path / "out.checkpoint").iterdir()) == [
+        "estimate.ckpt",
+        "run.ckpt",
+    ]
+    shutil.rmtree(tmp_path / "out.checkpoint")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert folder.exists() == there
 
@@ -296,7 +302,7 @@ def test_a_process_that_is_killed(logs, tmp_path, after):
         [sys.executable, "-m", "rbd_jax", *map(str, command)], env=os.environ | {"JAX_PLATFORMS": "cpu"}
     )
     until = time.monotonic() + 300
-    while not any(tmp_path.iterdir()) and process.poll() is None and time.monotonic() < until:
+    while not any(tmp_path.glob(".out.*")) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.001)
     time.sleep(after)
     process.kill()

@@ -1,0 +1,127 @@
+"""Where a run of `identify` saves what it has reached: a folder beside that of its results, from which `--resume` goes on.
+
+Each estimate has a file there (the whole one, and those of cross-validation), and `run.ckpt` has the options and what was told of
+the logs until then. The folder is there while the command is at work, and after it has been killed. While a process has it, it
+is locked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._interrupts import clearing_up
+from ..checkpoints import Checkpoint, CheckpointError, Run, differences, fingerprint, locked
+from .model import Refused
+
+
+OWNER = "rbd-jax identify"
+#: The file with the options; the others are of estimates.
+OPTIONS = "run.ckpt"
+#: What is in such a folder: checkpoints, their locks, and what is left of one that was being written.
+OURS = re.compile(r"[\w-]+\.ckpt|\.[\w-]+\.ckpt\.lock|\.[\w-]+\.\d+\.part\.ckpt")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of checkpoints.
+
+    - `every`: how long from one save to the next, in s; infinite for a run that is not saved.
+    - `resume`: whether to go on from what is there.
+    """
+
+    folder: Path
+    every: float
+    resume: bool
+
+    @staticmethod
+    def beside(results: Path, every: float, resume: bool) -> Place:
+        """That of a run which writes its results to a folder; refused if there is something that is not asked for."""
+        place = Place(results.with_name(f"{results.name}.checkpoint"), every, resume)
+        if resume and not place.saves:
+            raise Refused(
+                "--resume goes on from what is saved, and with --checkpoint-every never nothing is; leave out one of them"
+            )
+        place.look()
+        return place
+
+    def look(self) -> None:
+        there = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        others = sorted(name for name in there if not OURS.fullmatch(name))
+        if others or (self.folder.exists() and not self.folder.is_dir()):
+            what = f"has other files ({', '.join(others[:3])})" if others else "is a file"
+            raise Refused(
+                f"{self.folder} {what}, and is where this run would save what it has reached; choose another --out"
+            )
+        if self.reached and not self.resume:
+            raise Refused(
+                f"{self.folder} has what an earlier run had reached; --resume goes on from it, and without that folder the run "
+                "begins anew"
+            )
+
+    @property
+    def saves(self) -> bool:
+        return math.isfinite(self.every)
+
+    @property
+    def reached(self) -> bool:
+        """Whether something of an estimate was saved."""
+        return any(path.name != OPTIONS for path in self.folder.glob("*.ckpt"))
+
+    def file(self, name: str) -> Checkpoint | None:
+        """For one estimate."""
+        return Checkpoint(self.folder / f"{name}.ckpt", self.every) if self.saves else None
+
+    @contextlib.contextmanager
+    def kept(self, options: Mapping[str, Any]) -> Iterator[Run]:
+        """Within the block checkpoints may be saved; the folder is removed when it has ended well.
+
+        - `options`: what the run was asked for; others than those of what is there are refused.
+
+        If it fails, what was saved stays. Only what a run that fails at once has saved is of no use: with other data or
+        options it would be in their way.
+        """
+        if not self.saves:
+            yield Run(OWNER, None, {})
+            return
+        began = time.monotonic()
+        self.folder.mkdir(exist_ok=True)
+        file = Checkpoint(self.folder / OPTIONS)
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(locked(OWNER, file.path))
+            except CheckpointError:
+                with contextlib.suppress(OSError):  # which another one has, or it is empty
+                    self.folder.rmdir()
+                raise
+            stack.enter_context(clearing_up(self._interrupted))
+            self.look()  # again, since now nobody else writes there
+            goes_on = self.reached
+            saved = file.read() if goes_on else None
+            run = Run(OWNER, file, fingerprint(**options), None if saved is None else saved.values)
+            if saved is not None:
+                run.refuse(differences(saved.key, run.key))
+            try:
+                yield run
+            except BaseException as error:
+                refused = isinstance(error, ValueError | FloatingPointError) and not goes_on
+                if not self.reached or (refused and time.monotonic() - began < self.every):
+                    self._remove()
+                raise
+            self._remove()
+
+    def _remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _interrupted(self) -> str:
+        if self.reached:
+            return f"the same command with --resume goes on from {self.folder}"
+        self._remove()
+        return "there is nothing to go on from"

@@ -1,0 +1,264 @@
+"""`rbd-jax identify`, killed and gone on from by `--resume`, writes the same files as undisturbed, byte for byte."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from long_runs import pendulum_log
+
+from rbd_jax.__main__ import main
+from rbd_jax.cli.identify import FILES
+
+
+HERE = Path(__file__).parent
+#: A command that ends itself by a signal at a save.
+KILLED = """if True:
+    import sys
+    from long_runs import killed_at
+    from rbd_jax.__main__ import main
+
+    save, number, *sys.argv[1:] = sys.argv[1:]
+    killed_at(int(save), "after", int(number))
+    sys.exit(main())
+"""
+#: A pendulum that is not to be as fast as it is in the logs, which is told.
+ROBOT = """<robot name="pendulum">
+  <link name="world"/>
+  <link name="bob"><inertial>
+    <origin xyz="0 0 -1"/><mass value="1"/>
+    <inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/>
+  </inertial></link>
+  <joint name="swing" type="continuous">
+    <parent link="world"/><child link="bob"/><axis xyz="0 1 0"/><limit effort="100" velocity="0.1"/>
+  </joint>
+</robot>"""
+WAYS = {
+    "physical": ["run0.npz", "run1.npz", "run2.npz", "--free", "masses,damping"],
+    "output-error": ["moves.npz", "--free", "masses,damping", "--window", "0.25", "--turns", "4"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Logs, and the results of each way that nobody has disturbed, by its name."""
+    folder = tmp_path_factory.mktemp("resume")
+    (folder / "pendulum.urdf").write_text(ROBOT)
+    for i in range(3):
+        log = pendulum_log(1.0, i)[1]
+        np.savez(
+            folder / f"run{i}.npz", t=log.t, **{name: getattr(log, name).values for name in ("q", "v", "tau")}
+        )
+    log = pendulum_log(0.6)[1]
+    np.savez(folder / "moves.npz", t=log.t, q=log.q.values, tau=log.tau.values)
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        for way in WAYS:
+            assert main(command(way)) in (0, 3)
+            Path("out").rename(way)
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(folder, monkeypatch):
+    """The folder is the current one, and has no results or checkpoints from before."""
+    monkeypatch.chdir(folder)
+    yield
+    for name in ("out", "out.checkpoint"):
+        shutil.rmtree(name, ignore_errors=True)
+
+
+def command(way, *more):
+    return [
+        "identify", "pendulum.urdf", *WAYS[way], "--estimator", way, "--out", "out", "--quiet", "--checkpoint-every", "0", *more
+    ]  # fmt: skip
+
+
+def started(*arguments):
+    """Python with these arguments, in a process of its own."""
+    paths = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)], env=os.environ | {"PYTHONPATH": paths}, **pipes
+    )
+
+
+def killed(save, arguments, number=signal.SIGKILL):
+    """The command, ended by a signal at a save; what it says on stderr."""
+    process = started("-c", KILLED, save, int(number), *arguments)
+    said = process.communicate(timeout=300)[1]
+    assert process.returncode == (130 if number == signal.SIGINT else -number), said
+    return said
+
+
+def assert_whole(way):
+    """What is there is the result of an undisturbed run, and nothing beside it."""
+    assert sorted(path.name for path in Path("out").iterdir()) == sorted(FILES)
+    for name in FILES:
+        assert Path("out", name).read_bytes() == Path(way, name).read_bytes(), name
+    assert not Path("out.checkpoint").exists()
+
+
+def said_by(capsys, *arguments):
+    """The line with which a command is refused."""
+    capsys.readouterr()
+    assert main([*arguments]) == 2
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1 and err.startswith("rbd-jax: error: ") and not out
+    return err
+
+
+def test_least_squares_go_on(folder, capsys, monkeypatch):
+    """In the pass over the logs, and in cross-validation, where what was finished is not computed again."""
+    killed(5, command("physical"))
+    place = Path("out.checkpoint")
+    assert {path.name for path in place.glob("*.ckpt")} == {"run.ckpt", "estimate.ckpt"}
+    content = {path: path.read_bytes() for path in place.glob("*.ckpt")}
+
+    # Nothing of it is lost by mistake.
+    assert "out.checkpoint has what an earlier run had reached; --resume goes" in said_by(
+        capsys, *command("physical")
+    )
+    others = command("physical", "--resume", "--slow", "0.1")
+    others[others.index("masses,damping")] = "masses"
+    told = said_by(capsys, *others)
+    assert (
+        "is of another run: --free: 2 there, 1 here; 'swing damping' is not here; --slow: None there, 0.1 here"
+        in told
+    )
+    assert "choose another --out" in told
+    others = ["run0.npz" if word == "run1.npz" else word for word in command("physical", "--resume")]
+    others[others.index("run0.npz")] = "run1.npz"
+    assert "logs: number 1 is 'run0' there, 'run1' here" in said_by(capsys, *others)
+    assert content == {path: path.read_bytes() for path in place.glob("*.ckpt")}
+
+    class Killed(BaseException):
+        pass
+
+    rename, written = os.replace, []
+
+    def replace(old, new):
+        rename(old, new)
+        written.append(Path(new).name)
+        if written.count("fold-2.ckpt") == 1 and written[-1] == "fold-2.ckpt":
+            raise Killed
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(Killed):
+        main(command("physical", "--resume"))
+    assert "estimate.ckpt" in written and "fold-1.ckpt" in written
+    written[:] = ["fold-2.ckpt"]
+    assert main(command("physical", "--resume")) in (0, 3)
+    assert not {"estimate.ckpt", "fold-1.ckpt"} & set(written) and "fold-3.ckpt" in written
+    assert_whole("physical")
+    page = Path("out", "report.md").read_text(encoding="utf-8")
+    assert "resume" not in page
+    for i in range(3):  # what is strange about a log that was passed before, too
+        assert f"Log 'run{i}': v of joint 'swing' is mostly" in page
+
+
+def test_searches_go_on(folder):
+    killed(4, command("output-error"))
+    assert Path("out.checkpoint", "estimate.ckpt").exists() and not Path("out").exists()
+    assert main(command("output-error", "--resume")) in (0, 3)
+    assert_whole("output-error")
+
+
+@pytest.mark.slow
+def test_an_interrupt_says_how_to_go_on(folder, capsys):
+    said = killed(4, command("physical"), signal.SIGINT)
+    place = Path("out.checkpoint").resolve()
+    assert said == f"rbd-jax: interrupted; the same command with --resume goes on from {place}\n"
+    # Results are not looked for in it, and other things are not lost with it.
+    (place / "notes.txt").write_text("what I saw")
+    assert "has other files (notes.txt)" in said_by(capsys, *command("physical", "--resume"))
+    assert (place / "notes.txt").exists()
+
+
+def test_what_an_interrupt_leaves_and_says(tmp_path):
+    """What was saved, if something was."""
+    from rbd_jax import _interrupts
+    from rbd_jax.cli.resume import Place
+
+    place = Place.beside(tmp_path / "out", 0.0, False)
+    with place.kept({"--slow": 1.0}):
+        (interrupted,) = _interrupts._left
+        (place.folder / "estimate.ckpt").write_text("")
+        assert interrupted() == f"the same command with --resume goes on from {place.folder}"
+        (place.folder / "estimate.ckpt").unlink()
+        assert interrupted() == "there is nothing to go on from" and not list(tmp_path.iterdir())
+
+
+def test_where_nothing_was_saved_it_begins(folder, capsys):
+    """So that a script may give --resume each time; without --quiet it is told."""
+    arguments = [word for word in command("physical", "--resume") if word != "--quiet"]
+    assert main(arguments) in (0, 3)
+    assert "nothing was saved; this is the beginning" in capsys.readouterr().err
+    assert {name: Path("out", name).read_bytes() for name in FILES[:2]} == {
+        name: Path("physical", name).read_bytes() for name in FILES[:2]
+    }
+
+
+def test_one_run_at_a_time(folder, capsys):
+    """A second one is refused, with and without --resume, and disturbs nothing; never is never."""
+    from rbd_jax.checkpoints import locked
+
+    place = Path("out.checkpoint")
+    place.mkdir()
+    with locked("test", place / "run.ckpt"):
+        assert "run under way" in said_by(capsys, *command("physical"))
+        assert place.exists()
+        assert main(command("physical", "--checkpoint-every", "never")) in (0, 3)
+        assert [path.name for path in place.iterdir()] == [".run.ckpt.lock"]
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "often"])
+def test_how_often(folder, capsys, value):
+    """And where nothing is saved, nothing is gone on from."""
+    assert "leave out one of them" in said_by(
+        capsys, *command("physical", "--resume", "--checkpoint-every", "never")
+    )
+    assert "is not a number of seconds" in said_by(capsys, *command("physical", "--checkpoint-every", value))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_ten_kills_at_any_moment(folder, way):
+    """Wherever it is, in the interpreter, the compiler, or a file half written; the last is not killed any more."""
+    draw, kills = random.Random(1), 0
+    process = started("-m", "rbd_jax", *command(way))
+    began = time.monotonic()
+    assert process.wait() in (0, 3)
+    whole = time.monotonic() - began
+    shutil.rmtree("out")
+    while kills < 10 and not Path("out").exists():
+        process = started("-m", "rbd_jax", *command(way, "--resume"))
+        # Most of the time nothing is saved yet: half of them are killed soon after something was.
+        until = time.monotonic() + draw.uniform(0.3, 1.0) * whole
+        there = {path: path.stat().st_mtime_ns for path in Path().glob("out.checkpoint/*.ckpt")}
+        while time.monotonic() < until and process.poll() is None:
+            now = {path: path.stat().st_mtime_ns for path in Path().glob("out.checkpoint/*.ckpt")}
+            if kills % 2 and now != there:
+                time.sleep(draw.uniform(0, 0.05))
+                break
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        kills += 1
+        assert not Path("out").exists() or sorted(os.listdir("out")) == sorted(FILES)
+    if not Path("out").exists():
+        assert started("-m", "rbd_jax", *command(way, "--resume")).wait() in (0, 3)
+    assert kills >= 5, kills
+    shutil.rmtree("out.checkpoint", ignore_errors=True)  # if it was killed just when that was to be removed
+    for name in FILES:
+        theirs, ours = (Path(place, name).read_bytes() for place in (way, "out"))
+        assert theirs == ours, name
