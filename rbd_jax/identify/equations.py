@@ -149,7 +149,7 @@ def without_delays(model: Model) -> Model:
 
 
 def as_arrived(model: Model, log: Log) -> Log:
-    """The log with those controls that have arrived in each sample, of actuators that have a delay: each is held until the next."""
+    """The log with those controls that have arrived in each sample, each of which is held until the next."""
     delays = [one.delay for one in actuators_of(model)]
     if log.u is None or not any(delay is not None and float(delay) for delay in delays):
         return log

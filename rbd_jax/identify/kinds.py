@@ -452,9 +452,9 @@ def delays(*things: str, bounds=None, prior=None) -> Carried:
     """Frees the delays of sensors and of actuators, of those that have one: what is late by nobody knows how much is given a
     delay of zero.
 
-    They are seen by `identify.OutputError`, from readings between which the motion goes on, and from controls that change. A delay
-    that is found more than a few samples away from where it was is found better from a model that has it; that of an
-    actuator may be found up to a window longer than it was.
+    They are seen by `identify.OutputError`, from readings between which the motion goes on, and from controls that change. A
+    delay that is found more than a few samples away from where it was is found better from a model that has it; that of
+    an actuator may be found up to a window longer than it was.
     """
     limits = (0.0, np.inf) if bounds is None else bounds
     return Carried(_patterns("delays", things), limits, prior, "sensor or actuator", "delay", unit="s")

@@ -140,15 +140,16 @@ def arriving(
     late = [i for i, delay in enumerate(delays) if delay is not None]
     if not late:
         return u
-    rows = jnp.arange(len(u))
+    count = len(u)
+    # Slices, which are contiguous: rows gathered one by one came out as zeros of the loop over them, on XLA's CPU.
+    beyond = jnp.full(count + 1, before, u.dtype)
 
     def delayed(column, steps):
         whole = jnp.floor(steps)
-        row = rows - whole.astype(rows.dtype)
-        at = lambda row: jnp.where(
-            (row >= 0) & (row < len(column)), column[jnp.clip(row, 0, len(column) - 1)], before
-        )
-        return at(row) + (steps - whole) * (at(row - 1) - at(row))
+        rows = jnp.concatenate([beyond, column, beyond])
+        first = count - jnp.clip(whole, -count - 1, count).astype(jnp.int32)
+        earlier = jax.lax.dynamic_slice_in_dim(rows, first, count + 1)
+        return earlier[1:] + (steps - whole) * (earlier[:-1] - earlier[1:])
 
     steps = jnp.stack([delay for delay in delays if delay is not None]).astype(u.dtype) / dt
     columns = jax.vmap(delayed, in_axes=(1, 0), out_axes=1)(u[:, np.array(late)], steps)

@@ -35,8 +35,8 @@ class Actuator(Attached):
     - `dynamics`: how its input follows the control; it then has an activation, a state of its own, which starts at `activation`.
     - `control_range`, `force_range`, `activation_range`: pairs of what each is cut off at.
     - `delay`: how much later than it is told a control arrives, in s. `rbd.rollout` lets those of a table arrive later, and
-      `rbd.identify` those of a log. Where one moment or one step is asked for, nothing is known of what was told before: `rbd.sense`
-      and the like take the control that has arrived; `rbd.step`, and controls of a policy, are refused.
+      `rbd.identify` those of a log. Elsewhere nothing is known of what was told before: `rbd.sense` and the like take the control
+      that has arrived at that moment; `rbd.step`, and controls of a policy, are refused.
 
     What all actuators together do to a joint with one degree of freedom is cut off at the model's `effort_limit`.
     """

@@ -48,7 +48,6 @@ AT_SITES = (*SITES.values(), sensors.Magnetometer, sensors.RangeFinder, sensors.
 
 
 #: No buffer of readings is longer.
-MOST_SAMPLES = 100_000
 
 
 def write_sensor(out: Document, sensor: Sensor) -> bool:
@@ -138,7 +137,4 @@ def _write_options(out: Document, element: Element, sensor: Sensor) -> None:
         element.set("noise", text(sensor.noise.deviation))
         if sensor.noise.bias or sensor.noise.drift:
             out.losses.add("bias and drift of sensors", sensor.name)
-    if sensor.delay is not None and sensor.delay > 0:  # MuJoCo keeps so many readings
-        step = float(out.section("option").get("timestep", "0.002"))
-        samples = min(math.ceil(float(sensor.delay) / step) + 1, MOST_SAMPLES)
-        element.attrib.update(delay=text(sensor.delay), nsample=str(samples))
+    element.attrib.update(delay_of(out, sensor.delay))
