@@ -52,8 +52,12 @@ def not_driven(mujoco, compiled) -> list[str]:
         if foreign is not None:
             by_reason.setdefault(f"actuators ({foreign})", []).append(name)
             continue
-        if _delay(compiled, index) is None and np.any(getattr(compiled, "actuator_delay", [0.0] * (index + 1))[index]):
-            by_reason.setdefault("delays of actuators between which controls are interpolated", []).append(name)
+        if _delay(compiled, index) is None and np.any(
+            getattr(compiled, "actuator_delay", [0.0] * (index + 1))[index]
+        ):
+            by_reason.setdefault("delays of actuators between which controls are interpolated", []).append(
+                name
+            )
         for field, what in (
             ("armature", "armature"),
             ("damping", "damping"),
