@@ -211,3 +211,26 @@ def test_files_keep_the_delays():
     again = rbd.load_mjcf(rbd.to_mjcf(arm(LATE, 0.0)))
     assert float(again.named("actuator", "first").delay) == LATE
     assert again.named("actuator", "second").delay is None and not again.unsupported
+
+
+DELAYED = """<mujoco><option timestep="0.01" integrator="RK4"/><worldbody><body pos="0 0 1"><joint name="slide" type="slide" axis="1 0 0"/>
+<geom size="0.1" mass="2"/></body></worldbody><actuator><motor name="motor" joint="slide" delay="0.03" nsample="9" interp="INTERP"/>
+</actuator></mujoco>"""
+
+
+def test_delays_of_whole_steps_are_those_of_mujoco():
+    mujoco = pytest.importorskip("mujoco", minversion="3.5")
+    text, u = DELAYED.replace("INTERP", "zoh"), told(40)[:, :1]
+    theirs = mujoco.MjModel.from_xml_string(text)
+    data, at = mujoco.MjData(theirs), []
+    for row in u:
+        data.ctrl[:] = row
+        mujoco.mj_step(theirs, data)
+        at.append(data.qpos[0])
+    model = rbd.load_mjcf(text)
+    assert not model.unsupported
+    start = rbd.State(jnp.zeros(1), jnp.zeros(1))
+    assert_close(rbd.rollout(model, start, rbd.Controls(jnp.asarray(u))).q[1:, 0], at, 1e-9)
+    with pytest.warns(match="delays of actuators with interpolation 'motor'"):
+        model = rbd.load_mjcf(DELAYED.replace("INTERP", "linear"))
+    assert model.named("actuator", "motor").delay is None

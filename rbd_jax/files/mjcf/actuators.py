@@ -55,9 +55,7 @@ def not_driven(mujoco, compiled) -> list[str]:
         if _delay(compiled, index) is None and np.any(
             getattr(compiled, "actuator_delay", [0.0] * (index + 1))[index]
         ):
-            by_reason.setdefault("delays of actuators between which controls are interpolated", []).append(
-                name
-            )
+            by_reason.setdefault("delays of actuators with interpolation", []).append(name)
         for field, what in (
             ("armature", "armature"),
             ("damping", "damping"),
