@@ -211,10 +211,12 @@ def test_files_keep_the_delays():
     again = rbd.load_mjcf(rbd.to_mjcf(arm(LATE, 0.0)))
     assert float(again.named("actuator", "first").delay) == LATE
     assert again.named("actuator", "second").delay is None and not again.unsupported
+    with pytest.warns(match="delays of actuators 'first'"):
+        rbd.to_urdf(arm(LATE, 0.0))
 
 
-DELAYED = """<mujoco><option timestep="0.01" integrator="RK4"/><worldbody><body pos="0 0 1"><joint name="slide" type="slide" axis="1 0 0"/>
-<geom size="0.1" mass="2"/></body></worldbody><actuator><motor name="motor" joint="slide" delay="0.03" nsample="9" interp="INTERP"/>
+DELAYED = """<mujoco><option timestep="0.0078125"/><worldbody><body pos="0 0 1"><joint name="slide" type="slide" axis="1 0 0"/>
+<geom size="0.1" mass="2"/></body></worldbody><actuator><motor name="motor" joint="slide" delay="0.0234375" nsample="9" interp="INTERP"/>
 </actuator></mujoco>"""
 
 
