@@ -32,6 +32,8 @@ FIRST, GROWTH, MOST = 1e-3, 8.0, 1e10
 LONGEST, FARTHEST = 5.0, 14.0
 #: A gain smaller than this is none, in units of the loss, of which a half is one standard deviation; and in earlier stages.
 LEAST, ROUGHLY = 1e-4, 1e-1
+#: After so many turns that gain nothing more, whatever the damping, it ends.
+IDLE = 3
 #: The last stage of gaps.
 LAST = len(GAPS) - 1
 #: Noise less than this is rounding, in units of the precision and of what is measured.
@@ -53,6 +55,7 @@ class Descent:
 
     - `x`, `states`: where it is; `noise` of each column, as it is found.
     - `stage`: which of the gaps are asked for.
+    - `idle`: how many turns in a row have gained next to nothing.
     - `leaves_out`: whether a robust search has gone on from Huber's loss to Tukey's.
     """
 
@@ -67,6 +70,7 @@ class Descent:
     done: bool = False
     converged: bool = False
     loss: float = np.inf
+    idle: int = 0
 
     def __post_init__(self):
         compare, windows = self.problem.compare, self.problem.windows
@@ -109,21 +113,33 @@ class Descent:
                 if self.damping > MOST:
                     new, long = before, False
                     break
-            self._settle(before, new, self._found_noise(errors), long)
+            slow = self.damping > FIRST
+            promised = _promised(np.concatenate([eliminated(linear, 0.0).triangle, prior])) if slow else 0.0
+            self._settle(before, new, self._found_noise(errors), long, promised)
 
-    def _settle(self, before: float, after: float, noise: np.ndarray, long: bool) -> None:
-        """Whether this was the last turn, or the last of its stage. After a long step it was not."""
+    def _settle(self, before: float, after: float, noise: np.ndarray, long: bool, promised: float) -> None:
+        """Whether this was the last turn, or the last of its stage. After a long step it was not.
+
+        - `promised`: what a step without damping would gain if errors were straight, where it was damped because they are not.
+        """
         last, stuck = self.stage == LAST, self.damping > MOST
         rounding = bool(np.all(noise <= 2 * self.rounding))
         same = rounding or bool(np.all(np.abs(noise - self.noise) <= (1e-3 if last else 3e-2) * self.noise))
         least = 1e-2 * before if rounding else LEAST if last else ROUGHLY
-        self.noise, self.loss = noise, after
-        if not (stuck or (same and not long and before - after <= least and self.damping <= FIRST)):
+        nothing = same and not long and before - after <= least
+        self.noise, self.loss, self.idle = noise, after, self.idle + 1 if nothing else 0
+        if not (stuck or self.idle >= IDLE or (nothing and self.damping <= FIRST)):
             return
+        self.idle = 0
         if last and self.problem.robust and not self.leaves_out:
             self.leaves_out, self.damping = True, FIRST
         elif last:
-            self.done, self.converged = True, same
+            # The means of ensembles have small jumps, by which a search of them always ends.
+            smooth = self.problem.compare.ensemble is None
+            self.done, self.converged = (
+                True,
+                same and (rounding or not smooth or promised <= max(LEAST, 1e-6 * before)),
+            )
         else:
             self.stage, self.damping = self.stage + 1, FIRST
 
@@ -282,6 +298,12 @@ def _step(rows: np.ndarray, damping: float) -> np.ndarray:
     seen = sizes > 1e-10 * sizes.max(initial=0)
     shrink = np.where(seen, sizes / np.where(seen, sizes**2 + damping, 1), 0)
     return -(vt.T @ (shrink * (u.T @ rows[:, -1]))) / scale
+
+
+def _promised(rows: np.ndarray) -> float:
+    """By how much the step that is least, without damping, makes a half of the sum of squares less."""
+    step = _step(rows, 0.0)
+    return float(np.sum(rows[:, -1] ** 2) - np.sum((rows[:, :-1] @ step + rows[:, -1]) ** 2)) / 2
 
 
 @eqx.filter_jit

@@ -37,7 +37,7 @@ from .comparison import (
 from .equations import as_driven, without_delays
 from .log import CHANNELS, Channel, Log, LogError, LogWarning
 from .sanity import check_log, continuous, label_of, refuse_slow
-from .smoothing import FEWEST, is_noisy, manifold_rates, white_noise, with_rates
+from .smoothing import FEWEST, is_noisy, manifold_rates, smoothed, tangent_steps, white_noise
 
 
 #: Over so many samples velocities are compared with smoothed ones, to tell how far those may be off.
@@ -88,9 +88,9 @@ class OutputError(Comparison):
     - `drift`: for joined windows, how far the state may jump between them, as a standard deviation in units of what it moves by
       from one sample to the next: what a model cannot explain (pushes, slip) then stays where it was. By default it may not.
     - `ensemble`: so many simulations of each window, from first states that scatter as far as measurements leave them open, in
-      place of one. Their mean is compared, and derivatives are by regression over them. For motions that jump with where they begin,
-      so that derivatives at one place say nothing about the way to another: contact that chatters, sticks and slips, impacts.
-      It takes twice as many as there are unknowns of a window, or more.
+      place of one. Their mean is compared, and derivatives are by regression over them. For motions that jump with where they
+      begin, so that derivatives at one place say nothing about the way to another: contact that chatters, sticks and slips. It
+      takes twice as many as there are unknowns of a window, or more.
     - `scheme`, `dt`: of the simulation; the step divides the time between samples. By default as `rollout` has them, and the
       time between samples, or the model's own time step if that is less.
     - `checkpoint`: what reverse-mode differentiation remembers, as in `rollout`.
@@ -403,7 +403,7 @@ def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Configurations and velocities as they were measured, those that are missing as their neighbours have them."""
     log = continuous(model, replace(log, a=None)).on_clock()
     if len(log.t) >= FEWEST:
-        log = with_rates(model, replace(log, a=Channel(np.zeros((len(log.t), model.nv)))))
+        log = smoothed(model, replace(log, a=Channel(np.zeros((len(log.t), model.nv)))), whole=True)
     q, v = log.q.values, np.full((len(log.t), model.nv), np.nan) if log.v is None else log.v.values.copy()
     rows = np.flatnonzero(np.isfinite(q).all(axis=1))
     if not len(rows):
@@ -431,7 +431,7 @@ def _scatter(model: Model, log: Log) -> np.ndarray:
     t, q = log.t, log.q.values
     rows = np.flatnonzero(np.isfinite(q).all(axis=1))
     t, q = t[rows], q[rows]
-    steps = np.asarray(_steps(model, q[:-1], q[1:]), float)
+    steps = np.asarray(tangent_steps(model, q[:-1].astype(model.dtype), q[1:].astype(model.dtype)), float)
     along = np.concatenate([np.zeros((1, model.nv)), np.cumsum(steps, axis=0)])
     noise = white_noise(along) if len(along) > FEWEST else np.abs(steps).max(axis=0, initial=0)
     own = np.full(model.nv, np.nan) if log.v is None else white_noise(log.v.values)
@@ -446,11 +446,6 @@ def _scatter(model: Model, log: Log) -> np.ndarray:
     left = np.sqrt(np.mean((mean - smooth) ** 2, axis=0)) if len(apart) else noise / np.diff(t).mean()
     least = lambda sizes: np.maximum(sizes, 1e-3 * max(sizes.max(initial=0), 1e-6))
     return np.concatenate([least(noise), least(np.where(np.isfinite(own) & (own > 0), own, left))])
-
-
-@compiled
-def _steps(model: Model, first, second):
-    return jax.vmap(lambda a, b: difference(model, a, b))(first, second)
 
 
 def _differences(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -1,13 +1,13 @@
 """What values may be after all that was measured: draws from their posterior distribution.
 
-`laplace` takes the logarithm of the posterior for what it is near its maximum, a parabola: that is cheap, and right where data say
-much. `hmc` draws from the posterior as it is, by Hamiltonian Monte Carlo (the No-U-Turn sampler of `blackjax`); first states of
-simulations are drawn along. It moves in coordinates in which the parabola is a sphere,
+`laplace` takes the logarithm of the posterior for what it is near its maximum, a parabola: that is cheap, and right where data
+say much. `hmc` draws from the posterior as it is, by Hamiltonian Monte Carlo (the No-U-Turn sampler of `blackjax`); first states
+of simulations are drawn along. It moves in coordinates in which the parabola is a sphere,
 
-    (x, states) = (x̂, states^) + R⁻¹ z,    p(z) ∝ exp(-loss(x, states)),
+    (x, δ) = (x̂, δ̂) + R⁻¹ z,    p(z) ∝ exp(-loss(x, δ)),
 
-R being the triangle of all errors linearized at the estimate, so that its steps fit all directions at once. Noise is that of the
-estimate.
+δ being first states and R the triangle of all errors linearized at the estimate, so that one step fits all directions. Noise is
+that of the estimate.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ class Posterior:
 
     def __repr__(self) -> str:
         of = "" if self.chains == 1 else f" of {self.chains} chains"
-        return f"Posterior({len(self.values)} draws{of} of {', '.join(self.parameters.names[:6])}{', ...' * (self.parameters.size > 6)})"
+        more = ", ..." if self.parameters.size > 6 else ""
+        return f"Posterior({len(self.values)} draws{of} of {', '.join(self.parameters.names[:6])}{more})"
 
 
 def laplace(found: Estimate, draws: int = 1000, *, key: Any = None) -> Posterior:
@@ -143,7 +144,7 @@ def laplace(found: Estimate, draws: int = 1000, *, key: Any = None) -> Posterior
     >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
     >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
     >>> swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=299)
-    >>> log = rbd.identify.Log(t, np.asarray(swing.q) + 1e-3 * np.random.default_rng(0).normal(size=(300, 1)), tau=np.zeros((300, 1)))
+    >>> log = rbd.identify.Log(t, swing.q + 1e-3 * jax.random.normal(jax.random.key(0), (300, 1)), tau=np.zeros((300, 1)))
     >>> found = rbd.identify.solve(rbd.identify.Problem(model, log, rbd.identify.damping()))
     >>> draws = rbd.identify.laplace(found, 500)
     >>> draws
@@ -172,9 +173,9 @@ def hmc(
 ) -> Posterior:
     """Draws from the posterior by Hamiltonian Monte Carlo, beginning about an estimate. Wants `blackjax`.
 
-    The density is `exp(-problem.loss)` at the noise of the estimate, of all that is free: values in coordinates without bounds, in
-    which the density is that of the loss, and first states. What neither data nor anything known beforehand holds has no
-    distribution, and is refused by name.
+    The density is `exp(-problem.loss)` at the noise of the estimate, of all that is free: values in coordinates without bounds,
+    of which it is the density, and first states. What neither data nor anything known beforehand holds has no distribution, and
+    is refused by name.
 
     - `problem`, `found`: a problem and what `identify.solve` found of it.
     - `draws`: of each chain.
@@ -186,7 +187,7 @@ def hmc(
     >>> model, t = rbd.load("pendulum"), np.arange(40) / 20
     >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
     >>> swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.05, steps=39)
-    >>> log = rbd.identify.Log(t, np.asarray(swing.q) + 1e-2 * np.random.default_rng(0).normal(size=(40, 1)), tau=np.zeros((40, 1)))
+    >>> log = rbd.identify.Log(t, swing.q + 1e-2 * jax.random.normal(jax.random.key(0), (40, 1)), tau=np.zeros((40, 1)))
     >>> problem = rbd.identify.Problem(model, log, rbd.identify.damping(), rbd.identify.OutputError(window=None))
     >>> found = rbd.identify.solve(problem)
     >>> rbd.identify.hmc(problem, found, draws=100, chains=2, warmup=50)
@@ -203,8 +204,8 @@ def hmc(
         raise ValueError(f"{owner}: found is no estimate of identify.solve for this problem")
     if found.unknowns.states.shape != (len(problem.windows), problem.states):
         raise ValueError(
-            f"{owner}: found has first states of {len(found.unknowns.states)} windows, and the problem has {len(problem.windows)}; "
-            "solve this problem first"
+            f"{owner}: found has first states of {len(found.unknowns.states)} windows, and the problem has "
+            f"{len(problem.windows)}; solve this problem first"
         )
     kernel = _kernel()
     known = problem.with_noise(found.noise)
@@ -263,7 +264,8 @@ def _sphere(problem: Problem, found: Estimate) -> _Sphere:
         names = np.array(problem.parameters.names)[np.abs(ways[loose]).max(axis=0) > 0.1]
         raise LogError(
             f"identify.hmc: neither data nor anything known beforehand hold {', '.join(names[:6])}"
-            f"{' and others' if len(names) > 6 else ''}, so they have no distribution; give a prior, or leave them out of what is free"
+            f"{' and others' if len(names) > 6 else ''}, so they have no distribution; give a prior, or leave them out of "
+            "what is free"
         )
     moves = ways.T / sizes
     states = _following(left, moves)

@@ -109,6 +109,7 @@ class _Fixed(eqx.Module):
     """Parameters of which none is free."""
 
     reference: Model
+    size: int = eqx.field(static=True, default=0)
 
     def model(self, x):
         return self.reference

@@ -52,6 +52,11 @@ def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log
     >>> bool(np.nanmax(np.abs(error)) < 1e-3)
     True
     """
+    return smoothed(model, log, cutoff)
+
+
+def smoothed(model: Model, log: Log, cutoff: float | int | None = None, whole: bool = False) -> Log:
+    """See `with_rates`; `whole` keeps velocities and accelerations at both ends and in gaps, where they are guesses."""
     log = continuous(model, log).on_clock()
     if log.q is None:
         raise LogError(f"Log {log.name!r} has no q, and everything depends on where the robot is")
@@ -71,6 +76,11 @@ def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log
         )
     even = np.linspace(log.t[0], log.t[-1], len(log.t))
     regular = np.abs(np.diff(log.t) * rate - 1).max() < 1e-3
+    placed = lambda values, gaps: _back(values, even, log.t, regular, gaps, 0)
+
+    def rates(values, gaps, ends):
+        return placed(values, gaps & False) if whole else _back(values, even, log.t, regular, gaps, ends)
+
     flat, flat_v = _flat(model)
     q, measured = log.q.values.copy(), v.copy()
     for column, dof in zip(flat, flat_v):
@@ -79,10 +89,10 @@ def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log
         position, gaps = _filled(log.t, q[:, column], even, regular)
         smooth, ends = _low_passed(position, rate, cutoff, 4)
         speed = _slope(smooth, rate)
-        q[:, column] = _back(smooth, even, log.t, regular, gaps, 0)
-        v[:, dof] = _back(speed, even, log.t, regular, gaps, ends + 2)
+        q[:, column] = placed(smooth, gaps)
+        v[:, dof] = rates(speed, gaps, ends + 2)
         if not own_a[dof]:
-            a[:, dof] = _back(_slope(speed, rate), even, log.t, regular, gaps, ends + 4)
+            a[:, dof] = rates(_slope(speed, rate), gaps, ends + 4)
     curved_v = np.setdiff1d(np.arange(model.nv), flat_v)
     if not own_v[curved_v].all():
         measured[:, ~own_v] = manifold_rates(model, log.t, log.q.values)[:, ~own_v]
@@ -92,11 +102,9 @@ def with_rates(model: Model, log: Log, cutoff: float | int | None = None) -> Log
         speed, gaps = _filled(log.t, measured[:, dof], even, regular)
         smooth, ends = _low_passed(speed, rate, cutoff, 2)
         if not own_v[dof]:
-            v[:, dof] = _back(smooth, even, log.t, regular, gaps, ends)
+            v[:, dof] = rates(smooth, gaps, ends)
         if not own_a[dof]:
-            a[:, dof] = _back(
-                _slope(smooth, rate), even, log.t, regular, gaps, ends + (2 if dof in curved_v else 4)
-            )
+            a[:, dof] = rates(_slope(smooth, rate), gaps, ends + (2 if dof in curved_v else 4))
     return replace(log, q=Channel(q), v=Channel(v), a=Channel(a))
 
 
@@ -215,7 +223,7 @@ def _flat(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 @compiled
-def _steps(model: Model, q0, q1):
+def tangent_steps(model: Model, q0, q1):
     return jax.vmap(lambda a, b: difference(model, a, b))(q0, q1)
 
 
@@ -224,7 +232,7 @@ def manifold_rates(model: Model, t: np.ndarray, q: np.ndarray) -> np.ndarray:
     dtype = model.dtype
     filled = np.where(np.isnan(q), 0, q)
     rates = np.full((len(q), model.nv), np.nan)
-    steps = np.asarray(_steps(model, filled[:-2].astype(dtype), filled[2:].astype(dtype)), float)
+    steps = np.asarray(tangent_steps(model, filled[:-2].astype(dtype), filled[2:].astype(dtype)), float)
     rates[1:-1] = steps / (t[2:] - t[:-2])[:, None]
     missing = np.asarray(np.isnan(q).any(axis=1))
     rates[missing] = np.nan
