@@ -320,10 +320,9 @@ class _Run(NamedTuple):
     def cut(self, size: int, lead: int = 0) -> np.ndarray:
         """The rows at which windows of so many steps begin, of those that are driven throughout, and told so many rows before."""
         first = np.arange(0, self.steps, size)
-        known, told = (
-            np.isfinite(x).reshape(len(self.t), self.per_row * x.shape[1]).all(axis=1)[: self.steps]
-            for x in (np.concatenate([self.tau, self.u], axis=1), self.u)
-        )
+        by_row = lambda x: np.isfinite(x).reshape(len(self.t), self.per_row * x.shape[1])[: self.steps]
+        told = np.all(by_row(self.u), axis=1)
+        known = told & np.all(by_row(self.tau), axis=1)
         whole = np.array([known[i : i + size].all() and told[max(i - lead, 0) : i].all() for i in first])
         if not whole.any():
             raise LogError(
