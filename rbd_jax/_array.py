@@ -16,6 +16,8 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
+from ._rules import custom_jvp
+
 
 T = TypeVar("T")
 
@@ -132,7 +134,7 @@ def gather(x: Float[Array, "m ..."], order: Sequence[int] | np.ndarray) -> Float
 
     # An indexing is fastest, but reverse-mode differentiation makes a scatter of it, which no CPU compiler merges with the
     # loop around it. Of slices it makes sums.
-    @jax.custom_jvp
+    @custom_jvp
     def rows(x):
         return x[order]
 

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ._rules import custom_jvp
+
 
 T = TypeVar("T")
 
@@ -53,7 +55,7 @@ def lost(rows: T, where: Bool[Array, "rows"]) -> T:
     return jax.tree.map(lambda x: _lost(where.reshape(-1, *(1,) * (x.ndim - 1)), x), rows)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _lost(where: Bool[Array, "rows *ones"], x: Float[Array, "rows *shape"]):
     return jnp.where(where, jnp.nan, x)
 

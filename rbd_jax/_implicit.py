@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
+from ._rules import custom_jvp
+
 
 def implicit(
     solve: Callable[..., tuple[Any, Callable]],
@@ -30,11 +32,11 @@ def implicit(
       transposing the steps of a solution.
     """
 
-    @jax.custom_jvp
+    @custom_jvp
     def solution(rhs, *args):
         return solve(rhs, *args)[0]
 
-    @jax.custom_jvp
+    @custom_jvp
     def found(x, rhs, *args):
         """The solution, which is x. Its derivative is that of the equation, whatever x was computed from."""
         return x

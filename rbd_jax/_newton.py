@@ -18,6 +18,7 @@ from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float, Int
 
 from ._array import matvec
+from ._rules import custom_jvp
 
 
 class Code(enum.IntEnum):
@@ -63,7 +64,7 @@ def newton(
     residual, constants = jax.closure_convert(residual, guess)
     sloped, known = (residual, ()) if near is None else jax.closure_convert(near, guess)
 
-    @jax.custom_jvp
+    @custom_jvp
     def root(constants, known, guess):
         here = lambda x: residual(x, *constants)
         like = here if near is None else lambda x: sloped(x, *known)

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._arguments import anything, configuration, joint_names, takes, velocity
 from .._array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
+from .._rules import custom_jvp
 from .._text import can_be_shown, numbers
 from ..dynamics import Motion
 from ..dynamics.forward import solve_inertia
@@ -92,7 +93,7 @@ def projected(model: Model, q, v, steps: int):
     return _projected(steps, model, q, v)[:2] if model.constraints else (q, v)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@partial(custom_jvp, nondiff_argnums=(0,))
 def _projected(steps: int, model: Model, q, v):
     """The state on the constraints, and μ. One loop, so that the kinematics is traced once for all steps."""
     placing = np.flatnonzero(holonomic(model))

@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._array import dot, gather, gather_or_zero, matmul, matvec
 from .._positive import solve_positive
+from .._rules import custom_jvp
 from ..dynamics import Motion
 from ..dynamics.floating import turning_rates
 from ..dynamics.mass_matrix import composite_rigid_body
@@ -115,7 +116,7 @@ def softness(
     return Softness(impedance, stiffness, damping)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _power(base, power):
     """`base**power`. Nearly all say two, and other powers are dear."""
     return lax.cond(jnp.all(power == 2), lambda: base**2, lambda: base**power)

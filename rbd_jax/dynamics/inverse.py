@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from .._arguments import configuration, dof_columns, takes, velocity, wrenches
 from .._array import dot, gather
 from .._implicit import instantiated, moves, moving_arguments
+from .._rules import custom_jvp
 from ..model import Model
 from ..spatial import cross_force
 from ._changes import newton_euler_along
@@ -104,7 +105,7 @@ def newton_euler_forces(motion: Motion, a: Float[Array, "nv"], f_ext: ExternalFo
     return joint_forces(motion, forces if external is None else forces - external)
 
 
-_newton_euler = jax.custom_jvp(newton_euler_forces)
+_newton_euler = custom_jvp(newton_euler_forces)
 
 
 def _along(primals, tangents):

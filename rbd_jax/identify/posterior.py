@@ -66,7 +66,7 @@ class Posterior:
     def standard_errors(self) -> np.ndarray:
         return self.values.std(axis=0, ddof=1)
 
-    def intervals(self, level: float = 0.95) -> np.ndarray:
+    def intervals(self, level: float | int = 0.95) -> np.ndarray:
         """Of each value the ends between which it is with this probability, as much left out below as above, (n, 2)."""
         if not 0 < level < 1:
             raise ValueError(f"level is {level}; it is between 0 and 1")
@@ -109,7 +109,7 @@ class Posterior:
         count = len(self.values) if count is None else whole_number("Posterior.models", "count", count)
         return _models(self.parameters, jnp.asarray(self.values[:count], self.parameters.reference.dtype))
 
-    def table(self, level: float = 0.95) -> str:
+    def table(self, level: float | int = 0.95) -> str:
         """All values with means, deviations, intervals and units, as text."""
         names, units = self.parameters.names, self.parameters.units
         width = max(map(len, names), default=0)

@@ -9,9 +9,10 @@ logarithms. Which combinations of them make up a group's maps is in that group's
 from functools import partial
 from math import factorial
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from .._rules import custom_jvp
 
 
 # The series of the Stumpff functions serve below this square. The closed form loses up to (k + 1)(k + 2)/s of
@@ -24,7 +25,7 @@ _STUMPFF_TERMS = 12
 _ARCTAN_TERMS = 14
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@partial(custom_jvp, nondiff_argnums=(0,))
 def stumpff(k: int, square: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """The Stumpff function `c_k(s) = Σ_j (-s)^j / (k + 2j)!`, for `s ≥ 0`.
 

@@ -16,6 +16,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from .._array import dot, identity_like, matmul, transpose, vecmat
+from .._rules import custom_jvp
 from ..joints import Free, Joint, Prismatic, Spherical, SplineCurve, SplineSurface, Translational
 from ..spatial import Transform
 
@@ -39,7 +40,7 @@ Off = Callable[
 ]
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@partial(custom_jvp, nondiff_argnums=(0,))
 def closest(off: Off, joint: Joint, relative: Transform) -> Float[Array, "nq"]:
     """The configuration q with `Aᵀ d = 0`; where there are several, the one nearest is looked for.
 

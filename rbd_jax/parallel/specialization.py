@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import is_known
+from .._rules import custom_jvp
 from .._simplify import Program
 from ..dynamics import (
     bias_force,
@@ -136,7 +137,7 @@ def _specialized(function: Callable, cheaper: Callable, run: Callable, numbers) 
         raise AssertionError("the form in body coordinates returns something else")
     program, structure = Program(closed), jax.tree.structure(expected)
 
-    @jax.custom_jvp
+    @custom_jvp
     def call(*numbers):
         return jax.tree.unflatten(structure, program(*numbers))
 

@@ -24,6 +24,7 @@ from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Float
 
 from .._array import is_known
+from .._rules import custom_jvp
 from ._explicit import Displacement, advanced, combined, stage_rates, table
 from .result import Result
 from .scheme import Scheme
@@ -112,7 +113,7 @@ class AdaptiveScheme(Scheme):
         def attempt(state, time, dt, constants, start, share):
             return trial(state, time + start * dt, share * dt, *constants)
 
-        @jax.custom_jvp
+        @custom_jvp
         def interval(memory, *arguments):
             return self._search(attempt, memory, *arguments)[:3]
 

@@ -31,6 +31,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._array import is_known
 from .._implicit import moving_arguments
+from .._rules import custom_jvp
 
 
 #: So many passes change all that is refuted; the next ones only the first.
@@ -127,7 +128,7 @@ def found_under(solve: Solve, known, resistance: Resistance):
 def _solution(solve: Solve):
     """`resisted` where there may be friction: a search for what sticks and slides, which is not differentiated."""
 
-    @jax.custom_jvp
+    @custom_jvp
     def solution(known, resistance):
         return _search(solve, known, resistance)[0]
 

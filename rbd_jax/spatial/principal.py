@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._array import matmul, transpose
+from .._rules import custom_jvp
 
 
-@jax.custom_jvp
+@custom_jvp
 def principal_axes(matrix: Float[Array, "3 3"]) -> tuple[Float[Array, "3"], Float[Array, "3 3"]]:
     """The values of a symmetric matrix, smallest first, and its axes as the columns of a rotation.
 

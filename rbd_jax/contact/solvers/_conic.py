@@ -23,6 +23,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from ..._array import dot, matmul, matvec, transpose, vecmat
+from ..._rules import custom_jvp
 from . import _cones as cones
 from .codes import Code
 
@@ -92,7 +93,7 @@ def held(residual: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     `dpoint = -J⁻¹ d residual`, of all orders and in both modes. The point's own derivatives do not count.
     """
 
-    @jax.custom_jvp
+    @custom_jvp
     def solution(problem, point):
         return point
 

@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..._array import times
 from ..._positive import apply_inverse, solve_positive
+from ..._rules import custom_jvp
 from .terms import Term
 
 
@@ -55,7 +56,7 @@ def solve_soft(problem: Problem, guess: Float[Array, "n"] | None = None) -> Solu
     return Solution(a, tuple(term.force(_miss(term, a)) for term in problem.terms), steps, converged)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _solution(problem: Problem, start):
     return _search(problem, start)
 
