@@ -1,0 +1,75 @@
+"""Gradients of losses over batches: differentiated after they are batched, as well as before."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from schemes import ORDERS, scheme
+from simulated import floating_pair, moving, pendulum
+from support import assert_close
+
+import rbd_jax as rbd
+from rbd_jax._rules import custom_jvp
+
+
+A = jnp.array([[2.0, 0.5], [0.5, 1.0]])
+#: Functions whose batches end up along the last axis, along the first, and along that of a loop.
+LAYOUTS = {
+    "last": lambda v: A @ v,
+    "first": lambda v: v @ A,
+    "loop": lambda v: lax.while_loop(lambda c: c[1] < 1, lambda c: (A @ v, c[1] + 1), (0 * v, 0))[0],
+}
+
+
+@pytest.mark.parametrize("own", LAYOUTS)
+@pytest.mark.parametrize("rule", LAYOUTS)
+def test_functions_and_rules_of_other_layouts(own, rule):
+    """Compiled, batched, and differentiated in reverse, in every order."""
+    function = custom_jvp(LAYOUTS[own])
+    function.defjvp(lambda at, by: (LAYOUTS[rule](*at), LAYOUTS[rule](*by)))
+    value = jax.jit(lambda v: jnp.sum(v * function(v)))
+    v = jnp.arange(8.0).reshape(4, 2)
+    expected = v @ (A + A.T)
+    assert_close(jax.vmap(jax.grad(value))(v), expected)
+    assert_close(jax.grad(lambda v: jax.vmap(value)(v).sum())(v), expected)
+    assert_close(jax.jit(jax.grad(lambda v: jax.vmap(value)(v).sum()))(v), expected)
+
+
+def models():
+    """One for each way in which a step finds accelerations."""
+    rubbing = rbd.loads("rubs").build() if False else pendulum(2, damping=0.1)
+    yield "damped", rubbing
+    yield "floating", floating_pair((0.3, -0.2, -9.81), rbd.joints.Spherical())
+
+
+@pytest.mark.parametrize("name", [*ORDERS, "RKMK45"])
+@pytest.mark.parametrize(("kind", "model"), models(), ids=lambda x: x if isinstance(x, str) else "")
+def test_every_scheme_traces_in_any_order(kind, model, name):
+    """What goes wrong here goes wrong while it is traced, so that nothing has to be compiled."""
+    states = jax.tree.map(lambda *x: jnp.stack(x), moving(model, 0), moving(model, 1))
+
+    def value(state, controls):
+        end = rbd.rollout(model, state, controls, dt=0.02, scheme=scheme(name)).final
+        return jnp.sum(end.q) + jnp.sum(end.v)
+
+    controls = jnp.zeros((2, 3, model.nv))
+    batch = lambda states, controls: jnp.sum(jax.vmap(value)(states, controls))
+    found = jax.eval_shape(jax.grad(batch, argnums=(0, 1)), states, controls)
+    assert jax.tree.map(jnp.shape, found) == jax.tree.map(jnp.shape, (states, controls))
+
+
+@pytest.fixture(scope="module")
+def sliding():
+    builder = rbd.ModelBuilder("slider")
+    builder.add_body("block", rbd.joints.Prismatic((1, 0, 0)), rbd.Inertia.sphere(1.0, 0.1), damping=0.2, friction=0.3)
+    return builder.build()
+
+
+def test_dry_friction_has_the_same_gradient_either_way(sliding):
+    """Under the law by which joints stick, whose search is a loop."""
+    v = jnp.array([[0.5], [1.0], [2.0]])
+    end = lambda v: rbd.rollout(sliding, rbd.State(jnp.zeros(1), v), dt=0.05, steps=4).final.v[0] ** 2
+    after = jax.grad(lambda v: jax.vmap(end)(v).sum())(v)
+    assert_close(after, jax.vmap(jax.grad(end))(v))
+    assert np.abs(np.asarray(after)).min() > 0.1
