@@ -15,7 +15,7 @@ What is free, one line for each kind; names may have wildcards:
 - `sliding_friction`: sliding friction of shapes
 - `gains`: gains of actuators
 - `gear_ratios`: gear ratios of actuators
-- `delays`: delays of sensors
+- `delays`: delays of sensors and actuators
 - `carried`: a number of force elements, actuators, shapes
 - `numbers`: any leaf of a model
 - `tied`: fewer numbers than things: mirror symmetry, equal motors

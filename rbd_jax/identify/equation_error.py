@@ -45,7 +45,7 @@ from .comparison import (
     width_of,
     with_sensors,
 )
-from .equations import as_driven, refuse_dynamics
+from .equations import as_arrived, as_driven, refuse_dynamics
 from .log import LogError, LogWarning
 from .sanity import check_log
 from .smoothing import with_rates
@@ -119,6 +119,7 @@ class EquationError(Comparison):
 
     def _of_log(self, model, log, chosen, index):
         check_log(model, log)
+        log = as_arrived(model, log)
         if log.q is None:
             raise LogError(f"Log {log.name!r} has no q, and everything depends on where the robot is")
         if "tau" in chosen and log.tau is None and log.u is None:

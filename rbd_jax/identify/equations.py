@@ -23,6 +23,8 @@ from .._errors import ModelError
 from ..checkpoints import Checkpoint, Run, differences, fingerprint, running
 from ..dynamics import Motion, inverse_dynamics_regressor
 from ..dynamics.passive import joint_regressor
+from ..forces.actuators import Actuator
+from ..forces.actuators.drive import actuators_of
 from ..forces.carried import carried_forces
 from ..model import Model
 from ..model.attachments import without
@@ -103,6 +105,7 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
     Those are `tau` and what the actuators do under `u`, less what the model's force elements do, which stay as they are.
     """
     check_log(model, log)
+    log = as_arrived(model, log)
     if log.tau is None and log.u is None:
         raise LogError(f"Log {log.name!r} has neither tau nor u; what drove the robot has to be known")
     known = with_rates(model, log, cutoff)
@@ -137,6 +140,26 @@ def actuation(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.n
 def as_driven(model: Model, told: bool) -> Model:
     """The model with its actuators if logs say what they are told, and else without: what they did is in tau then."""
     return model if told else without(model, "actuator")
+
+
+def without_delays(model: Model) -> Model:
+    """The model with actuators that act under what they are told at once, for controls that have arrived."""
+    prompt = lambda thing: thing.changed(delay=None) if isinstance(thing, Actuator) else thing
+    return replace(model, attached=tuple(map(prompt, model.attached)))
+
+
+def as_arrived(model: Model, log: Log) -> Log:
+    """The log with those controls that have arrived in each sample, each of which is held until the next."""
+    delays = [one.delay for one in actuators_of(model)]
+    if log.u is None or not any(delay is not None and float(delay) for delay in delays):
+        return log
+    t, u = log.t if log.u.t is None else log.u.t, log.u.values.copy()
+    for column, delay in enumerate(delays):
+        if delay is None or not float(delay):
+            continue
+        row = np.searchsorted(t, t - float(delay) + 1e-6 * np.median(np.diff(t)), side="right") - 1
+        u[:, column] = np.where(row >= 0, log.u.values[np.maximum(row, 0), column], np.nan)
+    return replace(log, u=replace(log.u, values=u))
 
 
 def refuse_dynamics(model: Model, log: Log) -> None:

@@ -303,7 +303,7 @@ class Numbers(Kind):
 class Carried(Kind):
     """A number of things that a model carries: of force elements, actuators, shapes.
 
-    - `role`: what the model lists them under.
+    - `role`: what the model lists them under; of several roles, with "or" between them.
     - `field`: where the number is, as in `"spring_constant"` or `"gain.value"`.
     - `entry`: which one, where that is a vector.
     """
@@ -325,14 +325,24 @@ class Carried(Kind):
 
     @property
     def sets(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        return (f"{self.role} {self.field} {self.entry}",)
+        return tuple(f"{role} {self.field} {self.entry}" for role in self._roles)
+
+    @property
+    def _roles(self) -> list[str]:
+        return self.role.split(" or ")
 
     def candidates(self, model):
         found = []
         for place, thing in enumerate(model.attached):
-            if thing.role == self.role and self._has(thing):
+            if thing.role in self._roles and self._has(thing):
                 found.append(Candidate(thing.name or type(thing).__name__, place, thing.name or thing.label))
-        return found
+        names = [one.name for one in found]  # which are unique in each role
+        return [
+            one._replace(label=f"{model.attached[one.place].role} {one.label}")
+            if len(self._roles) > 1 and names.count(one.name) > 1
+            else one
+            for one in found
+        ]
 
     def _has(self, thing) -> bool:
         try:
@@ -438,14 +448,16 @@ def gear_ratios(*actuators: str, bounds=None, prior=None) -> Carried:
     return Carried(_patterns("gear_ratios", actuators), bounds, prior, "actuator", "gear", 0, title="gear")
 
 
-def delays(*sensors: str, bounds=None, prior=None) -> Carried:
-    """Frees the delays of sensors, of those that have one: a sensor whose delay is not known is given one of zero.
+def delays(*things: str, bounds=None, prior=None) -> Carried:
+    """Frees the delays of sensors and of actuators, of those that have one: what is late by nobody knows how much is given a
+    delay of zero.
 
-    They are seen by `identify.OutputError`, from readings between which the motion goes on. A delay that is found more than a few
-    samples away from where it was is found better from a model that has it.
+    They are seen by `identify.OutputError`, from readings between which the motion goes on, and from controls that change. A
+    delay that is found more than a few samples away from where it was is found better from a model that has it; that of
+    an actuator may be found up to a window longer than it was.
     """
     limits = (0.0, np.inf) if bounds is None else bounds
-    return Carried(_patterns("delays", sensors), limits, prior, "sensor", "delay", unit="s")
+    return Carried(_patterns("delays", things), limits, prior, "sensor or actuator", "delay", unit="s")
 
 
 def carried(role: str, pattern: str, field: str, *, entry=None, unit="", bounds=None, prior=None) -> Carried:

@@ -211,7 +211,10 @@ class Log:
 
     @staticmethod
     def from_trajectory(trajectory: Trajectory, name: str = "log") -> Log:
-        """Of a rollout of one sample: times, states and what drove it; the last time has no drive."""
+        """Of a rollout of one sample: times, states and what drove it; the last time has no drive.
+
+        Of actuators that have a delay, u is what arrived; `dataclasses.replace(log, u=...)` with what they were told.
+        """
         t, tau, u = (
             None if x is None else np.asarray(x, float) for x in (trajectory.t, trajectory.tau, trajectory.u)
         )

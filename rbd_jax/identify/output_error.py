@@ -15,8 +15,10 @@ import numpy as np
 
 from .._arguments import choice, number, whole_number
 from .._compile import compiled
+from ..forces.actuators.drive import actuators_of
 from ..model import Model, difference, integrate
-from ..simulate import Scheme, State, Trajectory, rollout, sense
+from ..simulate import Controls, Scheme, State, Trajectory, rollout, sense
+from ..simulate.controls import arriving
 from ..simulate.tree_system import TreeSystem
 from .comparison import (
     Comparison,
@@ -32,7 +34,7 @@ from .comparison import (
     width_of,
     with_sensors,
 )
-from .equations import as_driven
+from .equations import as_driven, without_delays
 from .log import CHANNELS, Channel, Log, LogError, LogWarning
 from .sanity import check_log, continuous, label_of, refuse_slow
 from .smoothing import FEWEST, is_noisy, manifold_rates, smoothed, tangent_steps, white_noise
@@ -45,12 +47,32 @@ INTERNAL = 1e-3
 
 
 class Drive(eqx.Module):
-    """What drives the simulation of a window: controls of each row, how far rows are apart, and in how many steps."""
+    """What drives the simulation of a window.
+
+    - `tau`, `u`: of each of its rows, or of each step between them; of u first what was told before, which may arrive in it.
+    - `spacing`: how far rows are apart, in s; `substeps`: in how many steps.
+    - `held`: for how many steps what drives it is held; `lead`: how much of u is from before.
+    """
 
     tau: Any
     u: Any
     spacing: Any
     substeps: int = eqx.field(static=True)
+    held: int = eqx.field(static=True)
+    lead: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """How many rows are simulated, without the last, in which the window ends."""
+        return self.tau.shape[0] * self.held // self.substeps - 1
+
+    def arrived(self, model: Model) -> Controls:
+        """What acts in every step, and as far as from its last row to the next."""
+        held = lambda x: None if x is None else jnp.repeat(x, self.held, axis=0)
+        tau, u = held(self.tau), held(self.u)
+        if u is not None:
+            u = arriving(model, u, self.spacing / self.substeps, before=jnp.nan)[self.lead * self.held :]
+        return Controls(u, tau)
 
 
 class OutputError(Comparison):
@@ -118,18 +140,30 @@ class OutputError(Comparison):
         model = as_driven(model, told)
         chosen = chosen_channels(owner, model, logs, self.compare, ("q", "v"))
         runs = [_Run.of(model, log) for log in logs]
+        substeps = self._substeps(model, max(run.spacing for run in runs))
+        # Told at other times than those of rows, it changes between them.
+        held = substeps if all(run.driven_on_rows for run in runs) else 1
+        per_row = substeps // held
+        runs = [run.driven(model, per_row) for run in runs]
         for run in runs:
             _warn_of(model, run, self.nodes)
         size = max(run.steps for run in runs)
         if self.window is not None:
             size = min(size, max(1, round(self.window / min(run.spacing for run in runs))))
-        cuts = [run.cut(size) for run in runs]
+        late, lead = _late(model), [0] * len(runs)
+        if told and late is not None:  # and may be later than is thought, by a window
+            lead = [int(late / run.spacing) + 1 for run in runs]
+        cuts = [run.cut(size, rows) for run, rows in zip(runs, lead)]
         begins = np.concatenate([run.t[cut] for run, cut in zip(runs, cuts)])
         index = np.concatenate([np.full(len(cut), i) for i, cut in enumerate(cuts)])
         goes_on = np.concatenate([np.append(np.diff(cut) == size, False) for cut in cuts])
         measured = tuple(self._channel(model, name, runs, cuts, size, goes_on) for name in chosen)
-        rows = lambda name: np.concatenate(
-            [_filled_up(getattr(run, name), cut, size + 1) for run, cut in zip(runs, cuts)]
+        most = (max(lead) + size) * per_row if max(lead) else 0
+        rows = lambda name, lead=0: np.concatenate(
+            [
+                _filled_up(getattr(run, name), cut * per_row, (size + 1) * per_row, lead)
+                for run, cut in zip(runs, cuts)
+            ]
         ).astype(model.dtype)
         spacing = np.concatenate([np.full(len(cut), run.spacing) for run, cut in zip(runs, cuts)])
         q, v = (
@@ -138,8 +172,8 @@ class OutputError(Comparison):
         )
         own = TreeSystem(model=model, tau=jnp.zeros(model.nv, model.dtype), forces=()).own
         start = State(q, v, np.tile(np.asarray(own), (len(q), 1)))
-        substeps = self._substeps(model, spacing.max())
-        given = Drive(rows("tau"), rows("u") if told else None, spacing.astype(model.dtype), substeps)
+        u = rows("u", most) if told else None
+        given = Drive(rows("tau"), u, spacing.astype(model.dtype), substeps, held, most)
         scatter = None
         if self.ensemble is not None:
             by_run = [np.concatenate([_scatter(model, log), np.full(own.size, INTERNAL)]) for log in logs]
@@ -193,12 +227,12 @@ class OutputError(Comparison):
 
     def path(self, model: Model, window: Windows, start: State) -> Trajectory:
         """The simulation of one window."""
-        drive = window.given
-        rows, substeps = drive.tau.shape[0] - 1, drive.substeps
-        held = lambda x: None if x is None else jnp.repeat(x[:-1], substeps, axis=0)
+        drive, arrived = window.given, window.given.arrived(model)
+        substeps, steps = drive.substeps, drive.size * drive.substeps
+        tau, u = (None if x is None else x[:steps] for x in (arrived.tau, arrived.u))
         return rollout(
-            model, start, control(model, held(drive.tau), held(drive.u)), dt=drive.spacing / substeps,
-            scheme=self.scheme, steps=rows * substeps, save_every=substeps, checkpoint=self.checkpoint,
+            without_delays(model), start, control(model, tau, u), dt=drive.spacing / substeps,
+            scheme=self.scheme, steps=steps, save_every=substeps, checkpoint=self.checkpoint,
         )  # fmt: skip
 
     def predicted(self, model, window, start):
@@ -206,13 +240,14 @@ class OutputError(Comparison):
         bare = with_sensors(as_driven(model, window.given.u is not None), sensors)
         assert start is not None
         path, found = self.path(bare, window, start), {}
-        drive = window.given
         if sensors:
+            arrived, substeps = window.given.arrived(bare), window.given.substeps
+            tau, u = (None if x is None else x[::substeps] for x in (arrived.tau, arrived.u))
 
             def readings(q, v, own, tau, u):
                 return sense(bare, State(q, v, own), control(bare, tau, u))
 
-            found = by_name(jax.vmap(readings)(path.q, path.v, path.own, drive.tau, drive.u))
+            found = by_name(jax.vmap(readings)(path.q, path.v, path.own, tau, u))
         if any(not one.on_rows for one in window.measured if one.channel in "qv"):
             between = jax.vmap(lambda t: path.at(bare, jnp.clip(t, 0, path.t[-1])))
         parts = []
@@ -230,16 +265,18 @@ class OutputError(Comparison):
 
 
 class _Run(NamedTuple):
-    """A log on the rows of a simulation: `spacing` apart, with what is held from each on, and the state as it was measured."""
+    """A log on the rows of a simulation: `spacing` apart, with the state as it was measured, and what is held from each on, or
+    in each of `per_row` steps."""
 
     log: Log
     t: np.ndarray
     spacing: float
-    tau: np.ndarray
-    u: np.ndarray
     q: np.ndarray
     v: np.ndarray
     regular: bool
+    tau: np.ndarray = np.zeros((0, 0))
+    u: np.ndarray = np.zeros((0, 0))
+    per_row: int = 1
 
     @property
     def steps(self) -> int:
@@ -257,17 +294,36 @@ class _Run(NamedTuple):
             t, spacing = log.t, float((log.t[-1] - log.t[0]) / (len(log.t) - 1))
         else:
             t = log.t[0] + spacing * np.arange(int((log.t[-1] - log.t[0]) / spacing + 1e-6) + 1)
-        held = lambda channel, size: (
-            np.zeros((len(t), size)) if channel is None or not size else _held(channel, log.t, t)
-        )
         q, v = _states(model, log, t)
-        return _Run(log, t, spacing, held(log.tau, model.nv), held(log.u, model.nu), q, v, regular)
+        return _Run(log, t, spacing, q, v, regular)
 
-    def cut(self, size: int) -> np.ndarray:
-        """The rows at which windows of so many steps begin, of those that are driven throughout."""
+    @property
+    def driven_on_rows(self) -> bool:
+        """Whether what drives it changes at rows alone."""
+        given = [channel for channel in (self.log.tau, self.log.u) if channel is not None]
+        return self.regular and all(channel.t is None and not channel.delay for channel in given)
+
+    def driven(self, model: Model, per_row: int) -> _Run:
+        """With what drives it, in each of so many steps of a row."""
+
+        def known(channel, size):
+            if channel is None or not size:
+                return np.zeros((len(self.t) * per_row, size))
+            if self.driven_on_rows:
+                return channel.values.repeat(per_row, axis=0)
+            edges = self.t[0] + self.spacing / per_row * np.arange(len(self.t) * per_row + 1)
+            return _held(channel, self.log.t, edges)
+
+        tau, u = known(self.log.tau, model.nv), known(self.log.u, model.nu)
+        return self._replace(tau=tau, u=u, per_row=per_row)
+
+    def cut(self, size: int, lead: int = 0) -> np.ndarray:
+        """The rows at which windows of so many steps begin, of those that are driven throughout, and told so many rows before."""
         first = np.arange(0, self.steps, size)
-        known = np.all(np.isfinite(np.concatenate([self.tau, self.u], axis=1))[: self.steps], axis=1)
-        whole = np.array([known[i : i + size].all() for i in first])
+        by_row = lambda x: np.isfinite(x).reshape(len(self.t), self.per_row * x.shape[1])[: self.steps]
+        told = np.all(by_row(self.u), axis=1)
+        known = told & np.all(by_row(self.tau), axis=1)
+        whole = np.array([known[i : i + size].all() and told[max(i - lead, 0) : i].all() for i in first])
         if not whole.any():
             raise LogError(
                 f"Log {self.log.name!r}: no window has all of its controls; fill the gaps in tau and u, or take a shorter window"
@@ -317,12 +373,29 @@ def _warn_of(model: Model, run: _Run, nodes: str) -> None:
             return
 
 
-def _held(channel: Channel, own: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """The values at other times, each held until the next; NaN before the first."""
+def _late(model: Model) -> float | None:
+    """How late controls arrive at the actuator where they are latest; None if no actuator has a delay."""
+    delays = [float(one.delay) for one in actuators_of(model) if one.delay is not None]
+    return max(delays, default=None)
+
+
+def _held(channel: Channel, own: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The means between edges of what is held from each value to the next; NaN where it is not known, as before the first."""
     times = (own if channel.t is None else channel.t) - channel.delay
-    slack = 1e-6 * np.median(np.diff(times))
-    row = np.searchsorted(times, t + slack, side="right") - 1
-    return np.where((row >= 0)[:, None], channel.values[np.maximum(row, 0)], np.nan)
+    knots = np.append(times, max(edges[-1], times[-1]) + 1.0)  # the last is held for good
+    known = np.isfinite(channel.values)
+    found = np.full((len(edges) - 1, channel.values.shape[1]), np.nan)
+    for column in range(found.shape[1]):
+        values, there = channel.values[:, column], known[:, column]
+        # Integrals over what is known, of the values and of one, at the knots; they are straight between them.
+        areas, spans = (
+            np.append(0, np.cumsum(np.where(there, x, 0) * np.diff(knots)))
+            for x in (values, np.ones(len(times)))
+        )
+        area, span = (np.diff(np.interp(edges, knots, x)) for x in (areas, spans))
+        whole = span > (1 - 1e-6) * np.diff(edges)  # but for rounding of times
+        found[whole, column] = area[whole] / span[whole]
+    return found
 
 
 def _states(model: Model, log: Log, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -402,7 +475,10 @@ def _nearest(own: np.ndarray, values: np.ndarray, t: np.ndarray) -> np.ndarray:
     return np.interp(t, own[known], values[known]) if known.any() else np.zeros(len(t))
 
 
-def _filled_up(rows: np.ndarray, first: np.ndarray, size: int) -> np.ndarray:
-    """Runs of so many rows from these on; what is missing is zero."""
-    padded = np.concatenate([np.nan_to_num(rows), np.zeros((size, rows.shape[1]))])
-    return np.stack([padded[i : i + size] for i in first])
+def _filled_up(rows: np.ndarray, first: np.ndarray, size: int, lead: int = 0) -> np.ndarray:
+    """Runs of so many rows from these on, where what is missing is zero; after so many that are before them. Before the first
+    of all it is taken to have been told what it is there."""
+    padded = np.concatenate([rows[:1].repeat(lead, axis=0), rows, np.zeros((size, rows.shape[1]))])
+    found = np.stack([padded[i : i + lead + size] for i in first])
+    found[:, lead:] = np.nan_to_num(found[:, lead:])
+    return found

@@ -184,7 +184,9 @@ def _claim(number: int, kinds: Sequence[Kind], chosen, taken: dict, model: Model
     kind = kinds[number]
     for place in kind.written([one.place for one in chosen]):
         for what in kind.sets:
-            before = taken.setdefault((kind.of, what, place), number)
+            # What a model carries has one place among all of it, whatever its role.
+            of = kind.of if kind.of in ("body", "joint") else ""
+            before = taken.setdefault((of, what, place), number)
             if before != number:
                 name = model.body_names[place] if kind.of == "body" else f"{kind.of} {place}"
                 both = f"{kind.owner} and {kinds[before].owner} both free"

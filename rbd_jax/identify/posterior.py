@@ -4,7 +4,7 @@
 say much. `hmc` draws from the posterior as it is, by Hamiltonian Monte Carlo (the No-U-Turn sampler of `blackjax`); first states
 of simulations are drawn along. It moves in coordinates in which the parabola is a sphere,
 
-    (x, δ) = (x̂, δ̂) + R⁻¹ z,    p(z) ∝ exp(-loss(x, δ)),
+    (x, δ) = (x̂, δ̂) + R⁻¹ z,    p(z) ∝ exp(-loss(x, δ)) |∂values / ∂x|,
 
 δ being first states and R the triangle of all errors linearized at the estimate, so that one step fits all directions. Noise is
 that of the estimate.
@@ -173,9 +173,9 @@ def hmc(
 ) -> Posterior:
     """Draws from the posterior by Hamiltonian Monte Carlo, beginning about an estimate. Wants `blackjax`.
 
-    The density is `exp(-problem.loss)` at the noise of the estimate, of all that is free: values in coordinates without bounds,
-    of which it is the density, and first states. What neither data nor anything known beforehand holds has no distribution, and
-    is refused by name.
+    The density of the values, within their bounds, and of first states is `exp(-problem.loss)` at the noise of the estimate:
+    before anything is measured all values are as likely, but for what is known of them beforehand. What neither data nor
+    knowledge hold has no distribution, and is refused by name.
 
     - `problem`, `found`: a problem and what `identify.solve` found of it.
     - `draws`: of each chain.
@@ -213,7 +213,7 @@ def hmc(
     key = jax.random.key(0) if key is None else key
     first, *keys = jax.random.split(key, 1 + warmup + draws)
     size = map_from.x.shape[1]
-    logdensity = lambda z: -known.loss(map_from(z))
+    logdensity = lambda z: _log_density(known, map_from(z))
     begin, stepped, told = kernel(logdensity, size)
     states = begin(jax.random.normal(first, (chains, size), problem.model.dtype))
     tuning, kept, astray, accepted = _Tuning.at(STEP), [], 0, []
@@ -232,6 +232,12 @@ def hmc(
     z = np.stack(kept, axis=1).reshape(chains * draws, size)
     values = np.asarray(_values(problem.parameters, map_from, jnp.asarray(z)), float)
     return Posterior(problem.parameters, values, chains, astray, float(np.mean(accepted)))
+
+
+def _log_density(problem: Problem, unknowns: Unknowns):
+    """The logarithm of the density of the values, carried over to coordinates without bounds."""
+    _, turned = jnp.linalg.slogdet(jax.jacfwd(problem.parameters.values)(unknowns.x))
+    return turned - problem.loss(unknowns)
 
 
 class _Sphere(eqx.Module):

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from .._arguments import as_array, instance, names, whole_number
 from .._array import sum_rows
 from .._errors import UnknownNameError
+from ..forces.actuators.drive import actuators_of
 from ..model import Model
 from .control import Control, Controls
 from .state import State
@@ -81,10 +82,10 @@ def driver(
     steps: SupportsIndex | None,
     actuation: Actuation | None,
     memory: Any,
-    dtype,
+    dt: Float[Array, ""],
 ) -> Driver:
     """The controls of a rollout, checked."""
-    size, spread = model.nv, lambda tau: tau
+    size, spread, dtype = model.nv, lambda tau: tau, dt.dtype
     if actuation is not None:
         instance(owner, "actuation", actuation, Actuation, "an Actuation: rbd.Actuation(joints=[...])")
         if not isinstance(model, Model):
@@ -103,10 +104,14 @@ def driver(
         return Driver(lambda t, state, given, memory: (wide.full(Controls(None)), memory), (), None, steps)
     if not callable(controls):
         table = wide.checked(controls, "controls", (steps,), "steps" if unsaid else str(steps))
+        if table.u is not None:
+            table = Controls(arriving(tree_of(model), table.u, dt), table.tau)
         return Driver(lambda t, state, given, memory: (wide.full(given), memory), table, None, steps)
 
     def told(value):
-        return wide.full(wide.checked(value, "the result of controls"))
+        checked = wide.checked(value, "the result of controls")
+        refuse_delays(owner, model, checked)
+        return wide.full(checked)
 
     if memory is None:
         return Driver(lambda t, state, given, memory: (told(controls(t, state)), memory), (), None, steps)
@@ -121,6 +126,47 @@ def driver(
         return told(result[0]), _like(owner, memory, result[1])
 
     return Driver(remembering, (), memory, steps)
+
+
+def arriving(
+    model: Model, u: Float[Array, "rows nu"], dt: Float[Array, ""], before: float = 0.0
+) -> Float[Array, "rows nu"]:
+    """What reaches the actuators of a model in each of some steps, of what they are told in these: the mean over the step of
+    what was told earlier by their `delay`, each row held until the next. It is linear in the delay from step to step.
+
+    - `before`: what is beyond the rows; actuators are told zero before they are told anything.
+    """
+    delays = [one.delay for one in actuators_of(model)]
+    late = [i for i, delay in enumerate(delays) if delay is not None]
+    if not late:
+        return u
+    count = len(u)
+    # Slices, which are contiguous: rows gathered one by one came out as zeros of the loop over them, on XLA's CPU.
+    beyond = jnp.full(count + 1, before, u.dtype)
+
+    def delayed(column, steps):
+        whole = jnp.floor(steps)
+        rows = jnp.concatenate([beyond, column, beyond])
+        first = count - jnp.clip(whole, -count - 1, count).astype(jnp.int32)
+        earlier = jax.lax.dynamic_slice_in_dim(rows, first, count + 1)
+        return earlier[1:] + (steps - whole) * (earlier[:-1] - earlier[1:])
+
+    steps = jnp.stack([delay for delay in delays if delay is not None]).astype(u.dtype) / dt
+    columns = jax.vmap(delayed, in_axes=(1, 0), out_axes=1)(u[:, np.array(late)], steps)
+    return u.at[:, np.array(late)].set(columns)
+
+
+def refuse_delays(owner: str, model: Simulated, given) -> None:
+    """Where it is not known what actuators were told before."""
+    if not isinstance(given, Controls) or given.u is None:
+        return
+    late = [one.name for one in actuators_of(tree_of(model)) if one.delay is not None]
+    if late:
+        raise ValueError(
+            f"{owner}: actuator {late[0]!r} of model {model.name!r} has a delay, and what it was told before is not known here; "
+            "rbd.rollout of a table, rbd.Controls(u) with a row for each step, knows. Or take an actuator with delay=None, and "
+            "tell it later"
+        )
 
 
 def control_of(owner: str, model: Simulated, given, dtype) -> Control:

@@ -57,7 +57,9 @@ def rollout(
     `rbd.constraints.ReducedModel` moves in its independent variables.
 
     What acts: the controls, held constant over each step; the joints' own `passive_force`; gravity; the forces, tendons and
-    actuators that the model carries; and `forces`. Actuators that are told nothing are told zero: a servo then holds.
+    actuators that the model carries; and `forces`. Actuators that are told nothing are told zero: a servo then holds. Those that
+    have a `delay` get in each step the mean of what they were told so much earlier, and zero before the first row; controls of a
+    policy are refused for them.
 
     A step that fails (a diverged motion, an implicit step without solution) makes its state and all later ones NaN;
     `Trajectory.code` and `failed_step` say what happened and where. Derivatives of a failed sample are not finite either, by
@@ -105,7 +107,7 @@ def rollout(
     (101, 2) [-0.631  0.16 ]
     """
     begin = begun("rollout", model, state, dt, t0, scheme, forces, stabilization)
-    drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt.dtype)
+    drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt)
     divisor = f"it must divide the number of steps, {drive.steps}"
     save_every = whole_number("rollout", "save_every", save_every, divisor)
     if drive.steps % save_every:
@@ -141,7 +143,7 @@ def _simulated(
 ) -> Trajectory:
     """`rollout` of arguments that have been checked."""
     model = begin.system.simulated
-    drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt.dtype)
+    drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt)
     run = _Run(
         begin,
         drive,

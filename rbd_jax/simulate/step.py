@@ -24,7 +24,7 @@ from ._failures import broken
 from ._resistance import found_under
 from .begin import Begin, begun
 from .control import Control, Controls
-from .controls import control_of
+from .controls import control_of, refuse_delays
 from .result import Result
 from .scheme import Scheme
 from .semi_implicit_euler import SemiImplicitEuler
@@ -59,6 +59,7 @@ def step(
     [-0.024 -0.061]
     """
     begin = begun("step", model, state, dt, time, scheme, forces, stabilization)
+    refuse_delays("step", model, tau)
     return _stepped(begin, control_of("step", model, tau, begin.dt.dtype))
 
 
@@ -89,6 +90,7 @@ def step_derivatives(
      [-0.009  0.024]]
     """
     begin = begun("step_derivatives", model, state, dt, time, scheme, forces, stabilization)
+    refuse_delays("step_derivatives", model, tau)
     given = tau if isinstance(tau, Controls) else Controls(None, jnp.zeros(model.nv))
     by = given.u is not None, given.tau is not None
     return _linearized(begin, control_of("step_derivatives", model, tau, begin.dt.dtype), by=by)

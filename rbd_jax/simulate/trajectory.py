@@ -33,8 +33,8 @@ class Trajectory(eqx.Module):
     """States over time, the initial one first.
 
     - `t`, `q`, `v` have N + 1 rows; `tau` has N: `tau[i]` is the control of the step that leaves `q[i], v[i]`, and `u[i]` that
-      of the model's actuators, None where it has none. `own` are the states that forces have themselves, None where they have
-      none.
+      of the model's actuators, None where it has none; of those that have a delay it is what arrived. `own` are the states that
+      forces have themselves, None where they have none.
     - `code`, `failed_step`: the `Result` of the first step that failed and its number, counted from 0; 0 and -1 where all
       went well. From that step on the states are NaN, but for `Result.CONSTRAINTS_OPEN` and doubts about contacts
       (`CONTACTS_LOST`, `CONTACTS_UNSOLVED`, `OVERLAPPING`).

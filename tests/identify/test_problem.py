@@ -111,7 +111,9 @@ def test_the_delay_of_a_sensor_is_found(model, run):
     difference = (errors(start.x[2] + step) - errors(start.x[2] - step)) / (2 * step)
     assert np.abs(slope).max() > 1e-3
     assert_close(difference, slope, 1e-6)
-    with pytest.raises(rbd.UnknownNameError, match="no sensor of model 'pendulum' that has such numbers"):
+    with pytest.raises(
+        rbd.UnknownNameError, match="no sensor or actuator of model 'pendulum' that has such numbers"
+    ):
         I.Parameters(model, I.delays())  # whose gyro has none
 
 

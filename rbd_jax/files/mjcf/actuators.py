@@ -52,8 +52,11 @@ def not_driven(mujoco, compiled) -> list[str]:
         if foreign is not None:
             by_reason.setdefault(f"actuators ({foreign})", []).append(name)
             continue
+        if _delay(compiled, index) is None and np.any(
+            getattr(compiled, "actuator_delay", [0.0] * (index + 1))[index]
+        ):
+            by_reason.setdefault("delays of actuators with interpolation", []).append(name)
         for field, what in (
-            ("delay", "delays"),
             ("armature", "armature"),
             ("damping", "damping"),
             ("dampingpoly", "damping"),
@@ -119,9 +122,18 @@ def _actuator(mujoco, compiled, index: int, name: str) -> Actuator:
             control_range=_range(compiled, "ctrl", index) if limited else None,
             force_range=_range(compiled, "force", index),
             activation_range=_range(compiled, "act", index),
+            delay=_delay(compiled, index),
         )
     except (ModelError, ValueError) as error:
         raise ModelError(f"actuator {name!r}: {error}") from None
+
+
+def _delay(compiled, index: int) -> float | None:
+    """How late its control arrives, since MuJoCo 3.5; None too if it is not held between two samples, as it is here."""
+    delay = getattr(compiled, "actuator_delay", None)
+    if delay is None or delay[index] <= 0 or compiled.actuator_history[index, 1] != 0:
+        return None
+    return delay[index]
 
 
 def _transmission(mujoco, compiled, index: int) -> tuple[Transmission, Any]:

@@ -31,6 +31,8 @@ def write_transmission(robot: Element, model: Model, actuator: Actuator, losses:
     given = None if actuator.control_range is None else tuple(np.asarray(actuator.control_range, float))
     if given != said:
         losses.add("control ranges of actuators", actuator.name)
+    if actuator.delay is not None and actuator.delay > 0:
+        losses.add("delays of actuators", actuator.name)
     element = SubElement(robot, "transmission", name=actuator.name)
     SubElement(element, "type").text = "transmission_interface/SimpleTransmission"
     for tag, name in (("joint", on.joint), ("actuator", actuator.name)):

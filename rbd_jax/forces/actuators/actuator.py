@@ -34,6 +34,9 @@ class Actuator(Attached):
     - `gain`, `bias`: numbers, or laws of its length and its rate.
     - `dynamics`: how its input follows the control; it then has an activation, a state of its own, which starts at `activation`.
     - `control_range`, `force_range`, `activation_range`: pairs of what each is cut off at.
+    - `delay`: how much later than it is told a control arrives, in s. `rbd.rollout` lets those of a table arrive later, and
+      `rbd.identify` those of a log. Elsewhere nothing is known of what was told before: `rbd.sense` and the like take the control
+      that has arrived at that moment; `rbd.step`, and controls of a policy, are refused.
 
     What all actuators together do to a joint with one degree of freedom is cut off at the model's `effort_limit`.
     """
@@ -48,6 +51,7 @@ class Actuator(Attached):
     control_range: Float[Array, "2"] | None
     force_range: Float[Array, "2"] | None
     activation_range: Float[Array, "2"] | None
+    delay: Float[Array, ""] | None
 
     role = "actuator"
     bodies = ()
@@ -65,6 +69,7 @@ class Actuator(Attached):
         control_range: Any = None,
         force_range: Any = None,
         activation_range: Any = None,
+        delay: Any = None,
     ):
         (self.name,) = names(type(self).__name__, "name", name, 1)
         owner = f"{type(self).__name__} {name!r}"
@@ -99,6 +104,7 @@ class Actuator(Attached):
         self.control_range = _range(owner, "control_range", control_range)
         self.force_range = _range(owner, "force_range", force_range)
         self.activation_range = _range(owner, "activation_range", activation_range)
+        self.delay = None if delay is None else number(owner, "delay", delay, least=0)
 
     @property
     def frames(self):

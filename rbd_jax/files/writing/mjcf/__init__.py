@@ -76,7 +76,7 @@ def to_mjcf(model: Model, strict: bool = False) -> str:
     MJCF has no words for velocity limits, for screws and racks (`Helical`, `RackAndPinion`, which are refused), for
     joints that move by themselves or along splines, for damping, friction or springs that differ between the directions of a
     ball or a free joint, for bias and drift of sensors, and for constraints other than `Connect`, `Weld` and a
-    `CoordinateCoupling` of a polynomial of degree four. MuJoCo has delays of sensors since its version 3.5.
+    `CoordinateCoupling` of a polynomial of degree four. MuJoCo has delays of sensors and actuators since its version 3.5.
 
     >>> "<hinge" in rbd.to_mjcf(rbd.load("double_pendulum")), "<joint" in rbd.to_mjcf(rbd.load("double_pendulum"))
     (False, True)

@@ -21,7 +21,7 @@ from ....forces.actuators import (
     SliderCrank,
 )
 from ..numerals import text
-from .document import Document
+from .document import Document, late_by
 
 
 def write_actuator(out: Document, actuator: Actuator) -> bool:
@@ -47,7 +47,8 @@ def write_actuator(out: Document, actuator: Actuator) -> bool:
         pair = getattr(actuator, name)
         if pair is not None:
             found |= {f"{word}limited": "true", f"{word}range": text(pair)}
-    SubElement(out.section("actuator"), "general", {"name": actuator.name} | found | dynamics)
+    found |= dynamics | late_by(out, actuator.delay)
+    SubElement(out.section("actuator"), "general", {"name": actuator.name} | found)
     return True
 
 

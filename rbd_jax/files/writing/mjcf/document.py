@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement
 
@@ -16,6 +17,10 @@ from ...placement import quaternion
 from ..losses import Losses
 from ..numerals import text
 from ..series import Part
+
+
+#: No buffer of what was read, or told, is longer.
+MOST_SAMPLES = 100_000
 
 
 @dataclass(frozen=True)
@@ -125,3 +130,14 @@ def is_at(thing: Attached, body: str, frame: Transform) -> bool:
     own = thing.frames[0]
     same = np.array_equal(own.position, frame.position) and np.array_equal(own.rotation, frame.rotation)
     return same and thing.bodies[0] == body
+
+
+def late_by(out: Document, delay) -> dict[str, str]:
+    """What is said of something that is seen, or arrives, later: MuJoCo keeps so many samples."""
+    if delay is None or delay <= 0:
+        return {}
+    step = float(out.section("option").get("timestep", "0.002"))
+    return {
+        "delay": text(delay),
+        "nsample": str(min(math.ceil(float(delay) / step) + 1, MOST_SAMPLES)),
+    }

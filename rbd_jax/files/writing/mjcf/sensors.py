@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
@@ -26,7 +25,7 @@ from ...mjcf.sensors import (
     WHOLE,
 )
 from ..numerals import text
-from .document import Document, site_at
+from .document import Document, late_by, site_at
 from .shapes import type_and_size
 
 
@@ -45,10 +44,6 @@ TAGS: dict[type, str] = {
 
 #: Those that are at sites. The others of a frame take bodies, too.
 AT_SITES = (*SITES.values(), sensors.Magnetometer, sensors.RangeFinder, sensors.Touch)
-
-
-#: No buffer of readings is longer.
-MOST_SAMPLES = 100_000
 
 
 def write_sensor(out: Document, sensor: Sensor) -> bool:
@@ -138,7 +133,4 @@ def _write_options(out: Document, element: Element, sensor: Sensor) -> None:
         element.set("noise", text(sensor.noise.deviation))
         if sensor.noise.bias or sensor.noise.drift:
             out.losses.add("bias and drift of sensors", sensor.name)
-    if sensor.delay is not None and sensor.delay > 0:  # MuJoCo keeps so many readings
-        step = float(out.section("option").get("timestep", "0.002"))
-        samples = min(math.ceil(float(sensor.delay) / step) + 1, MOST_SAMPLES)
-        element.attrib.update(delay=text(sensor.delay), nsample=str(samples))
+    element.attrib.update(late_by(out, sensor.delay))

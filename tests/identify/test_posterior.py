@@ -1,0 +1,163 @@
+"""Draws from posteriors: against quadrature, against what they are drawn from, and what their diagnostics say."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax import identify
+from rbd_jax.identify import Posterior
+
+
+MODEL = rbd.load("pendulum")
+ARM = rbd.load("double_pendulum")
+
+
+def swinging(free, damping, count=30, noise=0.05, seed=0):
+    """A problem of torques, measured along a swing of the pendulum: n numbers with noise that is known."""
+    random = np.random.default_rng(seed)
+    t = np.arange(count) / 20
+    q, v, a = (np.sin(3 * t), 3 * np.cos(3 * t), -9 * np.sin(3 * t))
+    truth = identify.Parameters(MODEL, identify.damping()).with_values(jnp.array([damping]))
+    torque = jax.vmap(lambda q, v, a: rbd.inverse_dynamics(truth, q, v, a) - rbd.passive_force(truth, q, v))
+    rows = [x[:, None] for x in (q, v, a)]
+    tau = np.asarray(torque(*map(jnp.asarray, rows))) + noise * random.normal(size=(count, 1))
+    log = identify.Log(t, *rows, tau=tau)
+    return identify.Problem(MODEL, log, free, identify.EquationError(), noise={"tau": noise})
+
+
+@pytest.fixture(scope="module")
+def bounded():
+    """Damping so small that it is hardly told from none: the posterior ends at the bound."""
+    problem = swinging(identify.damping(), 0.004)
+    return problem, identify.solve(problem)
+
+
+@pytest.fixture(scope="module")
+def drawn(bounded):
+    return identify.hmc(*bounded, draws=400, chains=4, warmup=150, key=jax.random.key(1))
+
+
+def test_hmc_is_quadrature(bounded, drawn):
+    """Mean, deviation and quantiles of a posterior that is far from a normal distribution."""
+    problem, _ = bounded
+    values = np.linspace(1e-6, 0.1, 4001)
+    x = jax.vmap(lambda value: problem.parameters.unbounded(value[None]))(jnp.asarray(values))
+    loss = np.asarray(jax.jit(jax.vmap(problem.loss))(x))
+    weight = np.exp(loss.min() - loss)
+    weight /= weight.sum()
+    mean = weight @ values
+    deviation = np.sqrt(weight @ (values - mean) ** 2)
+    error = deviation / np.sqrt(drawn.effective_draws[0])
+    assert weight[0] > 0.1 * weight.max()  # it ends at the bound
+    assert abs(drawn.mean[0] - mean) < 4 * error
+    assert abs(drawn.standard_errors[0] / deviation - 1) < 0.15
+    share = np.cumsum(weight)
+    for level in (0.1, 0.5, 0.9):
+        expected = values[np.searchsorted(share, level)]
+        assert abs(np.mean(drawn.values < expected) - level) < 0.06
+
+
+@pytest.mark.slow
+def test_hmc_of_what_is_nearly_normal_is_laplace():
+    """Damping and friction that are well seen, with first states of windows drawn along."""
+    t = np.arange(60) / 30
+    truth = identify.Parameters(MODEL, identify.damping()).with_values(jnp.array([0.3]))
+    path = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=1 / 30, steps=59)
+    q = path.q + 5e-3 * jax.random.normal(jax.random.key(3), path.q.shape)
+    log = identify.Log(t, q, tau=np.zeros((60, 1)))
+    problem = identify.Problem(MODEL, log, identify.damping(), identify.OutputError(window=1.0, nodes="free"))
+    found = identify.solve(problem)
+    draws = identify.hmc(problem, found, draws=250, chains=4, warmup=100)
+    assert draws.divergences == 0 and 0.6 < draws.accepted < 0.97
+    assert (draws.convergence < 1.05).all()
+    error = found.standard_errors / np.sqrt(draws.effective_draws)
+    assert (np.abs(draws.mean - found.values) < 4 * error + 0.1 * found.standard_errors).all()
+    np.testing.assert_allclose(draws.standard_errors, found.standard_errors, rtol=0.15)
+    again = identify.hmc(problem, found, draws=250, chains=4, warmup=100)
+    assert np.array_equal(again.values, draws.values)
+
+
+def test_what_nothing_holds_has_no_distribution():
+    """The pendulum's torque sees its mass and its length in products alone."""
+    problem = swinging([identify.masses(), identify.centers_of_mass()], 0.1)
+    found = identify.solve(problem)
+    assert found.rank < found.parameters.size
+    with pytest.raises(
+        identify.LogError, match="neither data nor anything known beforehand hold .*give a prior"
+    ):
+        identify.hmc(problem, found)
+
+
+def test_problems_and_estimates_that_do_not_go_together(bounded, monkeypatch):
+    problem, found = bounded
+    other = swinging([identify.damping(), identify.coulomb()], 0.1)
+    with pytest.raises(ValueError, match="no estimate of identify.solve for this problem"):
+        identify.hmc(other, found)
+    with pytest.raises(TypeError, match="found"):
+        identify.hmc(problem, problem)
+    monkeypatch.setitem(sys.modules, "blackjax.mcmc", None)
+    with pytest.raises(ImportError, match="pip install blackjax"):
+        identify.hmc(problem, found)
+
+
+def arm_estimate(seed=0):
+    random = np.random.default_rng(seed)
+    t = np.arange(200) / 50
+    q = np.stack([np.sin(2 * t), np.sin(3 * t + 1)], axis=1)
+    v = np.stack([2 * np.cos(2 * t), 3 * np.cos(3 * t + 1)], axis=1)
+    a = -np.array([4.0, 9.0]) * q
+    tau = jax.vmap(lambda q, v, a: rbd.inverse_dynamics(ARM, q, v, a))(*map(jnp.asarray, (q, v, a)))
+    log = identify.Log(t, q, v, a, tau=np.asarray(tau) + 0.5 * random.normal(size=(200, 2)))
+    return identify.physical_least_squares(ARM, log, [identify.inertias("lower"), identify.damping()])
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return arm_estimate()
+
+
+def test_draws_of_laplace_can_be(arm):
+    draws = identify.laplace(arm, 2000)
+    assert draws.values.shape == (2000, arm.parameters.size)
+    models = draws.models(200)
+    assert bool(jax.vmap(lambda one: one.is_physical.all())(models.inertias).all())
+    low, high = (np.asarray(end) for end in arm.parameters.bounds())
+    assert (draws.values >= low).all() and (draws.values <= high).all()
+    # Their scatter is the estimate's where that is small beside the value.
+    straight = arm.standard_errors < 0.1 * np.abs(arm.values)
+    assert straight.any()
+    np.testing.assert_allclose(draws.standard_errors[straight], arm.standard_errors[straight], rtol=0.1)
+
+
+def test_draws_are_correlated_as_the_estimate_is(arm):
+    """Of values without bounds, by the whole covariance."""
+    seen = [i for i, name in enumerate(arm.parameters.names) if "damping" in name]
+    away = arm.values[seen] > 4 * arm.standard_errors[seen]
+    draws = identify.laplace(arm, 20000, key=jax.random.key(2)).values[:, seen][:, away]
+    expected = arm.covariance[np.ix_(seen, seen)][np.ix_(away, away)]
+    np.testing.assert_allclose(
+        np.atleast_2d(np.cov(draws.T)), expected, atol=0.05 * np.abs(expected).max(initial=0) + 1e-30
+    )
+
+
+def test_effective_draws_and_convergence():
+    """Of a process with correlation ρ from one draw to the next: (1 - ρ) / (1 + ρ) as many."""
+    random, rho, count = np.random.default_rng(0), 0.8, 20000
+    noise = random.normal(size=(4, count)) * np.sqrt(1 - rho**2)
+    chains = np.zeros((4, count))
+    for i in range(1, count):
+        chains[:, i] = rho * chains[:, i - 1] + noise[:, i]
+    parameters = identify.Parameters(MODEL, identify.damping())
+    one = Posterior(parameters, chains.reshape(-1, 1), chains=4)
+    assert abs(one.effective_draws[0] / (4 * count * (1 - rho) / (1 + rho)) - 1) < 0.1
+    assert abs(one.convergence[0] - 1) < 0.01
+    apart = Posterior(parameters, (chains + np.arange(4)[:, None]).reshape(-1, 1), chains=4)
+    assert apart.convergence[0] > 1.2 and apart.effective_draws[0] < 100
+    np.testing.assert_allclose(one.intervals(0.9)[0], [-1.645, 1.645], atol=0.08)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        one.intervals(95)
+    assert "swing damping" in one.table()
