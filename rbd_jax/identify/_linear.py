@@ -139,7 +139,7 @@ class Solution:
 @dataclass(frozen=True, eq=False)
 class LinearProblem:
     """See above; `triangles` are T, `slopes` and `numbers` are how θ of the equations follows from p: `θ = numbers +
-    slopes (p - p₀)`."""
+    slopes (p - p₀)`; `unweighted` are the triangles before rows were given other weights."""
 
     parameters: Parameters
     start: np.ndarray
@@ -155,6 +155,7 @@ class LinearProblem:
     high: np.ndarray
     bodies: tuple[Body, ...]
     tolerance: float
+    unweighted: np.ndarray = field(default_factory=lambda: np.zeros(0))
     known: dict = field(default_factory=dict)
 
     @staticmethod
@@ -181,7 +182,8 @@ class LinearProblem:
             parameters, start, numbers, slopes, np.zeros((len(torques), size + 1, size + 1)), equations.counts,
             torques, eps * torques, mean, deviation, low, high, tuple(bodies), accuracy(model.dtype),
         )  # fmt: skip
-        return problem.with_equations(equations)
+        whole = problem.with_equations(equations)
+        return replace(whole, unweighted=whole.triangles)
 
     def with_equations(self, equations: Equations) -> LinearProblem:
         """The same with other weights of the rows, none of which depends on more than before."""
@@ -319,12 +321,13 @@ class LinearProblem:
         return given + step, root @ root.T, basis.lost
 
     def _basis(self, free: np.ndarray) -> Basis:
-        """Coordinates for changes of the free values."""
+        """Coordinates for changes of the free values: whatever the weights, those of the rows without, made once."""
         key = free.tobytes()
         if key not in self.known:
-            weighted = (self.triangles[:, :, :-1] / self.sizes[:, None, None]).reshape(-1, len(free))
+            whole = replace(self, triangles=self.unweighted)
+            weighted = (whole.triangles[:, :, :-1] / self.sizes[:, None, None]).reshape(-1, len(free))
             thought, _ = self._thought(self.start)
-            self.known[key] = basis_of(weighted, thought, self.scale, free, self.tolerance)
+            self.known[key] = basis_of(weighted, thought, whole.scale, free, self.tolerance)
         return self.known[key]
 
     def _thought(self, values, duals=None, barrier: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from long_runs import pendulum_log
 
 from rbd_jax.__main__ import main
 from rbd_jax.cli.identify import FILES
@@ -40,9 +39,17 @@ ROBOT = """<robot name="pendulum">
   </joint>
 </robot>"""
 WAYS = {
-    "physical": ["run0.npz", "run1.npz", "run2.npz", "--free", "masses,damping"],
+    "physical": ["run0.npz", "run1.npz", "--free", "masses,damping"],
     "output-error": ["moves.npz", "--free", "masses,damping", "--window", "0.25", "--turns", "4"],
 }
+
+
+def motion(rows, seed):
+    """Of a pendulum of 1.3 kg that is damped: times, positions, velocities, torques."""
+    random, t = np.random.default_rng(seed), np.arange(rows) / 100
+    q, v, a = np.sin(3 * t), 3 * np.cos(3 * t), -9 * np.sin(3 * t)
+    tau = 1.3 * (1.01 * a + 9.81 * np.sin(q)) + 0.2 * v + 0.01 * random.normal(size=rows)
+    return t, *(x[:, None] for x in (q + 1e-4 * random.normal(size=rows), v, tau))
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +57,11 @@ def folder(tmp_path_factory):
     """Logs, and the results of each way that nobody has disturbed, by its name."""
     folder = tmp_path_factory.mktemp("resume")
     (folder / "pendulum.urdf").write_text(ROBOT)
-    for i in range(3):
-        log = pendulum_log(1.0, i)[1]
-        np.savez(
-            folder / f"run{i}.npz", t=log.t, **{name: getattr(log, name).values for name in ("q", "v", "tau")}
-        )
-    log = pendulum_log(0.6)[1]
-    np.savez(folder / "moves.npz", t=log.t, q=log.q.values, tau=log.tau.values)
+    for i in range(2):
+        t, q, v, tau = motion(101, i)
+        np.savez(folder / f"run{i}.npz", t=t, q=q, v=v, tau=tau)
+    t, q, _, tau = motion(61, 2)
+    np.savez(folder / "moves.npz", t=t, q=q, tau=tau)
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -119,7 +124,7 @@ def said_by(capsys, *arguments):
 
 def test_least_squares_go_on(folder, capsys, monkeypatch):
     """In the pass over the logs, and in cross-validation, where what was finished is not computed again."""
-    killed(5, command("physical"))
+    killed(3, command("physical"))
     place = Path("out.checkpoint")
     assert {path.name for path in place.glob("*.ckpt")} == {"run.ckpt", "estimate.ckpt"}
     content = {path: path.read_bytes() for path in place.glob("*.ckpt")}
@@ -158,11 +163,11 @@ def test_least_squares_go_on(folder, capsys, monkeypatch):
     assert "estimate.ckpt" in written and "fold-1.ckpt" in written
     written[:] = ["fold-2.ckpt"]
     assert main(command("physical", "--resume")) in (0, 3)
-    assert not {"estimate.ckpt", "fold-1.ckpt"} & set(written) and "fold-3.ckpt" in written
+    assert not {"estimate.ckpt", "fold-1.ckpt"} & set(written) and written.count("fold-2.ckpt") > 1
     assert_whole("physical")
     page = Path("out", "report.md").read_text(encoding="utf-8")
     assert "resume" not in page
-    for i in range(3):  # what is strange about a log that was passed before, too
+    for i in range(2):  # what is strange about a log that was passed before, too
         assert f"Log 'run{i}': v of joint 'swing' is mostly" in page
 
 
@@ -175,7 +180,7 @@ def test_searches_go_on(folder):
 
 @pytest.mark.slow
 def test_an_interrupt_says_how_to_go_on(folder, capsys):
-    said = killed(4, command("physical"), signal.SIGINT)
+    said = killed(3, command("physical"), signal.SIGINT)
     place = Path("out.checkpoint").resolve()
     assert said == f"rbd-jax: interrupted; the same command with --resume goes on from {place}\n"
     # Results are not looked for in it, and other things are not lost with it.
