@@ -25,13 +25,16 @@ from .problem import GAPS, Problem, Unknowns, prior_errors
 from .robust import huber, huber_loss, scatter, tukey, tukey_loss
 
 
-#: Damping to begin with, what it grows by after a step that was none, and the most before a search is given up.
-FIRST, GROWTH, MOST = 1e-3, 8.0, 1e10
+#: Damping to begin with, what it grows by after a step that was none, the least, and the most before a search is given up.
+FIRST, GROWTH, LESS, MOST = 1e-3, 8.0, 1e-12, 1e10
 #: The longest step in each coordinate without bounds, where one is a usual change; and how far one goes towards a bound: the
 #: value is there to a millionth of a usual change.
 LONGEST, FARTHEST = 5.0, 14.0
 #: A gain smaller than this is none, in units of the loss, of which a half is one standard deviation; and in earlier stages.
 LEAST, ROUGHLY = 1e-4, 1e-1
+#: The least and the most damping where errors are means of ensembles, whose slopes are never exact; and of how many more
+#: ensembles a search goes on from where it has ended.
+CROOKED, DRAWS = (1e-3, 1e2), 2
 #: After so many turns that gain nothing more, whatever the damping, it ends.
 IDLE = 3
 #: The last stage of gaps.
@@ -47,6 +50,7 @@ class Ask:
     unknowns: Unknowns
     weights: np.ndarray | None = None
     gap_size: np.ndarray | None = None
+    draw: int = 0
 
 
 @dataclass(eq=False)
@@ -56,6 +60,7 @@ class Descent:
     - `x`, `states`: where it is; `noise` of each column, as it is found.
     - `stage`: which of the gaps are asked for.
     - `idle`: how many turns in a row have gained next to nothing.
+    - `draw`: which ensembles simulations are of.
     - `leaves_out`: whether a robust search has gone on from Huber's loss to Tukey's.
     """
 
@@ -71,12 +76,14 @@ class Descent:
     converged: bool = False
     loss: float = np.inf
     idle: int = 0
+    draw: int = 0
 
     def __post_init__(self):
         compare, windows = self.problem.compare, self.problem.windows
         if compare.nodes != "joined" or compare.drift is not None or not windows.goes_on.any():
             self.stage = LAST
         self.rounding = ROUNDING * float(np.finfo(self.problem.model.dtype).eps) * _sizes(self.problem)
+        self.least, self.most = (LESS, MOST) if compare.ensemble is None else CROOKED
         self.column_of, self.there = windows.column_of(), windows.there()
         below, above = (np.isfinite(np.asarray(end)) for end in self.problem.parameters.bounds())
         self.lowest = np.where(below | above, -FARTHEST, -np.inf)
@@ -86,7 +93,7 @@ class Descent:
         """So many turns at most, from one to the next."""
         if self.done:
             return
-        errors, gaps = yield Ask(self.unknowns())
+        errors, gaps = yield Ask(self.unknowns(), draw=self.draw)
         if not np.isfinite(errors).all():
             self.done = True
             return
@@ -94,7 +101,7 @@ class Descent:
             self.noise = self._found_noise(errors)
         while self.turn < turns and not self.done:
             # Here a search may be saved: all that it goes on with is in its fields, or follows from them.
-            linear = yield Ask(self.unknowns(), self.weights(errors), self.gap_size)
+            linear = yield Ask(self.unknowns(), self.weights(errors), self.gap_size, self.draw)
             self.turn += 1
             prior, before = self.prior(), self._loss(errors, gaps, self.x)
             while True:
@@ -102,27 +109,30 @@ class Descent:
                 step = _step(np.concatenate([left.triangle, prior]), self.damping)
                 x = self._within(self.x + np.clip(step, -LONGEST, LONGEST))
                 states = self.states + left.states_of(x - self.x)
-                new_errors, new_gaps = yield Ask(self.unknowns(x, states))
+                new_errors, new_gaps = yield Ask(self.unknowns(x, states), draw=self.draw)
                 new = self._loss(new_errors, new_gaps, x) if np.isfinite(new_errors).all() else np.inf
                 if new <= before + 1e-12 * abs(before):
                     long = bool(np.abs(x - self.x).max(initial=0) >= 1)
                     self.x, self.states, errors, gaps = x, states, new_errors, new_gaps
-                    self.damping = max(self.damping / GROWTH, 1e-12)
+                    self.damping = max(self.damping / GROWTH, self.least)
                     break
                 self.damping *= GROWTH
-                if self.damping > MOST:
+                if self.damping > self.most:
                     new, long = before, False
                     break
             slow = self.damping > FIRST
             promised = _promised(np.concatenate([eliminated(linear, 0.0).triangle, prior])) if slow else 0.0
+            draw = self.draw
             self._settle(before, new, self._found_noise(errors), long, promised)
+            if self.draw != draw:
+                errors, gaps = yield Ask(self.unknowns(), draw=self.draw)
 
     def _settle(self, before: float, after: float, noise: np.ndarray, long: bool, promised: float) -> None:
         """Whether this was the last turn, or the last of its stage. After a long step it was not.
 
         - `promised`: what a step without damping would gain if errors were straight, where it was damped because they are not.
         """
-        last, stuck = self.stage == LAST, self.damping > MOST
+        last, stuck = self.stage == LAST, self.damping > self.most
         rounding = bool(np.all(noise <= 2 * self.rounding))
         same = rounding or bool(np.all(np.abs(noise - self.noise) <= (1e-3 if last else 3e-2) * self.noise))
         least = 1e-2 * before if rounding else LEAST if last else ROUGHLY
@@ -131,11 +141,13 @@ class Descent:
         if not (stuck or self.idle >= IDLE or (nothing and self.damping <= FIRST)):
             return
         self.idle = 0
+        # The means of ensembles have small jumps, where a search of them ends; those of others are elsewhere.
+        smooth = self.problem.compare.ensemble is None
         if last and self.problem.robust and not self.leaves_out:
             self.leaves_out, self.damping = True, FIRST
+        elif last and not smooth and self.draw < DRAWS:
+            self.draw, self.damping = self.draw + 1, FIRST
         elif last:
-            # The means of ensembles have small jumps, by which a search of them always ends.
-            smooth = self.problem.compare.ensemble is None
             self.done, self.converged = (
                 True,
                 same and (rounding or not smooth or promised <= max(LEAST, 1e-6 * before)),
@@ -237,15 +249,19 @@ def _following(searches, replies: dict[int, Any]) -> dict[int, Ask]:
 
 
 def _errors(problem: Problem, asks: Sequence[Ask]):
-    if len(asks) == 1:
-        return [tuple(np.asarray(x, float) for x in problem.errors(asks[0].unknowns))]
+    if len(asks) == 1 or problem.compare.ensemble is not None:
+        told = lambda ask: problem.drawn(ask.draw).errors(ask.unknowns)
+        return [tuple(np.asarray(x, float) for x in told(ask)) for ask in asks]
     many = jax.tree.map(lambda *rows: np.stack(rows), *(ask.unknowns for ask in asks))
     errors, gaps = (np.asarray(x, float) for x in problem.errors_of_many(many))
     return list(zip(errors, gaps))
 
 
 def _linearized(problem: Problem, asks: Sequence[Ask]):
-    return problem.linearized([(ask.unknowns, ask.weights, ask.gap_size) for ask in asks])
+    point = lambda ask: (ask.unknowns, ask.weights, ask.gap_size)
+    if problem.compare.ensemble is not None:
+        return [problem.drawn(ask.draw).linearized([point(ask)])[0] for ask in asks]
+    return problem.linearized([point(ask) for ask in asks])
 
 
 def root_mean_square(problem: Problem, errors: np.ndarray) -> np.ndarray:

@@ -60,6 +60,8 @@ class Windows(eqx.Module):
     - `begins`: when, in its log; `log`: which one.
     - `goes_on`: whether the next window begins where it ends.
     - `scatter`: by how much first states may be off before anything is found, (windows, states), as standard deviations.
+    - `places`: of ensembles, where their simulations are, in units of the scatter of first states and free numbers, (windows,
+      places, states + free).
     """
 
     given: Any
@@ -69,6 +71,7 @@ class Windows(eqx.Module):
     log: Any
     goes_on: Any
     scatter: Any = None
+    places: Any = None
 
     def __len__(self) -> int:
         return len(self.begins)

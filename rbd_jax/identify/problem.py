@@ -10,9 +10,9 @@ as in `physical_least_squares`, here as a sum of squares; γ, for joined windows
 from __future__ import annotations
 
 import copy
-import functools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -93,6 +93,7 @@ class Problem:
         self.parameters = of_model(owner, model, free)
         self.compare, self.robust = compare, bool(robust)
         self.windows = compare.windows(model, self.logs)
+        self.windows = self.drawn(0).windows
         self._refuse_too_few(owner)
         channels = [one.channel for one in self.windows.measured]
         self.noise = {name: np.asarray(value, float) for name, value in (noise or {}).items()}
@@ -206,6 +207,15 @@ class Problem:
         return changed
 
     # For the solver: numbers.
+
+    def drawn(self, number: int) -> Problem:
+        """The same with other ensembles, the n-th that are drawn."""
+        if self.compare.ensemble is None:
+            return self
+        changed, size = copy.copy(self), self.states + self.parameters.size
+        places = ensembles(len(self.windows), self.compare.ensemble, size, number).astype(self.model.dtype)
+        changed.windows = replace(self.windows, places=places)
+        return changed
 
     def errors_of_many(self, unknowns: Unknowns):
         """`errors` of several unknowns at once, with an axis of its own."""
@@ -327,7 +337,7 @@ def _one(compare, parameters, window, after, x, change, following):
     """Errors of one window, and its gap to the next; of an ensemble their means over first states."""
     if compare.ensemble is None or not change.size:
         return _simulated(compare, parameters, window, after, x, change, following)
-    design = jnp.asarray(ensemble_of(compare.ensemble, change.size), change.dtype)
+    design = window.places[:, : change.size]
     one = lambda step: _simulated(
         compare, parameters, window, after, x, change + window.scatter * step, following
     )
@@ -336,8 +346,8 @@ def _one(compare, parameters, window, after, x, change, following):
 
 def _regressed(compare, parameters, window, after, x, change, following, usual):
     """Derivatives of errors and gap by first states and x, by regression over an ensemble in which all of them scatter."""
-    count, free = change.size, x.size
-    design = jnp.asarray(ensemble_of(compare.ensemble, count + free), change.dtype)
+    count = change.size
+    design = window.places[:, : count + x.size]
     size = jnp.concatenate([window.scatter, SCATTER * usual])
 
     def one(step):
@@ -350,15 +360,16 @@ def _regressed(compare, parameters, window, after, x, change, following, usual):
     return [(slope[:, :count], slope[:, count:]) for slope in slopes]
 
 
-@functools.cache
-def ensemble_of(count: int, size: int) -> np.ndarray:
-    """Places in units of their standard deviations, (places, size): in pairs on either side, uncorrelated, of unit variance."""
+def ensembles(windows: int, count: int, size: int, number: int = 0) -> np.ndarray:
+    """Places in units of their standard deviations, (windows, count, size): in pairs on either side, uncorrelated, of unit
+    variance."""
     if count < 2 * size:
         raise ValueError(
             f"OutputError: ensemble is {count}, and for the {size} numbers that a window depends on it takes {2 * size} or more"
         )
-    half = np.linalg.qr(np.random.default_rng(0).normal(size=(count // 2, size)))[0] * np.sqrt(count // 2)
-    return np.concatenate([half, -half])
+    random = np.random.default_rng(number).normal(size=(windows, count // 2, size))
+    half = np.linalg.qr(random)[0] * np.sqrt(count // 2)
+    return np.concatenate([half, -half], axis=1)
 
 
 def _simulated(compare, parameters, window, after, x, change, following):

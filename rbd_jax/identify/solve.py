@@ -320,6 +320,7 @@ def _noise(problem: Problem, unknowns: Unknowns) -> np.ndarray:
 
 def outcome(problem: Problem, search: Descent, settled: float | None = None) -> Estimate:
     """The estimate at the end of a search; with `settled` it has converged if there is no more than that to gain."""
+    problem = problem.drawn(search.draw)
     parameters, unknowns = problem.parameters, search.unknowns()
     errors = np.asarray(problem.errors(unknowns)[0], float)
     values, slopes = (np.asarray(y, float) for y in values_by_x(parameters, unknowns.x))
