@@ -148,10 +148,8 @@ class Descent:
         elif last and not smooth and self.draw < DRAWS:
             self.draw, self.damping = self.draw + 1, FIRST
         elif last:
-            self.done, self.converged = (
-                True,
-                same and (rounding or not smooth or promised <= max(LEAST, 1e-6 * before)),
-            )
+            self.done = True
+            self.converged = same and (rounding or not smooth or promised <= max(LEAST, 1e-6 * before))
         else:
             self.stage, self.damping = self.stage + 1, FIRST
 
@@ -251,7 +249,7 @@ def _following(searches, replies: dict[int, Any]) -> dict[int, Ask]:
 def _errors(problem: Problem, asks: Sequence[Ask]):
     if len(asks) == 1 or problem.compare.ensemble is not None:
         told = lambda ask: problem.drawn(ask.draw).errors(ask.unknowns)
-        return [tuple(np.asarray(x, float) for x in told(ask)) for ask in asks]
+        return _each(asks, lambda ask: tuple(np.asarray(x, float) for x in told(ask)))
     many = jax.tree.map(lambda *rows: np.stack(rows), *(ask.unknowns for ask in asks))
     errors, gaps = (np.asarray(x, float) for x in problem.errors_of_many(many))
     return list(zip(errors, gaps))
@@ -260,8 +258,14 @@ def _errors(problem: Problem, asks: Sequence[Ask]):
 def _linearized(problem: Problem, asks: Sequence[Ask]):
     point = lambda ask: (ask.unknowns, ask.weights, ask.gap_size)
     if problem.compare.ensemble is not None:
-        return [problem.drawn(ask.draw).linearized([point(ask)])[0] for ask in asks]
+        return _each(asks, lambda ask: problem.drawn(ask.draw).linearized([point(ask)])[0])
     return problem.linearized([point(ask) for ask in asks])
+
+
+def _each(asks: Sequence[Ask], answer) -> list:
+    """Answers one by one. Places of searches that do not ask are filled with another's question, which is answered once."""
+    known = {id(ask): answer(ask) for ask in {id(ask): ask for ask in asks}.values()}
+    return [known[id(ask)] for ask in asks]
 
 
 def root_mean_square(problem: Problem, errors: np.ndarray) -> np.ndarray:

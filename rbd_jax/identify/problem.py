@@ -10,6 +10,7 @@ as in `physical_least_squares`, here as a sum of squares; γ, for joined windows
 from __future__ import annotations
 
 import copy
+import functools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -360,6 +361,7 @@ def _regressed(compare, parameters, window, after, x, change, following, usual):
     return [(slope[:, :count], slope[:, count:]) for slope in slopes]
 
 
+@functools.lru_cache(maxsize=4)
 def ensembles(windows: int, count: int, size: int, number: int = 0) -> np.ndarray:
     """Places in units of their standard deviations, (windows, count, size): in pairs on either side, uncorrelated, of unit
     variance."""

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tables import Table
 
 import rbd_jax as rbd
 from rbd_jax import identify
@@ -77,22 +78,6 @@ RUN = {
 }
 NAMES = {"q": ["q_turn", "q_lift"], "v": ["qd_turn", "lift.velocity"], "a": ["a[0]", "a1"], "tau": ["effort_turn", "tau_lift"],
          "u": ["u_turn_motor", "ctrl1"], "gyro": ["gyro_0", "gyro_1", "gyro_2"]}  # fmt: skip
-
-
-class Table:
-    """What a DataFrame of pandas is to us."""
-
-    def __init__(self, columns):
-        self.columns, self._data = list(columns), columns
-
-    def keys(self):
-        return self.columns
-
-    def __getitem__(self, name):
-        return self._data[name]
-
-    def to_numpy(self):
-        raise NotImplementedError
 
 
 def by_columns(run):

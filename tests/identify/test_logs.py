@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import assert_close
+from tables import Table
 
 import rbd_jax as rbd
 from rbd_jax import identify
@@ -58,33 +59,9 @@ def test_files_are_read_as_they_were_written(tmp_path):
         read_log(tmp_path / "walk.csv", MODEL)
 
 
-class Table:
-    """What a DataFrame of pandas is to us: columns by name, and an index."""
-
-    class Index:
-        name = "time"
-
-        def __array__(self, dtype=None, copy=None):
-            return np.asarray(T, dtype)
-
-    index = Index()
-
-    def __init__(self, columns):
-        self.columns, self._data = list(columns), columns
-
-    def keys(self):
-        return self.columns
-
-    def __getitem__(self, name):
-        return self._data[name]
-
-    def to_numpy(self):
-        return np.stack(list(self._data.values()), axis=1)
-
-
 def test_a_data_frame_has_its_times_in_a_column_or_in_its_index():
     columns = {"q0": Q[:, 0], "q1": Q[:, 1]}
-    for table in (Table(columns), Table({"t": T, **columns})):
+    for table in (Table(columns, T), Table({"t": T, **columns}, T)):
         log = Log.from_mapping(table, MODEL)
         np.testing.assert_array_equal(log.q.values, Q)
         np.testing.assert_array_equal(log.t, T)
