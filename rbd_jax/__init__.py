@@ -204,6 +204,7 @@ Packages:
 - `files`: models from files
 - `robots`: the bundled robots
 - `identify`: what a robot is made of, from logs of its motion
+- `control`: the best motion of a robot, and what makes it move so
 - `interop`: states to and from Pinocchio and MuJoCo
 - `view`: pictures of models and of their motion
 - `body`: one rotating body in split, director and non-twisting form
@@ -384,6 +385,7 @@ __all__ = [
     "files",
     "robots",
     "identify",
+    "control",
     "interop",
     "view",
     "body",
@@ -405,6 +407,7 @@ from . import (
     body as body,
     constraints as constraints,
     contact as contact,
+    control as control,
     files as files,
     forces as forces,
     identify as identify,

@@ -60,7 +60,7 @@ def step(
     """
     begin = begun("step", model, state, dt, time, scheme, forces, stabilization)
     refuse_delays("step", model, tau)
-    return _stepped(begin, control_of("step", model, tau, begin.dt.dtype))
+    return _compiled_step(begin, control_of("step", model, tau, begin.dt.dtype))
 
 
 def step_derivatives(
@@ -93,16 +93,23 @@ def step_derivatives(
     refuse_delays("step_derivatives", model, tau)
     given = tau if isinstance(tau, Controls) else Controls(None, jnp.zeros(model.nv))
     by = given.u is not None, given.tau is not None
-    return _linearized(begin, control_of("step_derivatives", model, tau, begin.dt.dtype), by=by)
+    return _compiled_derivatives(begin, control_of("step_derivatives", model, tau, begin.dt.dtype), by=by)
 
 
 @compiled
-def _stepped(begin: Begin, control: Control):
-    return _end(begin, begin.state, control)
+def _compiled_step(begin: Begin, control: Control):
+    return stepped(begin, begin.state, control)
 
 
 @compiled
-def _linearized(begin: Begin, control: Control, *, by: tuple[bool, bool]):
+def _compiled_derivatives(begin: Begin, control: Control, *, by: tuple[bool, bool]):
+    return linearized(begin, control, by)
+
+
+def linearized(
+    begin: Begin, control: Control, by: tuple[bool, bool]
+) -> tuple[Float[Array, "nx nx"], Float[Array, "nx nu"]]:
+    """`A, B` of a step as `step_derivatives` has them, `by` u, by tau, or by both."""
     system, scheme = begin.system, begin.scheme
     plain = isinstance(scheme, SemiImplicitEuler) and scheme.passive == "implicit"
     if plain and isinstance(system, TreeSystem) and _is_plain(system, begin.state):
@@ -110,8 +117,8 @@ def _linearized(begin: Begin, control: Control, *, by: tuple[bool, bool]):
     return _differentiated(begin, control, by)
 
 
-def _end(begin: Begin, state: State, control: Control) -> State:
-    """The state at the end of a step."""
+def stepped(begin: Begin, state: State, control: Control) -> State:
+    """The state after one step from another state than that to begin with."""
     system, scheme, dt = begin.system.prepared().with_control(control), begin.scheme, begin.dt
     memory = scheme.init(system, begin.time, state, dt)
     new, _, code = scheme.step(system, begin.time, state, memory, dt)
@@ -126,12 +133,12 @@ def _end(begin: Begin, state: State, control: Control) -> State:
 def _differentiated(begin: Begin, control: Control, by: tuple[bool, bool]):
     """By forward-mode differentiation of the step."""
     system, start = begin.system, begin.state
-    nv, end = control.tau.size, jax.lax.stop_gradient(_end(begin, start, control))
+    nv, end = control.tau.size, jax.lax.stop_gradient(stepped(begin, start, control))
 
     def moved(change, given):
         own = start.own if start.own is None else start.own + change[2 * nv :]
         state = State(system.move(start.q, change[:nv]), start.v + change[nv : 2 * nv], own)
-        new = _end(begin, state, _told(control, given, by))
+        new = stepped(begin, state, _told(control, given, by))
         return jnp.concatenate([system.difference(end.q, new.q), new.v, new.internal])
 
     nothing = jnp.zeros(2 * nv + start.internal.size, begin.dt.dtype)

@@ -1,0 +1,170 @@
+"""What should be zero, or within bounds: what costs, constraints, inverse kinematics and controllers are made of."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import function_tree
+from .._array import is_known
+from .knot import Knot
+
+
+class Residual(eqx.Module):
+    """Numbers at a knot of a motion that should be zero, or within bounds.
+
+    A weight times a residual is a cost: `10 * Position("tool", target)` is `10 · ½ ‖r‖²`, see `Cost`. A subclass has `__call__`;
+    its arrays (targets) are leaves, which can be batched and differentiated by.
+    """
+
+    __array_ufunc__ = None  # an array of NumPy times a residual is the residual's business
+
+    @abc.abstractmethod
+    def __call__(self, knot: Knot) -> Float[Array, "k"]:
+        """The numbers, of shape (k,)."""
+
+    def __mul__(self, weight) -> Cost:
+        return Cost(self, weight)
+
+    __rmul__ = __mul__
+
+
+class Function(Residual):
+    """A function `(t, state, control) -> numbers` as a residual.
+
+    >>> upright = rbd.control.Function(lambda t, state, control: 1 - jnp.cos(state.q[1]))
+    """
+
+    function: Callable[..., Any]
+
+    def __init__(self, function: Callable[..., Any]):
+        if not callable(function):
+            raise TypeError(
+                f"control.Function: function is {function!r}; it takes a function (t, state, control) -> numbers"
+            )
+        self.function = function_tree(function)
+
+    def __call__(self, knot):
+        return jnp.ravel(jnp.asarray(self.function(*_asked(knot))))
+
+
+class Along(Residual):
+    """A residual whose numbers change from knot to knot: those of `rows` have a leading axis of knots, steps + 1 of them.
+
+    >>> path = jnp.linspace(0.0, 1.0, 101)[:, None] * jnp.ones(7)  # (knots, nq)
+    >>> follow = rbd.control.Along(rbd.control.Posture(path))
+    """
+
+    rows: Residual
+
+    def __init__(self, rows: Residual):
+        if not isinstance(rows, Residual):
+            raise TypeError(
+                f"control.Along: rows is {rows!r}; it takes a residual whose arrays have a row for each knot"
+            )
+        self.rows = rows
+
+    def __call__(self, knot):
+        return jax.tree.map(lambda x: x[knot.index], self.rows)(knot)
+
+
+def residual_of(owner: str, value: Any) -> Residual:
+    """A residual, or a function as one."""
+    if isinstance(value, Residual):
+        return value
+    if callable(value):
+        return Function(value)
+    raise TypeError(
+        f"{owner} is {value!r}; it takes a residual, or a function (t, state, control) -> numbers"
+    )
+
+
+def _asked(knot: Knot):
+    """What a user's function is asked with: None in place of a control at the last knot."""
+    return knot.time, knot.state, knot.control if knot.has_control else None
+
+
+class Cost(eqx.Module):
+    """`½ Σ wᵢ rᵢ²` of a residual r; of least squares the second derivatives can be left to `Jᵀ W J` (Gauss–Newton).
+
+    - `residual`, or a function `(t, state, control) -> numbers`.
+    - `weight`: w, a number or one for each of the residual's, not negative.
+
+    >>> reach = rbd.control.Cost(rbd.control.Position("tool", jnp.array([0.4, 0.0, 0.5])), weight=jnp.array([10.0, 10.0, 1.0]))
+    """
+
+    residual: Residual
+    weight: Float[Array, "*k"]
+
+    def __init__(self, residual: Residual | Callable[..., Any], weight: Any = 1.0):
+        self.residual = residual_of("control.Cost: residual", residual)
+        self.weight = _weight("control.Cost", weight)
+
+    def __call__(self, knot: Knot) -> Float[Array, ""]:
+        return 0.5 * jnp.sum(self.rows(knot) ** 2)
+
+    def rows(self, knot: Knot) -> Float[Array, "k"]:
+        """`√w r`, the half of whose square it is."""
+        r = self.residual(knot)
+        weight = self.weight.astype(r.dtype)
+        if weight.ndim and weight.shape != r.shape:
+            raise ValueError(
+                f"control.Cost: weight has shape {weight.shape}; it is one number, or one for each of the "
+                f"{r.size} numbers of {type(self.residual).__name__}"
+            )
+        root = jnp.sqrt(jnp.where(weight > 0, weight, 1))
+        return jnp.where(weight > 0, root, 0) * r
+
+
+class Value(eqx.Module):
+    """A cost that is no sum of squares: a function `(t, state, control) -> number`. Its second derivatives are asked for.
+
+    >>> lifted = rbd.control.Value(lambda t, state, control: -state.q[0])
+    """
+
+    function: Callable[..., Any]
+    weight: Float[Array, ""]
+
+    def __init__(self, function: Callable[..., Any], weight: Any = 1.0):
+        if not callable(function):
+            raise TypeError(
+                f"control.Value: function is {function!r}; it takes a function (t, state, control) -> number"
+            )
+        self.function, self.weight = function_tree(function), _weight("control.Value", weight)
+
+    def __call__(self, knot: Knot) -> Float[Array, ""]:
+        value = jnp.asarray(self.function(*_asked(knot)))
+        if value.shape != ():
+            raise ValueError(
+                f"control.Value: function returned an array of shape {value.shape}; it returns one number"
+            )
+        return self.weight.astype(value.dtype) * value
+
+
+def _weight(owner: str, weight) -> Array:
+    weight = jnp.asarray(weight)
+    if weight.ndim > 1 or not jnp.issubdtype(weight.dtype, jnp.number):
+        raise ValueError(f"{owner}: weight is {weight!r}; it is a number, or one for each of a residual's")
+    weight = (
+        weight.astype(jnp.result_type(float)) if not jnp.issubdtype(weight.dtype, jnp.floating) else weight
+    )
+    if is_known(weight) and not bool(jnp.all(weight >= 0)):
+        raise ValueError(f"{owner}: weight is {weight}; weights are not negative")
+    return weight
+
+
+def cost_of(owner: str, value: Any) -> Cost | Value:
+    """A cost: itself, or a residual with weight one."""
+    if isinstance(value, Cost | Value):
+        return value
+    if isinstance(value, Residual):
+        return Cost(value)
+    raise TypeError(
+        f"{owner} has {value!r}; it takes costs: a weight times a residual, a residual, or control.Value(function)"
+    )

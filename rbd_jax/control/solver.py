@@ -1,0 +1,102 @@
+"""Solving a problem: what a solver is, where it begins, and the one function that calls it."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import instance, number
+from .._compile import compiled
+from ..simulate import State
+from ._stages import Point, Stages
+from .problem import Problem
+from .solution import Solution
+
+
+class Guess(eqx.Module):
+    """Where a search begins.
+
+    - `control`: (steps, nu), by default zero.
+    - `states`: a `State` with steps + 1 rows, which need not follow on each other; by default where the controls lead.
+    - `multipliers`: a solver's own, of an earlier solution.
+    """
+
+    control: Float[Array, "steps nu"] | None = None
+    states: State | None = None
+    dt: Float[Array, ""] | None = None
+    multipliers: Any = None
+
+    @staticmethod
+    def of(solution: Solution) -> Guess:
+        """The motion of a solution."""
+        return Guess(solution.control, solution.states, solution.dt, solution.multipliers)
+
+
+class Start(eqx.Module):
+    """A guess in full: points of all knots and controls of all steps; whether the points were given."""
+
+    points: Point
+    control: Float[Array, "steps nu"]
+    given: bool = eqx.field(static=True)
+    multipliers: Any = None
+
+
+class Solver(eqx.Module):
+    """A method for problems of optimal control. A subclass has `search`."""
+
+    @abc.abstractmethod
+    def search(self, stages: Stages, start: Start) -> Solution:
+        """The best motion that it finds from there, and a code; under `jit` and `vmap`."""
+
+
+def solve(problem: Problem, solver: Solver, guess: Guess | Solution | None = None) -> Solution:
+    """The motion of least cost."""
+    owner = "control.solve"
+    instance(owner, "problem", problem, Problem, "a control.Problem")
+    instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
+    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
+    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
+    return _solved(problem, solver, _checked(owner, problem, guess))
+
+
+@compiled
+def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
+    stages = Stages(problem)
+    return solver.search(stages, started(stages, guess))
+
+
+def started(stages: Stages, guess: Guess) -> Start:
+    """A guess in full."""
+    control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
+    first = stages.first if guess.dt is None else stages.first._replace(dt=guess.dt.astype(stages.dtype))
+    if guess.states is None:
+        return Start(stages.rolled_out(first, control), control, False, guess.multipliers)
+    given = guess.states
+    own = first.state.internal
+    rows = State(
+        given.q,
+        given.v,
+        jnp.broadcast_to(own, (stages.steps + 1, own.size)) if given.own is None else given.own,
+    )
+    rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
+    return Start(
+        Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,))), control, True, guess.multipliers
+    )
+
+
+def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
+    dtype, steps = problem.dt.dtype, problem.steps
+    control, states = guess.control, guess.states
+    if control is not None:
+        control = number(owner, "guess.control", control, (steps, problem.nu), dtype=dtype)
+    if states is not None:
+        instance(owner, "guess.states", states, State, "a State with a row for each knot")
+        q = number(owner, "guess.states.q", states.q, (steps + 1, problem.model.nq), dtype=dtype)
+        v = number(owner, "guess.states.v", states.v, (steps + 1, problem.model.nv), dtype=dtype)
+        states = State(q, v, states.own)
+    return Guess(control, states, guess.dt, guess.multipliers)
