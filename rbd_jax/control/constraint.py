@@ -68,20 +68,15 @@ class Constraint(eqx.Module):
     def knots(self, steps: int) -> np.ndarray:
         """At which of the steps + 1 knots it holds."""
         held = np.zeros(steps + 1, bool)
-        if self.at == "path":
-            held[:-1] = True
-        elif self.at == "end":
-            held[-1] = True
-        elif self.at == "all":
-            held[:] = True
-        else:
-            assert not isinstance(self.at, str)
-            for knot in self.at:
-                if not -steps - 1 <= knot <= steps:
-                    raise ValueError(
-                        f"control.Constraint: at names knot {knot}, and the problem has knots 0 to {steps}"
-                    )
-                held[knot] = True
+        if isinstance(self.at, str):
+            held[:-1], held[-1] = self.at in ("path", "all"), self.at in ("end", "all")
+            return held
+        for knot in self.at:
+            if not -steps - 1 <= knot <= steps:
+                raise ValueError(
+                    f"control.Constraint: at names knot {knot}, and the problem has knots 0 to {steps}"
+                )
+            held[knot] = True
         return held
 
 
