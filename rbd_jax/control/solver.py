@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax import lax
+from jaxtyping import Array, Bool, Float
 
 from .._arguments import instance, number
 from .._compile import compiled
@@ -46,12 +47,39 @@ class Start(eqx.Module):
     multipliers: Any = None
 
 
+#: What a search hands from iteration to iteration: a PyTree of arrays, always of the same structure. All that the rest of the search
+#: depends on is in it, so that one that was interrupted goes on as if it had not been.
+Search: TypeAlias = Any
+
+
 class Solver(eqx.Module):
-    """A method for problems of optimal control. A subclass has `search`."""
+    """A method for problems of optimal control, as a sequence of iterations that can be interrupted after each.
+
+    A subclass has the four methods below; `search` is the same for all.
+    """
 
     @abc.abstractmethod
+    def begin(self, stages: Stages, start: Start) -> Search:
+        """Before the first iteration."""
+
+    @abc.abstractmethod
+    def going_on(self, search: Search) -> Bool[Array, ""]:
+        """Whether there is another iteration to make."""
+
+    @abc.abstractmethod
+    def iterate(self, stages: Stages, search: Search) -> Search:
+        """One iteration."""
+
+    @abc.abstractmethod
+    def finish(self, stages: Stages, search: Search) -> Solution:
+        """What was found so far, with a code: the solution, if there is nothing more to do."""
+
     def search(self, stages: Stages, start: Start) -> Solution:
-        """The best motion that it finds from there, and a code; under `jit` and `vmap`."""
+        """All iterations; under `jit` and `vmap`."""
+        end = lax.while_loop(
+            self.going_on, lambda search: self.iterate(stages, search), self.begin(stages, start)
+        )
+        return self.finish(stages, end)
 
 
 def solve(problem: Problem, solver: Solver, guess: Guess | Solution | None = None) -> Solution:
