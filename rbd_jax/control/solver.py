@@ -47,8 +47,8 @@ class Start(eqx.Module):
     multipliers: Any = None
 
 
-#: What a search hands from iteration to iteration: a PyTree of arrays, always of the same structure. All that the rest of the search
-#: depends on is in it, so that one that was interrupted goes on as if it had not been.
+#: What a search hands from iteration to iteration: a PyTree of arrays, always of the same structure. All that the rest of the
+#: search depends on is in it, so that one that was interrupted goes on as if it had not been.
 Search: TypeAlias = Any
 
 
