@@ -37,7 +37,13 @@ def randomizations(given: Any) -> tuple[Randomization, ...]:
     listed = given if isinstance(given, Sequence) else () if given is None else (given,)
     for index, one in enumerate(listed):
         if isinstance(one, type) or not callable(one):
-            instance("Task", f"randomization[{index}]", one, Randomization, "a function (key, model) -> model, or a Randomization as rbd.tasks.scaled_masses(0.8, 1.2)")
+            instance(
+                "Task",
+                f"randomization[{index}]",
+                one,
+                Randomization,
+                "a function (key, model) -> model, or a Randomization as rbd.tasks.scaled_masses(0.8, 1.2)",
+            )
     return tuple(one if isinstance(one, Randomization) else ByFunction(one) for one in listed)
 
 
@@ -48,7 +54,8 @@ def randomized(rules: tuple[Randomization, ...], key: PRNGKeyArray, model: Simul
     drawn = _apply(rules, key, model)
     same = _untouched(rules, key, model)
     return jax.tree.unflatten(
-        jax.tree.structure(model), [None if kept else leaf for leaf, kept in zip(jax.tree.leaves(drawn), same)]
+        jax.tree.structure(model),
+        [None if kept else leaf for leaf, kept in zip(jax.tree.leaves(drawn), same)],
     )
 
 

@@ -15,13 +15,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import a_model, as_array, configuration, instance, number, velocity, whole_number
 from .._compile import compiled
 from .._rules import custom_jvp
 from ..forces.actuators.drive import actuators_of
-from ..simulate import Controls, Result, Scheme, Simulated, State, rollout
+from ..simulate import Controls, Result, Scheme, Simulated, State
+from ..simulate.begin import begun
+from ..simulate.controls import control_of, refuse_delays
+from ..simulate.step import held
 from ..simulate.systems import system_of, tree_of
 from .randomization import Randomization, randomizations, randomized
 from .situation import EpisodeKeys, Situation, TaskState
@@ -183,7 +186,14 @@ def _step_and_reset(task: Task, state: TaskState, action: Float[Array, "na"]) ->
 
     def begun(new: TaskState) -> TaskState:
         following = _begun(task, EpisodeKeys(new.key).following)
-        told = lambda one: (one.reward, one.terminated, one.truncated, one.metrics, one.code, one.final_observation)
+        told = lambda one: (
+            one.reward,
+            one.terminated,
+            one.truncated,
+            one.metrics,
+            one.code,
+            one.final_observation,
+        )
         return eqx.tree_at(told, following, told(new))
 
     # Samples that are mapped one after the other begin anew only where they have to; a batch in one does in any case.
@@ -197,7 +207,13 @@ def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
     model = eqx.combine(changes, task.model)
     given = task.begin(model, keys.start)
     state, memory = given if isinstance(given, tuple) else (given, ())
-    instance(f"{type(task).__name__}.begin", "the result", state, State, "a rbd.State, or a pair of it and a memory")
+    instance(
+        f"{type(task).__name__}.begin",
+        "the result",
+        state,
+        State,
+        "a rbd.State, or a pair of it and a memory",
+    )
     state = _full(model, state)
     memory = jax.tree.map(jnp.asarray, memory)
     steps = jnp.int32(0)
@@ -221,7 +237,7 @@ def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskSt
     memory = _like(task, state.memory, task.remember(before, action, after))
     now = after.with_memory(memory)
     reward, metrics = _rewarded(task, before, action, now)
-    over = jnp.asarray(task.terminated(now), bool).reshape(()) | _lost(code)
+    over = jnp.asarray(task.terminated(now), bool).reshape(()) | (code != Result.SUCCESS)
     late = jnp.asarray(False) if task.episode_length is None else steps >= task.episode_length
     seen = jax.tree.map(jnp.asarray, task.observe(now))
     return TaskState(
@@ -229,20 +245,19 @@ def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskSt
     )
 
 
-def _simulated(task: Task, before: Situation, action: Float[Array, "na"]) -> tuple[State, Array]:
+def _simulated(task: Task, before: Situation, action: Float[Array, "na"]) -> tuple[State, Int[Array, ""]]:
     """The state at the end of a step, and how that went. If it could not be made, the one at its start, with derivatives zero."""
+    owner, model = type(task).__name__, before.model
     told = task.controls(before, action)
-    told = told if isinstance(told, Controls) else Controls(None, told)
-    given = before.model, before.state, told, before.time, task._dt(before.model), task.scheme
+    refuse_delays(owner, model, told)
+    begin = begun(owner, model, before.state, task._dt(model), before.time, task.scheme, (), "auto")
+    given = begin, control_of(owner, model, told, model.dtype)
     numbers, rest = eqx.partition(given, eqx.is_inexact_array)
 
     def run(numbers):
-        model, state, told, time, dt, scheme = eqx.combine(numbers, rest)
-        steps = task.substeps
-        path = rollout(
-            model, state, lambda t, state: told, dt=dt / steps, steps=steps, save_every=steps, t0=time, scheme=scheme
-        )
-        return _choose(_lost(path.code), state, _full(model, path.final)), path.code
+        begin, control = eqx.combine(numbers, rest)
+        new, code = held(begin, begin.state, control, task.substeps)
+        return _choose(code != Result.SUCCESS, begin.state, new), code
 
     # What a lost step works out may be no number, and times zero would be none either: it is left out on both sides.
     guarded = custom_jvp(run)
@@ -250,21 +265,11 @@ def _simulated(task: Task, before: Situation, action: Float[Array, "na"]) -> tup
     @guarded.defjvp
     def rule(primals, tangents):
         (moved, code), pushed = jax.linearize(run, *primals)
-        lost = _lost(code)
+        lost = code != Result.SUCCESS
         changed, uncounted = pushed(_without(lost, tangents[0]))
         return (moved, code), (_without(lost, changed), uncounted)
 
     return guarded(numbers)
-
-
-#: The codes of steps after which there is a state: something is only doubtful of it.
-DOUBTS = (Result.CONSTRAINTS_OPEN, Result.CONTACTS_LOST, Result.OVERLAPPING, Result.CONTACTS_UNSOLVED)
-
-
-def _lost(code: Array) -> Bool[Array, ""]:
-    """Whether a step could not be made."""
-    kept = [code == one for one in (Result.SUCCESS, *DOUBTS)]
-    return ~jnp.stack(kept).any()
 
 
 def _choose(where: Bool[Array, ""], one: Any, other: Any) -> Any:
@@ -306,7 +311,9 @@ def _like(task: Task, before: Any, after: Any) -> Any:
 
     def leaf(old, new):
         if jnp.shape(new) != old.shape:
-            raise ValueError(f"{owner} returned an array of shape {jnp.shape(new)}; `begin` returned one of {old.shape}")
+            raise ValueError(
+                f"{owner} returned an array of shape {jnp.shape(new)}; `begin` returned one of {old.shape}"
+            )
         return jnp.asarray(new).astype(old.dtype)
 
     return jax.tree.map(leaf, before, after)
@@ -335,7 +342,9 @@ def _checked_key(task: Task, key: Any) -> PRNGKeyArray:
     typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     plain = not typed and shape[-1:] == (2,) and jnp.issubdtype(jnp.asarray(key).dtype, jnp.uint32)
     if not typed and not plain:
-        raise ValueError(f"{type(task).__name__}.reset: key is {reprlib.repr(key)}; it takes a key: jax.random.key(0)")
+        raise ValueError(
+            f"{type(task).__name__}.reset: key is {reprlib.repr(key)}; it takes a key: jax.random.key(0)"
+        )
     if shape[: len(shape) - plain]:
         raise ValueError(
             f"{type(task).__name__}.reset: key has shape {shape}; it takes one, so batch: jax.vmap(task.reset)(keys)"
@@ -347,6 +356,10 @@ def _checked_action(task: Task, action: Any) -> Float[Array, "na"]:
     owner, size = f"{type(task).__name__}.step", task.action_size
     action = as_array(owner, "action", action, f"an array of {size} numbers in [-1, 1]")
     if action.shape != (size,):
-        hint = "; it takes one sample, so batch: jax.vmap(task.step)(states, actions)" if action.ndim == 2 else ""
+        hint = (
+            "; it takes one sample, so batch: jax.vmap(task.step)(states, actions)"
+            if action.ndim == 2
+            else ""
+        )
         raise ValueError(f"{owner}: action has shape {action.shape}; it is ({size},) for this task{hint}")
     return action
