@@ -149,6 +149,7 @@ Simulation:
 - `sense_along`: what they read along a trajectory
 - `simulate_batch`: many samples for a long time, some of the rows kept
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
+- `shard`: the same over all devices of all processes
 - `Trajectory`: what a rollout returns
 - `Result`: what the codes of a trajectory mean
 - `Controls`: what the actuators of a model are told
@@ -201,7 +202,7 @@ Packages:
 - `simulate`: systems and schemes, and what your own are made of
 - `spatial`: the algebra of spatial vectors
 - `lie`: Lie groups: rotations, rigid motions and their products
-- `parallel`: batches, and the compiler option that they profit from
+- `parallel`: batches, over the devices of one host or many, and the compiler option that they profit from
 - `contact`: where shapes touch, how far they are apart, and by which law they push each other
 - `shapes`: what bodies look like and touch with, and named frames on them
 - `sensors`: what is measured: joints, inertial units, frames, forces, subtrees
@@ -341,6 +342,7 @@ __all__ = [
     "sense_along",
     "simulate_batch",
     "batch_map",
+    "shard",
     "Trajectory",
     "Result",
     "Controls",
@@ -556,7 +558,12 @@ from .model import (
     reroot as reroot,
     with_traversal as with_traversal,
 )
-from .parallel import batch_map as batch_map, simulate_batch as simulate_batch, specialize as specialize
+from .parallel import (
+    batch_map as batch_map,
+    shard as shard,
+    simulate_batch as simulate_batch,
+    specialize as specialize,
+)
 from .robots import load as load
 from .shapes import Shape as Shape, Site as Site
 from .simulate import (
