@@ -13,6 +13,9 @@
 - `CenterOfMass`, `Momentum`: of the robot as a whole
 - `Clearance`: how far its shapes are apart
 - `Knot`: what a residual is asked with
+- `solve`: the motion of least cost
+- `MPPI`, `CEM`: solvers by samples: path integrals, and the cross-entropy method
+- `Guess`, `Solution`, `Code`: where a search begins, and what it ends with
 """
 
 __all__ = [
@@ -36,10 +39,18 @@ __all__ = [
     "Momentum",
     "Clearance",
     "Knot",
+    "solve",
+    "MPPI",
+    "CEM",
+    "Guess",
+    "Solution",
+    "Code",
 ]
 
 from .constraint import Bounds as Bounds, Constraint as Constraint
+from .cross_entropy import CEM as CEM
 from .knot import Knot as Knot
+from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (
@@ -55,3 +66,5 @@ from .residuals import (
     Twist as Twist,
     Velocity as Velocity,
 )
+from .solution import Code as Code, Solution as Solution
+from .solver import Guess as Guess, solve as solve

@@ -58,6 +58,9 @@ class Solver(eqx.Module):
     A subclass has the four methods below; `search` is the same for all.
     """
 
+    def refuse(self, problem: Problem) -> None:
+        """An error for problems that it does not solve, before anything is compiled."""
+
     @abc.abstractmethod
     def begin(self, stages: Stages, start: Start) -> Search:
         """Before the first iteration."""
@@ -89,6 +92,7 @@ def solve(problem: Problem, solver: Solver, guess: Guess | Solution | None = Non
     instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
     guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
     instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
+    solver.refuse(problem)
     return _solved(problem, solver, _checked(owner, problem, guess))
 
 
