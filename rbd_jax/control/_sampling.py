@@ -44,7 +44,6 @@ class Sampled(NamedTuple):
 
     - `mean`, `spread`: of the next samples: the control of every step, and standard deviations at the knots.
     - `best`, `best_cost`: the best motion so far, by its cost with penalties.
-    - `least`, `first`: what a sample cost at least in the last iteration, and what the first mean cost.
     - `differs`: by how much half of the last samples cost more than the best of them.
     - `violation`: of the best motion.
     - `iteration`, `draws`: how many, of this search and in all.
@@ -54,7 +53,6 @@ class Sampled(NamedTuple):
     spread: Float[Array, "knots nu"]
     best: Float[Array, "steps nu"]
     best_cost: Float[Array, ""]
-    first: Float[Array, ""]
     differs: Float[Array, ""]
     violation: Float[Array, ""]
     iteration: Int[Array, ""]
@@ -137,7 +135,7 @@ class Sampling(Solver):
         worst, none = jnp.full((), jnp.inf, stages.dtype), jnp.int32(0)
         known = start.multipliers
         draws = known.count if isinstance(known, Draws) else none
-        return Sampled(mean, spread, mean, worst, worst, worst, worst, none, draws)
+        return Sampled(mean, spread, mean, worst, worst, worst, none, draws)
 
     def going_on(self, search: Sampled) -> Bool[Array, ""]:
         return (search.iteration < self.iterations) & ~self._settled(search)
@@ -167,7 +165,6 @@ class Sampling(Solver):
             spread,
             chosen(controls[least], search.best),
             chosen(costs[least], search.best_cost),
-            jnp.where(search.iteration == 0, costs[0], search.first),
             jnp.where(jnp.isnan(differs), jnp.inf, differs),
             chosen(judged.violation[least], search.violation),
             search.iteration + 1,
@@ -181,7 +178,7 @@ class Sampling(Solver):
         judged, points = lax.map(lambda control: self._rolled_out(stages, control, none), both)
         costs = jnp.where(jnp.isfinite(judged.penalized), judged.penalized, jnp.inf)
         control, judged, points = jax.tree.map(lambda x: x[jnp.argmin(costs)], (both, judged, points))
-        within = self._settled(search) & (judged.violation <= self.feasible)
+        within = self._settled(search) & (judged.violation <= self.feasible.astype(stages.dtype))
         code = jnp.where(within, Code.CONVERGED, Code.NOT_CONVERGED)
         code = jnp.where(jnp.isfinite(judged.penalized), code, Code.NOT_FINITE)
         times = stages.begin.time + jnp.arange(stages.steps + 1).astype(stages.dtype) * stages.begin.dt
@@ -203,9 +200,8 @@ class Sampling(Solver):
         )
 
     def _settled(self, search: Sampled) -> Bool[Array, ""]:
-        """Whether samples no longer differ in what they cost, against that and what was gained, and the best may be taken."""
-        gained = jnp.where(jnp.isfinite(search.first), search.first - search.best_cost, 0)
-        scale = jnp.abs(search.best_cost) + gained
+        """Whether samples no longer differ in what they cost, and the best may be taken."""
+        scale = jnp.abs(search.best_cost)
         same = search.differs <= self.tolerance.astype(scale.dtype) * scale
         return same & jnp.isfinite(scale) & (search.violation <= self.feasible.astype(scale.dtype))
 
@@ -235,8 +231,8 @@ class Sampling(Solver):
 
     def _adapted(self, stages: Stages, spread, changes, weights) -> Float[Array, "knots nu"]:
         """Towards the standard deviation of the samples as they are weighted, of controls as they were cut at their bounds."""
-        center = _weighted(weights, changes)
-        found = jnp.sqrt(_weighted(weights, (changes - center) ** 2))
+        # About the mean that they were drawn around, as CMA-ES has it: while that still moves, they do not draw together.
+        found = jnp.sqrt(_weighted(weights, changes**2))
         rate, least = self.adaptation.astype(stages.dtype), self.least_spread.astype(stages.dtype)
         adapted = (1 - rate) * spread + rate * found
         least = least * self._first_spread(stages)

@@ -52,9 +52,9 @@ class CEM(Sampling):
         interpolation: Interpolation = "cubic",
         color: float = 0.0,
         adaptation: Any = 0.8,
-        least_spread: Any = 0.01,
+        least_spread: Any = 1e-3,
         penalty: Any = 1e3,
-        tolerance: Any = 1e-4,
+        tolerance: Any = 1e-3,
         feasible: Any = 1e-3,
         key: Any = 0,
     ):

@@ -27,8 +27,8 @@ class MPPI(Sampling):
     duration cannot be free.
 
     The solution is the best of all motions that were tried, and the last mean. Its `code` is `CONVERGED` if samples no
-    longer differ: half of the last ones cost no more than `tolerance` beyond the best of them, as a share of the cost and of
-    what was gained, and the violation is `feasible`. That is a minimum as far as samples can tell, not a proof of one. Else
+    longer differ: half of the last ones cost no more than `tolerance` beyond the best of them, as a share of the cost, and the violation is
+    at most `feasible`. That is a minimum as far as samples can tell, not a proof of one. Else
     it is `NOT_CONVERGED`, or `NOT_FINITE` where every motion failed. `stationarity` is by how much they differ, in units of the
     cost; there are no `gains` and no `costates`.
 
@@ -75,10 +75,10 @@ class MPPI(Sampling):
         knots: int | None = None,
         interpolation: Interpolation = "cubic",
         color: float = 0.0,
-        adaptation: Any = 0.2,
-        least_spread: Any = 0.01,
+        adaptation: Any = 0.5,
+        least_spread: Any = 1e-3,
         penalty: Any = 1e3,
-        tolerance: Any = 1e-4,
+        tolerance: Any = 1e-3,
         feasible: Any = 1e-3,
         key: Any = 0,
     ):

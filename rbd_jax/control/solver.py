@@ -80,7 +80,7 @@ class Solver(eqx.Module):
     def search(self, stages: Stages, start: Start) -> Solution:
         """All iterations; under `jit` and `vmap`."""
         end = lax.while_loop(
-            self.going_on, lambda search: self.iterate(stages, search), self.begin(stages, start)
+            lambda search: self.going_on(search), lambda search: self.iterate(stages, search), self.begin(stages, start)
         )
         return self.finish(stages, end)
 
