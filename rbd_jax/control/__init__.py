@@ -13,6 +13,11 @@
 - `CenterOfMass`, `Momentum`: of the robot as a whole
 - `Clearance`: how far its shapes are apart
 - `Knot`: what a residual is asked with
+- `solve`: the motion of least cost
+- `DDP`: differential dynamic programming, and iterative LQR
+- `Solver`: a method: the protocol
+- `Guess`: where a search begins
+- `Solution`, `Code`: the motion found, and how the search ended
 """
 
 __all__ = [
@@ -36,9 +41,16 @@ __all__ = [
     "Momentum",
     "Clearance",
     "Knot",
+    "solve",
+    "DDP",
+    "Solver",
+    "Guess",
+    "Solution",
+    "Code",
 ]
 
 from .constraint import Bounds as Bounds, Constraint as Constraint
+from .ddp import DDP as DDP
 from .knot import Knot as Knot
 from .problem import Problem as Problem
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
@@ -55,3 +67,6 @@ from .residuals import (
     Twist as Twist,
     Velocity as Velocity,
 )
+from .solution import Code as Code, Solution as Solution
+from .solve import solve as solve
+from .solver import Guess as Guess, Solver as Solver

@@ -1,4 +1,4 @@
-"""Solving a problem: what a solver is, where it begins, and the one function that calls it."""
+"""What a solver of problems of optimal control is, and where it begins."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import instance, number
-from .._compile import compiled
 from ..simulate import State
 from ._stages import Point, Stages
-from .problem import Problem
 from .solution import Solution
 
 
@@ -86,22 +83,6 @@ class Solver(eqx.Module):
         return self.finish(stages, end)
 
 
-def solve(problem: Problem, solver: Solver, guess: Guess | Solution | None = None) -> Solution:
-    """The motion of least cost."""
-    owner = "control.solve"
-    instance(owner, "problem", problem, Problem, "a control.Problem")
-    instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
-    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
-    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
-    return _solved(problem, solver, _checked(owner, problem, guess))
-
-
-@compiled
-def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
-    stages = Stages(problem)
-    return solver.search(stages, started(stages, guess))
-
-
 def started(stages: Stages, guess: Guess) -> Start:
     """A guess in full."""
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
@@ -118,16 +99,3 @@ def started(stages: Stages, guess: Guess) -> Start:
     rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
     points = Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,)))
     return Start(first, control, points, guess.multipliers)
-
-
-def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
-    dtype, steps = problem.dt.dtype, problem.steps
-    control, states = guess.control, guess.states
-    if control is not None:
-        control = number(owner, "guess.control", control, (steps, problem.nu), dtype=dtype)
-    if states is not None:
-        instance(owner, "guess.states", states, State, "a State with a row for each knot")
-        q = number(owner, "guess.states.q", states.q, (steps + 1, problem.model.nq), dtype=dtype)
-        v = number(owner, "guess.states.v", states.v, (steps + 1, problem.model.nv), dtype=dtype)
-        states = State(q, v, states.own)
-    return Guess(control, states, guess.dt, guess.multipliers)
