@@ -149,6 +149,7 @@ Simulation:
 - `sense_along`: what they read along a trajectory
 - `simulate_batch`: many samples for a long time, some of the rows kept
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
+- `shard`: the same over all devices of all processes
 - `Trajectory`: what a rollout returns
 - `Result`: what the codes of a trajectory mean
 - `Controls`: what the actuators of a model are told
@@ -178,6 +179,10 @@ Simulation:
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
 - `EnergyMomentum`: second order, keeps energy and momentum
 
+Learning:
+
+- `Task`: a model to control by rewards: how an episode begins, what is seen, what is wanted
+
 Tools:
 
 - `checked`: a function that raises where its result is not finite or a code tells a failure
@@ -197,7 +202,7 @@ Packages:
 - `simulate`: systems and schemes, and what your own are made of
 - `spatial`: the algebra of spatial vectors
 - `lie`: Lie groups: rotations, rigid motions and their products
-- `parallel`: batches, and the compiler option that they profit from
+- `parallel`: batches, over the devices of one host or many, and the compiler option that they profit from
 - `contact`: where shapes touch, how far they are apart, and by which law they push each other
 - `shapes`: what bodies look like and touch with, and named frames on them
 - `sensors`: what is measured: joints, inertial units, frames, forces, subtrees
@@ -205,6 +210,7 @@ Packages:
 - `robots`: the bundled robots
 - `identify`: what a robot is made of, from logs of its motion
 - `control`: the best motion of a robot, and what makes it move so
+- `tasks`: tasks to learn, bundled and of your own, and their wrappers
 - `interop`: states to and from Pinocchio and MuJoCo
 - `view`: pictures of models and of their motion
 - `body`: one rotating body in split, director and non-twisting form
@@ -336,6 +342,7 @@ __all__ = [
     "sense_along",
     "simulate_batch",
     "batch_map",
+    "shard",
     "Trajectory",
     "Result",
     "Controls",
@@ -364,6 +371,7 @@ __all__ = [
     "VariationalMidpoint",
     "Rattle",
     "EnergyMomentum",
+    "Task",
     "checked",
     "count_operations",
     "Operations",
@@ -386,6 +394,7 @@ __all__ = [
     "robots",
     "identify",
     "control",
+    "tasks",
     "interop",
     "view",
     "body",
@@ -420,6 +429,7 @@ from . import (
     shapes as shapes,
     simulate as simulate,
     spatial as spatial,
+    tasks as tasks,
     view as view,
 )
 from ._checked import checked as checked
@@ -548,7 +558,12 @@ from .model import (
     reroot as reroot,
     with_traversal as with_traversal,
 )
-from .parallel import batch_map as batch_map, simulate_batch as simulate_batch, specialize as specialize
+from .parallel import (
+    batch_map as batch_map,
+    shard as shard,
+    simulate_batch as simulate_batch,
+    specialize as specialize,
+)
 from .robots import load as load
 from .shapes import Shape as Shape, Site as Site
 from .simulate import (
@@ -590,3 +605,4 @@ from .simulate import (
     step_derivatives as step_derivatives,
 )
 from .spatial import Attached as Attached, Inertia as Inertia, Transform as Transform
+from .tasks import Task as Task

@@ -55,7 +55,8 @@ def prepared(function: Callable, *args, **kwargs) -> Callable:
     """The function as `compiled` has it, compiled already for arguments like these: only their numbers may be others."""
     key, run, numbers = _taken_apart(function, args, kwargs)
     shapes = tuple((x.shape, x.dtype) for x in numbers)
-    program = _ready(key and ("prepared", *key, shapes), lambda: jax.jit(run).lower(numbers).compile())
+    around = jax.sharding.get_mesh()  # it is compiled for these devices
+    program = _ready(key and ("prepared", *key, shapes, around), lambda: jax.jit(run).lower(numbers).compile())
     return lambda *args, **kwargs: program(_taken_apart(function, args, kwargs)[2])
 
 

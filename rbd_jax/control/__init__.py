@@ -14,8 +14,11 @@
 - `Clearance`: how far its shapes are apart
 - `Knot`: what a residual is asked with
 - `solve`: the motion of least cost
-- `MPPI`, `CEM`: solvers by samples: path integrals, and the cross-entropy method
-- `Guess`, `Solution`, `Code`: where a search begins, and what it ends with
+- `DDP`: differential dynamic programming, and iterative LQR
+- `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
+- `Solver`: a method: the protocol
+- `Guess`: where a search begins
+- `Solution`, `Code`: the motion found, and how the search ended
 """
 
 __all__ = [
@@ -40,8 +43,10 @@ __all__ = [
     "Clearance",
     "Knot",
     "solve",
+    "DDP",
     "MPPI",
     "CEM",
+    "Solver",
     "Guess",
     "Solution",
     "Code",
@@ -49,6 +54,7 @@ __all__ = [
 
 from .constraint import Bounds as Bounds, Constraint as Constraint
 from .cross_entropy import CEM as CEM
+from .ddp import DDP as DDP
 from .knot import Knot as Knot
 from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
@@ -67,4 +73,5 @@ from .residuals import (
     Velocity as Velocity,
 )
 from .solution import Code as Code, Solution as Solution
-from .solver import Guess as Guess, solve as solve
+from .solve import solve as solve
+from .solver import Guess as Guess, Solver as Solver

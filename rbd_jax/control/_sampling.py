@@ -71,7 +71,7 @@ class Sampling(Solver):
     """What solvers by samples share: see `MPPI` and `CEM`."""
 
     samples: int = eqx.field(static=True)
-    iterations: int = eqx.field(static=True)
+    max_iterations: int = eqx.field(static=True)
     knots: int | None = eqx.field(static=True)
     interpolation: Interpolation = eqx.field(static=True)
     color: float = eqx.field(static=True)
@@ -80,7 +80,7 @@ class Sampling(Solver):
     least_spread: Float[Array, ""]
     penalty: Float[Array, ""]
     tolerance: Float[Array, ""]
-    feasible: Float[Array, ""]
+    constraint_tolerance: Float[Array, ""]
     key: Any
 
     @abc.abstractmethod
@@ -89,7 +89,7 @@ class Sampling(Solver):
 
     def _set(self, owner: str, **given: Any) -> None:
         """The fields that all have, checked."""
-        for name in ("samples", "iterations"):
+        for name in ("samples", "max_iterations"):
             setattr(self, name, whole_number(owner, name, given[name]))
         self.knots = None if given["knots"] is None else whole_number(owner, "knots", given["knots"])
         choices = ("zero-order", "linear", "cubic")
@@ -98,7 +98,7 @@ class Sampling(Solver):
         self.spread = None if given["spread"] is None else _spread(owner, given["spread"])
         self.adaptation = number(owner, "adaptation", given["adaptation"], least=0, most=1)
         self.least_spread = number(owner, "least_spread", given["least_spread"], least=0, most=1)
-        for name in ("penalty", "tolerance", "feasible"):
+        for name in ("penalty", "tolerance", "constraint_tolerance"):
             setattr(self, name, number(owner, name, given[name], least=0))
         self.key = _key(owner, given["key"])
 
@@ -138,7 +138,7 @@ class Sampling(Solver):
         return Sampled(mean, spread, mean, worst, worst, worst, none, draws)
 
     def going_on(self, search: Sampled) -> Bool[Array, ""]:
-        return (search.iteration < self.iterations) & ~self._settled(search)
+        return (search.iteration < self.max_iterations) & ~self._settled(search)
 
     def iterate(self, stages: Stages, search: Sampled) -> Sampled:
         mean, dtype, (lower, upper) = search.mean, stages.dtype, stages.control_bounds()
@@ -178,7 +178,7 @@ class Sampling(Solver):
         judged, points = lax.map(lambda control: self._rolled_out(stages, control, none), both)
         costs = jnp.where(jnp.isfinite(judged.penalized), judged.penalized, jnp.inf)
         control, judged, points = jax.tree.map(lambda x: x[jnp.argmin(costs)], (both, judged, points))
-        within = self._settled(search) & (judged.violation <= self.feasible.astype(stages.dtype))
+        within = self._settled(search) & (judged.violation <= self.constraint_tolerance.astype(stages.dtype))
         code = jnp.where(within, Code.CONVERGED, Code.NOT_CONVERGED)
         code = jnp.where(jnp.isfinite(judged.penalized), code, Code.NOT_FINITE)
         times = stages.begin.time + jnp.arange(stages.steps + 1).astype(stages.dtype) * stages.begin.dt
@@ -203,7 +203,7 @@ class Sampling(Solver):
         """Whether samples no longer differ in what they cost, and the best may be taken."""
         scale = jnp.abs(search.best_cost)
         same = search.differs <= self.tolerance.astype(scale.dtype) * scale
-        return same & jnp.isfinite(scale) & (search.violation <= self.feasible.astype(scale.dtype))
+        return same & jnp.isfinite(scale) & (search.violation <= self.constraint_tolerance.astype(scale.dtype))
 
     # Samples.
 

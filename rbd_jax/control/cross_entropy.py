@@ -21,10 +21,10 @@ class CEM(Sampling):
 
     **Arguments**
 
-    - `samples`, `iterations`: how many motions in each iteration, and of these at most how many.
+    - `samples`, `max_iterations`: how many motions in each iteration, and of these at most how many.
     - `elites`: how many of the samples are the best; by default a tenth, and at least two.
     - `adaptation`: the share by which the spread follows that of the elites in each iteration.
-    - `spread`, `knots`, `interpolation`, `color`, `least_spread`, `penalty`, `tolerance`, `feasible`, `key`: as of `MPPI`.
+    - `spread`, `knots`, `interpolation`, `color`, `least_spread`, `penalty`, `tolerance`, `constraint_tolerance`, `key`: as of `MPPI`.
 
     >>> model = rbd.load("cartpole")
     >>> problem = rbd.control.Problem(
@@ -35,7 +35,7 @@ class CEM(Sampling):
     ...     terminal=[rbd.control.Posture(), 0.1 * rbd.control.Velocity()],
     ...     bounds=rbd.control.Bounds(control=(-10.0, 10.0)),
     ... )
-    >>> solution = rbd.control.solve(problem, rbd.control.CEM(samples=64, iterations=10, knots=6))
+    >>> solution = rbd.control.solve(problem, rbd.control.CEM(samples=64, max_iterations=10, knots=6))
     >>> solution.control.shape
     """
 
@@ -43,9 +43,9 @@ class CEM(Sampling):
 
     def __init__(
         self,
-        samples: int = 256,
-        iterations: int = 30,
         *,
+        samples: int = 256,
+        max_iterations: int = 30,
         elites: int | None = None,
         spread: Any = None,
         knots: int | None = None,
@@ -55,13 +55,13 @@ class CEM(Sampling):
         least_spread: Any = 1e-3,
         penalty: Any = 1e3,
         tolerance: Any = 1e-3,
-        feasible: Any = 1e-3,
+        constraint_tolerance: Any = 1e-3,
         key: Any = 0,
     ):
         self._set(
             "control.CEM",
             samples=samples,
-            iterations=iterations,
+            max_iterations=max_iterations,
             spread=spread,
             knots=knots,
             interpolation=interpolation,
@@ -70,7 +70,7 @@ class CEM(Sampling):
             least_spread=least_spread,
             penalty=penalty,
             tolerance=tolerance,
-            feasible=feasible,
+            constraint_tolerance=constraint_tolerance,
             key=key,
         )
         self.elites = max(2, self.samples // 10) if elites is None else whole_number("control.CEM", "elites", elites)

@@ -28,13 +28,13 @@ class MPPI(Sampling):
 
     The solution is the best of all motions that were tried, and the last mean. Its `code` is `CONVERGED` if samples no
     longer differ: half of the last ones cost no more than `tolerance` beyond the best of them, as a share of the cost, and the violation is
-    at most `feasible`. That is a minimum as far as samples can tell, not a proof of one. Else
+    at most `constraint_tolerance`. That is a minimum as far as samples can tell, not a proof of one. Else
     it is `NOT_CONVERGED`, or `NOT_FINITE` where every motion failed. `stationarity` is by how much they differ, in units of the
     cost; there are no `gains` and no `costates`.
 
     **Arguments**
 
-    - `samples`, `iterations`: how many motions in each iteration, and of these at most how many.
+    - `samples`, `max_iterations`: how many motions in each iteration, and of these at most how many.
     - `spread`: the standard deviation of samples, a number or one for each control; by default a quarter of what lies between
       the bounds of the controls.
     - `temperature`: in units of the cost: the lower, the fewer samples count. By default a tenth of what half of the
@@ -59,7 +59,7 @@ class MPPI(Sampling):
     ...     running=[rbd.control.Value(lambda t, state, control: 1.0 * (jnp.abs(state.q[0] - 1) > 0.1))],
     ...     bounds=rbd.control.Bounds(control=(-20.0, 20.0)),
     ... )
-    >>> solution = rbd.control.solve(problem, rbd.control.MPPI(samples=64, iterations=10, knots=6, key=1))
+    >>> solution = rbd.control.solve(problem, rbd.control.MPPI(samples=64, max_iterations=10, knots=6, key=1))
     >>> print(f"{solution.cost:.2f} s away from the goal")
     """
 
@@ -67,9 +67,9 @@ class MPPI(Sampling):
 
     def __init__(
         self,
-        samples: int = 256,
-        iterations: int = 30,
         *,
+        samples: int = 256,
+        max_iterations: int = 30,
         spread: Any = None,
         temperature: Any = None,
         knots: int | None = None,
@@ -79,13 +79,13 @@ class MPPI(Sampling):
         least_spread: Any = 1e-3,
         penalty: Any = 1e3,
         tolerance: Any = 1e-3,
-        feasible: Any = 1e-3,
+        constraint_tolerance: Any = 1e-3,
         key: Any = 0,
     ):
         self._set(
             "control.MPPI",
             samples=samples,
-            iterations=iterations,
+            max_iterations=max_iterations,
             spread=spread,
             knots=knots,
             interpolation=interpolation,
@@ -94,7 +94,7 @@ class MPPI(Sampling):
             least_spread=least_spread,
             penalty=penalty,
             tolerance=tolerance,
-            feasible=feasible,
+            constraint_tolerance=constraint_tolerance,
             key=key,
         )
         self.temperature = (

@@ -1,6 +1,12 @@
-"""Batches of samples, and the compiler option they profit from.
+"""Batches of samples, on one device, the devices of a host, or those of many; and the compiler option they profit from.
 
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
+- `shard`: the same over all devices of all processes
+- `start`: connect the processes of a program that runs on several hosts
+- `device_mesh`: all devices of all processes, for `jax.set_mesh`
+- `share`: this process's rows of a batch
+- `global_batch`: one batch of the rows that each process has
+- `gather`: the rows of all processes, in the memory of each
 - `specialize`: a function of one model, without the arithmetic that its numbers spare
 - `simulate_batch`: many samples for a long time, some of the rows kept
 - `random_states`: states near the neutral one
@@ -10,6 +16,12 @@
 
 __all__ = [
     "batch_map",
+    "shard",
+    "start",
+    "device_mesh",
+    "share",
+    "global_batch",
+    "gather",
     "specialize",
     "simulate_batch",
     "random_states",
@@ -17,7 +29,8 @@ __all__ = [
     "xla_note",
 ]
 
-from .batch import batch_map as batch_map
+from .batch import batch_map as batch_map, device_mesh as device_mesh, shard as shard
+from .processes import gather as gather, global_batch as global_batch, share as share, start as start
 from .simulation import (
     energies_along as energies_along,
     random_states as random_states,

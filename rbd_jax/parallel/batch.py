@@ -1,15 +1,29 @@
-"""Many samples at once, in the form that is fastest where the program runs."""
+"""Many samples at once, in the form that is fastest where the program runs, split over devices: one process's, or all.
+
+Both functions here split a batch the same way. Every device gets as many samples as the others, one after the other on a CPU and
+vectorized elsewhere, and what all samples share whole. Devices do not talk while the samples run; a derivative by something
+shared is summed over them once, at the end.
+"""
 
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, PartitionSpec
+from jax.core import Tracer
+from jax.experimental import multihost_utils
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from .._arguments import instance
+
+
+#: The name of the axis along which devices stand, where nobody else names it.
+AXIS = "batch"
 
 
 def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] = 0) -> Callable:
@@ -19,6 +33,9 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
     `jax_num_cpu_devices` to have several): for arrays as small as these that beats vectorizing over the batch. On any
     other backend it is `vmap`, shared out over the devices. Results do not depend on the form but for rounding.
 
+    The devices are those of this process, or, within `jax.set_mesh(mesh)`, those of the mesh. `rbd.shard` is the same over the
+    devices of all processes. Within a `function` that is mapped already the loop is on the one device where that runs.
+
     **Arguments**
 
     - `in_axes`: 0 for every argument that has a batch axis, None for one that is shared by all samples: one value for all
@@ -26,7 +43,7 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
       and goes by name belongs into `function`. PyTrees are allowed.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
-    and returns it, as `rollout(memory=...)` does.
+    and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
 
     >>> model = rbd.load("double_pendulum")
     >>> force = rbd.batch_map(lambda q: rbd.gravity_force(model, q))
@@ -34,51 +51,259 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
     [[ 4.703 -4.703]
      [ 4.858  2.899]]
     """
+    return _mapped("batch_map", function, in_axes, None, jax.local_devices)
+
+
+def shard(
+    function: Callable, in_axes: int | None | tuple[int | None, ...] = 0, *, mesh: Mesh | None = None
+) -> Callable:
+    """`function` of one sample as a function of batches, which all devices of all processes share out among them.
+
+    It is `batch_map` over all devices: with one process the two do the same. With several, which `rbd.parallel.start` has
+    connected, every process runs the same program and calls this at the same place, as for everything in JAX that runs on several
+    hosts. Arrays then mean what they mean to `jax.jit`:
+
+    - a local array (of numpy, or on devices of this process) is the whole batch, or the whole of what is shared, and the
+      same in every process; where it is not, an error says so. Each process reads the samples that are its own.
+    - a global array is what it is, wherever its parts are. `rbd.parallel.global_batch` makes one of the rows that each process has
+      (`jax.make_array_from_process_local_data` underneath).
+
+    **Arguments**
+
+    - `function`, `in_axes`: as for `batch_map`.
+    - `mesh`: the devices, whatever its axes are. By default the mesh that `jax.set_mesh` has set, or all devices there are.
+
+    **Returns** a function whose results are global arrays, split by samples over the devices: sharded by `P("batch")`, so that
+    the next sharded function finds its samples where they are. If the devices do not divide the batch, copies of the last
+    sample fill it up, what comes of them is dropped, and the result is whole on every device, which takes one exchange at the
+    end. `rbd.parallel.gather` brings results into the memory of each process.
+
+    Each sample goes through the same program as on one device, so results are the same, on a CPU to the last bit but where
+    a device has a single sample. The program has no communication but one all-reduce of the gradients by what is shared:
+
+    >>> model = rbd.load("double_pendulum")
+    >>> q = jnp.array([[0.5, -1.0], [0.1, 0.2]])
+    >>> def effort(model, q):
+    ...     return jnp.sum(rbd.gravity_force(model, q) ** 2)
+    >>> print(rbd.shard(effort, in_axes=(None, 0))(model, q))
+    [44.238 31.999]
+    >>> loss = lambda model: jnp.mean(rbd.shard(effort, in_axes=(None, 0))(model, q))
+    >>> print(jax.grad(loss)(model).gravity)
+    [ 0.    0.   -7.772]
+    """
+    if mesh is not None:
+        instance("shard", "mesh", mesh, Mesh, "a jax.sharding.Mesh, as jax.make_mesh gives one")
+    return _mapped("shard", function, in_axes, mesh, all_devices)
+
+
+def all_devices() -> list:
+    """The devices of all processes, process by process."""
+    return sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
+
+
+def device_mesh() -> Mesh:
+    """All devices of all processes in a row, with the axis `"batch"`.
+
+    Within `jax.set_mesh(rbd.parallel.device_mesh())` everything that maps over batches uses them all, and every process
+    runs the same program on the same numbers: `rbd.batch_map`, `rbd.simulate_batch`, `rbd.identify`.
+
+    >>> with jax.set_mesh(rbd.parallel.device_mesh()):
+    ...     print(rbd.batch_map(lambda x: 2 * x)(jnp.arange(3.0)))
+    [0. 2. 4.]
+    """
+    return Mesh(np.array(all_devices()), (AXIS,))
+
+
+def whole(tree):
+    """What was mapped within `jax.set_mesh`, on each of the devices, so that every process can read it; otherwise as it is."""
+    around = jax.sharding.get_abstract_mesh()
+    if around.empty or around.manual_axes:
+        return tree
+    return lax.with_sharding_constraint(tree, PartitionSpec())
+
+
+def devices_in_use() -> int:
+    """How many devices `batch_map` splits a batch over, here."""
+    around = jax.sharding.get_abstract_mesh()
+    if around.empty:
+        return jax.local_device_count()
+    return 1 if around.manual_axes else around.size
+
+
+def _mapped(owner: str, function: Callable, in_axes, mesh: Mesh | None, devices: Callable) -> Callable:
+    """`function` over batches, on the devices of a mesh or else on those that there are."""
+    if not callable(function):
+        raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
+
+    @functools.partial(jax.jit, static_argnames=("axes", "size", "over"))
+    def run(batched, shared, axes, size, over):
+        def sample(rows, shared):
+            (rows, named), shared = rows, iter(shared)
+            rows = iter(rows)
+            found = function(*(next(rows) if axis == 0 else next(shared) for axis in axes), **named)
+            _refuse_other_than_arrays(owner, found)
+            return found
+
+        def on_one(batched, shared):
+            if _platform(over) == "cpu":
+                return lax.map(lambda rows: sample(rows, shared), batched)
+            return jax.vmap(lambda rows: sample(rows, shared))(batched)
+
+        if over is None:
+            return on_one(batched, shared)
+        split, each = PartitionSpec(over.axis_names), PartitionSpec()
+        on_all = jax.shard_map(
+            on_one,
+            mesh=over if isinstance(over, Mesh) else None,  # or the one that is set
+            in_specs=(split, each),
+            out_specs=split,
+            check_vma=False,
+        )
+        padding = -size % over.size
+        if padding:
+            # Every device gets as many samples: copies of the last one fill up, and what is made of them is dropped.
+            filled = lambda x: jnp.concatenate([x, jnp.repeat(x[-1:], padding, 0)])
+            batched = jax.tree.map(filled, _laid_out(batched, each, over))
+        found = on_all(_laid_out(batched, split, over), _laid_out(shared, each, over))
+        return jax.tree.map(lambda y: y[:size], _laid_out(found, each, over)) if padding else found
 
     @functools.wraps(function)
     def mapped(*args, **named):
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
         if len(axes) != len(args) or any(axis not in (0, None) for axis in axes):
             raise ValueError(
-                f"batch_map: in_axes is {in_axes}; it has 0 or None for each of the {len(args)} positional arguments"
+                f"{owner}: in_axes is {in_axes}; it has 0 or None for each of the {len(args)} positional arguments"
             )
         batched = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis == 0), named
-        size = _batch_size(batched)
-        devices = jax.local_devices()
-        count = min(len(devices), size)
-
-        def sample(rows, shared):
-            (rows, named), shared = rows, iter(shared)
-            rows = iter(rows)
-            return function(*(next(rows) if axis == 0 else next(shared) for axis in axes), **named)
-
-        def run(batched, shared):
-            if devices[0].platform == "cpu":
-                return lax.map(lambda rows: sample(rows, shared), batched)
-            return jax.vmap(lambda rows: sample(rows, shared))(batched)
-
         shared = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis is None)
-        if count < 2:
-            return run(batched, shared)
-        mesh = Mesh(np.array(devices[:count]), ("batch",))
-        split, whole = PartitionSpec("batch"), PartitionSpec()
-        run = jax.shard_map(run, mesh=mesh, in_specs=(split, whole), out_specs=split, check_vma=False)
-        # Every device gets as many samples: the last one repeats the last sample, and what it makes of it is dropped.
-        padding = -size % count
-        padded = jax.tree.map(lambda x: jnp.concatenate([x, jnp.repeat(x[-1:], padding, 0)]), batched)
-        return jax.tree.map(lambda y: y[:size], run(padded, shared))
+        size = _batch_size(owner, batched)
+        over = _over(mesh, devices)
+        if over is not None:
+            batched, shared = _placed(owner, batched, shared, size, over)
+        # One sample takes one device: on all of them would be the same, later.
+        return run(batched, shared, axes=axes, size=size, over=over if size > 1 else None)
 
     return mapped
 
 
-def _batch_size(batched) -> int:
+def _over(mesh: Mesh | None, devices: Callable):
+    """The devices to split over: a mesh, the abstract one that `jax.set_mesh` has set, or None for one device."""
+    around = jax.sharding.get_abstract_mesh()
+    if around.manual_axes:  # what one device does
+        return None
+    if mesh is None and not around.empty:
+        return around if around.size > 1 else None
+    if mesh is None:
+        there = devices()
+        return Mesh(np.array(there), (AXIS,)) if len(there) > 1 else None
+    return mesh if mesh.size > 1 else None
+
+
+def _platform(over) -> str:
+    return over.devices.flat[0].platform if isinstance(over, Mesh) else jax.default_backend()
+
+
+def _laid_out(tree, spec: PartitionSpec, over):
+    """As `spec` says, where a mesh wants this said; elsewhere the compiler finds out."""
+    explicit = any(kind == AxisType.Explicit for kind in over.axis_types)
+    return jax.sharding.reshard(tree, NamedSharding(over, spec)) if explicit else tree
+
+
+def _placed(owner: str, batched, shared, size: int, over):
+    """Numbers on the devices that are to have them: samples split if they go evenly, and what is shared on each device."""
+    if any(isinstance(x, Tracer) for x in jax.tree.leaves((batched, shared))):
+        return batched, shared  # they become part of a program, which moves them
+    mesh = over if isinstance(over, Mesh) else jax.sharding.get_mesh()
+    if mesh.is_multi_process:
+        _refuse_differences(owner, batched, shared, size)
+    each = NamedSharding(mesh, PartitionSpec())
+    split = NamedSharding(mesh, PartitionSpec(mesh.axis_names)) if size % mesh.size == 0 else each
+
+    def place(tree, sharding):
+        return jax.tree.map(lambda x: _on(x, sharding), tree)
+
+    return place(batched, split), place(shared, each)
+
+
+def _on(x, sharding: NamedSharding):
+    """An array where it is to be; one that is on the devices already, or that is not of JAX, is placed by the program."""
+    if not isinstance(x, jax.Array) or x.sharding.device_set == sharding.device_set:
+        return x
+    if sharding.is_fully_addressable or not x.is_fully_addressable:
+        return jax.device_put(x, sharding)
+    return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+
+def _refuse_other_than_arrays(owner: str, found) -> None:
+    kinds = jax.Array | np.ndarray | np.generic | bool | int | float | complex
+    for path, leaf in jax.tree_util.tree_leaves_with_path(found):
+        if not isinstance(leaf, kinds):
+            where = jax.tree_util.keystr(path)
+            raise TypeError(
+                f"{owner}: function returns a {type(leaf).__name__}{f' at {where}' if where else ''}; it returns arrays, or a tree "
+                "of them"
+            )
+
+
+def _batch_size(owner: str, batched) -> int:
     leaves = jax.tree.leaves(batched)
     if not leaves:
-        raise ValueError("batch_map: no argument has a batch axis")
+        raise ValueError(f"{owner}: no argument has a batch axis")
     shapes = [jnp.shape(leaf) for leaf in leaves]
     sizes = {shape[0] if shape else 0 for shape in shapes}
     if len(sizes) > 1 or 0 in sizes:
         raise ValueError(
-            f"batch_map: the arguments must share one leading axis of samples; their shapes are {shapes}"
+            f"{owner}: the arguments must share one leading axis of samples; their shapes are {shapes}"
         )
     return sizes.pop()
+
+
+# Several processes.
+
+
+def is_global(x) -> bool:
+    """Whether it is an array with parts in other processes."""
+    return isinstance(x, jax.Array) and not isinstance(x, Tracer) and not x.is_fully_addressable
+
+
+def is_key(x) -> bool:
+    """Whether it is an array of random keys."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def numbers_of(x) -> np.ndarray:
+    """A local array as numpy has it; of keys, what they are made of."""
+    return np.asarray(jax.random.key_data(x) if is_key(x) else x)
+
+
+def told_by_all(*numbers: int) -> np.ndarray:
+    """What each process says, a row for each: (processes, numbers). All processes call this together."""
+    return np.asarray(multihost_utils.process_allgather(np.array(numbers, np.uint32))).reshape(
+        -1, len(numbers)
+    )
+
+
+def _refuse_differences(owner: str, batched, shared, size: int) -> None:
+    """Refuse local arrays that are not the same in all processes, in all of them: none is left waiting for the others."""
+    local = [numbers_of(x) for x in jax.tree.leaves((batched, shared)) if not is_global(x)]
+    if not local:
+        return
+    shapes = zlib.crc32(repr([(x.shape, x.dtype.str) for x in local]).encode())
+    values = functools.reduce(lambda sum, x: zlib.crc32(np.ascontiguousarray(x).tobytes(), sum), local, 0)
+    told = told_by_all(size, shapes, values)
+    same = (told == told[:1]).all(axis=0)
+    if same.all():
+        return
+    remedy = (
+        "a local array is the same in every process, the whole batch or the whole of what is shared; rbd.parallel.global_batch "
+        "makes one batch of the rows that each process has"
+    )
+    if not same[0]:
+        raise ValueError(
+            f"{owner}: the batch has {told[:, 0].tolist()} samples in processes 0 to {len(told) - 1}; {remedy}"
+        )
+    what = "numbers" if same[1] else "shapes or dtypes"
+    raise ValueError(
+        f"{owner}: arguments have other {what} in process {int(np.argmin((told == told[:1]).all(axis=1)))} than in process 0; "
+        f"{remedy}"
+    )

@@ -30,7 +30,7 @@ def prepare() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if OPTION in flags:
         return _note(f"{OPTION} left as XLA_FLAGS has it")
-    if _backend_in_use():
+    if backend_in_use():
         _note(f"{OPTION} not set: JAX was in use before rbd_jax was imported")
         warnings.warn(
             "JAX was in use before rbd_jax was imported, too late to set the compiler option that makes rbd_jax fast on a "
@@ -58,7 +58,7 @@ def _note(text: str) -> None:
     logging.getLogger("rbd_jax").info(text)
 
 
-def _backend_in_use() -> bool:
+def backend_in_use() -> bool:
     """Whether JAX has started a backend, and with it read the options. JAX has no public way to ask."""
     try:
         from jax._src.xla_bridge import backends_are_initialized

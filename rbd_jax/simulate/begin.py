@@ -67,7 +67,7 @@ def begun(
     dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
     model = model if model.dtype == dtype else with_precision(model, dtype)
     q, v = q.astype(dtype), v.astype(dtype)
-    if is_known(dt) and jnp.shape(dt) == () and np.asarray(dt) == 0:
+    if is_known(dt) and np.shape(dt) == () and np.asarray(dt) == 0:
         raise ValueError(f"{owner}: dt is zero; a step needs a length")
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
     forces = checked_forces(owner, forces)

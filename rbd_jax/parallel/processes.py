@@ -1,0 +1,291 @@
+"""Several processes, on one host or many: how they find each other, which part of a batch each has, and how parts become one.
+
+JAX runs the same program in every process. A batch is either local, the same in each of them; or shared out, each having some of
+the rows; or global, one array whose rows are on the devices of all. `share`, `global_batch` and `gather` lead from each to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import zlib
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding, PartitionSpec
+
+from .batch import device_mesh, is_global, is_key, numbers_of, told_by_all
+from .xla import backend_in_use
+
+
+T = TypeVar("T")
+
+OWNER = "parallel.start"
+
+
+def start(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    *,
+    initialization_timeout: int = 300,
+    cluster_detection_method: str | None = None,
+    **options: Any,
+) -> None:
+    """Connect the processes of a program, before anything else of JAX: `jax.distributed.initialize`, and errors that say more.
+
+    Under Slurm, Open MPI, Kubernetes (with the package `kubernetes`) and on TPUs nothing needs to be given: JAX finds out. By
+    hand all processes are given the same address and number, and each its own `process_id`. Afterwards `jax.devices()` are those of
+    all processes, `jax.local_devices()` this one's, and `rbd.shard` uses all.
+
+    A second call does nothing. Neither does one with `num_processes=1`, so that a script that takes the number from its command
+    line runs alone as well.
+
+    **Arguments**
+
+    - `coordinator_address`: `"host:port"` of process 0, where the others reach it; any free port. Or `JAX_COORDINATOR_ADDRESS`.
+    - `num_processes`, `process_id`: how many there are, and which of 0, 1, ... this is.
+    - `initialization_timeout`: how many seconds to wait for the others.
+    - `cluster_detection_method`: `"mpi4py"` for other kinds of MPI; `"deactivate"` for no detection.
+    - `options`: others of `jax.distributed.initialize`, such as `local_device_ids`.
+
+    Raises a ValueError if who is to be connected is not known, a RuntimeError if JAX was used before, and a ConnectionError if
+    process 0 cannot be reached. (If the others do not come, JAX ends process 0 itself, with `DEADLINE_EXCEEDED`.)
+
+    >>> rbd.parallel.start(num_processes=1)
+    >>> jax.process_count()
+    1
+    """
+    if num_processes == 1 and process_id in (None, 0):
+        return
+    if jax.distributed.is_initialized():
+        _refuse_another(num_processes, process_id)
+        return
+    if backend_in_use():
+        raise RuntimeError(
+            f"{OWNER}: JAX is in use already, and finds its devices only once; call this right after the imports, before an array "
+            "or a model is made, or devices are asked for"
+        )
+    given = coordinator_address, num_processes, process_id, options.pop("local_device_ids", None)
+    given = _detected(given, cluster_detection_method, initialization_timeout)
+    coordinator_address, num_processes, process_id, local_device_ids = given
+    names = {
+        "coordinator_address": coordinator_address,
+        "num_processes": num_processes,
+        "process_id": process_id,
+    }
+    missing = [name for name, value in names.items() if value is None]
+    if missing:
+        raise ValueError(
+            f"{OWNER}: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given, and no cluster was found (Slurm, Open "
+            "MPI, Kubernetes with the package `kubernetes`, TPU); give coordinator_address='host:port' of process 0, num_processes, "
+            "and process_id, or num_processes=1 for one alone"
+        )
+    host, port = _address(coordinator_address)
+    if process_id == 0:
+        _refuse_taken(port, options.get("coordinator_bind_address"))
+    else:
+        _wait_for(host, port, process_id, num_processes, initialization_timeout)
+    # Where devices are CPUs, sums over them go by this; GPUs and TPUs have their own.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(
+        coordinator_address,
+        num_processes,
+        process_id,
+        local_device_ids=local_device_ids,
+        cluster_detection_method=cluster_detection_method,
+        initialization_timeout=initialization_timeout,
+        **options,
+    )
+
+
+def _refuse_another(num_processes, process_id) -> None:
+    """Refuse a second start as something else."""
+    are = {"num_processes": jax.process_count(), "process_id": jax.process_index()}
+    for name, given in (("num_processes", num_processes), ("process_id", process_id)):
+        if given is not None and given != are[name]:
+            raise ValueError(
+                f"{OWNER}: {name} is {given}, and processes are connected already, with {name} {are[name]}; start once"
+            )
+
+
+def _detected(given: tuple, method: str | None, timeout: int) -> tuple:
+    """What JAX finds out of the cluster for what was not given. It has no public way to ask before it connects."""
+    address, *rest = given
+    given = address or os.environ.get("JAX_COORDINATOR_ADDRESS"), *rest
+    if method == "deactivate" or None not in given[:3]:
+        return given
+    try:
+        from jax._src.clusters import ClusterEnv
+    except ImportError:
+        return given
+    return ClusterEnv.auto_detect_unset_distributed_params(*given, method, timeout)
+
+
+def _address(given: str) -> tuple[str, int]:
+    host, colon, port = str(given).rpartition(":")
+    if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError(
+            f"{OWNER}: coordinator_address is {given!r}; it is the host of process 0 and a free port, as 'node1:1234'"
+        )
+    return host.strip("[]"), int(port)
+
+
+def _refuse_taken(port: int, bind: str | None) -> None:
+    """Refuse a port that something else listens on: JAX would end the process."""
+    host, port = ("", port) if bind is None else _address(bind)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("" if host == "::" else host, port))
+        except OSError as error:
+            raise ConnectionError(
+                f"{OWNER}: process 0 cannot listen on port {port} of this host ({error.strerror}); choose another one for "
+                "coordinator_address, the same for all processes"
+            ) from None
+
+
+def _wait_for(host: str, port: int, process_id: int, num_processes: int, timeout: float) -> None:
+    """Wait until process 0 listens: JAX would end this process if it never does."""
+    end, reason = time.monotonic() + timeout, None
+    while True:
+        try:
+            with socket.create_connection((host, port), timeout=max(end - time.monotonic(), 0.1)):
+                return
+        except OSError as error:
+            reason = error
+        if time.monotonic() >= end:
+            break
+        time.sleep(min(0.2, timeout / 10))
+    raise ConnectionError(
+        f"{OWNER}: process {process_id} of {num_processes} cannot reach process 0 at {host}:{port} within {timeout:g} s ({reason}); "
+        "is process 0 running, is this its address as seen from here, and does a firewall let the port through?"
+    )
+
+
+def share(batch: T) -> T:
+    """This process's rows of a batch: of local arrays, which all processes have, a slice; of global arrays the rows that are here.
+
+    Shares are of about one length and in the order of the processes; alone a process has the whole. Random numbers do not
+    depend on how many processes there are if keys are split first and then shared out:
+
+    >>> keys = rbd.parallel.share(jax.random.split(jax.random.key(0), 6))
+    >>> noise = rbd.batch_map(lambda key: jax.random.normal(key, (3,)))(keys)
+    >>> noise.shape  # with two processes (3, 3) in each
+    (6, 3)
+    """
+    count, index = jax.process_count(), jax.process_index()
+
+    def one(x):
+        size = _length("parallel.share", x)
+        if is_global(x) and not x.is_fully_replicated:
+            return _here(x)
+        x = x.addressable_data(0) if is_global(x) else x
+        return x[index * size // count : (index + 1) * size // count]
+
+    return jax.tree.map(one, batch)
+
+
+def _here(x: jax.Array):
+    """The rows of a global array that are on devices of this process."""
+    if is_key(x):
+        return jax.random.wrap_key_data(_here(jax.random.key_data(x)), impl=jax.random.key_impl(x))
+    shards = {one.index[0].start or 0: one for one in x.addressable_shards}
+    if any(one.data.shape[1:] != x.shape[1:] for one in shards.values()):
+        raise ValueError(
+            f"parallel.share: an array of shape {x.shape} is split by {x.sharding}, and not by its rows alone"
+        )
+    return jnp.asarray(np.concatenate([np.asarray(shards[start].data) for start in sorted(shards)]))
+
+
+def global_batch(rows: T) -> T:
+    """One batch of global arrays of the rows that each process has, in the order of the processes.
+
+    The rows are then on the devices of their process, and `rbd.shard` computes there. Every process has as many, and its devices
+    divide them. It is `jax.make_array_from_process_local_data` for the devices that `shard` uses.
+
+    >>> q = rbd.parallel.global_batch(np.zeros((4, 2)))
+    >>> q.shape  # with two processes (8, 2)
+    (4, 2)
+    """
+    owner = "parallel.global_batch"
+    mesh = jax.sharding.get_mesh()
+    mesh = device_mesh() if mesh.empty else mesh
+    split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    told = _lengths_told(owner, jax.tree.leaves(rows))
+    if (told != told[:1, :1]).any() or told[:, 0].sum() % mesh.size:
+        raise ValueError(
+            f"{owner}: {_in_words(told)} rows, for {mesh.size} devices; all arrays in all processes have as many, and as many "
+            "for each device. A batch that does not go evenly can be given to rbd.shard, whole in every process"
+        )
+    return jax.tree.map(lambda x: jax.make_array_from_process_local_data(split, x), rows)
+
+
+def gather(batch: T) -> T:
+    """The rows of all processes, in the memory of each as numpy arrays: of a global batch, or of what each process has of one.
+
+    Of local arrays processes may have different numbers of rows. All processes call this together.
+
+    >>> doubled = rbd.shard(lambda x: 2 * x)(jnp.arange(3.0))
+    >>> print(rbd.parallel.gather(doubled))
+    [0. 2. 4.]
+    """
+    leaves, structure = jax.tree.flatten(batch)
+    told = iter(_lengths_told("parallel.gather", [x for x in leaves if not is_global(x)]).T)
+
+    def one(x):
+        if is_key(x):
+            numbers = jax.random.key_data(x) if is_global(x) else numbers_of(x)
+        else:
+            numbers = x if is_global(x) else np.asarray(x)
+        found = (
+            multihost_utils.process_allgather(numbers, tiled=True)
+            if is_global(x)
+            else _joined(numbers, next(told))
+        )
+        return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(x)) if is_key(x) else found
+
+    return jax.tree.unflatten(structure, [one(x) for x in leaves])
+
+
+def _joined(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The rows of all processes, so many of each. They go as bytes: JAX may have no numbers of their precision."""
+    if len(lengths) == 1:
+        return rows
+    row = rows.dtype.itemsize * int(np.prod(rows.shape[1:]))
+    filled = np.zeros((int(lengths.max()), row), np.uint8)
+    filled[: len(rows)] = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), row)
+    found = np.asarray(multihost_utils.process_allgather(filled)).reshape(len(lengths), -1, row)
+    found = np.concatenate([part[:length] for part, length in zip(found, lengths)])
+    return np.ascontiguousarray(found).view(rows.dtype).reshape(-1, *rows.shape[1:])
+
+
+def _length(owner: str, x) -> int:
+    shape = jnp.shape(x)
+    if not shape:
+        raise ValueError(f"{owner}: a number has no rows; arrays have a leading axis of samples")
+    return shape[0]
+
+
+def _lengths_told(owner: str, arrays: list) -> np.ndarray:
+    """How many rows of each array each process has, (processes, arrays), where their rows are alike."""
+    lengths = [_length(owner, x) for x in arrays]
+    if not arrays or jax.process_count() == 1:
+        return np.array([lengths])
+    plain = [numbers_of(x) for x in arrays]
+    kind = zlib.crc32(repr([(x.shape[1:], x.dtype.str) for x in plain]).encode())
+    found = told_by_all(kind, *lengths)
+    if (found[:, 0] != kind).any():
+        raise ValueError(f"{owner}: the rows are of other shapes or dtypes in some processes than in others")
+    return found[:, 1:].astype(int)
+
+
+def _in_words(told: np.ndarray) -> str:
+    """What processes have said, each row in short."""
+    rows = [str(row[0]) if (row == row[0]).all() else str(row.tolist()) for row in told]
+    return f"there are {rows[0]}" if len(rows) == 1 else f"processes 0 to {len(rows) - 1} have {', '.join(rows)}"
