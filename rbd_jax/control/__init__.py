@@ -13,6 +13,12 @@
 - `CenterOfMass`, `Momentum`: of the robot as a whole
 - `Clearance`: how far its shapes are apart
 - `Knot`: what a residual is asked with
+
+Inverse kinematics and controllers:
+
+- `inverse_kinematics`: a configuration in which residuals vanish
+- `InverseKinematics`: what it returns
+- `Code`: how a solver ended
 """
 
 __all__ = [
@@ -36,9 +42,16 @@ __all__ = [
     "Momentum",
     "Clearance",
     "Knot",
+    "inverse_kinematics",
+    "InverseKinematics",
+    "Code",
 ]
 
 from .constraint import Bounds as Bounds, Constraint as Constraint
+from .inverse_kinematics import (
+    InverseKinematics as InverseKinematics,
+    inverse_kinematics as inverse_kinematics,
+)
 from .knot import Knot as Knot
 from .problem import Problem as Problem
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
@@ -55,3 +68,4 @@ from .residuals import (
     Twist as Twist,
     Velocity as Velocity,
 )
+from .solution import Code as Code

@@ -112,14 +112,18 @@ class Cost(eqx.Module):
     def rows(self, knot: Knot) -> Float[Array, "k"]:
         """`√w r`, the half of whose square it is."""
         r = self.residual(knot)
-        weight = self.weight.astype(r.dtype)
-        if weight.ndim and weight.shape != r.shape:
-            raise ValueError(
-                f"control.Cost: weight has shape {weight.shape}; it is one number, or one for each of the "
-                f"{r.size} numbers of {type(self.residual).__name__}"
-            )
+        weight = self.weights(r.size, r.dtype)
         root = jnp.sqrt(jnp.where(weight > 0, weight, 1))
         return jnp.where(weight > 0, root, 0) * r
+
+    def weights(self, size: int, dtype) -> Float[Array, "k"]:
+        """The weight of each of the residual's numbers, of which there are `size`."""
+        if self.weight.ndim and self.weight.shape != (size,):
+            raise ValueError(
+                f"control.Cost: weight has shape {self.weight.shape}; it is one number, or one for each of the "
+                f"{size} numbers of {type(self.residual).__name__}"
+            )
+        return jnp.broadcast_to(self.weight, (size,)).astype(dtype)
 
 
 class Value(eqx.Module):
