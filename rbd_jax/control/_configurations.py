@@ -12,13 +12,13 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._array import gather
-from ..constraints.evaluate import holonomic, residual_of
+from ..constraints.evaluate import holonomic, matrix_of, residual_of
 from ..model import Model
 from ..simulate import Simulated, State
-from ..simulate.systems import system_of, tree_of
+from ..simulate.systems import system_of
 from .constraint import Constraint
 from .knot import Knot
-from .residual import Cost
+from .residual import Cost, Residual
 
 
 class Local(NamedTuple):
@@ -42,17 +42,30 @@ class Local(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Which rows are targets', constraints' and secondary costs', and which of the constraints' are inequalities."""
+    """Which rows are targets', constraints' and secondary costs', and those of each residual."""
 
     targets: slice
     constraints: slice
     secondary: slice
-    inequality: np.ndarray
     each: tuple[slice, ...]
 
-    @property
-    def count(self) -> int:
-        return self.secondary.stop
+
+class Closed(Residual):
+    """How far the loops of a model are from closed, as far as its constraints hold positions."""
+
+    def __call__(self, knot):
+        return gather(residual_of(knot.motion), np.flatnonzero(holonomic(knot.motion.model)))
+
+    def jacobian(self, knot):
+        rows = np.flatnonzero(holonomic(knot.motion.model))
+        return knot.along(gather(matrix_of(knot.motion).matrix, rows))
+
+
+class Coordinates(Residual):
+    """The entries of q that can have limits, of the tree of a reduced model."""
+
+    def __call__(self, knot):
+        return gather(knot.motion.q, limited_entries(knot.motion.model))
 
 
 class Aims(eqx.Module):
@@ -86,32 +99,20 @@ class Aims(eqx.Module):
         state = State(q, jnp.zeros(self.model.nv, q.dtype))
         return Knot(system, jnp.int32(0), self.time, state, None)
 
+    @property
+    def asked(self) -> list[Residual]:
+        """All residuals, in the order of the rows."""
+        return [part.residual for part in (*self.targets, *self.constraints, *self.secondary)]
+
     def rows(self) -> Rows:
         """Which rows are whose."""
         q = jax.ShapeDtypeStruct((self.model.nq,), self.dtype)
-        sizes = lambda parts: [
-            jax.eval_shape(lambda q: part.residual(self.knot(self.system, q)), q).shape[0] for part in parts
-        ]
-        held = sizes(self.constraints)
-        inequality = [np.full(n, not one.equality) for one, n in zip(self.constraints, held, strict=True)]
-        own = jax.eval_shape(lambda q: self._own(self.knot(self.system, q))[0], q).shape[0]
-        inequality.append(np.full(own, not isinstance(self.model, Model)))
-        each = [*sizes(self.targets), sum(held) + own, *sizes(self.secondary)]
-        ends = np.cumsum([0, *each])
+        shapes = jax.eval_shape(lambda q: [one(self.knot(self.system, q)) for one in self.asked], q)
+        ends = np.cumsum([0, *(shape.shape[0] for shape in shapes)])
         slices = [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
-        first, last = ends[len(self.targets)], ends[len(self.targets) + 1]
-        own = slice(0, int(first)), slice(int(first), int(last)), slice(int(last), int(ends[-1]))
-        return Rows(*own, np.concatenate(inequality), tuple(slices[: len(self.targets)]))
-
-    def _own(self, knot: Knot):
-        """What the model itself has to keep to beside its limits, and between which bounds: the closure of its loops; of a
-        reduced model, the limits of the joints that it moves."""
-        if isinstance(self.model, Model):
-            r = gather(residual_of(knot.motion), np.flatnonzero(holonomic(self.model)))
-            return r, jnp.zeros_like(r), jnp.zeros_like(r)
-        tree = tree_of(self.model)
-        places = limited_entries(tree)
-        return tuple(gather(x.astype(self.dtype), places) for x in (knot.motion.q, tree.lower, tree.upper))
+        first, last = len(self.targets), len(self.targets) + len(self.constraints)
+        part = lambda a, b: slice(int(ends[a]), int(ends[b]))
+        return Rows(part(0, first), part(first, last), part(last, len(slices)), tuple(slices))
 
     def at(self, q: Float[Array, "nq"], step: Float[Array, "nv"]) -> Local:
         """What is known at `q ⊕ step`."""
@@ -119,39 +120,12 @@ class Aims(eqx.Module):
         q = system.move(q, step)
         # At a limit to the last bit: that is rounding, and no part of how q moves.
         q = q + lax.stop_gradient(jnp.clip(q, self.lower, self.upper) - q)
-
-        def residuals(step):
-            knot = self.knot(system, system.move(q, step))
-            costs = [cost.residual(knot) for cost in self.targets]
-            held = [one.residual(knot) for one in self.constraints]
-            own, _, _ = self._own(knot)
-            later = [cost.residual(knot) for cost in self.secondary]
-            r = jnp.concatenate([*costs, *held, own, *later])
-            return r, r
-
-        still = jnp.zeros_like(step)
-        jacobian, r = jax.jacfwd(residuals, has_aux=True)(still)
-        least, most = self.room(q)
-        return Local(q, r, jacobian, *self._numbers(system, q), least, most)
-
-    def _numbers(self, system, q):
-        """Weights and bounds of all rows."""
         knot = self.knot(system, q)
-        sizes = lambda part: jax.eval_shape(lambda: part.residual(knot)).shape[0]
-        weights = lambda costs: [cost.weights(sizes(cost), q.dtype) for cost in costs]
-        own, low, high = self._own(knot)
-        lows, highs = [], []
-        for one in self.constraints:
-            ends = one.sides(sizes(one), q.dtype)
-            lows.append(ends[0])
-            highs.append(ends[1])
-        first, last = weights(self.targets), weights(self.secondary)
-        zeros = lambda parts: [jnp.zeros_like(part) for part in parts]
-        ones = [jnp.ones_like(x) for x in (*lows, own)]
-        weight = jnp.concatenate([*first, *ones, *last])
-        low = jnp.concatenate([*zeros(first), *lows, low, *zeros(last)])
-        high = jnp.concatenate([*zeros(first), *highs, high, *zeros(last)])
-        return weight, low, high
+        found = [one(knot) for one in self.asked]
+        numbers = zip((*self.targets, *self.constraints, *self.secondary), found, strict=True)
+        weight, low, high = (jnp.concatenate(x) for x in zip(*(_numbers(*each) for each in numbers), strict=True))
+        jacobian = jnp.concatenate([one.jacobian(knot) for one in self.asked])
+        return Local(q, jnp.concatenate(found), jacobian, weight, low, high, *self.room(q))
 
     def room(self, q: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
         """How far each degree of freedom may move from there."""
@@ -162,6 +136,22 @@ class Aims(eqx.Module):
         held = np.zeros(self.model.nv, bool)
         held[self.system.dof(self.hold)] = True
         return jnp.where(held, 0, least), jnp.where(held, 0, most)
+
+
+def own_constraints(model: Simulated) -> tuple[Constraint, ...]:
+    """What a model has to keep to beside the limits of its q: the closure of its loops; of a reduced model, the limits of the
+    joints that it moves."""
+    if isinstance(model, Model):
+        return (Constraint(Closed()),) if model.constraints else ()
+    tree, places = model.model, limited_entries(model.model)
+    return (Constraint(Coordinates(), gather(tree.lower, places), gather(tree.upper, places)),)
+
+
+def _numbers(part: Cost | Constraint, r: Float[Array, "k"]):
+    """Weights and bounds of some rows."""
+    if isinstance(part, Constraint):
+        return jnp.ones_like(r), *part.sides(r.size, r.dtype)
+    return part.weights(r.size, r.dtype), jnp.zeros_like(r), jnp.zeros_like(r)
 
 
 def flat_entries(model: Simulated) -> np.ndarray:

@@ -25,7 +25,7 @@ from ..model import Model, neutral, random_configuration
 from ..simulate import Simulated
 from ..simulate.systems import tree_of
 from ._bounded import at_bound, bounded_minimum
-from ._configurations import Aims, Local, Rows, flat_entries
+from ._configurations import Aims, Local, Rows, own_constraints
 from .constraint import Bounds, Constraint
 from .residual import Cost, Residual, residual_of
 from .solution import Code
@@ -105,6 +105,7 @@ def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key
     constraints = (constraints,) if isinstance(constraints, Constraint) else tuple(constraints)
     for one in constraints:
         instance(owner, "constraints", one, Constraint, "control.Constraints")
+    constraints = (*constraints, *own_constraints(model))
     given = q is not None
     if given:
         q = configuration(owner, model, "q", q)
@@ -156,7 +157,8 @@ def _solved(
 ) -> InverseKinematics:
     """`inverse_kinematics` of arguments that have been checked."""
     rows = aims.rows()
-    search = Search(aims.at, rows, tolerance, lambda start: drawn(aims, q, key, start), starts, max_steps)
+    table = jax.vmap(lambda start: drawn(aims, q, key, start))(jnp.arange(starts+1, dtype=jnp.int32))
+    search = Search(aims.at, rows, tolerance, lambda start: table[start], starts, max_steps)
     lanes, iterations = search.run(aims.model.nv, q, at_once)
     local, start, reached = search.chosen(lanes)
     off = jnp.abs(apart(local))
@@ -168,7 +170,7 @@ def _solved(
         local.q,
         jnp.where(reached, Code.CONVERGED, Code.NOT_CONVERGED).astype(jnp.int32),
         largest(rows.targets),
-        jnp.stack([largest(part) for part in rows.each]),
+        jnp.stack([largest(part) for part in rows.each[: len(aims.targets)]]),
         largest(rows.constraints),
         jnp.max(jnp.where(free, jnp.abs(slope), 0), initial=0),
         iterations,
@@ -284,7 +286,7 @@ class Search(NamedTuple):
         least = jnp.where(record, value, lane.least)
         best_start = jnp.where(record, lane.start, lane.best_start)
         start = jnp.where(over, lane.start + stride, lane.start)
-        q = lax.cond(over, lambda: self.draw(start), lambda: local.q)
+        q = jnp.where(over, self.draw(start), local.q)
         local = local._replace(q=q)
         slope, curvature = normal(local, self.rows)
         shift = damping * jnp.max(jnp.diagonal(curvature)) + jnp.finfo(value.dtype).tiny

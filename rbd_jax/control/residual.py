@@ -29,6 +29,11 @@ class Residual(eqx.Module):
     def __call__(self, knot: Knot) -> Float[Array, "k"]:
         """The numbers, of shape (k,)."""
 
+    def jacobian(self, knot: Knot) -> Float[Array, "k nv"]:
+        """How they change with the configuration, `q ⊕ step`, at step zero: by differentiation, unless a residual knows better."""
+        still = jnp.zeros_like(knot.state.v)
+        return jax.jacfwd(lambda step: self(knot.moved(step)))(still)
+
     def __mul__(self, weight) -> Cost:
         return Cost(self, weight)
 
@@ -71,7 +76,13 @@ class Along(Residual):
         self.rows = rows
 
     def __call__(self, knot):
-        return jax.tree.map(lambda x: x[knot.index], self.rows)(knot)
+        return self._here(knot)(knot)
+
+    def jacobian(self, knot):
+        return self._here(knot).jacobian(knot)
+
+    def _here(self, knot: Knot) -> Residual:
+        return jax.tree.map(lambda x: x[knot.index], self.rows)
 
 
 def residual_of(owner: str, value: Any) -> Residual:
