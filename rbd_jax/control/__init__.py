@@ -19,6 +19,10 @@
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
 - `Solution`, `Code`: the motion found, and how the search ended
+Inverse kinematics and controllers:
+- `inverse_kinematics`: a configuration in which residuals vanish
+- `InverseKinematics`: what it returns
+- `Code`: how a solver ended
 """
 
 __all__ = [
@@ -49,12 +53,18 @@ __all__ = [
     "Solver",
     "Guess",
     "Solution",
+    "inverse_kinematics",
+    "InverseKinematics",
     "Code",
 ]
 
 from .constraint import Bounds as Bounds, Constraint as Constraint
 from .cross_entropy import CEM as CEM
 from .ddp import DDP as DDP
+from .inverse_kinematics import (
+    InverseKinematics as InverseKinematics,
+    inverse_kinematics as inverse_kinematics,
+)
 from .knot import Knot as Knot
 from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
