@@ -39,12 +39,16 @@ class Guess(eqx.Module):
 
 
 class Start(eqx.Module):
-    """A guess in full: points of all knots and controls of all steps; whether the points were given."""
+    """A guess in full: the first point, controls of all steps, and points of all knots where these were given."""
 
-    points: Point
+    first: Point
     control: Float[Array, "steps nu"]
-    given: bool = eqx.field(static=True)
+    points: Point | None
     multipliers: Any = None
+
+    def motion(self, stages: Stages) -> Point:
+        """The points: where they were not given, those that the controls lead to."""
+        return stages.rolled_out(self.first, self.control) if self.points is None else self.points
 
 
 #: What a search hands from iteration to iteration: a PyTree of arrays, always of the same structure. All that the rest of the
@@ -103,7 +107,7 @@ def started(stages: Stages, guess: Guess) -> Start:
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
     first = stages.first if guess.dt is None else stages.first._replace(dt=guess.dt.astype(stages.dtype))
     if guess.states is None:
-        return Start(stages.rolled_out(first, control), control, False, guess.multipliers)
+        return Start(first, control, None, guess.multipliers)
     given = guess.states
     own = first.state.internal
     rows = State(
@@ -112,9 +116,8 @@ def started(stages: Stages, guess: Guess) -> Start:
         jnp.broadcast_to(own, (stages.steps + 1, own.size)) if given.own is None else given.own,
     )
     rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
-    return Start(
-        Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,))), control, True, guess.multipliers
-    )
+    points = Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,)))
+    return Start(first, control, points, guess.multipliers)
 
 
 def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
