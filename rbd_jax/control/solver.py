@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, TypeAlias
+import os
+from dataclasses import replace
+from typing import Any, Self, TypeAlias
 
 import equinox as eqx
 import jax
@@ -12,11 +14,14 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._arguments import instance, number
+from .._array import is_known
 from .._compile import compiled
+from ..checkpoints import Checkpoint
 from ..simulate import State
 from ._stages import Point, Stages
 from .problem import Problem
 from .solution import Solution
+from .stepwise import OnIteration, stepwise
 
 
 class Guess(eqx.Module):
@@ -60,7 +65,11 @@ class Solver(eqx.Module):
     """A method for problems of optimal control, as a sequence of iterations that can be interrupted after each.
 
     A subclass has the four methods below; `search` is the same for all.
+
+    - `max_iterations`: how many iterations it makes at most.
     """
+
+    max_iterations: eqx.AbstractVar[int]
 
     @abc.abstractmethod
     def begin(self, stages: Stages, start: Start) -> Search:
@@ -78,6 +87,10 @@ class Solver(eqx.Module):
     def finish(self, stages: Stages, search: Search) -> Solution:
         """What was found so far, with a code: the solution, if there is nothing more to do."""
 
+    def allowing(self, iterations: int) -> Self:
+        """The same method with so many iterations at most."""
+        return replace(self, max_iterations=iterations)
+
     def search(self, stages: Stages, start: Start) -> Solution:
         """All iterations; under `jit` and `vmap`."""
         end = lax.while_loop(
@@ -86,20 +99,74 @@ class Solver(eqx.Module):
         return self.finish(stages, end)
 
 
-def solve(problem: Problem, solver: Solver, guess: Guess | Solution | None = None) -> Solution:
-    """The motion of least cost."""
+def solve(
+    problem: Problem,
+    solver: Solver | None = None,
+    guess: Guess | Solution | None = None,
+    *,
+    on_iteration: OnIteration | None = None,
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
+) -> Solution:
+    """The motion of least cost.
+
+    - `solver`: by default `control.DDP()`.
+    - `guess`: where the search begins, or an earlier solution.
+    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken.
+    - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
+      A solver that allows more iterations than before goes on where it had ended.
+
+    The last two are for a search of its own; with neither of them it is one compiled program, which is part of others under
+    `jax.jit` and `jax.vmap`.
+    """
     owner = "control.solve"
     instance(owner, "problem", problem, Problem, "a control.Problem")
+    if solver is None:
+        from .ddp import DDP
+
+        solver = DDP()
     instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
     guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
     instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
-    return _solved(problem, solver, _checked(owner, problem, guess))
+    guess = _checked(owner, problem, guess)
+    if on_iteration is None and checkpoint is None:
+        return _solved(problem, solver, guess)
+    if not is_known((problem, solver, guess)):
+        raise ValueError(
+            f"{owner}: on_iteration and checkpoint need a host between the iterations, and within jax.jit, jax.vmap and jax.grad "
+            "there is none; leave them out"
+        )
+    return stepwise(
+        owner,
+        lambda: _begun(problem, solver, guess),
+        lambda search: _iterated(problem, solver, search),
+        lambda search: _looked_at(problem, solver, search),
+        most=solver.max_iterations,
+        key=lambda: {"problem": problem, "solver": solver.allowing(1), "guess": guess},
+        on_iteration=on_iteration,
+        checkpoint=checkpoint,
+    )
 
 
 @compiled
 def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
     stages = Stages(problem)
     return solver.search(stages, started(stages, guess))
+
+
+@compiled
+def _begun(problem: Problem, solver: Solver, guess: Guess) -> Search:
+    stages = Stages(problem)
+    return solver.begin(stages, started(stages, guess))
+
+
+@compiled
+def _iterated(problem: Problem, solver: Solver, search: Search) -> Search:
+    return solver.iterate(Stages(problem), search)
+
+
+@compiled
+def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Solution, Bool[Array, ""]]:
+    return solver.finish(Stages(problem), search), solver.going_on(search)
 
 
 def started(stages: Stages, guess: Guess) -> Start:
