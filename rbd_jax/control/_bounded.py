@@ -44,9 +44,7 @@ def bounded_minimum(
     return lax.while_loop(going_on, solve, start)[0]
 
 
-def at_bound(
-    slope: Float[Array, "n"], least: Float[Array, "n"], most: Float[Array, "n"]
-) -> Bool[Array, "n"]:
+def at_bound(slope: Float[Array, "n"], least: Float[Array, "n"], most: Float[Array, "n"]) -> Bool[Array, "n"]:
     """What cannot move, or is at a bound and would be moved beyond by going down the slope."""
     stuck = (least >= 0) & (most <= 0)
     return stuck | ((least >= 0) & (slope > 0)) | ((most <= 0) & (slope < 0))

@@ -123,7 +123,9 @@ class Aims(eqx.Module):
         knot = self.knot(system, q)
         found = [one(knot) for one in self.asked]
         numbers = zip((*self.targets, *self.constraints, *self.secondary), found, strict=True)
-        weight, low, high = (jnp.concatenate(x) for x in zip(*(_numbers(*each) for each in numbers), strict=True))
+        weight, low, high = (
+            jnp.concatenate(x) for x in zip(*(_numbers(*each) for each in numbers), strict=True)
+        )
         jacobian = jnp.concatenate([one.jacobian(knot) for one in self.asked])
         return Local(q, jnp.concatenate(found), jacobian, weight, low, high, *self.room(q))
 

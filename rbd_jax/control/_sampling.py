@@ -110,7 +110,9 @@ class Sampling(Solver):
                 "`duration` out, or take another solver"
             )
         if self.knots is not None and self.knots > problem.steps:
-            raise ValueError(f"{owner}: knots is {self.knots}, and the problem has only {problem.steps} steps")
+            raise ValueError(
+                f"{owner}: knots is {self.knots}, and the problem has only {problem.steps} steps"
+            )
         pair = problem.bounds.control
         if self.spread is None:
             if pair is None or (is_known(pair) and not all(np.isfinite(side).all() for side in pair)):
@@ -203,7 +205,9 @@ class Sampling(Solver):
         """Whether samples no longer differ in what they cost, and the best may be taken."""
         scale = jnp.abs(search.best_cost)
         same = search.differs <= self.tolerance.astype(scale.dtype) * scale
-        return same & jnp.isfinite(scale) & (search.violation <= self.constraint_tolerance.astype(scale.dtype))
+        return (
+            same & jnp.isfinite(scale) & (search.violation <= self.constraint_tolerance.astype(scale.dtype))
+        )
 
     # Samples.
 
@@ -246,7 +250,11 @@ class Sampling(Solver):
         return self._rolled_out(stages, mean, change, keep=False)[0]
 
     def _rolled_out(
-        self, stages: Stages, mean: Float[Array, "steps nu"], change: Float[Array, "knots nu"], keep: bool = True
+        self,
+        stages: Stages,
+        mean: Float[Array, "steps nu"],
+        change: Float[Array, "knots nu"],
+        keep: bool = True,
     ) -> tuple[Judged, Point | None]:
         """A motion under the mean control and a change of it: what it costs, and its points if they are kept."""
         dtype, first = stages.dtype, stages.first

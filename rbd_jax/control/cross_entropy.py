@@ -73,7 +73,9 @@ class CEM(Sampling):
             constraint_tolerance=constraint_tolerance,
             key=key,
         )
-        self.elites = max(2, self.samples // 10) if elites is None else whole_number("control.CEM", "elites", elites)
+        self.elites = (
+            max(2, self.samples // 10) if elites is None else whole_number("control.CEM", "elites", elites)
+        )
         if self.elites > self.samples:
             raise ValueError(
                 f"control.CEM: elites is {self.elites}, and there are only {self.samples} samples to choose them from"

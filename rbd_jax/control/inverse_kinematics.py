@@ -18,12 +18,10 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import a_model, configuration, instance, names, number, whole_number
-from .._array import is_known, matvec, transpose, vecmat, with_precision
+from .._array import with_precision
 from .._compile import compiled
-from .._text import can_be_shown, numbers
 from ..model import Model, neutral, random_configuration
 from ..simulate import Simulated
-from ..simulate.systems import tree_of
 from ._bounded import at_bound, bounded_minimum
 from ._configurations import Aims, Local, Rows, own_constraints
 from .constraint import Bounds, Constraint
@@ -127,7 +125,9 @@ def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key
 def _costs(owner: str, name: str, given) -> tuple[Cost, ...]:
     given = (given,) if isinstance(given, Cost | Residual) else given
     if not isinstance(given, tuple | list):
-        raise TypeError(f"{owner}: {name} is {given!r}; it takes a list of residuals, or of weights times residuals")
+        raise TypeError(
+            f"{owner}: {name} is {given!r}; it takes a list of residuals, or of weights times residuals"
+        )
     return tuple(
         one if isinstance(one, Cost) else Cost(residual_of(f"{owner}: {name}[{i}]", one))
         for i, one in enumerate(given)
@@ -138,7 +138,9 @@ def _limits(owner: str, model: Simulated, bounds: Bounds | None, dtype):
     """The limits for each entry of q."""
     if bounds is not None:
         instance(owner, "bounds", bounds, Bounds, "control.Bounds, or None for the limits of the model")
-    pair = bounds.q if bounds is not None else (model.lower, model.upper) if isinstance(model, Model) else None
+    pair = (
+        bounds.q if bounds is not None else (model.lower, model.upper) if isinstance(model, Model) else None
+    )
     if pair is None:
         pair = jnp.asarray(-jnp.inf, dtype), jnp.asarray(jnp.inf, dtype)
     lower, upper = (jnp.broadcast_to(side, (model.nq,)).astype(dtype) for side in pair)
@@ -157,7 +159,7 @@ def _solved(
 ) -> InverseKinematics:
     """`inverse_kinematics` of arguments that have been checked."""
     rows = aims.rows()
-    table = jax.vmap(lambda start: drawn(aims, q, key, start))(jnp.arange(starts+1, dtype=jnp.int32))
+    table = jax.vmap(lambda start: drawn(aims, q, key, start))(jnp.arange(starts + 1, dtype=jnp.int32))
     search = Search(aims.at, rows, tolerance, lambda start: table[start], starts, max_steps)
     lanes, iterations = search.run(aims.model.nv, q, at_once)
     local, start, reached = search.chosen(lanes)
@@ -238,8 +240,18 @@ class Search(NamedTuple):
             endless, none = jnp.asarray(jnp.inf, q.dtype), jnp.int32(0)
             damping = jnp.asarray(DAMPING, q.dtype)
             return Lane(
-                local, endless, still, damping, jnp.asarray(2, q.dtype), none, none, start,
-                jnp.asarray(False), here, endless, start,
+                local,
+                endless,
+                still,
+                damping,
+                jnp.asarray(2, q.dtype),
+                none,
+                none,
+                start,
+                jnp.asarray(False),
+                here,
+                endless,
+                start,
             )
 
         def going_on(carry):
