@@ -1,9 +1,10 @@
-"""Solving a problem: what a solver is, where it begins, and the one function that calls it."""
+"""What a solver of problems of optimal control is, and where it begins."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, Self, TypeAlias
 
 import equinox as eqx
 import jax
@@ -11,8 +12,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import instance, number
-from .._compile import compiled
 from ..simulate import State
 from ._stages import Point, Stages
 from .problem import Problem
@@ -39,12 +38,16 @@ class Guess(eqx.Module):
 
 
 class Start(eqx.Module):
-    """A guess in full: points of all knots and controls of all steps; whether the points were given."""
+    """A guess in full: the first point, controls of all steps, and points of all knots where these were given."""
 
-    points: Point
+    first: Point
     control: Float[Array, "steps nu"]
-    given: bool = eqx.field(static=True)
+    points: Point | None
     multipliers: Any = None
+
+    def motion(self, stages: Stages) -> Point:
+        """The points: where they were not given, those that the controls lead to."""
+        return stages.rolled_out(self.first, self.control) if self.points is None else self.points
 
 
 #: What a search hands from iteration to iteration: a PyTree of arrays, always of the same structure. All that the rest of the
@@ -56,7 +59,14 @@ class Solver(eqx.Module):
     """A method for problems of optimal control, as a sequence of iterations that can be interrupted after each.
 
     A subclass has the four methods below; `search` is the same for all.
+
+    - `max_iterations`: how many iterations it makes at most.
     """
+
+    max_iterations: eqx.AbstractVar[int]
+
+    def refuse(self, problem: Problem) -> None:
+        """An error for problems that it does not solve, before anything is compiled."""
 
     @abc.abstractmethod
     def begin(self, stages: Stages, start: Start) -> Search:
@@ -74,28 +84,20 @@ class Solver(eqx.Module):
     def finish(self, stages: Stages, search: Search) -> Solution:
         """What was found so far, with a code: the solution, if there is nothing more to do."""
 
+    def allowing(self, iterations: int) -> Self:
+        """The same method with so many iterations at most."""
+        return replace(self, max_iterations=iterations)
+
     def search(self, stages: Stages, start: Start) -> Solution:
         """All iterations; under `jit` and `vmap`."""
-        end = lax.while_loop(
-            self.going_on, lambda search: self.iterate(stages, search), self.begin(stages, start)
+        return self.searched(stages, self.begin(stages, start))
+
+    def searched(self, stages: Stages, search: Search) -> Solution:
+        """All iterations from where a search is."""
+        return self.finish(
+            stages,
+            lax.while_loop(lambda now: self.going_on(now), lambda now: self.iterate(stages, now), search),
         )
-        return self.finish(stages, end)
-
-
-def solve(problem: Problem, solver: Solver, guess: Guess | Solution | None = None) -> Solution:
-    """The motion of least cost."""
-    owner = "control.solve"
-    instance(owner, "problem", problem, Problem, "a control.Problem")
-    instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
-    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
-    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
-    return _solved(problem, solver, _checked(owner, problem, guess))
-
-
-@compiled
-def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
-    stages = Stages(problem)
-    return solver.search(stages, started(stages, guess))
 
 
 def started(stages: Stages, guess: Guess) -> Start:
@@ -103,7 +105,7 @@ def started(stages: Stages, guess: Guess) -> Start:
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
     first = stages.first if guess.dt is None else stages.first._replace(dt=guess.dt.astype(stages.dtype))
     if guess.states is None:
-        return Start(stages.rolled_out(first, control), control, False, guess.multipliers)
+        return Start(first, control, None, guess.multipliers)
     given = guess.states
     own = first.state.internal
     rows = State(
@@ -112,19 +114,5 @@ def started(stages: Stages, guess: Guess) -> Start:
         jnp.broadcast_to(own, (stages.steps + 1, own.size)) if given.own is None else given.own,
     )
     rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
-    return Start(
-        Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,))), control, True, guess.multipliers
-    )
-
-
-def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
-    dtype, steps = problem.dt.dtype, problem.steps
-    control, states = guess.control, guess.states
-    if control is not None:
-        control = number(owner, "guess.control", control, (steps, problem.nu), dtype=dtype)
-    if states is not None:
-        instance(owner, "guess.states", states, State, "a State with a row for each knot")
-        q = number(owner, "guess.states.q", states.q, (steps + 1, problem.model.nq), dtype=dtype)
-        v = number(owner, "guess.states.v", states.v, (steps + 1, problem.model.nv), dtype=dtype)
-        states = State(q, v, states.own)
-    return Guess(control, states, guess.dt, guess.multipliers)
+    points = Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,)))
+    return Start(first, control, points, guess.multipliers)
