@@ -24,8 +24,8 @@ def hopper() -> Model:
 
     The trunk slides along x and z and turns about y, so that q = (x, z, pitch, hip, knee, ankle). At q = 0 it stands on a floor,
     the knee a little bent, and the hip is in the world's origin. x is forward, z is up. All angles are about y: pitch leans forward,
-    hip and knee swing back what is below them, and the ankle points the toe down. Hip, knee and ankle have motors, of at most 60, 60
-    and 30 Nm, and sensors.
+    hip and knee swing back what is below them, and the ankle points the toe down. Hip, knee and ankle have motors, of at most 40, 40
+    and 20 Nm, and sensors.
     """
     builder = ModelBuilder(name="hopper")
     root = Composite((Prismatic((1, 0, 0)), Prismatic((0, 0, 1)), Revolute((0, 1, 0))))
@@ -38,19 +38,19 @@ def hopper() -> Model:
     heel, toe = (-FOOT / 3, 0, 0), (2 * FOOT / 3, 0, 0)
     add(
         builder, "thigh", "trunk", turn, at(0, 0, 0, pitch=-half), thigh,
-        joint_name="hip", lower=-1.5, upper=0.9, effort_limit=60.0, **bend,
+        joint_name="hip", lower=-1.5, upper=0.9, effort_limit=40.0, **bend,
     )  # fmt: skip
     add(
         builder, "shank", "thigh", turn, at(0, 0, -THIGH, pitch=BENT), shank,
-        joint_name="knee", lower=-0.55, upper=1.6, effort_limit=60.0, **bend,
+        joint_name="knee", lower=-0.55, upper=1.6, effort_limit=40.0, **bend,
     )  # fmt: skip
     add(
         builder, "foot", "shank", turn, at(0, 0, -SHANK, pitch=-half), rod(0.8, heel, toe, 0.02),
-        joint_name="ankle", lower=-0.8, upper=0.8, effort_limit=30.0, **bend,
+        joint_name="ankle", lower=-0.8, upper=0.8, effort_limit=20.0, **bend,
     )  # fmt: skip
     add(builder, "heel", "foot", None, at(*heel), ball(0.2, BALL))
     add(builder, "toe", "foot", None, at(*toe), ball(0.2, BALL))
-    for joint, most in (("hip", 60.0), ("knee", 60.0), ("ankle", 30.0)):
+    for joint, most in (("hip", 40.0), ("knee", 40.0), ("ankle", 20.0)):
         builder.attach(Motor(joint, joint, control_range=(-most, most)))
     add_joint_sensors(builder, "hip", "knee", "ankle")
     add_floor(builder, -HEIGHT)

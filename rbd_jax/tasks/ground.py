@@ -26,4 +26,4 @@ def on_ground(
 
 
 #: Below this, in m/s, feet creep rather than slide. The slower, the shorter the steps that are stable.
-SLIP_SPEED = 0.15
+SLIP_SPEED = 0.3

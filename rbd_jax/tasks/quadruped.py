@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..forces.actuators import Position
-from ..model import Model, attach, detach
+from ..model import Model, attach
 from ..robots import load
 from ..shapes import Shape, Sphere
 from ..simulate import Controls, State
@@ -24,23 +23,17 @@ LEGS = ("FL", "FR", "RL", "RR")
 
 FEET = tuple(f"{leg}_foot" for leg in LEGS)
 
-#: The servos of the tasks, in Nm/rad and Nm s/rad.
-STIFFNESS, DAMPING = 40.0, 1.5
-
 
 class Quadruped(Task):
     """What the tasks of the quadruped have in common. The root joint is free, and all others are hinges with a servo each.
 
     Seen are: up, and the velocity of the trunk, in its own axes (3 and 6), the angles of the joints as they differ from the
-    reference, and their rates (12 each), and the action before (12). An action is where the servos are to go, about the reference.
+    reference, and their rates (12 each), and the action before (12). An action is where the servos are to go.
 
     - `reach`: how far that is, in rad.
     """
 
     reach: float = eqx.field(kw_only=True, default=0.5)
-
-    def controls(self, now, action):
-        return Controls(now.model.reference[7:] + self.reach * action)
 
     def remember(self, before, action, now):
         return before.memory | {"action": action}
@@ -72,8 +65,12 @@ class Quadruped(Task):
 class Stand(Quadruped):
     """The quadruped stands up, wherever it lies, and then stands still.
 
-    It begins lying on the ground, tilted by up to 0.5 rad, turned by any angle, its legs in any pose.
+    It begins lying on the ground, tilted by up to 0.5 rad, turned by any angle, its legs in any pose. An action is about where the
+    joints are, so that without one it stays limp.
     """
+
+    def controls(self, now, action):
+        return Controls(now.q[7:] + self.reach * action)
 
     def begin(self, model, key):
         keys = jax.random.split(key, 3)
@@ -115,7 +112,7 @@ class Trot(Quadruped):
     """The quadruped trots as fast as it is told, which is drawn for every episode: forward, sideways and turning.
 
     Seen are also that, and where in its cycle the trot is: 50 numbers. Legs across from each other swing together. An episode
-    ends where the trunk falls or tips over.
+    ends where the trunk falls or tips over. An action is about the reference.
 
     - `least`, `most`: the bounds of the velocity, in m/s along x and y of the trunk, and rad/s.
     - `period`, `lift`: of a cycle, in s, and how high feet are to be lifted, in m.
@@ -137,6 +134,9 @@ class Trot(Quadruped):
             "phase": jax.random.uniform(phase, (), model.dtype, 0, 2 * np.pi),
         }
         return State(q, jnp.zeros(model.nv, model.dtype)), memory
+
+    def controls(self, now, action):
+        return Controls(now.model.reference[7:] + self.reach * action)
 
     def phase(self, now: Situation) -> Float[Array, ""]:
         """Where in its cycle the trot is, as an angle."""
@@ -200,10 +200,8 @@ def _quaternion(yaw, pitch, roll) -> Float[Array, "4"]:
 
 
 def _robot(knees: bool) -> Model:
-    """The bundled quadruped, with servos that are softer, on the ground: with its feet, or with trunk and knees as well."""
+    """The bundled quadruped on the ground: with its feet, or with trunk and knees as well."""
     model = load("quadruped")
-    soft = [Position(one.name, one.name, kp=STIFFNESS, kv=DAMPING) for one in model.actuators]
-    model = attach(detach(model, "actuator", "sensor"), *soft)
     touching = list(FEET)
     if knees:
         model = attach(
