@@ -106,7 +106,8 @@ class Varied(OnTree):
         own = leaf.shape if isinstance(rows, int) else leaf.shape[1:]
         if extra and extra != own:
             raise ValueError(
-                f"randomization of {place!r}: the bounds have shape {extra}; they are numbers, or of shape {own} as what they are for"
+                f"randomization of {place!r}: the bounds have shape {extra}; they are numbers, or of shape {own} as what "
+                "they are for"
             )
         numbers = numbers.reshape(*numbers.shape, *(1,) * (len(own) - len(extra))).astype(leaf.dtype)
         numbers = jnp.broadcast_to(numbers, (len(numbers), *own))
@@ -125,8 +126,8 @@ def scaled(leaf, low, high, *, of="*", together: bool = False) -> Varied:
     **Arguments**
 
     - `leaf`: where they are, by the names of the fields of a `Model`: `"damping"`, `"gravity"`, `"inertias.mass"`; for what is
-      attached by its role, `"actuators.gain"`, `"shapes.contact"`, `"forces.friction"`, `"sites.placement.position"`. A field with
-      fields of its own stands for all of their numbers: `"inertias"` are masses and moments, scaled alike. Several names get the
+      attached by its role, `"actuators.gain"`, `"shapes.contact"`, `"forces.friction"`, `"sites.placement.position"`. A field
+      with fields of its own stands for all of their numbers: `"inertias"` are masses and moments, scaled alike. Several names get the
       same factors: `["actuators.gain", "actuators.bias"]` are the gains of servos.
     - `of`: patterns as of a shell, `"*_thigh"`, of the names of those that they belong to: bodies, joints, or what is attached,
       which also goes by the bodies, joints and shapes that it is on. Each gets a factor of its own.
@@ -206,7 +207,7 @@ class ShiftedCentersOfMass(OnTree):
 
 
 def shifted_centers_of_mass(distance, *, bodies="*") -> ShiftedCentersOfMass:
-    """Centres of mass moved by up to `distance` along each axis of their bodies, which stay as heavy and as hard to turn about them.
+    """Centres of mass moved by up to `distance` along each axis of their bodies. These stay as heavy, and as hard to turn about it.
 
     `distance` is one number, or one for each axis.
 
@@ -294,7 +295,7 @@ def _rubbing(contact: Float[Array, "13"], factor: Float[Array, ""]) -> Float[Arr
 
 
 def scaled_contact_friction(low, high, *, shapes="*") -> ScaledContactFriction:
-    """A floor that is more or less slippery: the friction of shapes, and of elements of contact that these are in, times one factor.
+    """A floor that is more or less slippery: the friction of shapes, and of elements of contact between them, times one factor.
 
     >>> draw = rbd.tasks.scaled_contact_friction(0.5, 1.5)
     >>> print(draw(jax.random.key(0), rbd.load("quadruped")).named("shape", "floor").friction)
@@ -398,7 +399,8 @@ def _of_joints(place: str, path: list[str], model: Model, of: tuple[str, ...]) -
     having = [k for k, group in enumerate(model.joints) if path and hasattr(group, path[0])]
     if not having:
         raise UnknownNameError(
-            f"randomization of {place!r}: no joint of model {model.name!r} has a parameter {'.'.join(path)!r}; name one: 'joints.axis'"
+            f"randomization of {place!r}: no joint of model {model.name!r} has a parameter {'.'.join(path)!r}; name one: "
+            "'joints.axis'"
         )
     owners = [[model.joint_names[body] for body in model.topology.kinds[k].bodies] for k in having]
     chosen = set(_matching("joint", [name for names in owners for name in names], of, model.name))

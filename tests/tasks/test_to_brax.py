@@ -65,7 +65,9 @@ def test_under_its_wrappers(env, promoting):
 
     def heavier(model):
         batched = eqx.tree_at(lambda m: m.gravity, model, jnp.stack([model.gravity, 3 * model.gravity]))
-        axes = eqx.tree_at(lambda m: m.gravity, jax.tree.map(lambda x: None, model), 0, is_leaf=lambda x: x is None)
+        axes = eqx.tree_at(
+            lambda m: m.gravity, jax.tree.map(lambda x: None, model), 0, is_leaf=lambda x: x is None
+        )
         return batched, axes
 
     wrapped = envs.training.wrap(env, episode_length=6, randomization_fn=heavier)
