@@ -42,8 +42,8 @@ class Task(eqx.Module):
 
     Actions are arrays of `action_size` numbers in [-1, 1]; what is beyond is cut off. A step holds an action for `dt`.
 
-    - `model`: what is simulated, with whatever it carries: actuators, contact, constraints. Its numbers are leaves, so that a batch
-      of tasks with different models is a task with batched leaves.
+    - `model`: what is simulated, with whatever it carries: actuators, contact, constraints. Its numbers are leaves, so that a
+      batch of tasks with different models is a task with batched leaves.
     - `dt`: the time between two actions.
     - `substeps`: the number of steps of the simulation in that time.
     - `scheme`: as for `rbd.rollout`.
@@ -65,8 +65,8 @@ class Task(eqx.Module):
     >>> task = Balance(rbd.load("cartpole"), dt=0.02, episode_length=200)
     >>> state = task.reset(jax.random.key(0))
     >>> state = task.step(state, jnp.array([0.5]))
-    >>> print(state.reward, state.terminated)
-    0.972... False
+    >>> print(f"{state.reward:.3f}", state.terminated)
+    0.972 False
     """
 
     model: Simulated
@@ -293,7 +293,7 @@ def _full(model: Simulated, state: State) -> State:
 
 
 def _of_one_precision(task: T) -> T:
-    """The task with its own numbers in the precision of the model: a field of 0.1 may have become one of 64 bits on the way here."""
+    """The task with its own numbers in the precision of the model: a field of 0.1 may have become one of 64 bits."""
     dtype = task.model.dtype
     is_number = lambda x: isinstance(x, float) or eqx.is_inexact_array(x)
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_number(x) else x, task)
@@ -342,8 +342,8 @@ def _ranges(model: Simulated, owner: str) -> tuple[Float[Array, "nu"], Float[Arr
     found = actuators_of(tree_of(model))
     if not found:
         raise ValueError(
-            f"{owner}: model {model.name!r} has no actuators; attach some, as rbd.actuators.Motor(name, joint, control_range=(-1, "
-            "1)), or define `controls` and `action_size`"
+            f"{owner}: model {model.name!r} has no actuators; attach some, as rbd.actuators.Motor(name, joint, "
+            "control_range=(-1, 1)), or define `controls` and `action_size`"
         )
     for one in found:
         if one.control_range is None:
