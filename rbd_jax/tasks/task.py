@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import reprlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -31,6 +31,9 @@ from .randomization import Randomization, randomizations, randomized
 from .situation import EpisodeKeys, Situation, TaskState
 
 
+T = TypeVar("T", bound="Task")
+
+
 class Task(eqx.Module):
     """A model to control, by rewards: an environment of reinforcement learning, and of anything that learns by gradients.
 
@@ -40,8 +43,8 @@ class Task(eqx.Module):
 
     Actions are arrays of `action_size` numbers in [-1, 1]; what is beyond is cut off. A step holds an action for `dt`.
 
-    - `model`: what is simulated, with whatever it carries: actuators, contact, constraints. Its numbers are leaves, so that a batch
-      of tasks with different models is a task with batched leaves.
+    - `model`: what is simulated, with whatever it carries: actuators, contact, constraints. Its numbers are leaves, so that a
+      batch of tasks with different models is a task with batched leaves.
     - `dt`: the time between two actions.
     - `substeps`: the number of steps of the simulation in that time.
     - `scheme`: as for `rbd.rollout`.
@@ -63,8 +66,8 @@ class Task(eqx.Module):
     >>> task = Balance(rbd.load("cartpole"), dt=0.02, episode_length=200)
     >>> state = task.reset(jax.random.key(0))
     >>> state = task.step(state, jnp.array([0.5]))
-    >>> print(state.reward, state.terminated)
-    0.972... False
+    >>> print(f"{state.reward:.3f}", state.terminated)
+    0.972 False
     """
 
     model: Simulated
@@ -203,6 +206,7 @@ def _step_and_reset(task: Task, state: TaskState, action: Float[Array, "na"]) ->
 
 def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
     """The beginning of an episode."""
+    task = _of_one_precision(task)
     keys = EpisodeKeys(key)
     changes = randomized(task.randomization, keys.model, task.model)
     model = eqx.combine(changes, task.model)
@@ -216,10 +220,10 @@ def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
         "a rbd.State, or a pair of it and a memory",
     )
     state = _full(model, state)
-    memory = jax.tree.map(jnp.asarray, memory)
+    memory = _in_precision(memory, model.dtype)
     steps = jnp.int32(0)
     now = Situation(model, state, jnp.zeros((), model.dtype), memory, keys.at(steps))
-    seen = jax.tree.map(jnp.asarray, task.observe(now))
+    seen = _in_precision(task.observe(now), model.dtype)
     no = jnp.asarray(False)
     told = jax.eval_shape(lambda: _rewarded(task, now, jnp.zeros(task.action_size, model.dtype), now))
     reward, metrics = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), told)
@@ -228,6 +232,7 @@ def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
 
 def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
     """The episode one step later."""
+    task = _of_one_precision(task)
     before, keys = task.situation(state), EpisodeKeys(state.key)
     model = before.model
     action = jnp.clip(action.astype(model.dtype), -1, 1)
@@ -240,7 +245,7 @@ def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskSt
     reward, metrics = _rewarded(task, before, action, now)
     over = jnp.asarray(task.terminated(now), bool).reshape(()) | (code != Result.SUCCESS)
     late = jnp.asarray(False) if task.episode_length is None else steps >= task.episode_length
-    seen = jax.tree.map(jnp.asarray, task.observe(now))
+    seen = _in_precision(task.observe(now), model.dtype)
     return TaskState(
         moved, seen, reward, over, late & ~over, seen, steps, metrics, memory, code, state.changes, state.key
     )
@@ -299,6 +304,19 @@ def _full(model: Simulated, state: State) -> State:
     return jax.tree.map(lambda x: jnp.asarray(x).astype(model.dtype), State(q, v, own))
 
 
+def _of_one_precision(task: T) -> T:
+    """The task with its own numbers in the precision of the model: a field of 0.1 may have become one of 64 bits."""
+    dtype = task.model.dtype
+    is_number = lambda x: isinstance(x, float) or eqx.is_inexact_array(x)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_number(x) else x, task)
+
+
+def _in_precision(tree: Any, dtype) -> Any:
+    """Arrays, those of floats in one precision."""
+    arrays = jax.tree.map(jnp.asarray, tree)
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, arrays)
+
+
 def _rewarded(task: Task, before: Situation, action, now: Situation) -> tuple[Array, dict[str, Array]]:
     """The reward of a step, and its terms."""
     given = task.reward(before, action, now)
@@ -336,8 +354,8 @@ def _ranges(model: Simulated, owner: str) -> tuple[Float[Array, "nu"], Float[Arr
     found = actuators_of(tree_of(model))
     if not found:
         raise ValueError(
-            f"{owner}: model {model.name!r} has no actuators; attach some, as rbd.actuators.Motor(name, joint, control_range=(-1, "
-            "1)), or define `controls` and `action_size`"
+            f"{owner}: model {model.name!r} has no actuators; attach some, as rbd.actuators.Motor(name, joint, "
+            "control_range=(-1, 1)), or define `controls` and `action_size`"
         )
     for one in found:
         if one.control_range is None:
