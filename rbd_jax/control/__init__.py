@@ -13,6 +13,16 @@
 - `CenterOfMass`, `Momentum`: of the robot as a whole
 - `Clearance`: how far its shapes are apart
 - `Knot`: what a residual is asked with
+- `solve`: the motion of least cost
+- `DDP`: differential dynamic programming, and iterative LQR
+- `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
+- `Solver`: a method: the protocol
+- `Guess`: where a search begins
+- `Solution`, `Code`: the motion found, and how the search ended
+Inverse kinematics and controllers:
+- `inverse_kinematics`: a configuration in which residuals vanish
+- `InverseKinematics`: what it returns
+- `Code`: how a solver ended
 """
 
 __all__ = [
@@ -36,10 +46,27 @@ __all__ = [
     "Momentum",
     "Clearance",
     "Knot",
+    "solve",
+    "DDP",
+    "MPPI",
+    "CEM",
+    "Solver",
+    "Guess",
+    "Solution",
+    "inverse_kinematics",
+    "InverseKinematics",
+    "Code",
 ]
 
 from .constraint import Bounds as Bounds, Constraint as Constraint
+from .cross_entropy import CEM as CEM
+from .ddp import DDP as DDP
+from .inverse_kinematics import (
+    InverseKinematics as InverseKinematics,
+    inverse_kinematics as inverse_kinematics,
+)
 from .knot import Knot as Knot
+from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (
@@ -55,3 +82,6 @@ from .residuals import (
     Twist as Twist,
     Velocity as Velocity,
 )
+from .solution import Code as Code, Solution as Solution
+from .solve import solve as solve
+from .solver import Guess as Guess, Solver as Solver

@@ -1,7 +1,7 @@
 """Constraints and bounds on states as rows of an augmented Lagrangian.
 
-The rows of a knot are those of the constraints, whose Jacobians are dense, and then the numbers of the state that are bounded, whose
-Jacobian is a part of the unit matrix.
+The rows of a knot are those of the constraints, whose Jacobians are dense, and then the numbers of the state that are bounded,
+whose Jacobian is a part of the unit matrix.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Rows:
         self.columns = self._bounded(stages)
         low, high = (side[self.columns] for side in stages.state_bounds())
         free = jnp.full((1, len(self.columns)), jnp.inf, self.dtype)
-        below = lambda side, missing: jnp.concatenate([missing, jnp.broadcast_to(side, (stages.steps, len(side)))])
+        below = lambda side, missing: jnp.concatenate(
+            [missing, jnp.broadcast_to(side, (stages.steps, len(side)))]
+        )
         self.lower = jnp.concatenate([lower, below(low, -free)], axis=1)
         self.upper = jnp.concatenate([upper, below(high, free)], axis=1)
         self.equal = np.concatenate([equal, np.zeros(len(self.columns), bool)])
@@ -132,12 +134,19 @@ class Rows:
         own_weight = jnp.zeros((len(rows), n), self.dtype).at[:, self.columns].set(weight[:, dense:])
         x = own_slope + vecmat(pressing[:, :dense], local.rows_x)
         weighted = weight[:, :dense, None] * local.rows_x
-        xx = matmul(transpose(local.rows_x), weighted) + own_weight[:, :, None] * jnp.eye(n, dtype=self.dtype)[None]
+        xx = (
+            matmul(transpose(local.rows_x), weighted)
+            + own_weight[:, :, None] * jnp.eye(n, dtype=self.dtype)[None]
+        )
         u = vecmat(pressing[:-1, :dense], local.rows_u)
         uu = matmul(transpose(local.rows_u), weight[:-1, :dense, None] * local.rows_u)
         ux = matmul(transpose(local.rows_u), weighted[:-1])
         running = running._replace(
-            x=running.x + x[:-1], xx=running.xx + xx[:-1], u=running.u + u, uu=running.uu + uu, ux=running.ux + ux
+            x=running.x + x[:-1],
+            xx=running.xx + xx[:-1],
+            u=running.u + u,
+            uu=running.uu + uu,
+            ux=running.ux + ux,
         )
         return running, terminal._replace(x=terminal.x + x[-1], xx=terminal.xx + xx[-1])
 

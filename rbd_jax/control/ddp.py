@@ -1,10 +1,10 @@
 """Differential dynamic programming, and its form without second derivatives of the dynamics, the iterative LQR.
 
 The problem is expanded about a motion, solved by Riccati's recursion with bounds on the controls, and the feedback that comes out
-is rolled out through the dynamics themselves (Mayne 1966; Li & Todorov 2004; bounds: Tassa, Mansard & Todorov 2014). A guess of states
-need not follow on each other: the gaps between them close along with the search (Giftthaler et al. 2018; Mastalli et al. 2020).
-All else that a motion must keep to is held by augmented Lagrangians (Conn, Gould & Toint 1991): with r the residual of a row,
-λ its multiplier and ρ its penalty, the cost of the row is
+is rolled out through the dynamics themselves (Mayne 1966; Li & Todorov 2004; bounds: Tassa, Mansard & Todorov 2014). States of a
+guess need not follow on each other: the gaps between them close along with the search (Giftthaler et al. 2018; Mastalli et al.
+2020). All else that a motion must keep to is held by augmented Lagrangians (Conn, Gould & Toint 1991): with r the residual of a
+row, λ its multiplier and ρ its penalty, the cost of the row is
 
     (ρ / 2) ‖z - clip(z, lower, upper)‖²,    z = r + λ / ρ,
 
@@ -13,7 +13,7 @@ and where a minimum under these costs is found, λ ← ρ (z - clip(z)).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,8 +24,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import choice, whole_number
 from .._array import is_known, matmul, matvec, transpose, vecmat
-from ..simulate import State
-from ._rows import Rows, Held
+from ._rows import Held, Rows
 from ._stages import Expansion, Hessian, Point, Stages, joined
 from .lqr import minimized
 from .solution import Code, Solution
@@ -43,11 +42,11 @@ LEAST, MOST, FACTOR = 1e-9, 1e10, 10.0
 class DDP(Solver):
     """Differential dynamic programming for problems with bounds and constraints.
 
-    From controls, or from states that need not follow on each other (a `Guess` with `states`). The free duration of a problem is part of
-    what is searched for.
+    From controls, or from states that need not follow on each other (a `Guess` with `states`). The free duration of a problem is
+    part of what is searched for.
 
-    - `hessian`: "gauss-newton" takes second derivatives of costs alone, and of least squares the squares of first ones (the iterative
-      LQR); "full" those of costs, dynamics and constraints, which are dear and needed where multipliers are large.
+    - `hessian`: "gauss-newton" takes second derivatives of costs alone, and of least squares the squares of first ones (the
+      iterative LQR); "full" those of costs, dynamics and constraints, which are dear and needed where multipliers are large.
     - `tolerance`: it has converged where the next step promises to lessen the cost by less than this share of it; by default the
       precision to the power of two thirds. What the rounding of states makes of the cost is added to it.
     - `constraint_tolerance`: by how much constraints may be violated; by default 1e-6, in float32 1e-4.
@@ -183,12 +182,22 @@ class _Search:
         zeros = lambda *shape: jnp.zeros(shape, dtype)
         m = self.rows.count
         blank = lambda *rows: Expansion(
-            zeros(*rows), zeros(*rows, nx), zeros(*rows, nu), zeros(*rows, nx, nx), zeros(*rows, nu, nx), zeros(*rows, nu, nu)
+            zeros(*rows),
+            zeros(*rows, nx),
+            zeros(*rows, nu),
+            zeros(*rows, nx, nx),
+            zeros(*rows, nu, nx),
+            zeros(*rows, nu, nu),
         )
         gaps = None if start.points is None else zeros(N, nx)
         now = Now(points, control, gaps, jnp.asarray(jnp.inf, dtype), zeros(N + 1, m))
         local = Local(
-            zeros(N, nx, nx), zeros(N, nx, nu), blank(N), blank(), zeros(N + 1, self.rows.dense, nx), zeros(N, self.rows.dense, nu)
+            zeros(N, nx, nx),
+            zeros(N, nx, nu),
+            blank(N),
+            blank(),
+            zeros(N + 1, self.rows.dense, nx),
+            zeros(N, self.rows.dense, nu),
         )
         direction = Direction(
             zeros(N, nu, nx), zeros(N, nu), zeros(), zeros(), zeros(), zeros(), jnp.array(True)
@@ -212,8 +221,14 @@ class _Search:
         ready = first | carry.direction.positive
         taken, share, now = lax.cond(ready, self.searched, self.stay, carry)
         finite = jnp.isfinite(now.cost) & jnp.all(jnp.isfinite(now.rows))
-        local = lax.cond(taken & finite, self.expanded, lambda now, held, local: local, now, carry.held, carry.local)
-        held = lax.cond(first, self.rows.started, lambda held, now: held, carry.held, now) if self.rows.count else carry.held
+        local = lax.cond(
+            taken & finite, self.expanded, lambda now, held, local: local, now, carry.held, carry.local
+        )
+        held = (
+            lax.cond(first, self.rows.started, lambda held, now: held, carry.held, now)
+            if self.rows.count
+            else carry.held
+        )
         # More regularization where a step failed, less where it went well.
         failed = (ready & ~taken) | ~ready
         more = jnp.maximum(carry.regularization * FACTOR, LEAST * FACTOR**3)
@@ -394,7 +409,9 @@ class _Search:
         if not self.rows.count:
             code = jnp.where(solved, Code.CONVERGED, code)
         else:
-            near = direction.positive & (direction.decrease <= carry.aim * scale + noise) & soft & (gaps <= 1e-2)
+            near = (
+                direction.positive & (direction.decrease <= carry.aim * scale + noise) & soft & (gaps <= 1e-2)
+            )
             error = self.rows.error(now.rows, held)
             code = jnp.where(solved & (error <= self.allowed), Code.CONVERGED, code)
             update = (near | stuck) & (code == Code.NOT_CONVERGED) & (error > self.allowed)
@@ -436,7 +453,9 @@ class _Search:
             costate = x + vecmat(costate, A)
             return costate, (costate, slope)
 
-        _, (costates, slopes) = lax.scan(back, terminal.x, (local.A, local.B, running.x, running.u), reverse=True)
+        _, (costates, slopes) = lax.scan(
+            back, terminal.x, (local.A, local.B, running.x, running.u), reverse=True
+        )
         left = slopes
         if self.boxed:
             left = jnp.where(now.control <= self.lower, jnp.minimum(left, 0), left)

@@ -51,7 +51,9 @@ class Policy(eqx.Module):
     positive: Bool[Array, ""]
 
 
-def solved(matrix: Float[Array, "m m"], columns: Float[Array, "m k"]) -> tuple[Float[Array, "m k"], Bool[Array, ""]]:
+def solved(
+    matrix: Float[Array, "m m"], columns: Float[Array, "m k"]
+) -> tuple[Float[Array, "m k"], Bool[Array, ""]]:
     """`A⁻¹ X` of a positive definite A by Gauss and Jordan's elimination, and whether all pivots were positive.
 
     One loop without a call out of it, see `solve_positive`.

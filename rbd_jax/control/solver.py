@@ -1,9 +1,8 @@
-"""Solving a problem: what a solver is, where it begins, and the one function that calls it."""
+"""What a solver of problems of optimal control is, and where it begins."""
 
 from __future__ import annotations
 
 import abc
-import os
 from dataclasses import replace
 from typing import Any, Self, TypeAlias
 
@@ -13,15 +12,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import instance, number
-from .._array import is_known
-from .._compile import compiled
-from ..checkpoints import Checkpoint
 from ..simulate import State
 from ._stages import Point, Stages
 from .problem import Problem
 from .solution import Solution
-from .stepwise import OnIteration, stepwise
 
 
 class Guess(eqx.Module):
@@ -71,6 +65,9 @@ class Solver(eqx.Module):
 
     max_iterations: eqx.AbstractVar[int]
 
+    def refuse(self, problem: Problem) -> None:
+        """An error for problems that it does not solve, before anything is compiled."""
+
     @abc.abstractmethod
     def begin(self, stages: Stages, start: Start) -> Search:
         """Before the first iteration."""
@@ -93,80 +90,14 @@ class Solver(eqx.Module):
 
     def search(self, stages: Stages, start: Start) -> Solution:
         """All iterations; under `jit` and `vmap`."""
-        end = lax.while_loop(
-            self.going_on, lambda search: self.iterate(stages, search), self.begin(stages, start)
+        return self.searched(stages, self.begin(stages, start))
+
+    def searched(self, stages: Stages, search: Search) -> Solution:
+        """All iterations from where a search is."""
+        return self.finish(
+            stages,
+            lax.while_loop(lambda now: self.going_on(now), lambda now: self.iterate(stages, now), search),
         )
-        return self.finish(stages, end)
-
-
-def solve(
-    problem: Problem,
-    solver: Solver | None = None,
-    guess: Guess | Solution | None = None,
-    *,
-    on_iteration: OnIteration | None = None,
-    checkpoint: Checkpoint | str | os.PathLike | None = None,
-) -> Solution:
-    """The motion of least cost.
-
-    - `solver`: by default `control.DDP()`.
-    - `guess`: where the search begins, or an earlier solution.
-    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken.
-    - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
-      A solver that allows more iterations than before goes on where it had ended.
-
-    The last two are for a search of its own; with neither of them it is one compiled program, which is part of others under
-    `jax.jit` and `jax.vmap`.
-    """
-    owner = "control.solve"
-    instance(owner, "problem", problem, Problem, "a control.Problem")
-    if solver is None:
-        from .ddp import DDP
-
-        solver = DDP()
-    instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
-    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
-    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
-    guess = _checked(owner, problem, guess)
-    if on_iteration is None and checkpoint is None:
-        return _solved(problem, solver, guess)
-    if not is_known((problem, solver, guess)):
-        raise ValueError(
-            f"{owner}: on_iteration and checkpoint need a host between the iterations, and within jax.jit, jax.vmap and jax.grad "
-            "there is none; leave them out"
-        )
-    return stepwise(
-        owner,
-        lambda: _begun(problem, solver, guess),
-        lambda search: _iterated(problem, solver, search),
-        lambda search: _looked_at(problem, solver, search),
-        most=solver.max_iterations,
-        key=lambda: {"problem": problem, "solver": solver.allowing(1), "guess": guess},
-        on_iteration=on_iteration,
-        checkpoint=checkpoint,
-    )
-
-
-@compiled
-def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
-    stages = Stages(problem)
-    return solver.search(stages, started(stages, guess))
-
-
-@compiled
-def _begun(problem: Problem, solver: Solver, guess: Guess) -> Search:
-    stages = Stages(problem)
-    return solver.begin(stages, started(stages, guess))
-
-
-@compiled
-def _iterated(problem: Problem, solver: Solver, search: Search) -> Search:
-    return solver.iterate(Stages(problem), search)
-
-
-@compiled
-def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Solution, Bool[Array, ""]]:
-    return solver.finish(Stages(problem), search), solver.going_on(search)
 
 
 def started(stages: Stages, guess: Guess) -> Start:
@@ -185,16 +116,3 @@ def started(stages: Stages, guess: Guess) -> Start:
     rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
     points = Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,)))
     return Start(first, control, points, guess.multipliers)
-
-
-def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
-    dtype, steps = problem.dt.dtype, problem.steps
-    control, states = guess.control, guess.states
-    if control is not None:
-        control = number(owner, "guess.control", control, (steps, problem.nu), dtype=dtype)
-    if states is not None:
-        instance(owner, "guess.states", states, State, "a State with a row for each knot")
-        q = number(owner, "guess.states.q", states.q, (steps + 1, problem.model.nq), dtype=dtype)
-        v = number(owner, "guess.states.v", states.v, (steps + 1, problem.model.nv), dtype=dtype)
-        states = State(q, v, states.own)
-    return Guess(control, states, guess.dt, guess.multipliers)
