@@ -36,7 +36,8 @@ def solve(
     - `solver`: by default `DDP()`.
     - `guess`: where the search begins: a `Guess`, or an earlier `Solution` of a problem of the same size; by default controls of
       zero.
-    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken.
+    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken. A search
+      that goes on from a checkpoint calls it for those made before, too.
     - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
       A solver that allows more iterations than before goes on where it had ended.
 
@@ -87,22 +88,6 @@ def solve(
 def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
     stages = Stages(problem)
     return solver.search(stages, started(stages, guess))
-
-
-@compiled
-def _begun(problem: Problem, solver: Solver, guess: Guess) -> Search:
-    stages = Stages(problem)
-    return solver.begin(stages, started(stages, guess))
-
-
-@compiled
-def _iterated(problem: Problem, solver: Solver, search: Search) -> Search:
-    return solver.iterate(Stages(problem), search)
-
-
-@compiled
-def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Solution, Bool[Array, ""]]:
-    return solver.finish(Stages(problem), search), solver.going_on(search)
 
 
 @compiled
