@@ -1,6 +1,9 @@
 """Optimal control: problems, solvers, inverse kinematics and controllers.
 
 - `Problem`: what moves, what that costs, and what it must keep to
+- `solve`: the motion of least cost
+- `Shooting`, `Collocation`: by an interior-point method
+- `Guess`, `Solution`, `Code`: where a search begins, what it finds, and how it ended
 - `Cost`: a half of the weighted sum of squares of a residual
 - `Value`: a cost that is no sum of squares
 - `Constraint`: a residual that is zero, or within bounds
@@ -17,6 +20,12 @@
 
 __all__ = [
     "Problem",
+    "solve",
+    "Shooting",
+    "Collocation",
+    "Guess",
+    "Solution",
+    "Code",
     "Cost",
     "Value",
     "Constraint",
@@ -38,6 +47,7 @@ __all__ = [
     "Knot",
 ]
 
+from .collocation import Collocation as Collocation
 from .constraint import Bounds as Bounds, Constraint as Constraint
 from .knot import Knot as Knot
 from .problem import Problem as Problem
@@ -55,3 +65,6 @@ from .residuals import (
     Twist as Twist,
     Velocity as Velocity,
 )
+from .shooting import Shooting as Shooting
+from .solution import Code as Code, Solution as Solution
+from .solver import Guess as Guess, solve as solve

@@ -38,6 +38,8 @@ class Solution(eqx.Module):
     - `stationarity`: the most by which the derivative of the Lagrangian by a control or state is not zero, in units of the cost.
     - `gains`: a feedback around it, `u = u_k + K_k (x ⊖ x_k)`: (steps, nu, nx).
     - `costates`: the multipliers of the steps, (steps + 1, nx): the derivative of the remaining cost by the state.
+    - `control_nodes`: of a collocation, whose controls are not held, those of the knots, and of the middles of the steps too by
+      Hermite and Simpson's rule: (steps + 1, nu) or (2 steps + 1, nu), evenly spaced in time. `control` is then the mean.
     - `multipliers`: of constraints and bounds, as the solver has them, for a warm start.
     """
 
@@ -54,6 +56,7 @@ class Solution(eqx.Module):
     gains: Float[Array, "*batch steps nu nx"]
     costates: Float[Array, "*batch knots nx"]
     own: Float[Array, "*batch knots own"] | None = None
+    control_nodes: Float[Array, "*batch nodes nu"] | None = None
     multipliers: Any = None
 
     @property

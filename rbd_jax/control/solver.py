@@ -24,18 +24,23 @@ class Guess(eqx.Module):
 
     - `control`: (steps, nu), by default zero.
     - `states`: a `State` with steps + 1 rows, which need not follow on each other; by default where the controls lead.
+    - `dt`: where that is free.
+    - `control_nodes`: for a collocation, as a `Solution` has them.
     - `multipliers`: a solver's own, of an earlier solution.
     """
 
     control: Float[Array, "steps nu"] | None = None
     states: State | None = None
     dt: Float[Array, ""] | None = None
+    control_nodes: Float[Array, "nodes nu"] | None = None
     multipliers: Any = None
 
     @staticmethod
     def of(solution: Solution) -> Guess:
         """The motion of a solution."""
-        return Guess(solution.control, solution.states, solution.dt, solution.multipliers)
+        return Guess(
+            solution.control, solution.states, solution.dt, solution.control_nodes, solution.multipliers
+        )
 
 
 class Start(eqx.Module):
@@ -44,6 +49,7 @@ class Start(eqx.Module):
     points: Point
     control: Float[Array, "steps nu"]
     given: bool = eqx.field(static=True)
+    nodes: Float[Array, "nodes nu"] | None = None
     multipliers: Any = None
 
 
@@ -103,7 +109,8 @@ def started(stages: Stages, guess: Guess) -> Start:
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
     first = stages.first if guess.dt is None else stages.first._replace(dt=guess.dt.astype(stages.dtype))
     if guess.states is None:
-        return Start(stages.rolled_out(first, control), control, False, guess.multipliers)
+        points = stages.rolled_out(first, control)
+        return Start(points, control, False, guess.control_nodes, guess.multipliers)
     given = guess.states
     own = first.state.internal
     rows = State(
@@ -112,9 +119,8 @@ def started(stages: Stages, guess: Guess) -> Start:
         jnp.broadcast_to(own, (stages.steps + 1, own.size)) if given.own is None else given.own,
     )
     rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
-    return Start(
-        Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,))), control, True, guess.multipliers
-    )
+    points = Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,)))
+    return Start(points, control, True, guess.control_nodes, guess.multipliers)
 
 
 def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
@@ -127,4 +133,8 @@ def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
         q = number(owner, "guess.states.q", states.q, (steps + 1, problem.model.nq), dtype=dtype)
         v = number(owner, "guess.states.v", states.v, (steps + 1, problem.model.nv), dtype=dtype)
         states = State(q, v, states.own)
-    return Guess(control, states, guess.dt, guess.multipliers)
+    nodes = guess.control_nodes
+    if nodes is not None:
+        rows = len(nodes) if len(nodes) in (steps + 1, 2 * steps + 1) else 2 * steps + 1
+        nodes = number(owner, "guess.control_nodes", nodes, (rows, problem.nu), dtype=dtype)
+    return Guess(control, states, guess.dt, nodes, guess.multipliers)
