@@ -1,11 +1,11 @@
-"""Direct collocation: the equations of motion hold in continuous time, as an implicit rule of quadrature has it on each step.
+"""Direct collocation: the equations of motion hold in continuous time, as a rule of quadrature has it on each step.
 
-With `y = (ξ, v, own)`, ξ being the change of q from the left knot on the tangent space, `ẏ = f(t, y, u)` is a vector equation on each
-step whatever the manifold: `ξ̇` is the rate of that chart (see `rbd_jax.simulate.system`), `v̇` the acceleration. Hermite and Simpson's rule
-is the compressed one of Betts (2010), §4.7, with the state in the middle `½ (y₀ + y₁) + h/8 (f₀ - f₁)`.
+With `y = (ξ, v, own)`, ξ being the change of q from the left knot on the tangent space, `ẏ = f(t, y, u)` is a vector equation on
+each step whatever the manifold: `ξ̇` is the rate of that chart (see `rbd_jax.simulate.system`), `v̇` the acceleration. Hermite's
+and Simpson's rule is the compressed one of Betts (2010), §4.7, with the state in the middle `½ (y₀ + y₁) + h/8 (f₀ - f₁)`.
 
-Controls are continuous: a point of the program is a knot's state and its control, an input the control of the next knot, so that steps are
-those of a linear-quadratic problem.
+Controls are continuous: a point of the program is a knot's state with its control, an input the control of the next knot, so that
+steps are those of a linear-quadratic problem.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ Rule: TypeAlias = Literal["trapezoid", "hermite-simpson"]
 class Collocation(InteriorPoint):
     """Direct collocation by an interior-point method.
 
-    - `rule`: "trapezoid", with controls linear between knots, and errors like dt²; or "hermite-simpson", with a control in the middle of each
-      step too, of which the three make a parabola, and errors like dt⁴.
+    - `rule`: "trapezoid", with controls linear between knots, and errors like dt²; or "hermite-simpson", with a control in the
+      middle of each step too, of which the three make a parabola, and errors like dt⁴.
 
-    The acceleration is that of continuous time: the problem's scheme is not asked, and controls are not held over a step. What is running
-    costs by the same rule. Constraints hold at the knots, bounds of controls also between them. In the solution `control_nodes` are
-    the controls at the knots and in the middles, `control` their mean over each step. Other arguments are those of `InteriorPoint`.
+    The acceleration is that of continuous time: the problem's scheme is not asked, and controls are not held over a step. What
+    is running costs by the same rule. Constraints hold at the knots, bounds of controls also between them. In the solution
+    `control_nodes` are the controls at the knots and in the middles, `control` their mean over each step. Other arguments are
+    those of `InteriorPoint`.
 
     >>> model = rbd.load("pendulum")
     >>> problem = rbd.control.Problem(
@@ -69,7 +70,7 @@ class Node(NamedTuple):
 
 
 class Collocated(Transcription):
-    """A problem by collocation. A point is a `Node`, an input the control of the next one, and that in the middle if there is one."""
+    """A problem by collocation: points are `Node`s, an input is the control of the next one, and of the middle if there is one."""
 
     def __init__(self, stages: Stages, rule: Rule):
         self.simpson, self.nu, self.state_size = rule == "hermite-simpson", stages.nu, stages.nx
