@@ -1,9 +1,6 @@
 """Optimal control: problems, solvers, inverse kinematics and controllers.
 
 - `Problem`: what moves, what that costs, and what it must keep to
-- `solve`: the motion of least cost
-- `Shooting`, `Collocation`: by an interior-point method
-- `Guess`, `Solution`, `Code`: where a search begins, what it finds, and how it ended
 - `Cost`: a half of the weighted sum of squares of a residual
 - `Value`: a cost that is no sum of squares
 - `Constraint`: a residual that is zero, or within bounds
@@ -16,16 +13,16 @@
 - `CenterOfMass`, `Momentum`: of the robot as a whole
 - `Clearance`: how far its shapes are apart
 - `Knot`: what a residual is asked with
+- `solve`: the motion of least cost
+- `DDP`: differential dynamic programming, and iterative LQR
+- `Shooting`, `Collocation`: multiple shooting and direct collocation, by an interior-point method
+- `Solver`: a method: the protocol
+- `Guess`: where a search begins
+- `Solution`, `Code`: the motion found, and how the search ended
 """
 
 __all__ = [
     "Problem",
-    "solve",
-    "Shooting",
-    "Collocation",
-    "Guess",
-    "Solution",
-    "Code",
     "Cost",
     "Value",
     "Constraint",
@@ -45,10 +42,19 @@ __all__ = [
     "Momentum",
     "Clearance",
     "Knot",
+    "solve",
+    "DDP",
+    "Shooting",
+    "Collocation",
+    "Solver",
+    "Guess",
+    "Solution",
+    "Code",
 ]
 
 from .collocation import Collocation as Collocation
 from .constraint import Bounds as Bounds, Constraint as Constraint
+from .ddp import DDP as DDP
 from .knot import Knot as Knot
 from .problem import Problem as Problem
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
@@ -67,4 +73,5 @@ from .residuals import (
 )
 from .shooting import Shooting as Shooting
 from .solution import Code as Code, Solution as Solution
-from .solver import Guess as Guess, solve as solve
+from .solve import solve as solve
+from .solver import Guess as Guess, Solver as Solver

@@ -76,6 +76,10 @@ class Stages:
         moved = State(self.system.move(state.q, change[:nv]), state.v + change[nv : 2 * nv], own)
         return Point(moved, point.dt + change[-1] if self.free else point.dt)
 
+    def first_moved(self, point: Point, change: Float[Array, ""]) -> Point:
+        """The first point with another length of the steps; its state is given."""
+        return point._replace(dt=point.dt + change) if self.free else point
+
     def difference(self, start: Point, end: Point) -> Float[Array, "nx"]:
         """The change from one point to another."""
         parts = [self.system.difference(start.state.q, end.state.q), end.state.v - start.state.v]
@@ -287,6 +291,20 @@ class Stages:
         )
         return lower.astype(self.dtype), upper.astype(self.dtype)
 
+    def step_bounds(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Lower and upper bounds of the length of the steps, where it is free."""
+        duration = self.problem.duration
+        assert duration is not None
+        shortest, longest = (one.astype(self.dtype) / self.steps for one in duration)
+        return shortest, longest
+
+    def sizes(self, point: Point) -> Float[Array, "nx"]:
+        """How large the numbers of a point are: what rounding is a share of, at least one."""
+        state = point.state
+        q = jnp.full(self.nv, jnp.max(jnp.abs(state.q), initial=1))
+        parts = [q, jnp.maximum(jnp.abs(state.v), 1), jnp.maximum(jnp.abs(state.internal), 1)]
+        return jnp.concatenate([*parts, *([jnp.ones(1, self.dtype)] if self.free else [])])
+
     def state_values(self, point: Point) -> Float[Array, "nx"]:
         """The numbers of a point that `state_bounds` are for: they change as the point does, where they are bounded."""
         state, places = point.state, self._flat_places()
@@ -319,6 +337,10 @@ class Stages:
     def before(self, points: Point) -> Point:
         """The points at which stages begin, of all steps + 1."""
         return jax.tree.map(lambda x: x[:-1], points)
+
+    def before_first(self, points: Point) -> Point:
+        """The first point."""
+        return jax.tree.map(lambda x: x[0], points)
 
     def after(self, points: Point) -> Point:
         """The points at which stages end."""

@@ -70,7 +70,7 @@ class Node(NamedTuple):
 
 
 class Collocated(Transcription):
-    """A problem by collocation: points are `Node`s, an input is the control of the next one, and of the middle if there is one."""
+    """A problem by collocation: points are `Node`s, an input is the control of the next one, and of a middle if there is one."""
 
     def __init__(self, stages: Stages, rule: Rule):
         self.simpson, self.nu, self.state_size = rule == "hermite-simpson", stages.nu, stages.nx
@@ -88,7 +88,7 @@ class Collocated(Transcription):
             ends = start.nodes[:: 1 + many]
             between = start.nodes[1::2] if many else 0.5 * (ends[:-1] + ends[1:])
         inputs = [ends[1:], between] if self.simpson else [ends[1:]]
-        return Node(start.points, ends), jnp.concatenate(inputs, axis=1)
+        return Node(start.motion(self.stages), ends), jnp.concatenate(inputs, axis=1)
 
     def move(self, point: Node, change):
         size = self.state_size

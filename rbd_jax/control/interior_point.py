@@ -1,9 +1,9 @@
 """A primal-dual interior-point method for programs on stages, after Wächter & Biegler (2006), on Riccati's recursion.
 
-Rows within bounds get slacks s with a logarithmic barrier of weight μ; steps come from Newton's method on the perturbed conditions
-of a minimum, shortened to stay inside the bounds and until a filter takes them: the cost or what is missed becomes less. What is
-missed by rows is softened by a small dual regularization, so that rows may repeat each other or depend on each other. Multipliers
-and slacks are eliminated by row, points after by their steps; what is left is a linear-quadratic problem.
+Rows within bounds get slacks s with a logarithmic barrier of weight μ; steps come from Newton's method on the perturbed
+conditions of a minimum, shortened to stay inside the bounds and until a filter takes them: the cost or what is missed becomes
+less. What is missed by rows is softened by a small dual regularization, so that rows may repeat or depend on each other.
+Multipliers and slacks are eliminated by row, points after by their steps; what is left is a linear-quadratic problem.
 
 Where no step is taken the cost is left out, and the squares of what the rows miss are minimized under the same steps and bounds,
 until that has become less. A minimum of these squares which are not zero says that the problem is infeasible.

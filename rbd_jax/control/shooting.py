@@ -45,7 +45,7 @@ class Shots(Transcription):
         super().__init__(stages, stages.nx, stages.nu, free)
 
     def begun(self, start: Start):
-        return start.points, start.control
+        return start.motion(self.stages), start.control
 
     def move(self, point: Point, change):
         return self.stages.move(point, change)

@@ -1,4 +1,4 @@
-"""Solving a problem: what a solver is, where it begins, and the one function that calls it."""
+"""What a solver of problems of optimal control is, and where it begins."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import instance, number
-from .._compile import compiled
 from ..simulate import State
 from ._stages import Point, Stages
-from .problem import Problem
 from .solution import Solution
 
 
@@ -44,13 +41,17 @@ class Guess(eqx.Module):
 
 
 class Start(eqx.Module):
-    """A guess in full: points of all knots and controls of all steps; whether the points were given."""
+    """A guess in full: the first point, controls of all steps, and points of all knots where these were given."""
 
-    points: Point
+    first: Point
     control: Float[Array, "steps nu"]
-    given: bool = eqx.field(static=True)
+    points: Point | None
     nodes: Float[Array, "nodes nu"] | None = None
     multipliers: Any = None
+
+    def motion(self, stages: Stages) -> Point:
+        """The points: where they were not given, those that the controls lead to."""
+        return stages.rolled_out(self.first, self.control) if self.points is None else self.points
 
 
 #: What a search hands from iteration to iteration: a PyTree of arrays, always of the same structure. All that the rest of the
@@ -88,29 +89,12 @@ class Solver(eqx.Module):
         return self.finish(stages, end)
 
 
-def solve(problem: Problem, solver: Solver, guess: Guess | Solution | None = None) -> Solution:
-    """The motion of least cost."""
-    owner = "control.solve"
-    instance(owner, "problem", problem, Problem, "a control.Problem")
-    instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
-    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
-    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
-    return _solved(problem, solver, _checked(owner, problem, guess))
-
-
-@compiled
-def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
-    stages = Stages(problem)
-    return solver.search(stages, started(stages, guess))
-
-
 def started(stages: Stages, guess: Guess) -> Start:
     """A guess in full."""
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
     first = stages.first if guess.dt is None else stages.first._replace(dt=guess.dt.astype(stages.dtype))
     if guess.states is None:
-        points = stages.rolled_out(first, control)
-        return Start(points, control, False, guess.control_nodes, guess.multipliers)
+        return Start(first, control, None, guess.control_nodes, guess.multipliers)
     given = guess.states
     own = first.state.internal
     rows = State(
@@ -120,21 +104,4 @@ def started(stages: Stages, guess: Guess) -> Start:
     )
     rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
     points = Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,)))
-    return Start(points, control, True, guess.control_nodes, guess.multipliers)
-
-
-def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
-    dtype, steps = problem.dt.dtype, problem.steps
-    control, states = guess.control, guess.states
-    if control is not None:
-        control = number(owner, "guess.control", control, (steps, problem.nu), dtype=dtype)
-    if states is not None:
-        instance(owner, "guess.states", states, State, "a State with a row for each knot")
-        q = number(owner, "guess.states.q", states.q, (steps + 1, problem.model.nq), dtype=dtype)
-        v = number(owner, "guess.states.v", states.v, (steps + 1, problem.model.nv), dtype=dtype)
-        states = State(q, v, states.own)
-    nodes = guess.control_nodes
-    if nodes is not None:
-        rows = len(nodes) if len(nodes) in (steps + 1, 2 * steps + 1) else 2 * steps + 1
-        nodes = number(owner, "guess.control_nodes", nodes, (rows, problem.nu), dtype=dtype)
-    return Guess(control, states, guess.dt, nodes, guess.multipliers)
+    return Start(first, control, points, guess.control_nodes, guess.multipliers)
