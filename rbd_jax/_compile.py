@@ -56,7 +56,9 @@ def prepared(function: Callable, *args, **kwargs) -> Callable:
     key, run, numbers = _taken_apart(function, args, kwargs)
     shapes = tuple((x.shape, x.dtype) for x in numbers)
     around = jax.sharding.get_mesh()  # it is compiled for these devices
-    program = _ready(key and ("prepared", *key, shapes, around), lambda: jax.jit(run).lower(numbers).compile())
+    program = _ready(
+        key and ("prepared", *key, shapes, around), lambda: jax.jit(run).lower(numbers).compile()
+    )
     return lambda *args, **kwargs: program(_taken_apart(function, args, kwargs)[2])
 
 

@@ -16,9 +16,14 @@
 - `solve`: the motion of least cost
 - `DDP`: differential dynamic programming, and iterative LQR
 - `Shooting`, `Collocation`: multiple shooting and direct collocation, by an interior-point method
+- `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
 - `Solution`, `Code`: the motion found, and how the search ended
+Inverse kinematics and controllers:
+- `inverse_kinematics`: a configuration in which residuals vanish
+- `InverseKinematics`: what it returns
+- `Code`: how a solver ended
 """
 
 __all__ = [
@@ -46,16 +51,26 @@ __all__ = [
     "DDP",
     "Shooting",
     "Collocation",
+    "MPPI",
+    "CEM",
     "Solver",
     "Guess",
     "Solution",
+    "inverse_kinematics",
+    "InverseKinematics",
     "Code",
 ]
 
 from .collocation import Collocation as Collocation
 from .constraint import Bounds as Bounds, Constraint as Constraint
+from .cross_entropy import CEM as CEM
 from .ddp import DDP as DDP
+from .inverse_kinematics import (
+    InverseKinematics as InverseKinematics,
+    inverse_kinematics as inverse_kinematics,
+)
 from .knot import Knot as Knot
+from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (

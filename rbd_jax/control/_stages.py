@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 from .._array import is_known, with_precision
 from ..simulate import State
 from ..simulate.step import linearized, stepped
+from ._configurations import flat_entries
 from .knot import Knot
 from .problem import Problem
 from .residual import Cost
@@ -247,10 +248,7 @@ class Stages:
         lower, upper, equal = [], [], []
         for one, size in zip(self.constraints, self.constraint_sizes, strict=True):
             held = jnp.asarray(one.knots(self.steps))[:, None]
-            low, high = (
-                _side(side, open, one.equality, size, self.dtype)
-                for side, open in ((one.lower, -np.inf), (one.upper, np.inf))
-            )
+            low, high = one.sides(size, self.dtype)
             lower.append(jnp.where(held, low[None], -jnp.inf))
             upper.append(jnp.where(held, high[None], jnp.inf))
             equal += [one.equality] * size
@@ -268,7 +266,7 @@ class Stages:
         bounds, topology = self.problem.bounds, "one number, or one for each entry of"
         q = _pair("q", bounds.q, self.first.state.q.size, self.dtype, f"{topology} q")
         v = _pair("v", bounds.v, self.nv, self.dtype, f"{topology} v")
-        places = self._flat_places()
+        places = flat_entries(self.problem.model)
         for side, missing in zip(q, (-np.inf, np.inf), strict=True):
             if is_known(side) and (np.delete(np.asarray(side), places[places >= 0]) != missing).any():
                 raise ValueError(
@@ -307,23 +305,9 @@ class Stages:
 
     def state_values(self, point: Point) -> Float[Array, "nx"]:
         """The numbers of a point that `state_bounds` are for: they change as the point does, where they are bounded."""
-        state, places = point.state, self._flat_places()
+        state, places = point.state, flat_entries(self.problem.model)
         q = jnp.where(places >= 0, state.q[np.maximum(places, 0)], 0)
         return jnp.concatenate([q, state.v, state.internal, *([point.dt[None]] if self.free else [])])
-
-    def _flat_places(self) -> np.ndarray:
-        """For each degree of freedom the entry of q that is moved by adding to it, -1 where there is none."""
-        from ..model import Model
-
-        model = self.problem.model
-        if not isinstance(model, Model):
-            return np.arange(self.nv)
-        places = np.full(self.nv, -1)
-        for joint, (kind, _) in zip(model.joint_names, model.topology.kind_of, strict=True):
-            if model.joints[kind].flat:
-                own = np.arange(model.nv)[model.v_slice(joint)]
-                places[own] = np.arange(model.nq)[model.q_slice(joint)]
-        return places
 
     # All stages.
 
@@ -371,16 +355,6 @@ def _cut(value, slope, curvature, nx: int) -> Expansion:
     return Expansion(
         value, slope[:nx], slope[nx:], curvature[:nx, :nx], curvature[nx:, :nx], curvature[nx:, nx:]
     )
-
-
-def _side(side, missing: float, equality: bool, size: int, dtype) -> Float[Array, "size"]:
-    if side is None:
-        return jnp.full(size, 0.0 if equality else missing, dtype)
-    if side.ndim > 1 or (side.ndim and side.shape != (size,)):
-        raise ValueError(
-            f"control.Constraint: a bound has shape {side.shape}; it is one number, or one for each of the residual's {size}"
-        )
-    return jnp.broadcast_to(side, (size,)).astype(dtype)
 
 
 def _pair(name: str, pair, size: int, dtype, what: str) -> tuple[Array, Array]:

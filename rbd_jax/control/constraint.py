@@ -65,6 +65,11 @@ class Constraint(eqx.Module):
         """Whether r must be zero."""
         return self.lower is None and self.upper is None
 
+    def sides(self, size: int, dtype) -> tuple[Float[Array, "size"], Float[Array, "size"]]:
+        """Between which numbers each of r's must be: zeros of an equality, and infinite where a side is open."""
+        lower, upper = (0.0, 0.0) if self.equality else (-np.inf, np.inf)
+        return _side(self.lower, lower, size, dtype), _side(self.upper, upper, size, dtype)
+
     def knots(self, steps: int) -> np.ndarray:
         """At which of the steps + 1 knots it holds."""
         held = np.zeros(steps + 1, bool)
@@ -78,6 +83,16 @@ class Constraint(eqx.Module):
                 )
             held[knot] = True
         return held
+
+
+def _side(given: Array | None, missing: float, size: int, dtype) -> Float[Array, "size"]:
+    if given is None:
+        return jnp.full(size, missing, dtype)
+    if given.ndim > 1 or (given.ndim and given.shape != (size,)):
+        raise ValueError(
+            f"control.Constraint: a bound has shape {given.shape}; it is one number, or one for each of the residual's {size}"
+        )
+    return jnp.broadcast_to(given, (size,)).astype(dtype)
 
 
 class Bounds(eqx.Module):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._array import gather
+from .._array import gather, matmul
 from ..dynamics import Motion
 from ..model import Model, neutral
 from ..simulate import Simulated, State
@@ -56,6 +56,12 @@ class Knot:
         return self.system.simulated
 
     @property
+    def flat(self) -> bool:
+        """Whether configurations are moved by adding to them, all of them."""
+        model = self.model
+        return not isinstance(model, Model) or all(joint.flat for joint in model.joints)
+
+    @property
     def neutral(self) -> Float[Array, "nq"]:
         """The neutral configuration; of a reduced model, its variables at zero."""
         model, q = self.model, self.state.q
@@ -64,6 +70,17 @@ class Knot:
     def of_joints(self, values: Float[Array, "nv"], joints: Sequence[str] | None) -> Float[Array, "k"]:
         """Those entries of values for each degree of freedom that are some joints', all if None."""
         return values if joints is None else gather(values, self.system.dof(joints))
+
+    def moved(self, step: Float[Array, "nv"]) -> Knot:
+        """The same with the configuration moved: `q ⊕ step`."""
+        state = State(self.system.move(self.state.q, step), self.state.v, self.state.own)
+        return Knot(self.system, self.index, self.time, state, self._control)
+
+    def along(self, jacobian: Float[Array, "k nv"]) -> Float[Array, "k n"]:
+        """The Jacobian of something on the tree as one by what moves: the variables, of a reduced model."""
+        if isinstance(self.model, Model):
+            return jacobian
+        return matmul(jacobian, self.model.at(self.state.q, self.state.v).jacobian)
 
     @functools.cached_property
     def motion(self) -> Motion:

@@ -11,7 +11,9 @@ from jaxtyping import Array, Float
 
 from .._errors import UnknownNameError, suggest
 from ..dynamics import Bodies, Motion
+from ..dynamics.jacobians import body_jacobian
 from ..dynamics.sites import frames_on
+from ..model import Model
 from ..sensors import OnBody
 from ..spatial import Transform
 
@@ -50,8 +52,22 @@ class Located(eqx.Module):
         axes = Transform(placed.frames.rotation, jnp.zeros_like(placed.frames.position))
         return axes.motion(placed.twists)[0]
 
+    def jacobian(self, motion: Motion) -> Float[Array, "6 nv"]:
+        """J with `J v` its velocity."""
+        body, placement = self._found(motion.model)
+        if body == "world":
+            return jnp.zeros((6, motion.model.nv), motion.q.dtype)
+        point = None if placement is None else placement.position.astype(motion.q.dtype)
+        return body_jacobian(motion, body, point, "world_aligned")
+
     def _on(self, motion: Motion) -> Bodies:
-        model, body, placement = motion.model, self.name, self.placement
+        body, placement = self._found(motion.model)
+        placement = Transform.identity(motion.q.dtype) if placement is None else placement
+        return frames_on(motion, [body], jax.tree.map(lambda x: x[None], placement))
+
+    def _found(self, model: Model) -> tuple[str, Transform | None]:
+        """The body that it is on, and where, if not in the frame of that."""
+        body, placement = self.name, self.placement
         sites = {site.name: site for site in model.sites} if placement is None else {}
         if body in sites:
             body, placement = sites[body].bodies[0], sites[body].frames[0]
@@ -61,5 +77,4 @@ class Located(eqx.Module):
             raise UnknownNameError(
                 f"{self.owner}: model {model.name!r} has no {what} {body!r}{suggest(body, known)}"
             )
-        placement = Transform.identity(motion.q.dtype) if placement is None else placement
-        return frames_on(motion, [body], jax.tree.map(lambda x: x[None], placement))
+        return body, placement

@@ -29,6 +29,11 @@ class Residual(eqx.Module):
     def __call__(self, knot: Knot) -> Float[Array, "k"]:
         """The numbers, of shape (k,)."""
 
+    def jacobian(self, knot: Knot) -> Float[Array, "k nv"]:
+        """How they change with the configuration, `q ⊕ step`, at step zero: by differentiation, unless a residual knows better."""
+        still = jnp.zeros_like(knot.state.v)
+        return jax.jacfwd(lambda step: self(knot.moved(step)))(still)
+
     def __mul__(self, weight) -> Cost:
         return Cost(self, weight)
 
@@ -71,7 +76,13 @@ class Along(Residual):
         self.rows = rows
 
     def __call__(self, knot):
-        return jax.tree.map(lambda x: x[knot.index], self.rows)(knot)
+        return self._here(knot)(knot)
+
+    def jacobian(self, knot):
+        return self._here(knot).jacobian(knot)
+
+    def _here(self, knot: Knot) -> Residual:
+        return jax.tree.map(lambda x: x[knot.index], self.rows)
 
 
 def residual_of(owner: str, value: Any) -> Residual:
@@ -112,14 +123,18 @@ class Cost(eqx.Module):
     def rows(self, knot: Knot) -> Float[Array, "k"]:
         """`√w r`, the half of whose square it is."""
         r = self.residual(knot)
-        weight = self.weight.astype(r.dtype)
-        if weight.ndim and weight.shape != r.shape:
-            raise ValueError(
-                f"control.Cost: weight has shape {weight.shape}; it is one number, or one for each of the "
-                f"{r.size} numbers of {type(self.residual).__name__}"
-            )
+        weight = self.weights(r.size, r.dtype)
         root = jnp.sqrt(jnp.where(weight > 0, weight, 1))
         return jnp.where(weight > 0, root, 0) * r
+
+    def weights(self, size: int, dtype) -> Float[Array, "k"]:
+        """The weight of each of the residual's numbers, of which there are `size`."""
+        if self.weight.ndim and self.weight.shape != (size,):
+            raise ValueError(
+                f"control.Cost: weight has shape {self.weight.shape}; it is one number, or one for each of the "
+                f"{size} numbers of {type(self.residual).__name__}"
+            )
+        return jnp.broadcast_to(self.weight, (size,)).astype(dtype)
 
 
 class Value(eqx.Module):

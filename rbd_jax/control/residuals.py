@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import direction, instance, names, rotation, vector
-from .._array import floating, matmul, matvec, transpose
+from .._array import floating, gather, matmul, matvec, skew, transpose
 from ..contact.apart import distances
 from ..contact.pairs import Touching, between, touching
 from ..dynamics import Motion
@@ -46,6 +46,12 @@ class Posture(Residual):
         q = knot.state.q
         target = _target("control.Posture", self.target, knot.neutral, "of the model's configurations")
         return knot.of_joints(knot.system.difference(target, q), self.joints)
+
+    def jacobian(self, knot):
+        if not knot.flat:
+            return super().jacobian(knot)
+        eye = jnp.eye(knot.state.v.size, dtype=knot.state.q.dtype)
+        return eye if self.joints is None else gather(eye, knot.system.dof(self.joints))
 
 
 class Velocity(Residual):
@@ -102,6 +108,9 @@ class Position(Residual):
         position = self.place.frame(knot.motion).position
         return position - _target("control.Position", self.target, position, "of a point")
 
+    def jacobian(self, knot):
+        return knot.along(self.place.jacobian(knot.motion))[3:]
+
 
 class Orientation(Residual):
     """How a place of the robot is turned against a target: `log(Rᵀ_target R)`, 3 numbers in rad.
@@ -124,6 +133,10 @@ class Orientation(Residual):
         frame = self.place.frame(knot.motion)
         target = _target("control.Orientation", self.target, frame.rotation, "of a rotation matrix")
         return SO3.log(matmul(transpose(target), frame.rotation))
+
+    def jacobian(self, knot):
+        turning = matmul(SO3.dexp_right_inverse(self(knot)), transpose(self.place.frame(knot.motion).rotation))
+        return matmul(turning, knot.along(self.place.jacobian(knot.motion))[:3])
 
 
 class Pose(Residual):
@@ -149,6 +162,11 @@ class Pose(Residual):
         position = _target("control.Pose", self.target.position, frame.position, "of a point")
         return SE3.log(Transform(rotation, position).inverse() @ frame)
 
+    def jacobian(self, knot):
+        rotation = transpose(self.place.frame(knot.motion).rotation)
+        own = Transform(rotation, jnp.zeros(3, rotation.dtype)).motion_matrix
+        return matmul(SE3.dexp_right_inverse(self(knot)), matmul(own, knot.along(self.place.jacobian(knot.motion))))
+
 
 class Pointing(Residual):
     """The direction in which an axis of a place points, less a target: 3 numbers, the difference of unit vectors.
@@ -172,6 +190,11 @@ class Pointing(Residual):
         frame = self.place.frame(knot.motion)
         dtype = frame.rotation.dtype
         return matvec(frame.rotation, self.axis.astype(dtype)) - self.target.astype(dtype)
+
+    def jacobian(self, knot):
+        rotation = self.place.frame(knot.motion).rotation
+        axis = matvec(rotation, self.axis.astype(rotation.dtype))
+        return -matmul(skew(axis), knot.along(self.place.jacobian(knot.motion))[:3])
 
 
 class Twist(Residual):

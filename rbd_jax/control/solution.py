@@ -36,8 +36,9 @@ class Solution(eqx.Module):
     - `code`: a `Code`. `iterations`: how many times the problem was linearized.
     - `violation`: the most by which a constraint or bound is broken, or a step misses the next state.
     - `stationarity`: the most by which the derivative of the Lagrangian by a control or state is not zero, in units of the cost.
-    - `gains`: a feedback around it, `u = u_k + K_k (x ⊖ x_k)`: (steps, nu, nx).
-    - `costates`: the multipliers of the steps, (steps + 1, nx): the derivative of the remaining cost by the state.
+    - `gains`: a feedback around it, `u = u_k + K_k (x ⊖ x_k)`: (steps, nu, nx). None of solvers that find none.
+    - `costates`: the multipliers of the steps, (steps + 1, nx): the derivative of the remaining cost by the state. None of
+      solvers that find none.
     - `control_nodes`: of a collocation, whose controls are not held, those of the knots, and of the middles of the steps too by
       Hermite and Simpson's rule: (steps + 1, nu) or (2 steps + 1, nu), evenly spaced in time. `control` is then the mean.
     - `multipliers`: of constraints and bounds, as the solver has them, for a warm start.
@@ -53,8 +54,8 @@ class Solution(eqx.Module):
     iterations: Int[Array, "*batch"]
     violation: Float[Array, "*batch"]
     stationarity: Float[Array, "*batch"]
-    gains: Float[Array, "*batch steps nu nx"]
-    costates: Float[Array, "*batch knots nx"]
+    gains: Float[Array, "*batch steps nu nx"] | None
+    costates: Float[Array, "*batch knots nx"] | None
     own: Float[Array, "*batch knots own"] | None = None
     control_nodes: Float[Array, "*batch nodes nu"] | None = None
     multipliers: Any = None

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
+
+from jaxtyping import Array, Bool
+
 from .._arguments import instance, number
+from .._array import is_known
 from .._compile import compiled
+from ..checkpoints import Checkpoint
 from ..simulate import State
 from ._stages import Stages
 from .ddp import DDP
 from .problem import Problem
 from .solution import Solution
-from .solver import Guess, Solver, started
+from .solver import Guess, Search, Solver, started
+from .stepwise import OnIteration, stepwise
 
 
-def solve(problem: Problem, solver: Solver | None = None, guess: Guess | Solution | None = None) -> Solution:
+def solve(
+    problem: Problem,
+    solver: Solver | None = None,
+    guess: Guess | Solution | None = None,
+    *,
+    on_iteration: OnIteration | None = None,
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
+) -> Solution:
     """The motion of least cost, as a solver finds it.
 
     Outside `jit` it compiles itself, once for the structure of the problem.
@@ -22,6 +36,12 @@ def solve(problem: Problem, solver: Solver | None = None, guess: Guess | Solutio
     - `solver`: by default `DDP()`.
     - `guess`: where the search begins: a `Guess`, or an earlier `Solution` of a problem of the same size; by default controls of
       zero.
+    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken.
+    - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
+      A solver that allows more iterations than before goes on where it had ended.
+
+    The last two are for a search of its own; with neither of them it is one compiled program, which is part of others under
+    `jax.jit` and `jax.vmap`.
 
     >>> model = rbd.load("pendulum")
     >>> problem = rbd.control.Problem(
@@ -42,13 +62,63 @@ def solve(problem: Problem, solver: Solver | None = None, guess: Guess | Solutio
     instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
     guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
     instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
-    return _solved(problem, solver, _checked(owner, problem, guess))
+    solver.refuse(problem)
+    guess = _checked(owner, problem, guess)
+    if on_iteration is None and checkpoint is None:
+        return _solved(problem, solver, guess)
+    if not is_known((problem, solver, guess)):
+        raise ValueError(
+            f"{owner}: on_iteration and checkpoint need a host between the iterations, and within jax.jit, jax.vmap and jax.grad "
+            "there is none; leave them out"
+        )
+    return stepwise(
+        owner,
+        lambda: _begun(problem, solver, guess),
+        lambda search: _iterated(problem, solver, search),
+        lambda search: _looked_at(problem, solver, search),
+        most=solver.max_iterations,
+        key=lambda: {"problem": problem, "solver": solver.allowing(1), "guess": guess},
+        on_iteration=on_iteration,
+        checkpoint=checkpoint,
+    )
 
 
 @compiled
 def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
     stages = Stages(problem)
     return solver.search(stages, started(stages, guess))
+
+
+@compiled
+def _begun(problem: Problem, solver: Solver, guess: Guess) -> Search:
+    stages = Stages(problem)
+    return solver.begin(stages, started(stages, guess))
+
+
+@compiled
+def _iterated(problem: Problem, solver: Solver, search: Search) -> Search:
+    return solver.iterate(Stages(problem), search)
+
+
+@compiled
+def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Solution, Bool[Array, ""]]:
+    return solver.finish(Stages(problem), search), solver.going_on(search)
+
+
+@compiled
+def _begun(problem: Problem, solver: Solver, guess: Guess) -> Search:
+    stages = Stages(problem)
+    return solver.begin(stages, started(stages, guess))
+
+
+@compiled
+def _iterated(problem: Problem, solver: Solver, search: Search) -> Search:
+    return solver.iterate(Stages(problem), search)
+
+
+@compiled
+def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Solution, Bool[Array, ""]]:
+    return solver.finish(Stages(problem), search), solver.going_on(search)
 
 
 def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:

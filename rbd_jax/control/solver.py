@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, Self, TypeAlias
 
 import equinox as eqx
 import jax
@@ -13,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..simulate import State
 from ._stages import Point, Stages
+from .problem import Problem
 from .solution import Solution
 
 
@@ -63,7 +65,14 @@ class Solver(eqx.Module):
     """A method for problems of optimal control, as a sequence of iterations that can be interrupted after each.
 
     A subclass has the four methods below; `search` is the same for all.
+
+    - `max_iterations`: how many iterations it makes at most.
     """
+
+    max_iterations: eqx.AbstractVar[int]
+
+    def refuse(self, problem: Problem) -> None:
+        """An error for problems that it does not solve, before anything is compiled."""
 
     @abc.abstractmethod
     def begin(self, stages: Stages, start: Start) -> Search:
@@ -81,12 +90,20 @@ class Solver(eqx.Module):
     def finish(self, stages: Stages, search: Search) -> Solution:
         """What was found so far, with a code: the solution, if there is nothing more to do."""
 
+    def allowing(self, iterations: int) -> Self:
+        """The same method with so many iterations at most."""
+        return replace(self, max_iterations=iterations)
+
     def search(self, stages: Stages, start: Start) -> Solution:
         """All iterations; under `jit` and `vmap`."""
-        end = lax.while_loop(
-            self.going_on, lambda search: self.iterate(stages, search), self.begin(stages, start)
+        return self.searched(stages, self.begin(stages, start))
+
+    def searched(self, stages: Stages, search: Search) -> Solution:
+        """All iterations from where a search is."""
+        return self.finish(
+            stages,
+            lax.while_loop(lambda now: self.going_on(now), lambda now: self.iterate(stages, now), search),
         )
-        return self.finish(stages, end)
 
 
 def started(stages: Stages, guess: Guess) -> Start:

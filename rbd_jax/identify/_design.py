@@ -31,6 +31,7 @@ from ..dynamics.passive import passive_force
 from ..forces.carried import carried_forces
 from ..model import Model
 from ..parallel import batch_map
+from ..parallel.batch import whole
 from .equations import linear_numbers, torque_regressor
 from .fourier import SAMPLES, basis, excess
 
@@ -248,7 +249,7 @@ def improved(design: Design, points: Point, memory, done, total, count: int):
         return (jax.tree.map(moved, points, first, second), (first, second)), None
 
     numbers = done[None] + jnp.arange(STRIDE, dtype=points.size.dtype)
-    return lax.scan(step, (points, memory), numbers)[0]
+    return whole(lax.scan(step, (points, memory), numbers)[0])
 
 
 @compiled
@@ -260,7 +261,7 @@ def states(design: Design, motions: Series, count: int):
 @compiled
 def judged(design: Design, motions: Series, count: int):
     """`information` of motions."""
-    return information(design, motions, count)
+    return whole(information(design, motions, count))
 
 
 @compiled
@@ -276,7 +277,7 @@ def _needed(model: Model, pairs: tuple[Touching, ...], q, v, a):
         tau = inverse_dynamics(model, q, v, a) - passive_force(model, q, v) - _carried(model, motion)
         return tau, distances(motion, pairs)
 
-    return batch_map(one)(q, v, a)
+    return whole(batch_map(one)(q, v, a))
 
 
 def needed(model: Model, pairs: tuple[Touching, ...], q, v, a) -> tuple[np.ndarray, np.ndarray]:

@@ -29,6 +29,7 @@ from ..forces.carried import carried_forces
 from ..model import Model
 from ..model.attachments import without
 from ..parallel import batch_map
+from ..parallel.batch import whole
 from ..spatial import Inertia
 from ._triangles import condensed
 from .log import Log, LogError, as_logs
@@ -180,12 +181,13 @@ def _applied(model, q, v, u):
         acting = [force.generalized_force(motion) for force in carried_forces(model, u)]
         return sum(acting, jnp.zeros(model.nv, q.dtype))
 
-    return batch_map(one)(q, v, u)
+    return whole(batch_map(one)(q, v, u))
 
 
 @compiled
 def _regressors(model, coulomb, q, v, a):
-    return batch_map(lambda q, v, a: torque_regressor(model, q, v, a, coulomb=coulomb))(q, v, a)
+    one = lambda q, v, a: torque_regressor(model, q, v, a, coulomb=coulomb)
+    return whole(batch_map(one)(q, v, a))
 
 
 def _pieces(count: int, chunk: int, begin: int = 0) -> Iterator[tuple[int, slice]]:

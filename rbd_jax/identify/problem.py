@@ -26,6 +26,7 @@ from .._arguments import a_model, instance
 from .._errors import UnknownNameError, suggest
 from ..model import Model, difference, integrate
 from ..parallel import batch_map
+from ..parallel.batch import devices_in_use, whole
 from ..simulate import State
 from ..spatial import Inertia
 from ._elimination import Linear
@@ -37,7 +38,7 @@ from .parameters import Parameters, of_model
 from .robust import tukey_loss
 
 
-#: So many windows are linearized together.
+#: So many windows are linearized together, on each device.
 TOGETHER = 256
 #: How much of a motion from one sample to the next a state may jump by between joined windows, stage by stage.
 GAPS = (1.0, 1e-2, 1e-4)
@@ -167,7 +168,7 @@ class Problem:
         self, unknowns: Unknowns
     ) -> tuple[Float[Array, "windows numbers"], Float[Array, "windows states"]]:
         """Predicted less measured, zero where nothing was measured; and the gaps between windows that are joined."""
-        return _errors(self.compare, self.parameters, self.windows, *unknowns)
+        return _errors_told(self.compare, self.parameters, self.windows, *unknowns)
 
     def prior(self, x: Float[Array, "free"]) -> Float[Array, "rows"]:
         """What is known beforehand, as errors in units of their deviation."""
@@ -314,7 +315,8 @@ class Constants(NamedTuple):
 
 
 def _pieces(count: int) -> list[slice]:
-    return [slice(i, min(i + TOGETHER, count)) for i in range(0, count, TOGETHER)]
+    size = TOGETHER * devices_in_use()
+    return [slice(i, min(i + size, count)) for i in range(0, count, size)]
 
 
 def moved(model: Model, start: State | None, change: Float[Array, "states"]) -> State | None:
@@ -384,22 +386,44 @@ def _simulated(compare, parameters, window, after, x, change, following):
     return errors, jnp.where(window.goes_on, gap, 0)
 
 
-@eqx.filter_jit
 def _errors(compare, parameters, windows, x, states):
-    after = (
-        None
-        if windows.start is None
-        else jax.tree.map(lambda rows: jnp.roll(rows, -1, axis=0), windows.start)
-    )
     one = lambda window, after, change, following: _one(
         compare, parameters, window, after, x, change, following
     )
+    after = _next(windows.start)
     return batch_map(jax.checkpoint(one))(windows, after, states, jnp.roll(states, -1, axis=0))
 
 
 @eqx.filter_jit
+def _errors_told(*problem):
+    return whole(_errors(*problem))
+
+
+@eqx.filter_jit
 def _errors_of_many(compare, parameters, windows, x, states):
-    return jax.vmap(lambda x, states: _errors(compare, parameters, windows, x, states))(x, states)
+    def one(window, after, x, change, following):
+        return _one(compare, parameters, window, after, x, change, following)
+
+    along = jnp.broadcast_to(x[:, None], (*states.shape[:2], x.shape[1]))
+    return _in_each(one, windows, _next(windows.start), along, states, jnp.roll(states, -1, axis=1))
+
+
+def _next(start: State | None) -> State | None:
+    """The first states of the windows that follow."""
+    return jax.tree.map(lambda rows: jnp.roll(rows, -1, axis=0), start)
+
+
+def _in_each(one, windows: Windows, after: State | None, *rows):
+    """`one(window, after, ...)` of each point and window, which are one batch: of rows (points, windows, ...)."""
+    points, count = rows[0].shape[:2]
+
+    def pair(number, *row):
+        window, then = jax.tree.map(lambda rows: jnp.asarray(rows)[number], (windows, after))
+        return one(window, then, *row)
+
+    numbers = jnp.tile(jnp.arange(count), points)
+    found = batch_map(pair)(numbers, *(jnp.asarray(x).reshape(-1, *x.shape[2:]) for x in rows))
+    return whole(jax.tree.map(lambda y: y.reshape(points, count, *y.shape[1:]), found))
 
 
 @eqx.filter_jit
@@ -435,7 +459,7 @@ def _residuals(compare, parameters, windows, x, states, constants):
 def _linearized(compare, parameters, windows, after, x, states, following, weights, gap_size, usual):
     """Of several points, an axis of its own, and windows: triangles of errors, and rows of gaps."""
 
-    def one(window, after, change, following, weight, x, gap_size):
+    def one(window, after, x, change, following, weight, gap_size):
         def through(change, x):
             found = _one(compare, parameters, window, after, x, change, following)
             return found, found
@@ -458,12 +482,8 @@ def _linearized(compare, parameters, windows, after, x, states, following, weigh
         gaps = jnp.concatenate([gap_by_next, gap_by_state, gap_by_x, gap[:, None]], axis=1)
         return triangle, gaps / gap_size[:, None]
 
-    def about(window, after, change, following, weight):
-        return jax.vmap(lambda *point: one(window, after, *point))(change, following, weight, x, gap_size)
-
-    points_last = lambda rows: jnp.moveaxis(jnp.asarray(rows), 0, 1)
-    found = batch_map(about)(windows, after, *map(points_last, (states, following, weights)))
-    return jax.tree.map(points_last, found)
+    along = lambda row: jnp.broadcast_to(row[:, None], (*states.shape[:2], row.shape[1]))
+    return _in_each(one, windows, after, along(x), states, following, weights, along(gap_size))
 
 
 def prior_errors(parameters: Parameters, values: Float[Array, "free"]) -> Float[Array, "rows"]:

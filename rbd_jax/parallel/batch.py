@@ -8,6 +8,8 @@ shared is summed over them once, at the end.
 from __future__ import annotations
 
 import functools
+import os
+import warnings
 import zlib
 from collections.abc import Callable
 
@@ -65,8 +67,8 @@ def shard(
 
     - a local array (of numpy, or on devices of this process) is the whole batch, or the whole of what is shared, and the
       same in every process; where it is not, an error says so. Each process reads the samples that are its own.
-    - a global array is what it is, wherever its parts are. `rbd.parallel.global_batch` makes one of the rows that each process has
-      (`jax.make_array_from_process_local_data` underneath).
+    - a global array is what it is, wherever its parts are. `rbd.parallel.global_batch` makes one of the rows that each process
+      has, by `jax.make_array_from_process_local_data`.
 
     **Arguments**
 
@@ -98,6 +100,7 @@ def shard(
 
 def all_devices() -> list:
     """The devices of all processes, process by process."""
+    warn_if_not_connected("shard")
     return sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
 
 
@@ -240,8 +243,8 @@ def _refuse_other_than_arrays(owner: str, found) -> None:
         if not isinstance(leaf, kinds):
             where = jax.tree_util.keystr(path)
             raise TypeError(
-                f"{owner}: function returns a {type(leaf).__name__}{f' at {where}' if where else ''}; it returns arrays, or a tree "
-                "of them"
+                f"{owner}: function returns a {type(leaf).__name__}{f' at {where}' if where else ''}; it returns arrays, or a "
+                "tree of them"
             )
 
 
@@ -259,6 +262,28 @@ def _batch_size(owner: str, batched) -> int:
 
 
 # Several processes.
+
+
+#: The variables in which launchers tell how many processes they have started, and which this is.
+LAUNCHERS = {
+    "Slurm": ("SLURM_NTASKS", "SLURM_PROCID"),
+    "Open MPI": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+}
+
+
+def warn_if_not_connected(owner: str) -> None:
+    """Warn a process that a launcher has started with others, and that works alone."""
+    if jax.distributed.is_initialized():
+        return
+    for name, (count, which) in LAUNCHERS.items():
+        number = os.environ.get(count, "1")
+        if which in os.environ and number.isdigit() and int(number) > 1:
+            warnings.warn(
+                f"{owner}: this is process {os.environ[which]} of the {number} that {name} has started, and it works alone; call "
+                "rbd.parallel.start() right after the imports to connect them",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def is_global(x) -> bool:

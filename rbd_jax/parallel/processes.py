@@ -1,7 +1,8 @@
 """Several processes, on one host or many: how they find each other, which part of a batch each has, and how parts become one.
 
-JAX runs the same program in every process. A batch is either local, the same in each of them; or shared out, each having some of
-the rows; or global, one array whose rows are on the devices of all. `share`, `global_batch` and `gather` lead from each to the next.
+JAX runs the same program in every process. A batch is either local, the same in each of them; or shared out, each having some
+of the rows; or global, one array whose rows are on the devices of all. `share`, `global_batch` and `gather` lead from one to
+the next.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec
 
-from .batch import device_mesh, is_global, is_key, numbers_of, told_by_all
+from .batch import device_mesh, is_global, is_key, numbers_of, told_by_all, warn_if_not_connected
 from .xla import backend_in_use
 
 
@@ -39,8 +40,8 @@ def start(
     """Connect the processes of a program, before anything else of JAX: `jax.distributed.initialize`, and errors that say more.
 
     Under Slurm, Open MPI, Kubernetes (with the package `kubernetes`) and on TPUs nothing needs to be given: JAX finds out. By
-    hand all processes are given the same address and number, and each its own `process_id`. Afterwards `jax.devices()` are those of
-    all processes, `jax.local_devices()` this one's, and `rbd.shard` uses all.
+    hand all processes are given the same address and number, and each its own `process_id`. Afterwards `jax.devices()` are
+    those of all processes, `jax.local_devices()` this one's, and `rbd.shard` uses all.
 
     A second call does nothing. Neither does one with `num_processes=1`, so that a script that takes the number from its command
     line runs alone as well.
@@ -53,8 +54,8 @@ def start(
     - `cluster_detection_method`: `"mpi4py"` for other kinds of MPI; `"deactivate"` for no detection.
     - `options`: others of `jax.distributed.initialize`, such as `local_device_ids`.
 
-    Raises a ValueError if who is to be connected is not known, a RuntimeError if JAX was used before, and a ConnectionError if
-    process 0 cannot be reached. (If the others do not come, JAX ends process 0 itself, with `DEADLINE_EXCEEDED`.)
+    Raises a ValueError if it is not known who is to be connected, a RuntimeError if JAX was used before, and a ConnectionError
+    if process 0 cannot be reached. If others do not come, JAX ends process 0 itself, with `DEADLINE_EXCEEDED`.
 
     >>> rbd.parallel.start(num_processes=1)
     >>> jax.process_count()
@@ -67,36 +68,23 @@ def start(
         return
     if backend_in_use():
         raise RuntimeError(
-            f"{OWNER}: JAX is in use already, and finds its devices only once; call this right after the imports, before an array "
-            "or a model is made, or devices are asked for"
+            f"{OWNER}: JAX is in use already, and finds its devices only once; call this right after the imports, before an "
+            "array or a model is made, or devices are asked for"
         )
-    given = coordinator_address, num_processes, process_id, options.pop("local_device_ids", None)
-    given = _detected(given, cluster_detection_method, initialization_timeout)
-    coordinator_address, num_processes, process_id, local_device_ids = given
-    names = {
-        "coordinator_address": coordinator_address,
-        "num_processes": num_processes,
-        "process_id": process_id,
-    }
-    missing = [name for name, value in names.items() if value is None]
-    if missing:
-        raise ValueError(
-            f"{OWNER}: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given, and no cluster was found (Slurm, Open "
-            "MPI, Kubernetes with the package `kubernetes`, TPU); give coordinator_address='host:port' of process 0, num_processes, "
-            "and process_id, or num_processes=1 for one alone"
-        )
-    host, port = _address(coordinator_address)
-    if process_id == 0:
+    address = coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS")
+    found = _detected(address, num_processes, process_id, cluster_detection_method, initialization_timeout)
+    address, count, place = _complete(*found)
+    host, port = _address(address)
+    if place == 0:
         _refuse_taken(port, options.get("coordinator_bind_address"))
     else:
-        _wait_for(host, port, process_id, num_processes, initialization_timeout)
+        _wait_for(host, port, f"process {place} of {count}", initialization_timeout)
     # Where devices are CPUs, sums over them go by this; GPUs and TPUs have their own.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(
-        coordinator_address,
-        num_processes,
-        process_id,
-        local_device_ids=local_device_ids,
+        address,
+        count,
+        place,
         cluster_detection_method=cluster_detection_method,
         initialization_timeout=initialization_timeout,
         **options,
@@ -113,17 +101,37 @@ def _refuse_another(num_processes, process_id) -> None:
             )
 
 
-def _detected(given: tuple, method: str | None, timeout: int) -> tuple:
-    """What JAX finds out of the cluster for what was not given. It has no public way to ask before it connects."""
-    address, *rest = given
-    given = address or os.environ.get("JAX_COORDINATOR_ADDRESS"), *rest
-    if method == "deactivate" or None not in given[:3]:
-        return given
+def _detected(address, count, place, method: str | None, timeout: int):
+    """Address, number and place of processes, with what JAX finds of its cluster for what was not given.
+
+    JAX finds it when it connects, and ends the process if that fails. It has no public way to ask before.
+    """
+    if method == "deactivate" or None not in (address, count, place):
+        return address, count, place
     try:
         from jax._src.clusters import ClusterEnv
     except ImportError:
-        return given
-    return ClusterEnv.auto_detect_unset_distributed_params(*given, method, timeout)
+        return address, count, place
+    found = ClusterEnv.auto_detect_unset_distributed_params(address, count, place, None, method, timeout)
+    return found[:3]
+
+
+def _complete(address, count, place) -> tuple[str, int, int]:
+    """All three of them, and such as can be."""
+    told = {"coordinator_address": address, "num_processes": count, "process_id": place}
+    missing = [name for name, value in told.items() if value is None]
+    if missing:
+        raise ValueError(
+            f"{OWNER}: nothing says {' and '.join(missing)}, and no cluster was found (Slurm, Open MPI, TPU, or Kubernetes with "
+            "the package `kubernetes`); give coordinator_address='host:port' of process 0, num_processes, and process_id, or "
+            "num_processes=1 for a process alone"
+        )
+    if not (isinstance(count, int) and isinstance(place, int) and 0 <= place < count):
+        raise ValueError(
+            f"{OWNER}: process_id is {place!r}, and num_processes {count!r}; processes count from 0 to num_processes - 1, and "
+            "each has its own"
+        )
+    return address, count, place
 
 
 def _address(given: str) -> tuple[str, int]:
@@ -142,7 +150,7 @@ def _refuse_taken(port: int, bind: str | None) -> None:
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("" if host == "::" else host, port))
+            probe.bind((host, port))
         except OSError as error:
             raise ConnectionError(
                 f"{OWNER}: process 0 cannot listen on port {port} of this host ({error.strerror}); choose another one for "
@@ -150,9 +158,9 @@ def _refuse_taken(port: int, bind: str | None) -> None:
             ) from None
 
 
-def _wait_for(host: str, port: int, process_id: int, num_processes: int, timeout: float) -> None:
+def _wait_for(host: str, port: int, who: str, timeout: float) -> None:
     """Wait until process 0 listens: JAX would end this process if it never does."""
-    end, reason = time.monotonic() + timeout, None
+    end = time.monotonic() + timeout
     while True:
         try:
             with socket.create_connection((host, port), timeout=max(end - time.monotonic(), 0.1)):
@@ -160,16 +168,15 @@ def _wait_for(host: str, port: int, process_id: int, num_processes: int, timeout
         except OSError as error:
             reason = error
         if time.monotonic() >= end:
-            break
-        time.sleep(min(0.2, timeout / 10))
-    raise ConnectionError(
-        f"{OWNER}: process {process_id} of {num_processes} cannot reach process 0 at {host}:{port} within {timeout:g} s ({reason}); "
-        "is process 0 running, is this its address as seen from here, and does a firewall let the port through?"
-    )
+            raise ConnectionError(
+                f"{OWNER}: {who} does not reach process 0 at {host}:{port} within {timeout:g} s ({reason}); is process 0 "
+                "running, is this its address as seen from here, and do firewalls let the port through?"
+            )
+        time.sleep(0.2)
 
 
 def share(batch: T) -> T:
-    """This process's rows of a batch: of local arrays, which all processes have, a slice; of global arrays the rows that are here.
+    """This process's rows of a batch: of local arrays, which all processes have, a slice; of global arrays those that are here.
 
     Shares are of about one length and in the order of the processes; alone a process has the whole. Random numbers do not
     depend on how many processes there are if keys are split first and then shared out:
@@ -179,6 +186,7 @@ def share(batch: T) -> T:
     >>> noise.shape  # with two processes (3, 3) in each
     (6, 3)
     """
+    warn_if_not_connected("parallel.share")
     count, index = jax.process_count(), jax.process_index()
 
     def one(x):
@@ -240,15 +248,14 @@ def gather(batch: T) -> T:
 
     def one(x):
         if is_key(x):
-            numbers = jax.random.key_data(x) if is_global(x) else numbers_of(x)
-        else:
-            numbers = x if is_global(x) else np.asarray(x)
-        found = (
-            multihost_utils.process_allgather(numbers, tiled=True)
-            if is_global(x)
-            else _joined(numbers, next(told))
-        )
-        return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(x)) if is_key(x) else found
+            found = one_of_numbers(jax.random.key_data(x))
+            return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(x))
+        return one_of_numbers(x)
+
+    def one_of_numbers(x):
+        if is_global(x):
+            return multihost_utils.process_allgather(x, tiled=True)
+        return _joined(np.asarray(x), next(told))
 
     return jax.tree.unflatten(structure, [one(x) for x in leaves])
 
@@ -274,6 +281,7 @@ def _length(owner: str, x) -> int:
 
 def _lengths_told(owner: str, arrays: list) -> np.ndarray:
     """How many rows of each array each process has, (processes, arrays), where their rows are alike."""
+    warn_if_not_connected(owner)
     lengths = [_length(owner, x) for x in arrays]
     if not arrays or jax.process_count() == 1:
         return np.array([lengths])
@@ -288,4 +296,6 @@ def _lengths_told(owner: str, arrays: list) -> np.ndarray:
 def _in_words(told: np.ndarray) -> str:
     """What processes have said, each row in short."""
     rows = [str(row[0]) if (row == row[0]).all() else str(row.tolist()) for row in told]
-    return f"there are {rows[0]}" if len(rows) == 1 else f"processes 0 to {len(rows) - 1} have {', '.join(rows)}"
+    return (
+        f"there are {rows[0]}" if len(rows) == 1 else f"processes 0 to {len(rows) - 1} have {', '.join(rows)}"
+    )

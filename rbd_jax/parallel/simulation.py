@@ -28,7 +28,7 @@ from ..simulate import (
     system_of,
 )
 from ..simulate.begin import default_step
-from .batch import batch_map
+from .batch import batch_map, is_global, whole
 
 
 def simulate_batch(
@@ -59,6 +59,10 @@ def simulate_batch(
 
     **Returns** a trajectory of all samples, the leading axis of everything in it.
 
+    The devices of this process share the samples out among them. Within `jax.set_mesh(rbd.parallel.device_mesh())` the devices
+    of all processes do; each process gives the same states, and gets the whole. Without, each may simulate its own rows,
+    `rbd.parallel.share(states)`, and say nothing to the others.
+
     It compiles what `rollout` compiles, for the number of steps between two rows, and again where the number of samples is
     another one.
 
@@ -69,6 +73,11 @@ def simulate_batch(
     """
     a_model("simulate_batch", model, planar=True)
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
+    if any(map(is_global, jax.tree.leaves(states))):
+        raise ValueError(
+            "simulate_batch: states are global arrays; give it this process's rows, rbd.parallel.share(states), or the "
+            "whole batch in every process within jax.set_mesh(rbd.parallel.device_mesh())"
+        )
     dt = default_step("simulate_batch", model) if dt is None else dt
     steps = whole_number("simulate_batch", "steps", steps)
     frames = whole_number("simulate_batch", "frames", frames)
@@ -126,7 +135,7 @@ def _advance(model: Simulated, first, states: State, dt, *, count: int, substeps
         # -1 stays what it is.
         return path.final, path.code, path.failed_step // substeps, path.opening
 
-    return batch_map(one, in_axes=(None, 0, None, None))(model, states, first, dt)
+    return whole(batch_map(one, in_axes=(None, 0, None, None))(model, whole(states), first, dt))
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:
@@ -180,4 +189,4 @@ def _energies(model: Model, time, q, v, own) -> Float[jax.Array, "batch 2"]:
         stored = [force.stored_energy(motion) for force in system.holding(State(q, v, own))]
         return mechanical_energy(motion.model, q, v).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
 
-    return batch_map(energy, in_axes=(None, None, 0, 0, 0))(model, time, q, v, own)
+    return whole(batch_map(energy, in_axes=(None, None, 0, 0, 0))(model, time, q, v, own))
