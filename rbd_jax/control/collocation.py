@@ -10,7 +10,7 @@ steps are those of a linear-quadratic problem.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -18,13 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import choice
 from ..simulate import State
 from ._stages import Point, Stages
 from .interior_point import InteriorPoint
 from .residual import Along
 from .shooting import point_bounds
 from .solver import Start
-from .transcription import Transcription
+from .transcription import Stage, Transcription
 
 
 #: Rules of quadrature.
@@ -56,7 +57,12 @@ class Collocation(InteriorPoint):
     [1.] 0
     """
 
-    rule: Rule = eqx.field(static=True, default="hermite-simpson")
+    rule: Rule = eqx.field(static=True)
+
+    def __init__(self, rule: Rule = "hermite-simpson", **options: Any):
+        choice("control.Collocation", "rule", rule, ("trapezoid", "hermite-simpson"))
+        super().__init__(**options)
+        self.rule = rule
 
     def transcribed(self, stages):
         return Collocated(stages, self.rule)
@@ -116,47 +122,36 @@ class Collocated(Transcription):
         f1 = self.rate(time + h, left, step, end.v, end.own, after.control)
         return y0, y1, f0, f1
 
-    def middle(self, h, y0, y1, f0, f1):
-        """y in the middle of a step."""
-        return 0.5 * (y0 + y1) + h / 8 * (f0 - f1)
-
     def split(self, y):
         """ξ, v and what forces remember."""
         nv = self.stages.nv
         return y[:nv], y[nv : 2 * nv], y[2 * nv :]
 
-    def defect(self, index, point: Node, w, after: Node):
-        h = point.point.dt
+    def stage(self, index, point: Node, w, after: Node):
+        stages, (start, h) = self.stages, point.point
         y0, y1, f0, f1 = self.ends(index, point, after)
+        costs = [(1.0, stages.knot(index, *point)), (1.0, stages.knot(index + 1, *after))]
         if self.simpson:
-            step, v, own = self.split(self.middle(h, y0, y1, f0, f1))
-            time = self.stages.time(index, point.point) + 0.5 * h
-            fm = self.rate(time, point.point.state.q, step, v, own, w[self.nu :])
+            time, control = stages.time(index, point.point) + 0.5 * h, w[self.nu :]
+            step, v, own = self.split(0.5 * (y0 + y1) + h / 8 * (f0 - f1))
+            fm = self.rate(time, start.q, step, v, own, control)
             missed = h / 6 * (f0 + 4 * fm + f1) - (y1 - y0)
-        else:
-            missed = h / 2 * (f0 + f1) - (y1 - y0)
-        of_length = [(h - after.point.dt)[None]] if self.stages.free else []
-        return jnp.concatenate([missed, *of_length, w[: self.nu] - after.control])
-
-    # What it costs and must keep to.
-
-    def cost(self, index, point: Node, w, after: Node):
-        stages, h = self.stages, point.point.dt
-        at = [(1.0, stages.knot(index, *point)), (1.0, stages.knot(index + 1, *after))]
-        if self.simpson:
-            step, v, own = self.split(self.middle(h, *self.ends(index, point, after)))
-            start = point.point.state
             state = State(stages.system.move(start.q, step), v, None if start.own is None else own)
-            time = stages.time(index, point.point) + 0.5 * h
             numbers = (index, index + 1) if self.along else (index,)
-            at += [
-                (4.0 / len(numbers), stages.knot(number, Point(state, h), w[self.nu :], time))
+            costs += [
+                (4.0 / len(numbers), stages.knot(number, Point(state, h), control, time))
                 for number in numbers
             ]
-        whole = 6.0 if self.simpson else 2.0
-        found = [(weight / whole, *stages.rates(knot)) for weight, knot in at]
+        else:
+            missed = h / 2 * (f0 + f1) - (y1 - y0)
+        of_length = [(h - after.point.dt)[None]] if stages.free else []
+        defect = jnp.concatenate([missed, *of_length, w[: self.nu] - after.control])
+        whole = sum(weight for weight, _ in costs)
+        found = [(weight / whole, *stages.rates(knot)) for weight, knot in costs]
         rows = jnp.concatenate([jnp.sqrt(weight * h) * rows for weight, rows, _ in found])
-        return rows, h * sum(weight * rest for weight, _, rest in found)
+        return Stage(rows, h * sum(weight * rest for weight, _, rest in found), defect)
+
+    # What it costs and must keep to.
 
     def end_cost(self, point: Node):
         return self.stages.terminal_parts(point.point)

@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import matvec, transpose, vecmat
+from .._arguments import choice, whole_number
+from .._array import is_known, matvec, transpose, vecmat
 from ._stages import Hessian, Stages
 from .lqr import LinearQuadratic, Policy, followed, riccati
 from .solution import Code, Solution
@@ -44,16 +46,31 @@ class Multipliers(eqx.Module):
 class InteriorPoint(Solver):
     """A primal-dual interior-point method; a subclass says how the motion becomes a program: `Shooting` or `Collocation`.
 
-    - `tolerance`: of the conditions of a minimum and of what is missed; by default 1e-8 in float64 and 1e-4 in float32.
-    - `iterations`: at most so many linearizations.
+    - `tolerance`: of the conditions of a minimum and of what is missed, by default 1e-8, in float32 1e-4.
+    - `max_iterations`: how many steps it may take.
     - `hessian`: "full", or "gauss-newton": without second derivatives of residuals, steps and constraints.
     - `barrier`: the weight that the barrier begins with.
     """
 
-    tolerance: Float[Array, ""] | None = None
-    iterations: int = eqx.field(static=True, default=300)
-    hessian: Hessian = eqx.field(static=True, default="full")
-    barrier: float = eqx.field(static=True, default=0.1)
+    tolerance: float | None
+    barrier: float
+    hessian: Hessian = eqx.field(static=True)
+    max_iterations: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        *,
+        hessian: Hessian = "full",
+        max_iterations: int = 500,
+        tolerance: float | None = None,
+        barrier: float = 0.1,
+    ):
+        owner = f"control.{type(self).__name__}"
+        choice(owner, "hessian", hessian, ("gauss-newton", "full"))
+        self.hessian = hessian
+        self.max_iterations = whole_number(owner, "max_iterations", max_iterations)
+        self.tolerance = None if tolerance is None else positive(owner, "tolerance", tolerance)
+        self.barrier = positive(owner, "barrier", barrier)
 
     @abc.abstractmethod
     def transcribed(self, stages: Stages) -> Transcription:
@@ -63,7 +80,7 @@ class InteriorPoint(Solver):
         return self._method(stages).begun(start)
 
     def going_on(self, search: Progress) -> Bool[Array, ""]:
-        return (search.code == RUNNING) & (search.iteration < self.iterations)
+        return (search.code == RUNNING) & (search.iteration < self.max_iterations)
 
     def iterate(self, stages: Stages, search: Progress) -> Progress:
         return self._method(stages).iterate(search)
@@ -142,7 +159,7 @@ class Progress(NamedTuple):
     code: Int[Array, ""]
     iteration: Int[Array, ""]
     scale: Float[Array, ""]  # of the cost
-    first_missed: Float[Array, ""]
+    most: Float[Array, ""]  # what was missed at first
 
 
 class Direction(NamedTuple):
@@ -223,36 +240,64 @@ class Method:
 
     # Where it begins.
 
-    def placed(self, start: Start) -> tuple[Place, Values, Array]:
+    def placed(self, start: Start) -> Place:
+        """Points and inputs to begin with; of what else there is only the shapes."""
         program, m, nx = self.program, self.program.m, self.program.nx
         points, inputs = program.begun(start)
         # Points and inputs that are bounded as they are begin within their bounds.
         box = program.boxed(points, inputs)
-        inside = self.inside(jnp.concatenate([jnp.zeros_like(box, shape=(len(box), m)), box], axis=1))[:, m:]
+        inside = self.inside(jnp.concatenate([jnp.zeros((len(box), m), self.dtype), box], axis=1))[:, m:]
         change = inside - box
         points = jax.vmap(program.move)(points, change[:, :nx])
         inputs = inputs + change[:-1, nx:]
-        values = program.evaluate(points, inputs)
-        slacks = self.inside(values.rows)
-        slacks = jnp.where(self.held, slacks, 0)
+        rows = jnp.zeros_like(self.lower)
+        costates = jnp.zeros((program.steps, nx), self.dtype)
+        return Place(points, inputs, self.inside(rows), costates, rows, rows, rows)
+
+    def begun(self, start: Start) -> Progress:
+        """Before the first iteration, which evaluates the motion: so that this is not written down twice."""
+        program, dtype = self.program, self.dtype
+        place, hard = self.placed(start), jnp.zeros((), bool)
+        N, nx, nw = program.steps, program.nx, program.nw
+        zeros = lambda *shape: jnp.zeros(shape, dtype)
+        policy = Policy(
+            zeros(N, nw, nx), zeros(N, nw), zeros(N + 1, nx, nx), zeros(N + 1, nx), jnp.ones((), bool)
+        )
+        mu, filter = jnp.asarray(self.options.barrier, dtype), Filter.empty(dtype)
+        return Progress(
+            place=place,
+            values=Values(zeros(N + 1), zeros(N, nx), jnp.zeros_like(place.rows)),
+            filter=filter,
+            mu=mu,
+            regular=zeros(),
+            soft=hard,
+            hard=(filter, mu, zeros()),
+            policy=policy,
+            missed=jnp.full((), jnp.inf, dtype),
+            stationarity=jnp.full((), jnp.inf, dtype),
+            code=jnp.int32(RUNNING),
+            iteration=jnp.int32(-1),
+            scale=jnp.ones((), dtype),
+            most=zeros(),
+        )
+
+    def first(self, progress: Progress, expanded: Expanded) -> Progress:
+        """After the first iteration, which has evaluated the motion: slacks and multipliers, and the scale of the cost."""
+        values, mu = progress.values, progress.mu
+        slacks = jnp.where(self.held, self.inside(values.rows), 0)
         low, high = self.gaps(slacks)
-        mu = jnp.asarray(self.options.barrier, self.dtype)
         low, high = jnp.where(self.has_low, mu / low, 0), jnp.where(self.has_high, mu / high, 0)
-        rows = high - low
-        costates = jnp.zeros_like(values.defects)
-        return Place(points, inputs, slacks, costates, rows, low, high), values, mu
-
-    def scale_of(self, place: Place) -> Float[Array, ""]:
-        """The cost is scaled so that its slopes are not large against one."""
-        program = self.program
-
-        def cost(changes):
-            points = jax.vmap(program.move)(place.points, changes[0])
-            return jnp.sum(program.costs(points, place.inputs + changes[1]))
-
-        still = jnp.zeros((program.steps + 1, program.nx), self.dtype), jnp.zeros_like(place.inputs)
-        steepest = jnp.max(jnp.array([_largest(slope) for slope in jax.grad(cost)(still)]))
-        return jnp.where(steepest > STEEP, STEEP / steepest, jnp.ones((), self.dtype))
+        steepest = jnp.maximum(_largest(expanded.slope), _largest(expanded.end_slope))
+        scale = jnp.where(steepest > STEEP, STEEP / steepest, 1)
+        place = progress.place._replace(slacks=slacks, rows=high - low, low=low, high=high)
+        theta, phi = self.merit(place, values, mu, jnp.zeros((), bool), scale)
+        finite = jnp.isfinite(theta) & jnp.isfinite(phi) & jnp.isfinite(steepest)
+        return progress._replace(
+            place=place,
+            code=jnp.where(finite, RUNNING, Code.NOT_FINITE).astype(jnp.int32),
+            scale=scale,
+            most=theta,
+        )
 
     # What is wrong with a place.
 
@@ -361,14 +406,16 @@ class Method:
             positive & jnp.all(jnp.isfinite(x)),
         )
 
-    def convex_direction(self, place, values, expanded, mu, soft, scale, last) -> tuple[Direction, Array]:
+    def convex_direction(
+        self, place, values, expanded, mu, soft, scale, last, wanted
+    ) -> tuple[Direction, Array]:
         """The step with the least regularization, of those tried, with which it goes to a minimum."""
         first = jnp.where(last > 0, jnp.maximum(LEAST, SHRUNK * last), FIRST)
         growth = jnp.where(last > 0, GROWN, FASTER)
 
         def again(carry):
             direction, regular = carry
-            return ~direction.positive & (regular < LARGEST)
+            return ~direction.positive & (regular < LARGEST) & (wanted | (regular < 0))
 
         def regularized(carry):
             _, regular = carry
@@ -411,9 +458,9 @@ class Method:
 
     def iterate(self, progress: Progress) -> Progress:
         """One iteration."""
-        program, options, scale, most = self.program, self.options, progress.scale, progress.first_missed
+        program, options, scale, most = self.program, self.options, progress.scale, progress.most
         place, values, soft = progress.place, progress.values, progress.soft
-        m = program.m
+        m, first = program.m, progress.iteration < 0
         expanded = program.expand(
             place.points,
             place.inputs,
@@ -425,7 +472,7 @@ class Method:
         error = lambda mu: self.error(place, values, expanded, mu, soft, scale)
         zero = jnp.zeros((), self.dtype)
         final, steepest, missed = error(zero)
-        done = final <= self.tolerance
+        done = (final <= self.tolerance) & ~first
         really = jnp.maximum(_largest(values.defects), _largest(self.missing(values, place.slacks)))
         code = jnp.where(done, jnp.where(soft, Code.INFEASIBLE, Code.CONVERGED), RUNNING)
 
@@ -433,11 +480,13 @@ class Method:
         mu, filter = progress.mu, progress.filter
         for _ in range(3):
             lower = jnp.maximum(self.tolerance / KAPPA_EPSILON, jnp.minimum(KAPPA_MU * mu, mu**THETA_MU))
-            lowered = (error(mu)[0] <= KAPPA_EPSILON * mu) & (lower < mu)
+            lowered = (error(mu)[0] <= KAPPA_EPSILON * mu) & (lower < mu) & ~first
             mu = jnp.where(lowered, lower, mu)
             filter = _where(lowered, Filter.empty(self.dtype), filter)
 
-        direction, regular = self.convex_direction(place, values, expanded, mu, soft, scale, progress.regular)
+        direction, regular = self.convex_direction(
+            place, values, expanded, mu, soft, scale, progress.regular, ~first
+        )
         tau = jnp.maximum(TAU_MIN, 1 - mu)
         gaps_low, gaps_high = self.gaps(place.slacks)
         longest = jnp.minimum(
@@ -448,6 +497,7 @@ class Method:
             self.longest(place.low, direction.low - place.low, tau),
             self.longest(place.high, direction.high - place.high, tau),
         )
+        longest = jnp.where(first, 0, longest)
         slope = self.descent(place, values, expanded, direction, mu, soft, scale)
         theta, phi = self.merit(place, values, mu, soft, scale)
         least_theta, most_theta = 1e-4 * jnp.maximum(1, most), 1e4 * jnp.maximum(1, most)
@@ -458,7 +508,7 @@ class Method:
         )
 
         def trial(share):
-            new = self.moved(place, direction, share)
+            new = _where(first, place, self.moved(place, direction, share))
             new_values = program.evaluate(new.points, new.inputs)
             new_theta, new_phi = self.merit(new, new_values, mu, soft, scale)
             downhill = (slope < 0) & (theta <= least_theta)
@@ -468,7 +518,7 @@ class Method:
             finite = jnp.isfinite(new_phi) & jnp.isfinite(new_theta)
             taken = finite & (new_theta <= most_theta) & filter.accepts(new_theta, new_phi)
             taken &= jnp.where(downhill, armijo, less)
-            taken |= tiny & finite
+            taken |= (tiny & finite) | first
             return new, new_values, taken, downhill & armijo
 
         def again(carry):
@@ -484,7 +534,7 @@ class Method:
         new, new_values, taken, by_cost, share, _ = lax.while_loop(
             again, shorter, (place, values, nothing, nothing, longest, jnp.int32(0))
         )
-        taken &= direction.positive
+        taken &= direction.positive | first
         barred = _where(by_cost, filter, filter.added((1 - GAMMA_THETA) * theta, phi - GAMMA_PHI * theta))
         new = new._replace(
             costates=place.costates + share * (direction.costates - place.costates),
@@ -508,7 +558,8 @@ class Method:
         stuck = ~taken & ~done
         code = jnp.where(stuck & soft, Code.STALLED, code)
         after = self.with_or_without_cost(after, stuck, scale, theta, phi)
-        return after._replace(code=code.astype(jnp.int32))
+        begun = self.first(progress._replace(values=new_values, iteration=progress.iteration + 1), expanded)
+        return _where(first, begun, after._replace(code=code.astype(jnp.int32)))
 
     def kept_near(self, place: Place, mu) -> Place:
         """Multipliers of slacks kept near what the barrier says, within a large factor."""
@@ -541,35 +592,6 @@ class Method:
             filter=_where(leaves, start, _where(returns, filter, progress.filter)),
             mu=jnp.where(leaves, large, jnp.where(returns, mu, progress.mu)),
             regular=jnp.where(reset, 0, progress.regular),
-        )
-
-    def begun(self, start: Start) -> Progress:
-        """Before the first iteration."""
-        program, dtype = self.program, self.dtype
-        place, values, mu = self.placed(start)
-        scale, hard = self.scale_of(place), jnp.zeros((), bool)
-        N, nx, nw = program.steps, program.nx, program.nw
-        zeros = lambda *shape: jnp.zeros(shape, dtype)
-        policy = Policy(
-            zeros(N, nw, nx), zeros(N, nw), zeros(N + 1, nx, nx), zeros(N + 1, nx), jnp.ones((), bool)
-        )
-        theta, phi = self.merit(place, values, mu, hard, scale)
-        filter, finite = Filter.empty(dtype), jnp.isfinite(theta) & jnp.isfinite(phi)
-        return Progress(
-            place=place,
-            values=values,
-            filter=filter,
-            mu=mu,
-            regular=zeros(),
-            soft=hard,
-            hard=(filter, mu, theta),
-            policy=policy,
-            missed=theta,
-            stationarity=jnp.full((), jnp.inf, dtype),
-            code=jnp.where(finite, RUNNING, Code.NOT_FINITE).astype(jnp.int32),
-            iteration=jnp.int32(0),
-            scale=scale,
-            first_missed=theta,
         )
 
 
@@ -621,3 +643,10 @@ def _largest(x):
 
 def _where(condition, yes, no):
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def positive(owner: str, name: str, value):
+    """A positive number, as it was given."""
+    if is_known(value) and not 0 < value < np.inf:
+        raise ValueError(f"{owner}: {name} is {value!r}; it is a positive number")
+    return value

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._stages import Point, Stages
+from .._array import matmul, transpose, vecmat
+from ._stages import Hessian, Point, Stages
 from .interior_point import InteriorPoint
 from .solver import Start
-from .transcription import Transcription
+from .transcription import Stage, Transcription, half_square, symmetric
 
 
 class Shooting(InteriorPoint):
@@ -50,15 +52,67 @@ class Shots(Transcription):
     def move(self, point: Point, change):
         return self.stages.move(point, change)
 
-    def cost(self, index, point: Point, w, after: Point):
+    def stage(self, index, point: Point, w, after: Point):
+        return Stage(*self.cost(index, point, w), self.defect(index, point, w, after))
+
+    def cost(self, index, point: Point, w):
+        """What a stage costs, as in a `Stage`."""
         rows, rest = self.stages.rates(self.stages.knot(index, point, w))
         return jnp.sqrt(point.dt) * rows, point.dt * rest
+
+    def defect(self, index, point: Point, w, after: Point):
+        """By how much a step misses the point after."""
+        return self.stages.difference(after, self.stages.advance(index, point, w))
 
     def end_cost(self, point: Point):
         return self.stages.terminal_parts(point)
 
-    def defect(self, index, point: Point, w, after: Point):
-        return self.stages.difference(after, self.stages.advance(index, point, w))
+    def expand_stage(self, index, point: Point, w, after: Point, costate, push, scale, hessian: Hessian):
+        """As for all programs, but steps as `rbd.step_derivatives` has them, and without what second derivatives by the point
+        after are: these are zero where steps meet, and what they add along linearized steps is.
+        """
+        stages, nx = self.stages, self.nx
+        at = lambda change: (stages.move(point, change[:nx]), w + change[nx:])
+
+        def linear(change):
+            point, w = at(change)
+            rows, rest = self.cost(index, point, w)
+            return (rows, rest, self.held(index, point, w)), rows
+
+        def lagrangian(change):
+            point, w = at(change)
+            missed = (
+                0 if hessian == "gauss-newton" else jnp.sum(costate * self.defect(index, point, w, after))
+            )
+            return (
+                scale * half_square(*self.cost(index, point, w))
+                + missed
+                + jnp.sum(push * self.held(index, point, w))
+            )
+
+        nothing = jnp.zeros(self.nz, self.dtype)
+        (by_rows, by_rest, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
+        if hessian == "full":
+            curvature = jax.jacfwd(jax.grad(lagrangian))(nothing)
+        else:
+            of_rest = jax.jacfwd(jax.grad(lambda change: self.cost(index, *at(change))[1]))(nothing)
+            curvature = scale * (matmul(transpose(by_rows), by_rows) + of_rest)
+        # The end of a step by what it starts from, as a change of the point after.
+        end = stages.advance(index, point, w)
+        A, B = stages.linearize(index, point, w)
+        by_after, by_end = self.apart(after, end)
+        defect = jnp.concatenate([matmul(by_end, jnp.concatenate([A, B], axis=1)), by_after], axis=1)
+        slope = jnp.concatenate([vecmat(rows, by_rows) + by_rest, jnp.zeros_like(costate)])
+        curvature = jnp.pad(symmetric(curvature), (0, nx))
+        return slope, curvature, defect, held
+
+    def apart(self, after: Point, end: Point):
+        """The derivatives of how far the end of a step is from the point after, by this one and by that."""
+        stages, nothing = self.stages, jnp.zeros(self.nx, self.dtype)
+        apart = lambda after_by, end_by: stages.difference(
+            stages.move(after, after_by), stages.move(end, end_by)
+        )
+        return jax.jacfwd(apart, argnums=(0, 1))(nothing, nothing)
 
     def held(self, index, point: Point, w):
         return self.stages.constrained(index, point, w)

@@ -23,6 +23,23 @@ from .lqr import LinearQuadratic, Policy
 from .solver import Start
 
 
+class Stage(NamedTuple):
+    """A stage of a program.
+
+    - `rows`, `rest`: what it costs: numbers of whose squares it is half the sum, and the rest.
+    - `defect`: by how much the step from its point misses the point after: zero on a motion.
+    """
+
+    rows: Float[Array, "rows"]
+    rest: Float[Array, ""]
+    defect: Float[Array, "nx"]
+
+    @property
+    def cost(self) -> Float[Array, ""]:
+        """What it costs in all."""
+        return half_square(self.rows, self.rest)
+
+
 class Values(NamedTuple):
     """What a motion costs and by how much it misses, stage by stage.
 
@@ -89,16 +106,12 @@ class Transcription(abc.ABC):
         """A point changed."""
 
     @abc.abstractmethod
-    def cost(self, index: Int[Array, ""], point, w: Float[Array, "nw"], after) -> tuple[Array, Array]:
-        """What a stage costs: numbers of whose squares it is half the sum, and the rest."""
+    def stage(self, index: Int[Array, ""], point, w: Float[Array, "nw"], after) -> Stage:
+        """What a stage costs, and by how much the step misses the point after."""
 
     @abc.abstractmethod
     def end_cost(self, point) -> tuple[Array, Array]:
-        """What the last point costs, likewise."""
-
-    @abc.abstractmethod
-    def defect(self, index: Int[Array, ""], point, w: Float[Array, "nw"], after) -> Float[Array, "nx"]:
-        """By how much a step from a point misses the point after: zero on a motion."""
+        """What the last point costs: numbers of whose squares it is half the sum, and the rest."""
 
     @abc.abstractmethod
     def held(self, index: Int[Array, ""], point, w: Float[Array, "nw"]) -> Float[Array, "m"]:
@@ -129,27 +142,17 @@ class Transcription(abc.ABC):
         values = jax.vmap(self.box)(points)
         return jnp.concatenate([values, _with_end(inputs)], axis=1)
 
-    def costs(self, points, inputs: Float[Array, "N nw"]) -> Float[Array, "M"]:
-        """What a motion costs, stage by stage, the last of the end."""
-        stages = self.stages
-        each = lambda index, point, w, after: _half_square(*self.cost(index, point, w, after))
-        costs = stages.over_stages(each, stages.before(points), inputs, stages.after(points))
-        return jnp.concatenate([costs, _half_square(*self.end_cost(stages.last(points)))[None]])
-
     def evaluate(self, points, inputs: Float[Array, "N nw"]) -> Values:
         """Costs, defects and rows of a motion."""
         stages = self.stages
 
         def each(index, point, w, after):
-            return (
-                _half_square(*self.cost(index, point, w, after)),
-                self.defect(index, point, w, after),
-                self.held(index, point, w),
-            )
+            stage = self.stage(index, point, w, after)
+            return stage.cost, stage.defect, self.held(index, point, w)
 
         costs, defects, held = stages.over_stages(each, stages.before(points), inputs, stages.after(points))
         last = stages.last(points)
-        costs = jnp.concatenate([costs, _half_square(*self.end_cost(last))[None]])
+        costs = jnp.concatenate([costs, half_square(*self.end_cost(last))[None]])
         held = jnp.concatenate([held, self.end_held(last)[None]])
         return Values(costs, defects, jnp.concatenate([held, self.boxed(points, inputs)], axis=1))
 
@@ -186,17 +189,17 @@ class Transcription(abc.ABC):
 
         def linear(change):
             point, w, after = at(change)
-            rows, rest = self.cost(index, point, w, after)
-            return (rows, rest, self.defect(index, point, w, after), self.held(index, point, w)), rows
+            stage = self.stage(index, point, w, after)
+            return (*stage, self.held(index, point, w)), stage.rows
 
         def rest(change):
-            return self.cost(index, *at(change))[1]
+            return self.stage(index, *at(change)).rest
 
         def lagrangian(change):
             point, w, after = at(change)
-            cost = _half_square(*self.cost(index, point, w, after))
-            missed = jnp.sum(costate * self.defect(index, point, w, after))
-            return scale * cost + missed + jnp.sum(push * self.held(index, point, w))
+            stage = self.stage(index, point, w, after)
+            missed = jnp.sum(costate * stage.defect)
+            return scale * stage.cost + missed + jnp.sum(push * self.held(index, point, w))
 
         nothing = jnp.zeros(nz + nx, self.dtype)
         (by_rows, by_rest, defect, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
@@ -204,7 +207,7 @@ class Transcription(abc.ABC):
             curvature = jax.jacfwd(jax.grad(lagrangian))(nothing)
         else:
             curvature = scale * (matmul(transpose(by_rows), by_rows) + jax.jacfwd(jax.grad(rest))(nothing))
-        return vecmat(rows, by_rows) + by_rest, _symmetric(curvature), defect, held[:, :nz]
+        return vecmat(rows, by_rows) + by_rest, symmetric(curvature), defect, held[:, :nz]
 
     def expand_end(self, point, push, scale, hessian: Hessian):
         """Slope, curvature, and the derivatives of the rows at the end."""
@@ -215,9 +218,7 @@ class Transcription(abc.ABC):
             return (rows, rest, self.end_held(at(change))), rows
 
         def lagrangian(change):
-            return scale * _half_square(*self.end_cost(at(change))) + jnp.sum(
-                push * self.end_held(at(change))
-            )
+            return scale * half_square(*self.end_cost(at(change))) + jnp.sum(push * self.end_held(at(change)))
 
         nothing = jnp.zeros(self.nx, self.dtype)
         (by_rows, by_rest, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
@@ -226,7 +227,7 @@ class Transcription(abc.ABC):
         else:
             of_rest = jax.jacfwd(jax.grad(lambda change: self.end_cost(at(change))[1]))(nothing)
             curvature = scale * (matmul(transpose(by_rows), by_rows) + of_rest)
-        return vecmat(rows, by_rows) + by_rest, _symmetric(curvature), held
+        return vecmat(rows, by_rows) + by_rest, symmetric(curvature), held
 
 
 class Steps(NamedTuple):
@@ -274,11 +275,11 @@ def condensed(
     )
 
 
-def _half_square(rows, rest):
+def half_square(rows, rest):
     return 0.5 * jnp.sum(rows**2) + rest
 
 
-def _symmetric(matrix):
+def symmetric(matrix):
     return 0.5 * (matrix + transpose(matrix))
 
 
