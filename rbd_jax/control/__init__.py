@@ -15,6 +15,7 @@
 - `Knot`: what a residual is asked with
 - `solve`: the motion of least cost
 - `DDP`: differential dynamic programming, and iterative LQR
+- `Shooting`, `Collocation`: multiple shooting and direct collocation, by an interior-point method
 - `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
@@ -48,6 +49,8 @@ __all__ = [
     "Knot",
     "solve",
     "DDP",
+    "Shooting",
+    "Collocation",
     "MPPI",
     "CEM",
     "Solver",
@@ -58,6 +61,7 @@ __all__ = [
     "Code",
 ]
 
+from .collocation import Collocation as Collocation
 from .constraint import Bounds as Bounds, Constraint as Constraint
 from .cross_entropy import CEM as CEM
 from .ddp import DDP as DDP
@@ -82,6 +86,7 @@ from .residuals import (
     Twist as Twist,
     Velocity as Velocity,
 )
+from .shooting import Shooting as Shooting
 from .solution import Code as Code, Solution as Solution
 from .solve import solve as solve
 from .solver import Guess as Guess, Solver as Solver

@@ -116,4 +116,8 @@ def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
         q = number(owner, "guess.states.q", states.q, (steps + 1, problem.model.nq), dtype=dtype)
         v = number(owner, "guess.states.v", states.v, (steps + 1, problem.model.nv), dtype=dtype)
         states = State(q, v, states.own)
-    return Guess(control, states, guess.dt, guess.multipliers)
+    nodes = guess.control_nodes
+    if nodes is not None:
+        rows = len(nodes) if len(nodes) in (steps + 1, 2 * steps + 1) else 2 * steps + 1
+        nodes = number(owner, "guess.control_nodes", nodes, (rows, problem.nu), dtype=dtype)
+    return Guess(control, states, guess.dt, nodes, guess.multipliers)
