@@ -40,10 +40,8 @@ def solve(problem: Problem, solver: Solver | None = None, guess: Guess | Solutio
     instance(owner, "problem", problem, Problem, "a control.Problem")
     solver = DDP() if solver is None else solver
     instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
-    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
-    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
     solver.refuse(problem)
-    return _solved(problem, solver, _checked(owner, problem, guess))
+    return _solved(problem, solver, checked_guess(owner, problem, guess))
 
 
 @compiled
@@ -52,7 +50,10 @@ def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
     return solver.search(stages, started(stages, guess))
 
 
-def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
+def checked_guess(owner: str, problem: Problem, guess: Guess | Solution | None) -> Guess:
+    """A guess, or an earlier solution as one, that fits a problem."""
+    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
+    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
     dtype, steps = problem.dt.dtype, problem.steps
     control, states = guess.control, guess.states
     if control is not None:
