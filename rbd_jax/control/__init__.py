@@ -17,6 +17,8 @@
 - `DDP`: differential dynamic programming, and iterative LQR
 - `Shooting`, `Collocation`: multiple shooting and direct collocation, by an interior-point method
 - `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
+- `RecedingHorizon`: a problem solved again and again, as a controller (model predictive control)
+- `HorizonMemory`, `Plan`: what that remembers
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
 - `Solution`, `Code`: the motion found, and how the search ended
@@ -53,6 +55,9 @@ __all__ = [
     "Collocation",
     "MPPI",
     "CEM",
+    "RecedingHorizon",
+    "HorizonMemory",
+    "Plan",
     "Solver",
     "Guess",
     "Solution",
@@ -72,6 +77,7 @@ from .inverse_kinematics import (
 from .knot import Knot as Knot
 from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
+from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (
     CenterOfMass as CenterOfMass,

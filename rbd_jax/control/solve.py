@@ -61,8 +61,6 @@ def solve(
     instance(owner, "problem", problem, Problem, "a control.Problem")
     solver = DDP() if solver is None else solver
     instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
-    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
-    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
     solver.refuse(problem)
     guess = _checked(owner, problem, guess)
     if on_iteration is None and checkpoint is None:
@@ -82,6 +80,7 @@ def solve(
         on_iteration=on_iteration,
         checkpoint=checkpoint,
     )
+    return _solved(problem, solver, checked_guess(owner, problem, guess))
 
 
 @compiled
@@ -107,6 +106,10 @@ def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Soluti
 
 
 def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
+def checked_guess(owner: str, problem: Problem, guess: Guess | Solution | None) -> Guess:
+    """A guess, or an earlier solution as one, that fits a problem."""
+    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
+    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
     dtype, steps = problem.dt.dtype, problem.steps
     control, states = guess.control, guess.states
     if control is not None:
