@@ -22,6 +22,10 @@
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
 - `Solution`, `Code`: the motion found, and how the search ended
+- `appraise`: what a solution costs, what it keeps to, and whether it is a minimum
+- `Appraisal`: what it returns
+- `problems`: bundled problems, with what solves them
+
 Inverse kinematics and controllers:
 - `inverse_kinematics`: a configuration in which residuals vanish
 - `InverseKinematics`: what it returns
@@ -61,11 +65,16 @@ __all__ = [
     "Solver",
     "Guess",
     "Solution",
+    "appraise",
+    "Appraisal",
+    "problems",
     "inverse_kinematics",
     "InverseKinematics",
     "Code",
 ]
 
+from . import problems as problems
+from .appraisal import Appraisal as Appraisal, appraise as appraise
 from .collocation import Collocation as Collocation
 from .constraint import Bounds as Bounds, Constraint as Constraint
 from .cross_entropy import CEM as CEM
