@@ -105,22 +105,6 @@ def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Soluti
     return solver.finish(Stages(problem), search), solver.going_on(search)
 
 
-@compiled
-def _begun(problem: Problem, solver: Solver, guess: Guess) -> Search:
-    stages = Stages(problem)
-    return solver.begin(stages, started(stages, guess))
-
-
-@compiled
-def _iterated(problem: Problem, solver: Solver, search: Search) -> Search:
-    return solver.iterate(Stages(problem), search)
-
-
-@compiled
-def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Solution, Bool[Array, ""]]:
-    return solver.finish(Stages(problem), search), solver.going_on(search)
-
-
 def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
     dtype, steps = problem.dt.dtype, problem.steps
     control, states = guess.control, guess.states
