@@ -84,7 +84,6 @@ def minimized(
     u: Float[Array, "nu"],
     ux: Float[Array, "nu nx"],
     limits: tuple[Float[Array, "nu"], Float[Array, "nu"]] | None = None,
-    start: Float[Array, "nu"] | None = None,
 ) -> tuple[Float[Array, "nu"], Float[Array, "nu nx"], Bool[Array, ""]]:
     """The k that minimizes `½ kᵀ uu k + uᵀ k` within limits, how it changes with x, K, and whether `uu` is positive definite.
 
@@ -124,8 +123,13 @@ def minimized(
         share = jnp.where(better, 1, share / 2)
         return jnp.where(better & ~done, trial, k), share, done, positive & fine, count + 1
 
-    first = jnp.clip(start if start is not None else jnp.zeros_like(u), lower, upper)
-    carry = first, jnp.ones((), u.dtype), jnp.array(False), jnp.array(True), jnp.int32(0)
+    carry = (
+        jnp.clip(jnp.zeros_like(u), lower, upper),
+        jnp.ones((), u.dtype),
+        jnp.array(False),
+        jnp.array(True),
+        jnp.int32(0),
+    )
     k, _, _, positive, _ = lax.while_loop(going_on, change, carry)
     _, free = free_at(k)
     K, fine = solved(masked(free), jnp.where(free[:, None], ux, 0))
