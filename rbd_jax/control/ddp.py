@@ -175,7 +175,7 @@ class _Search:
         """Before the first turn. Its forward pass rolls the guess out."""
         stages, dtype = self.stages, self.dtype
         N, nx, nu = stages.steps, stages.nx, stages.nu
-        control = jnp.clip(start.control, self.lower, self.upper) if self.boxed else start.control
+        control = jnp.clip(start.control, self.lower[None], self.upper[None]) if self.boxed else start.control
         points = start.points
         if points is None:
             points = jax.tree.map(lambda x: jnp.broadcast_to(x, (N + 1, *x.shape)), start.first)
@@ -244,7 +244,7 @@ class _Search:
             direction=direction,
             held=held,
             regularization=regularization,
-            iterations=carry.iterations + taken,
+            iterations=carry.iterations + taken.astype(jnp.int32),
             turns=carry.turns + 1,
         )
         carry = carry._replace(gap_weight=self.weighed(carry))
@@ -349,7 +349,7 @@ class _Search:
             ux = cost.ux + matmul(transpose(B), PA)
             qx, qu = cost.x + vecmat(ahead, A), cost.u + vecmat(ahead, B)
             size = jnp.abs(jnp.diagonal(uu))
-            stiff = uu + eye_u * (regularization * (size + 1e-3 * jnp.max(size)))
+            stiff = uu + eye_u * (regularization * (size + 1e-3 * jnp.max(size)))[None]
             limits = (self.lower - u, self.upper - u) if self.boxed else None
             k, K, fine = minimized(stiff, qu, ux, limits, start)
             uuk, uuK = matvec(uu, k), matmul(uu, K)
@@ -458,8 +458,8 @@ class _Search:
         )
         left = slopes
         if self.boxed:
-            left = jnp.where(now.control <= self.lower, jnp.minimum(left, 0), left)
-            left = jnp.where(now.control >= self.upper, jnp.maximum(left, 0), left)
+            left = jnp.where(now.control <= self.lower[None], jnp.minimum(left, 0), left)
+            left = jnp.where(now.control >= self.upper[None], jnp.maximum(left, 0), left)
         stationarity = jnp.max(jnp.abs(left), initial=0)
         if stages.free:
             shortest, longest = stages.step_bounds()
