@@ -59,7 +59,7 @@ def solved(
     One loop without a call out of it, see `solve_positive`.
     """
     size = matrix.shape[0]
-    places = np.arange(size)
+    places = np.arange(size, dtype=np.int32)
 
     def eliminate(carry, j):
         rows, positive = carry
