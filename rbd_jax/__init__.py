@@ -179,6 +179,10 @@ Simulation:
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
 - `EnergyMomentum`: second order, keeps energy and momentum
 
+Learning:
+
+- `Task`: a model to control by rewards: how an episode begins, what is seen, what is wanted
+
 Tools:
 
 - `checked`: a function that raises where its result is not finite or a code tells a failure
@@ -205,6 +209,8 @@ Packages:
 - `files`: models from files
 - `robots`: the bundled robots
 - `identify`: what a robot is made of, from logs of its motion
+- `control`: the best motion of a robot, and what makes it move so
+- `tasks`: tasks to learn, bundled and of your own, and their wrappers
 - `interop`: states to and from Pinocchio and MuJoCo
 - `view`: pictures of models and of their motion
 - `body`: one rotating body in split, director and non-twisting form
@@ -365,6 +371,7 @@ __all__ = [
     "VariationalMidpoint",
     "Rattle",
     "EnergyMomentum",
+    "Task",
     "checked",
     "count_operations",
     "Operations",
@@ -386,6 +393,8 @@ __all__ = [
     "files",
     "robots",
     "identify",
+    "control",
+    "tasks",
     "interop",
     "view",
     "body",
@@ -407,6 +416,7 @@ from . import (
     body as body,
     constraints as constraints,
     contact as contact,
+    control as control,
     files as files,
     forces as forces,
     identify as identify,
@@ -419,6 +429,7 @@ from . import (
     shapes as shapes,
     simulate as simulate,
     spatial as spatial,
+    tasks as tasks,
     view as view,
 )
 from ._checked import checked as checked
@@ -594,3 +605,4 @@ from .simulate import (
     step_derivatives as step_derivatives,
 )
 from .spatial import Attached as Attached, Inertia as Inertia, Transform as Transform
+from .tasks import Task as Task

@@ -14,6 +14,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -264,6 +265,11 @@ def space_points(function: str, model, name: str, value):
 
 
 # Checks of values. `owner` is the function or the class that the value is for.
+
+
+def function_tree(function: Callable) -> Callable:
+    """A function that can be part of a PyTree: a bare one is no array, and in a Partial it is part of the structure instead."""
+    return jax.tree_util.Partial(function) if jax.tree_util.all_leaves([function]) else function
 
 
 def as_array(owner: str, name: str, value, expected: str) -> Array:

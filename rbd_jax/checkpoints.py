@@ -268,7 +268,7 @@ def _describe(path: str, thing: Any, found: dict[str, Any], around: tuple[int, .
 
 
 def _of_array(thing: Any) -> str:
-    if isinstance(thing, jax.Array) and jax.numpy.issubdtype(thing.dtype, jax.dtypes.prng_key):
+    if isinstance(thing, jax.Array) and _is_key(thing):
         thing = jax.random.key_data(thing)
     array = np.asarray(thing)
     kind = f"{array.dtype.name}{list(array.shape)}"
@@ -374,6 +374,24 @@ def _plain(name: str, value: Any, arrays: list[np.ndarray]) -> Any:
         f"Checkpoint: {name} is a {type(value).__name__}; numbers, words, arrays of numbers, and lists and dictionaries of those "
         "can be saved"
     )
+
+
+def plain_leaves(tree: Any) -> list[np.ndarray]:
+    """The arrays of a tree as they can be saved; of random keys their numbers."""
+    return [np.asarray(jax.random.key_data(x) if _is_key(x) else x) for x in jax.tree.leaves(tree)]
+
+
+def with_leaves(tree: Any, saved: list[np.ndarray]) -> Any:
+    """A tree like this one of the arrays that `plain_leaves` had made of it."""
+    leaves, structure = jax.tree.flatten(tree)
+    wrapped = lambda leaf, x: (
+        jax.random.wrap_key_data(x, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else jax.numpy.asarray(x)
+    )
+    return jax.tree.unflatten(structure, [wrapped(*pair) for pair in zip(leaves, saved, strict=True)])
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _bytes(array: np.ndarray) -> memoryview:

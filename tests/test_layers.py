@@ -26,7 +26,7 @@ ORDER = (
     ("robots",),
     ("simulate",),
     ("parallel",),
-    ("identify", "control"),
+    ("identify", "control", "tasks"),
     ("view", "interop"),
     ("__init__",),
     ("cli",),

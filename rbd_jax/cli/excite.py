@@ -10,8 +10,8 @@ from ..identify import Excitation
 from ..model import Model
 from ..view import plot_excitation
 from .model import Refused, load, may_float
-from .report import plain_console, plain_table
-from .simulate import _folder, _progress
+from .report import plain_console, plain_table, progress_bars
+from .simulate import _folder
 
 
 #: What is written, in this order.
@@ -46,7 +46,7 @@ def excite(arguments) -> None:
     if arguments.from_reference:
         options["start"] = model.reference
     try:
-        with _progress(console) as progress:
+        with progress_bars(console) as progress:
             found = _designed(model, arguments.free, options, progress)
             saving = progress.add_task("saving", total=len(FILES))
             for name, write in zip(FILES, (found.save, found.save, _drawn(found)), strict=True):

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import re
 import shlex
-import shutil
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +22,6 @@ import numpy as np
 
 from .. import (
     Checkpoint,
-    CheckpointError,
     ModelError,
     ModelWarning,
     __version__,
@@ -32,13 +29,13 @@ from .. import (
     save_mjcf,
     save_urdf,
 )
-from .._interrupts import clearing_up
 from ..identify import Estimate, Log, LogError, LogWarning, Parameters
 from ..model import Model
 from .model import Refused, load, may_float
-from .report import plain_console, plain_table
+from .output import results_folder, written_together
+from .report import error_console, plain_console, plain_table, progress_bars
 from .resume import Place
-from .simulate import _progress, _scheme
+from .simulate import _scheme
 
 
 #: What is written, in this order; a model that a format cannot hold is left out, and that is said.
@@ -80,17 +77,19 @@ def identify(arguments) -> int:
 
 
 def _identify(arguments) -> int:
-    console, told = plain_console(), _stderr()
-    quiet = _stderr(quiet=True) if arguments.quiet else told
+    console, told = plain_console(), error_console()
+    quiet = error_console(quiet=True) if arguments.quiet else told
     scheme = None if arguments.scheme is None else _scheme(arguments.scheme)
-    folder = _folder(arguments)
-    place = Place.beside(folder, arguments.checkpoint_every, arguments.resume)
+    folder = results_folder(
+        arguments.out, f"{Path(arguments.robot).stem}-identified", FILES, arguments.overwrite
+    )
+    place = Place.beside("rbd-jax identify", folder, arguments.checkpoint_every, arguments.resume)
     model = load(arguments, quiet)
     if not model.nv:
         remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
         raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to identify{remedy}")
     try:
-        with _progress(told, arguments.quiet) as progress, _warnings(on_more := []) as warned:
+        with progress_bars(told, arguments.quiet) as progress, _warnings(on_more := []) as warned:
             task = progress.add_task("reading", total=len(arguments.logs) + len(arguments.held_out))
             read = lambda paths: [
                 _read(path, model, arguments, lambda: progress.advance(task)) for path in paths
@@ -125,13 +124,13 @@ def _identify(arguments) -> int:
                 done = lambda: progress.advance(task)
                 written = _write(folder, arguments.overwrite, found, page, lost, done)
     except (ValueError, ModelError, FloatingPointError) as error:
-        raise _refused(_spelled(str(error)), place, error) from error
+        raise place.refused(_spelled(str(error)), error) from error
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            raise _refused("out of memory; give fewer logs at once, or shorter ones", place, error) from error
+            raise place.refused("out of memory; give fewer logs at once, or shorter ones", error) from error
         raise
     except OSError as error:
-        raise _refused(f"cannot write to {folder}: {error.strerror or error}", place, error) from error
+        raise place.refused(f"cannot write to {folder}: {error.strerror or error}", error) from error
     say = lambda text, **style: told.print(text, highlight=False, markup=False, soft_wrap=True, **style)
     if not arguments.quiet:
         for line in _distinct(warned):
@@ -150,19 +149,7 @@ def _identify(arguments) -> int:
     return DOUBTFUL if page.doubts else 0
 
 
-def _refused(message: str, place: Place, error: BaseException) -> Refused:
-    """With what is left of the run, if something is."""
-    kept = place.saves and place.reached and not isinstance(error, CheckpointError)
-    return Refused(f"{message}. What was reached is in {place.folder} for --resume" if kept else message)
-
-
 # What goes in.
-
-
-def _stderr(quiet: bool = False):
-    from rich.console import Console
-
-    return Console(stderr=True, soft_wrap=False, quiet=quiet)
 
 
 @contextlib.contextmanager
@@ -221,38 +208,6 @@ def _named_apart(groups: Sequence[Sequence[Log]], paths: Sequence[Sequence[Path]
         [replace(log, name=str(path)) if names.count(log.name) > 1 else log for log, path in zip(group, own)]
         for group, own in zip(groups, paths)
     ]
-
-
-def _folder(arguments) -> Path:
-    """Where to write, looked at before the work begins."""
-    wanted = (
-        Path("runs") / f"{Path(arguments.robot).stem}-identified" if arguments.out is None else arguments.out
-    )
-    try:
-        folder = wanted.resolve()
-        if folder == Path.cwd() or folder in Path.cwd().parents:
-            raise Refused(
-                f"cannot write to {wanted}: it is the current folder, or one around it; name another --out"
-            )
-        if folder.exists() and not folder.is_dir():
-            raise Refused(f"cannot write to {wanted}: it is a file; choose another --out")
-        there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-        others = [name for name in there if name not in FILES]
-        if others:
-            raise Refused(
-                f"{wanted} has other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''}), which would be "
-                "lost; choose "
-                "another --out"
-            )
-        if there and not arguments.overwrite:
-            raise Refused(f"{wanted} is there already; choose another --out, or replace it by --overwrite")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder.parent, os.W_OK):
-            raise PermissionError(None, "Permission denied")
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise Refused(f"cannot write to {wanted}: {reason}; choose another --out") from error
-    return folder
 
 
 # What is done.
@@ -427,46 +382,26 @@ def _lost(model: Model) -> dict[str, str]:
 def _write(
     folder: Path, overwrite: bool, found: Estimate, page, lost: dict[str, str], done: Callable[[], None]
 ) -> list[Path]:
-    """All files in a folder beside, which then gets the name."""
-    part, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{what}") for what in ("part", "old"))
+    """All files, together."""
 
-    def remove() -> None:
-        shutil.rmtree(part, ignore_errors=True)
+    def write(part: Path) -> list[str]:
+        there = []
+        for name in FILES:
+            if name.startswith("estimate"):
+                found.save(part / name)
+            elif name.startswith("report"):
+                text = page.html if name.endswith("html") else page.markdown
+                (part / name).write_text(text, encoding="utf-8")
+            elif "was not written" not in lost.get(name, ""):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ModelWarning)
+                    MODELS[name](found.model, part / name)
+            done()
+            if (part / name).exists():
+                there.append(name)
+        return there
 
-    written = []
-    with clearing_up(remove):
-        try:
-            part.mkdir()
-            for name in FILES:
-                if name.startswith("estimate"):
-                    found.save(part / name)
-                elif name.startswith("report"):
-                    text = page.html if name.endswith("html") else page.markdown
-                    (part / name).write_text(text, encoding="utf-8")
-                elif "was not written" not in lost.get(name, ""):
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore", ModelWarning)
-                        MODELS[name](found.model, part / name)
-                done()
-                if (part / name).exists():
-                    written.append(folder / name)
-            if folder.exists() and any(folder.iterdir()):
-                if not overwrite:
-                    raise Refused(
-                        f"{folder} is there by now; choose another --out, or replace it by --overwrite"
-                    )
-                os.replace(folder, old)
-                try:
-                    os.replace(part, folder)
-                except OSError:
-                    os.replace(old, folder)
-                    raise
-                shutil.rmtree(old)
-            else:
-                os.replace(part, folder)
-        finally:
-            remove()
-    return written
+    return written_together(folder, overwrite, write)
 
 
 def _table(found: Estimate, everything: bool):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 
+from .._interrupts import clearing_up
 from ..contact.law import contact_law
 from ..model import Model
 from ..simulate import Result, Scheme, Trajectory
@@ -104,3 +107,25 @@ def _energy_rows(row, model: Model, change: np.ndarray, risen: np.ndarray, schem
 
 def _share(value) -> str:
     return f"{value:.2g}" if abs(value) < 0.01 else f"{100 * value:.3g} %"
+
+
+def error_console(quiet: bool = False):
+    """For what is told beside the results, and while they are made."""
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=False, quiet=quiet)
+
+
+@contextlib.contextmanager
+def progress_bars(console, quiet: bool = False):
+    """Bars of what is done. An interrupt shows the cursor again, which they hide, and leaves their line."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+
+    def leave() -> None:
+        if console.is_terminal and not quiet:
+            os.write(2 if console.stderr else 1, b"\x1b[?25h\n")
+
+    with clearing_up(leave), Progress(*columns, console=console, disable=quiet) as progress:
+        yield progress

@@ -1,4 +1,4 @@
-"""Where a run of `identify` saves what it has reached: a folder beside that of its results, from which `--resume` goes on.
+"""Where a run saves what it has reached: a folder beside that of its results, from which `--resume` goes on.
 
 Each estimate has a file there (the whole one, and those of cross-validation), and `run.ckpt` has the options and what was told of
 the logs until then. The folder is there while the command is at work, and after it has been killed. While a process has it, it
@@ -22,7 +22,6 @@ from ..checkpoints import Checkpoint, CheckpointError, Run, differences, fingerp
 from .model import Refused
 
 
-OWNER = "rbd-jax identify"
 #: The file with the options; the others are of estimates.
 OPTIONS = "run.ckpt"
 #: What is in such a folder: checkpoints, their locks, and what is left of one that was being written.
@@ -33,18 +32,20 @@ OURS = re.compile(r"[\w-]+\.ckpt|\.[\w-]+\.ckpt\.lock|\.[\w-]+\.\d+\.part\.ckpt"
 class Place:
     """A folder of checkpoints.
 
+    - `owner`: the command, for messages.
     - `every`: how long from one save to the next, in s; infinite for a run that is not saved.
     - `resume`: whether to go on from what is there.
     """
 
+    owner: str
     folder: Path
     every: float
     resume: bool
 
     @staticmethod
-    def beside(results: Path, every: float, resume: bool) -> Place:
+    def beside(owner: str, results: Path, every: float, resume: bool) -> Place:
         """That of a run which writes its results to a folder; refused if there is something that is not asked for."""
-        place = Place(results.with_name(f"{results.name}.checkpoint"), every, resume)
+        place = Place(owner, results.with_name(f"{results.name}.checkpoint"), every, resume)
         if resume and not place.saves:
             raise Refused(
                 "--resume goes on from what is saved, and with --checkpoint-every never nothing is; leave out one of them"
@@ -75,6 +76,11 @@ class Place:
         """Whether something of an estimate was saved."""
         return any(path.name != OPTIONS for path in self.folder.glob("*.ckpt"))
 
+    def refused(self, message: str, error: BaseException) -> Refused:
+        """With what is left of the run, if something is."""
+        kept = self.saves and self.reached and not isinstance(error, CheckpointError)
+        return Refused(f"{message}. What was reached is in {self.folder} for --resume" if kept else message)
+
     def file(self, name: str) -> Checkpoint | None:
         """For one estimate."""
         return Checkpoint(self.folder / f"{name}.ckpt", self.every) if self.saves else None
@@ -89,14 +95,14 @@ class Place:
         options it would be in their way.
         """
         if not self.saves:
-            yield Run(OWNER, None, {})
+            yield Run(self.owner, None, {})
             return
         began = time.monotonic()
         self.folder.mkdir(exist_ok=True)
         file = Checkpoint(self.folder / OPTIONS)
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(locked(OWNER, file.path))
+                stack.enter_context(locked(self.owner, file.path))
             except CheckpointError:
                 with contextlib.suppress(OSError):  # which another one has, or it is empty
                     self.folder.rmdir()
@@ -105,7 +111,7 @@ class Place:
             self.look()  # again, since now nobody else writes there
             goes_on = self.reached
             saved = file.read() if goes_on else None
-            run = Run(OWNER, file, fingerprint(**options), None if saved is None else saved.values)
+            run = Run(self.owner, file, fingerprint(**options), None if saved is None else saved.values)
             if saved is not None:
                 run.refuse(differences(saved.key, run.key))
             try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import os
 import re
 import tempfile
 import time
@@ -17,7 +15,6 @@ import numpy as np
 from .. import add_forces, forces, joints, simulate as schemes
 from .._errors import suggest
 from .._files import whole_file
-from .._interrupts import clearing_up
 from ..contact.law import contact_law
 from ..model import Model
 from ..parallel import random_states, simulate_batch, xla_note
@@ -26,7 +23,7 @@ from ..simulate.begin import default_scheme
 from ..view import plot_trajectory
 from .energy import in_error
 from .model import Refused, load, may_float
-from .report import Run, plain_console, report
+from .report import Run, plain_console, progress_bars, report
 
 
 #: The time step where neither the command nor the robot's file says one.
@@ -65,7 +62,7 @@ def simulate(arguments) -> None:
     if note := xla_note():
         console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
     try:
-        with _progress(console) as progress:
+        with progress_bars(console) as progress:
             run = _simulated(model, scheme, dt, steps, arguments.batch, arguments.seed, progress)
             written = _written(folder, model, run.path, dt, progress)
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
@@ -157,21 +154,6 @@ def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str
 
 
 # Meanwhile.
-
-
-@contextlib.contextmanager
-def _progress(console, quiet: bool = False):
-    """Bars of what is done. An interrupt shows the cursor again, which they hide, and leaves their line."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-
-    def leave() -> None:
-        if console.is_terminal and not quiet:
-            os.write(2 if console.stderr else 1, b"\x1b[?25h\n")
-
-    with clearing_up(leave), Progress(*columns, console=console, disable=quiet) as progress:
-        yield progress
 
 
 def _simulated(model: Model, scheme: Scheme, dt: float, steps: int, batch: int, seed: int, progress) -> Run:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import function_tree
 from .._array import matmul, matvec, transpose, vecmat
 from .._errors import ModelError
 from ..dynamics import ExternalForces, Motion
@@ -77,8 +78,7 @@ class ReducedModel(eqx.Module):
                 f"configuration, of length nq = {model.nq}"
             )
         self.model = without_constraints(model)
-        # A bare function is a leaf that is no array. In a Partial it is part of the structure instead.
-        self.closure = jax.tree_util.Partial(closure) if jax.tree_util.all_leaves([closure]) else closure
+        self.closure = function_tree(closure)
         self.size = size
 
     @property

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import names, number
 from .._array import gather
-from .._errors import ModelError
+from .._errors import ModelError, UnknownNameError, suggest
 from ..model import Model
 from ..shapes import Shape
 from ..spatial import Attached, Reference, Transform, no_frames
@@ -152,6 +152,21 @@ def touching(model: Model) -> list[Touching]:
                 continue
             found.append(Touching(i, j, None, _together(one, other)))
     return named + found
+
+
+def between(model: Model, first: str, second: str, owner: str) -> Touching:
+    """Two shapes by their names, whether they may touch or not."""
+    shapes: tuple[Shape, ...] = model.shapes  # pyright: ignore[reportAssignmentType]
+    place = {shape.name: index for index, shape in enumerate(shapes)}
+    for name in (first, second):
+        if name not in place:
+            raise UnknownNameError(
+                f"{owner}: model {model.name!r} has no shape {name!r}{suggest(name, place)}"
+            )
+    one, other = shapes[place[first]], shapes[place[second]]
+    if not can_touch(type(one.geometry), type(other.geometry)):
+        raise ValueError(f"{owner}: {first!r} and {second!r} have no distance: both are without end")
+    return Touching(place[first], place[second], None, _together(one, other))
 
 
 def _together(one: Shape, other: Shape) -> int:

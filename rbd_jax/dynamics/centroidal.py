@@ -24,7 +24,7 @@ def center_of_mass(model: Model, q: Float[Array, "nq"]) -> Float[Array, "k"]:
     >>> print(rbd.center_of_mass(model, q))
     [-0.978  0.    -0.913]
     """
-    return _center(Motion(model, q))
+    return center_of(Motion(model, q))
 
 
 @takes(planar=True, q=configuration, v=velocity)
@@ -54,7 +54,7 @@ def centroidal_momentum_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Arr
     """
     motion = Motion(model, q)
     origins = gather(motion.common.origins, model.topology.column_owner)
-    about_center = moment_shift(composite_momenta(motion), _center(motion)[None] - origins)
+    about_center = moment_shift(composite_momenta(motion), center_of(motion)[None] - origins)
     return transpose(from_columns(model, about_center))
 
 
@@ -130,6 +130,11 @@ def average_velocity(
     return motion_shift(own, whole.from_center(point))
 
 
+def momentum_about_center(motion: Motion) -> Float[Array, "6"]:
+    """The momentum `[k; p]` of a model in motion about its centre of mass, in the world's axes."""
+    return _Whole(motion).momentum()
+
+
 class _Whole:
     """All bodies about their centre of mass, in the world's axes.
 
@@ -160,7 +165,8 @@ class _Whole:
         return (-root if point is None else point - root) - self.center
 
 
-def _center(motion: Motion):
+def center_of(motion: Motion) -> Float[Array, "k"]:
+    """The centre of mass of a model in motion, in the world."""
     inertias = motion.inertias
     first_moment = inertias.first_moment + inertias.mass[:, None] * motion.common.origins
     return jnp.sum(first_moment, axis=0) / jnp.sum(inertias.mass)

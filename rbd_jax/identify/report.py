@@ -16,9 +16,9 @@ import numpy as np
 
 from .._arguments import instance
 from .._files import whole_file
+from .._page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
 from ..model import Model
 from . import _report_figures as figures
-from ._page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
 from .estimate import Estimate
 from .kind import Kind
 from .log import Log, LogError, LogWarning, as_logs

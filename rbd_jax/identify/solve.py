@@ -13,7 +13,7 @@ import numpy as np
 
 from .._arguments import accuracy, instance, number, whole_number
 from .._errors import ModelError
-from ..checkpoints import Checkpoint, Run, running
+from ..checkpoints import Checkpoint, Run, plain_leaves, running, with_leaves
 from ..model import Model
 from ._basis import basis_of
 from ._descent import LAST, Descent, answered, found_noise, refuse_failed, root_mean_square
@@ -266,11 +266,11 @@ def _by_optax(
     moving: Any = _strong((began, solver.init(began)))
     begin, noise = 0, problem.given_noise
     if run.found:
-        moving, noise = _with_leaves(moving, run.found["moving"]), run.found["noise"]
+        moving, noise = with_leaves(moving, run.found["moving"]), run.found["noise"]
         begin, random.bit_generator.state = run.found["step"], run.found["random"]
     unknowns, memory = moving
     reached = lambda step: {
-        "moving": [_data(leaf) for leaf in jax.tree.leaves((unknowns, memory))],
+        "moving": plain_leaves((unknowns, memory)),
         "noise": noise,
         "step": step,
         "random": random.bit_generator.state,
@@ -295,23 +295,6 @@ def _by_optax(
 def _strong(tree):
     """Arrays of types that do not give way to others: as they are once they have been saved."""
     return jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), tree)
-
-
-def _is_key(leaf) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _data(leaf) -> np.ndarray:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-
-
-def _with_leaves(tree, saved):
-    """A tree with other leaves, as `_data` has them."""
-    leaves, structure = jax.tree.flatten(tree)
-    wrapped = lambda leaf, x: (
-        jax.random.wrap_key_data(x, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else jnp.asarray(x)
-    )
-    return jax.tree.unflatten(structure, [wrapped(*pair) for pair in zip(leaves, saved, strict=True)])
 
 
 def _noise(problem: Problem, unknowns: Unknowns) -> np.ndarray:

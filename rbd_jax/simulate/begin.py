@@ -67,7 +67,7 @@ def begun(
     dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
     model = model if model.dtype == dtype else with_precision(model, dtype)
     q, v = q.astype(dtype), v.astype(dtype)
-    if is_known(dt) and jnp.shape(dt) == () and dt == 0:
+    if is_known(dt) and np.shape(dt) == () and np.asarray(dt) == 0:
         raise ValueError(f"{owner}: dt is zero; a step needs a length")
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
     forces = checked_forces(owner, forces)
@@ -93,7 +93,7 @@ def begun(
             f"{owner}: under the contact law of model {system.name!r} velocities jump, at events that "
             f"{type(scheme).__name__} does not find; scheme=rbd.EventDriven()"
         )
-    if system.jumps and is_known(dt) and dt < 0:
+    if system.jumps and is_known(dt) and np.asarray(dt) < 0:
         raise ValueError(f"{owner}: dt is {float(dt):g}; under impacts time runs forward only")
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
 

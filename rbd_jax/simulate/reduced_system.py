@@ -96,6 +96,9 @@ class ReducedSystem(System):
         at = self.reduced.at(y, y_rate)
         return at, Motion(self.reduced.model, at.q, at.v, time)
 
+    def motion(self, time, q, v=None):
+        return self.moving(time, q, jnp.zeros_like(q) if v is None else v)[1]
+
     @property
     def name(self):
         return self.reduced.name

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, SupportsIndex
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax import lax
+from jaxtyping import Array, Float, Int
 
+from .._arguments import whole_number
 from .._array import blocks, matmul, products, transpose
 from .._compile import compiled
 from .._failures import first_failure, lost
@@ -20,6 +22,7 @@ from ..dynamics.forward import forward_with_inverse
 from ..forces.bearing import bearings_of
 from ..model import Model, difference, integrate
 from ..model.configuration import chart_velocity
+from ._event import choose
 from ._failures import broken
 from ._resistance import found_under
 from .begin import Begin, begun
@@ -43,6 +46,7 @@ def step(
     forces: Sequence[Acting] = (),
     time: float | Float[Array, ""] = 0.0,
     stabilization: Stabilization | Literal["auto"] | None = "auto",
+    substeps: SupportsIndex = 1,
 ) -> State:
     """The state after one step of length `dt` under the control `tau`, or `rbd.Controls(u)` of the model's actuators.
 
@@ -50,7 +54,7 @@ def step(
 
     A scheme with a memory starts anew. A step that fails gives NaN.
 
-    **Arguments** are those of `rollout`; `time` is its `t0`.
+    **Arguments** are those of `rollout`; `time` is its `t0`. The step is made in `substeps` shorter ones, under the same control.
 
     >>> model = rbd.load("double_pendulum")
     >>> state = rbd.State(q=jnp.array([0.5, 1.0]), v=jnp.zeros(2))
@@ -59,8 +63,9 @@ def step(
     [-0.024 -0.061]
     """
     begin = begun("step", model, state, dt, time, scheme, forces, stabilization)
+    substeps = whole_number("step", "substeps", substeps)
     refuse_delays("step", model, tau)
-    return _stepped(begin, control_of("step", model, tau, begin.dt.dtype))
+    return _compiled_step(begin, control_of("step", model, tau, begin.dt.dtype), substeps=substeps)
 
 
 def step_derivatives(
@@ -93,16 +98,23 @@ def step_derivatives(
     refuse_delays("step_derivatives", model, tau)
     given = tau if isinstance(tau, Controls) else Controls(None, jnp.zeros(model.nv))
     by = given.u is not None, given.tau is not None
-    return _linearized(begin, control_of("step_derivatives", model, tau, begin.dt.dtype), by=by)
+    return _compiled_derivatives(begin, control_of("step_derivatives", model, tau, begin.dt.dtype), by=by)
 
 
 @compiled
-def _stepped(begin: Begin, control: Control):
-    return _end(begin, begin.state, control)
+def _compiled_step(begin: Begin, control: Control, *, substeps: int):
+    return stepped(begin, begin.state, control, substeps)
 
 
 @compiled
-def _linearized(begin: Begin, control: Control, *, by: tuple[bool, bool]):
+def _compiled_derivatives(begin: Begin, control: Control, *, by: tuple[bool, bool]):
+    return linearized(begin, control, by)
+
+
+def linearized(
+    begin: Begin, control: Control, by: tuple[bool, bool]
+) -> tuple[Float[Array, "nx nx"], Float[Array, "nx nu"]]:
+    """`A, B` of a step as `step_derivatives` has them, `by` u, by tau, or by both."""
     system, scheme = begin.system, begin.scheme
     plain = isinstance(scheme, SemiImplicitEuler) and scheme.passive == "implicit"
     if plain and isinstance(system, TreeSystem) and _is_plain(system, begin.state):
@@ -110,28 +122,48 @@ def _linearized(begin: Begin, control: Control, *, by: tuple[bool, bool]):
     return _differentiated(begin, control, by)
 
 
-def _end(begin: Begin, state: State, control: Control) -> State:
-    """The state at the end of a step."""
-    system, scheme, dt = begin.system.prepared().with_control(control), begin.scheme, begin.dt
-    memory = scheme.init(system, begin.time, state, dt)
-    new, _, code = scheme.step(system, begin.time, state, memory, dt)
-    new = system.settled(begin.time + dt, new)
-    failed = first_failure(jnp.asarray(code), broken(new)) != Result.SUCCESS
-    if system.charted:
-        new = system.reparametrized(new)
-    row = lost(jax.tree.map(lambda x: x[None], new), failed[None])
+def held(begin: Begin, state: State, control: Control, substeps: int = 1) -> tuple[State, Int[Array, ""]]:
+    """The state at the end of a step under a control, made in shorter ones, and the code of the first of those that failed."""
+    system, scheme, dt = begin.system.prepared().with_control(control), begin.scheme, begin.dt / substeps
+
+    def advance(carry, number):
+        state, memory, code = carry
+        time = begin.time + number.astype(dt.dtype) * dt
+        new, memory, own = scheme.step(system, time, state, memory, dt)
+        new = system.settled(time + dt, new)
+        code = first_failure(code, jnp.asarray(own), broken(new))
+        if system.charted:
+            chosen = system.reparametrized(new)
+            if jax.tree.leaves(memory):  # it is of steps in other coordinates
+                anew = scheme.init(system, time + dt, chosen, dt)
+                memory = choose(jnp.any(chosen.q != new.q), anew, memory)
+            new = chosen
+        return (new, memory, code.astype(jnp.int32)), None
+
+    carry = state, scheme.init(system, begin.time, state, dt), jnp.int32(0)
+    if substeps == 1:
+        new, _, code = advance(carry, jnp.int32(0))[0]
+    else:
+        new, _, code = lax.scan(advance, carry, jnp.arange(substeps, dtype=jnp.int32))[0]
+    return new, code
+
+
+def stepped(begin: Begin, state: State, control: Control, substeps: int = 1) -> State:
+    """The state after a step from another state than that to begin with; NaN if it failed."""
+    new, code = held(begin, state, control, substeps)
+    row = lost(jax.tree.map(lambda x: x[None], new), (code != Result.SUCCESS)[None])
     return jax.tree.map(lambda x: x[0], row)
 
 
 def _differentiated(begin: Begin, control: Control, by: tuple[bool, bool]):
     """By forward-mode differentiation of the step."""
     system, start = begin.system, begin.state
-    nv, end = control.tau.size, jax.lax.stop_gradient(_end(begin, start, control))
+    nv, end = control.tau.size, jax.lax.stop_gradient(stepped(begin, start, control))
 
     def moved(change, given):
         own = start.own if start.own is None else start.own + change[2 * nv :]
         state = State(system.move(start.q, change[:nv]), start.v + change[nv : 2 * nv], own)
-        new = _end(begin, state, _told(control, given, by))
+        new = stepped(begin, state, _told(control, given, by))
         return jnp.concatenate([system.difference(end.q, new.q), new.v, new.internal])
 
     nothing = jnp.zeros(2 * nv + start.internal.size, begin.dt.dtype)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ..dynamics import Motion
 from .control import Control
 from .state import State
 
@@ -109,6 +110,12 @@ class System(eqx.Module):
     @abc.abstractmethod
     def own(self) -> Float[Array, "own"]:
         """Where the states start that the forces have themselves."""
+
+    @abc.abstractmethod
+    def motion(
+        self, time: Float[Array, ""], q: Float[Array, "nq"], v: Float[Array, "nv"] | None = None
+    ) -> Motion:
+        """The bodies in motion: of a reduced model those of its tree."""
 
     @abc.abstractmethod
     def dof(self, joints: Sequence[str]) -> np.ndarray:

@@ -194,7 +194,7 @@ def test_what_an_interrupt_leaves_and_says(tmp_path):
     from rbd_jax import _interrupts
     from rbd_jax.cli.resume import Place
 
-    place = Place.beside(tmp_path / "out", 0.0, False)
+    place = Place.beside("rbd-jax identify", tmp_path / "out", 0.0, False)
     with place.kept({"--slow": 1.0}):
         (interrupted,) = _interrupts._left
         (place.folder / "estimate.ckpt").write_text("")

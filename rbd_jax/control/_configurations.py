@@ -1,0 +1,174 @@
+"""What is asked of a configuration, as numbers: residuals, constraints and limits, linearized along the tangent space."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._array import gather
+from ..constraints.evaluate import holonomic, matrix_of, residual_of
+from ..model import Model
+from ..simulate import Simulated, State
+from ..simulate.systems import system_of
+from .constraint import Constraint
+from .knot import Knot
+from .residual import Cost, Residual
+
+
+class Local(NamedTuple):
+    """What is known at a configuration: rows r, of targets, constraints and secondary costs one after the other.
+
+    - `q`, `r`: where, and the residuals there.
+    - `jacobian`: of r along the tangent space.
+    - `weight`: of the square of each row; one for constraints.
+    - `low`, `high`: between which r should be; zero both, but of inequalities.
+    - `least`, `most`: how far each degree of freedom may move.
+    """
+
+    q: Float[Array, "nq"]
+    r: Float[Array, "m"]
+    jacobian: Float[Array, "m nv"]
+    weight: Float[Array, "m"]
+    low: Float[Array, "m"]
+    high: Float[Array, "m"]
+    least: Float[Array, "nv"]
+    most: Float[Array, "nv"]
+
+
+class Rows(NamedTuple):
+    """Which rows are targets', constraints' and secondary costs', and those of each residual."""
+
+    targets: slice
+    constraints: slice
+    secondary: slice
+    each: tuple[slice, ...]
+
+
+class Closed(Residual):
+    """How far the loops of a model are from closed, as far as its constraints hold positions."""
+
+    def __call__(self, knot):
+        return gather(residual_of(knot.motion), np.flatnonzero(holonomic(knot.motion.model)))
+
+    def jacobian(self, knot):
+        rows = np.flatnonzero(holonomic(knot.motion.model))
+        return knot.along(gather(matrix_of(knot.motion).matrix, rows))
+
+
+class Coordinates(Residual):
+    """The entries of q that can have limits, of the tree of a reduced model."""
+
+    def __call__(self, knot):
+        return gather(knot.motion.q, limited_entries(knot.motion.model))
+
+
+class Aims(eqx.Module):
+    """What is asked of a configuration.
+
+    - `targets`, `secondary`: costs; `constraints`: what holds whatever they are.
+    - `lower`, `upper`: limits for each entry of q.
+    - `hold`: joints that do not move.
+    """
+
+    model: Simulated
+    targets: tuple[Cost, ...]
+    constraints: tuple[Constraint, ...]
+    secondary: tuple[Cost, ...]
+    lower: Float[Array, "nq"]
+    upper: Float[Array, "nq"]
+    time: Float[Array, ""]
+    hold: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def dtype(self):
+        return self.lower.dtype
+
+    @property
+    def system(self):
+        """What moves."""
+        return system_of(self.model, jnp.zeros(self.model.nv, self.dtype))
+
+    def knot(self, system, q: Float[Array, "nq"]) -> Knot:
+        """A configuration at rest, as residuals are asked with."""
+        state = State(q, jnp.zeros(self.model.nv, q.dtype))
+        return Knot(system, jnp.int32(0), self.time, state, None)
+
+    @property
+    def asked(self) -> list[Residual]:
+        """All residuals, in the order of the rows."""
+        return [part.residual for part in (*self.targets, *self.constraints, *self.secondary)]
+
+    def rows(self) -> Rows:
+        """Which rows are whose."""
+        q = jax.ShapeDtypeStruct((self.model.nq,), self.dtype)
+        shapes = jax.eval_shape(lambda q: [one(self.knot(self.system, q)) for one in self.asked], q)
+        ends = np.cumsum([0, *(shape.shape[0] for shape in shapes)])
+        slices = [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        first, last = len(self.targets), len(self.targets) + len(self.constraints)
+        part = lambda a, b: slice(int(ends[a]), int(ends[b]))
+        return Rows(part(0, first), part(first, last), part(last, len(slices)), tuple(slices))
+
+    def at(self, q: Float[Array, "nq"], step: Float[Array, "nv"]) -> Local:
+        """What is known at `q ⊕ step`."""
+        system = self.system
+        q = system.move(q, step)
+        # At a limit to the last bit: that is rounding, and no part of how q moves.
+        q = q + lax.stop_gradient(jnp.clip(q, self.lower, self.upper) - q)
+        knot = self.knot(system, q)
+        found = [one(knot) for one in self.asked]
+        numbers = zip((*self.targets, *self.constraints, *self.secondary), found, strict=True)
+        weight, low, high = (
+            jnp.concatenate(x) for x in zip(*(_numbers(*each) for each in numbers), strict=True)
+        )
+        jacobian = jnp.concatenate([one.jacobian(knot) for one in self.asked])
+        return Local(q, jnp.concatenate(found), jacobian, weight, low, high, *self.room(q))
+
+    def room(self, q: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+        """How far each degree of freedom may move from there."""
+        places = flat_entries(self.model)
+        entries = np.maximum(places, 0)
+        least = jnp.where(places >= 0, gather(self.lower - q, entries), -jnp.inf)
+        most = jnp.where(places >= 0, gather(self.upper - q, entries), jnp.inf)
+        held = np.zeros(self.model.nv, bool)
+        held[self.system.dof(self.hold)] = True
+        return jnp.where(held, 0, least), jnp.where(held, 0, most)
+
+
+def own_constraints(model: Simulated) -> tuple[Constraint, ...]:
+    """What a model has to keep to beside the limits of its q: the closure of its loops; of a reduced model, the limits of the
+    joints that it moves."""
+    if isinstance(model, Model):
+        return (Constraint(Closed()),) if model.constraints else ()
+    tree, places = model.model, limited_entries(model.model)
+    return (Constraint(Coordinates(), gather(tree.lower, places), gather(tree.upper, places)),)
+
+
+def _numbers(part: Cost | Constraint, r: Float[Array, "k"]):
+    """Weights and bounds of some rows."""
+    if isinstance(part, Constraint):
+        return jnp.ones_like(r), *part.sides(r.size, r.dtype)
+    return part.weights(r.size, r.dtype), jnp.zeros_like(r), jnp.zeros_like(r)
+
+
+def flat_entries(model: Simulated) -> np.ndarray:
+    """For each degree of freedom the entry of q that is moved by adding to it, -1 where there is none."""
+    if not isinstance(model, Model):
+        return np.arange(model.nv)
+    places = np.full(model.nv, -1)
+    topology = model.topology
+    for body, (kind, _) in enumerate(topology.kind_of):
+        if model.joints[kind].flat and not topology.is_mimic[body]:
+            places[model.v_slice(body)] = np.arange(model.nq)[model.q_slice(body)]
+    return places
+
+
+def limited_entries(model: Model) -> np.ndarray:
+    """The entries of q that can have limits."""
+    places = flat_entries(model)
+    return places[places >= 0]

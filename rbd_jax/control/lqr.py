@@ -1,0 +1,180 @@
+"""The linear-quadratic regulator: what solvers of optimal control solve in each iteration, and a public function of its own.
+
+    minimize    Σ ½ [x; u]ᵀ [Q Sᵀ; S R] [x; u] + qᵀ x + rᵀ u  +  ½ x_Nᵀ Q_N x_N + q_Nᵀ x_N
+    subject to  x_{k+1} = A x_k + B u_k + c
+
+By Riccati's recursion from the end, `V_k(x) = ½ xᵀ P_k x + p_kᵀ x`, and a pass forward.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from .._array import matmul, matvec, transpose, vecmat
+
+
+class LinearQuadratic(eqx.Module):
+    """The numbers of a linear-quadratic problem of N steps.
+
+    - `A`, `B`, `c`: (N, nx, nx), (N, nx, nu), (N, nx).
+    - `Q`, `q`: (N + 1, nx, nx), (N + 1, nx); the last rows are of the end.
+    - `R`, `S`, `r`: (N, nu, nu), (N, nu, nx), (N, nu).
+    """
+
+    A: Float[Array, "N nx nx"]
+    B: Float[Array, "N nx nu"]
+    c: Float[Array, "N nx"]
+    Q: Float[Array, "M nx nx"]
+    q: Float[Array, "M nx"]
+    R: Float[Array, "N nu nu"]
+    S: Float[Array, "N nu nx"]
+    r: Float[Array, "N nu"]
+
+
+class Policy(eqx.Module):
+    """The solution of a linear-quadratic problem as a feedback, `u_k = k_k + K_k x_k`, and the value of each stage.
+
+    - `K`, `k`: (N, nu, nx), (N, nu).
+    - `P`, `p`: (N + 1, nx, nx), (N + 1, nx).
+    - `positive`: whether the second derivative by the control of every stage was positive definite; if not, there is no minimum.
+    """
+
+    K: Float[Array, "N nu nx"]
+    k: Float[Array, "N nu"]
+    P: Float[Array, "M nx nx"]
+    p: Float[Array, "M nx"]
+    positive: Bool[Array, ""]
+
+
+def solved(
+    matrix: Float[Array, "m m"], columns: Float[Array, "m k"]
+) -> tuple[Float[Array, "m k"], Bool[Array, ""]]:
+    """`A⁻¹ X` of a positive definite A by Gauss and Jordan's elimination, and whether all pivots were positive.
+
+    One loop without a call out of it, see `solve_positive`.
+    """
+    size = matrix.shape[0]
+    places = np.arange(size)
+
+    def eliminate(carry, j):
+        rows, positive = carry
+        row = lax.dynamic_index_in_dim(rows, j, 0, keepdims=False)
+        pivot = lax.dynamic_index_in_dim(row, j, 0, keepdims=False)
+        row = row / pivot
+        column = jnp.where(places == j, 0, lax.dynamic_index_in_dim(rows, j, 1, keepdims=False))
+        rows = rows - column[:, None] * row[None, :]
+        return (lax.dynamic_update_index_in_dim(rows, row, j, 0), positive & (pivot > 0)), None
+
+    start = jnp.concatenate([matrix, columns], axis=1), jnp.array(True)
+    (rows, positive), _ = lax.scan(eliminate, start, jnp.arange(size, dtype=jnp.int32))
+    return rows[:, size:], positive
+
+
+#: So often the bounds that act may change in the search for the least of a stage.
+CHANGES = 30
+
+
+def minimized(
+    uu: Float[Array, "nu nu"],
+    u: Float[Array, "nu"],
+    ux: Float[Array, "nu nx"],
+    limits: tuple[Float[Array, "nu"], Float[Array, "nu"]] | None = None,
+    start: Float[Array, "nu"] | None = None,
+) -> tuple[Float[Array, "nu"], Float[Array, "nu nx"], Bool[Array, ""]]:
+    """The k that minimizes `½ kᵀ uu k + uᵀ k` within limits, how it changes with x, K, and whether `uu` is positive definite.
+
+    Within limits by projected Newton steps (Bertsekas 1982; Tassa, Mansard & Todorov 2014): those numbers whose slope pushes them
+    against a limit stay there, the others take a Newton step that is cut off at the limits, as long as that helps.
+    """
+    if limits is None:
+        both, positive = solved(uu, jnp.concatenate([u[:, None], ux], axis=1))
+        return -both[:, 0], -both[:, 1:], positive
+    lower, upper = limits
+    eye = jnp.eye(len(u), dtype=u.dtype)
+    small = float(jnp.finfo(u.dtype).eps) ** (2 / 3)
+
+    def free_at(k):
+        slope = u + matvec(uu, k)
+        return slope, ~(((k <= lower) & (slope > 0)) | ((k >= upper) & (slope < 0)))
+
+    def masked(free):
+        both = free[:, None] & free[None, :]
+        return jnp.where(both, uu, jnp.where(free[:, None], 0, eye))
+
+    value = lambda k: jnp.sum(k * (0.5 * matvec(uu, k) + u))
+
+    def going_on(carry):
+        _, _, done, _, count = carry
+        return ~done & (count < CHANGES)
+
+    def change(carry):
+        k, share, _, positive, count = carry
+        slope, free = free_at(k)
+        step, fine = solved(masked(free), jnp.where(free, slope, 0)[:, None])
+        trial = jnp.clip(k - share * step[:, 0], lower, upper)
+        promised = jnp.sum(slope * (k - trial))
+        better = value(trial) <= value(k) - 0.1 * promised
+        size = jnp.max(jnp.abs(u)) + jnp.max(jnp.abs(slope - u))
+        done = (jnp.max(jnp.where(free, jnp.abs(slope), 0), initial=0) <= small * size) | ~fine
+        share = jnp.where(better, 1, share / 2)
+        return jnp.where(better & ~done, trial, k), share, done, positive & fine, count + 1
+
+    first = jnp.clip(start if start is not None else jnp.zeros_like(u), lower, upper)
+    carry = first, jnp.ones((), u.dtype), jnp.array(False), jnp.array(True), jnp.int32(0)
+    k, _, _, positive, _ = lax.while_loop(going_on, change, carry)
+    _, free = free_at(k)
+    K, fine = solved(masked(free), jnp.where(free[:, None], ux, 0))
+    return k, -K, positive & fine
+
+
+def riccati(problem: LinearQuadratic) -> Policy:
+    """The feedback of least cost, stage by stage from the end."""
+
+    def back(value, stage):
+        P, p = value
+        A, B, c, Q, q, R, S, r = stage
+        ahead = p + matvec(P, c)
+        PA, PB = matmul(P, A), matmul(P, B)
+        uu, ux, u = R + matmul(transpose(B), PB), S + matmul(transpose(B), PA), r + vecmat(ahead, B)
+        factor = jnp.linalg.cholesky(uu)
+        solved = -jax.scipy.linalg.cho_solve((factor, True), jnp.concatenate([ux, u[:, None]], axis=1))
+        K, k = solved[:, :-1], solved[:, -1]
+        P = Q + matmul(transpose(A), PA) + matmul(transpose(ux), K)
+        p = q + vecmat(ahead, A) + vecmat(k, ux)
+        P = 0.5 * (P + transpose(P))
+        return (P, p), (K, k, P, p, jnp.all(jnp.isfinite(factor)))
+
+    stages = (
+        problem.A,
+        problem.B,
+        problem.c,
+        problem.Q[:-1],
+        problem.q[:-1],
+        problem.R,
+        problem.S,
+        problem.r,
+    )
+    end = problem.Q[-1], problem.q[-1]
+    _, (K, k, P, p, positive) = lax.scan(back, end, stages, reverse=True)
+    append = lambda rows, last: jnp.concatenate([rows, last[None]])
+    return Policy(K, k, append(P, end[0]), append(p, end[1]), jnp.all(positive))
+
+
+def followed(
+    problem: LinearQuadratic, policy: Policy, start: Float[Array, "nx"]
+) -> tuple[Float[Array, "M nx"], Float[Array, "N nu"]]:
+    """States and controls under a feedback, from a first state."""
+
+    def ahead(x, stage):
+        A, B, c, K, k = stage
+        u = k + matvec(K, x)
+        return matvec(A, x) + matvec(B, u) + c, (x, u)
+
+    stages = (problem.A, problem.B, problem.c, policy.K, policy.k)
+    end, (x, u) = lax.scan(ahead, start, stages)
+    return jnp.concatenate([x, end[None]]), u

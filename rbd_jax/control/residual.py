@@ -1,0 +1,201 @@
+"""What should be zero, or within bounds: what costs, constraints, inverse kinematics and controllers are made of."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from .._arguments import function_tree, number
+from .._array import is_known
+from .knot import Knot
+
+
+class Residual(eqx.Module):
+    """Numbers at a knot of a motion that should be zero, or within bounds.
+
+    A weight times a residual is a cost: `10 * Position("tool", target)` is `10 · ½ ‖r‖²`, see `Cost`. A subclass has `__call__`;
+    its arrays (targets) are leaves, which can be batched and differentiated by.
+    """
+
+    __array_ufunc__ = None  # an array of NumPy times a residual is the residual's business
+
+    @abc.abstractmethod
+    def __call__(self, knot: Knot) -> Float[Array, "k"]:
+        """The numbers, of shape (k,)."""
+
+    def jacobian(self, knot: Knot) -> Float[Array, "k nv"]:
+        """How they change with the configuration, `q ⊕ step`, at step zero: by differentiation, unless a residual knows better."""
+        still = jnp.zeros_like(knot.state.v)
+        return jax.jacfwd(lambda step: self(knot.moved(step)))(still)
+
+    def __mul__(self, weight) -> Cost:
+        return Cost(self, weight)
+
+    __rmul__ = __mul__
+
+
+class Function(Residual):
+    """A function `(t, state, control) -> numbers` as a residual.
+
+    >>> upright = rbd.control.Function(lambda t, state, control: 1 - jnp.cos(state.q[1]))
+    """
+
+    function: Callable[..., Any]
+
+    def __init__(self, function: Callable[..., Any]):
+        if not callable(function):
+            raise TypeError(
+                f"control.Function: function is {function!r}; it takes a function (t, state, control) -> numbers"
+            )
+        self.function = function_tree(function)
+
+    def __call__(self, knot):
+        return jnp.ravel(jnp.asarray(self.function(*_asked(knot))))
+
+
+class Along(Residual):
+    """A residual whose numbers change from knot to knot: those of `rows` have a leading axis of knots, steps + 1 of them.
+
+    - `first`: the row of the first knot; between two rows a knot's residual is between those of both, and beyond the last row it
+      is that of the last. By default each knot has the row of its number.
+
+    >>> path = jnp.linspace(0.0, 1.0, 101)[:, None] * jnp.ones(7)  # (knots, nq)
+    >>> follow = rbd.control.Along(rbd.control.Posture(path))
+    """
+
+    rows: Residual
+    first: Float[Array, ""] | None
+
+    def __init__(self, rows: Residual, first: Any = None):
+        if not isinstance(rows, Residual):
+            raise TypeError(
+                f"control.Along: rows is {rows!r}; it takes a residual whose arrays have a row for each knot"
+            )
+        self.rows = rows
+        self.first = None if first is None else number("control.Along", "first", first)
+
+    def __call__(self, knot):
+        return self._here(knot)(knot)
+
+    def jacobian(self, knot):
+        return self._here(knot).jacobian(knot)
+
+    def _here(self, knot: Knot) -> Residual:
+        return jax.tree.map(lambda x: x[knot.index], self.rows)
+        if self.first is None:
+            return self.row(knot.index)(knot)
+        last = min(len(x) for x in jax.tree.leaves(self.rows)) - 1
+        place = jnp.clip(self.first + knot.index.astype(self.first.dtype), 0, last)
+        before = jnp.floor(place)
+        left = before.astype(jnp.int32)
+        here, next = self.row(left)(knot), self.row(jnp.minimum(left + 1, last))(knot)
+        return here + (place - before).astype(here.dtype) * (next - here)
+    def row(self, index: Int[Array, ""]) -> Residual:
+        """The residual of one knot."""
+        return jax.tree.map(lambda x: x[index], self.rows)
+
+
+def residual_of(owner: str, value: Any) -> Residual:
+    """A residual, or a function as one."""
+    if isinstance(value, Residual):
+        return value
+    if callable(value):
+        return Function(value)
+    raise TypeError(
+        f"{owner} is {value!r}; it takes a residual, or a function (t, state, control) -> numbers"
+    )
+
+
+def _asked(knot: Knot):
+    """What a user's function is asked with: None in place of a control at the last knot."""
+    return knot.time, knot.state, knot.control if knot.has_control else None
+
+
+class Cost(eqx.Module):
+    """`½ Σ wᵢ rᵢ²` of a residual r; of least squares the second derivatives can be left to `Jᵀ W J` (Gauss–Newton).
+
+    - `residual`, or a function `(t, state, control) -> numbers`.
+    - `weight`: w, a number or one for each of the residual's, not negative.
+
+    >>> reach = rbd.control.Cost(rbd.control.Position("tool", jnp.array([0.4, 0.0, 0.5])), weight=jnp.array([10.0, 10.0, 1.0]))
+    """
+
+    residual: Residual
+    weight: Float[Array, "*k"]
+
+    def __init__(self, residual: Residual | Callable[..., Any], weight: Any = 1.0):
+        self.residual = residual_of("control.Cost: residual", residual)
+        self.weight = _weight("control.Cost", weight)
+
+    def __call__(self, knot: Knot) -> Float[Array, ""]:
+        return 0.5 * jnp.sum(self.rows(knot) ** 2)
+
+    def rows(self, knot: Knot) -> Float[Array, "k"]:
+        """`√w r`, the half of whose square it is."""
+        r = self.residual(knot)
+        weight = self.weights(r.size, r.dtype)
+        root = jnp.sqrt(jnp.where(weight > 0, weight, 1))
+        return jnp.where(weight > 0, root, 0) * r
+
+    def weights(self, size: int, dtype) -> Float[Array, "k"]:
+        """The weight of each of the residual's numbers, of which there are `size`."""
+        if self.weight.ndim and self.weight.shape != (size,):
+            raise ValueError(
+                f"control.Cost: weight has shape {self.weight.shape}; it is one number, or one for each of the "
+                f"{size} numbers of {type(self.residual).__name__}"
+            )
+        return jnp.broadcast_to(self.weight, (size,)).astype(dtype)
+
+
+class Value(eqx.Module):
+    """A cost that is no sum of squares: a function `(t, state, control) -> number`. Its second derivatives are asked for.
+
+    >>> lifted = rbd.control.Value(lambda t, state, control: -state.q[0])
+    """
+
+    function: Callable[..., Any]
+    weight: Float[Array, ""]
+
+    def __init__(self, function: Callable[..., Any], weight: Any = 1.0):
+        if not callable(function):
+            raise TypeError(
+                f"control.Value: function is {function!r}; it takes a function (t, state, control) -> number"
+            )
+        self.function, self.weight = function_tree(function), _weight("control.Value", weight)
+
+    def __call__(self, knot: Knot) -> Float[Array, ""]:
+        value = jnp.asarray(self.function(*_asked(knot)))
+        if value.shape != ():
+            raise ValueError(
+                f"control.Value: function returned an array of shape {value.shape}; it returns one number"
+            )
+        return self.weight.astype(value.dtype) * value
+
+
+def _weight(owner: str, weight) -> Array:
+    weight = jnp.asarray(weight)
+    if weight.ndim > 1 or not jnp.issubdtype(weight.dtype, jnp.number):
+        raise ValueError(f"{owner}: weight is {weight!r}; it is a number, or one for each of a residual's")
+    weight = (
+        weight.astype(jnp.result_type(float)) if not jnp.issubdtype(weight.dtype, jnp.floating) else weight
+    )
+    if is_known(weight) and not bool(jnp.all(weight >= 0)):
+        raise ValueError(f"{owner}: weight is {weight}; weights are not negative")
+    return weight
+
+
+def cost_of(owner: str, value: Any) -> Cost | Value:
+    """A cost: itself, or a residual with weight one."""
+    if isinstance(value, Cost | Value):
+        return value
+    if isinstance(value, Residual):
+        return Cost(value)
+    raise TypeError(
+        f"{owner} has {value!r}; it takes costs: a weight times a residual, a residual, or control.Value(function)"
+    )

@@ -1,0 +1,119 @@
+"""Where a task is: what its rewards, observations and ends are worked out from, and what an episode hands from step to step."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..constraints import ReducedModel
+from ..dynamics import Motion
+from ..model import Model
+from ..simulate import Simulated, State
+
+
+class TaskState(eqx.Module):
+    """An episode after some steps: what `Task.reset` begins and `Task.step` carries on.
+
+    - `state`: of the simulation.
+    - `observation`: what there is to decide the next action by: an array, or a dict of arrays.
+    - `reward`: of the step that led here.
+    - `terminated`: the step ended the episode by what happened in it. Nothing comes after: its value is zero.
+    - `truncated`: the episode ended because its time is over. It would have gone on: its value is that of `final_observation`.
+    - `final_observation`: what was observed at the end of the step. After `step_and_reset` that is another than `observation`
+      where the episode has ended, which then is the first of the next one.
+    - `steps`: made in this episode.
+    - `metrics`: the terms of the reward, if the task tells them.
+    - `memory`: what the task remembers within an episode, as a target or the action before.
+    - `code`: how the simulation of the step ended, see `rbd.Result`; 0 is well.
+    - `changes`: the numbers of the model that were drawn for this episode; None where they are those of the task's model.
+    - `key`: what was and is drawn in this episode and in those after it follows from this.
+    """
+
+    state: State
+    observation: Any
+    reward: Float[Array, "*batch"]
+    terminated: Bool[Array, "*batch"]
+    truncated: Bool[Array, "*batch"]
+    final_observation: Any
+    steps: Int[Array, "*batch"]
+    metrics: dict[str, Float[Array, "*batch"]]
+    memory: Any
+    code: Int[Array, "*batch"]
+    changes: Any
+    key: PRNGKeyArray
+
+    @property
+    def done(self) -> Bool[Array, "*batch"]:
+        """Whether the step ended the episode, in one way or the other."""
+        return self.terminated | self.truncated
+
+
+class Situation(eqx.Module):
+    """A moment of an episode, as a task sees it.
+
+    - `model`: with the numbers of this episode.
+    - `state`: of the simulation; `q` and `v` are its.
+    - `time`: since the episode began.
+    - `memory`: what the task remembers.
+    - `key`: for what is drawn at this moment, as the noise of an observation.
+    """
+
+    model: Simulated
+    state: State
+    time: Float[Array, ""]
+    memory: Any
+    key: PRNGKeyArray
+
+    if not TYPE_CHECKING:
+        # Equinox flattens the module, with its model, for every bound method that is asked for.
+        __getattribute__ = object.__getattribute__
+
+    @property
+    def q(self) -> Float[Array, "nq"]:
+        return self.state.q
+
+    @property
+    def v(self) -> Float[Array, "nv"]:
+        return self.state.v
+
+    @functools.cached_property
+    def motion(self) -> Motion:
+        """The model in motion: frames, velocities, Jacobians, each computed when it is first asked for and kept."""
+        tree = self.model
+        if isinstance(tree, ReducedModel):
+            raise ValueError(
+                f"motion: the reduced model {tree.name!r} moves in a few variables; ask `now.model` for its bodies"
+            )
+        return Motion(tree, self.q, self.v, self.time)
+
+    def with_memory(self, memory: Any) -> Situation:
+        """The same with another memory; what `motion` has computed is shared."""
+        other = Situation(self.model, self.state, self.time, memory, self.key)
+        if "motion" in vars(self):
+            vars(other)["motion"] = self.motion
+        return other
+
+
+class EpisodeKeys(eqx.Module):
+    """The keys that follow from that of an episode.
+
+    - `model`, `start`: for the model of the episode, and for how it begins.
+    - `noise`: for its moments.
+    - `following`: that of the next episode.
+    """
+
+    model: PRNGKeyArray
+    start: PRNGKeyArray
+    noise: PRNGKeyArray
+    following: PRNGKeyArray
+
+    def __init__(self, key: PRNGKeyArray):
+        self.model, self.start, self.noise, self.following = jax.random.split(key, 4)
+
+    def at(self, steps: Int[Array, ""]) -> PRNGKeyArray:
+        """For the moment after so many steps."""
+        return jax.random.fold_in(self.noise, steps)

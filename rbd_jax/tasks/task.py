@@ -1,0 +1,371 @@
+"""What a task is: a model to control, how an episode begins, what is seen, what is wanted, and when it is over.
+
+All of it is pure: an episode is a `TaskState` that is handed from step to step. One sample at a time, as everywhere; batches by
+`jax.vmap` or `rbd.batch_map`.
+"""
+
+from __future__ import annotations
+
+import abc
+import reprlib
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from .._arguments import a_model, as_array, configuration, instance, number, velocity, whole_number
+from .._compile import compiled
+from .._rules import custom_jvp
+from ..forces.actuators.drive import actuators_of
+from ..simulate import Controls, Result, Scheme, Simulated, State
+from ..simulate.begin import begun
+from ..simulate.controls import control_of, refuse_delays
+from ..simulate.step import held
+from ..simulate.systems import system_of, tree_of
+from .randomization import Randomization, randomizations, randomized
+from .situation import EpisodeKeys, Situation, TaskState
+
+
+class Task(eqx.Module):
+    """A model to control, by rewards: an environment of reinforcement learning, and of anything that learns by gradients.
+
+    A task of one's own says how an episode begins (`begin`), what is seen (`observe`) and what is wanted (`reward`); and, where
+    that is not as here, when it is over (`terminated`), what an action does (`controls`, `action_size`), and what is remembered
+    (`remember`). They are handed a `Situation`: `now.model`, `now.q`, `now.v`, `now.time`, `now.memory`, and `now.motion`.
+
+    Actions are arrays of `action_size` numbers in [-1, 1]; what is beyond is cut off. A step holds an action for `dt`.
+
+    - `model`: what is simulated, with whatever it carries: actuators, contact, constraints. Its numbers are leaves, so that a batch
+      of tasks with different models is a task with batched leaves.
+    - `dt`: the time between two actions.
+    - `substeps`: the number of steps of the simulation in that time.
+    - `scheme`: as for `rbd.rollout`.
+    - `episode_length`: after so many steps an episode is truncated; None for never.
+    - `randomization`: what draws the numbers of the model anew for every episode: one or several of functions
+      `(key, model) -> model` and of `rbd.tasks.scaled`, `shifted`, `drawn` and what is made of them.
+
+    All but the model go by name. Fields of a class of one's own come after the model.
+
+    >>> class Balance(rbd.Task):
+    ...     def begin(self, model, key):
+    ...         return rbd.State(jax.random.uniform(key, (2,), minval=-0.1, maxval=0.1), jnp.zeros(2))
+    ...     def observe(self, now):
+    ...         return jnp.concatenate([now.q, now.v])
+    ...     def reward(self, before, action, now):
+    ...         return jnp.cos(now.q[1]) - 0.1 * jnp.sum(action**2)
+    ...     def terminated(self, now):
+    ...         return jnp.abs(now.q[1]) > 0.5
+    >>> task = Balance(rbd.load("cartpole"), dt=0.02, episode_length=200)
+    >>> state = task.reset(jax.random.key(0))
+    >>> state = task.step(state, jnp.array([0.5]))
+    >>> print(state.reward, state.terminated)
+    0.972... False
+    """
+
+    model: Simulated
+    dt: Float[Array, ""] = eqx.field(kw_only=True, converter=lambda dt: number("Task", "dt", dt, above=0))
+    substeps: int = eqx.field(kw_only=True, static=True, default=1)
+    scheme: Scheme | None = eqx.field(kw_only=True, default=None)
+    episode_length: int | None = eqx.field(kw_only=True, static=True, default=None)
+    randomization: tuple[Randomization, ...] = eqx.field(kw_only=True, default=(), converter=randomizations)
+
+    if not TYPE_CHECKING:
+        # Equinox flattens the module for every bound method that is asked for, and makes it one that `jax.jit` cannot hash.
+        __getattribute__ = object.__getattribute__
+
+    def __check_init__(self):
+        a_model("Task", self.model, planar=True)
+        whole_number("Task", "substeps", self.substeps)
+        if self.episode_length is not None:
+            whole_number("Task", "episode_length", self.episode_length, "it is a number of steps, or None")
+        if self.scheme is not None:
+            instance("Task", "scheme", self.scheme, Scheme, "an instance of rbd.Scheme, as rbd.RungeKutta4()")
+        jax.eval_shape(lambda key: randomized(self.randomization, key, self.model), jax.random.key(0))
+        if type(self).controls is Task.controls:
+            _ranges(self.model, type(self).__name__)
+
+    # What a task says.
+
+    @abc.abstractmethod
+    def begin(self, model: Simulated, key: PRNGKeyArray) -> State | tuple[State, Any]:
+        """How an episode begins: a state of the simulation; or a pair of it and what is remembered, any PyTree of arrays.
+
+        - `model`: with the numbers of the episode.
+        """
+
+    @abc.abstractmethod
+    def observe(self, now: Situation) -> Any:
+        """What the next action is to be decided by: an array (observation_size,), or a dict of arrays."""
+
+    @abc.abstractmethod
+    def reward(self, before: Situation, action: Float[Array, "na"], now: Situation) -> Any:
+        """How good a step was: a number; or a dict of named terms, whose sum it then is, and which are told in `metrics`."""
+
+    def terminated(self, now: Situation) -> Bool[Array, ""] | np.bool | bool:
+        """Whether the episode ends here for good; by default never."""
+        return False
+
+    def controls(self, now: Situation, action: Float[Array, "na"]) -> Controls | Float[Array, "nv"]:
+        """What the model is told for an action: `rbd.Controls(u)` of its actuators, or a generalized force (nv,).
+
+        By default from the lower end of each actuator's `control_range`, at -1, to its upper end, at 1.
+        """
+        low, high = _ranges(now.model, type(self).__name__)
+        low, high = low.astype(action.dtype), high.astype(action.dtype)
+        return Controls(0.5 * (low + high) + 0.5 * (high - low) * action)
+
+    def remember(self, before: Situation, action: Float[Array, "na"], now: Situation) -> Any:
+        """What is remembered after a step; by default what was before."""
+        return before.memory
+
+    @property
+    def action_size(self) -> int:
+        """How many numbers an action has; by default one for each actuator."""
+        return tree_of(self.model).nu
+
+    # What it is asked.
+
+    @property
+    def observation_size(self) -> Any:
+        """How many numbers an observation has; of a dict of arrays, a dict of their shapes."""
+        seen = jax.eval_shape(self.reset, jax.random.key(0)).observation
+        if isinstance(seen, jax.ShapeDtypeStruct):
+            return seen.shape[-1]
+        return jax.tree.map(lambda one: one.shape, seen)
+
+    def reset(self, key: PRNGKeyArray) -> TaskState:
+        """The beginning of an episode. Everything drawn in it, and in those that follow it, depends on the key alone.
+
+        For a batch, give every sample a key: `jax.vmap(task.reset)(jax.random.split(key, 1024))`.
+        """
+        return _reset(self, _checked_key(self, key))
+
+    def step(self, state: TaskState, action: Float[Array, "na"]) -> TaskState:
+        """The episode one step later, whether it has ended or not.
+
+        A step that cannot be simulated (see `rbd.Result`) leaves the state as it was and terminates the episode; derivatives
+        of it are zero.
+        """
+        return _step(self, state, _checked_action(self, action))
+
+    def step_and_reset(self, state: TaskState, action: Float[Array, "na"]) -> TaskState:
+        """A step, and where the episode has ended the beginning of the next one.
+
+        What tells of the step stays: `reward`, `terminated`, `truncated`, `metrics`, `code`, and `final_observation`, which
+        is to be valued where the episode was truncated.
+        """
+        return _step_and_reset(self, state, _checked_action(self, action))
+
+    def situation(self, state: TaskState) -> Situation:
+        """What the task sees in a state: the model of the episode, and where it is."""
+        model = eqx.combine(state.changes, self.model)
+        time = state.steps.astype(state.state.q.dtype) * self._dt(model)
+        return Situation(model, state.state, time, state.memory, EpisodeKeys(state.key).at(state.steps))
+
+    def _dt(self, model: Simulated) -> Float[Array, ""]:
+        return self.dt.astype(model.dtype)
+
+
+@compiled
+def _reset(task: Task, key: PRNGKeyArray) -> TaskState:
+    return _begun(task, key)
+
+
+@compiled
+def _step(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
+    return _stepped(task, state, action)
+
+
+@compiled
+def _step_and_reset(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
+    new = _stepped(task, state, action)
+
+    def begun(new: TaskState) -> TaskState:
+        following = _begun(task, EpisodeKeys(new.key).following)
+        told = lambda one: (
+            one.reward,
+            one.terminated,
+            one.truncated,
+            one.metrics,
+            one.code,
+            one.final_observation,
+        )
+        return eqx.tree_at(told, following, told(new))
+
+    # Samples that are mapped one after the other begin anew only where they have to; a batch in one does in any case.
+    return lax.cond(new.done, begun, lambda new: new, new)
+
+
+def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
+    """The beginning of an episode."""
+    keys = EpisodeKeys(key)
+    changes = randomized(task.randomization, keys.model, task.model)
+    model = eqx.combine(changes, task.model)
+    given = task.begin(model, keys.start)
+    state, memory = given if isinstance(given, tuple) else (given, ())
+    instance(
+        f"{type(task).__name__}.begin",
+        "the result",
+        state,
+        State,
+        "a rbd.State, or a pair of it and a memory",
+    )
+    state = _full(model, state)
+    memory = _in_precision(memory, model.dtype)
+    steps = jnp.int32(0)
+    now = Situation(model, state, jnp.zeros((), model.dtype), memory, keys.at(steps))
+    seen = _in_precision(task.observe(now), model.dtype)
+    no = jnp.asarray(False)
+    told = jax.eval_shape(lambda: _rewarded(task, now, jnp.zeros(task.action_size, model.dtype), now))
+    reward, metrics = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), told)
+    return TaskState(state, seen, reward, no, no, seen, steps, metrics, memory, jnp.int32(0), changes, key)
+
+
+def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
+    """The episode one step later."""
+    before, keys = task.situation(state), EpisodeKeys(state.key)
+    model = before.model
+    action = jnp.clip(action.astype(model.dtype), -1, 1)
+    moved, code = _simulated(task, before, action)
+    steps = state.steps + 1
+    time = steps.astype(model.dtype) * task._dt(model)
+    after = Situation(model, moved, time, state.memory, keys.at(steps))
+    memory = _like(task, state.memory, task.remember(before, action, after))
+    now = after.with_memory(memory)
+    reward, metrics = _rewarded(task, before, action, now)
+    over = jnp.asarray(task.terminated(now), bool).reshape(()) | (code != Result.SUCCESS)
+    late = jnp.asarray(False) if task.episode_length is None else steps >= task.episode_length
+    seen = _in_precision(task.observe(now), model.dtype)
+    return TaskState(
+        moved, seen, reward, over, late & ~over, seen, steps, metrics, memory, code, state.changes, state.key
+    )
+
+
+def _simulated(task: Task, before: Situation, action: Float[Array, "na"]) -> tuple[State, Int[Array, ""]]:
+    """The state at the end of a step, and how that went. If it could not be made, the one at its start, with derivatives zero."""
+    owner, model = type(task).__name__, before.model
+    told = task.controls(before, action)
+    refuse_delays(owner, model, told)
+    begin = begun(owner, model, before.state, task._dt(model), before.time, task.scheme, (), "auto")
+    given = begin, control_of(owner, model, told, model.dtype)
+    numbers, rest = eqx.partition(given, eqx.is_inexact_array)
+
+    def run(numbers):
+        begin, control = eqx.combine(numbers, rest)
+        new, code = held(begin, begin.state, control, task.substeps)
+        return _choose(code != Result.SUCCESS, begin.state, new), code
+
+    # What a lost step works out may be no number, and times zero would be none either: it is left out on both sides.
+    guarded = custom_jvp(run)
+
+    @guarded.defjvp
+    def rule(primals, tangents):
+        (moved, code), pushed = jax.linearize(run, *primals)
+        lost = code != Result.SUCCESS
+        changed, uncounted = pushed(_without(lost, tangents[0]))
+        return (moved, code), (_without(lost, changed), uncounted)
+
+    return guarded(numbers)
+
+
+def _choose(where: Bool[Array, ""], one: Any, other: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(where, a, b), one, other)
+
+
+def _without(where: Bool[Array, ""], tangents: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.where(where, jnp.zeros_like(x), x), tangents)
+
+
+def _full(model: Simulated, state: State) -> State:
+    """In the precision of the model, and with the states that what acts on it has itself."""
+    own = system_of(model, jnp.zeros(model.nv, model.dtype)).own if state.own is None else state.own
+    q, v = configuration("Task", model, "q", state.q), velocity("Task", model, "v", state.v)
+    return jax.tree.map(lambda x: jnp.asarray(x).astype(model.dtype), State(q, v, own))
+
+
+def _in_precision(tree: Any, dtype) -> Any:
+    """Arrays, those of floats in one precision."""
+    arrays = jax.tree.map(jnp.asarray, tree)
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, arrays)
+
+
+def _rewarded(task: Task, before: Situation, action, now: Situation) -> tuple[Array, dict[str, Array]]:
+    """The reward of a step, and its terms."""
+    given = task.reward(before, action, now)
+    owner, dtype = f"{type(task).__name__}.reward", now.q.dtype
+    if not isinstance(given, dict):
+        return _one_number(owner, "the result", given, dtype), {}
+    terms = {name: _one_number(owner, f"the term {name!r}", term, dtype) for name, term in given.items()}
+    return sum(terms.values(), jnp.zeros((), dtype)), terms
+
+
+def _one_number(owner: str, name: str, value: Any, dtype) -> Float[Array, ""]:
+    return number(owner, name, value, dtype=dtype)
+
+
+def _like(task: Task, before: Any, after: Any) -> Any:
+    """What is remembered next, if it has the structure and the shapes of what was."""
+    owner = f"{type(task).__name__}.remember"
+    if jax.tree.structure(after) != jax.tree.structure(before):
+        raise ValueError(
+            f"{owner} returned {jax.tree.structure(after)}; the memory that `begin` returned is {jax.tree.structure(before)}"
+        )
+
+    def leaf(old, new):
+        if jnp.shape(new) != old.shape:
+            raise ValueError(
+                f"{owner} returned an array of shape {jnp.shape(new)}; `begin` returned one of {old.shape}"
+            )
+        return jnp.asarray(new).astype(old.dtype)
+
+    return jax.tree.map(leaf, before, after)
+
+
+def _ranges(model: Simulated, owner: str) -> tuple[Float[Array, "nu"], Float[Array, "nu"]]:
+    """The ends of the control ranges of all actuators."""
+    found = actuators_of(tree_of(model))
+    if not found:
+        raise ValueError(
+            f"{owner}: model {model.name!r} has no actuators; attach some, as rbd.actuators.Motor(name, joint, control_range=(-1, "
+            "1)), or define `controls` and `action_size`"
+        )
+    for one in found:
+        if one.control_range is None:
+            raise ValueError(
+                f"{owner}: actuator {one.name!r} of model {model.name!r} has no control_range that actions could be spread over; "
+                "give it one, or define `controls`"
+            )
+    pairs = jnp.stack([one.control_range for one in found])
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _checked_key(task: Task, key: Any) -> PRNGKeyArray:
+    shape = jnp.shape(key)
+    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    plain = not typed and shape[-1:] == (2,) and jnp.issubdtype(jnp.asarray(key).dtype, jnp.uint32)
+    if not typed and not plain:
+        raise ValueError(
+            f"{type(task).__name__}.reset: key is {reprlib.repr(key)}; it takes a key: jax.random.key(0)"
+        )
+    if shape[: len(shape) - plain]:
+        raise ValueError(
+            f"{type(task).__name__}.reset: key has shape {shape}; it takes one, so batch: jax.vmap(task.reset)(keys)"
+        )
+    return key if typed else jax.random.wrap_key_data(key)
+
+
+def _checked_action(task: Task, action: Any) -> Float[Array, "na"]:
+    owner, size = f"{type(task).__name__}.step", task.action_size
+    action = as_array(owner, "action", action, f"an array of {size} numbers in [-1, 1]")
+    if action.shape != (size,):
+        hint = (
+            "; it takes one sample, so batch: jax.vmap(task.step)(states, actions)"
+            if action.ndim == 2
+            else ""
+        )
+        raise ValueError(f"{owner}: action has shape {action.shape}; it is ({size},) for this task{hint}")
+    return action
