@@ -81,21 +81,22 @@ class Along(Residual):
         self.first = None if first is None else number("control.Along", "first", first)
 
     def __call__(self, knot):
-        return self._here(knot)(knot)
+        return self._between(knot, lambda residual: residual(knot))
 
     def jacobian(self, knot):
-        return self._here(knot).jacobian(knot)
+        return self._between(knot, lambda residual: residual.jacobian(knot))
 
-    def _here(self, knot: Knot) -> Residual:
-        return jax.tree.map(lambda x: x[knot.index], self.rows)
+    def _between(self, knot: Knot, of: Callable[[Residual], Array]) -> Array:
+        """What is `of` the residuals of the rows at a knot, between them."""
         if self.first is None:
-            return self.row(knot.index)(knot)
+            return of(self.row(knot.index))
         last = min(len(x) for x in jax.tree.leaves(self.rows)) - 1
         place = jnp.clip(self.first + knot.index.astype(self.first.dtype), 0, last)
         before = jnp.floor(place)
         left = before.astype(jnp.int32)
-        here, next = self.row(left)(knot), self.row(jnp.minimum(left + 1, last))(knot)
+        here, next = of(self.row(left)), of(self.row(jnp.minimum(left + 1, last)))
         return here + (place - before).astype(here.dtype) * (next - here)
+
     def row(self, index: Int[Array, ""]) -> Residual:
         """The residual of one knot."""
         return jax.tree.map(lambda x: x[index], self.rows)

@@ -62,7 +62,7 @@ def solve(
     solver = DDP() if solver is None else solver
     instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
     solver.refuse(problem)
-    guess = _checked(owner, problem, guess)
+    guess = checked_guess(owner, problem, guess)
     if on_iteration is None and checkpoint is None:
         return _solved(problem, solver, guess)
     if not is_known((problem, solver, guess)):
@@ -80,7 +80,6 @@ def solve(
         on_iteration=on_iteration,
         checkpoint=checkpoint,
     )
-    return _solved(problem, solver, checked_guess(owner, problem, guess))
 
 
 @compiled
@@ -105,7 +104,6 @@ def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Soluti
     return solver.finish(Stages(problem), search), solver.going_on(search)
 
 
-def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
 def checked_guess(owner: str, problem: Problem, guess: Guess | Solution | None) -> Guess:
     """A guess, or an earlier solution as one, that fits a problem."""
     guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
