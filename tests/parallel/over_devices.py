@@ -4,6 +4,7 @@ python over_devices.py
 """
 
 import json
+from typing import Any
 
 import jax
 
@@ -16,14 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from compiled_text import communication
 from jax import lax
-from jax.sharding import AxisType, Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import rbd_jax as rbd  # before the first array: it sets what XLA reads once
 
 
 MODEL = rbd.load("double_pendulum")
+ALL = Mesh(np.array(jax.devices()), ("batch",))
 ALONE = Mesh(np.array(jax.devices()[:1]), ("one",))
-REPORT = {"devices": len(jax.devices())}
+REPORT: dict[str, Any] = {"devices": len(jax.devices())}
 
 
 def rows(size, seed=0):
@@ -91,9 +93,8 @@ REPORT["gradient talks"] = communication(slopes(rbd.shard).lower(MODEL).compile(
 def talking(x):
     """A program that does communicate at every step."""
     part = lambda x: lax.scan(lambda c, _: (lax.psum(c, "batch"), None), x, length=3)[0]
-    mesh = rbd.parallel.device_mesh()
     split = PartitionSpec("batch")
-    return jax.shard_map(part, mesh=mesh, in_specs=split, out_specs=split, check_vma=False)(x)
+    return jax.shard_map(part, mesh=ALL, in_specs=split, out_specs=split, check_vma=False)(x)
 
 
 REPORT["planted"] = communication(jax.jit(talking).lower(jnp.arange(8.0)).compile().as_text())
@@ -147,13 +148,29 @@ try:
 except ValueError as error:
     REPORT["uneven rows"] = str(error)
 
-# What maps over batches uses them, with nothing said.
-
 
 def simulated(rows):
     some = jax.tree.map(lambda x: x[rows], states)
     return rbd.simulate_batch(MODEL, some, dt=0.01, steps=4, frames=2).q
 
 
+there, x = jax.device_put(jnp.zeros(2), NamedSharding(ALL, PartitionSpec())), jnp.arange(8.0)
+around = lambda there, x: rbd.shard(lambda x: x + jnp.zeros_like(there))(x)
+given = lambda there, x: rbd.shard(lambda there, x: x + jnp.zeros_like(there), (None, 0))(there, x)
+expected = np.arange(8.0)[:, None] + np.zeros(2)
+REPORT["from around"] = [apart(around(there, x), expected), apart(jax.jit(around)(there, x), expected)]
+with jax.set_mesh(ALL):
+    REPORT["from around"].append(apart(jax.jit(given)(there, x), expected))
+    try:
+        jax.jit(around)(there, x)
+    except ValueError as error:
+        REPORT["refused"] = str(error)
+
+# What maps over batches uses the devices, with nothing said, or those that it is told to.
+
 REPORT["simulate_batch"] = apart(simulated(slice(5))[4], simulated(slice(4, 5))[0])
+with rbd.parallel.use_devices(half):
+    REPORT["told"] = apart(simulated(slice(5))[4], simulated(slice(4, 5))[0])
+    found = rbd.batch_map(double)(jnp.arange(8.0))
+    assert found.sharding.device_set == set(half.devices.flat)
 print(json.dumps(REPORT))

@@ -84,9 +84,9 @@ def refused():
 
 def identified():
     """What is simulated and found by the devices of all processes, every one of which has the same logs."""
-    with jax.set_mesh(rbd.parallel.device_mesh()):
+    with rbd.parallel.use_devices():
         model, t = rbd.load("pendulum"), np.arange(100) / 100
-        states = rbd.State(jnp.asarray(rows(5)[:, :1]), jnp.asarray(rows(5, seed=1)[:, :1]))
+        states = rbd.State(jnp.asarray(rows(8)[:, :1]), jnp.asarray(rows(8, seed=1)[:, :1]))
         path = rbd.simulate_batch(model, states, dt=0.01, steps=10, frames=2)
         free = rbd.identify.damping()
         truth = rbd.identify.Parameters(model, free).with_values(jnp.array([0.3]))

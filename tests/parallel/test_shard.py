@@ -83,7 +83,15 @@ def test_rows_that_do_not_go_evenly_are_refused(report):
 
 
 def test_simulations_use_all_devices(report):
-    assert report["simulate_batch"] == 0
+    assert report["simulate_batch"] == report["told"] == 0
+
+
+def test_arrays_from_around_that_are_on_all_devices(report):
+    """Within `jax.set_mesh` JAX cannot make arrays like them on one device; it is said how it can."""
+    assert report["from around"] == [0, 0, 0]
+    assert report["refused"].startswith(
+        "shard: function makes use of arrays from around it that are laid out"
+    )
 
 
 # On the one device that is here.
@@ -118,6 +126,9 @@ def test_refused(unchecked, mapped, owner):
 def test_a_mesh_is_a_mesh(unchecked):
     with pytest.raises(ValueError, match="^shard: mesh is .*jax.sharding.Mesh"):
         rbd.shard(lambda x: x, mesh=jax.devices())
+    with pytest.raises(ValueError, match="^parallel.use_devices: mesh is .*jax.sharding.Mesh"):
+        with rbd.parallel.use_devices(jax.devices()):
+            pass
 
 
 def test_it_compiles_once():
