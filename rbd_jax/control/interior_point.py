@@ -106,6 +106,11 @@ FILTERED = 64
 #: Primal regularization: the first, the least and the largest; by how much it grows and shrinks.
 FIRST, LEAST, LARGEST, FASTER, GROWN, SHRUNK = 1e-4, 1e-20, 1e10, 100.0, 8.0, 1 / 3
 
+#: Without the cost much may be undetermined: so much regularization, of the barrier's weight, keeps steps from running away.
+SOFTLY = 1e-2
+#: A minimum of what is missed is known to this share of it.
+SURELY = 1e-5
+
 #: Not a `Code`: the search goes on.
 RUNNING = -1
 
@@ -342,7 +347,7 @@ class Method:
         s_d = jnp.maximum(S_MAX, all_sizes / jnp.maximum(count, 1)) / S_MAX
         s_c = jnp.maximum(S_MAX, sizes / jnp.maximum(bounds, 1)) / S_MAX
         missed = jnp.maximum(_largest(values.defects), _largest(missing))
-        return jnp.maximum(jnp.maximum(steepest / s_d, missed), loose / s_c), steepest, missed
+        return jnp.maximum(jnp.maximum(steepest / s_d, missed), loose / s_c), steepest
 
     # Steps.
 
@@ -374,7 +379,7 @@ class Method:
         unit = jnp.eye(nz, dtype=self.dtype)[None]
         stiffness = (
             jnp.einsum("kri,kr,krj->kij", expanded.rows, weight[:, :m], expanded.rows, precision="highest")
-            + (weight[:, m:, None] + regular) * unit
+            + (weight[:, m:, None] + regular + jnp.where(soft, SOFTLY * mu, 0)) * unit
         )
         curvature = expanded.curvature.at[:, :nz, :nz].add(stiffness[:-1])
         slope = (scale * expanded.slope).at[:, :nz].add(pushed[:-1])
@@ -471,9 +476,10 @@ class Method:
         )
         error = lambda mu: self.error(place, values, expanded, mu, soft, scale)
         zero = jnp.zeros((), self.dtype)
-        final, steepest, missed = error(zero)
-        done = (final <= self.tolerance) & ~first
-        really = jnp.maximum(_largest(values.defects), _largest(self.missing(values, place.slacks)))
+        missed_rows = _largest(self.missing(values, place.slacks))
+        final, steepest = error(zero)
+        enough = jnp.where(soft, jnp.maximum(self.tolerance, SURELY * missed_rows), self.tolerance)
+        done = (final <= enough) & ~first
         code = jnp.where(done, jnp.where(soft, Code.INFEASIBLE, Code.CONVERGED), RUNNING)
 
         # The barrier is lowered as far as the conditions hold with it.
@@ -551,7 +557,7 @@ class Method:
             mu=mu,
             regular=jnp.where(direction.positive, regular, 0),
             policy=direction.policy,
-            missed=really,
+            missed=jnp.maximum(_largest(values.defects), missed_rows),
             stationarity=steepest / scale,
             iteration=progress.iteration + 1,
         )

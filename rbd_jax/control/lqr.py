@@ -52,14 +52,14 @@ class Policy(eqx.Module):
 
 
 def solved(
-    matrix: Float[Array, "m m"], columns: Float[Array, "m k"]
+    matrix: Float[Array, "m m"], columns: Float[Array, "m k"], least: Float[Array, ""] | float = 0.0
 ) -> tuple[Float[Array, "m k"], Bool[Array, ""]]:
-    """`A⁻¹ X` of a positive definite A by Gauss and Jordan's elimination, and whether all pivots were positive.
+    """`A⁻¹ X` of a positive definite A by Gauss and Jordan's elimination, and whether all pivots were greater than the `least`.
 
     One loop without a call out of it, see `solve_positive`.
     """
     size = matrix.shape[0]
-    places = np.arange(size)
+    places = np.arange(size, dtype=np.int32)
 
     def eliminate(carry, j):
         rows, positive = carry
@@ -68,7 +68,7 @@ def solved(
         row = row / pivot
         column = jnp.where(places == j, 0, lax.dynamic_index_in_dim(rows, j, 1, keepdims=False))
         rows = rows - column[:, None] * row[None, :]
-        return (lax.dynamic_update_index_in_dim(rows, row, j, 0), positive & (pivot > 0)), None
+        return (lax.dynamic_update_index_in_dim(rows, row, j, 0), positive & (pivot > least)), None
 
     start = jnp.concatenate([matrix, columns], axis=1), jnp.array(True)
     (rows, positive), _ = lax.scan(eliminate, start, jnp.arange(size, dtype=jnp.int32))
@@ -134,6 +134,7 @@ def minimized(
 
 def riccati(problem: LinearQuadratic) -> Policy:
     """The feedback of least cost, stage by stage from the end."""
+    eps = float(jnp.finfo(problem.A.dtype).eps)
 
     def back(value, stage):
         P, p = value
@@ -141,13 +142,14 @@ def riccati(problem: LinearQuadratic) -> Policy:
         ahead = p + matvec(P, c)
         PA, PB = matmul(P, A), matmul(P, B)
         uu, ux, u = R + matmul(transpose(B), PB), S + matmul(transpose(B), PA), r + vecmat(ahead, B)
-        factor = jnp.linalg.cholesky(uu)
-        solved = -jax.scipy.linalg.cho_solve((factor, True), jnp.concatenate([ux, u[:, None]], axis=1))
-        K, k = solved[:, :-1], solved[:, -1]
+        # What is less than this is rounding of what was added up.
+        size = jnp.max(jnp.abs(R), initial=0) + jnp.max(jnp.abs(P)) * jnp.max(jnp.abs(B), initial=0) ** 2
+        both, positive = solved(uu, jnp.concatenate([ux, u[:, None]], axis=1), 10 * eps * size)
+        K, k = -both[:, :-1], -both[:, -1]
         P = Q + matmul(transpose(A), PA) + matmul(transpose(ux), K)
         p = q + vecmat(ahead, A) + vecmat(k, ux)
         P = 0.5 * (P + transpose(P))
-        return (P, p), (K, k, P, p, jnp.all(jnp.isfinite(factor)))
+        return (P, p), (K, k, P, p, positive)
 
     stages = (
         problem.A,
