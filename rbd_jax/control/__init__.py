@@ -17,6 +17,8 @@
 - `DDP`: differential dynamic programming, and iterative LQR
 - `Shooting`, `Collocation`: multiple shooting and direct collocation, by an interior-point method
 - `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
+- `lqr`, `lqr_rollout`: the linear-quadratic regulator of a `LinearQuadratic` problem, as a `Policy`
+- `lqr_gain`: without an end
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
 - `Solution`, `Code`: the motion found, and how the search ended
@@ -53,6 +55,11 @@ __all__ = [
     "Collocation",
     "MPPI",
     "CEM",
+    "lqr",
+    "lqr_rollout",
+    "lqr_gain",
+    "LinearQuadratic",
+    "Policy",
     "Solver",
     "Guess",
     "Solution",
@@ -70,8 +77,10 @@ from .inverse_kinematics import (
     inverse_kinematics as inverse_kinematics,
 )
 from .knot import Knot as Knot
+from .lqr import LinearQuadratic as LinearQuadratic, Policy as Policy
 from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
+from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (
     CenterOfMass as CenterOfMass,

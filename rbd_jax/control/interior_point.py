@@ -25,6 +25,7 @@ from .._arguments import choice, whole_number
 from .._array import is_known, matvec, transpose, vecmat
 from ._stages import Hessian, Stages
 from .lqr import LinearQuadratic, Policy, followed, riccati
+from .parallel_lqr import parallel_followed, parallel_riccati
 from .solution import Code, Solution
 from .solver import Solver, Start
 from .transcription import Expanded, Transcription, Values, condensed, steps_of
@@ -50,12 +51,14 @@ class InteriorPoint(Solver):
     - `max_iterations`: how many steps it may take.
     - `hessian`: "full", or "gauss-newton": without second derivatives of residuals, steps and constraints.
     - `barrier`: the weight that the barrier begins with.
+    - `parallel`: linear-quadratic problems by an associative scan, as `lqr` has it: for long horizons on a GPU.
     """
 
     tolerance: float | None
     barrier: float
     hessian: Hessian = eqx.field(static=True)
     max_iterations: int = eqx.field(static=True)
+    parallel: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -64,12 +67,14 @@ class InteriorPoint(Solver):
         max_iterations: int = 500,
         tolerance: float | None = None,
         barrier: float = 0.1,
+        parallel: bool = False,
     ):
         owner = f"control.{type(self).__name__}"
         choice(owner, "hessian", hessian, ("gauss-newton", "full"))
         self.hessian = hessian
         self.max_iterations = whole_number(owner, "max_iterations", max_iterations)
         self.tolerance = None if tolerance is None else positive(owner, "tolerance", tolerance)
+        self.parallel = bool(parallel)
         self.barrier = positive(owner, "barrier", barrier)
 
     @abc.abstractmethod
@@ -390,7 +395,7 @@ class Method:
             expanded.end_curvature + stiffness[-1, :nx, :nx],
             scale * expanded.end_slope + pushed[-1, :nx],
         )
-        x, w, policy, positive = solved(quadratic, program.free)
+        x, w, policy, positive = solved(quadratic, program.free, self.options.parallel)
         ahead = matvec(policy.P[1:], x[1:]) + policy.p[1:]
         z = jnp.concatenate([x[:-1], w, x[1:]], axis=1)
         ahead = ahead + matvec(expanded.curvature[:, nz:], z) + slope[:, nz:]
@@ -601,16 +606,16 @@ class Method:
         )
 
 
-def solved(quadratic: LinearQuadratic, free) -> tuple[Array, Array, Policy, Array]:
+def solved(quadratic: LinearQuadratic, free, parallel: bool) -> tuple[Array, Array, Policy, Array]:
     """The changes of points and inputs of least cost, those of the first point where free, and whether there is a minimum."""
-    policy = riccati(quadratic)
+    policy = (parallel_riccati if parallel else riccati)(quadratic)
     first, positive = jnp.zeros_like(policy.p[0]), policy.positive
     if free.any():
         at = free.nonzero()[0]
         factor = jnp.linalg.cholesky(policy.P[0][at][:, at])
         first = first.at[at].set(-jax.scipy.linalg.cho_solve((factor, True), policy.p[0][at]))
         positive &= jnp.all(jnp.isfinite(factor))
-    x, w = followed(quadratic, policy, first)
+    x, w = (parallel_followed if parallel else followed)(quadratic, policy, first)
     return x, w, policy, positive
 
 
