@@ -18,6 +18,7 @@ import numpy as np
 from compiled_text import communication
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.tree_util import Partial
 
 import rbd_jax as rbd  # before the first array: it sets what XLA reads once
 
@@ -157,9 +158,11 @@ def simulated(rows):
 there, x = jax.device_put(jnp.zeros(2), NamedSharding(ALL, PartitionSpec())), jnp.arange(8.0)
 around = lambda there, x: rbd.shard(lambda x: x + jnp.zeros_like(there))(x)
 given = lambda there, x: rbd.shard(lambda there, x: x + jnp.zeros_like(there), (None, 0))(there, x)
+carried = lambda there, x: rbd.shard(Partial(lambda there, x: x + jnp.zeros_like(there), there))(x)
 expected = np.arange(8.0)[:, None] + np.zeros(2)
-REPORT["from around"] = [apart(around(there, x), expected), apart(jax.jit(around)(there, x), expected)]
+REPORT["from around"] = [apart(around(there, x), expected), apart(jax.jit(carried)(there, x), expected)]
 with jax.set_mesh(ALL):
+    REPORT["from around"].append(apart(jax.jit(carried)(there, x), expected))
     REPORT["from around"].append(apart(jax.jit(given)(there, x), expected))
     try:
         jax.jit(around)(there, x)

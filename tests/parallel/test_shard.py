@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -88,7 +89,7 @@ def test_simulations_use_all_devices(report):
 
 def test_arrays_from_around_that_are_on_all_devices(report):
     """Within `jax.set_mesh` JAX cannot make arrays like them on one device; it is said how it can."""
-    assert report["from around"] == [0, 0, 0]
+    assert report["from around"] == [0, 0, 0, 0]
     assert report["refused"].startswith(
         "shard: function makes use of arrays from around it that are laid out"
     )
@@ -131,18 +132,32 @@ def test_a_mesh_is_a_mesh(unchecked):
             pass
 
 
+class Gain(eqx.Module):
+    """A function with numbers of its own."""
+
+    gain: jax.Array
+
+    def __call__(self, x):
+        return self.gain * x
+
+
 def test_it_compiles_once():
-    """Called again with other numbers it is not traced again."""
+    """Called again with other numbers it is not traced again; what is no number is part of the program."""
     traced = []
 
-    def function(x):
-        traced.append(1)
-        return x + 1
+    def function(times, x, y):
+        traced.append(times)
+        return sum([x + y] * times)
 
-    mapped = rbd.shard(function)
+    mapped = rbd.shard(function, (None, 0, None))
     for start in (0.0, 1.0, 2.0):
-        np.testing.assert_array_equal(mapped(jnp.arange(4.0) + start), jnp.arange(4.0) + start + 1)
-    assert len(traced) == 1
+        found = mapped(2, jnp.arange(4.0) + start, jnp.array(start))
+        np.testing.assert_array_equal(found, 2 * (jnp.arange(4.0) + 2 * start))
+    assert traced == [2]
+    np.testing.assert_array_equal(mapped(3, jnp.arange(4.0), jnp.array(0.0)), 3 * jnp.arange(4.0))
+    assert traced == [2, 3]
+    slope = jax.grad(lambda policy: jnp.sum(rbd.shard(policy)(jnp.arange(4.0))))(Gain(jnp.array(2.0)))
+    assert slope.gain == 6
 
 
 def test_alone_a_process_has_everything():
