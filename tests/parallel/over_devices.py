@@ -1,9 +1,10 @@
 """What `test_shard.py` asks of eight devices, in a process that has them: prints a report.
 
-python over_devices.py
+python over_devices.py [identify]
 """
 
 import json
+import sys
 from typing import Any
 
 import jax
@@ -176,4 +177,25 @@ with rbd.parallel.use_devices(half):
     REPORT["told"] = apart(simulated(slice(5))[4], simulated(slice(4, 5))[0])
     found = rbd.batch_map(double)(jnp.arange(8.0))
     assert found.sharding.device_set == set(half.devices.flat)
+
+
+def identified():
+    """Identification goes on from numbers that are on all devices."""
+    pendulum, t = rbd.load("pendulum"), np.arange(24) / 50
+    swing = rbd.rollout(pendulum, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.02, steps=23)
+    log = rbd.identify.Log(t, np.asarray(swing.q), tau=np.zeros((24, 1)))
+    compare = rbd.identify.OutputError(window=0.12)
+    problem = rbd.identify.Problem(pendulum, log, rbd.identify.damping(), compare)
+    start = problem.start()
+    step = jax.jit(lambda x: x - 0.1 * jax.grad(lambda x: problem.loss(start._replace(x=x)))(x))
+    first = step(start.x)
+    assert len(first.sharding.device_set) == 8
+    found = problem.errors(start._replace(x=step(first)))[0]
+    with rbd.parallel.use_devices(ALONE):
+        x = step(np.asarray(first))
+        return apart(found, problem.errors(start._replace(x=np.asarray(x)))[0])
+
+
+if "identify" in sys.argv:
+    REPORT["identified"] = identified()
 print(json.dumps(REPORT))

@@ -28,15 +28,19 @@ def environment(devices):
     return os.environ | {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
 
 
-@pytest.fixture(scope="module")
-def report():
+def reported(*options):
     done = subprocess.run(
-        [sys.executable, PROGRAM], env=environment(8), capture_output=True, text=True, timeout=600
+        [sys.executable, PROGRAM, *options], env=environment(8), capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["devices"] == 8
     return found
+
+
+@pytest.fixture(scope="module")
+def report():
+    return reported()
 
 
 def test_the_numbers_are_those_of_one_device(report):
@@ -93,6 +97,11 @@ def test_arrays_from_around_that_are_on_all_devices(report):
     assert report["refused"].startswith(
         "shard: function makes use of arrays from around it that are laid out"
     )
+
+
+@pytest.mark.slow
+def test_identification_goes_on_from_all_devices():
+    assert reported("identify")["identified"] == 0
 
 
 # On the one device that is here.
