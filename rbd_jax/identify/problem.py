@@ -422,7 +422,7 @@ def _in_each(one, windows: Windows, after: State | None, *rows):
         return one(window, then, *row)
 
     numbers = jnp.tile(jnp.arange(count), points)
-    flat = (jnp.asarray(x).reshape(-1, *x.shape[2:]) for x in rows)
+    flat = (jnp.asarray(x).reshape(points * count, *x.shape[2:]) for x in rows)
     found = batch_map(Partial(pair, one, (windows, after)))(numbers, *flat)
     return whole(jax.tree.map(lambda y: y.reshape(points, count, *y.shape[1:]), found))
 
