@@ -75,9 +75,16 @@ class Stages:
         parts.append(end.state.internal - start.state.internal)
         return jnp.concatenate([*parts, *([(end.dt - start.dt)[None]] if self.free else [])])
 
-    def knot(self, index: Int[Array, ""], point: Point, control: Float[Array, "nu"] | None) -> Knot:
-        """What costs and constraints are asked with."""
-        return Knot(self.system, index, self.time(index, point), point.state, control)
+    def knot(
+        self,
+        index: Int[Array, ""],
+        point: Point,
+        control: Float[Array, "nu"] | None,
+        time: Float[Array, ""] | None = None,
+    ) -> Knot:
+        """What costs and constraints are asked with; the time is that at which the stage begins, if nothing is said."""
+        time = self.time(index, point) if time is None else time
+        return Knot(self.system, index, time, point.state, control)
 
     # How points follow on each other.
 
@@ -114,6 +121,20 @@ class Stages:
         return jnp.concatenate([upper, last]), jnp.concatenate([by_control, still])
 
     # What it costs.
+
+    def rates(self, knot: Knot) -> tuple[Float[Array, "rows"], Float[Array, ""]]:
+        """The running costs per second at a knot: numbers of whose squares they are half the sum, and the rest."""
+        return self._parts(self.running_costs, knot, self.problem.duration_cost)
+
+    def terminal_parts(self, point: Point) -> tuple[Float[Array, "rows"], Float[Array, ""]]:
+        """What the last point costs, likewise."""
+        knot = self.knot(jnp.int32(self.steps), point, None)
+        return self._parts(self.terminal_costs, knot, jnp.zeros((), self.dtype))
+
+    def _parts(self, costs, knot: Knot, start):
+        rows = [cost.rows(knot) for cost in costs if isinstance(cost, Cost)]
+        rest = sum((cost(knot) for cost in costs if not isinstance(cost, Cost)), start=start)
+        return jnp.concatenate([jnp.zeros(0, self.dtype), *rows]), rest
 
     def running(self, index, point: Point, control: Float[Array, "nu"]) -> Float[Array, ""]:
         """What a stage costs: the rate of the running costs, times the length of the step."""

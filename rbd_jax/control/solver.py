@@ -23,18 +23,23 @@ class Guess(eqx.Module):
 
     - `control`: (steps, nu), by default zero.
     - `states`: a `State` with steps + 1 rows, which need not follow on each other; by default where the controls lead.
+    - `dt`: where that is free.
+    - `control_nodes`: for a collocation, as a `Solution` has them.
     - `multipliers`: a solver's own, of an earlier solution.
     """
 
     control: Float[Array, "steps nu"] | None = None
     states: State | None = None
     dt: Float[Array, ""] | None = None
+    control_nodes: Float[Array, "nodes nu"] | None = None
     multipliers: Any = None
 
     @staticmethod
     def of(solution: Solution) -> Guess:
         """The motion of a solution."""
-        return Guess(solution.control, solution.states, solution.dt, solution.multipliers)
+        return Guess(
+            solution.control, solution.states, solution.dt, solution.control_nodes, solution.multipliers
+        )
 
 
 class Start(eqx.Module):
@@ -43,6 +48,7 @@ class Start(eqx.Module):
     first: Point
     control: Float[Array, "steps nu"]
     points: Point | None
+    nodes: Float[Array, "nodes nu"] | None = None
     multipliers: Any = None
 
     def motion(self, stages: Stages) -> Point:
@@ -105,7 +111,7 @@ def started(stages: Stages, guess: Guess) -> Start:
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
     first = stages.first if guess.dt is None else stages.first._replace(dt=guess.dt.astype(stages.dtype))
     if guess.states is None:
-        return Start(first, control, None, guess.multipliers)
+        return Start(first, control, None, guess.control_nodes, guess.multipliers)
     given = guess.states
     own = first.state.internal
     rows = State(
@@ -115,4 +121,4 @@ def started(stages: Stages, guess: Guess) -> Start:
     )
     rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
     points = Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,)))
-    return Start(first, control, points, guess.multipliers)
+    return Start(first, control, points, guess.control_nodes, guess.multipliers)

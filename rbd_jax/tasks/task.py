@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import reprlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -28,6 +28,9 @@ from ..simulate.step import held
 from ..simulate.systems import system_of, tree_of
 from .randomization import Randomization, randomizations, randomized
 from .situation import EpisodeKeys, Situation, TaskState
+
+
+T = TypeVar("T", bound="Task")
 
 
 class Task(eqx.Module):
@@ -202,6 +205,7 @@ def _step_and_reset(task: Task, state: TaskState, action: Float[Array, "na"]) ->
 
 def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
     """The beginning of an episode."""
+    task = _of_one_precision(task)
     keys = EpisodeKeys(key)
     changes = randomized(task.randomization, keys.model, task.model)
     model = eqx.combine(changes, task.model)
@@ -215,10 +219,10 @@ def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
         "a rbd.State, or a pair of it and a memory",
     )
     state = _full(model, state)
-    memory = jax.tree.map(jnp.asarray, memory)
+    memory = _in_precision(memory, model.dtype)
     steps = jnp.int32(0)
     now = Situation(model, state, jnp.zeros((), model.dtype), memory, keys.at(steps))
-    seen = jax.tree.map(jnp.asarray, task.observe(now))
+    seen = _in_precision(task.observe(now), model.dtype)
     no = jnp.asarray(False)
     told = jax.eval_shape(lambda: _rewarded(task, now, jnp.zeros(task.action_size, model.dtype), now))
     reward, metrics = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), told)
@@ -227,6 +231,7 @@ def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
 
 def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
     """The episode one step later."""
+    task = _of_one_precision(task)
     before, keys = task.situation(state), EpisodeKeys(state.key)
     model = before.model
     action = jnp.clip(action.astype(model.dtype), -1, 1)
@@ -239,7 +244,7 @@ def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskSt
     reward, metrics = _rewarded(task, before, action, now)
     over = jnp.asarray(task.terminated(now), bool).reshape(()) | (code != Result.SUCCESS)
     late = jnp.asarray(False) if task.episode_length is None else steps >= task.episode_length
-    seen = jax.tree.map(jnp.asarray, task.observe(now))
+    seen = _in_precision(task.observe(now), model.dtype)
     return TaskState(
         moved, seen, reward, over, late & ~over, seen, steps, metrics, memory, code, state.changes, state.key
     )
@@ -285,6 +290,19 @@ def _full(model: Simulated, state: State) -> State:
     own = system_of(model, jnp.zeros(model.nv, model.dtype)).own if state.own is None else state.own
     q, v = configuration("Task", model, "q", state.q), velocity("Task", model, "v", state.v)
     return jax.tree.map(lambda x: jnp.asarray(x).astype(model.dtype), State(q, v, own))
+
+
+def _of_one_precision(task: T) -> T:
+    """The task with its own numbers in the precision of the model: a field of 0.1 may have become one of 64 bits on the way here."""
+    dtype = task.model.dtype
+    is_number = lambda x: isinstance(x, float) or eqx.is_inexact_array(x)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_number(x) else x, task)
+
+
+def _in_precision(tree: Any, dtype) -> Any:
+    """Arrays, those of floats in one precision."""
+    arrays = jax.tree.map(jnp.asarray, tree)
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, arrays)
 
 
 def _rewarded(task: Task, before: Situation, action, now: Situation) -> tuple[Array, dict[str, Array]]:
