@@ -146,12 +146,10 @@ class Expansions:
 
     # All of it, exactly.
 
-    def slope(self, function: Callable[[Point, Array | None], Array], point: Point, control):
-        """A function of a point and a control to first order: its value, and its derivative by z."""
-        return jax.value_and_grad(self._of_z(function, point, control))(self._still(control))
-
-    def curvature(self, function: Callable[[Point, Array | None], Array], point: Point, control):
-        """Its second derivative by z."""
+    def curvature(
+        self, function: Callable[[Point, Array | None], Array], point: Point, control
+    ) -> Float[Array, "z z"]:
+        """The second derivative of a function of a point and a control by z."""
         hessian = jax.jacfwd(jax.grad(self._of_z(function, point, control)))(self._still(control))
         return 0.5 * (hessian + transpose(hessian))
 

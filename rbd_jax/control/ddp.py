@@ -38,7 +38,7 @@ SHARES = 12
 KEPT = 1e-4
 #: What is added to the curvature by controls, as a share of it: where that begins, what it grows by, and where it is beyond use.
 LEAST, FACTOR, BEYOND = 1e-6, 10.0, 1e10
-#: So much of it may be left where a search has converged.
+#: With more of it than that, a step promises less than it could.
 SOFT = 1e-3
 #: While the multipliers of constraints are far from right, minima are found to this share of the cost.
 LOOSE = 1e-2
@@ -120,6 +120,7 @@ class Local(NamedTuple):
 
     - `ahead`: how points follow on each other. `slope`, `curvature`: of the costs. `rows`: Jacobians of the dense rows.
     - `end_slope`, `end_curvature`: of the cost of the last point.
+    - `convex`: curvatures by the squares of first derivatives, where `curvature` is exact.
     """
 
     ahead: Float[Array, "steps nx z"]
@@ -128,6 +129,7 @@ class Local(NamedTuple):
     end_slope: Float[Array, "nx"]
     end_curvature: Float[Array, "nx nx"]
     rows: Rows
+    convex: Rows | None = None
 
 
 class Direction(NamedTuple):
@@ -205,7 +207,10 @@ class _Search:
         rows = jax.tree.map(jnp.zeros_like, self.keeping.lower)
         now = Now(points, control, jnp.asarray(jnp.inf, dtype), rows, gaps)
         jacobians = Rows(zeros(N, dense.path, z), zeros(dense.end, nx))
-        local = Local(zeros(N, nx, z), zeros(N, z), zeros(N, z, z), zeros(nx), zeros(nx, nx), jacobians)
+        convex = Rows(zeros(N, z, z), zeros(nx, nx)) if self.solver.hessian == "full" else None
+        local = Local(
+            zeros(N, nx, z), zeros(N, z), zeros(N, z, z), zeros(nx), zeros(nx, nx), jacobians, convex
+        )
         return Carry(
             now,
             local,
@@ -223,6 +228,10 @@ class _Search:
         """Find a direction; if it is not the end, go along it, and expand about where that leads."""
         first, now, held, local = carry.iterations < 0, carry.now, carry.held, carry.local
         found = self.backward(local, now, held, carry.regularization)
+        if local.convex is not None:  # where the exact problem has no minimum, the nearest one that has
+            convex = local._replace(curvature=local.convex.path, end_curvature=local.convex.end)
+            again = lambda: self.backward(convex, now, held, carry.regularization)
+            found = lax.cond(found.positive, lambda: found, again)
         # Nothing is known yet in the first turn, which makes the motion of the guess.
         direction = jax.tree.map(lambda x: jnp.where(first, jnp.zeros_like(x), x), found)
         verdict = self.judged(carry, direction)
@@ -337,25 +346,16 @@ class _Search:
             stages.over_stages(keeping.jacobian, before, now.control),
             keeping.jacobian(jnp.int32(stages.steps), last, None),
         )
-        if self.solver.hessian == "full":
-            return self.exact(now, held, ahead, rows)
         running = stages.over_stages(expansions.running, before, now.control)
         terminal = expansions.terminal(last)
-        return Local(ahead, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
+        local = Local(ahead, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
+        return self.exact(now, held, local) if self.solver.hessian == "full" else local
 
-    def exact(self, now: Now, held: Held, ahead, rows: Rows) -> Local:
+    def exact(self, now: Now, held: Held, local: Local) -> Local:
         """With second derivatives of all that there is, of what must be kept to along its multipliers."""
-        stages, keeping, expansions, nx = self.stages, self.keeping, self.expansions, self.stages.nx
-        before, end = stages.before(now.points), stages.last(now.points)
-        last, N = jnp.int32(stages.steps), stages.steps
-        of_stage = lambda index: lambda point, control: stages.running(index, point, control)
-        _, slope = stages.over_stages(
-            lambda index, *stage: expansions.slope(of_stage(index), *stage), before, now.control
-        )
-        at_end = lambda point, control: stages.terminal(point)
-        _, end_slope = expansions.slope(at_end, end, None)
-        blank = Local(ahead, slope, jnp.zeros((N, nx + stages.nu, 0)), end_slope, jnp.zeros((nx, 0)), rows)
-        costates, _ = self.adjoint(blank, now, held)
+        stages, keeping, expansions = self.stages, self.keeping, self.expansions
+        before, end, last = stages.before(now.points), stages.last(now.points), jnp.int32(stages.steps)
+        costates, _ = self.adjoint(local, now, held)
         pressing = keeping.pressing(now.rows, held)
 
         def curvature(index, point, control, costate, push):
@@ -372,7 +372,9 @@ class _Search:
             return stages.terminal(point) + jnp.sum(pressing.end * keeping.at(last, point, None))
 
         each = stages.over_stages(curvature, before, now.control, costates[1:], pressing.path)
-        return Local(ahead, slope, each, end_slope, expansions.curvature(end_lagrangian, end, None), rows)
+        convex = Rows(local.curvature, local.end_curvature)
+        at_end = expansions.curvature(end_lagrangian, end, None)
+        return local._replace(curvature=each, end_curvature=at_end, convex=convex)
 
     # Backward.
 
@@ -452,9 +454,11 @@ class _Search:
         """Whether it has converged, or multipliers are due, or nothing helps any more."""
         now, held, keeping = carry.now, carry.held, self.keeping
         first, stuck = carry.iterations < 0, carry.regularization > BEYOND
-        gaps, soft = self.open(now), direction.positive & (carry.regularization <= SOFT)
+        gaps = self.open(now)
         scale = jnp.abs(now.cost) + (keeping.cost(now.rows, held) if keeping.any else 0)
-        below = lambda share: soft & (direction.decrease <= share * scale + direction.noise)
+        # Regularization makes steps short, and what they promise little.
+        promised = direction.decrease * (1 + carry.regularization / SOFT)
+        below = lambda share: direction.positive & (promised <= share * scale + direction.noise)
         error, update, hopeless, aim = (
             jnp.zeros((), self.dtype),
             jnp.array(False),
