@@ -100,7 +100,7 @@ class RecedingHorizon(eqx.Module):
     **Arguments**
 
     - `problem`: from any state, such as the first one. Its `steps` are the horizon.
-    - `solver`: by default `DDP(max_iterations=1)`.
+    - `solver`: by default `DDP(max_iterations=5)`.
     - `period`: the time from plan to plan, by default `problem.dt`.
     - `delay`: how long it takes to make a plan. Plans are then for so much later, from the state to which the present plan leads
       the model by then, and until then that goes on. At most `period`.
@@ -151,8 +151,8 @@ class RecedingHorizon(eqx.Module):
     ):
         owner = "control.RecedingHorizon"
         instance(owner, "problem", problem, Problem, "a control.Problem")
-        solver = DDP(max_iterations=1) if solver is None else solver
-        instance(owner, "solver", solver, Solver, "a solver, such as control.DDP(max_iterations=1)")
+        solver = DDP(max_iterations=5) if solver is None else solver
+        instance(owner, "solver", solver, Solver, "a solver, such as control.DDP(max_iterations=5)")
         solver.refuse(problem)
         dtype = problem.dt.dtype
         self.problem, self.solver = problem, solver
