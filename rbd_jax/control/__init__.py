@@ -19,13 +19,13 @@
 - `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
 - `lqr`, `lqr_rollout`: the linear-quadratic regulator of a `LinearQuadratic` problem, as a `Policy`
 - `lqr_gain`: without an end
+- `RecedingHorizon`: a problem solved again and again, as a controller (model predictive control)
+- `HorizonMemory`, `Plan`: what that remembers
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
 - `Solution`, `Code`: the motion found, and how the search ended
-Inverse kinematics and controllers:
 - `inverse_kinematics`: a configuration in which residuals vanish
 - `InverseKinematics`: what it returns
-- `Code`: how a solver ended
 """
 
 __all__ = [
@@ -60,6 +60,9 @@ __all__ = [
     "lqr_gain",
     "LinearQuadratic",
     "Policy",
+    "RecedingHorizon",
+    "HorizonMemory",
+    "Plan",
     "Solver",
     "Guess",
     "Solution",
@@ -81,6 +84,7 @@ from .lqr import LinearQuadratic as LinearQuadratic, Policy as Policy
 from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
 from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
+from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (
     CenterOfMass as CenterOfMass,

@@ -180,11 +180,10 @@ def _mapped(owner: str, function: Callable, in_axes, mesh: Mesh | None, devices:
         batched = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis == 0), named
         shared = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis is None)
         size = _batch_size(owner, batched)
-        over = _over(mesh, devices)
+        over = _over(mesh, devices) if size > 1 else None
         if over is not None:
             batched, shared = _placed(owner, batched, shared, size, over)
-        # One sample takes one device: on all of them would be the same, later.
-        return run(batched, shared, axes=axes, size=size, over=over if size > 1 else None)
+        return run(batched, shared, axes=axes, size=size, over=over)
 
     return mapped
 

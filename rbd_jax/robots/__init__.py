@@ -9,6 +9,7 @@
 - `reacher`: an arm with two links in a plane
 - `arm7`: an arm with seven hinges
 - `quadruped`: a trunk that floats on four legs
+- `hopper`: a leg that hops in a plane
 - `humanoid`: a humanoid with 35 degrees of freedom
 - `all_joints`: one joint of every family
 - `NAMES`: the names that `load` knows
@@ -28,6 +29,7 @@ __all__ = [
     "reacher",
     "arm7",
     "quadruped",
+    "hopper",
     "humanoid",
     "all_joints",
     "NAMES",
@@ -43,6 +45,7 @@ from ..model import Model
 from .all_joints import all_joints as all_joints
 from .arm7 import arm7 as arm7
 from .cartpole import cartpole as cartpole
+from .hopper import hopper as hopper
 from .humanoid import humanoid as humanoid
 from .pendulum import acrobot as acrobot, double_pendulum as double_pendulum, pendulum as pendulum
 from .quadruped import quadruped as quadruped
@@ -51,7 +54,18 @@ from .reacher import reacher as reacher
 
 _BUNDLED = {
     make.__name__: make
-    for make in (pendulum, double_pendulum, acrobot, cartpole, reacher, arm7, quadruped, humanoid, all_joints)
+    for make in (
+        pendulum,
+        double_pendulum,
+        acrobot,
+        cartpole,
+        reacher,
+        arm7,
+        quadruped,
+        hopper,
+        humanoid,
+        all_joints,
+    )
 }
 
 #: The names of the bundled robots.

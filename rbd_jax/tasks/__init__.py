@@ -5,21 +5,90 @@
 - `Task`: a model to control, how an episode begins, what is seen, what is wanted: `rbd.Task`
 - `TaskState`: an episode after some steps
 - `Situation`: a moment of an episode, as a task sees it
-- `Randomization`: a rule that draws the numbers of a model for every episode
+
+Bundled, each a function of the options of `Task` that gives one:
+
+- `cartpole`: a pole on a cart is swung up and held
+- `acrobot`: a double pendulum with one motor is swung up and held
+- `reacher`: an arm in a plane reaches for a target
+- `arm_reach`: an arm with seven joints does
+- `quadruped_stand`: a robot with four legs stands up
+- `quadruped_trot`: it trots as fast as it is told
+- `hopper`: a leg hops forward
+
+Domain randomization, the numbers of a model drawn anew for every episode:
+
+- `scaled`: numbers times factors
+- `shifted`: numbers with something added
+- `drawn`: numbers in place of others
+- `scaled_masses`: bodies heavier or lighter
+- `scaled_actuators`: motors stronger or weaker
+- `scaled_contact_friction`: a floor more or less slippery
+- `shifted_centers_of_mass`: mass that is elsewhere
+- `shifted_placements`: joints that are elsewhere
+- `Randomization`: what these inherit from
+
+For other libraries:
+
+- `to_gymnasium`: a task as a vector environment of Gymnasium
+- `to_brax`: a task as an environment of Brax
 """
 
-__all__ = ["load", "NAMES", "Task", "TaskState", "Situation", "Randomization"]
+__all__ = [
+    "load",
+    "NAMES",
+    "Task",
+    "TaskState",
+    "Situation",
+    "cartpole",
+    "acrobot",
+    "reacher",
+    "arm_reach",
+    "quadruped_stand",
+    "quadruped_trot",
+    "hopper",
+    "scaled",
+    "shifted",
+    "drawn",
+    "scaled_masses",
+    "scaled_actuators",
+    "scaled_contact_friction",
+    "shifted_centers_of_mass",
+    "shifted_placements",
+    "Randomization",
+    "to_gymnasium",
+    "to_brax",
+]
 
 from typing import Any
 
-from .._arguments import choice
-from .cartpole import Cartpole as Cartpole, cartpole as cartpole
-from .randomization import Randomization as Randomization
+from .._errors import UnknownNameError, suggest
+from .acrobot import acrobot as acrobot
+from .brax import to_brax as to_brax
+from .cartpole import cartpole as cartpole
+from .gymnasium import to_gymnasium as to_gymnasium
+from .hopper import hopper as hopper
+from .quadruped import quadruped_stand as quadruped_stand, quadruped_trot as quadruped_trot
+from .randomization import (
+    Randomization as Randomization,
+    drawn as drawn,
+    scaled as scaled,
+    scaled_actuators as scaled_actuators,
+    scaled_contact_friction as scaled_contact_friction,
+    scaled_masses as scaled_masses,
+    shifted as shifted,
+    shifted_centers_of_mass as shifted_centers_of_mass,
+    shifted_placements as shifted_placements,
+)
+from .reaching import arm_reach as arm_reach, reacher as reacher
 from .situation import Situation as Situation, TaskState as TaskState
 from .task import Task as Task
 
 
-_BUNDLED = {make.__name__: make for make in (cartpole,)}
+_BUNDLED = {
+    make.__name__: make
+    for make in (cartpole, acrobot, reacher, arm_reach, quadruped_stand, quadruped_trot, hopper)
+}
 
 #: The names of the bundled tasks.
 NAMES = tuple(_BUNDLED)
@@ -31,11 +100,13 @@ def load(name: str, **options: Any) -> Task:
     **Arguments**
 
     - `name`: one of `rbd.tasks.NAMES`.
-    - `options`: those of `rbd.Task`, and of the task: `model`, `dt`, `substeps`, `scheme`, `episode_length`, `randomization`.
+    - `options`: those of `rbd.Task`, in place of its own: `model`, `dt`, `substeps`, `scheme`, `episode_length`, `randomization`;
+      and what its class has beside.
 
-    >>> task = rbd.tasks.load("cartpole")
+    >>> task = rbd.tasks.load("cartpole", episode_length=100)
     >>> task.observation_size, task.action_size
     (5, 1)
     """
-    choice("load", "name", name, NAMES)
+    if name not in _BUNDLED:
+        raise UnknownNameError(f"load: there is no task {name!r}{suggest(name, NAMES)}")
     return _BUNDLED[name](**options)

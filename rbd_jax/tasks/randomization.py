@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import instance
+from .._arguments import instance, names, number
+from .._array import gather_or_zero, is_known, matmul, matvec
+from .._errors import UnknownNameError, suggest
+from ..lie import SO3
+from ..model import Model
 from ..simulate import Simulated
+from ..simulate.systems import tree_of
+from ..spatial import Inertia, Transform
 
 
 class Randomization(eqx.Module):
@@ -30,6 +38,461 @@ class ByFunction(Randomization):
 
     def __call__(self, key, model):
         return self.function(key, model)
+
+
+class OnTree(Randomization):
+    """One that changes the model whose bodies move, also where that moves in a few variables (`rbd.constraints.ReducedModel`)."""
+
+    @abc.abstractmethod
+    def drawn(self, key: PRNGKeyArray, model: Model) -> Model:
+        """The model with other numbers."""
+
+    def __call__(self, key, model):
+        tree = self.drawn(key, tree_of(model))
+        return tree if isinstance(model, Model) else eqx.tree_at(lambda reduced: reduced.model, model, tree)
+
+
+# Numbers by their place in the model.
+
+
+class Varied(OnTree):
+    """Numbers of a model, uniform between two bounds. See `scaled`, `shifted` and `drawn`, which make these.
+
+    - `places`: where they are.
+    - `of`: patterns of the names of the bodies, joints or attached things that they belong to.
+    - `how`: what is done with what is drawn.
+    - `together`: whether one number is drawn for all.
+    """
+
+    places: tuple[str, ...] = eqx.field(static=True)
+    of: tuple[str, ...] = eqx.field(static=True)
+    how: Literal["scale", "shift", "value"] = eqx.field(static=True)
+    together: bool = eqx.field(static=True)
+    low: Float[Array, "..."]
+    high: Float[Array, "..."]
+
+    def __init__(
+        self, owner: str, places, low, high, of, how: Literal["scale", "shift", "value"], together: bool
+    ):
+        self.places, self.of = names(owner, "leaf", places), names(owner, "of", of)
+        self.how, self.together = how, bool(together)
+        self.low, self.high = bounds(owner, low, high)
+
+    def drawn(self, key, model):
+        found = [_found(place, model, self.of) for place in self.places]
+        if not any(eqx.is_inexact_array(leaf) for one in found for leaf in one.leaves(model)):
+            raise ValueError(
+                f"randomization: model {model.name!r} has no numbers at {', '.join(map(repr, self.places))}"
+            )
+        counts = {len(one.labels) for one in found}
+        if len(counts) > 1:
+            listed = ", ".join(f"{place!r} has {len(one.labels)}" for place, one in zip(self.places, found))
+            raise ValueError(f"randomization: the same numbers are for all of its leaves, and {listed}")
+        shape = self.low.shape if self.together else (counts.pop(), *self.low.shape)
+        dtype = model.dtype
+        numbers = jax.random.uniform(key, shape, dtype, self.low.astype(dtype), self.high.astype(dtype))
+        if self.together:
+            numbers = jnp.broadcast_to(numbers, (len(found[0].labels), *shape))
+        for one in found:
+            leaves = [
+                self._changed(one, leaf, rows, numbers) for leaf, rows in zip(one.leaves(model), one.rows)
+            ]
+            model = eqx.tree_at(one.leaves, model, leaves)
+        return model
+
+    def _changed(self, found: _Found, leaf, rows: list[int] | int, numbers):
+        """A leaf with what was drawn for it; `rows`: for which of its rows each number is, or the one that is for all of it."""
+        place, extra = found.place, numbers.shape[1:]
+        own = leaf.shape if isinstance(rows, int) else leaf.shape[1:]
+        if extra and extra != own:
+            raise ValueError(
+                f"randomization of {place!r}: the bounds have shape {extra}; they are numbers, or of shape {own} as what they are for"
+            )
+        numbers = numbers.reshape(*numbers.shape, *(1,) * (len(own) - len(extra))).astype(leaf.dtype)
+        numbers = jnp.broadcast_to(numbers, (len(numbers), *own))
+        if isinstance(rows, int):
+            return self._combined(leaf, numbers[rows])
+        spread = _spread(numbers, rows, len(leaf))
+        return _with_rows(leaf, rows, self._combined(leaf, spread))
+
+    def _combined(self, old, numbers):
+        return {"scale": old * numbers, "shift": old + numbers, "value": numbers}[self.how]
+
+
+def scaled(leaf, low, high, *, of="*", together: bool = False) -> Varied:
+    """Numbers of a model multiplied by factors that are uniform between `low` and `high`.
+
+    **Arguments**
+
+    - `leaf`: where they are, by the names of the fields of a `Model`: `"damping"`, `"gravity"`, `"inertias.mass"`; for what is
+      attached by its role, `"actuators.gain"`, `"shapes.contact"`, `"forces.friction"`, `"sites.placement.position"`. A field with
+      fields of its own stands for all of their numbers: `"inertias"` are masses and moments, scaled alike. Several names get the
+      same factors: `["actuators.gain", "actuators.bias"]` are the gains of servos.
+    - `of`: patterns as of a shell, `"*_thigh"`, of the names of those that they belong to: bodies, joints, or what is attached,
+      which also goes by the bodies, joints and shapes that it is on. Each gets a factor of its own.
+    - `together`: one factor for all of them.
+
+    >>> task = rbd.tasks.load("cartpole", randomization=rbd.tasks.scaled("inertias", 0.5, 2.0, of="pole"))
+    >>> state = task.reset(jax.random.key(0))
+    >>> print(task.situation(state).model.inertias.mass / task.model.inertias.mass)
+    [1.    0.729]
+    """
+    return Varied("scaled", leaf, low, high, of, "scale", together)
+
+
+def shifted(leaf, low, high, *, of="*", together: bool = False) -> Varied:
+    """The same with what is drawn added. Bounds may be arrays, as of what they are for.
+
+    >>> draw = rbd.tasks.shifted("gravity", [-0.5, -0.5, 0.0], [0.5, 0.5, 0.0])  # a floor that is not level
+    >>> print(draw(jax.random.key(1), rbd.load("cartpole")).gravity)
+    [ 0.203 -0.389 -9.81 ]
+    """
+    return Varied("shifted", leaf, low, high, of, "shift", together)
+
+
+def drawn(leaf, low, high, *, of="*", together: bool = False) -> Varied:
+    """The same with what is drawn in place of what was there.
+
+    >>> draw = rbd.tasks.drawn("damping", 0.0, 0.1, of="hinge")
+    >>> print(draw(jax.random.key(0), rbd.load("cartpole")).damping)
+    [0.    0.015]
+    """
+    return Varied("drawn", leaf, low, high, of, "value", together)
+
+
+# What is asked for most.
+
+
+def scaled_masses(low, high, *, bodies="*", together: bool = False) -> Varied:
+    """Bodies heavier or lighter: mass and moments of each multiplied by a factor, its shape being what it was.
+
+    >>> draw = rbd.tasks.scaled_masses(0.8, 1.2, bodies=["*_thigh", "*_calf"])
+    >>> print(draw(jax.random.key(0), rbd.load("quadruped")).inertias.mass[:4])
+    [6.4   0.7   0.899 0.218]
+    """
+    bounds("scaled_masses", low, high, above=0)
+    return Varied("scaled_masses", "inertias", low, high, bodies, "scale", together)
+
+
+def scaled_actuators(low, high, *, actuators="*", together: bool = False) -> Varied:
+    """Motors stronger or weaker, and servos stiffer or softer: gain and bias of each multiplied by a factor.
+
+    >>> draw = rbd.tasks.scaled_actuators(0.9, 1.1)
+    >>> print(draw(jax.random.key(0), rbd.load("quadruped")).actuators[0].gain.value)
+    84.17...
+    """
+    bounds("scaled_actuators", low, high, above=0)
+    return Varied(
+        "scaled_actuators", ("actuators.gain", "actuators.bias"), low, high, actuators, "scale", together
+    )
+
+
+class ShiftedCentersOfMass(OnTree):
+    """See `shifted_centers_of_mass`."""
+
+    distance: Float[Array, "..."]
+    bodies: tuple[str, ...] = eqx.field(static=True)
+
+    def drawn(self, key, model):
+        if model.is_planar:
+            raise ValueError(
+                f"shifted_centers_of_mass: model {model.name!r} is planar; take the one that it was made of"
+            )
+        rows, old = _matching("body", model.body_names, self.bodies, model.name), model.inertias
+        shares = jax.random.uniform(key, (len(rows), 3), model.dtype, -1, 1)
+        moved = old.com + self.distance.astype(model.dtype) * _spread(shares, rows, model.nb)
+        new = Inertia.from_mass_com(old.mass, moved, old.rotational_com)
+        return eqx.tree_at(lambda m: m.inertias, model, _with_rows(old, rows, new))
+
+
+def shifted_centers_of_mass(distance, *, bodies="*") -> ShiftedCentersOfMass:
+    """Centres of mass moved by up to `distance` along each axis of their bodies, which stay as heavy and as hard to turn about them.
+
+    `distance` is one number, or one for each axis.
+
+    >>> draw = rbd.tasks.shifted_centers_of_mass(0.02, bodies="trunk")
+    >>> print(draw(jax.random.key(0), rbd.load("quadruped")).inertias.com[0])
+    [0.019 0.011 0.002]
+    """
+    shape = np.shape(distance)
+    size = number("shifted_centers_of_mass", "distance", distance, shape if shape == (3,) else (), least=0)
+    return ShiftedCentersOfMass(size, names("shifted_centers_of_mass", "bodies", bodies))
+
+
+class ShiftedPlacements(OnTree):
+    """See `shifted_placements`."""
+
+    distance: Float[Array, ""]
+    angle: Float[Array, ""]
+    bodies: tuple[str, ...] = eqx.field(static=True)
+
+    def drawn(self, key, model):
+        if model.is_planar:
+            raise ValueError(
+                f"shifted_placements: model {model.name!r} is planar; take the one that it was made of"
+            )
+        rows, old = _matching("body", model.body_names, self.bodies, model.name), model.placements
+        shares = jax.random.uniform(key, (2, len(rows), 3), model.dtype, -1, 1)
+        linear, angular = (_spread(share, rows, model.nb) for share in shares)
+        turn = SO3.exp(self.angle.astype(model.dtype) * angular)
+        position = old.position + matvec(old.rotation, self.distance.astype(model.dtype) * linear)
+        new = Transform(matmul(old.rotation, turn), position)
+        return eqx.tree_at(lambda m: m.placements, model, _with_rows(old, rows, new))
+
+
+def shifted_placements(distance=0.0, angle=0.0, *, bodies="*") -> ShiftedPlacements:
+    """Joint frames that are not quite where they should be: moved by up to `distance` along, and turned by up to `angle` about,
+    each of their axes.
+
+    >>> draw = rbd.tasks.shifted_placements(0.002, 0.01, bodies="link*")
+    >>> arm = rbd.load("arm7")
+    >>> print(draw(jax.random.key(0), arm).placements.position[2] - arm.placements.position[2])
+    [-0.002 -0.002 -0.001]
+    """
+    owner = "shifted_placements"
+    distance, angle = number(owner, "distance", distance, least=0), number(owner, "angle", angle, least=0)
+    return ShiftedPlacements(distance, angle, names(owner, "bodies", bodies))
+
+
+class ScaledContactFriction(OnTree):
+    """See `scaled_contact_friction`."""
+
+    low: Float[Array, ""]
+    high: Float[Array, ""]
+    shapes: tuple[str, ...] = eqx.field(static=True)
+
+    def drawn(self, key, model):
+        factor = jax.random.uniform(
+            key, (), model.dtype, self.low.astype(model.dtype), self.high.astype(model.dtype)
+        )
+        known = [one.name for one in model.shapes]
+        rows = [i for i, one in enumerate(model.attached) if one.role == "shape"]
+        chosen = [rows[i] for i in _matching("shape", known, self.shapes, model.name)]
+        shapes: Any = model.attached
+        scaled = [_rubbing(shapes[i].contact, factor) for i in chosen]
+        model = eqx.tree_at(lambda m: [m.attached[i].contact for i in chosen], model, scaled)
+        # Elements of contact have a friction of their own, between their two shapes.
+        labels = {known[i] for i in _matching("shape", known, self.shapes, model.name)}
+        rubbing = [
+            i
+            for i, one in enumerate(model.attached)
+            if one.role == "force"
+            and hasattr(one, "friction")
+            and labels & {refer.name for refer in one.refers}
+        ]
+        if not rubbing:
+            return model
+        shapes = model.attached
+        scaled = [shapes[i].friction * factor.astype(shapes[i].friction.dtype) for i in rubbing]
+        return eqx.tree_at(lambda m: [m.attached[i].friction for i in rubbing], model, scaled)
+
+
+def _rubbing(contact: Float[Array, "13"], factor: Float[Array, ""]) -> Float[Array, "13"]:
+    """The numbers of a shape's contact with other friction."""
+    friction = np.isin(np.arange(len(contact)), (2, 3, 4))
+    return jnp.where(friction, contact * factor.astype(contact.dtype), contact)
+
+
+def scaled_contact_friction(low, high, *, shapes="*") -> ScaledContactFriction:
+    """A floor that is more or less slippery: the friction of shapes, and of elements of contact that these are in, times one factor.
+
+    >>> draw = rbd.tasks.scaled_contact_friction(0.5, 1.5)
+    >>> print(draw(jax.random.key(0), rbd.load("quadruped")).named("shape", "floor").friction)
+    [0.948 0.005 0.   ]
+    """
+    low, high = bounds("scaled_contact_friction", low, high, least=0)
+    return ScaledContactFriction(low, high, names("scaled_contact_friction", "shapes", shapes))
+
+
+def bounds(owner: str, low, high, **limits) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+    """Two bounds of one shape, the lower one first."""
+    shape = np.broadcast_shapes(np.shape(low), np.shape(high))
+    low, high = (
+        number(
+            owner, name, value if np.shape(value) == shape else np.broadcast_to(value, shape), shape, **limits
+        )
+        for name, value in (("low", low), ("high", high))
+    )
+    if is_known((low, high)) and np.any(np.asarray(low) > np.asarray(high)):
+        raise ValueError(
+            f"{owner}: low is {np.asarray(low).tolist()} and high {np.asarray(high).tolist()}; low comes first"
+        )
+    return low, high
+
+
+class _Found(NamedTuple):
+    """Leaves of a model at one place.
+
+    - `leaves`: a function that gives them, for `equinox.tree_at`.
+    - `rows`: for each of them, which of its rows the numbers are for, one after the other; or the number that is for all of it.
+    - `labels`: whom each number belongs to.
+    """
+
+    place: str
+    leaves: Callable[[Model], list]
+    rows: list[list[int] | int]
+    labels: list[str]
+
+
+#: What the rows of the fields of a model belong to.
+ROWS = {
+    **dict.fromkeys(("placements", "inertias"), "body"),
+    **dict.fromkeys(("armature", "damping", "friction", "stiffness", "velocity_limit", "effort_limit"), "v"),
+    **dict.fromkeys(("spring_reference", "lower", "upper", "reference"), "q"),
+    **dict.fromkeys(("mimic_multiplier", "mimic_offset"), "mimic"),
+}
+
+#: The fields of a model that have numbers, and what is attached by its role.
+FIELDS = (*ROWS, "gravity", "joints")
+ROLES = {
+    name: name[:-1]
+    for name in (
+        "constraints",
+        "forces",
+        "sites",
+        "shapes",
+        "tendons",
+        "actuators",
+        "sensors",
+        "keyframes",
+        "bearings",
+    )
+} | {"contact_law": "contact law"}
+
+
+def _found(place: str, model: Model, of: tuple[str, ...]) -> _Found:
+    """The leaves of a model at a place, as far as they are of those that are named."""
+    first, *path = place.split(".")
+    if first in ROLES:
+        return _attached(place, ROLES[first], path, model, of)
+    if first == "joints":
+        return _of_joints(place, path, model, of)
+    if first not in FIELDS:
+        raise UnknownNameError(
+            f"randomization of {place!r}: a model has no numbers {first!r}{suggest(first, (*FIELDS, *ROLES))}"
+        )
+    leaves = lambda model: jax.tree.leaves(_at(place, model, [first, *path]))
+    if first not in ROWS:
+        if of != ("*",):
+            raise ValueError(f"randomization of {place!r}: it belongs to no body or joint; leave `of` out")
+        return _Found(place, leaves, [0] * len(leaves(model)), [first])
+    kind, owners = ROWS[first], _owners(ROWS[first], model)
+    chosen = _matching("body" if kind == "body" else "joint", owners, of, model.name)
+    return _Found(place, leaves, [chosen] * len(leaves(model)), [owners[i] for i in chosen])
+
+
+def _owners(kind: str, model: Model) -> list[str]:
+    """The name of what each row belongs to."""
+    if kind == "body":
+        return list(model.body_names)
+    if kind == "mimic":
+        return [model.joint_names[i] for i in model.topology.mimic_joints]
+    offsets = model.topology.v_offsets if kind == "v" else model.topology.q_offsets
+    return [
+        name for name, count in zip(model.joint_names, np.diff(np.asarray(offsets))) for _ in range(count)
+    ]
+
+
+def _of_joints(place: str, path: list[str], model: Model, of: tuple[str, ...]) -> _Found:
+    """Parameters of joints, as their axes: those of the groups that have them."""
+    having = [k for k, group in enumerate(model.joints) if path and hasattr(group, path[0])]
+    if not having:
+        raise UnknownNameError(
+            f"randomization of {place!r}: no joint of model {model.name!r} has a parameter {'.'.join(path)!r}; name one: 'joints.axis'"
+        )
+    owners = [[model.joint_names[body] for body in model.topology.kinds[k].bodies] for k in having]
+    chosen = set(_matching("joint", [name for names in owners for name in names], of, model.name))
+    kept, rows, labels, count = [], [], [], 0
+    for k, group in zip(having, owners):
+        picked = [i for i in range(len(group)) if count + i in chosen]
+        count += len(group)
+        if picked:
+            kept.append(k)
+            rows.append(picked)
+            labels.append([group[i] for i in picked])
+    if len(kept) > 1:
+        raise ValueError(
+            f"randomization of {place!r}: joints of several kinds have it; name those of one kind by `of`"
+        )
+    leaves = lambda model: [leaf for k in kept for leaf in jax.tree.leaves(_at(place, model.joints[k], path))]
+    return _Found(place, leaves, rows * len(leaves(model)), labels[0])
+
+
+def _attached(place: str, role: str, path: list[str], model: Model, of: tuple[str, ...]) -> _Found:
+    """Numbers of what is attached in a role, of those things that have them."""
+    things = [(i, one) for i, one in enumerate(model.attached) if one.role == role]
+    if not path:
+        raise ValueError(
+            f"randomization of {place!r}: which numbers of the {role}s? As 'actuators.gain', 'shapes.contact'"
+        )
+    having = [(i, one) for i, one in things if path[0] in one.__dataclass_fields__]
+    if not having:
+        fields = {name for _, one in things for name in one.__dataclass_fields__}
+        raise UnknownNameError(
+            f"randomization of {place!r}: no {role} of model {model.name!r} has {path[0]!r}{suggest(path[0], sorted(fields))}"
+        )
+    named = [(one.name, *one.bodies, *one.joints, *(refer.name for refer in one.refers)) for _, one in having]
+    chosen = [
+        i
+        for i, known in enumerate(named)
+        if any(fnmatchcase(name, pattern) for name in known for pattern in of)
+    ]
+    _refuse_idle(role, [name for known in named for name in known if name], of, model.name)
+    numbers = [having[i][0] for i in chosen]
+
+    def leaves(model):
+        return [leaf for i in numbers for leaf in jax.tree.leaves(_at(place, model.attached[i], path))]
+
+    counts = [len(jax.tree.leaves(_at(place, model.attached[i], path))) for i in numbers]
+    rows: list[list[int] | int] = [order for order, count in enumerate(counts) for _ in range(count)]
+    return _Found(place, leaves, rows, [having[i][1].label for i in chosen])
+
+
+def _at(place: str, value: Any, path: list[str]) -> Any:
+    for name in path:
+        if value is None:  # as an actuator without a bias
+            return None
+        if name not in getattr(value, "__dataclass_fields__", {}):
+            fields = getattr(value, "__dataclass_fields__", {})
+            raise UnknownNameError(
+                f"randomization of {place!r}: a {type(value).__name__} has no field {name!r}{suggest(name, fields)}"
+            )
+        value = getattr(value, name)
+    return value
+
+
+def _spread(numbers: Float[Array, "k *n"], rows: list[int], count: int) -> Float[Array, "count *n"]:
+    """Numbers of some rows as an array of all of them, zero elsewhere. By a gather: scatters are slow in loops."""
+    place = np.full(count, -1)
+    place[rows] = np.arange(len(rows))
+    return gather_or_zero(numbers, place)
+
+
+def _with_rows(old: Any, rows: list[int], new: Any) -> Any:
+    """Some rows of the new arrays, and the others of the old ones."""
+
+    def leaf(old, new):
+        chosen = np.isin(np.arange(len(old)), rows).reshape(-1, *(1,) * (old.ndim - 1))
+        return jnp.where(chosen, new, old)
+
+    return jax.tree.map(leaf, old, new)
+
+
+def _matching(what: str, known: Sequence[str], patterns: tuple[str, ...], model: str) -> list[int]:
+    """Which of the known names match one of the patterns; every pattern has to match some."""
+    _refuse_idle(what, known, patterns, model)
+    return [i for i, name in enumerate(known) if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def _refuse_idle(what: str, known: Sequence[str], patterns: tuple[str, ...], model: str) -> None:
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known) and (known or pattern != "*"):
+            raise UnknownNameError(
+                f"randomization: no {what} of model {model!r} is called {pattern!r}{suggest(pattern, dict.fromkeys(known))}"
+            )
+
+
+# How rules are put together.
 
 
 def randomizations(given: Any) -> tuple[Randomization, ...]:
@@ -77,7 +540,7 @@ def _refuse_other(owner: str, model: Simulated, new: Any) -> None:
             "example. What changes the tree, or what is attached, makes a model of its own and so a task of its own"
         )
     for (path, old), leaf in zip(jax.tree_util.tree_leaves_with_path(model), jax.tree.leaves(new)):
-        before, after = (np.shape(old), old.dtype), (np.shape(leaf), jax.numpy.result_type(leaf))
+        before, after = (np.shape(old), old.dtype), (np.shape(leaf), jnp.result_type(leaf))
         if before != after:
             place = jax.tree_util.keystr(path, simple=True, separator=".")
             raise ValueError(

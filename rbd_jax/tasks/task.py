@@ -215,10 +215,10 @@ def _begun(task: Task, key: PRNGKeyArray) -> TaskState:
         "a rbd.State, or a pair of it and a memory",
     )
     state = _full(model, state)
-    memory = jax.tree.map(jnp.asarray, memory)
+    memory = _in_precision(memory, model.dtype)
     steps = jnp.int32(0)
     now = Situation(model, state, jnp.zeros((), model.dtype), memory, keys.at(steps))
-    seen = jax.tree.map(jnp.asarray, task.observe(now))
+    seen = _in_precision(task.observe(now), model.dtype)
     no = jnp.asarray(False)
     told = jax.eval_shape(lambda: _rewarded(task, now, jnp.zeros(task.action_size, model.dtype), now))
     reward, metrics = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), told)
@@ -239,7 +239,7 @@ def _stepped(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskSt
     reward, metrics = _rewarded(task, before, action, now)
     over = jnp.asarray(task.terminated(now), bool).reshape(()) | (code != Result.SUCCESS)
     late = jnp.asarray(False) if task.episode_length is None else steps >= task.episode_length
-    seen = jax.tree.map(jnp.asarray, task.observe(now))
+    seen = _in_precision(task.observe(now), model.dtype)
     return TaskState(
         moved, seen, reward, over, late & ~over, seen, steps, metrics, memory, code, state.changes, state.key
     )
@@ -285,6 +285,12 @@ def _full(model: Simulated, state: State) -> State:
     own = system_of(model, jnp.zeros(model.nv, model.dtype)).own if state.own is None else state.own
     q, v = configuration("Task", model, "q", state.q), velocity("Task", model, "v", state.v)
     return jax.tree.map(lambda x: jnp.asarray(x).astype(model.dtype), State(q, v, own))
+
+
+def _in_precision(tree: Any, dtype) -> Any:
+    """Arrays, those of floats in one precision."""
+    arrays = jax.tree.map(jnp.asarray, tree)
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, arrays)
 
 
 def _rewarded(task: Task, before: Situation, action, now: Situation) -> tuple[Array, dict[str, Array]]:

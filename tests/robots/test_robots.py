@@ -69,6 +69,7 @@ SIZES = {  # nq, nv, mass
     "reacher": (2, 2, 1.0, 1.0),
     "arm7": (7, 7, 18.0, 25.0),
     "quadruped": (19, 18, 12.0, 15.0),
+    "hopper": (6, 6, 8.0, 8.0),
     "humanoid": (41, 35, 45.0, 75.0),
 }
 
@@ -201,6 +202,7 @@ EQUIPMENT = {
     "cartpole": (1, 4, 4),
     "reacher": (2, 5, 7),
     "quadruped": (12, 27, 34),
+    "hopper": (3, 6, 6),
     "humanoid": (29, 15, 30),
 }
 
@@ -282,7 +284,7 @@ def test_bodies_weigh_what_their_shapes_do(model_of, name):
         np.testing.assert_allclose(inertias[body] * inertia[0] / mass, inertia, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name, feet", [("quadruped", 4), ("humanoid", 2)])
+@pytest.mark.parametrize("name, feet", [("quadruped", 4), ("hopper", 2), ("humanoid", 2)])
 def test_feet_stand_on_the_floor(model_of, name, feet):
     """Below the trunk is the floor, and feet, and nothing else, reach down to it."""
     model = model_of(name)
@@ -295,7 +297,9 @@ def test_feet_stand_on_the_floor(model_of, name, feet):
         placed = vertices @ np.asarray(frames.rotation[row]).T + np.asarray(frames.position[row])
         lowest[shape] = placed[:, 2].min() - floor
     standing = [shape for shape, height in lowest.items() if height < 1e-3]
-    assert len(standing) == feet and all(shape.endswith("foot") for shape in standing)
+    assert len(standing) == feet and all(
+        shape.endswith(("foot", "heel", "toe")) for shape in standing
+    )
     # A ball is drawn with 32 sides, and its corners are on it.
     np.testing.assert_allclose([lowest[shape] for shape in standing], 0, atol=1e-4)
 

@@ -1,0 +1,49 @@
+"""The acrobot: a double pendulum with a motor at the elbow alone, to be swung up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..robots import load
+from ..simulate import State
+from .task import Task
+
+
+class Acrobot(Task):
+    """Two rods swing up from hanging, driven at the elbow alone, and stay up.
+
+    Seen are cosines and sines of the angles of both rods against the vertical, and their rates: six numbers. An action is the torque
+    at the elbow, of up to 20 Nm.
+    """
+
+    def begin(self, model, key):
+        q, v = 0.1 * jax.random.normal(key, (2, 2), model.dtype)
+        return State(q, v)
+
+    def observe(self, now):
+        angles = self._angles(now)
+        return jnp.concatenate([jnp.cos(angles), jnp.sin(angles), 0.2 * now.v])
+
+    def reward(self, before, action, now):
+        height = -jnp.sum(jnp.cos(self._angles(now)))  # of the tip above the shoulder, in lengths of a rod
+        near = jnp.exp(-2.0 * (2.0 - height))
+        return {
+            "height": 0.25 * (2.0 + height),
+            "upright": near,
+            "slow": -0.02 * near * jnp.sum(now.v**2),
+            "effort": -0.01 * jnp.sum(action**2),
+        }
+
+    def _angles(self, now):
+        """Of both rods, from hanging."""
+        shoulder, elbow = now.q
+        return jnp.stack([shoulder, shoulder + elbow])
+
+
+def acrobot(**options: Any) -> Acrobot:
+    """The swing-up of `rbd.load("acrobot")`: 250 steps of 0.04 s."""
+    options = {"model": load("acrobot"), "dt": 0.04, "substeps": 4, "episode_length": 250} | options
+    return Acrobot(**options)

@@ -1,0 +1,109 @@
+"""Reaching: the end of an arm is to be where a target is, which is drawn for every episode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..dynamics import gravity_force
+from ..robots import load
+from ..simulate import State
+from .task import Task
+
+
+#: So near counts as there, in m.
+NEAR = 0.05
+
+
+def closeness(offset: Float[Array, "k"]) -> dict[str, Float[Array, ""]]:
+    """How near a target is, in two terms: one that pulls from afar, and one that counts close by. Smooth, also at the target."""
+    square = jnp.sum(offset**2)
+    return {
+        "distance": -(jnp.sqrt(square + 0.01**2) - 0.01),
+        "near": jnp.exp(-0.5 * square / NEAR**2),
+    }
+
+
+class Reacher(Task):
+    """The fingertip of an arm with two links in a plane goes to a target.
+
+    Seen are cosines and sines of both angles, the rates, the target, and how far it is from the fingertip along x and y: ten
+    numbers. An action is the torques at the joints, of up to 1 Nm.
+    """
+
+    def begin(self, model, key):
+        start, where = jax.random.split(key)
+        shoulder, elbow = jax.random.uniform(start, (2,), model.dtype, -1, 1)
+        radius, angle = jax.random.uniform(where, (2,), model.dtype)
+        radius, angle = 0.15 + 0.4 * radius, 2 * jnp.pi * angle
+        target = radius * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        return State(jnp.stack([jnp.pi * shoulder, 2.0 * elbow]), jnp.zeros(2, model.dtype)), target
+
+    def observe(self, now):
+        rates = 0.1 * now.v
+        return jnp.concatenate([jnp.cos(now.q), jnp.sin(now.q), rates, now.memory, self._offset(now)])
+
+    def reward(self, before, action, now):
+        return closeness(self._offset(now)) | {"effort": -0.01 * jnp.sum(action**2)}
+
+    def _offset(self, now):
+        """From the fingertip to the target."""
+        row = now.model.body_index("lower")
+        tip = now.model.named("site", "fingertip").placement.position
+        frame = now.motion.world_frames[row]
+        return now.memory - frame.point(tip)[:2]
+
+
+def reacher(**options: Any) -> Reacher:
+    """Reaching with `rbd.load("reacher")`: 150 steps of 0.02 s."""
+    options = {"model": load("reacher"), "dt": 0.02, "substeps": 2, "episode_length": 150} | options
+    return Reacher(**options)
+
+
+class ArmReach(Task):
+    """The tool of an arm with seven joints goes to a target in front of it.
+
+    Seen are the seven angles and rates, the target, and how far it is from the tool: 20 numbers. An action is the torques at the
+    joints, as shares of a third of what each can exert, beside those that hold the arm against gravity.
+    """
+
+    body: str = eqx.field(static=True, default="tool")
+
+    @property
+    def action_size(self):
+        return self.model.nv
+
+    def begin(self, model, key):
+        start, where = jax.random.split(key)
+        q = model.reference + 0.2 * jax.random.normal(start, (model.nq,), model.dtype)
+        low, high = jnp.array([[0.3, -0.4, 0.15], [0.7, 0.4, 0.75]], model.dtype)
+        target = jax.random.uniform(where, (3,), model.dtype, low, high)
+        return State(q, jnp.zeros(model.nv, model.dtype)), target
+
+    def controls(self, now, action):
+        return gravity_force(now.model, now.q) + now.model.effort_limit * action / 3
+
+    def observe(self, now):
+        return jnp.concatenate([now.q, now.v, now.memory, self._offset(now)])
+
+    def reward(self, before, action, now):
+        beyond = jnp.maximum(now.q - now.model.upper, 0) + jnp.maximum(now.model.lower - now.q, 0)
+        return closeness(self._offset(now)) | {
+            "slow": -0.01 * jnp.sum(now.v**2),
+            "limits": -jnp.sum(beyond**2),
+            "effort": -0.01 * jnp.sum(action**2),
+        }
+
+    def _offset(self, now):
+        """From the tool to the target."""
+        return now.memory - now.motion.world_frames[now.model.body_index(self.body)].position
+
+
+def arm_reach(**options: Any) -> ArmReach:
+    """Reaching with `rbd.load("arm7")`: 150 steps of 0.02 s."""
+    options = {"model": load("arm7"), "dt": 0.02, "substeps": 2, "episode_length": 150} | options
+    return ArmReach(**options)
