@@ -133,7 +133,8 @@ class Keeping:
         pressing = self.pressing(rows, held)
 
         def weight(push, penalty, low, high, equal):
-            there = np.asarray(equal) & (jnp.isfinite(low) | jnp.isfinite(high))
+            finite = jnp.isfinite(low) | jnp.isfinite(high)
+            there = jnp.broadcast_to(np.asarray(equal), finite.shape) & finite
             return jnp.where((push != 0) | there, penalty, 0)
 
         weights = jax.tree.map(weight, pressing, held.penalties, self.lower, self.upper, self.equal)

@@ -197,7 +197,7 @@ class _Search:
         """Before the first turn. Its forward pass rolls the guess out."""
         stages, dtype = self.stages, self.dtype
         N, nx, nu = stages.steps, stages.nx, stages.nu
-        control = jnp.clip(start.control, self.lower, self.upper) if self.boxed else start.control
+        control = jnp.clip(start.control, self.lower[None], self.upper[None]) if self.boxed else start.control
         points = start.points
         if points is None:
             points = jax.tree.map(lambda x: jnp.broadcast_to(x, (N + 1, *x.shape)), start.first)
@@ -261,7 +261,7 @@ class _Search:
             gap_weight=gap_weight,
             aim=verdict.aim,
             code=code.astype(jnp.int32),
-            iterations=carry.iterations + taken,
+            iterations=carry.iterations + taken.astype(jnp.int32),
             turns=carry.turns + 1,
         )
 
@@ -507,7 +507,7 @@ class _Search:
         stages, now, held, keeping = self.stages, carry.now, carry.held, self.keeping
         costates, left = self.adjoint(carry.local, now, held)
         if self.boxed:
-            left = _projected(left, now.control, self.lower, self.upper)
+            left = _projected(left, now.control, self.lower[None], self.upper[None])
         stationarity = jnp.max(jnp.abs(left), initial=0)
         dt = now.points.dt[0]
         if stages.free:
