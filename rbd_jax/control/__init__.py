@@ -83,8 +83,8 @@ from .knot import Knot as Knot
 from .lqr import LinearQuadratic as LinearQuadratic, Policy as Policy
 from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
-from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
 from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
+from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (
     CenterOfMass as CenterOfMass,
