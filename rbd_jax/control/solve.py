@@ -14,6 +14,7 @@ from ..simulate import State
 from ._stages import Stages
 from .ddp import DDP
 from .problem import Problem
+from .sensitivity import with_sensitivities
 from .solution import Solution
 from .solver import Guess, Search, Solver, started
 from .stepwise import OnIteration, stepwise
@@ -84,6 +85,10 @@ def solve(
 
 @compiled
 def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
+    return with_sensitivities(_searched, problem, solver, guess)
+
+
+def _searched(problem: Problem, solver: Solver, guess: Guess) -> Solution:
     stages = Stages(problem)
     return solver.search(stages, started(stages, guess))
 
