@@ -20,9 +20,9 @@ from jaxtyping import Array, Float
 
 from .._arguments import instance
 from .._compile import compiled
-from ..model import Model
 from ._stages import Point, Stages
 from .constraint import Constraint
+from .naming import dof_names
 from .problem import Problem
 from .residual import Along, Cost, Function, Residual, Value
 from .solution import Solution
@@ -84,9 +84,12 @@ class Requirement(NamedTuple):
         """The one that is broken most, in words."""
         row, part = np.unravel_index(np.argmax(self.beyond), self.beyond.shape)
         value, low, high = (x[row, part] for x in (self.values, self.lower, self.upper))
-        goal = f"is {low:g}" if low == high else f"is at least {low:g}" if value < low else f"is at most {high:g}"
-        when = f"at {self.times[row]:.4g} s"
-        return f"{self.parts[part]} is {value:.6g} {when} and {goal.replace('is ', 'should be ', 1)}: off by {self.beyond[row, part]:.2g}"
+        side = "" if low == high else "at least " if value < low else "at most "
+        bound = low if value < low else high
+        return (
+            f"{self.parts[part]} is {value:.6g} at {self.times[row]:.4g} s and should be {side}{bound:.6g}: off by "
+            f"{self.beyond[row, part]:.2g}"
+        )
 
 
 class Optimality(NamedTuple):
@@ -95,8 +98,8 @@ class Optimality(NamedTuple):
     - `gradient`: the largest slope of the Lagrangian by a control that is left with the best multipliers.
     - `gain`: by how much the cost would still fall, by second order: what is left to find near by. NaN without curvatures.
     - `acting`: how many constraints and bounds act.
-    - `curvature`: the least and the largest eigenvalue of the second derivative of the Lagrangian, on the changes of controls that
-      keep to what acts; `None` where nothing is left to change.
+    - `curvature`: the least and the largest eigenvalue of the second derivative of the Lagrangian, on the changes of controls
+      that keep to what acts; `None` where nothing is left to change.
     - `flat`: below this a curvature is zero as far as can be told.
     """
 
@@ -191,7 +194,9 @@ def _seen(problem: Problem, solution: Solution, x: Float[Array, "nx"], u: Float[
 
     def costs(index, point, control):
         knot = stages.knot(index, point, control)
-        found = [cost(knot) for cost in stages.running_costs] + [stages.problem.duration_cost.astype(stages.dtype)]
+        found = [cost(knot) for cost in stages.running_costs] + [
+            stages.problem.duration_cost.astype(stages.dtype)
+        ]
         return point.dt * jnp.stack(found)
 
     def slopes(index, point, control):
@@ -276,9 +281,11 @@ def _requirements(problem: Problem, solution: Solution, local: _Local) -> tuple[
     stages = Stages(problem)
     lower, upper = (np.asarray(side, float) for side in stages.control_bounds())
     control = np.asarray(solution.control, float)
-    found += _bounded("bounds.control", np.arange(steps), t[:-1], control, lower, upper, problem.control_names)
+    found += _bounded(
+        "bounds.control", np.arange(steps), t[:-1], control, lower, upper, problem.control_names
+    )
     lower, upper = (np.asarray(side, float) for side in stages.state_bounds())
-    names, nv, knots = _dof_names(problem), stages.nv, np.arange(1, steps + 1)
+    names, nv, knots = dof_names(problem.model), stages.nv, np.arange(1, steps + 1)
     for name, columns in (("bounds.q", slice(0, nv)), ("bounds.v", slice(nv, 2 * nv))):
         which = [f"{name[-1]} {one}" for one in names]
         values, low, high = local.values[1:, columns], lower[columns], upper[columns]
@@ -308,19 +315,6 @@ def _where(one: Constraint) -> str:
     if isinstance(one.at, str):
         return {"path": "along the way", "end": "at the end", "all": "at all knots"}[one.at]
     return f"at knot{'s' * (len(one.at) > 1)} {', '.join(map(str, one.at))}"
-
-
-def _dof_names(problem: Problem) -> list[str]:
-    """A name for each degree of freedom: that of its joint."""
-    model = problem.model
-    if not isinstance(model, Model):
-        return [f"y[{i}]" for i in range(model.nv)]
-    names = [""] * model.nv
-    for joint in model.joint_names:
-        places = np.arange(model.nv)[model.v_slice(joint)]
-        for i, place in enumerate(places):
-            names[place] = joint if len(places) == 1 else f"{joint}[{i}]"
-    return names
 
 
 # Whether it is a minimum.
@@ -357,7 +351,9 @@ def _optimality(problem: Problem, solution: Solution, local: _Local, requirement
     for k in range(steps):
         both = np.concatenate([S[k], E[k]])
         H += both.T @ hessians[k] @ both
-    _, singular, across = np.linalg.svd(slopes, full_matrices=True) if len(slopes) else (0, np.zeros(0), np.eye(size))
+    _, singular, across = (
+        np.linalg.svd(slopes, full_matrices=True) if len(slopes) else (0, np.zeros(0), np.eye(size))
+    )
     held = int(np.sum(singular > 1e-9 * np.max(singular, initial=0)))
     ways = across[held:].T
     flat = float(jnp.finfo(dtype).eps) ** FLAT
@@ -372,7 +368,7 @@ def _optimality(problem: Problem, solution: Solution, local: _Local, requirement
 
 def _acting(problem: Problem, local: _Local, requirements, S, E):
     """What acts: its slopes by what is free, whether it may press down, up or both ways, and which it is."""
-    steps, nx = problem.steps, S.shape[1]
+    steps = problem.steps
     slopes, sides, places = [], [], []
     offsets = np.cumsum([0, *(Stages(problem).constraint_sizes)])
     for one in requirements:
@@ -386,7 +382,9 @@ def _acting(problem: Problem, local: _Local, requirements, S, E):
                 column = list(problem.control_names).index(one.parts[part])
                 slope, place = E[knot, column], ("control", knot, column)
             elif one.name.startswith("bounds"):
-                column = _dof_names(problem).index(one.parts[part][2:]) + (problem.model.nv if one.name[-1] == "v" else 0)
+                column = dof_names(problem.model).index(one.parts[part][2:]) + (
+                    problem.model.nv if one.name[-1] == "v" else 0
+                )
                 slope, place = S[knot, column], ("state", knot, column)
             else:
                 column = int(offsets[int(one.name[len("constraints[") : one.name.index("]")])] + part)
@@ -410,7 +408,13 @@ def _multipliers(gradient, slopes, sides) -> np.ndarray:
     # Rows of very different sizes: all are made one.
     sizes = np.linalg.norm(slopes, axis=1)
     bounds = np.where(sides > 0, 0, -np.inf), np.where(sides < 0, 0, np.inf)
-    found = lsq_linear((slopes / sizes[:, None]).T, -gradient, bounds, tol=1e-14, method="bvls" if len(sizes) < 400 else "trf")
+    found = lsq_linear(
+        (slopes / sizes[:, None]).T,
+        -gradient,
+        bounds,
+        tol=1e-14,
+        method="bvls" if len(sizes) < 400 else "trf",
+    )
     return found.x / sizes
 
 
@@ -424,7 +428,9 @@ def _costates(local: _Local, rows, bounded) -> np.ndarray:
     return np.array(found[::-1])
 
 
-def _curved(problem: Problem, solution: Solution, local: _Local, costates, rows) -> tuple[np.ndarray, np.ndarray]:
+def _curved(
+    problem: Problem, solution: Solution, local: _Local, costates, rows
+) -> tuple[np.ndarray, np.ndarray]:
     """Second derivatives of the Lagrangian of each stage by point and control, and of the last by its point.
 
     By central differences of first ones, which are exact: to the precision to the power of two thirds. The coordinates of
@@ -432,14 +438,24 @@ def _curved(problem: Problem, solution: Solution, local: _Local, costates, rows)
     """
     nx, nu = local.A.shape[-1], local.B.shape[-1]
     step = float(jnp.finfo(problem.dt.dtype).eps) ** (1 / 3)
-    sizes = np.concatenate([np.ones(nx), np.maximum(np.abs(np.asarray(solution.control, float)).max(axis=0), 1)])
+    sizes = np.concatenate(
+        [np.ones(nx), np.maximum(np.abs(np.asarray(solution.control, float)).max(axis=0), 1)]
+    )
     if problem.duration is not None:
         sizes[nx - 1] = float(solution.dt)
 
     def slopes(change):
         at = _numbers(_seen(problem, solution, *_split(problem, change, nx)))
-        of_points = at.slope_x + np.einsum("kx,kxy->ky", costates, at.A) + np.einsum("kr,krx->kx", rows[:-1], at.rows_x[:-1])
-        of_controls = at.slope_u + np.einsum("kx,kxu->ku", costates, at.B) + np.einsum("kr,kru->ku", rows[:-1], at.rows_u)
+        of_points = (
+            at.slope_x
+            + np.einsum("kx,kxy->ky", costates, at.A)
+            + np.einsum("kr,krx->kx", rows[:-1], at.rows_x[:-1])
+        )
+        of_controls = (
+            at.slope_u
+            + np.einsum("kx,kxu->ku", costates, at.B)
+            + np.einsum("kr,kru->ku", rows[:-1], at.rows_u)
+        )
         return np.concatenate([of_points, of_controls], axis=1), at.end_slope + rows[-1] @ at.rows_x[-1]
 
     columns, ends = [], []

@@ -25,6 +25,7 @@ from .._arguments import choice, whole_number
 from .._array import is_known, matvec, transpose, vecmat
 from ._stages import Hessian, Stages
 from .lqr import LinearQuadratic, Policy, followed, riccati
+from .parallel_lqr import parallel_followed, parallel_riccati
 from .solution import Code, Solution
 from .solver import Solver, Start
 from .transcription import Expanded, Transcription, Values, condensed, steps_of
@@ -50,12 +51,14 @@ class InteriorPoint(Solver):
     - `max_iterations`: how many steps it may take.
     - `hessian`: "full", or "gauss-newton": without second derivatives of residuals, steps and constraints.
     - `barrier`: the weight that the barrier begins with.
+    - `parallel`: linear-quadratic problems by an associative scan, as `lqr` has it: for long horizons on a GPU.
     """
 
     tolerance: float | None
     barrier: float
     hessian: Hessian = eqx.field(static=True)
     max_iterations: int = eqx.field(static=True)
+    parallel: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -64,12 +67,14 @@ class InteriorPoint(Solver):
         max_iterations: int = 500,
         tolerance: float | None = None,
         barrier: float = 0.1,
+        parallel: bool = False,
     ):
         owner = f"control.{type(self).__name__}"
         choice(owner, "hessian", hessian, ("gauss-newton", "full"))
         self.hessian = hessian
         self.max_iterations = whole_number(owner, "max_iterations", max_iterations)
         self.tolerance = None if tolerance is None else positive(owner, "tolerance", tolerance)
+        self.parallel = bool(parallel)
         self.barrier = positive(owner, "barrier", barrier)
 
     @abc.abstractmethod
@@ -105,6 +110,11 @@ HALVINGS = 25
 FILTERED = 64
 #: Primal regularization: the first, the least and the largest; by how much it grows and shrinks.
 FIRST, LEAST, LARGEST, FASTER, GROWN, SHRUNK = 1e-4, 1e-20, 1e10, 100.0, 8.0, 1 / 3
+
+#: Without the cost much may be undetermined: so much regularization, of the barrier's weight, keeps steps from running away.
+SOFTLY = 1e-2
+#: A minimum of what is missed is known to this share of it.
+SURELY = 1e-5
 
 #: Not a `Code`: the search goes on.
 RUNNING = -1
@@ -342,7 +352,7 @@ class Method:
         s_d = jnp.maximum(S_MAX, all_sizes / jnp.maximum(count, 1)) / S_MAX
         s_c = jnp.maximum(S_MAX, sizes / jnp.maximum(bounds, 1)) / S_MAX
         missed = jnp.maximum(_largest(values.defects), _largest(missing))
-        return jnp.maximum(jnp.maximum(steepest / s_d, missed), loose / s_c), steepest, missed
+        return jnp.maximum(jnp.maximum(steepest / s_d, missed), loose / s_c), steepest
 
     # Steps.
 
@@ -374,7 +384,7 @@ class Method:
         unit = jnp.eye(nz, dtype=self.dtype)[None]
         stiffness = (
             jnp.einsum("kri,kr,krj->kij", expanded.rows, weight[:, :m], expanded.rows, precision="highest")
-            + (weight[:, m:, None] + regular) * unit
+            + (weight[:, m:, None] + regular + jnp.where(soft, SOFTLY * mu, 0)) * unit
         )
         curvature = expanded.curvature.at[:, :nz, :nz].add(stiffness[:-1])
         slope = (scale * expanded.slope).at[:, :nz].add(pushed[:-1])
@@ -385,7 +395,7 @@ class Method:
             expanded.end_curvature + stiffness[-1, :nx, :nx],
             scale * expanded.end_slope + pushed[-1, :nx],
         )
-        x, w, policy, positive = solved(quadratic, program.free)
+        x, w, policy, positive = solved(quadratic, program.free, self.options.parallel)
         ahead = matvec(policy.P[1:], x[1:]) + policy.p[1:]
         z = jnp.concatenate([x[:-1], w, x[1:]], axis=1)
         ahead = ahead + matvec(expanded.curvature[:, nz:], z) + slope[:, nz:]
@@ -471,9 +481,10 @@ class Method:
         )
         error = lambda mu: self.error(place, values, expanded, mu, soft, scale)
         zero = jnp.zeros((), self.dtype)
-        final, steepest, missed = error(zero)
-        done = (final <= self.tolerance) & ~first
-        really = jnp.maximum(_largest(values.defects), _largest(self.missing(values, place.slacks)))
+        missed_rows = _largest(self.missing(values, place.slacks))
+        final, steepest = error(zero)
+        enough = jnp.where(soft, jnp.maximum(self.tolerance, SURELY * missed_rows), self.tolerance)
+        done = (final <= enough) & ~first
         code = jnp.where(done, jnp.where(soft, Code.INFEASIBLE, Code.CONVERGED), RUNNING)
 
         # The barrier is lowered as far as the conditions hold with it.
@@ -551,7 +562,7 @@ class Method:
             mu=mu,
             regular=jnp.where(direction.positive, regular, 0),
             policy=direction.policy,
-            missed=really,
+            missed=jnp.maximum(_largest(values.defects), missed_rows),
             stationarity=steepest / scale,
             iteration=progress.iteration + 1,
         )
@@ -595,16 +606,16 @@ class Method:
         )
 
 
-def solved(quadratic: LinearQuadratic, free) -> tuple[Array, Array, Policy, Array]:
+def solved(quadratic: LinearQuadratic, free, parallel: bool) -> tuple[Array, Array, Policy, Array]:
     """The changes of points and inputs of least cost, those of the first point where free, and whether there is a minimum."""
-    policy = riccati(quadratic)
+    policy = (parallel_riccati if parallel else riccati)(quadratic)
     first, positive = jnp.zeros_like(policy.p[0]), policy.positive
     if free.any():
         at = free.nonzero()[0]
         factor = jnp.linalg.cholesky(policy.P[0][at][:, at])
         first = first.at[at].set(-jax.scipy.linalg.cho_solve((factor, True), policy.p[0][at]))
         positive &= jnp.all(jnp.isfinite(factor))
-    x, w = followed(quadratic, policy, first)
+    x, w = (parallel_followed if parallel else followed)(quadratic, policy, first)
     return x, w, policy, positive
 
 

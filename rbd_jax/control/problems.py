@@ -47,7 +47,10 @@ def load(name: str) -> Posed:
 
 
 def cartpole_swing_up() -> Posed:
-    """A cart swings its pole up in 2.5 s, and stands still under it where it began; the motor has 20 N, the rail 2 m to each side."""
+    """A cart swings its pole up in 2.5 s, and stands still under it where it began.
+
+    The motor has at most 20 N, and the rail 2 m to each side.
+    """
     model = cartpole()
     hanging = State(jnp.array([0.0, jnp.pi], model.dtype), jnp.zeros(2, model.dtype))
     problem = Problem(
@@ -125,8 +128,8 @@ def arm7_throw() -> Posed:
 def double_pendulum_minimum_time() -> Posed:
     """A double pendulum with motors of 8 Nm at both joints goes from hanging down to standing up in the least time.
 
-    Neither motor could hold it sideways. The duration is free from a half to 4 s, and what the motion costs is its duration, with a
-    little for effort, so that the answer is one.
+    Neither motor could hold it sideways. The duration is free from a half to 4 s, and what the motion costs is its duration,
+    with a little for effort, so that the answer is one.
     """
     model = double_pendulum()
     steps = 80
@@ -145,7 +148,7 @@ def double_pendulum_minimum_time() -> Posed:
 
 
 class Landing(Residual):
-    """Where something lands that is let go at a place, less a target: x and y, in m. It flies freely until it has fallen to a height.
+    """Where something lands that is let go at a place, less a target: x and y, in m. It flies freely, down to a height.
 
     - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`.
     - `target`: x and y.

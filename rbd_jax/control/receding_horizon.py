@@ -100,7 +100,7 @@ class RecedingHorizon(eqx.Module):
     **Arguments**
 
     - `problem`: from any state, such as the first one. Its `steps` are the horizon.
-    - `solver`: by default `DDP(max_iterations=1)`.
+    - `solver`: by default `DDP(max_iterations=5)`.
     - `period`: the time from plan to plan, by default `problem.dt`.
     - `delay`: how long it takes to make a plan. Plans are then for so much later, from the state to which the present plan leads
       the model by then, and until then that goes on. At most `period`.
@@ -135,7 +135,7 @@ class RecedingHorizon(eqx.Module):
     feedback: bool = eqx.field(static=True)
     warm_start: Literal["controls", "states"] = eqx.field(static=True)
     accept: tuple[Code, ...] = eqx.field(static=True)
-    ahead: int = eqx.field(static=True)
+    ahead: int = eqx.field(static=True, init=False)
 
     def __init__(
         self,
@@ -151,8 +151,8 @@ class RecedingHorizon(eqx.Module):
     ):
         owner = "control.RecedingHorizon"
         instance(owner, "problem", problem, Problem, "a control.Problem")
-        solver = DDP(max_iterations=1) if solver is None else solver
-        instance(owner, "solver", solver, Solver, "a solver, such as control.DDP(max_iterations=1)")
+        solver = DDP(max_iterations=5) if solver is None else solver
+        instance(owner, "solver", solver, Solver, "a solver, such as control.DDP(max_iterations=5)")
         solver.refuse(problem)
         dtype = problem.dt.dtype
         self.problem, self.solver = problem, solver
@@ -180,7 +180,7 @@ class RecedingHorizon(eqx.Module):
     # For those who call it.
 
     def start(
-        self, state: State, t: float | Float[Array, ""] | None = None, guess: Guess | Solution | None = None
+        self, state: State, t: Any = None, guess: Guess | Solution | None = None
     ) -> HorizonMemory:
         """The memory to begin with, at the time `t`, by default `problem.t0`: the first step will make a plan.
 
@@ -194,7 +194,7 @@ class RecedingHorizon(eqx.Module):
         return _begun(self, self._state(owner, state), t, guess, gains)
 
     def step(
-        self, memory: HorizonMemory, t: float | Float[Array, ""], state: State
+        self, memory: HorizonMemory, t: Any, state: State
     ) -> tuple[Controls | Float[Array, "nv"], HorizonMemory]:
         """The control at a time in a state, and what to remember until the next one is asked for.
 
@@ -293,12 +293,12 @@ class RecedingHorizon(eqx.Module):
         # Late ones are not caught up with.
         due = jnp.where(t >= memory.due + self.period, t, memory.due) + self.period
         # What was measured says nothing of the last plan if it is no number.
-        less = memory.trust - _finite((state.q, state.v))
+        less = memory.trust - _finite((state.q, state.v)).astype(jnp.int32)
         memory = replace(
             memory,
             due=due,
             plans=memory.plans + 1,
-            failures=memory.failures + ~fine,
+            failures=memory.failures + (~fine).astype(jnp.int32),
             code=found.code,
             cost=found.cost,
             violation=found.violation,
@@ -391,7 +391,7 @@ class RecedingHorizon(eqx.Module):
         """Multipliers of steps and of knots from a later one on; those of the last knot stay where they are."""
         steps = stages.steps
         shift = jnp.clip(jnp.round(place), 0, steps).astype(jnp.int32)
-        later = jnp.minimum(jnp.arange(steps) + shift, steps - 1)
+        later = jnp.minimum(jnp.arange(steps, dtype=jnp.int32) + shift, steps - 1)
 
         def moved(rows):
             if not rows.ndim or rows.shape[0] not in (steps, steps + 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import replace
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -90,7 +90,7 @@ class Solver(eqx.Module):
     def finish(self, stages: Stages, search: Search) -> Solution:
         """What was found so far, with a code: the solution, if there is nothing more to do."""
 
-    def allowing(self, iterations: int) -> Self:
+    def allowing(self, iterations: int) -> Solver:
         """The same method with so many iterations at most."""
         return replace(self, max_iterations=iterations)
 

@@ -266,12 +266,12 @@ def condensed(
     return LinearQuadratic(
         A,
         B,
-        c,
-        jnp.concatenate([own[:, :nx, :nx], end_curvature[None]]),
-        jnp.concatenate([slope[:, :nx], end_slope[None]]),
-        own[:, nx:, nx:],
-        own[:, nx:, :nx],
-        slope[:, nx:],
+        c=c,
+        Q=jnp.concatenate([own[:, :nx, :nx], end_curvature[None]]),
+        q=jnp.concatenate([slope[:, :nx], end_slope[None]]),
+        R=own[:, nx:, nx:],
+        S=own[:, nx:, :nx],
+        r=slope[:, nx:],
     )
 
 

@@ -21,7 +21,7 @@ SIZES = {
 }
 
 #: What compiles too much for every day.
-LARGE = ("arm_reach", "quadruped_stand", "quadruped_trot")
+LARGE = ("quadruped_stand", "quadruped_trot", "hopper")
 
 EACH = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in tasks.NAMES]
 
@@ -40,7 +40,9 @@ def test_gradients_are_those_of_differences(name):
     task = tasks.load(name)
     keys = jax.random.split(jax.random.key(1), 3)
     steps = 4
-    given, direction = (jax.random.uniform(one, (steps, task.action_size), minval=-0.5, maxval=0.5) for one in keys[:2])
+    given, direction = (
+        jax.random.uniform(one, (steps, task.action_size), minval=-0.5, maxval=0.5) for one in keys[:2]
+    )
 
     def total(task, along):
         def step(state, action):
