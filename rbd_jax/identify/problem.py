@@ -388,9 +388,11 @@ def _simulated(compare, parameters, window, after, x, change, following):
 
 
 def _errors(compare, parameters, windows, x, states):
-    of_all = compare, parameters, x
+    def one(compare, parameters, x, *rows):
+        return jax.checkpoint(lambda *rows: _one(compare, parameters, x, *rows))(*rows)
+
     rows = windows, _next(windows.start), states, jnp.roll(states, -1, axis=0)
-    return batch_map(jax.checkpoint(_one), (None, None, None, 0, 0, 0, 0))(*of_all, *rows)
+    return batch_map(Partial(one, compare, parameters, x))(*rows)
 
 
 @eqx.filter_jit
