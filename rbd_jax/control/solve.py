@@ -37,8 +37,8 @@ def solve(
     - `solver`: by default `DDP()`.
     - `guess`: where the search begins: a `Guess`, or an earlier `Solution` of a problem of the same size; by default controls of
       zero.
-    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken. A search
-      that goes on from a checkpoint calls it for those made before, too.
+    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken. A
+      search that goes on from a checkpoint calls it for those made before, too.
     - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
       A solver that allows more iterations than before goes on where it had ended.
 
