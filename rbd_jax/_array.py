@@ -63,6 +63,17 @@ def products(a: Float[Array, "m k"], b: Float[Array, "n k"]) -> Float[Array, "m 
     return functools.reduce(jnp.add, terms)
 
 
+#: Up to so many rows, products of matrices are faster as loops than as calls of a library.
+LOOPED = 24
+
+
+def rowwise(a: Float[Array, "m k"], b: Float[Array, "k n"]) -> Float[Array, "m n"]:
+    """`A B`, in a loop over stages or samples: on a CPU row by row, which stays within that loop, if they are small."""
+    if jax.default_backend() != "cpu" or max(*a.shape, b.shape[1]) > LOOPED or not a.shape[0]:
+        return matmul(a, b)
+    return jax.lax.map(lambda row: jnp.sum(row[:, None] * b, axis=0), a)
+
+
 def transpose(a: Float[Array, "*a m n"]) -> Float[Array, "*a n m"]:
     """`Aᵀ`, over the last two axes."""
     return jnp.swapaxes(a, -1, -2)

@@ -22,6 +22,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend.core import get_opaque_trace_state
 
+from ._devices import compiled_for
+
 
 F = TypeVar("F", bound=Callable)
 
@@ -55,10 +57,8 @@ def prepared(function: Callable, *args, **kwargs) -> Callable:
     """The function as `compiled` has it, compiled already for arguments like these: only their numbers may be others."""
     key, run, numbers = _taken_apart(function, args, kwargs)
     shapes = tuple((x.shape, x.dtype) for x in numbers)
-    around = jax.sharding.get_mesh()  # it is compiled for these devices
-    program = _ready(
-        key and ("prepared", *key, shapes, around), lambda: jax.jit(run).lower(numbers).compile()
-    )
+    key = key and ("prepared", *key, shapes, compiled_for())
+    program = _ready(key, lambda: jax.jit(run).lower(numbers).compile())
     return lambda *args, **kwargs: program(_taken_apart(function, args, kwargs)[2])
 
 
@@ -84,7 +84,7 @@ class _Parts:
 
     def __init__(self, value):
         leaves, self.structure = jax.tree.flatten(value)
-        self.are_numbers = tuple(_is_number(leaf) for leaf in leaves)
+        self.are_numbers = tuple(is_number(leaf) for leaf in leaves)
         self.numbers = [_plain(leaf) for leaf, is_one in zip(leaves, self.are_numbers) if is_one]
         self.rest = [None if is_one else leaf for leaf, is_one in zip(leaves, self.are_numbers)]
         try:
@@ -156,7 +156,7 @@ def _is_staged() -> bool:
     return isinstance(jax.numpy.zeros(()), Tracer)
 
 
-def _is_number(leaf) -> bool:
+def is_number(leaf) -> bool:
     """Whether it is data, and not structure."""
     return isinstance(leaf, jax.Array | np.ndarray | np.inexact | float | complex)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 
 COLORS = ("#3b6fb6", "#c8553d", "#4a9a6a", "#8a63a8", "#c99a2e", "#4aa3b5")
 GREY = "#5a5f66"
@@ -25,3 +27,13 @@ def dress(axes, title: str, across: str = "t [s]") -> None:
 def plain(name: str) -> str:
     """A name as matplotlib is to write it: it would read what is between dollars as mathematics."""
     return name.replace("\\", "\\\\").replace("$", r"\$") if "$" in name else name
+
+
+def as_svg(figure) -> bytes:
+    """The same bytes for the same figure: without the date, and with names of its parts that are not drawn at random."""
+    import matplotlib
+
+    file = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "rbd_jax"}):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue()

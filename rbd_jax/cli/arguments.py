@@ -19,6 +19,7 @@ from .free import TAKES, free
 from .identify import ESTIMATORS, EVERY, FILES, FOLDS, identify
 from .info import info
 from .model import Refused
+from .optimize import FILES as OPTIMIZED, NAMES as PROBLEMS, optimize, solvers
 from .simulate import SPEED, SPREAD, simulate
 
 
@@ -275,6 +276,45 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--scheme", metavar="S", help="of the simulation, as in rbd-jax simulate")
     command.add_argument("--dt", metavar="H", type=_positive, help="time step of the simulation, s")
     command.add_argument("--all", action="store_true", help="list all values, not the first few")
+    _long_run(command)
+    command.add_argument(
+        "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)"
+    )
+    command.set_defaults(run=identify)
+
+    command = commands.add_parser(
+        "optimize",
+        help="find the best motion for a problem of optimal control, and write a report",
+        description=(
+            "Find the best motion for a problem of optimal control, and say what it costs, what it keeps to and whether it is a "
+            f"minimum. Writes {', '.join(OPTIMIZED)}; report.html is for people. Exit code: 0 for a solution, 3 if none was "
+            "found (why is said, and what is broken by how much; a solution that is there is not replaced), 2 for arguments or "
+            "files that cannot be, 130 if it was interrupted. What a long search has reached is saved as it goes: see --resume."
+        ),
+    )
+    command.add_argument(
+        "problem", metavar="PROBLEM",
+        help=(
+            "a file of Python that defines `problem` (an rbd.control.Problem, or a function that returns one), and if it likes "
+            f"`solver` and `guess`; or one of {', '.join(PROBLEMS)}"
+        ),
+    )  # fmt: skip
+    command.add_argument(
+        "--solver", metavar="S", help=f"{', '.join(sorted(solvers()))} (default: that of the problem, or else ddp)"
+    )  # fmt: skip
+    command.add_argument(
+        "--iterations", metavar="N", type=_count, help="at most (default: as many as the solver allows)"
+    )
+    _long_run(command)
+    command.add_argument(
+        "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-optimized)"
+    )
+    command.set_defaults(run=optimize)
+    return parser
+
+
+def _long_run(command) -> None:
+    """The options of commands that may take long."""
     command.add_argument(
         "--quiet", action="store_true", help="say nothing but what is wrong, or not to be trusted"
     )
@@ -290,11 +330,6 @@ def _parser() -> argparse.ArgumentParser:
             f"0 for as often as possible, never for not at all (default {EVERY:g})"
         ),
     )  # fmt: skip
-    command.add_argument(
-        "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-identified)"
-    )
-    command.set_defaults(run=identify)
-    return parser
 
 
 def _by_channel(text: str) -> dict[str, float]:

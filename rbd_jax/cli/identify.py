@@ -34,7 +34,7 @@ from ..model import Model
 from .model import Refused, load, may_float
 from .output import results_folder, written_together
 from .report import error_console, plain_console, plain_table, progress_bars
-from .resume import Place
+from .resume import Place, lasting, one_line
 from .simulate import _scheme
 
 
@@ -266,14 +266,9 @@ def _way(arguments, parameters: Parameters, logs: Sequence[Log], scheme) -> _Way
     options += ["--robust"] * arguments.robust + ["--make-physical"] * arguments.make_physical
     notes = (
         f"Estimator: {name} ({reason}){', with ' + ', '.join(options) if options else ''}.",
-        f"Model: {arguments.robot}. Command: rbd-jax {shlex.join(_lasting(arguments.words))} (version {__version__})",
+        f"Model: {arguments.robot}. Command: rbd-jax {shlex.join(lasting(arguments.words))} (version {__version__})",
     )
     return _Way(name, estimate, folds, notes)
-
-
-def _lasting(words: Sequence[str]) -> list[str]:
-    """The words of a command without --resume, however short it was given: with it and without, the result is the same."""
-    return [word for word in words if not (len(word) > len("--r") and "--resume".startswith(word))]
 
 
 def _options(arguments, way: _Way, parameters: Parameters) -> dict[str, Any]:
@@ -429,22 +424,14 @@ SPELLED = {
     "take shorter steps (OutputError(dt=...)), another scheme": "take a smaller --dt, another --scheme",
     "or Log.from_mapping": "or use rbd.identify in Python",
     "make a Log of its arrays, ": "write one of these, ",
-    "Run the same again, or give this one a file of its own; if the old one is of no use any more, remove it": (
-        "Run the same again, or choose another --out; if what was saved is of no use any more, remove its folder"
-    ),
-    "wait for its end, or give this one a file of its own": "wait for its end, or choose another --out",
-    "checkpoints need a system with flock, such as Linux or macOS": (
-        "checkpoints need a system with flock, such as Linux or macOS; take --checkpoint-every never"
-    ),
-    "give a place on another one": "choose an --out on another one, or take --checkpoint-every never",
 }
 
 
 def _spelled(message: str) -> str:
     """A message of the library in the words of the command line."""
-    message = message.replace(":\n  ", ": ").replace("\n  ", "; ").replace("\n", ". ")
+    message = one_line(message)
     for theirs, ours in SPELLED.items():
         message = message.replace(theirs, ours)
     message = re.sub(r"log\.scaled\((\w+)=np\.pi / 180\)", r"--scale \1=0.017453292519943295", message)
     message = re.sub(r"log\.scaled\((\w+)=([\de.+-]+)\)", r"--scale \1=\2", message)
-    return re.sub(r"^(identify\.\w+(\.\w+)?|rbd-jax identify): ", "", message)
+    return re.sub(r"^identify\.\w+(\.\w+)?: ", "", message)

@@ -1,8 +1,8 @@
 """Where a run saves what it has reached: a folder beside that of its results, from which `--resume` goes on.
 
-Each estimate has a file there (the whole one, and those of cross-validation), and `run.ckpt` has the options and what was told of
-the logs until then. The folder is there while the command is at work, and after it has been killed. While a process has it, it
-is locked.
+Each search has a file there (of an identification the whole one, and those of cross-validation), and `run.ckpt` has the options
+and what was told of the logs until then. The folder is there while the command is at work, and after it has been killed. While a
+process has it, it is locked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,3 +131,29 @@ class Place:
             return f"the same command with --resume goes on from {self.folder}"
         self._remove()
         return "there is nothing to go on from"
+
+
+def lasting(words: Sequence[str]) -> list[str]:
+    """The words of a command without --resume, however short it was given: with it and without, the result is the same."""
+    return [word for word in words if not (len(word) > len("--r") and "--resume".startswith(word))]
+
+
+#: What messages about checkpoints call arguments, and what these are here.
+SPELLED = {
+    "Run the same again, or give this one a file of its own; if the old one is of no use any more, remove it": (
+        "Run the same again, or choose another --out; if what was saved is of no use any more, remove its folder"
+    ),
+    "wait for its end, or give this one a file of its own": "wait for its end, or choose another --out",
+    "checkpoints need a system with flock, such as Linux or macOS": (
+        "checkpoints need a system with flock, such as Linux or macOS; take --checkpoint-every never"
+    ),
+    "give a place on another one": "choose an --out on another one, or take --checkpoint-every never",
+}
+
+
+def one_line(message: str) -> str:
+    """A message about a run in one line, in the words of the command line."""
+    message = message.replace(":\n  ", ": ").replace("\n  ", "; ").replace("\n", ". ")
+    for theirs, ours in SPELLED.items():
+        message = message.replace(theirs, ours)
+    return re.sub(r"^rbd-jax \w+: ", "", message)

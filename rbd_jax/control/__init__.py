@@ -15,14 +15,22 @@
 - `Knot`: what a residual is asked with
 - `solve`: the motion of least cost
 - `DDP`: differential dynamic programming, and iterative LQR
+- `Shooting`, `Collocation`: multiple shooting and direct collocation, by an interior-point method
 - `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
+- `RecedingHorizon`: a problem solved again and again, as a controller (model predictive control)
+- `HorizonMemory`, `Plan`: what that remembers
+- `lqr`, `lqr_rollout`: the linear-quadratic regulator of a `LinearQuadratic` problem, as a `Policy`
+- `lqr_gain`: without an end
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
 - `Solution`, `Code`: the motion found, and how the search ended
+- `appraise`: what a solution costs, what it keeps to, and whether it is a minimum
+- `Appraisal`: what it returns
+- `problems`: bundled problems, with what solves them
+
 Inverse kinematics and controllers:
 - `inverse_kinematics`: a configuration in which residuals vanish
 - `InverseKinematics`: what it returns
-- `Code`: how a solver ended
 """
 
 __all__ = [
@@ -48,16 +56,35 @@ __all__ = [
     "Knot",
     "solve",
     "DDP",
+    "Shooting",
+    "Collocation",
     "MPPI",
     "CEM",
+    "RecedingHorizon",
+    "HorizonMemory",
+    "Plan",
+    "lqr",
+    "lqr_rollout",
+    "lqr_gain",
+    "LinearQuadratic",
+    "Policy",
+    "RecedingHorizon",
+    "HorizonMemory",
+    "Plan",
     "Solver",
     "Guess",
     "Solution",
+    "appraise",
+    "Appraisal",
+    "problems",
     "inverse_kinematics",
     "InverseKinematics",
     "Code",
 ]
 
+from . import problems as problems
+from .appraisal import Appraisal as Appraisal, appraise as appraise
+from .collocation import Collocation as Collocation
 from .constraint import Bounds as Bounds, Constraint as Constraint
 from .cross_entropy import CEM as CEM
 from .ddp import DDP as DDP
@@ -66,8 +93,11 @@ from .inverse_kinematics import (
     inverse_kinematics as inverse_kinematics,
 )
 from .knot import Knot as Knot
+from .lqr import LinearQuadratic as LinearQuadratic, Policy as Policy
 from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
+from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
+from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (
     CenterOfMass as CenterOfMass,
@@ -82,6 +112,7 @@ from .residuals import (
     Twist as Twist,
     Velocity as Velocity,
 )
+from .shooting import Shooting as Shooting
 from .solution import Code as Code, Solution as Solution
 from .solve import solve as solve
 from .solver import Guess as Guess, Solver as Solver

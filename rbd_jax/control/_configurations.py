@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._array import gather
 from ..constraints.evaluate import holonomic, matrix_of, residual_of
@@ -39,6 +39,22 @@ class Local(NamedTuple):
     high: Float[Array, "m"]
     least: Float[Array, "nv"]
     most: Float[Array, "nv"]
+
+
+def apart(local: Local) -> Float[Array, "m"]:
+    """By how much each row is not between its bounds."""
+    return local.r - jnp.clip(local.r, local.low, local.high)
+
+
+def weights(local: Local, rows: Rows, reached: Bool[Array, ""]) -> Float[Array, "m"]:
+    """What the squares of rows count where something is left to choose: if the targets are reached, those of secondary costs, and
+    if they are not, their own, and those of secondary costs so little beside that they decide between what is as near."""
+    whose = lambda part: jnp.where(jnp.zeros(len(local.r), bool).at[part].set(True), local.weight, 0)
+    targets, secondary = whose(rows.targets), whose(rows.secondary)
+    most = jnp.max(lax.stop_gradient(secondary), initial=0)
+    little = float(jnp.finfo(local.r.dtype).eps) ** 0.25 * jnp.max(lax.stop_gradient(targets), initial=0)
+    little = little / jnp.where(most > 0, most, 1)
+    return jnp.where(reached, secondary, targets + little * secondary)
 
 
 class Rows(NamedTuple):

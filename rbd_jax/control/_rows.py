@@ -1,7 +1,7 @@
 """Constraints and bounds on states as rows of an augmented Lagrangian.
 
-The rows of a knot are those of the constraints, whose Jacobians are dense, and then the numbers of the state that are bounded,
-whose Jacobian is a part of the unit matrix.
+The rows of a knot are those of the constraints that hold there, whose Jacobians are dense, and then the numbers of the state that
+are bounded, whose Jacobian is a part of the unit matrix. The end has rows of its own.
 """
 
 from __future__ import annotations
@@ -11,174 +11,218 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from .._array import is_known, matmul, transpose, vecmat
-from ._stages import Stages
+from .._array import rowwise, transpose, vecmat
+from ._expansion import Expansions
+from ._stages import Point, Stages
 
 
 #: Penalties grow by a factor where a row was not brought nearer by a share, up to a most.
 GROWTH, NEARER, MOST = 10.0, 0.25, 1e10
 
 
+class Rows(NamedTuple):
+    """A number for each row: of all knots where a step begins, and of the end."""
+
+    path: Float[Array, "*steps path"]
+    end: Float[Array, "end"]
+
+
 class Held(NamedTuple):
     """Multipliers and penalties of all rows, and how far each was from being held when they were last changed."""
 
-    multipliers: Float[Array, "knots rows"]
-    penalties: Float[Array, "knots rows"]
-    error: Float[Array, "knots rows"]
+    multipliers: Rows
+    penalties: Rows
+    error: Rows
 
 
-class Rows:
-    """The rows of a problem."""
+class Pressed(NamedTuple):
+    """What rows add to the cost of one knot: what is expanded of them, see `Held`.
 
-    def __init__(self, stages: Stages):
-        self.stages, self.dtype = stages, stages.dtype
+    - `pressing`: the multipliers as the penalties estimate them; `weight`: the penalties of those that act.
+    - `jacobian`: of the dense rows.
+    """
+
+    pressing: Float[Array, "*steps rows"]
+    weight: Float[Array, "*steps rows"]
+    jacobian: Float[Array, "*steps dense z"]
+
+
+class Keeping:
+    """What a motion must keep to."""
+
+    def __init__(self, stages: Stages, expansions: Expansions):
+        self.stages, self.expansions, self.dtype = stages, expansions, stages.dtype
         lower, upper, equal = stages.constraint_bounds()
-        self.dense = lower.shape[1]
-        self.columns = self._bounded(stages)
-        low, high = (side[self.columns] for side in stages.state_bounds())
-        free = jnp.full((1, len(self.columns)), jnp.inf, self.dtype)
-        below = lambda side, missing: jnp.concatenate(
-            [missing, jnp.broadcast_to(side, (stages.steps, len(side)))]
+        ends = np.cumsum([0, *stages.constraint_sizes])
+        held = [one.knots(stages.steps) for one in stages.constraints]
+        places = lambda at: np.concatenate(
+            [
+                np.zeros(0, int),
+                *(
+                    np.arange(a, b)
+                    for a, b, there in zip(ends[:-1], ends[1:], held, strict=True)
+                    if at(there)
+                ),
+            ]
         )
-        self.lower = jnp.concatenate([lower, below(low, -free)], axis=1)
-        self.upper = jnp.concatenate([upper, below(high, free)], axis=1)
-        self.equal = np.concatenate([equal, np.zeros(len(self.columns), bool)])
-        self.count = self.dense + len(self.columns)
+        self.on_path = [one for one, there in zip(stages.constraints, held, strict=True) if there[:-1].any()]
+        self.at_end = [one for one, there in zip(stages.constraints, held, strict=True) if there[-1]]
+        path, end = places(lambda there: there[:-1].any()), places(lambda there: there[-1])
+        self.columns = _bounded(stages)
+        low, high = (side[self.columns] for side in stages.state_bounds())
+        start = jnp.arange(stages.steps)[:, None] == 0  # the first state is given
 
-    @staticmethod
-    def _bounded(stages: Stages) -> np.ndarray:
-        """Which numbers of a state are bounded: the length of the steps is not among them."""
-        bounds = stages.problem.bounds
-        if bounds.q is None and bounds.v is None:
-            return np.zeros(0, int)
-        known = is_known((bounds.q, bounds.v))
-        sides = stages.state_bounds()
-        size = 2 * stages.nv
-        if not known:
-            given = [np.full(stages.nv, pair is not None) for pair in (bounds.q, bounds.v)]
-            return np.flatnonzero(np.concatenate(given))
-        with jax.ensure_compile_time_eval():
-            finite = np.isfinite(np.asarray(sides[0])) | np.isfinite(np.asarray(sides[1]))
-        return np.flatnonzero(finite[:size])
+        def sides(rows, state, open):
+            states = jnp.where(start, open, state[None])
+            return Rows(
+                jnp.concatenate([rows[:-1, path], states], axis=1), jnp.concatenate([rows[-1, end], state])
+            )
+
+        self.lower, self.upper = sides(lower, low, -jnp.inf), sides(upper, high, jnp.inf)
+        unequal = np.zeros(len(self.columns), bool)
+        self.equal = Rows(np.concatenate([equal[path], unequal]), np.concatenate([equal[end], unequal]))
+        self.dense = Rows(len(path), len(end))  # pyright: ignore[reportArgumentType]
+        self.any = bool(self.lower.path.size or self.lower.end.size)
 
     # What they are.
 
-    def at(self, index, point, control) -> Float[Array, "rows"]:
-        """The values of the rows at a knot."""
+    def at(self, index, point: Point, control) -> Float[Array, "rows"]:
+        """The rows at a knot."""
+        knot = self.stages.knot(index, point, control)
+        held = self.at_end if control is None else self.on_path
         values = self.stages.state_values(point)[self.columns]
-        return jnp.concatenate([self.stages.constrained(index, point, control), values])
+        return jnp.concatenate([jnp.zeros(0, self.dtype), *(one.residual(knot) for one in held), values])
 
-    def jacobians(self, points, control):
-        """How the dense rows of all knots change with points and controls."""
-        stages = self.stages
-        nothing = jnp.zeros(stages.nx, self.dtype)
-        if not self.dense:
-            empty = jnp.zeros((stages.steps + 1, 0, stages.nx), self.dtype)
-            return empty, jnp.zeros((stages.steps, 0, stages.nu), self.dtype)
+    def jacobian(self, index, point: Point, control) -> Float[Array, "dense z"]:
+        """How the dense rows at a knot change with its point and control."""
+        held = self.at_end if control is None else self.on_path
+        none = jnp.zeros((0, self.stages.nx + (0 if control is None else self.stages.nu)), self.dtype)
+        ask = self.expansions.jacobian
+        return jnp.concatenate([none, *(ask(one.residual, index, point, control) for one in held)])
 
-        def by_both(index, point, control):
-            ask = lambda change, control: stages.constrained(index, stages.move(point, change), control)
-            return jax.jacfwd(ask, argnums=(0, 1))(nothing, control)
+    def beyond(self, rows: Rows) -> Rows:
+        """By how much rows are beyond their bounds."""
+        return jax.tree.map(lambda x, low, high: x - jnp.clip(x, low, high), rows, self.lower, self.upper)
 
-        by_x, by_u = stages.over_stages(by_both, stages.before(points), control)
-        last = stages.last(points)
-        end = lambda change: stages.constrained(jnp.int32(stages.steps), stages.move(last, change), None)
-        return jnp.concatenate([by_x, jax.jacfwd(end)(nothing)[None]]), by_u
+    def violation(self, rows: Rows) -> Float[Array, ""]:
+        """The most of that."""
+        return most(self.beyond(rows), self.dtype)
 
-    # Their costs.
+    # What they cost.
 
-    def _beyond(self, values):
-        """By how much values are beyond their bounds; not a number only where they are none."""
-        return values - jnp.clip(values, self.lower, self.upper)
+    def _shifted(self, rows: Rows, held: Held) -> Rows:
+        return self.beyond(
+            jax.tree.map(lambda x, by, penalty: x + by / penalty, rows, held.multipliers, held.penalties)
+        )
 
-    def _open(self):
-        return jnp.isfinite(self.lower) | jnp.isfinite(self.upper)
-
-    def pressing(self, rows, held: Held) -> Float[Array, "knots rows"]:
+    def pressing(self, rows: Rows, held: Held) -> Rows:
         """The multipliers as the penalties estimate them."""
-        return held.penalties * self._beyond(rows + held.multipliers / held.penalties)
+        return jax.tree.map(jnp.multiply, held.penalties, self._shifted(rows, held))
 
-    def cost(self, rows, held: Held) -> Float[Array, ""]:
+    def cost(self, rows: Rows, held: Held) -> Float[Array, ""]:
         """What the rows cost."""
-        if not self.count:
-            return jnp.zeros((), self.dtype)
-        beyond = self._beyond(rows + held.multipliers / held.penalties)
-        return jnp.sum(0.5 * held.penalties * beyond**2)
+        each = jax.tree.map(
+            lambda penalty, x: jnp.sum(0.5 * penalty * x**2), held.penalties, self._shifted(rows, held)
+        )
+        return each.path + each.end
 
-    def violation(self, rows) -> Float[Array, ""]:
-        """The most that a row is beyond its bounds."""
-        return jnp.max(jnp.abs(self._beyond(rows)), initial=0)
-
-    def _errors(self, rows, held: Held):
-        """How far rows are from being held, and their multipliers from right: as far as the next change of multipliers says."""
-        change = jnp.abs(self.pressing(rows, held) - held.multipliers) / held.penalties
-        return jnp.maximum(change, jnp.abs(self._beyond(rows)))
-
-    def error(self, rows, held: Held) -> Float[Array, ""]:
-        """The most of what is missing, of the rows and of what multipliers say."""
-        return jnp.max(self._errors(rows, held), initial=0)
-
-    def added(self, local, rows, held: Held):
-        """The costs of a motion to second order, with those of the rows."""
-        running, terminal = local.running, local.terminal
-        if not self.count:
-            return running, terminal
+    def pressed(self, rows: Rows, held: Held, jacobians: Rows) -> tuple[Pressed, Pressed]:
+        """What they add to the cost, of the knots where a step begins and of the end."""
         pressing = self.pressing(rows, held)
-        acting = (pressing != 0) | (self.equal[None] & self._open())
-        weight = jnp.where(acting, held.penalties, 0)
-        dense, n = self.dense, self.stages.nx
-        # Of what is bounded of a state, in the places of all its numbers.
-        own_slope = jnp.zeros((len(rows), n), self.dtype).at[:, self.columns].set(pressing[:, dense:])
-        own_weight = jnp.zeros((len(rows), n), self.dtype).at[:, self.columns].set(weight[:, dense:])
-        x = own_slope + vecmat(pressing[:, :dense], local.rows_x)
-        weighted = weight[:, :dense, None] * local.rows_x
-        xx = (
-            matmul(transpose(local.rows_x), weighted)
-            + own_weight[:, :, None] * jnp.eye(n, dtype=self.dtype)[None]
-        )
-        u = vecmat(pressing[:-1, :dense], local.rows_u)
-        uu = matmul(transpose(local.rows_u), weight[:-1, :dense, None] * local.rows_u)
-        ux = matmul(transpose(local.rows_u), weighted[:-1])
-        running = running._replace(
-            x=running.x + x[:-1],
-            xx=running.xx + xx[:-1],
-            u=running.u + u,
-            uu=running.uu + uu,
-            ux=running.ux + ux,
-        )
-        return running, terminal._replace(x=terminal.x + x[-1], xx=terminal.xx + xx[-1])
+
+        def weight(push, penalty, low, high, equal):
+            there = np.broadcast_to(equal, low.shape) & (jnp.isfinite(low) | jnp.isfinite(high))
+            return jnp.where((push != 0) | there, penalty, 0)
+
+        weights = jax.tree.map(weight, pressing, held.penalties, self.lower, self.upper, self.equal)
+        return tuple(Pressed(*parts) for parts in zip(pressing, weights, jacobians, strict=True))  # pyright: ignore[reportReturnType]
+
+    def slope(self, pressed: Pressed) -> Float[Array, "z"]:
+        """What the rows of one knot add to the slope of the cost."""
+        dense = len(pressed.jacobian)
+        own = self._spread(pressed.pressing[dense:], pressed.jacobian.shape[1])
+        return own + vecmat(pressed.pressing[:dense], pressed.jacobian) if dense else own
+
+    def curvature(self, pressed: Pressed) -> Float[Array, "z z"]:
+        """What they add to the curvature, of first derivatives."""
+        dense, size = pressed.jacobian.shape
+        own = self._spread(pressed.weight[dense:], size)
+        diagonal = jnp.where(np.eye(size, dtype=bool), own[:, None], 0)
+        if not dense:
+            return diagonal
+        weighted = pressed.weight[:dense, None] * pressed.jacobian
+        return diagonal + rowwise(transpose(pressed.jacobian), weighted)
+
+    def _spread(self, values, size: int) -> Float[Array, "z"]:
+        """Numbers of what is bounded of a state, in their places among all changes."""
+        places = np.full(size, len(self.columns))
+        places[self.columns] = np.arange(len(self.columns))
+        return jnp.concatenate([values, jnp.zeros(1, self.dtype)])[places]
 
     # Multipliers.
 
     def begin(self, given: Any) -> Held:
-        """Before anything is known."""
-        shape = self.stages.steps + 1, self.count
-        zeros, unknown = jnp.zeros(shape, self.dtype), jnp.full(shape, -1, self.dtype)
-        if isinstance(given, Held) and given.multipliers.shape == shape:
+        """Before anything is known; penalties that are to be found are zero."""
+        zeros = jax.tree.map(jnp.zeros_like, self.lower)
+        if isinstance(given, Held) and jax.tree.map(jnp.shape, given.multipliers) == jax.tree.map(
+            jnp.shape, zeros
+        ):
             return given
-        return Held(zeros, unknown, zeros + jnp.inf)
+        return Held(zeros, zeros, jax.tree.map(lambda x: x + jnp.inf, zeros))
 
-    def started(self, held: Held, now) -> Held:
-        """With penalties, where none were given: the violation weighs ten times what the cost does."""
-        size = 0.5 * jnp.sum(self._beyond(now.rows) ** 2)
-        penalty = 10 * jnp.maximum(jnp.abs(now.cost), 1e-3) / jnp.maximum(size, 1e-3)
-        penalty = jnp.clip(penalty, 1e-3, 1e4)
-        return held._replace(penalties=jnp.where(held.penalties > 0, held.penalties, penalty))
+    def started(self, held: Held, rows: Rows, cost, penalty: float | None) -> Held:
+        """With penalties, where none were given: the violation then weighs ten times what the cost does."""
+        if penalty is None:
+            squares = jax.tree.map(lambda x: 0.5 * jnp.sum(x**2), self.beyond(rows))
+            size = jnp.maximum(squares.path + squares.end, 1e-3)
+            start = jnp.clip(10 * jnp.maximum(jnp.abs(cost), 1e-3) / size, 1e-3, 1e4)
+        else:
+            start = jnp.asarray(penalty, self.dtype)
+        return held._replace(
+            penalties=jax.tree.map(lambda old: jnp.where(old > 0, old, start), held.penalties)
+        )
 
-    def updated(self, rows, held: Held, allowed) -> Held:
+    def errors(self, rows: Rows, held: Held) -> Rows:
+        """How far rows are from being held, and their multipliers from right: as far as their next change says."""
+
+        def error(push, multiplier, penalty, beyond):
+            return jnp.maximum(jnp.abs(push - multiplier) / penalty, jnp.abs(beyond))
+
+        return jax.tree.map(
+            error, self.pressing(rows, held), held.multipliers, held.penalties, self.beyond(rows)
+        )
+
+    def updated(self, rows: Rows, held: Held, allowed) -> Held:
         """With the multipliers as estimated, and more penalty where that does not help."""
-        errors = self._errors(rows, held)
-        slow = (errors > NEARER * held.error) & (errors > allowed)
-        penalties = jnp.where(slow, jnp.minimum(held.penalties * GROWTH, MOST), held.penalties)
+        errors = self.errors(rows, held)
+
+        def grown(penalty, error, before):
+            slow = (error > NEARER * before) & (error > allowed)
+            return jnp.where(slow, jnp.minimum(penalty * GROWTH, MOST), penalty)
+
+        penalties = jax.tree.map(grown, held.penalties, errors, held.error)
         return Held(self.pressing(rows, held), penalties, errors)
 
-    def hopeless(self, rows, held: Held, allowed):
+    def hopeless(self, rows: Rows, held: Held, allowed) -> Bool[Array, ""]:
         """Whether what is violated is not lessened by the largest penalties."""
-        beyond = jnp.abs(self._beyond(rows)) > allowed
-        return jnp.any(beyond & (held.penalties >= MOST) & (self._errors(rows, held) > NEARER * held.error))
 
-    def final(self, rows, held: Held) -> Held | None:
-        """For a warm start."""
-        return held._replace(multipliers=self.pressing(rows, held)) if self.count else None
+        def lost(beyond, penalty, error, before):
+            return jnp.any((jnp.abs(beyond) > allowed) & (penalty >= MOST) & (error > NEARER * before))
+
+        found = jax.tree.map(lost, self.beyond(rows), held.penalties, self.errors(rows, held), held.error)
+        return found.path | found.end
+
+
+def most(rows: Rows, dtype) -> Float[Array, ""]:
+    """The largest size of a row, zero if there is none."""
+    sizes = jax.tree.map(lambda x: jnp.max(jnp.abs(x), initial=0), rows)
+    return jnp.maximum(sizes.path, sizes.end).astype(dtype)
+
+
+def _bounded(stages: Stages) -> np.ndarray:
+    """Which numbers of a state are bounded: which of them have a finite bound is not known where the problem is compiled."""
+    bounds, nv = stages.problem.bounds, stages.nv
+    given = [np.full(nv, pair is not None) for pair in (bounds.q, bounds.v)]
+    return np.flatnonzero(np.concatenate(given))

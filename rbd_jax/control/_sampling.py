@@ -130,8 +130,7 @@ class Sampling(Solver):
 
     def begin(self, stages: Stages, start: Start) -> Sampled:
         self.refuse(stages.problem)
-        lower, upper = stages.control_bounds()
-        mean = jnp.clip(start.control, lower, upper)
+        mean = _within(start.control, stages.control_bounds())
         knots = stages.steps if self.knots is None else self.knots
         spread = jnp.broadcast_to(self._first_spread(stages), (knots, stages.nu))
         worst, none = jnp.full((), jnp.inf, stages.dtype), jnp.int32(0)
@@ -143,20 +142,21 @@ class Sampling(Solver):
         return (search.iteration < self.max_iterations) & ~self._settled(search)
 
     def iterate(self, stages: Stages, search: Sampled) -> Sampled:
-        mean, dtype, (lower, upper) = search.mean, stages.dtype, stages.control_bounds()
+        mean, dtype, limits = search.mean, stages.dtype, stages.control_bounds()
         curves, correlation = self._curves(stages)
         shape = (self.samples, len(correlation), stages.nu)
         deviates = jax.random.normal(jax.random.fold_in(self.key, search.draws), shape, dtype)
         # The mean itself is among them.
         deviates = deviates.at[0].set(0)
-        changes = search.spread * _along(correlation, deviates)
+        changes = search.spread[None] * _along(correlation, deviates)
         judged = batch_map(lambda change: self._judged(stages, mean, change))(changes)
 
         costs = jnp.where(jnp.isfinite(judged.penalized), judged.penalized, jnp.inf)
         weights = self._weights(costs)
-        controls = jnp.clip(mean + _along(curves, changes), lower, upper)
-        found = jnp.clip(_weighted(weights, controls), lower, upper)
-        spread = self._adapted(stages, search.spread, _along(_inverse(curves), controls - mean), weights)
+        controls = _within(mean[None] + _along(curves, changes), limits)
+        found = _within(_weighted(weights, controls), limits)
+        taken = _along(_inverse(curves), controls - mean[None])
+        spread = self._adapted(stages, search.spread, taken, weights)
 
         least = jnp.argmin(costs)
         better = costs[least] < search.best_cost
@@ -239,7 +239,7 @@ class Sampling(Solver):
         found = jnp.sqrt(_weighted(weights, changes**2))
         rate, least = self.adaptation.astype(stages.dtype), self.least_spread.astype(stages.dtype)
         adapted = (1 - rate) * spread + rate * found
-        least = least * self._first_spread(stages)
+        least = (least * self._first_spread(stages))[None]
         # One sample alone says nothing of how far apart they should lie.
         alone = jnp.max(weights) >= 1
         return jnp.where(alone, spread, jnp.maximum(adapted, least))
@@ -259,14 +259,13 @@ class Sampling(Solver):
         """A motion under the mean control and a change of it: what it costs, and its points if they are kept."""
         dtype, first = stages.dtype, stages.first
         curves = jnp.asarray(self._curves(stages)[0], dtype)
-        lower, upper = stages.control_bounds()
-        limits = _Limits(stages)
+        bounds, limits = stages.control_bounds(), _Limits(stages)
 
         def advance(carry, given):
             point, judged = carry
             index, held, mean, curve = given
             # As a sum it stays within the loop over the samples; a product of matrices is a call out of it.
-            control = jnp.clip(mean + jnp.sum(curve[:, None] * change, axis=0), lower, upper)
+            control = _within(mean + jnp.sum(curve[:, None] * change, axis=0), bounds)
             judged = self._added(
                 judged, stages.running(index, point, control), limits.broken(index, point, control, held)
             )
@@ -350,6 +349,12 @@ def coloured(color: float, knots: int) -> Float[np.ndarray, "knots knots"]:
     lags = np.fft.ifft(frequency.astype(float) ** -color).real
     correlation = (lags / lags[0])[np.abs(np.subtract.outer(np.arange(knots), np.arange(knots)))]
     return np.linalg.cholesky(correlation + 1e-9 * np.eye(knots))
+
+
+def _within(control: Float[Array, "*rows nu"], bounds: tuple[Array, Array]) -> Float[Array, "*rows nu"]:
+    """Cut off at bounds."""
+    lower, upper = (side.reshape((1,) * (control.ndim - 1) + (-1,)) for side in bounds)
+    return jnp.clip(control, lower, upper)
 
 
 def _inverse(curves: np.ndarray) -> np.ndarray:

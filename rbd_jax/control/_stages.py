@@ -20,7 +20,6 @@ from ..simulate.step import linearized, stepped
 from ._configurations import flat_entries
 from .knot import Knot
 from .problem import Problem
-from .residual import Cost
 
 
 #: Second derivatives of least squares: of the squares alone, or all.
@@ -32,17 +31,6 @@ class Point(NamedTuple):
 
     state: State
     dt: Float[Array, ""]
-
-
-class Expansion(NamedTuple):
-    """A function of a point and a control to second order in their changes."""
-
-    value: Float[Array, ""]
-    x: Float[Array, "nx"]
-    u: Float[Array, "nu"]
-    xx: Float[Array, "nx nx"]
-    ux: Float[Array, "nu nx"]
-    uu: Float[Array, "nu nu"]
 
 
 class Stages:
@@ -77,7 +65,7 @@ class Stages:
         moved = State(self.system.move(state.q, change[:nv]), state.v + change[nv : 2 * nv], own)
         return Point(moved, point.dt + change[-1] if self.free else point.dt)
 
-    def first_moved(self, point: Point, change: Float[Array, ""]) -> Point:
+    def lengthened(self, point: Point, change: Float[Array, ""]) -> Point:
         """The first point with another length of the steps; its state is given."""
         return point._replace(dt=point.dt + change) if self.free else point
 
@@ -87,9 +75,16 @@ class Stages:
         parts.append(end.state.internal - start.state.internal)
         return jnp.concatenate([*parts, *([(end.dt - start.dt)[None]] if self.free else [])])
 
-    def knot(self, index: Int[Array, ""], point: Point, control: Float[Array, "nu"] | None) -> Knot:
-        """What costs and constraints are asked with."""
-        return Knot(self.system, index, self.time(index, point), point.state, control)
+    def knot(
+        self,
+        index: Int[Array, ""],
+        point: Point,
+        control: Float[Array, "nu"] | None,
+        time: Float[Array, ""] | None = None,
+    ) -> Knot:
+        """What costs and constraints are asked with; the time is that at which the stage begins, if nothing is said."""
+        time = self.time(index, point) if time is None else time
+        return Knot(self.system, index, time, point.state, control)
 
     # How points follow on each other.
 
@@ -127,6 +122,20 @@ class Stages:
 
     # What it costs.
 
+    def rates(self, knot: Knot) -> tuple[Float[Array, "rows"], Float[Array, ""]]:
+        """The running costs per second at a knot: numbers of whose squares they are half the sum, and the rest."""
+        return self._parts(self.running_costs, knot, self.problem.duration_cost)
+
+    def terminal_parts(self, point: Point) -> tuple[Float[Array, "rows"], Float[Array, ""]]:
+        """What the last point costs, likewise."""
+        knot = self.knot(jnp.int32(self.steps), point, None)
+        return self._parts(self.terminal_costs, knot, jnp.zeros((), self.dtype))
+
+    def _parts(self, costs, knot: Knot, start):
+        rows = [cost.rows(knot) for cost in costs if isinstance(cost, Cost)]
+        rest = sum((cost(knot) for cost in costs if not isinstance(cost, Cost)), start=start)
+        return jnp.concatenate([jnp.zeros(0, self.dtype), *rows]), rest
+
     def running(self, index, point: Point, control: Float[Array, "nu"]) -> Float[Array, ""]:
         """What a stage costs: the rate of the running costs, times the length of the step."""
         knot = self.knot(index, point, control)
@@ -142,60 +151,6 @@ class Stages:
         """The cost of a motion."""
         each = self.over_stages(self.running, self.before(points), controls)
         return jnp.sum(each) + self.terminal(self.last(points))
-
-    def expand_running(self, index, point: Point, control, hessian: Hessian) -> Expansion:
-        """The cost of a stage to second order."""
-
-        def at(change, control):
-            return self.move(point, change), control
-
-        def rows(change, control):
-            moved, control = at(change, control)
-            knot = self.knot(index, moved, control)
-            root = jnp.sqrt(moved.dt)
-            return [root * cost.rows(knot) for cost in self.running_costs if isinstance(cost, Cost)]
-
-        def rest(change, control):
-            moved, control = at(change, control)
-            knot = self.knot(index, moved, control)
-            others = [cost(knot) for cost in self.running_costs if not isinstance(cost, Cost)]
-            return moved.dt * sum(others, start=self.problem.duration_cost)
-
-        whole = lambda change, control: self.running(index, self.move(point, change), control)
-        plain = self.free or any(not isinstance(cost, Cost) for cost in self.running_costs)
-        return self._expanded(rows, rest if plain else None, whole, control, hessian)
-
-    def expand_terminal(self, point: Point, hessian: Hessian) -> Expansion:
-        """The cost of the last point to second order; nothing by a control."""
-        last = jnp.int32(self.steps)
-
-        def rows(change, control):
-            knot = self.knot(last, self.move(point, change), None)
-            return [cost.rows(knot) for cost in self.terminal_costs if isinstance(cost, Cost)]
-
-        def rest(change, control):
-            knot = self.knot(last, self.move(point, change), None)
-            others = [cost(knot) for cost in self.terminal_costs if not isinstance(cost, Cost)]
-            return sum(others, start=jnp.zeros((), self.dtype))
-
-        whole = lambda change, control: self.terminal(self.move(point, change))
-        plain = any(not isinstance(cost, Cost) for cost in self.terminal_costs)
-        return self._expanded(rows, rest if plain else None, whole, jnp.zeros(self.nu, self.dtype), hessian)
-
-    def _expanded(self, rows, rest, whole, control, hessian: Hessian) -> Expansion:
-        nothing, nx = jnp.zeros(self.nx, self.dtype), self.nx
-        both = lambda function: lambda z: function(z[:nx], z[nx:])
-        z = jnp.concatenate([nothing, control])
-        if hessian == "full":
-            value, slope = jax.value_and_grad(both(whole))(z)
-            return _cut(value, slope, jax.hessian(both(whole))(z), nx)
-        joined = lambda z: jnp.concatenate([jnp.zeros(0, self.dtype), *both(rows)(z)])
-        r, jacobian = joined(z), jax.jacfwd(joined)(z)
-        value, slope, curvature = 0.5 * jnp.sum(r**2), r @ jacobian, jacobian.T @ jacobian
-        if rest is not None:
-            more, steeper = jax.value_and_grad(both(rest))(z)
-            value, slope, curvature = value + more, slope + steeper, curvature + jax.hessian(both(rest))(z)
-        return _cut(value, slope, curvature, nx)
 
     # What it must keep to.
 
@@ -301,7 +256,7 @@ class Stages:
         """The points at which stages begin, of all steps + 1."""
         return jax.tree.map(lambda x: x[:-1], points)
 
-    def before_first(self, points: Point) -> Point:
+    def first_of(self, points: Point) -> Point:
         """The first point."""
         return jax.tree.map(lambda x: x[0], points)
 
@@ -328,12 +283,6 @@ class Stages:
 def joined(first: Any, rest: Any):
     """Rows with another one before them."""
     return jax.tree.map(lambda one, many: jnp.concatenate([one[None], many]), first, rest)
-
-
-def _cut(value, slope, curvature, nx: int) -> Expansion:
-    return Expansion(
-        value, slope[:nx], slope[nx:], curvature[:nx, :nx], curvature[nx:, :nx], curvature[nx:, nx:]
-    )
 
 
 def _pair(name: str, pair, size: int, dtype, what: str) -> tuple[Array, Array]:

@@ -23,9 +23,10 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import choice, whole_number
-from .._array import is_known, matmul, matvec, transpose, vecmat
-from ._rows import Held, Rows
-from ._stages import Expansion, Hessian, Point, Stages, joined
+from .._array import is_known, matvec, rowwise, transpose, vecmat
+from ._expansion import Expansions
+from ._rows import Held, Keeping, Rows, most
+from ._stages import Hessian, Point, Stages, joined
 from .lqr import minimized
 from .solution import Code, Solution
 from .solver import Solver, Start
@@ -35,8 +36,14 @@ from .solver import Solver, Start
 SHARES = 12
 #: What of the promised decrease a step has to keep.
 KEPT = 1e-4
-#: Regularization begins at and ends with the first, and beyond the last there is no use in more.
-LEAST, MOST, FACTOR = 1e-9, 1e10, 10.0
+#: What is added to the curvature by controls, as a share of it: where that begins, what it grows by, and where it is beyond use.
+LEAST, FACTOR, BEYOND = 1e-6, 10.0, 1e10
+#: With more of it than that, a step promises less than it could.
+SOFT = 1e-3
+#: While the multipliers of constraints are far from right, minima are found to this share of the cost.
+LOOSE = 1e-2
+#: The code of a search that goes on.
+SEARCHING = -1
 
 
 class DDP(Solver):
@@ -88,10 +95,13 @@ class DDP(Solver):
         return _Search(self, stages).begin(start)
 
     def going_on(self, search: Carry) -> Bool[Array, ""]:
-        # A turn that finds no step, or changes multipliers alone, is not counted among the iterations.
-        most = 4 * self.max_iterations + 100
-        unfinished = search.code == Code.NOT_CONVERGED
-        return unfinished & (search.iterations < self.max_iterations) & (search.turns < most)
+        ended = (search.code != SEARCHING) & (search.code != Code.NOT_CONVERGED)
+        return ~ended & ~((search.code == Code.NOT_CONVERGED) & self.spent(search))
+
+    def spent(self, search: Carry) -> Bool[Array, ""]:
+        """Whether there were as many iterations as allowed; of turns that take no step there may be more."""
+        most = self.max_iterations
+        return (search.iterations >= most) | (search.turns >= 4 * most + 100)
 
     def iterate(self, stages: Stages, search: Carry) -> Carry:
         return _Search(self, stages).turn(search)
@@ -106,27 +116,33 @@ class Now(NamedTuple):
 
     points: Point
     control: Float[Array, "steps nu"]
-    gaps: Float[Array, "steps nx"] | None
     cost: Float[Array, ""]
-    rows: Float[Array, "knots rows"]
+    rows: Rows
+    gaps: Float[Array, "steps nx"] | None
 
 
 class Local(NamedTuple):
-    """The problem about a motion: how points follow on each other, costs to second order, rows to first order."""
+    """The problem about a motion, in changes z of a point and its control.
 
-    A: Float[Array, "steps nx nx"]
-    B: Float[Array, "steps nx nu"]
-    running: Expansion
-    terminal: Expansion
-    rows_x: Float[Array, "knots rows nx"]
-    rows_u: Float[Array, "steps rows nu"]
+    - `ahead`: how points follow on each other. `slope`, `curvature`: of the costs. `rows`: Jacobians of the dense rows.
+    - `end_slope`, `end_curvature`: of the cost of the last point.
+    - `convex`: curvatures by the squares of first derivatives, where `curvature` is exact.
+    """
+
+    ahead: Float[Array, "steps nx z"]
+    slope: Float[Array, "steps z"]
+    curvature: Float[Array, "steps z z"]
+    end_slope: Float[Array, "nx"]
+    end_curvature: Float[Array, "nx nx"]
+    rows: Rows
+    convex: Rows | None = None
 
 
 class Direction(NamedTuple):
-    """Where to go: feedback, the change of the length of steps, and what that promises.
+    """Where to go: a feedback, the change of the length of steps, and what that promises.
 
-    - `decrease`: by how much the quadratic model falls along it.
-    - `slope`: the derivative of cost along it, without what it is for gaps.
+    - `decrease`: by how much the quadratic model falls along it; `noise`, how exact the cost is.
+    - `slope`, `bend`: the derivatives of the cost along it, but for what closing gaps changes.
     - `positive`: whether the model has a minimum.
     """
 
@@ -134,18 +150,33 @@ class Direction(NamedTuple):
     k: Float[Array, "steps nu"]
     dt: Float[Array, ""]
     decrease: Float[Array, ""]
+    noise: Float[Array, ""]
     slope: Float[Array, ""]
-    curvature: Float[Array, ""]
+    bend: Float[Array, ""]
     positive: Bool[Array, ""]
 
 
+class Verdict(NamedTuple):
+    """What becomes of a search: its code, whether multipliers are due, and the aim from then on."""
+
+    code: Int[Array, ""]
+    update: Bool[Array, ""]
+    aim: Float[Array, ""]
+
+
 class Carry(NamedTuple):
-    """What is handed on from turn to turn."""
+    """What is handed on from turn to turn.
+
+    - `regularization`: how much of each control's own curvature is added to it.
+    - `gap_weight`: what gaps cost. `aim`: how far the search goes on with the same multipliers, as `tolerance`.
+    - `iterations`: how many steps were taken, -1 before the guess was looked at; `turns`: how many directions were found.
+    - `gains`: the feedback of the last direction.
+    """
 
     now: Now
     local: Local
-    direction: Direction
     held: Held
+    gains: Float[Array, "steps nu nx"]
     regularization: Float[Array, ""]
     gap_weight: Float[Array, ""]
     aim: Float[Array, ""]
@@ -158,112 +189,108 @@ class _Search:
     """What happens in a search for the solution of a problem."""
 
     def __init__(self, solver: DDP, stages: Stages):
-        self.solver, self.stages = solver, stages
-        self.dtype = dtype = stages.dtype
-        eps = float(jnp.finfo(dtype).eps)
-        self.eps = eps
-        number = lambda value, default: jnp.asarray(default if value is None else value, dtype)
+        self.solver, self.stages, self.dtype = solver, stages, stages.dtype
+        self.eps = eps = float(jnp.finfo(self.dtype).eps)
+        number = lambda value, default: jnp.asarray(default if value is None else value, self.dtype)
         self.tolerance = number(solver.tolerance, eps ** (2 / 3))
         self.allowed = number(solver.constraint_tolerance, max(1e-6, eps**0.5 / 3))
         self.boxed = stages.problem.bounds.control is not None
         self.lower, self.upper = stages.control_bounds()
-        self.rows = Rows(stages)
-
-    # The loop.
+        self.expansions = Expansions(stages)
+        self.keeping = Keeping(stages, self.expansions)
 
     def begin(self, start: Start) -> Carry:
         """Before the first turn. Its forward pass rolls the guess out."""
         stages, dtype = self.stages, self.dtype
         N, nx, nu = stages.steps, stages.nx, stages.nu
-        control = jnp.clip(start.control, self.lower, self.upper) if self.boxed else start.control
+        control = jnp.clip(start.control, self.lower[None], self.upper[None]) if self.boxed else start.control
         points = start.points
         if points is None:
             points = jax.tree.map(lambda x: jnp.broadcast_to(x, (N + 1, *x.shape)), start.first)
         zeros = lambda *shape: jnp.zeros(shape, dtype)
-        m = self.rows.count
-        blank = lambda *rows: Expansion(
-            zeros(*rows),
-            zeros(*rows, nx),
-            zeros(*rows, nu),
-            zeros(*rows, nx, nx),
-            zeros(*rows, nu, nx),
-            zeros(*rows, nu, nu),
-        )
+        z, dense = nx + nu, self.keeping.dense
         gaps = None if start.points is None else zeros(N, nx)
-        now = Now(points, control, gaps, jnp.asarray(jnp.inf, dtype), zeros(N + 1, m))
+        rows = jax.tree.map(jnp.zeros_like, self.keeping.lower)
+        now = Now(points, control, jnp.asarray(jnp.inf, dtype), rows, gaps)
+        jacobians = Rows(zeros(N, dense.path, z), zeros(dense.end, nx))
+        convex = Rows(zeros(N, z, z), zeros(nx, nx)) if self.solver.hessian == "full" else None
         local = Local(
-            zeros(N, nx, nx),
-            zeros(N, nx, nu),
-            blank(N),
-            blank(),
-            zeros(N + 1, self.rows.dense, nx),
-            zeros(N, self.rows.dense, nu),
-        )
-        direction = Direction(
-            zeros(N, nu, nx), zeros(N, nu), zeros(), zeros(), zeros(), zeros(), jnp.array(True)
+            zeros(N, nx, z), zeros(N, z), zeros(N, z, z), zeros(nx), zeros(nx, nx), jacobians, convex
         )
         return Carry(
             now,
             local,
-            direction,
-            self.rows.begin(start.multipliers),
-            jnp.asarray(0, dtype),
-            jnp.asarray(1, dtype),
-            jnp.asarray(1e-2 if self.rows.count else 0, dtype),
-            jnp.int32(Code.NOT_CONVERGED),
-            jnp.int32(-1),
-            jnp.int32(0),
+            self.keeping.begin(start.multipliers),
+            gains=zeros(N, nu, nx),
+            regularization=zeros(),
+            gap_weight=jnp.ones((), dtype),
+            aim=jnp.asarray(LOOSE, dtype),
+            code=jnp.int32(SEARCHING),
+            iterations=jnp.int32(-1),
+            turns=jnp.int32(0),
         )
 
     def turn(self, carry: Carry) -> Carry:
-        """Go along the direction, expand about where that led, and find the next direction."""
-        first = carry.iterations < 0
-        ready = first | carry.direction.positive
-        taken, share, now = lax.cond(ready, self.searched, self.stay, carry)
-        finite = jnp.isfinite(now.cost) & jnp.all(jnp.isfinite(now.rows))
-        local = lax.cond(
-            taken & finite, self.expanded, lambda now, held, local: local, now, carry.held, carry.local
+        """Find a direction; if it is not the end, go along it, and expand about where that leads."""
+        first, now, held, local = carry.iterations < 0, carry.now, carry.held, carry.local
+        found = self.backward(local, now, held, carry.regularization)
+        if local.convex is not None:  # where the exact problem has no minimum, the nearest one that has
+            convex = local._replace(curvature=local.convex.path, end_curvature=local.convex.end)
+            again = lambda: self.backward(convex, now, held, carry.regularization)
+            found = lax.cond(found.positive, lambda: found, again)
+        # Nothing is known yet in the first turn, which makes the motion of the guess.
+        direction = jax.tree.map(lambda x: jnp.where(first, jnp.zeros_like(x), x), found)
+        verdict = self.judged(carry, direction)
+        going = first | ((verdict.code == SEARCHING) & direction.positive & ~verdict.update)
+        gap_weight = self.weighed(carry, direction)
+        stay = lambda: (jnp.array(False), jnp.zeros((), self.dtype), now)
+        taken, share, now = lax.cond(
+            going, lambda: self.searched(carry._replace(gap_weight=gap_weight), direction), stay
         )
-        held = (
-            lax.cond(first, self.rows.started, lambda held, now: held, carry.held, now)
-            if self.rows.count
-            else carry.held
+        if self.keeping.any:
+            started = self.keeping.started(held, now.rows, now.cost, self.solver.penalty)
+            updated = self.keeping.updated(now.rows, held, self.allowed)
+            held = _chosen(first, started, _chosen(verdict.update, updated, held))
+        local = lax.cond(taken, lambda: self.expanded(now, held), lambda: local)
+        finite = (
+            jnp.isfinite(now.cost)
+            & jnp.all(jnp.isfinite(local.ahead))
+            & jnp.all(jnp.isfinite(local.curvature))
         )
-        # More regularization where a step failed, less where it went well.
-        failed = (ready & ~taken) | ~ready
-        more = jnp.maximum(carry.regularization * FACTOR, LEAST * FACTOR**3)
-        less = jnp.where(carry.regularization > LEAST, carry.regularization / FACTOR, 0)
-        regularization = jnp.where(
-            failed, more, jnp.where(share >= 0.25, less, jnp.where(share < 0.05, more, carry.regularization))
-        )
-        regularization = jnp.where(first, carry.regularization, regularization)
-        direction = self.backward(local, now, held, regularization)
-        carry = carry._replace(
-            now=now,
-            local=local,
-            direction=direction,
-            held=held,
-            regularization=regularization,
-            iterations=carry.iterations + taken,
+        code = jnp.where(finite | ~taken, verdict.code, Code.NOT_FINITE)
+        after = Carry(
+            now,
+            local,
+            held,
+            gains=direction.K,
+            regularization=self.regularized(carry.regularization, first, verdict.update, taken, share),
+            gap_weight=gap_weight,
+            aim=verdict.aim,
+            code=code.astype(jnp.int32),
+            iterations=carry.iterations + taken.astype(jnp.int32),
             turns=carry.turns + 1,
         )
-        carry = carry._replace(gap_weight=self.weighed(carry))
-        return self.judged(carry, finite, first)
+        # Where only the number of iterations ends it, the search is as it was, and goes on if more are allowed.
+        paused = carry._replace(gains=direction.K, code=after.code)
+        return _chosen(verdict.code == Code.NOT_CONVERGED, paused, after)
 
-    def stay(self, carry: Carry):
-        return jnp.array(False), jnp.zeros((), self.dtype), carry.now
+    def regularized(self, before, first, update, taken, share):
+        """More regularization where a step failed, or was to be had for none, and less where it went well."""
+        more = jnp.maximum(before * FACTOR, LEAST)
+        less = jnp.where(before > LEAST, before / FACTOR, 0)
+        after = jnp.where(share >= 0.25, less, jnp.where(share < 0.05, more, before))
+        return jnp.where(first | update, 0, jnp.where(taken, after, more))
 
     # Forward.
 
-    def searched(self, carry: Carry):
-        """The first share of the step that lessens the merit as it should."""
+    def searched(self, carry: Carry, direction: Direction):
+        """The first share of the step that lessens the merit as it should, and where that leads."""
         first = carry.iterations < 0
         before = self.merit(carry.now, carry.held, carry.gap_weight)
-        noise = 10 * self.eps * jnp.abs(before)
-        direction = carry.direction
         slope = direction.slope
         if carry.now.gaps is not None:
             slope = slope - carry.gap_weight * jnp.sum(jnp.abs(carry.now.gaps))
+        noise = 10 * self.eps * jnp.abs(before) + direction.noise
 
         def going_on(state):
             taken, share, _ = state
@@ -272,204 +299,231 @@ class _Search:
         def attempt(state):
             _, share, _ = state
             share = jnp.where(share > 1, 1, share / 2)
-            now = self.forward(carry, share)
+            now = self.forward(carry, direction, share)
             after = self.merit(now, carry.held, carry.gap_weight)
-            taken = first | (after <= before + KEPT * share * slope + noise)
-            return taken, share, now
+            return first | (after <= before + KEPT * share * slope + noise), share, now
 
         start = jnp.array(False), jnp.asarray(2, self.dtype), carry.now
         taken, share, now = lax.while_loop(going_on, attempt, start)
-        keep = lambda new, old: jnp.where(taken, new, old)
-        return taken, share, jax.tree.map(keep, now, carry.now)
+        return taken, share, jax.tree.map(lambda new, old: jnp.where(taken, new, old), now, carry.now)
 
     def merit(self, now: Now, held: Held, gap_weight):
         """What a step is to lessen."""
-        merit = now.cost + self.rows.cost(now.rows, held)
+        merit = now.cost + self.keeping.cost(now.rows, held)
         return merit if now.gaps is None else merit + gap_weight * jnp.sum(jnp.abs(now.gaps))
 
-    def forward(self, carry: Carry, share) -> Now:
+    def forward(self, carry: Carry, direction: Direction, share) -> Now:
         """The motion under a share of the step and its feedback. In the first turn that of the guess."""
-        stages, (points, control, gaps, *_), direction = self.stages, carry.now, carry.direction
+        stages, (points, control, *_, gaps) = self.stages, carry.now
         first = carry.iterations < 0
-        start = stages.first_moved(stages.before_first(points), share * direction.dt)
-        lower, upper = self.lower, self.upper
+        start = stages.lengthened(stages.first_of(points), share * direction.dt)
 
         def advance(point, given):
             index, old, after, u, gap, k, K = given
-            if gap is not None:
-                change = stages.difference(old, point)
-            else:  # there is no guess of points
-                change = jnp.where(first, 0, stages.difference(old, point))
+            change = stages.difference(old, point)
+            if gap is None:  # there is no guess of points to differ from
+                change = jnp.where(first, 0, change)
             u = u + share * k + matvec(K, change)
-            u = jnp.clip(u, lower, upper) if self.boxed else u
-            cost, rows = stages.running(index, point, u), self.rows.at(index, point, u)
+            u = jnp.clip(u, self.lower, self.upper) if self.boxed else u
+            cost, rows = stages.running(index, point, u), self.keeping.at(index, point, u)
             new = stages.advance(index, point, u)
             if gap is not None:
                 moved = stages.move(new, (1 - share) * gap)
                 moved = jax.tree.map(lambda a, b: jnp.where(first, a, b), after, moved)
-                gap = stages.difference(new, moved)
-                new = moved
+                new, gap = moved, stages.difference(new, moved)
             return new, (new, u, gap, cost, rows)
 
         indices = jnp.arange(stages.steps, dtype=jnp.int32)
         given = indices, stages.before(points), stages.after(points), control, gaps, direction.k, direction.K
         end, (rest, control, gaps, costs, rows) = lax.scan(advance, start, given)
-        last = self.rows.at(jnp.int32(stages.steps), end, None)
+        last = self.keeping.at(jnp.int32(stages.steps), end, None)
         cost = jnp.sum(costs) + stages.terminal(end)
-        return Now(joined(start, rest), control, gaps, cost, jnp.concatenate([rows, last[None]]))
+        return Now(joined(start, rest), control, cost, Rows(rows, last), gaps)
 
     # Expansion.
 
-    def expanded(self, now: Now, held: Held, local: Local) -> Local:
+    def expanded(self, now: Now, held: Held) -> Local:
         """The problem about where the search is."""
-        stages = self.stages
-        before = stages.before(now.points)
-        A, B = stages.over_stages(stages.linearize, before, now.control)
-        expand = lambda *given: stages.expand_running(*given, "gauss-newton")
-        running = stages.over_stages(expand, before, now.control)
-        terminal = stages.expand_terminal(stages.last(now.points), "gauss-newton")
-        rows_x, rows_u = self.rows.jacobians(now.points, now.control)
-        return Local(A, B, running, terminal, rows_x, rows_u)
+        stages, keeping, expansions = self.stages, self.keeping, self.expansions
+        before, last = stages.before(now.points), stages.last(now.points)
+
+        def ahead(index, point, control):
+            return jnp.concatenate(stages.linearize(index, point, control), axis=1)
+
+        ahead = stages.over_stages(ahead, before, now.control)
+        rows = Rows(
+            stages.over_stages(keeping.jacobian, before, now.control),
+            keeping.jacobian(jnp.int32(stages.steps), last, None),
+        )
+        running = stages.over_stages(expansions.running, before, now.control)
+        terminal = expansions.terminal(last)
+        local = Local(ahead, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
+        return self.exact(now, held, local) if self.solver.hessian == "full" else local
+
+    def exact(self, now: Now, held: Held, local: Local) -> Local:
+        """With second derivatives of all that there is, of what must be kept to along its multipliers."""
+        stages, keeping, expansions = self.stages, self.keeping, self.expansions
+        before, end, last = stages.before(now.points), stages.last(now.points), jnp.int32(stages.steps)
+        costates, _ = self.adjoint(local, now, held)
+        pressing = keeping.pressing(now.rows, held)
+
+        def curvature(index, point, control, costate, push):
+            after = lax.stop_gradient(stages.advance(index, point, control))
+
+            def lagrangian(point, control):
+                ahead = stages.difference(after, stages.advance(index, point, control))
+                kept = keeping.at(index, point, control)
+                return stages.running(index, point, control) + jnp.sum(costate * ahead) + jnp.sum(push * kept)
+
+            return expansions.curvature(lagrangian, point, control)
+
+        def end_lagrangian(point, control):
+            return stages.terminal(point) + jnp.sum(pressing.end * keeping.at(last, point, None))
+
+        each = stages.over_stages(curvature, before, now.control, costates[1:], pressing.path)
+        convex = Rows(local.curvature, local.end_curvature)
+        at_end = expansions.curvature(end_lagrangian, end, None)
+        return local._replace(curvature=each, end_curvature=at_end, convex=convex)
 
     # Backward.
 
     def backward(self, local: Local, now: Now, held: Held, regularization) -> Direction:
         """The feedback of least cost of the quadratic model, with bounds on the controls."""
-        stages, dtype = self.stages, self.dtype
-        eye_u = jnp.eye(stages.nu, dtype=dtype)
-        running, terminal = self.rows.added(local, now.rows, held)
+        stages, keeping, nx, dtype = self.stages, self.keeping, self.stages.nx, self.dtype
+        unit = np.eye(stages.nu, dtype=bool)
+        path, end = keeping.pressed(now.rows, held, local.rows)
 
         def back(carry, stage):
-            P, p, decrease, positive = carry
-            A, B, gap, cost, u, start = stage
-            ahead = p + matvec(P, gap) if gap is not None else p
-            PA, PB = matmul(P, A), matmul(P, B)
-            xx = cost.xx + matmul(transpose(A), PA)
-            uu = cost.uu + matmul(transpose(B), PB)
-            ux = cost.ux + matmul(transpose(B), PA)
-            qx, qu = cost.x + vecmat(ahead, A), cost.u + vecmat(ahead, B)
+            P, p, decrease, noise, positive = carry
+            F, slope, curvature, gap, pressed, point, u = stage
+            if keeping.any:
+                slope, curvature = slope + keeping.slope(pressed), curvature + keeping.curvature(pressed)
+            ahead = p if gap is None else p + matvec(P, gap)
+            H = curvature + rowwise(transpose(F), rowwise(P, F))
+            h = slope + vecmat(ahead, F)
+            xx, ux, uu, qx, qu = H[:nx, :nx], H[nx:, :nx], H[nx:, nx:], h[:nx], h[nx:]
             size = jnp.abs(jnp.diagonal(uu))
-            stiff = uu + eye_u * (regularization * (size + 1e-3 * jnp.max(size)))
+            added = jnp.where(unit, regularization * (size + 1e-3 * jnp.max(size)), 0)
             limits = (self.lower - u, self.upper - u) if self.boxed else None
-            k, K, fine = minimized(stiff, qu, ux, limits, start)
-            uuk, uuK = matvec(uu, k), matmul(uu, K)
-            P = xx + matmul(transpose(K), uuK + 2 * ux)
+            k, K, fine = minimized(uu + added, qu, ux, limits)
+            uuk = matvec(uu, k)
+            P = xx + rowwise(transpose(K), rowwise(uu, K) + 2 * ux)
             P = 0.5 * (P + transpose(P))
             p = qx + vecmat(uuk + qu, K) + vecmat(k, ux)
-            fall = -(jnp.sum(k * qu) + 0.5 * jnp.sum(k * matvec(stiff, k)))
-            return (P, p, decrease + fall, positive & fine), (K, k, jnp.sum(k * qu), jnp.sum(k * uuk))
+            along, bend = jnp.sum(k * qu), jnp.sum(k * uuk)
+            decrease = decrease - along - 0.5 * (bend + jnp.sum(k**2 * jnp.diagonal(added)))
+            noise = noise + self.rounding(P, p, point)
+            return (P, p, decrease, noise, positive & fine), (K, k, along, bend)
 
-        start = terminal.xx, terminal.x, jnp.zeros((), dtype), jnp.array(True)
-        # The last step on the same feedback is where the search for the bounds that act begins.
-        given = local.A, local.B, now.gaps, running, now.control, jnp.zeros_like(now.control)
-        (P, p, decrease, positive), (K, k, slopes, curved) = lax.scan(back, start, given, reverse=True)
-        slope, curvature = jnp.sum(slopes), jnp.sum(curved)
-        dt = jnp.zeros((), dtype)
+        none = jnp.zeros((), dtype)
+        P, p = local.end_curvature, local.end_slope
+        if keeping.any:
+            P, p = P + keeping.curvature(end), p + keeping.slope(end)
+        start = P, p, none, self.rounding(P, p, stages.last(now.points)), jnp.array(True)
+        stages_before = stages.before(now.points)
+        given = local.ahead, local.slope, local.curvature, now.gaps, path, stages_before, now.control
+        (P, p, decrease, noise, positive), (K, k, slopes, bends) = lax.scan(back, start, given, reverse=True)
+        slope, bend, dt = jnp.sum(slopes), jnp.sum(bends), none
         if stages.free:
             dt, more, fine = self.best_length(P[-1, -1], p[-1], now.points.dt[0], regularization)
             decrease, positive = decrease + more, positive & fine
-            slope, curvature = slope + p[-1] * dt, curvature + P[-1, -1] * dt**2
-        positive = positive & jnp.isfinite(decrease)
-        return Direction(K, k, dt, decrease, slope, curvature, positive)
+            slope, bend = slope + p[-1] * dt, bend + P[-1, -1] * dt**2
+        return Direction(K, k, dt, decrease, noise, slope, bend, positive & jnp.isfinite(decrease))
 
-    def best_length(self, curvature, slope, now, regularization):
+    def rounding(self, P, p, point: Point):
+        """What the rounding of a point makes of the cost."""
+        sizes = self.eps * self.stages.sizes(point)
+        return jnp.sum(jnp.abs(p) * sizes + 0.5 * jnp.abs(jnp.diagonal(P)) * sizes**2)
+
+    def best_length(self, bend, slope, now, regularization):
         """The change of the length of steps with which the first stage's value is least."""
         shortest, longest = self.stages.step_bounds()
-        stiff = curvature + regularization * jnp.abs(curvature)
+        stiff = bend + regularization * jnp.abs(bend)
         fine = stiff > 0
         change = jnp.clip(-slope / jnp.where(fine, stiff, 1), shortest - now, longest - now)
         return change, -(slope * change + 0.5 * stiff * change**2), fine
 
-    def weighed(self, carry: Carry):
+    def weighed(self, carry: Carry, direction: Direction):
         """What gaps cost: as much as makes the direction one of descent (Nocedal & Wright eq. 18.36)."""
         if carry.now.gaps is None:
             return carry.gap_weight
         open = jnp.sum(jnp.abs(carry.now.gaps))
-        slope, curvature = carry.direction.slope, jnp.maximum(carry.direction.curvature, 0)
-        needed = (slope + 0.5 * curvature) / (0.5 * jnp.where(open > 0, open, 1))
+        needed = (direction.slope + 0.5 * jnp.maximum(direction.bend, 0)) / (
+            0.5 * jnp.where(open > 0, open, 1)
+        )
         return jnp.where((open > 0) & (needed > carry.gap_weight), 2 * needed, carry.gap_weight)
+
+    # Judgement.
 
     def open(self, now: Now) -> Float[Array, ""]:
         """The most that a step misses the next point."""
         return jnp.zeros((), self.dtype) if now.gaps is None else jnp.max(jnp.abs(now.gaps))
 
-    # Judgement.
-
-    def judged(self, carry: Carry, finite, first) -> Carry:
+    def judged(self, carry: Carry, direction: Direction) -> Verdict:
         """Whether it has converged, or multipliers are due, or nothing helps any more."""
-        now, direction, held = carry.now, carry.direction, carry.held
-        scale = jnp.abs(now.cost) + self.rows.cost(now.rows, held)
-        noise = self.rounding(carry)
-        small = direction.decrease <= self.tolerance * scale + noise
+        now, held, keeping = carry.now, carry.held, self.keeping
+        first, stuck = carry.iterations < 0, carry.regularization > BEYOND
         gaps = self.open(now)
-        soft = carry.regularization <= 1e-3
-        stuck = carry.regularization > MOST
-        solved = direction.positive & small & soft & (gaps <= self.allowed)
-        code = carry.code
-        if not self.rows.count:
-            code = jnp.where(solved, Code.CONVERGED, code)
-        else:
-            near = (
-                direction.positive & (direction.decrease <= carry.aim * scale + noise) & soft & (gaps <= 1e-2)
-            )
-            error = self.rows.error(now.rows, held)
-            code = jnp.where(solved & (error <= self.allowed), Code.CONVERGED, code)
-            update = (near | stuck) & (code == Code.NOT_CONVERGED) & (error > self.allowed)
-            hopeless = update & self.rows.hopeless(now.rows, held, self.allowed)
-            code = jnp.where(hopeless, Code.INFEASIBLE, code)
-            held = lax.cond(
-                update & ~hopeless, lambda: self.rows.updated(now.rows, held, self.allowed), lambda: held
-            )
-            aim = jnp.where(update, jnp.maximum(carry.aim * 0.1, self.tolerance), carry.aim)
+        scale = jnp.abs(now.cost) + (keeping.cost(now.rows, held) if keeping.any else 0)
+        # Regularization makes steps short, and what they promise little.
+        promised = direction.decrease * (1 + carry.regularization / SOFT)
+        below = lambda share: direction.positive & (promised <= share * scale + direction.noise)
+        error, update, hopeless, aim = (
+            jnp.zeros((), self.dtype),
+            jnp.array(False),
+            jnp.array(False),
+            carry.aim,
+        )
+        if keeping.any:
+            error = most(keeping.errors(now.rows, held), self.dtype)
+            update = ~first & (error > self.allowed) & (stuck | (below(carry.aim) & (gaps <= 1e-2)))
+            hopeless = update & keeping.hopeless(now.rows, held, self.allowed)
+            aim = jnp.where(update, jnp.maximum(carry.aim / 10, self.tolerance), carry.aim)
             aim = jnp.where(error <= self.allowed, self.tolerance, aim)
-            # The direction was found for other multipliers.
-            direction = direction._replace(positive=direction.positive & ~update)
-            regularization = jnp.where(update, 0, carry.regularization)
-            stuck = stuck & ~update
-            carry = carry._replace(held=held, aim=aim, direction=direction, regularization=regularization)
-        code = jnp.where(stuck & (code == Code.NOT_CONVERGED), Code.STALLED, code)
-        code = jnp.where(first & ~finite, Code.NOT_FINITE, code)
-        return carry._replace(code=code.astype(jnp.int32))
-
-    def rounding(self, carry: Carry):
-        """What the rounding of states and controls makes of the cost."""
-        running, terminal = self.rows.added(carry.local, carry.now.rows, carry.held)
-        sizes = jax.vmap(self.stages.sizes)(carry.now.points) * self.eps
-        slope = jnp.sum(jnp.abs(running.x) * sizes[:-1]) + jnp.sum(jnp.abs(terminal.x) * sizes[-1])
-        curved = jnp.sum(jnp.diagonal(running.xx, axis1=1, axis2=2) * sizes[:-1] ** 2)
-        curved = curved + jnp.sum(jnp.diagonal(terminal.xx) * sizes[-1] ** 2)
-        return slope * self.eps + jnp.maximum(curved, 0)
+        solved = ~first & below(self.tolerance) & (gaps <= self.allowed) & (error <= self.allowed)
+        code = jnp.int32(SEARCHING)
+        for case, name in (
+            (self.solver.spent(carry), Code.NOT_CONVERGED),
+            (stuck & ~update, Code.STALLED),
+            (hopeless, Code.INFEASIBLE),
+            (solved, Code.CONVERGED),
+        ):
+            code = jnp.where(case, jnp.int32(name), code)
+        return Verdict(code, update & (code == SEARCHING), aim)
 
     # The end.
 
-    def finish(self, carry: Carry) -> Solution:
-        """The solution: multipliers of the steps by a pass back, and what is left of the derivatives."""
-        stages, now, local = self.stages, carry.now, carry.local
-        running, terminal = self.rows.added(local, now.rows, carry.held)
+    def adjoint(self, local: Local, now: Now, held: Held):
+        """The multipliers of the steps, and the derivatives of the Lagrangian by the controls: a pass back."""
+        nx, keeping = self.stages.nx, self.keeping
+        path, end = keeping.pressed(now.rows, held, local.rows)
 
         def back(costate, stage):
-            A, B, x, u = stage
-            slope = u + vecmat(costate, B)
-            costate = x + vecmat(costate, A)
-            return costate, (costate, slope)
+            F, slope, pressed = stage
+            slope = slope + vecmat(costate, F)
+            slope = slope + keeping.slope(pressed) if keeping.any else slope
+            return slope[:nx], (slope[:nx], slope[nx:])
 
-        _, (costates, slopes) = lax.scan(
-            back, terminal.x, (local.A, local.B, running.x, running.u), reverse=True
-        )
-        left = slopes
+        last = local.end_slope + keeping.slope(end) if keeping.any else local.end_slope
+        _, (costates, slopes) = lax.scan(back, last, (local.ahead, local.slope, path), reverse=True)
+        return jnp.concatenate([costates, last[None]]), slopes
+
+    def finish(self, carry: Carry) -> Solution:
+        """The solution, with the multipliers of the steps and what is left of the derivatives."""
+        stages, now, held, keeping = self.stages, carry.now, carry.held, self.keeping
+        costates, left = self.adjoint(carry.local, now, held)
         if self.boxed:
-            left = jnp.where(now.control <= self.lower, jnp.minimum(left, 0), left)
-            left = jnp.where(now.control >= self.upper, jnp.maximum(left, 0), left)
+            left = _projected(left, now.control, self.lower[None], self.upper[None])
         stationarity = jnp.max(jnp.abs(left), initial=0)
+        dt = now.points.dt[0]
         if stages.free:
-            shortest, longest = stages.step_bounds()
-            by_dt, length = costates[0, -1], now.points.dt[0]
-            by_dt = jnp.where(length <= shortest, jnp.minimum(by_dt, 0), by_dt)
-            by_dt = jnp.where(length >= longest, jnp.maximum(by_dt, 0), by_dt)
-            stationarity = jnp.maximum(stationarity, jnp.abs(by_dt))
-        violation = jnp.maximum(self.open(now), self.rows.violation(now.rows))
-        state, dt = now.points.state, now.points.dt[0]
-        indices = jnp.arange(stages.steps + 1, dtype=jnp.int32)
+            by_length = _projected(costates[0, -1], dt, *stages.step_bounds())
+            stationarity = jnp.maximum(stationarity, jnp.abs(by_length))
+        violation = self.open(now)
+        if keeping.any:
+            violation = jnp.maximum(violation, keeping.violation(now.rows))
+            held = held._replace(multipliers=keeping.pressing(now.rows, held))
+        state, indices = now.points.state, jnp.arange(stages.steps + 1, dtype=jnp.int32)
         return Solution(
             t=jax.vmap(stages.time)(indices, now.points),
             q=state.q,
@@ -478,11 +532,21 @@ class _Search:
             control=now.control,
             dt=dt,
             cost=now.cost,
-            code=carry.code,
+            code=jnp.where(carry.code == SEARCHING, Code.NOT_CONVERGED, carry.code).astype(jnp.int32),
             iterations=jnp.maximum(carry.iterations, 0),
             violation=violation,
             stationarity=stationarity,
-            gains=carry.direction.K,
-            costates=jnp.concatenate([costates, terminal.x[None]]),
-            multipliers=self.rows.final(now.rows, carry.held),
+            gains=carry.gains,
+            costates=costates,
+            multipliers=held if keeping.any else None,
         )
+
+
+def _projected(slope, x, lower, upper):
+    """The part of a slope that is not held by bounds."""
+    slope = jnp.where(x <= lower, jnp.minimum(slope, 0), slope)
+    return jnp.where(x >= upper, jnp.maximum(slope, 0), slope)
+
+
+def _chosen(which, one, other):
+    return jax.tree.map(lambda a, b: jnp.where(which, a, b), one, other)

@@ -8,32 +8,43 @@ method with an augmented Lagrangian.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, SupportsIndex
+from dataclasses import replace
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import a_model, configuration, instance, names, number, whole_number
 from .._array import with_precision
 from .._compile import compiled
+from .._implicit import moving_arguments
+from .._rules import custom_jvp
 from ..model import Model, neutral, random_configuration
 from ..simulate import Simulated
-from ._bounded import at_bound, bounded_minimum
-from ._configurations import Aims, Local, Rows, own_constraints
+from ._configurations import Aims, apart, own_constraints, weights
+from ._search import Search
+from ._sensitivity import Changes
+from ._settling import Settled, Task, settled
 from .constraint import Bounds, Constraint
 from .residual import Cost, Residual, residual_of
 from .solution import Code
+
+
+#: What is asked for: residuals, weights times residuals, or functions `(t, state, control) -> numbers`.
+Asked: TypeAlias = Sequence[Cost | Residual | Callable[..., Any]] | Cost | Residual
 
 
 class InverseKinematics(eqx.Module):
     """A configuration found, and how near it comes to what was asked.
 
     - `q`: within the limits.
-    - `code`: a `Code`: `CONVERGED` if the targets are reached, `INFEASIBLE` if they are out of reach, and q is as near as it gets.
+    - `code`: a `Code`: `CONVERGED` if the targets are reached, `INFEASIBLE` if they are out of reach, and q is as near as it
+      gets.
     - `error`: the largest of the targets' numbers (m, rad), whatever their weights; `errors`: of each target.
     - `violation`: the most by which a constraint is broken, closures of loops included.
     - `stationarity`: the most by which the derivative of what was minimized last is not zero, along what can still move.
@@ -55,24 +66,16 @@ class InverseKinematics(eqx.Module):
         return self.code == Code.CONVERGED
 
 
-#: Of a start: it is given up after so many steps in succession that gain less than a share.
-SLOW_STEPS, SLOW = 4, 0.05
-#: How damping begins, as a share of the largest curvature.
-DAMPING = 1e-3
-#: Steps of what follows the search.
-SETTLING_STEPS = 200
-
-
 def inverse_kinematics(
     model: Simulated,
-    targets: Sequence[Cost | Residual | Callable[..., Any]] | Cost | Residual,
+    targets: Asked,
     q: Float[Array, "nq"] | None = None,
     *,
     constraints: Sequence[Constraint] = (),
-    secondary: Sequence[Cost | Residual | Callable[..., Any]] = (),
+    secondary: Asked = (),
     bounds: Bounds | None = None,
     hold: Sequence[str] = (),
-    starts: SupportsIndex = 16,
+    starts: SupportsIndex = 32,
     at_once: SupportsIndex | None = None,
     key: PRNGKeyArray | None = None,
     tolerance: float | None = None,
@@ -110,6 +113,11 @@ def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key
     dtype = np.promote_types(q.dtype, model.dtype) if given else model.dtype
     start = q if given else neutral(model) if isinstance(model, Model) else jnp.zeros(model.nq)
     lower, upper = _limits(owner, model, bounds, dtype)
+    if not given:
+        limited = jnp.isfinite(lower) & jnp.isfinite(upper)
+        start = jnp.where(
+            limited, 0.5 * (jnp.where(limited, lower, 0) + jnp.where(limited, upper, 0)), start.astype(dtype)
+        )
     hold = () if not len(hold) else names(owner, "hold", hold)
     time = number(owner, "time", time, dtype=dtype)
     aims = Aims(model, targets, constraints, secondary, lower, upper, time, hold)
@@ -147,6 +155,17 @@ def _limits(owner: str, model: Simulated, bounds: Bounds | None, dtype):
     return lower, upper
 
 
+class _Outcome(NamedTuple):
+    """Where the search ended, and what came after it."""
+
+    q: Float[Array, "nq"]
+    code: Int[Array, ""]
+    reached: Bool[Array, ""]
+    stationarity: Float[Array, ""]
+    iterations: Int[Array, ""]
+    start: Int[Array, ""]
+
+
 @compiled
 def _solved(
     aims: Aims,
@@ -158,195 +177,97 @@ def _solved(
     max_steps: int,
 ) -> InverseKinematics:
     """`inverse_kinematics` of arguments that have been checked."""
-    rows = aims.rows()
-    table = jax.vmap(lambda start: drawn(aims, q, key, start))(jnp.arange(starts + 1, dtype=jnp.int32))
-    search = Search(aims.at, rows, tolerance, lambda start: table[start], starts, max_steps)
-    lanes, iterations = search.run(aims.model.nv, q, at_once)
-    local, start, reached = search.chosen(lanes)
-    off = jnp.abs(apart(local))
-    counted = jnp.where(local.weight > 0, off, 0)
-    largest = lambda part: jnp.max(counted[part], initial=0)
-    slope, _ = normal(local, rows)
-    free = ~at_bound(slope, local.least, local.most)
+    rows, still = aims.rows(), jnp.zeros(aims.model.nv, q.dtype)
+    # What is referred to becomes arguments, so that what is found can be differentiated by it.
+    known, constants = jax.closure_convert(lambda q, step: aims.at(q, step), q, still)
+    impl = jax.random.key_impl(key)
+    bare = replace(aims, targets=(), constraints=(), secondary=())
+    beginning = lax.stop_gradient((bare, q, jax.random.key_data(key), tolerance))
+
+    @custom_jvp
+    def found(constants, beginning):
+        bare, q, data, tolerance = beginning
+        at = lambda q, step: known(q, step, *constants)
+        draw = lambda start: drawn(bare, q, jax.random.wrap_key_data(data, impl=impl), start)
+        search = Search(at, rows, tolerance, draw, starts, max_steps)
+        return _found(search, jnp.zeros_like(still), at_once)
+
+    def implicit(primals, tangents):
+        constants, (_, _, _, tolerance) = primals
+        end = found(*primals)
+        changes = jax.tree.map(zero_from_primal, end)
+        moving = moving_arguments(constants, tangents[0])
+        if moving is None:
+            return end, changes
+        function, values, by = moving
+        look = lambda *values: known(end.q, jnp.zeros_like(still), *function(*values))
+        local, by = jax.jvp(look, values, by)
+        at = lambda q, step: known(q, step, *constants)
+        step = Changes(at, local, by, rows, tolerance).change(end.reached)
+        moved = jax.jvp(lambda step: at(end.q, step).q, (jnp.zeros_like(step),), (step,))[1]
+        return end, changes._replace(q=moved)
+
+    found.defjvp(implicit, symbolic_zeros=True)
+    end = found(tuple(constants), beginning)
+    local = known(end.q, still, *constants)
+    off = jnp.where(local.weight > 0, jnp.abs(apart(local)), 0)
+    largest = lambda part: jnp.max(off[part], initial=0)
     return InverseKinematics(
-        local.q,
-        jnp.where(reached, Code.CONVERGED, Code.NOT_CONVERGED).astype(jnp.int32),
+        end.q,
+        end.code,
         largest(rows.targets),
         jnp.stack([largest(part) for part in rows.each[: len(aims.targets)]]),
         largest(rows.constraints),
-        jnp.max(jnp.where(free, jnp.abs(slope), 0), initial=0),
-        iterations,
-        start,
+        end.stationarity,
+        end.iterations,
+        end.start,
     )
 
 
-def drawn(aims: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]) -> Float[Array, "nq"]:
-    """Where a search starts: at first in the configuration given, then in random ones; what is held stays as given."""
-    model = aims.model
-    own = jax.random.fold_in(key, start)
-    if isinstance(model, Model):
-        other = random_configuration(model, own).astype(q.dtype)
+def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
+    """The search, and where it has not reached its end or leaves something to choose, what follows."""
+    at, rows, tolerance = search.at, search.rows, search.tolerance
+    first = search.run(still, at_once)
+    reached, local = first.reached, at(first.q, still)
+    whose = lambda part: jnp.zeros(len(local.r), bool).at[part].set(True)
+    targets, constraints = whose(rows.targets) & (local.weight > 0), whose(rows.constraints)
+
+    def settle() -> Settled:
+        task = Task(weights(local, rows, reached), constraints | (targets & reached))
+        return settled(at, first.q, still, task, tolerance)
+
+    def there() -> Settled:
+        yes, none = jnp.asarray(True), jnp.zeros_like(tolerance)
+        return Settled(first.q, none, yes, none, jnp.int32(0))
+
+    if rows.secondary.stop > rows.secondary.start:
+        end = settle()
+        # A choice that could not be made leaves what was reached.
+        kept = ~reached | (end.stationary & (end.broken <= tolerance))
+        end = end._replace(q=jnp.where(kept, end.q, first.q), stationary=end.stationary & kept)
     else:
-        other = jax.random.uniform(own, q.shape, q.dtype, -jnp.pi, jnp.pi)
-    limited = jnp.isfinite(aims.lower) & jnp.isfinite(aims.upper)
-    share = jax.random.uniform(jax.random.fold_in(own, 1), q.shape, q.dtype)
-    lower, upper = (jnp.where(limited, side, 0) for side in (aims.lower, aims.upper))
-    other = jnp.where(limited, lower + share * (upper - lower), other)
-    if aims.hold:
+        end = lax.cond(reached, there, settle)
+    done, iterations = end.stationary, first.iterations + end.iterations
+    code = jnp.where(done, jnp.where(reached, Code.CONVERGED, Code.INFEASIBLE), Code.NOT_CONVERGED)
+    finite = jnp.all(jnp.isfinite(at(end.q, still).r))
+    code = jnp.where(finite, code, Code.NOT_FINITE).astype(jnp.int32)
+    return _Outcome(end.q, code, reached, end.stationarity, iterations, first.start)
+
+
+def drawn(bare: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]) -> Float[Array, "nq"]:
+    """Where a search starts: at first in the configuration given, then in random ones; what is held stays as given."""
+    model, lower, upper = bare.model, bare.lower, bare.upper
+    key, own = jax.random.split(jax.random.fold_in(key, start))
+    if isinstance(model, Model):
+        other = random_configuration(model, key).astype(q.dtype)
+    else:
+        other = jax.random.uniform(key, q.shape, q.dtype, -jnp.pi, jnp.pi)
+    limited = jnp.isfinite(lower) & jnp.isfinite(upper)
+    within = lower + jax.random.uniform(own, q.shape, q.dtype) * jnp.where(limited, upper - lower, 0)
+    other = jnp.where(limited, within, other)
+    if bare.hold and isinstance(model, Model):
         kept = np.zeros(model.nq, bool)
-        for joint in aims.hold:
+        for joint in bare.hold:
             kept[model.q_slice(joint)] = True
         other = jnp.where(kept, q, other)
-    return jnp.clip(jnp.where(start == 0, q, other), aims.lower, aims.upper)
-
-
-class Lane(NamedTuple):
-    """One search: where it is, and what it tries next.
-
-    - `local`, `value`: the best of the present start, and what it costs; `step`: where to look next.
-    - `damping`, `growth`; `steps`, `slow`: of the present start, how many and how many in succession that gained little.
-    - `start`: the present one; `best`, `least`, `best_start`: of those given up.
-    """
-
-    local: Local
-    value: Float[Array, ""]
-    step: Float[Array, "nv"]
-    damping: Float[Array, ""]
-    growth: Float[Array, ""]
-    steps: Int[Array, ""]
-    slow: Int[Array, ""]
-    start: Int[Array, ""]
-    reached: Bool[Array, ""]
-    best: Float[Array, "nq"]
-    least: Float[Array, ""]
-    best_start: Int[Array, ""]
-
-
-class Search(NamedTuple):
-    """The search for a configuration in which all rows vanish."""
-
-    at: Callable[[Float[Array, "nq"], Float[Array, "nv"]], Local]
-    rows: Rows
-    tolerance: Float[Array, ""]
-    draw: Callable[[Int[Array, ""]], Float[Array, "nq"]]
-    starts: int
-    max_steps: int
-
-    def run(self, nv, q, at_once: int):
-        def begin(start):
-            here = self.draw(start)
-            still = jnp.zeros(nv, q.dtype)
-            local = self.at(here, still)
-            endless, none = jnp.asarray(jnp.inf, q.dtype), jnp.int32(0)
-            damping = jnp.asarray(DAMPING, q.dtype)
-            return Lane(
-                local,
-                endless,
-                still,
-                damping,
-                jnp.asarray(2, q.dtype),
-                none,
-                none,
-                start,
-                jnp.asarray(False),
-                here,
-                endless,
-                start,
-            )
-
-        def going_on(carry):
-            lanes, _ = carry
-            return ~jnp.any(lanes.reached) & jnp.any(lanes.start < self.starts)
-
-        ask = lambda lane: self.advance(lane, at_once)
-        if at_once == 1:
-            lanes = begin(jnp.int32(0))
-        else:
-            lanes = jax.vmap(begin)(jnp.arange(at_once, dtype=jnp.int32))
-            ask = jax.vmap(ask)
-        lanes, steps = lax.while_loop(
-            going_on, lambda carry: (ask(carry[0]), carry[1] + at_once), (lanes, jnp.int32(0))
-        )
-        return lanes, steps
-
-    def chosen(self, lanes: Lane) -> tuple[Local, Int[Array, ""], Bool[Array, ""]]:
-        """The first that has reached everything, else the best that was given up; from which start, and which of both it is."""
-        if lanes.start.ndim:
-            place = jnp.where(jnp.any(lanes.reached), jnp.argmax(lanes.reached), jnp.argmin(lanes.least))
-            lanes = jax.tree.map(lambda x: x[place], lanes)
-        q = jnp.where(lanes.reached, lanes.local.q, lanes.best)
-        local = self.at(q, jnp.zeros_like(lanes.step))
-        return local, jnp.where(lanes.reached, lanes.start, lanes.best_start), lanes.reached
-
-    def advance(self, lane: Lane, stride: int) -> Lane:
-        trial = self.at(lane.local.q, lane.step)
-        value = cost_of_rows(trial, self.rows)
-        promised = lane.value
-        better = value < lane.value
-        local = jax.tree.map(lambda new, old: jnp.where(better, new, old), trial, lane.local)
-        gain = jnp.where(better, (lane.value - value) / jnp.where(lane.value > 0, lane.value, 1), 0)
-        gain = jnp.where(jnp.isinf(lane.value), 1, gain)
-        damping = jnp.where(better, lane.damping / 5, lane.damping * lane.growth)
-        growth = jnp.where(better, 2.0, 2 * lane.growth).astype(value.dtype)
-        slow = jnp.where(gain < SLOW, lane.slow + 1, 0)
-        steps = lane.steps + 1
-        value = jnp.where(better, value, lane.value)
-        reached = within(local, self.rows, self.tolerance)
-        over = ~reached & ((slow >= SLOW_STEPS) | (steps >= self.max_steps))
-        record = over & (value < lane.least)
-        best = jnp.where(record, local.q, lane.best)
-        least = jnp.where(record, value, lane.least)
-        best_start = jnp.where(record, lane.start, lane.best_start)
-        start = jnp.where(over, lane.start + stride, lane.start)
-        q = jnp.where(over, self.draw(start), local.q)
-        local = local._replace(q=q)
-        slope, curvature = normal(local, self.rows)
-        shift = damping * jnp.max(jnp.diagonal(curvature)) + jnp.finfo(value.dtype).tiny
-        eye = jnp.eye(len(slope), dtype=value.dtype)
-        step = bounded_minimum(curvature + shift * eye, slope, local.least, local.most)
-        fresh = lambda new, old: jnp.where(over, new, old)
-        return Lane(
-            local,
-            fresh(jnp.inf, value).astype(value.dtype),
-            fresh(0.0, step).astype(value.dtype),
-            fresh(DAMPING, damping).astype(value.dtype),
-            fresh(2.0, growth).astype(value.dtype),
-            fresh(0, steps),
-            fresh(0, slow),
-            start,
-            reached,
-            best,
-            least,
-            best_start,
-        )
-
-
-def apart(local: Local) -> Float[Array, "m"]:
-    """By how much each row is not between its bounds."""
-    return local.r - jnp.clip(local.r, local.low, local.high)
-
-
-def searched(rows: Rows) -> slice:
-    """The rows that a search makes zero: those of targets and constraints."""
-    return slice(0, rows.constraints.stop)
-
-
-def cost_of_rows(local: Local, rows: Rows) -> Float[Array, ""]:
-    own = searched(rows)
-    return 0.5 * jnp.sum(local.weight[own] * apart(local)[own] ** 2)
-
-
-def within(local: Local, rows: Rows, tolerance) -> Bool[Array, ""]:
-    own = searched(rows)
-    return jnp.all((jnp.abs(apart(local)[own]) <= tolerance) | (local.weight[own] == 0))
-
-
-def normal(local: Local, rows: Rows):
-    """Slope and curvature of the sum of squares, after Gauss and Newton."""
-    own = searched(rows)
-    off = apart(local)[own]
-    jacobian = local.jacobian[own]
-    weight = jnp.where((off != 0) | (local.low == local.high)[own], local.weight[own], 0)
-    slope = jnp.sum(jacobian * (weight * off)[:, None], axis=0)
-    curvature = jnp.sum(jacobian[:, :, None] * (weight[:, None] * jacobian)[:, None, :], axis=0)
-    return slope, curvature
+    return jnp.clip(jnp.where(start == 0, q, other), lower, upper)

@@ -8,22 +8,30 @@ By Riccati's recursion from the end, `V_k(x) = ½ xᵀ P_k x + p_kᵀ x`, and a 
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import matmul, matvec, transpose, vecmat
+from .._array import floating, matmul, matvec, transpose, vecmat
 
 
 class LinearQuadratic(eqx.Module):
     """The numbers of a linear-quadratic problem of N steps.
 
-    - `A`, `B`, `c`: (N, nx, nx), (N, nx, nu), (N, nx).
-    - `Q`, `q`: (N + 1, nx, nx), (N + 1, nx); the last rows are of the end.
-    - `R`, `S`, `r`: (N, nu, nu), (N, nu, nx), (N, nu).
+    - `A`, `B`, `c`: of the steps, (N, nx, nx), (N, nx, nu), (N, nx).
+    - `Q`, `q`: of the states, (N + 1, nx, nx), (N + 1, nx); the last rows are of the end.
+    - `R`, `S`, `r`: of the controls, (N, nu, nu), (N, nu, nx), (N, nu).
+
+    Each may be given without its first axis, if it is the same for all steps; their number is then `steps`. What is left out is
+    zero. `end` is what takes the place of the last Q.
+
+    >>> A, B = jnp.array([[1.0, 0.1], [0.0, 1.0]]), jnp.array([[0.0], [0.1]])
+    >>> problem = rbd.control.LinearQuadratic(A, B, Q=jnp.eye(2), R=jnp.eye(1), end=10 * jnp.eye(2), steps=100)
     """
 
     A: Float[Array, "N nx nx"]
@@ -34,6 +42,65 @@ class LinearQuadratic(eqx.Module):
     R: Float[Array, "N nu nu"]
     S: Float[Array, "N nu nx"]
     r: Float[Array, "N nu"]
+
+    def __init__(
+        self,
+        A: Any,
+        B: Any,
+        *,
+        Q: Any,
+        R: Any,
+        c: Any = None,
+        q: Any = None,
+        S: Any = None,
+        r: Any = None,
+        end: Any = None,
+        steps: int | None = None,
+    ):
+        owner = "control.LinearQuadratic"
+        # name: what is given, how many axes a step of it has, and how many rows more than steps
+        kinds = {"A": (A, 2, 0), "B": (B, 2, 0), "Q": (Q, 2, 1), "R": (R, 2, 0), "c": (c, 1, 0)}
+        kinds |= {"q": (q, 1, 1), "S": (S, 2, 0), "r": (r, 1, 0), "end": (end, 2, None)}
+        arrays = {name: floating(given) for name, (given, _, _) in kinds.items() if given is not None}
+        dtype = functools.reduce(jnp.promote_types, [array.dtype for array in arrays.values()])
+        for name, array in arrays.items():
+            _, axes, more = kinds[name]
+            if array.ndim == axes + 1 and more is not None and steps is None:
+                steps = len(array) - more
+        if steps is None:
+            raise ValueError(f"{owner}: nothing says how many steps there are; steps=100")
+        nx, nu = self._sizes(owner, arrays["A"], arrays["B"])
+        sizes = {"A": (nx, nx), "B": (nx, nu), "c": (nx,), "Q": (nx, nx), "q": (nx,)}
+        sizes |= {"R": (nu, nu), "S": (nu, nx), "r": (nu,), "end": (nx, nx)}
+        full = {}
+        for name, (_, _, more) in kinds.items():
+            size, array = sizes[name], arrays.get(name)
+            if array is None:
+                full[name] = None if name == "end" else jnp.zeros((steps + more, *size), dtype)
+                continue
+            shape = size if more is None else (steps + more, *size)
+            if array.shape not in (size, shape):
+                once = "" if more is None else f", or {size} for all steps alike"
+                raise ValueError(
+                    f"{owner}: {name} has shape {array.shape}; it is an array of shape {shape}{once}"
+                )
+            full[name] = jnp.broadcast_to(array, shape).astype(dtype)
+        last = full.pop("end")
+        if last is not None:
+            full["Q"] = full["Q"].at[-1].set(last)
+        for name, array in full.items():
+            setattr(self, name, array)
+
+    @staticmethod
+    def _sizes(owner: str, A: Array, B: Array) -> tuple[int, int]:
+        if A.ndim < 2 or B.ndim < 2:
+            raise ValueError(f"{owner}: A and B have shapes {A.shape} and {B.shape}; they are matrices")
+        return A.shape[-1], B.shape[-1]
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return len(self.A)
 
 
 class Policy(eqx.Module):
@@ -52,14 +119,14 @@ class Policy(eqx.Module):
 
 
 def solved(
-    matrix: Float[Array, "m m"], columns: Float[Array, "m k"]
+    matrix: Float[Array, "m m"], columns: Float[Array, "m k"], least: Float[Array, ""] | float = 0.0
 ) -> tuple[Float[Array, "m k"], Bool[Array, ""]]:
-    """`A⁻¹ X` of a positive definite A by Gauss and Jordan's elimination, and whether all pivots were positive.
+    """`A⁻¹ X` of a positive definite A by Gauss and Jordan's elimination, and whether all pivots were greater than the `least`.
 
     One loop without a call out of it, see `solve_positive`.
     """
     size = matrix.shape[0]
-    places = np.arange(size)
+    places = np.arange(size, dtype=np.int32)
 
     def eliminate(carry, j):
         rows, positive = carry
@@ -68,7 +135,7 @@ def solved(
         row = row / pivot
         column = jnp.where(places == j, 0, lax.dynamic_index_in_dim(rows, j, 1, keepdims=False))
         rows = rows - column[:, None] * row[None, :]
-        return (lax.dynamic_update_index_in_dim(rows, row, j, 0), positive & (pivot > 0)), None
+        return (lax.dynamic_update_index_in_dim(rows, row, j, 0), positive & (pivot > least)), None
 
     start = jnp.concatenate([matrix, columns], axis=1), jnp.array(True)
     (rows, positive), _ = lax.scan(eliminate, start, jnp.arange(size, dtype=jnp.int32))
@@ -84,7 +151,6 @@ def minimized(
     u: Float[Array, "nu"],
     ux: Float[Array, "nu nx"],
     limits: tuple[Float[Array, "nu"], Float[Array, "nu"]] | None = None,
-    start: Float[Array, "nu"] | None = None,
 ) -> tuple[Float[Array, "nu"], Float[Array, "nu nx"], Bool[Array, ""]]:
     """The k that minimizes `½ kᵀ uu k + uᵀ k` within limits, how it changes with x, K, and whether `uu` is positive definite.
 
@@ -124,8 +190,13 @@ def minimized(
         share = jnp.where(better, 1, share / 2)
         return jnp.where(better & ~done, trial, k), share, done, positive & fine, count + 1
 
-    first = jnp.clip(start if start is not None else jnp.zeros_like(u), lower, upper)
-    carry = first, jnp.ones((), u.dtype), jnp.array(False), jnp.array(True), jnp.int32(0)
+    carry = (
+        jnp.clip(jnp.zeros_like(u), lower, upper),
+        jnp.ones((), u.dtype),
+        jnp.array(False),
+        jnp.array(True),
+        jnp.int32(0),
+    )
     k, _, _, positive, _ = lax.while_loop(going_on, change, carry)
     _, free = free_at(k)
     K, fine = solved(masked(free), jnp.where(free[:, None], ux, 0))
@@ -134,6 +205,7 @@ def minimized(
 
 def riccati(problem: LinearQuadratic) -> Policy:
     """The feedback of least cost, stage by stage from the end."""
+    eps = float(jnp.finfo(problem.A.dtype).eps)
 
     def back(value, stage):
         P, p = value
@@ -141,13 +213,14 @@ def riccati(problem: LinearQuadratic) -> Policy:
         ahead = p + matvec(P, c)
         PA, PB = matmul(P, A), matmul(P, B)
         uu, ux, u = R + matmul(transpose(B), PB), S + matmul(transpose(B), PA), r + vecmat(ahead, B)
-        factor = jnp.linalg.cholesky(uu)
-        solved = -jax.scipy.linalg.cho_solve((factor, True), jnp.concatenate([ux, u[:, None]], axis=1))
-        K, k = solved[:, :-1], solved[:, -1]
+        # What is less than this is rounding of what was added up.
+        size = jnp.max(jnp.abs(R), initial=0) + jnp.max(jnp.abs(P)) * jnp.max(jnp.abs(B), initial=0) ** 2
+        both, positive = solved(uu, jnp.concatenate([ux, u[:, None]], axis=1), 10 * eps * size)
+        K, k = -both[:, :-1], -both[:, -1]
         P = Q + matmul(transpose(A), PA) + matmul(transpose(ux), K)
         p = q + vecmat(ahead, A) + vecmat(k, ux)
         P = 0.5 * (P + transpose(P))
-        return (P, p), (K, k, P, p, jnp.all(jnp.isfinite(factor)))
+        return (P, p), (K, k, P, p, positive)
 
     stages = (
         problem.A,
@@ -178,3 +251,17 @@ def followed(
     stages = (problem.A, problem.B, problem.c, policy.K, policy.k)
     end, (x, u) = lax.scan(ahead, start, stages)
     return jnp.concatenate([x, end[None]]), u
+
+
+def in_common(owner: str, **given: Any) -> list[Array]:
+    """The matrices of one step in a common precision; those that are None are zero."""
+    arrays = {name: floating(one) for name, one in given.items() if one is not None}
+    dtype = functools.reduce(jnp.promote_types, [array.dtype for array in arrays.values()])
+    nx, nu = (arrays[name].shape[-1] if arrays[name].ndim else 0 for name in "AB")
+    sizes = {"A": (nx, nx), "B": (nx, nu), "Q": (nx, nx), "R": (nu, nu), "S": (nu, nx)}
+    for name, array in arrays.items():
+        if array.shape != sizes[name]:
+            raise ValueError(
+                f"{owner}: {name} has shape {array.shape}; it is a matrix of shape {sizes[name]}"
+            )
+    return [arrays.get(name, jnp.zeros(sizes[name])).astype(dtype) for name in given]

@@ -22,14 +22,14 @@ from .._arguments import a_model, instance, number, whole_number
 from .._array import is_known
 from ..constraints import Stabilization
 from ..forces.actuators.drive import actuators_of
-from ..model import Model
 from ..simulate import Actuation, Scheme, Simulated, State
 from ..simulate.begin import Begin, begun
 from ..simulate.control import Control
 from ..simulate.systems import tree_of
 from ..simulate.tree_system import Acting
 from .constraint import Bounds, Constraint
-from .driven import dof_count, driven
+from .driven import driven
+from .naming import dof_names
 from .residual import Cost, Residual, Value, cost_of
 
 
@@ -181,14 +181,8 @@ class Problem(eqx.Module):
         tree = tree_of(self.model)
         if self.told_actuators:
             return tuple(one.name or f"u[{i}]" for i, one in enumerate(actuators_of(tree)))
-        if not isinstance(self.model, Model):
-            return tuple(f"y[{i}]" for i in range(self.model.nv))
-        names = [
-            name if count == 1 else f"{name}[{i}]"
-            for name, count in ((name, dof_count(tree, name)) for name in tree.joint_names)
-            for i in range(count)
-        ]
-        return tuple(names if self.actuation is None else [names[i] for i in self.actuation.dof(tree)])
+        names = dof_names(self.model)
+        return names if self.actuation is None else tuple(names[i] for i in self.actuation.dof(tree))
 
 
 def _sequence(owner: str, name: str, given) -> Sequence[Any]:

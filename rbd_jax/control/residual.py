@@ -9,9 +9,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from .._arguments import function_tree
+from .._arguments import function_tree, number
 from .._array import is_known
 from .knot import Knot
 
@@ -30,7 +30,8 @@ class Residual(eqx.Module):
         """The numbers, of shape (k,)."""
 
     def jacobian(self, knot: Knot) -> Float[Array, "k nv"]:
-        """How they change with the configuration, `q ⊕ step`, at step zero: by differentiation, unless a residual knows better."""
+        """How they change with the configuration, `q ⊕ step`, at step zero: by differentiation, unless a residual knows
+        better."""
         still = jnp.zeros_like(knot.state.v)
         return jax.jacfwd(lambda step: self(knot.moved(step)))(still)
 
@@ -62,27 +63,44 @@ class Function(Residual):
 class Along(Residual):
     """A residual whose numbers change from knot to knot: those of `rows` have a leading axis of knots, steps + 1 of them.
 
+    - `first`: the row of the first knot; between two rows a knot's residual is between those of both, and beyond the last row it
+      is that of the last. By default each knot has the row of its number.
+
     >>> path = jnp.linspace(0.0, 1.0, 101)[:, None] * jnp.ones(7)  # (knots, nq)
     >>> follow = rbd.control.Along(rbd.control.Posture(path))
     """
 
     rows: Residual
+    first: Float[Array, ""] | None
 
-    def __init__(self, rows: Residual):
+    def __init__(self, rows: Residual, first: Any = None):
         if not isinstance(rows, Residual):
             raise TypeError(
                 f"control.Along: rows is {rows!r}; it takes a residual whose arrays have a row for each knot"
             )
         self.rows = rows
+        self.first = None if first is None else number("control.Along", "first", first)
 
     def __call__(self, knot):
-        return self._here(knot)(knot)
+        return self._between(knot, lambda residual: residual(knot))
 
     def jacobian(self, knot):
-        return self._here(knot).jacobian(knot)
+        return self._between(knot, lambda residual: residual.jacobian(knot))
 
-    def _here(self, knot: Knot) -> Residual:
-        return jax.tree.map(lambda x: x[knot.index], self.rows)
+    def _between(self, knot: Knot, of: Callable[[Residual], Array]) -> Array:
+        """What is `of` the residuals of the rows at a knot, between them."""
+        if self.first is None:
+            return of(self.row(knot.index))
+        last = min(len(x) for x in jax.tree.leaves(self.rows)) - 1
+        place = jnp.clip(self.first + knot.index.astype(self.first.dtype), 0, last)
+        before = jnp.floor(place)
+        left = before.astype(jnp.int32)
+        here, next = of(self.row(left)), of(self.row(jnp.minimum(left + 1, last)))
+        return here + (place - before).astype(here.dtype) * (next - here)
+
+    def row(self, index: Int[Array, ""]) -> Residual:
+        """The residual of one knot."""
+        return jax.tree.map(lambda x: x[index], self.rows)
 
 
 def residual_of(owner: str, value: Any) -> Residual:

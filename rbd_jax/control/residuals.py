@@ -135,7 +135,9 @@ class Orientation(Residual):
         return SO3.log(matmul(transpose(target), frame.rotation))
 
     def jacobian(self, knot):
-        turning = matmul(SO3.dexp_right_inverse(self(knot)), transpose(self.place.frame(knot.motion).rotation))
+        turning = matmul(
+            SO3.dexp_right_inverse(self(knot)), transpose(self.place.frame(knot.motion).rotation)
+        )
         return matmul(turning, knot.along(self.place.jacobian(knot.motion))[:3])
 
 
@@ -165,7 +167,9 @@ class Pose(Residual):
     def jacobian(self, knot):
         rotation = transpose(self.place.frame(knot.motion).rotation)
         own = Transform(rotation, jnp.zeros(3, rotation.dtype)).motion_matrix
-        return matmul(SE3.dexp_right_inverse(self(knot)), matmul(own, knot.along(self.place.jacobian(knot.motion))))
+        return matmul(
+            SE3.dexp_right_inverse(self(knot)), matmul(own, knot.along(self.place.jacobian(knot.motion)))
+        )
 
 
 class Pointing(Residual):

@@ -39,6 +39,8 @@ class Solution(eqx.Module):
     - `gains`: a feedback around it, `u = u_k + K_k (x ⊖ x_k)`: (steps, nu, nx). None of solvers that find none.
     - `costates`: the multipliers of the steps, (steps + 1, nx): the derivative of the remaining cost by the state. None of
       solvers that find none.
+    - `control_nodes`: of a collocation, whose controls are not held, those of the knots, and of the middles of the steps too by
+      Hermite and Simpson's rule: (steps + 1, nu) or (2 steps + 1, nu), evenly spaced in time. `control` is then the mean.
     - `multipliers`: of constraints and bounds, as the solver has them, for a warm start.
     """
 
@@ -55,6 +57,7 @@ class Solution(eqx.Module):
     gains: Float[Array, "*batch steps nu nx"] | None
     costates: Float[Array, "*batch knots nx"] | None
     own: Float[Array, "*batch knots own"] | None = None
+    control_nodes: Float[Array, "*batch nodes nu"] | None = None
     multipliers: Any = None
 
     @property

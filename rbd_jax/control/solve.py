@@ -14,6 +14,7 @@ from ..simulate import State
 from ._stages import Stages
 from .ddp import DDP
 from .problem import Problem
+from .sensitivity import with_sensitivities
 from .solution import Solution
 from .solver import Guess, Search, Solver, started
 from .stepwise import OnIteration, stepwise
@@ -36,7 +37,8 @@ def solve(
     - `solver`: by default `DDP()`.
     - `guess`: where the search begins: a `Guess`, or an earlier `Solution` of a problem of the same size; by default controls of
       zero.
-    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken.
+    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken. A
+      search that goes on from a checkpoint calls it for those made before, too.
     - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
       A solver that allows more iterations than before goes on where it had ended.
 
@@ -60,10 +62,8 @@ def solve(
     instance(owner, "problem", problem, Problem, "a control.Problem")
     solver = DDP() if solver is None else solver
     instance(owner, "solver", solver, Solver, "a solver, such as control.DDP()")
-    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
-    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
     solver.refuse(problem)
-    guess = _checked(owner, problem, guess)
+    guess = checked_guess(owner, problem, guess)
     if on_iteration is None and checkpoint is None:
         return _solved(problem, solver, guess)
     if not is_known((problem, solver, guess)):
@@ -85,6 +85,10 @@ def solve(
 
 @compiled
 def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
+    return with_sensitivities(_searched, problem, solver, guess)
+
+
+def _searched(problem: Problem, solver: Solver, guess: Guess) -> Solution:
     stages = Stages(problem)
     return solver.search(stages, started(stages, guess))
 
@@ -105,23 +109,10 @@ def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Soluti
     return solver.finish(Stages(problem), search), solver.going_on(search)
 
 
-@compiled
-def _begun(problem: Problem, solver: Solver, guess: Guess) -> Search:
-    stages = Stages(problem)
-    return solver.begin(stages, started(stages, guess))
-
-
-@compiled
-def _iterated(problem: Problem, solver: Solver, search: Search) -> Search:
-    return solver.iterate(Stages(problem), search)
-
-
-@compiled
-def _looked_at(problem: Problem, solver: Solver, search: Search) -> tuple[Solution, Bool[Array, ""]]:
-    return solver.finish(Stages(problem), search), solver.going_on(search)
-
-
-def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
+def checked_guess(owner: str, problem: Problem, guess: Guess | Solution | None) -> Guess:
+    """A guess, or an earlier solution as one, that fits a problem."""
+    guess = Guess() if guess is None else Guess.of(guess) if isinstance(guess, Solution) else guess
+    instance(owner, "guess", guess, Guess, "a control.Guess, or an earlier solution")
     dtype, steps = problem.dt.dtype, problem.steps
     control, states = guess.control, guess.states
     if control is not None:
@@ -131,4 +122,8 @@ def _checked(owner: str, problem: Problem, guess: Guess) -> Guess:
         q = number(owner, "guess.states.q", states.q, (steps + 1, problem.model.nq), dtype=dtype)
         v = number(owner, "guess.states.v", states.v, (steps + 1, problem.model.nv), dtype=dtype)
         states = State(q, v, states.own)
-    return Guess(control, states, guess.dt, guess.multipliers)
+    nodes = guess.control_nodes
+    if nodes is not None:
+        rows = len(nodes) if len(nodes) in (steps + 1, 2 * steps + 1) else 2 * steps + 1
+        nodes = number(owner, "guess.control_nodes", nodes, (rows, problem.nu), dtype=dtype)
+    return Guess(control, states, guess.dt, nodes, guess.multipliers)

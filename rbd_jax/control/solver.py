@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import replace
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -15,7 +15,9 @@ from jaxtyping import Array, Bool, Float
 from ..simulate import State
 from ._stages import Point, Stages
 from .problem import Problem
+from .shots import Shots
 from .solution import Solution
+from .transcription import Transcription
 
 
 class Guess(eqx.Module):
@@ -23,18 +25,23 @@ class Guess(eqx.Module):
 
     - `control`: (steps, nu), by default zero.
     - `states`: a `State` with steps + 1 rows, which need not follow on each other; by default where the controls lead.
+    - `dt`: where that is free.
+    - `control_nodes`: for a collocation, as a `Solution` has them.
     - `multipliers`: a solver's own, of an earlier solution.
     """
 
     control: Float[Array, "steps nu"] | None = None
     states: State | None = None
     dt: Float[Array, ""] | None = None
+    control_nodes: Float[Array, "nodes nu"] | None = None
     multipliers: Any = None
 
     @staticmethod
     def of(solution: Solution) -> Guess:
         """The motion of a solution."""
-        return Guess(solution.control, solution.states, solution.dt, solution.multipliers)
+        return Guess(
+            solution.control, solution.states, solution.dt, solution.control_nodes, solution.multipliers
+        )
 
 
 class Start(eqx.Module):
@@ -43,6 +50,7 @@ class Start(eqx.Module):
     first: Point
     control: Float[Array, "steps nu"]
     points: Point | None
+    nodes: Float[Array, "nodes nu"] | None = None
     multipliers: Any = None
 
     def motion(self, stages: Stages) -> Point:
@@ -84,7 +92,11 @@ class Solver(eqx.Module):
     def finish(self, stages: Stages, search: Search) -> Solution:
         """What was found so far, with a code: the solution, if there is nothing more to do."""
 
-    def allowing(self, iterations: int) -> Self:
+    def transcribed(self, stages: Stages) -> Transcription:
+        """The program whose conditions of a minimum its solutions fulfil."""
+        return Shots(stages)
+
+    def allowing(self, iterations: int) -> Solver:
         """The same method with so many iterations at most."""
         return replace(self, max_iterations=iterations)
 
@@ -105,7 +117,7 @@ def started(stages: Stages, guess: Guess) -> Start:
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
     first = stages.first if guess.dt is None else stages.first._replace(dt=guess.dt.astype(stages.dtype))
     if guess.states is None:
-        return Start(first, control, None, guess.multipliers)
+        return Start(first, control, None, guess.control_nodes, guess.multipliers)
     given = guess.states
     own = first.state.internal
     rows = State(
@@ -115,4 +127,4 @@ def started(stages: Stages, guess: Guess) -> Start:
     )
     rows = jax.tree.map(lambda one, many: many.astype(one.dtype).at[0].set(one), first.state, rows)
     points = Point(rows, jnp.broadcast_to(first.dt, (stages.steps + 1,)))
-    return Start(first, control, points, guess.multipliers)
+    return Start(first, control, points, guess.control_nodes, guess.multipliers)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from jaxtyping import Array, Bool
 
 from ..checkpoints import Checkpoint, plain_leaves, running, with_leaves
@@ -39,19 +40,23 @@ def stepwise(
     - `key`: what else decides on the numbers, see `rbd.Checkpoint.run`.
     """
     with running(owner, checkpoint, key) as run:
-        search = begin()
+        search, told = begin(), []
         if run.found:
-            search = with_leaves(search, run.found["search"])
+            search, told = with_leaves(search, run.found["search"]), run.found["told"].tolist()
         solution, going_on = look(search)
         if (there := int(solution.iterations)) > most:
             run.refuse([f"iterations: {there} there, {most} here"])
-        reached, moved = lambda: {"search": plain_leaves(search)}, not run.found
+        for one in told if on_iteration is not None else ():
+            on_iteration(int(one[0]), *one[1:])
+        reached = lambda: {"search": plain_leaves(search), "told": np.reshape(np.array(told, float), (-1, 3))}
+        moved = not run.found
         while going_on:
             search, moved = iterate(search), True
             solution, going_on = look(search)
+            told.append([int(solution.iterations), float(solution.cost), float(solution.violation)])
             run.offer(reached)
             if on_iteration is not None:
-                on_iteration(int(solution.iterations), float(solution.cost), float(solution.violation))
+                on_iteration(*told[-1])
         if moved:
             run.save(reached())
         return solution

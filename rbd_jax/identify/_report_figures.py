@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import numpy as np
 
-from .._figures import COLORS, GREY, dress, plain
+from .._figures import COLORS, GREY, as_svg, dress, plain
 from .estimate import Estimate
 from .prediction import Prediction
 from .whiteness import Whiteness
@@ -45,7 +44,7 @@ def over_time(
         for axes in () if first else (left, right):
             if (key := axes.get_legend()) is not None:
                 key.remove()
-    return _svg(figure)
+    return as_svg(figure)
 
 
 def _autocorrelation(axes, about: Whiteness, across: str) -> None:
@@ -116,7 +115,7 @@ def values(found: Estimate, most: int = VALUES) -> bytes:
         if number == 0:
             handles, labels = panel.get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside upper left", ncols=3, fontsize=8, frameon=False)
-    return _svg(figure)
+    return as_svg(figure)
 
 
 def held_out(columns: Sequence[str], shares: Sequence[tuple[str, np.ndarray]]) -> bytes:
@@ -134,7 +133,7 @@ def held_out(columns: Sequence[str], shares: Sequence[tuple[str, np.ndarray]]) -
     axes.tick_params(labelsize=8)
     axes.grid(alpha=0.25, linewidth=0.6, axis="x")
     axes.spines[["top", "right"]].set_visible(False)
-    return _svg(figure)
+    return as_svg(figure)
 
 
 def _line(axes, t: np.ndarray, rows: np.ndarray, color: str, label: str | None, **style) -> None:
@@ -148,13 +147,3 @@ def _line(axes, t: np.ndarray, rows: np.ndarray, color: str, label: str | None, 
         gaps = np.flatnonzero(np.diff(t) > 5 * np.median(np.diff(t)[np.diff(t) > 0])) + 1
         t, rows = np.insert(t, gaps, np.nan), np.insert(rows, gaps, np.nan)
     axes.plot(t, rows, color=color, label=label, **style)
-
-
-def _svg(figure) -> bytes:
-    """The same bytes for the same figure: without the date, and with names of its parts that are not drawn at random."""
-    import matplotlib
-
-    file = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "rbd_jax"}):
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return file.getvalue()

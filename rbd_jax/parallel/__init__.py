@@ -3,7 +3,7 @@
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
 - `shard`: the same over all devices of all processes
 - `start`: connect the processes of a program that runs on several hosts
-- `device_mesh`: all devices of all processes, for `jax.set_mesh`
+- `use_devices`: let all that maps over batches use these devices, or all there are
 - `share`: this process's rows of a batch
 - `global_batch`: one batch of the rows that each process has
 - `gather`: the rows of all processes, in the memory of each
@@ -18,7 +18,7 @@ __all__ = [
     "batch_map",
     "shard",
     "start",
-    "device_mesh",
+    "use_devices",
     "share",
     "global_batch",
     "gather",
@@ -29,7 +29,7 @@ __all__ = [
     "xla_note",
 ]
 
-from .batch import batch_map as batch_map, device_mesh as device_mesh, shard as shard
+from .batch import batch_map as batch_map, shard as shard, use_devices as use_devices
 from .processes import gather as gather, global_batch as global_batch, share as share, start as start
 from .simulation import (
     energies_along as energies_along,

@@ -11,7 +11,9 @@ import functools
 import os
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +24,8 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from .._arguments import instance
+from .._compile import is_number
+from .._devices import in_use, set_devices
 
 
 #: The name of the axis along which devices stand, where nobody else names it.
@@ -35,14 +39,16 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
     `jax_num_cpu_devices` to have several): for arrays as small as these that beats vectorizing over the batch. On any
     other backend it is `vmap`, shared out over the devices. Results do not depend on the form but for rounding.
 
-    The devices are those of this process, or, within `jax.set_mesh(mesh)`, those of the mesh. `rbd.shard` is the same over the
-    devices of all processes. Within a `function` that is mapped already the loop is on the one device where that runs.
+    The devices are those of this process, or those that `rbd.parallel.use_devices` or `jax.set_mesh` has set. `rbd.shard` is the
+    same over the devices of all processes. Within a `function` that is mapped already the loop is on the one device where that
+    runs.
 
     **Arguments**
 
     - `in_axes`: 0 for every argument that has a batch axis, None for one that is shared by all samples: one value for all
       positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
-      and goes by name belongs into `function`. PyTrees are allowed.
+      and goes by name belongs into `function`. PyTrees are allowed; what is no array in what is shared (names, counts) is part
+      of the program. So is `function`, but for its arrays where it is a PyTree: an `equinox.Module`, a `jax.tree_util.Partial`.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -53,7 +59,8 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
     [[ 4.703 -4.703]
      [ 4.858  2.899]]
     """
-    return _mapped("batch_map", function, in_axes, None, jax.local_devices)
+    here = lambda: Mesh(np.array(jax.local_devices()), (AXIS,))
+    return _mapped("batch_map", function, in_axes, None, here)
 
 
 def shard(
@@ -73,7 +80,8 @@ def shard(
     **Arguments**
 
     - `function`, `in_axes`: as for `batch_map`.
-    - `mesh`: the devices, whatever its axes are. By default the mesh that `jax.set_mesh` has set, or all devices there are.
+    - `mesh`: the devices, whatever its axes are. By default those that `rbd.parallel.use_devices` or `jax.set_mesh` has set, or
+      all devices there are.
 
     **Returns** a function whose results are global arrays, split by samples over the devices: sharded by `P("batch")`, so that
     the next sharded function finds its samples where they are. If the devices do not divide the batch, copies of the last
@@ -93,67 +101,92 @@ def shard(
     >>> print(jax.grad(loss)(model).gravity)
     [ 0.    0.   -7.772]
     """
-    if mesh is not None:
-        instance("shard", "mesh", mesh, Mesh, "a jax.sharding.Mesh, as jax.make_mesh gives one")
-    return _mapped("shard", function, in_axes, mesh, all_devices)
+    return _mapped("shard", function, in_axes, _devices_of("shard", mesh), lambda: all_devices("shard"))
 
 
-def all_devices() -> list:
-    """The devices of all processes, process by process."""
-    warn_if_not_connected("shard")
-    return sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
+@contextmanager
+def use_devices(mesh: Mesh | None = None) -> Iterator[None]:
+    """Within it, all that maps over batches uses these devices, by default those of all processes.
 
+    That is `rbd.batch_map`, `rbd.shard`, `rbd.simulate_batch` and `rbd.identify`. Every process then runs the same calls with
+    the same arrays; what `simulate_batch` and `identify` return is whole in each of them.
 
-def device_mesh() -> Mesh:
-    """All devices of all processes in a row, with the axis `"batch"`.
+    **Arguments**
 
-    Within `jax.set_mesh(rbd.parallel.device_mesh())` everything that maps over batches uses them all, and every process
-    runs the same program on the same numbers: `rbd.batch_map`, `rbd.simulate_batch`, `rbd.identify`.
+    - `mesh`: the devices, whatever its axes are; `jax.make_mesh` or `jax.sharding.Mesh(devices, ("batch",))`.
 
-    >>> with jax.set_mesh(rbd.parallel.device_mesh()):
-    ...     print(rbd.batch_map(lambda x: 2 * x)(jnp.arange(3.0)))
-    [0. 2. 4.]
+    >>> model = rbd.load("double_pendulum")
+    >>> states = rbd.State(q=jnp.array([[0.5, -1.0], [0.1, 0.2]]), v=jnp.zeros((2, 2)))
+    >>> with rbd.parallel.use_devices():
+    ...     path = rbd.simulate_batch(model, states, dt=0.01, steps=100, frames=10)
+    >>> path.q.shape
+    (2, 11, 2)
     """
-    return Mesh(np.array(all_devices()), (AXIS,))
+    owner = "parallel.use_devices"
+    with in_use(all_devices(owner) if mesh is None else _devices_of(owner, mesh)):
+        yield
+
+
+def _devices_of(owner: str, mesh: Mesh | None) -> Mesh | None:
+    """The devices of a mesh, and no more of it: where arrays are laid out is not part of their types here."""
+    if mesh is None:
+        return None
+    instance(owner, "mesh", mesh, Mesh, "a jax.sharding.Mesh, as jax.make_mesh gives one")
+    return Mesh(mesh.devices, mesh.axis_names)
+
+
+def all_devices(owner: str) -> Mesh:
+    """The devices of all processes, process by process."""
+    warn_if_not_connected(owner)
+    there = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
+    return Mesh(np.array(there), (AXIS,))
 
 
 def whole(tree):
-    """What was mapped within `jax.set_mesh`, on each of the devices, so that every process can read it; otherwise as it is."""
-    around = jax.sharding.get_abstract_mesh()
-    if around.empty or around.manual_axes:
+    """What was mapped over devices that were set, on each of them, so that every process can read it; else as it is."""
+    over = set_devices()
+    if over is None or over.size == 1 or _within():
         return tree
-    return lax.with_sharding_constraint(tree, PartitionSpec())
+    each = NamedSharding(over, PartitionSpec())
+    return (
+        jax.sharding.reshard(tree, each) if _is_explicit(over) else lax.with_sharding_constraint(tree, each)
+    )
 
 
 def devices_in_use() -> int:
     """How many devices `batch_map` splits a batch over, here."""
-    around = jax.sharding.get_abstract_mesh()
-    if around.empty:
-        return jax.local_device_count()
-    return 1 if around.manual_axes else around.size
+    over = set_devices()
+    return 1 if _within() else jax.local_device_count() if over is None else over.size
 
 
-def _mapped(owner: str, function: Callable, in_axes, mesh: Mesh | None, devices: Callable) -> Callable:
-    """`function` over batches, on the devices of a mesh or else on those that there are."""
+def _within() -> bool:
+    """Whether this is what one of several devices does."""
+    return bool(jax.sharding.get_abstract_mesh().manual_axes)
+
+
+def _mapped(
+    owner: str, function: Callable, in_axes, mesh: Mesh | None, there: Callable[[], Mesh]
+) -> Callable:
+    """`function` over batches, on the devices of a mesh, those that are set, or else those that are there."""
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
 
-    @functools.partial(jax.jit, static_argnames=("axes", "size", "over"))
-    def run(batched, shared, axes, size, over):
-        def sample(rows, shared):
+    @functools.partial(jax.jit, static_argnames=("rest", "axes", "size", "over"))
+    def run(batched, numbers, rest, axes, size, over):
+        def sample(rows, numbers):
+            function, shared = rest.with_numbers(numbers)
             (rows, named), shared = rows, iter(shared)
             rows = iter(rows)
             found = function(*(next(rows) if axis == 0 else next(shared) for axis in axes), **named)
             _refuse_other_than_arrays(owner, found)
             return found
 
-        def on_one(batched, shared):
-            if _platform(over) == "cpu":
-                return lax.map(lambda rows: sample(rows, shared), batched)
-            return jax.vmap(lambda rows: sample(rows, shared))(batched)
+        def on_one(batched, numbers):
+            one = lambda rows: sample(rows, numbers)
+            return lax.map(one, batched) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
         if over is None:
-            return on_one(batched, shared)
+            return on_one(batched, numbers)
         split, each = PartitionSpec(over.axis_names), PartitionSpec()
         on_all = jax.shard_map(
             on_one,
@@ -167,7 +200,8 @@ def _mapped(owner: str, function: Callable, in_axes, mesh: Mesh | None, devices:
             # Every device gets as many samples: copies of the last one fill up, and what is made of them is dropped.
             filled = lambda x: jnp.concatenate([x, jnp.repeat(x[-1:], padding, 0)])
             batched = jax.tree.map(filled, _laid_out(batched, each, over))
-        found = on_all(_laid_out(batched, split, over), _laid_out(shared, each, over))
+        with _told_of_closures(owner):
+            found = on_all(_laid_out(batched, split, over), _laid_out(numbers, each, over))
         return jax.tree.map(lambda y: y[:size], _laid_out(found, each, over)) if padding else found
 
     @functools.wraps(function)
@@ -179,37 +213,79 @@ def _mapped(owner: str, function: Callable, in_axes, mesh: Mesh | None, devices:
             )
         batched = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis == 0), named
         shared = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis is None)
+        numbers, rest = _apart((function, shared))
         size = _batch_size(owner, batched)
-        over = _over(mesh, devices)
+        over = None if size == 1 or _within() else _first(mesh, set_devices, there)
         if over is not None:
-            batched, shared = _placed(owner, batched, shared, size, over)
-        # One sample takes one device: on all of them would be the same, later.
-        return run(batched, shared, axes=axes, size=size, over=over if size > 1 else None)
+            batched, numbers = _placed(owner, batched, numbers, size, over)
+        return run(batched, numbers, rest=rest, axes=axes, size=size, over=over)
 
     return mapped
 
 
-def _over(mesh: Mesh | None, devices: Callable):
-    """The devices to split over: a mesh, the abstract one that `jax.set_mesh` has set, or None for one device."""
-    around = jax.sharding.get_abstract_mesh()
-    if around.manual_axes:  # what one device does
-        return None
-    if mesh is None and not around.empty:
-        return around if around.size > 1 else None
-    if mesh is None:
-        there = devices()
-        return Mesh(np.array(there), (AXIS,)) if len(there) > 1 else None
-    return mesh if mesh.size > 1 else None
+class _Rest:
+    """What is left of a tree without its numbers, which a program is compiled for; known by what is in it."""
+
+    def __init__(self, structure, are_numbers: tuple[bool, ...], others: tuple):
+        self.structure, self.are_numbers, self.others = structure, are_numbers, others
+        # What has no hash of its own is the same if it is the same thing.
+        self.key = structure, are_numbers, tuple(x if isinstance(x, Hashable) else id(x) for x in others)
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, _Rest) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def with_numbers(self, numbers):
+        """The tree with other numbers."""
+        numbers, others = iter(numbers), iter(self.others)
+        leaves = [next(numbers) if is_one else next(others) for is_one in self.are_numbers]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+def _apart(tree) -> tuple[list, _Rest]:
+    """A tree as its numbers and the rest."""
+    leaves, structure = jax.tree.flatten(tree)
+    are_numbers = tuple(map(is_number, leaves))
+    numbers = [x for x, is_one in zip(leaves, are_numbers) if is_one]
+    others = tuple(x for x, is_one in zip(leaves, are_numbers) if not is_one)
+    return numbers, _Rest(structure, are_numbers, others)
+
+
+def _first(mesh: Mesh | None, *others: Callable[[], Any]):
+    """The mesh, or the first of the others that there is; None if it is one device."""
+    for other in others:
+        mesh = other() if mesh is None else mesh
+    return None if mesh is None or mesh.size == 1 else mesh
 
 
 def _platform(over) -> str:
     return over.devices.flat[0].platform if isinstance(over, Mesh) else jax.default_backend()
 
 
+@contextmanager
+def _told_of_closures(owner: str) -> Iterator[None]:
+    """What JAX says of arrays on all devices that are made use of where there is one, in other words."""
+    try:
+        yield
+    except ValueError as error:
+        if "context mesh" not in str(error).lower():
+            raise
+        raise ValueError(
+            f"{owner}: function makes use of arrays from around it that are laid out on several devices, as all are within "
+            "jax.set_mesh, and JAX cannot make others like them here; make them arguments, with in_axes=None, or function a "
+            "jax.tree_util.Partial"
+        ) from error
+
+
 def _laid_out(tree, spec: PartitionSpec, over):
     """As `spec` says, where a mesh wants this said; elsewhere the compiler finds out."""
-    explicit = any(kind == AxisType.Explicit for kind in over.axis_types)
-    return jax.sharding.reshard(tree, NamedSharding(over, spec)) if explicit else tree
+    return jax.sharding.reshard(tree, NamedSharding(over, spec)) if _is_explicit(over) else tree
+
+
+def _is_explicit(over) -> bool:
+    return AxisType.Explicit in over.axis_types
 
 
 def _placed(owner: str, batched, shared, size: int, over):
@@ -282,7 +358,7 @@ def warn_if_not_connected(owner: str) -> None:
                 f"{owner}: this is process {os.environ[which]} of the {number} that {name} has started, and it works alone; call "
                 "rbd.parallel.start() right after the imports to connect them",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec
 
-from .batch import device_mesh, is_global, is_key, numbers_of, told_by_all, warn_if_not_connected
+from .batch import all_devices, is_global, is_key, numbers_of, told_by_all, warn_if_not_connected
 from .xla import backend_in_use
 
 
@@ -222,8 +222,7 @@ def global_batch(rows: T) -> T:
     (4, 2)
     """
     owner = "parallel.global_batch"
-    mesh = jax.sharding.get_mesh()
-    mesh = device_mesh() if mesh.empty else mesh
+    mesh = all_devices(owner)
     split = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
     told = _lengths_told(owner, jax.tree.leaves(rows))
     if (told != told[:1, :1]).any() or told[:, 0].sum() % mesh.size:

@@ -59,8 +59,8 @@ def simulate_batch(
 
     **Returns** a trajectory of all samples, the leading axis of everything in it.
 
-    The devices of this process share the samples out among them. Within `jax.set_mesh(rbd.parallel.device_mesh())` the devices
-    of all processes do; each process gives the same states, and gets the whole. Without, each may simulate its own rows,
+    The devices of this process share the samples out among them. Within `rbd.parallel.use_devices()` the devices of all
+    processes do; each process gives the same states, and gets the whole. Without, each may simulate its own rows,
     `rbd.parallel.share(states)`, and say nothing to the others.
 
     It compiles what `rollout` compiles, for the number of steps between two rows, and again where the number of samples is
@@ -75,8 +75,8 @@ def simulate_batch(
     instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
     if any(map(is_global, jax.tree.leaves(states))):
         raise ValueError(
-            "simulate_batch: states are global arrays; give it this process's rows, rbd.parallel.share(states), or the "
-            "whole batch in every process within jax.set_mesh(rbd.parallel.device_mesh())"
+            "simulate_batch: states are global arrays; give it this process's rows, rbd.parallel.share(states), or, within "
+            "rbd.parallel.use_devices(), the whole batch in every process, rbd.parallel.gather(states)"
         )
     dt = default_step("simulate_batch", model) if dt is None else dt
     steps = whole_number("simulate_batch", "steps", steps)

@@ -279,7 +279,9 @@ def _simulated(task: Task, before: Situation, action: Float[Array, "na"]) -> tup
             given, rest = iter(given), iter(still)
             return run(structure.unflatten([next(given) if moves else next(rest) for moves in moving]))
 
-        (moved, code), pushed = jax.linearize(by_moving, [leaf for leaf, moves in zip(leaves, moving) if moves])
+        (moved, code), pushed = jax.linearize(
+            by_moving, [leaf for leaf, moves in zip(leaves, moving) if moves]
+        )
         lost = code != Result.SUCCESS
         given = [push for push, moves in zip(pushes, moving) if moves]
         changed, uncounted = pushed(_without(lost, given))

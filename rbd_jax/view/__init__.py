@@ -3,13 +3,16 @@
 - `plot_model`: a model in one configuration
 - `plot_trajectory`: how a model moved, its coordinates and its energy
 - `plot_excitation`: a motion that was designed to identify a model, between its limits
+- `plot_solution`: a motion that was optimized, between its bounds
 """
 
 __all__ = [
     "plot_model",
     "plot_trajectory",
     "plot_excitation",
+    "plot_solution",
 ]
 
 from .excitation import plot_excitation as plot_excitation
+from .optimization import plot_solution as plot_solution
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory

@@ -56,7 +56,7 @@ def plot_trajectory(model: Model, traj: Trajectory, path: str | Path, sample: in
         t, q, v = t[None], q[None], v[None]
     t = t if t.ndim == 1 else t[sample]
 
-    strip = _Filmstrip(model, t, q[sample])
+    strip = Filmstrip(model, t, q[sample])
     width, curves = 13.0, 3.4
     height = 0.5 + float(np.clip(width * strip.aspect, 2.0, 5.0))
     figure = Figure(figsize=(width, height + curves), layout="constrained")
@@ -145,7 +145,7 @@ class _Stick:
         axes.scatter(*centers.T, s=area, color=colors, alpha=0.35, linewidths=0, zorder=2)
 
 
-class _Filmstrip:
+class Filmstrip:
     """The robot at a few times, side by side, with the paths of its extremities since the one before."""
 
     def __init__(self, model: Model, t, q):

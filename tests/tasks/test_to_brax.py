@@ -61,6 +61,7 @@ def promoting():
 def test_under_its_wrappers(env, promoting):
     """Batches, episodes cut after six steps, new beginnings, and models that differ."""
     envs = pytest.importorskip("brax.envs")
+    env = tasks.to_brax(env.task)
     assert isinstance(env, envs.Env)
 
     def heavier(model):

@@ -1,0 +1,169 @@
+"""What comes after a search: squares of some rows made as small as they get while others are held, by Newton's method.
+
+    minimize    ½ Σ w r²    over the rows that are to be small
+    subject to  low ≤ r ≤ high    of the rows that are held, and limits
+
+Held rows enter by an augmented Lagrangian, which does not mind that some depend on others, as those of closed loops do. The
+second derivative is the whole one: where squares do not vanish, Gauss and Newton's steps creep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from .._array import vecmat
+from ._bounded import at_bound, bounded_minimum
+from ._configurations import Local
+
+
+#: Steps at most, and how many in succession may fail before what is left is called rounding.
+STEPS, FAILED = 200, 10
+#: The penalty at first and at most, in units of the weights; it grows where what is broken has not shrunk to this share.
+PENALTY, LARGEST, SHRUNK = 1e2, 1e7, 0.2
+
+At = Callable[[Float[Array, "nq"], Float[Array, "nv"]], Local]
+
+
+class Task(NamedTuple):
+    """What is to be small, and what is held.
+
+    - `weight`: of the square of each row, zero of those that do not count.
+    - `held`: which rows are held.
+    """
+
+    weight: Float[Array, "m"]
+    held: Bool[Array, "m"]
+
+    def apart(self, local: Local, shift: Float[Array, "m"] | float = 0.0) -> Float[Array, "m"]:
+        """By how much each row that is held, shifted, is not between its bounds."""
+        moved = local.r + shift
+        return jnp.where(self.held, moved - jnp.clip(moved, local.low, local.high), 0)
+
+
+class Settled(NamedTuple):
+    """Where it ended.
+
+    - `stationarity`: the most by which the derivative of the Lagrangian is not zero along what can move.
+    - `finished`: whether that is zero to the tolerance, and nothing broken; `broken`: by how much something is.
+    """
+
+    q: Float[Array, "nq"]
+    stationarity: Float[Array, ""]
+    stationary: Bool[Array, ""]
+    broken: Float[Array, ""]
+    iterations: Int[Array, ""]
+
+
+class _Carry(NamedTuple):
+    local: Local
+    bent: Float[Array, "nv nv"]
+    value: Float[Array, ""]
+    step: Float[Array, "nv"]
+    damping: Float[Array, ""]
+    multiplier: Float[Array, "m"]
+    penalty: Float[Array, ""]
+    broken: Float[Array, ""]
+    stationarity: Float[Array, ""]
+    stationary: Bool[Array, ""]
+    failed: Int[Array, ""]
+    steps: Int[Array, ""]
+    over: Bool[Array, ""]
+
+
+def settled(
+    at: At, q: Float[Array, "nq"], still: Float[Array, "nv"], task: Task, tolerance: Float[Array, ""]
+) -> Settled:
+    """The nearest point from a configuration on where it is done."""
+    dtype = q.dtype
+    scale = jnp.max(task.weight, initial=0)
+    scale = jnp.where(scale > 0, scale, 1)
+    number = lambda x: jnp.asarray(x, dtype)
+
+    def forces(local, multiplier, penalty):
+        """The derivative of what is minimized by each row."""
+        return task.weight * local.r + penalty * task.apart(local, multiplier / penalty)
+
+    def cost(local, multiplier, penalty):
+        off = task.apart(local, multiplier / penalty)
+        value = 0.5 * jnp.sum(task.weight * local.r**2) + 0.5 * penalty * jnp.sum(off**2)
+        return jnp.where(jnp.isfinite(value), value, jnp.inf)
+
+    def look(q, step, multiplier, penalty):
+        def along(step):
+            local = at(q, step)
+            return local.jacobian, local
+
+        jacobians, local = jax.jacfwd(along, has_aux=True)(step)
+        bent = jnp.sum(jacobians * forces(local, multiplier, penalty)[:, None, None], axis=0)
+        return local, 0.5 * (bent + bent.T)
+
+    def advance(carry: _Carry) -> _Carry:
+        trial, bent = look(carry.local.q, carry.step, carry.multiplier, carry.penalty)
+        after = cost(trial, carry.multiplier, carry.penalty)
+        better = (after < carry.value) & jnp.all(jnp.isfinite(bent))
+        choose = lambda new, old: jnp.where(better, new, old)
+        local, bent = jax.tree.map(choose, (trial, bent), (carry.local, carry.bent))
+        value = choose(after, carry.value)
+        damping = jnp.where(better, carry.damping / 10, 8 * jnp.maximum(carry.damping, 1e-10))
+        failed = jnp.where(better, 0, carry.failed + 1)
+
+        force = forces(local, carry.multiplier, carry.penalty)
+        slope = vecmat(force, local.jacobian)
+        size = jnp.max(vecmat(jnp.abs(force), jnp.abs(local.jacobian)), initial=0)
+        stuck = at_bound(slope, local.least, local.most)
+        stationarity = jnp.max(jnp.where(stuck, 0, jnp.abs(slope)), initial=0)
+        # Of a size that weights do not change.
+        stationary = stationarity <= tolerance * jnp.maximum(size, scale)
+        rounding = failed >= FAILED
+        broken = jnp.max(jnp.abs(task.apart(local)), initial=0)
+        settled = stationary | rounding
+        finished = settled & (broken <= tolerance)
+        hopeless = settled & (carry.penalty >= LARGEST * scale) & (broken > SHRUNK * carry.broken)
+        again = settled & ~finished & ~hopeless
+
+        multiplier = jnp.where(
+            again, jnp.where(task.held, force - task.weight * local.r, 0), carry.multiplier
+        )
+        stiffer = again & (broken > SHRUNK * carry.broken)
+        penalty = jnp.where(stiffer, jnp.minimum(10 * carry.penalty, LARGEST * scale), carry.penalty)
+
+        active = task.apart(local, carry.multiplier / carry.penalty) != 0
+        weight = task.weight + jnp.where(task.held & (active | (local.low == local.high)), carry.penalty, 0)
+        squares = jnp.sum(local.jacobian[:, :, None] * (weight[:, None] * local.jacobian)[:, None, :], axis=0)
+        largest = jnp.max(jnp.diagonal(squares), initial=0)
+        shift = (damping + 10 * jnp.finfo(dtype).eps) * jnp.where(largest > 0, largest, 1)
+        damped = shift * jnp.eye(len(slope), dtype=dtype)
+        whole = bounded_minimum(squares + bent + damped, slope, local.least, local.most)
+        plain = bounded_minimum(squares + damped, slope, local.least, local.most)
+        downhill = jnp.all(jnp.isfinite(whole)) & (jnp.sum(whole * slope) < 0)
+        step = jnp.where(again | finished, 0, jnp.where(downhill, whole, plain))
+        return _Carry(
+            local,
+            bent,
+            jnp.where(again, jnp.inf, value),
+            step,
+            damping,
+            multiplier,
+            penalty,
+            jnp.where(again, broken, carry.broken),
+            stationarity,
+            stationary,
+            jnp.where(again, 0, failed),
+            carry.steps + 1,
+            finished | hopeless,
+        )
+
+    start = _Carry(
+        at(q, still), jnp.zeros((still.size, still.size), dtype), number(jnp.inf), still, number(1e-3),
+        jnp.zeros_like(task.weight), PENALTY * scale, number(jnp.inf), number(jnp.inf), jnp.asarray(False),
+        jnp.int32(0), jnp.int32(0), jnp.asarray(False),
+    )  # fmt: skip
+    end = lax.while_loop(lambda carry: ~carry.over & (carry.steps < STEPS), advance, start)
+    broken = jnp.max(jnp.abs(task.apart(end.local)), initial=0)
+    return Settled(end.local.q, end.stationarity, end.stationary & end.over, broken, end.steps)

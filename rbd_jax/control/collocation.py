@@ -1,0 +1,207 @@
+"""Direct collocation: the equations of motion hold in continuous time, as a rule of quadrature has it on each step.
+
+With `y = (ξ, v, own)`, ξ being the change of q from the left knot on the tangent space, `ẏ = f(t, y, u)` is a vector equation on
+each step whatever the manifold: `ξ̇` is the rate of that chart (see `rbd_jax.simulate.system`), `v̇` the acceleration. Hermite's
+and Simpson's rule is the compressed one of Betts (2010), §4.7, with the state in the middle `½ (y₀ + y₁) + h/8 (f₀ - f₁)`.
+
+Controls are continuous: a point of the program is a knot's state with its control, an input the control of the next knot, so that
+steps are those of a linear-quadratic problem.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import choice
+from ..simulate import State
+from ._stages import Point, Stages
+from .interior_point import InteriorPoint
+from .residual import Along
+from .shots import point_bounds
+from .solver import Start
+from .transcription import Stage, Transcription
+
+
+#: Rules of quadrature.
+Rule: TypeAlias = Literal["trapezoid", "hermite-simpson"]
+
+
+class Collocation(InteriorPoint):
+    """Direct collocation by an interior-point method.
+
+    - `rule`: "trapezoid", with controls linear between knots, and errors like dt²; or "hermite-simpson", with a control in the
+      middle of each step too, of which the three make a parabola, and errors like dt⁴.
+
+    The acceleration is that of continuous time: the problem's scheme is not asked, and controls are not held over a step. What
+    is running costs by the same rule. Constraints hold at the knots, bounds of controls also between them. In the solution
+    `control_nodes` are the controls at the knots and in the middles, `control` their mean over each step. Other arguments are
+    those of `InteriorPoint`.
+
+    >>> model = rbd.load("pendulum")
+    >>> problem = rbd.control.Problem(
+    ...     model,
+    ...     rbd.State(jnp.zeros(1), jnp.zeros(1)),
+    ...     steps=20,
+    ...     dt=0.05,
+    ...     running=[0.1 * rbd.control.Effort()],
+    ...     constraints=[rbd.control.Constraint(rbd.control.Posture(jnp.array([1.0])), at="end")],
+    ... )
+    >>> solution = rbd.control.solve(problem, rbd.control.Collocation())
+    >>> print(solution.q[-1], solution.code)
+    [1.] 0
+    """
+
+    rule: Rule = eqx.field(static=True)
+
+    def __init__(self, rule: Rule = "hermite-simpson", **options: Any):
+        choice("control.Collocation", "rule", rule, ("trapezoid", "hermite-simpson"))
+        super().__init__(**options)
+        self.rule = rule
+
+    def transcribed(self, stages):
+        return Collocated(stages, self.rule)
+
+
+class Node(NamedTuple):
+    """A knot: where the motion is, and the control there."""
+
+    point: Point
+    control: Float[Array, "nu"]
+
+
+class Collocated(Transcription):
+    """A problem by collocation: points are `Node`s, an input is the control of the next one, and of a middle if there is one."""
+
+    def __init__(self, stages: Stages, rule: Rule):
+        self.simpson, self.nu, self.state_size = rule == "hermite-simpson", stages.nu, stages.nx
+        free = np.zeros(stages.nx + stages.nu, bool)
+        free[stages.nx - stages.free :] = True
+        super().__init__(stages, stages.nx + stages.nu, (1 + self.simpson) * stages.nu, free)
+        # Along a motion targets are known at knots: in the middle a cost is the mean of what it would be with either.
+        self.along = any(_has_rows(cost) for cost in stages.running_costs)
+
+    def begun(self, start: Start):
+        between = start.control
+        ends = jnp.concatenate([between[:1], 0.5 * (between[:-1] + between[1:]), between[-1:]])
+        if start.nodes is not None:
+            many = len(start.nodes) > self.steps + 1
+            ends = start.nodes[:: 1 + many]
+            between = start.nodes[1::2] if many else 0.5 * (ends[:-1] + ends[1:])
+        inputs = [ends[1:], between] if self.simpson else [ends[1:]]
+        return Node(start.motion(self.stages), ends), jnp.concatenate(inputs, axis=1)
+
+    def move(self, point: Node, change):
+        size = self.state_size
+        return Node(self.stages.move(point.point, change[:size]), point.control + change[size:])
+
+    # Steps.
+
+    def rate(self, time, left: Float[Array, "nq"], step, v, own, control):
+        """`ẏ` where q is a step from the left knot."""
+        system = self.stages.system.with_control(self.stages.problem.told(control))
+        state = State(system.move(left, step), v, own)
+        acceleration = system.acceleration(time, state)
+        rates = system.chart_rate(left, step, v), acceleration, system.own_rate(time, state)
+        return jnp.concatenate(rates)
+
+    def ends(self, index, node: Node, after: Node):
+        """y and its rate at the left knot and at the right one."""
+        system, (start, h) = self.stages.system, node.point
+        end, time = after.point.state, self.stages.time(index, node.point)
+        left, nothing = start.q, jnp.zeros_like(start.v)
+        step = system.difference(left, end.q)
+        y0 = jnp.concatenate([nothing, start.v, start.internal])
+        y1 = jnp.concatenate([step, end.v, end.internal])
+        f0 = self.rate(time, left, nothing, start.v, start.own, node.control)
+        f1 = self.rate(time + h, left, step, end.v, end.own, after.control)
+        return y0, y1, f0, f1
+
+    def split(self, y):
+        """ξ, v and what forces remember."""
+        nv = self.stages.nv
+        return y[:nv], y[nv : 2 * nv], y[2 * nv :]
+
+    def stage(self, index, point: Node, w, after: Node):
+        stages, (start, h) = self.stages, point.point
+        y0, y1, f0, f1 = self.ends(index, point, after)
+        costs = [(1.0, stages.knot(index, *point)), (1.0, stages.knot(index + 1, *after))]
+        if self.simpson:
+            time, control = stages.time(index, point.point) + 0.5 * h, w[self.nu :]
+            step, v, own = self.split(0.5 * (y0 + y1) + h / 8 * (f0 - f1))
+            fm = self.rate(time, start.q, step, v, own, control)
+            missed = h / 6 * (f0 + 4 * fm + f1) - (y1 - y0)
+            state = State(stages.system.move(start.q, step), v, None if start.own is None else own)
+            numbers = (index, index + 1) if self.along else (index,)
+            costs += [
+                (4.0 / len(numbers), stages.knot(number, Point(state, h), control, time))
+                for number in numbers
+            ]
+        else:
+            missed = h / 2 * (f0 + f1) - (y1 - y0)
+        of_length = [(h - after.point.dt)[None]] if stages.free else []
+        defect = jnp.concatenate([missed, *of_length, w[: self.nu] - after.control])
+        whole = sum(weight for weight, _ in costs)
+        found = [(weight / whole, *stages.rates(knot)) for weight, knot in costs]
+        rows = jnp.concatenate([jnp.sqrt(weight * h) * rows for weight, rows, _ in found])
+        return Stage(rows, h * sum(weight * rest for weight, _, rest in found), defect)
+
+    # What it costs and must keep to.
+
+    def end_cost(self, point: Node):
+        return self.stages.terminal_parts(point.point)
+
+    def held(self, index, point: Node, w):
+        return self.stages.constrained(index, *point)
+
+    def end_held(self, point: Node):
+        return self.stages.constrained(jnp.int32(self.steps), point.point, None)
+
+    def box(self, point: Node):
+        return jnp.concatenate([self.stages.state_values(point.point), point.control])
+
+    def box_bounds(self):
+        stages = self.stages
+
+        def side(state, control, open):
+            controls = jnp.broadcast_to(control, (self.steps + 1, self.nu))
+            nothing = jnp.full_like(controls, open)
+            between = [controls.at[-1].set(open)] if self.simpson else []
+            return jnp.concatenate([point_bounds(stages, state, open), controls, nothing, *between], axis=1)
+
+        bounds = zip(stages.state_bounds(), stages.control_bounds(), (-np.inf, np.inf), strict=True)
+        return tuple(side(*each) for each in bounds)
+
+    # What it comes to.
+
+    def states(self, points: Node):
+        return points.point
+
+    def controls(self, points: Node, inputs):
+        ends = points.control
+        if not self.simpson:
+            return 0.5 * (ends[:-1] + ends[1:]), ends
+        between = inputs[:, self.nu :]
+        nodes = jnp.stack([ends[:-1], between], axis=1).reshape(2 * self.steps, self.nu)
+        mean = (ends[:-1] + 4 * between + ends[1:]) / 6
+        return mean, jnp.concatenate([nodes, ends[-1:]])
+
+    def feedback(self, policy):
+        """Of the control of a knot, were it decided on there from the state on."""
+        size = self.state_size
+        own, cross = policy.P[:-1, size:, size:], policy.P[:-1, size:, :size]
+        return -jnp.linalg.solve(own, cross)
+
+
+def _has_rows(cost) -> bool:
+    """Whether a cost has numbers that change from knot to knot."""
+    found = []
+    jax.tree.map(
+        lambda part: found.append(isinstance(part, Along)), cost, is_leaf=lambda x: isinstance(x, Along)
+    )
+    return any(found)

@@ -1,0 +1,32 @@
+"""What the numbers of a state are called, for people."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..model import Model
+from ..simulate import Simulated
+
+
+def dof_names(model: Simulated) -> tuple[str, ...]:
+    """A name for each degree of freedom: its joint's, with a number where that has several; of reduced models, variables."""
+    return _names(model, "v", "")
+
+
+def configuration_names(model: Simulated) -> tuple[str, ...]:
+    """A name for each number of a configuration, likewise."""
+    return _names(model, "q", " q")
+
+
+def _names(model: Simulated, of: str, mark: str) -> tuple[str, ...]:
+    size = model.nv if of == "v" else model.nq
+    if not isinstance(model, Model):
+        return tuple(f"y[{i}]" for i in range(size))
+    names = [""] * size
+    for body, joint in enumerate(model.joint_names):
+        if model.topology.is_mimic[body]:  # its leader has the name
+            continue
+        places = np.arange(size)[model.v_slice(body) if of == "v" else model.q_slice(body)]
+        for i, place in enumerate(places):
+            names[place] = joint if len(places) == 1 else f"{joint}{mark}[{i}]"
+    return tuple(names)

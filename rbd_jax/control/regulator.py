@@ -1,0 +1,120 @@
+"""The linear-quadratic regulator for users: with a horizon, and without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._arguments import instance, number
+from .._array import matmul, transpose
+from .._compile import compiled
+from .lqr import LinearQuadratic, Policy, followed, in_common, riccati
+from .parallel_lqr import Stretch, joined, parallel_followed, parallel_riccati
+
+
+def lqr(problem: LinearQuadratic, *, parallel: bool = False) -> Policy:
+    """The feedback `u_k = k_k + K_k x_k` of least cost of a linear-quadratic problem, and what each stage then costs.
+
+    Differentiable by all numbers of the problem.
+
+    **Arguments**
+
+    - `parallel`: all stages at once by an associative scan, in place of Riccati's recursion one after the other: for long
+      horizons on a GPU. It asks for `R + Bᵀ Q⁺ B` to be positive definite, Q⁺ being the cost of the next state, where the
+      recursion asks for that with what all the rest costs.
+
+    **Returns** a `Policy`; where there is no minimum its `positive` is false.
+
+    >>> A, B = jnp.array([[1.0, 0.1], [0.0, 1.0]]), jnp.array([[0.0], [0.1]])
+    >>> problem = rbd.control.LinearQuadratic(A, B, Q=0.1 * jnp.eye(2), R=0.1 * jnp.eye(1), steps=100)
+    >>> policy = rbd.control.lqr(problem)
+    >>> x, u = rbd.control.lqr_rollout(problem, policy, jnp.array([1.0, 0.0]))
+    >>> print(policy.K[0], u[0])
+    [[-0.939 -1.672]] [-0.939]
+    """
+    instance("control.lqr", "problem", problem, LinearQuadratic, "a control.LinearQuadratic")
+    return _parallel(problem) if parallel else _sequential(problem)
+
+
+def lqr_rollout(
+    problem: LinearQuadratic, policy: Policy, start: Any, *, parallel: bool = False
+) -> tuple[Float[Array, "M nx"], Float[Array, "N nu"]]:
+    """States, the first one first, and controls under the feedback of `lqr`.
+
+    **Arguments**
+
+    - `start`: the first state, (nx,).
+    - `parallel`: as for `lqr`.
+    """
+    instance("control.lqr_rollout", "problem", problem, LinearQuadratic, "a control.LinearQuadratic")
+    instance("control.lqr_rollout", "policy", policy, Policy, "what control.lqr returned")
+    shape, dtype = problem.q.shape[1:], problem.q.dtype
+    start = number("control.lqr_rollout", "start", start, shape, dtype=dtype)
+    return _in_parallel(problem, policy, start) if parallel else _one_by_one(problem, policy, start)
+
+
+def lqr_gain(
+    A: Any, B: Any, Q: Any, R: Any, S: Any = None
+) -> tuple[Float[Array, "nu nx"], Float[Array, "nx nx"]]:
+    """The feedback `u = K x` of least cost without an end, and the matrix P of what it costs, `½ xᵀ P x`.
+
+        minimize    Σ ½ xᵀ Q x + uᵀ S x + ½ uᵀ R u,    x⁺ = A x + B u
+
+    P solves the discrete Riccati equation. It is found by doubling the horizon until that is 2²⁵ steps long (Chu, Fan, Lin & Wang
+    2004), and is differentiable by all arguments. R must be positive definite, A and B stabilizable, and what is unstable must
+    cost something; where that is not so, the result is not finite, or does not stabilize.
+
+    **Arguments**
+
+    - `A`, `B`: (nx, nx), (nx, nu), such as `rbd.step_derivatives` has them.
+    - `Q`, `R`, `S`: (nx, nx), (nu, nu), (nu, nx), the last by default zero.
+
+    **Returns** K (nu, nx), P (nx, nx).
+
+    >>> model = rbd.load("pendulum")
+    >>> upright = rbd.State(jnp.array([jnp.pi]), jnp.zeros(1))
+    >>> A, B = rbd.step_derivatives(model, upright, dt=0.01)
+    >>> K, P = rbd.control.lqr_gain(A, B, Q=jnp.eye(2), R=jnp.eye(1))
+    >>> print(jnp.abs(jnp.linalg.eigvals(A + B @ K)) < 1)
+    [ True  True]
+    """
+    A, B, Q, R, S = in_common("control.lqr_gain", A=A, B=B, Q=Q, R=R, S=S)
+    return _without_end(A, B, Q, R, S)
+
+
+@compiled
+def _sequential(problem: LinearQuadratic):
+    return riccati(problem)
+
+
+@compiled
+def _parallel(problem: LinearQuadratic):
+    return parallel_riccati(problem)
+
+
+@compiled
+def _one_by_one(problem: LinearQuadratic, policy: Policy, start):
+    return followed(problem, policy, start)
+
+
+@compiled
+def _in_parallel(problem: LinearQuadratic, policy: Policy, start):
+    return parallel_followed(problem, policy, start)
+
+
+#: How often the horizon is doubled.
+DOUBLINGS = 25
+
+
+@compiled
+def _without_end(A, B, Q, R, S):
+    through = jnp.linalg.solve(R, jnp.concatenate([S, transpose(B)], axis=1))
+    RS, RB = through[:, : len(A)], through[:, len(A) :]
+    nothing = jnp.zeros(len(A), A.dtype)
+    once = Stretch(A - matmul(B, RS), nothing, matmul(B, RB), nothing, Q - matmul(transpose(S), RS))
+    P = lax.scan(lambda stretch, _: (joined(stretch, stretch), None), once, None, length=DOUBLINGS)[0].J
+    BP = matmul(transpose(B), P)
+    return -jnp.linalg.solve(R + matmul(BP, B), S + matmul(BP, A)), P

@@ -1,0 +1,293 @@
+"""A problem as a nonlinear program on stages: what decides each of them, and what must be zero between them.
+
+    minimize    Σ l_k(X_k, w_k, X_{k+1}) + l_N(X_N)
+    subject to  d_k(X_k, w_k, X_{k+1}) = 0,   lower_k ≤ r_k(X_k, w_k) ≤ upper_k
+
+A point X_k lies on a manifold, an input w_k is a vector. Of the first point a part is given. Rows whose bounds are equal are
+equalities. Numbers of points and inputs that can be bounded as they are have rows of their own, the box: after the others.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .._array import matmul, matvec, transpose, vecmat
+from ._stages import Hessian, Point, Stages
+from .lqr import LinearQuadratic, Policy
+
+
+class Stage(NamedTuple):
+    """A stage of a program.
+
+    - `rows`, `rest`: what it costs: numbers of whose squares it is half the sum, and the rest.
+    - `defect`: by how much the step from its point misses the point after: zero on a motion.
+    """
+
+    rows: Float[Array, "rows"]
+    rest: Float[Array, ""]
+    defect: Float[Array, "nx"]
+
+    @property
+    def cost(self) -> Float[Array, ""]:
+        """What it costs in all."""
+        return half_square(self.rows, self.rest)
+
+
+class Values(NamedTuple):
+    """What a motion costs and by how much it misses, stage by stage.
+
+    - `costs`: (N + 1,), the last of the end.
+    - `defects`: (N, nx). `rows`: (N + 1, m + nx + nw).
+    """
+
+    costs: Float[Array, "M"]
+    defects: Float[Array, "N nx"]
+    rows: Float[Array, "M rows"]
+
+
+class Expanded(NamedTuple):
+    """A program to second order. A change of a stage is of its point, its input and the point after: n = nx + nw + nx numbers.
+
+    - `slope`, `curvature`: of the cost, and of the Lagrangian: (N, n) and (N, n, n).
+    - `defects`: the derivatives of the defects, (N, nx, n).
+    - `rows`: those of the rows without the box, by point and input, (N + 1, m, nx + nw).
+    - `end_slope`, `end_curvature`: of the end, (nx,) and (nx, nx).
+    """
+
+    slope: Float[Array, "N n"]
+    curvature: Float[Array, "N n n"]
+    defects: Float[Array, "N nx n"]
+    rows: Float[Array, "M m z"]
+    end_slope: Float[Array, "nx"]
+    end_curvature: Float[Array, "nx nx"]
+
+
+class Transcription(abc.ABC):
+    """A problem as a program on stages. A subclass says what is decided on; functions take one stage.
+
+    - `nx`, `nw`: how many numbers change a point, and are an input.
+    - `free`: which of the changes of the first point are decided on; the others are zero.
+    - `m`: the number of rows without the box.
+    """
+
+    nw: int
+
+    def __init__(self, stages: Stages, nx: int, nw: int, free: np.ndarray):
+        self.stages, self.steps, self.dtype = stages, stages.steps, stages.dtype
+        self.nx, self.nw, self.free = nx, nw, free
+        self.m = sum(stages.constraint_sizes)
+        self.nz = nx + nw
+
+    @abc.abstractmethod
+    def begun(self, start) -> tuple[Any, Float[Array, "N nw"]]:
+        """The points and inputs that a `Start` says."""
+
+    @abc.abstractmethod
+    def states(self, points) -> Point:
+        """The points of the problem's own stages."""
+
+    @abc.abstractmethod
+    def controls(self, points, inputs: Float[Array, "N nw"]) -> tuple[Array, Array | None]:
+        """The controls of the steps, and where they are not held, those of the nodes."""
+
+    @abc.abstractmethod
+    def feedback(self, policy: Policy) -> Float[Array, "N nu nx"]:
+        """How the control of each step changes with the state."""
+
+    @abc.abstractmethod
+    def move(self, point: Any, change: Float[Array, "nx"]) -> Any:
+        """A point changed."""
+
+    @abc.abstractmethod
+    def stage(self, index: Int[Array, ""], point, w: Float[Array, "nw"], after) -> Stage:
+        """What a stage costs, and by how much the step misses the point after."""
+
+    @abc.abstractmethod
+    def end_cost(self, point) -> tuple[Array, Array]:
+        """What the last point costs: numbers of whose squares it is half the sum, and the rest."""
+
+    @abc.abstractmethod
+    def held(self, index: Int[Array, ""], point, w: Float[Array, "nw"]) -> Float[Array, "m"]:
+        """The residuals of the constraints at a knot but the last."""
+
+    @abc.abstractmethod
+    def end_held(self, point) -> Float[Array, "m"]:
+        """The residuals of the constraints at the last knot."""
+
+    @abc.abstractmethod
+    def box(self, point) -> Float[Array, "nx"]:
+        """The numbers of a point that are bounded as they are; they change as the point does."""
+
+    @abc.abstractmethod
+    def box_bounds(self) -> tuple[Float[Array, "M nz"], Float[Array, "M nz"]]:
+        """The bounds of these and of the inputs."""
+
+    # Everything at once.
+
+    def bounds(self) -> tuple[Float[Array, "M rows"], Float[Array, "M rows"]]:
+        """The bounds of all rows of all knots."""
+        lower, upper, _ = self.stages.constraint_bounds()
+        low, high = self.box_bounds()
+        return jnp.concatenate([lower, low], axis=1), jnp.concatenate([upper, high], axis=1)
+
+    def boxed(self, points, inputs: Float[Array, "N nw"]) -> Float[Array, "M nz"]:
+        """The numbers of the box at all knots."""
+        values = jax.vmap(self.box)(points)
+        return jnp.concatenate([values, _with_end(inputs)], axis=1)
+
+    def evaluate(self, points, inputs: Float[Array, "N nw"]) -> Values:
+        """Costs, defects and rows of a motion."""
+        stages = self.stages
+
+        def each(index, point, w, after):
+            stage = self.stage(index, point, w, after)
+            return stage.cost, stage.defect, self.held(index, point, w)
+
+        costs, defects, held = stages.over_stages(each, stages.before(points), inputs, stages.after(points))
+        last = stages.last(points)
+        costs = jnp.concatenate([costs, half_square(*self.end_cost(last))[None]])
+        held = jnp.concatenate([held, self.end_held(last)[None]])
+        return Values(costs, defects, jnp.concatenate([held, self.boxed(points, inputs)], axis=1))
+
+    def expand(
+        self,
+        points,
+        inputs: Float[Array, "N nw"],
+        costates: Float[Array, "N nx"],
+        pushes: Float[Array, "M m"],
+        scale: Float[Array, ""],
+        hessian: Hessian,
+    ) -> Expanded:
+        """The program to second order around a motion; second derivatives of the cost, times a scale, and of what it must keep to
+        with these multipliers: `costates` of the defects and `pushes` of the rows without the box. Slopes are without the scale.
+        """
+        stages = self.stages
+
+        def each(index, point, w, after, costate, push):
+            return self.expand_stage(index, point, w, after, costate, push, scale, hessian)
+
+        around = stages.before(points), inputs, stages.after(points)
+        slope, curvature, defects, rows = stages.over_stages(each, *around, costates, pushes[:-1])
+        end_slope, end_curvature, end_rows = self.expand_end(stages.last(points), pushes[-1], scale, hessian)
+        end_rows = jnp.concatenate([end_rows, jnp.zeros((self.m, self.nw), self.dtype)], axis=1)
+        rows = jnp.concatenate([rows, end_rows[None]])
+        return Expanded(slope, curvature, defects, rows, end_slope, end_curvature)
+
+    def lagrangian(self, index, point, w, after, change: Float[Array, "n"], costate, push, scale=1.0):
+        """The Lagrangian of a stage, without the box, after a change of its point, its input and the point after."""
+        nx, nz = self.nx, self.nz
+        point, w, after = self.move(point, change[:nx]), w + change[nx:nz], self.move(after, change[nz:])
+        stage = self.stage(index, point, w, after)
+        missed = jnp.sum(costate * stage.defect)
+        return scale * stage.cost + missed + jnp.sum(push * self.held(index, point, w))
+
+    def end_lagrangian(self, point, change: Float[Array, "nx"], push, scale=1.0):
+        """That of the end."""
+        point = self.move(point, change)
+        return scale * half_square(*self.end_cost(point)) + jnp.sum(push * self.end_held(point))
+
+    def expand_stage(self, index, point, w, after, costate, push, scale, hessian: Hessian):
+        """Slope, curvature, and the derivatives of the defect and the rows of one stage."""
+        nx, nz = self.nx, self.nz
+
+        def at(change):
+            return self.move(point, change[:nx]), w + change[nx:nz], self.move(after, change[nz:])
+
+        def linear(change):
+            point, w, after = at(change)
+            stage = self.stage(index, point, w, after)
+            return (*stage, self.held(index, point, w)), stage.rows
+
+        def rest(change):
+            return self.stage(index, *at(change)).rest
+
+        nothing = jnp.zeros(nz + nx, self.dtype)
+        (by_rows, by_rest, defect, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
+        if hessian == "full":
+            of = lambda change: self.lagrangian(index, point, w, after, change, costate, push, scale)
+            curvature = jax.jacfwd(jax.grad(of))(nothing)
+        else:
+            curvature = scale * (matmul(transpose(by_rows), by_rows) + jax.jacfwd(jax.grad(rest))(nothing))
+        return vecmat(rows, by_rows) + by_rest, symmetric(curvature), defect, held[:, :nz]
+
+    def expand_end(self, point, push, scale, hessian: Hessian):
+        """Slope, curvature, and the derivatives of the rows at the end."""
+        at = lambda change: self.move(point, change)
+
+        def linear(change):
+            rows, rest = self.end_cost(at(change))
+            return (rows, rest, self.end_held(at(change))), rows
+
+        nothing = jnp.zeros(self.nx, self.dtype)
+        (by_rows, by_rest, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
+        if hessian == "full":
+            of = lambda change: self.end_lagrangian(point, change, push, scale)
+            curvature = jax.jacfwd(jax.grad(of))(nothing)
+        else:
+            of_rest = jax.jacfwd(jax.grad(lambda change: self.end_cost(at(change))[1]))(nothing)
+            curvature = scale * (matmul(transpose(by_rows), by_rows) + of_rest)
+        return vecmat(rows, by_rows) + by_rest, symmetric(curvature), held
+
+
+class Steps(NamedTuple):
+    """Linearized steps, `δX⁺ = A δX + B δw + c`, and the derivative of the defects by the point after."""
+
+    A: Float[Array, "N nx nx"]
+    B: Float[Array, "N nx nw"]
+    c: Float[Array, "N nx"]
+    after: Float[Array, "N nx nx"]
+
+
+def steps_of(expanded: Expanded, defects: Float[Array, "N nx"]) -> Steps:
+    """The steps of an expansion, solved for the point after."""
+    nx = defects.shape[-1]
+    before, after = expanded.defects[..., :-nx], expanded.defects[..., -nx:]
+    solved = -jnp.linalg.solve(after, jnp.concatenate([before, defects[..., None]], axis=-1))
+    return Steps(solved[..., :nx], solved[..., nx:-1], solved[..., -1], after)
+
+
+def condensed(
+    steps: Steps,
+    curvature: Float[Array, "N n n"],
+    slope: Float[Array, "N n"],
+    end_curvature: Float[Array, "nx nx"],
+    end_slope: Float[Array, "nx"],
+) -> LinearQuadratic:
+    """A quadratic program in the changes of points and inputs, that of the point after put in terms of those before it."""
+    A, B, c, _ = steps
+    nx, nz = A.shape[-1], A.shape[-1] + B.shape[-1]
+    ahead = jnp.concatenate([A, B], axis=-1)
+    own, cross, after = curvature[..., :nz, :nz], curvature[..., nz:, :nz], curvature[..., nz:, nz:]
+    mixed = matmul(transpose(ahead), cross)
+    own = own + mixed + transpose(mixed) + matmul(transpose(ahead), matmul(after, ahead))
+    pull = slope[..., nz:] + matvec(after, c)
+    slope = slope[..., :nz] + vecmat(pull, ahead) + vecmat(c, cross)
+    return LinearQuadratic(
+        A,
+        B,
+        c=c,
+        Q=jnp.concatenate([own[:, :nx, :nx], end_curvature[None]]),
+        q=jnp.concatenate([slope[:, :nx], end_slope[None]]),
+        R=own[:, nx:, nx:],
+        S=own[:, nx:, :nx],
+        r=slope[:, nx:],
+    )
+
+
+def half_square(rows, rest):
+    return 0.5 * jnp.sum(rows**2) + rest
+
+
+def symmetric(matrix):
+    return 0.5 * (matrix + transpose(matrix))
+
+
+def _with_end(rows):
+    """Rows of stages with zeros for the end."""
+    return jnp.concatenate([rows, jnp.zeros_like(rows[:1])])

@@ -1,0 +1,152 @@
+"""The linear-quadratic regulator, one stage after the other and all at once, against the dense problem."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from support import assert_close, assert_each_close
+
+import rbd_jax as rbd
+
+
+C = rbd.control
+N, NX, NU = 7, 3, 2
+
+
+def positive(draw, rows, n):
+    half = draw.normal(size=(rows, n, n))
+    return half @ np.swapaxes(half, 1, 2) + 0.1 * np.eye(n)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """All that there can be: time-varying, with offsets, slopes and mixed terms; together convex."""
+    draw = np.random.default_rng(0)
+    both = positive(draw, N, NX + NU)
+    return C.LinearQuadratic(
+        draw.normal(size=(N, NX, NX)),
+        draw.normal(size=(N, NX, NU)),
+        c=draw.normal(size=(N, NX)),
+        Q=np.concatenate([both[:, :NX, :NX], positive(draw, 1, NX)]),
+        q=draw.normal(size=(N + 1, NX)),
+        R=both[:, NX:, NX:],
+        S=both[:, NX:, :NX],
+        r=draw.normal(size=(N, NU)),
+    )
+
+
+def dense(problem, start):
+    """States and controls by the conditions of a minimum of the whole problem, in NumPy."""
+    A, B, c, Q, q, R, S, r = (
+        np.asarray(x)
+        for x in (problem.A, problem.B, problem.c, problem.Q, problem.q, problem.R, problem.S, problem.r)
+    )
+    n = (N + 1) * NX
+    H, g = np.zeros((n + N * NU,) * 2), np.zeros(n + N * NU)
+    G, h = np.zeros((n, n + N * NU)), np.zeros(n)
+    G[:NX, :NX], h[:NX] = np.eye(NX), start
+    for k in range(N + 1):
+        x, u = slice(k * NX, (k + 1) * NX), slice(n + k * NU, n + (k + 1) * NU)
+        H[x, x], g[x] = Q[k], q[k]
+        if k < N:
+            after = slice((k + 1) * NX, (k + 2) * NX)
+            H[u, u], H[u, x], H[x, u], g[u] = R[k], S[k], S[k].T, r[k]
+            G[after, after], G[after, x], G[after, u], h[after] = np.eye(NX), -A[k], -B[k], c[k]
+    KKT = np.block([[H, G.T], [G, np.zeros((n, n))]])
+    z = np.linalg.solve(KKT, np.concatenate([-g, h]))
+    return z[:n].reshape(N + 1, NX), z[n : n + N * NU].reshape(N, NU)
+
+
+START = np.array([0.3, -1.0, 2.0])
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_it_is_the_minimum_of_the_dense_problem(problem, parallel):
+    policy = C.lqr(problem, parallel=parallel)
+    x, u = C.lqr_rollout(problem, policy, START, parallel=parallel)
+    expected = dense(problem, START)
+    assert policy.positive
+    assert_close(x, expected[0], 1e-11)
+    assert_close(u, expected[1], 1e-11)
+
+
+def test_both_are_the_same(problem):
+    assert_each_close(C.lqr(problem, parallel=True), C.lqr(problem), 1e-11)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_derivatives_by_all_numbers(problem, parallel):
+    draw = np.random.default_rng(1)
+    change = jax.tree.map(lambda x: jnp.asarray(draw.normal(size=x.shape)), problem)
+
+    def solved(problem):
+        policy = C.lqr(problem, parallel=parallel)
+        return C.lqr_rollout(problem, policy, START, parallel=parallel)
+
+    at = lambda h: solved(jax.tree.map(lambda x, d: x + h * d, problem, change))
+    h = 1e-5
+    expected = jax.tree.map(lambda a, b: (a - b) / (2 * h), at(h), at(-h))
+    forward = jax.jvp(solved, (problem,), (change,))[1]
+    assert_each_close(forward, expected, 1e-6)
+    weights = jax.tree.map(lambda x: jnp.asarray(draw.normal(size=x.shape)), forward)
+    total = lambda a, b: sum(
+        jnp.sum(x * y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    )
+    back = jax.grad(lambda problem: total(solved(problem), weights))(problem)
+    np.testing.assert_allclose(total(back, change), total(forward, weights), rtol=1e-10)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_where_there_is_no_minimum_it_says_so(problem, parallel):
+    import dataclasses
+
+    broken = dataclasses.replace(problem, R=problem.R.at[3].add(-100 * jnp.eye(NU)))
+    assert not C.lqr(broken, parallel=parallel).positive
+
+
+def test_controls_that_cost_nothing_are_as_good_where_the_next_state_does():
+    A, B = np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.005], [0.1]])
+    problem = C.LinearQuadratic(A, B, Q=np.eye(2), R=np.zeros((1, 1)), steps=20)
+    assert_each_close(C.lqr(problem, parallel=True), C.lqr(problem), 1e-9)
+
+
+def test_batches_and_float32(problem):
+    many = jax.tree.map(lambda x: jnp.stack([x, 2 * x]).astype(jnp.float32), problem)
+    found = jax.vmap(C.lqr)(many)
+    assert found.K.dtype == jnp.float32
+    one = C.lqr(jax.tree.map(lambda x: 2 * x, problem))
+    assert_close(found.K[1], one.K, 2e-4)
+
+
+def test_without_an_end_it_solves_the_riccati_equation():
+    draw = np.random.default_rng(2)
+    A, B = 1.2 * draw.normal(size=(4, 4)), draw.normal(size=(4, 2))
+    Q, R, S = positive(draw, 1, 4)[0], positive(draw, 1, 2)[0], 0.1 * draw.normal(size=(2, 4))
+    K, P = C.lqr_gain(A, B, Q, R, S)
+    expected = scipy.linalg.solve_discrete_are(A, B, Q, R, s=S.T)
+    assert_close(P, expected, 1e-10)
+    assert np.abs(np.linalg.eigvals(A + B @ K)).max() < 1
+    longest = C.lqr(C.LinearQuadratic(A, B, Q=Q, R=R, S=S, steps=300))
+    assert_close(longest.K[0], K, 1e-10)
+    by_A = jax.jacfwd(lambda A: C.lqr_gain(A, B, Q, R, S)[1])(jnp.asarray(A))
+    h = 1e-6
+    moved = lambda h: C.lqr_gain(A + h * np.eye(4), B, Q, R, S)[1]
+    assert_close(np.einsum("ijkk", by_A), (moved(h) - moved(-h)) / (2 * h), 1e-6)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            dict(Q=np.eye(3)),
+            r"Q has shape \(3, 3\); it is an array of shape \(6, 2, 2\), or \(2, 2\) for all steps",
+        ),
+        (dict(steps=None), "nothing says how many steps"),
+        (dict(end=np.eye(3)), r"end has shape \(3, 3\); it is an array of shape \(2, 2\)$"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(change, message):
+    given = dict(A=np.eye(2), B=np.ones((2, 1)), Q=np.eye(2), R=np.eye(1), steps=5) | change
+    with pytest.raises(ValueError, match=message):
+        C.LinearQuadratic(given.pop("A"), given.pop("B"), **given)

@@ -1,0 +1,180 @@
+"""Batches over the devices of a process: the same numbers, and no talk among devices but one sum of gradients at the end.
+
+What takes eight devices runs in `over_devices.py`; over several processes see `test_processes.py`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+
+
+PROGRAM = Path(__file__).parent / "over_devices.py"
+
+
+def environment(devices):
+    """That of a process with so many CPU devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    path = os.pathsep.join([str(Path(__file__).parents[2]), str(PROGRAM.parent)])
+    return os.environ | {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
+
+
+def reported(*options):
+    done = subprocess.run(
+        [sys.executable, PROGRAM, *options], env=environment(8), capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["devices"] == 8
+    return found
+
+
+@pytest.fixture(scope="module")
+def report():
+    return reported()
+
+
+def test_the_numbers_are_those_of_one_device(report):
+    """To the last bit, also where copies fill up the batch."""
+    assert report["sizes"] == {"1": 0, "3": 0, "16": 0}
+    assert report["rollout"] == 0
+    assert report["keys"] < 1e-15
+    assert report["gradient"] < 1e-12
+
+
+def test_results_stay_on_their_devices(report):
+    """Or are whole on each of them, if the devices do not divide the batch. One sample takes one device."""
+    assert report["spread"] == {"1": [1, True], "3": [8, True], "16": [8, False]}
+    assert report["global"] == [[8, False], 0]
+
+
+def test_a_rollout_does_not_communicate(report):
+    assert report["rollout talks"] == [[], []]
+    within, after = report["uneven talks"]  # the result becomes whole
+    assert within == [] and after
+
+
+def test_gradients_are_summed_once(report):
+    """By all numbers of the model, after the steps."""
+    assert report["gradient talks"] == [[], ["all-reduce"]]
+
+
+def test_what_communicates_is_found(report):
+    """That the two tests before can fail."""
+    assert report["planted"] == [["all-reduce"], []]
+
+
+@pytest.mark.parametrize("name", ["batch_map", "shard"])
+def test_within_other_programs(report, name):
+    assert report[name] and max(report[name].values()) < 1e-14, report[name]
+
+
+def test_on_the_devices_of_a_mesh(report):
+    """Given or set, with axes that the compiler or the program lays out, and sizes that do and do not go evenly."""
+    assert len(report["meshes"]) == 4 and max(report["meshes"].values()) == 0
+
+
+def test_rows_that_do_not_go_evenly_are_refused(report):
+    assert report["uneven rows"].startswith("parallel.global_batch: there are 5 rows, for 8 devices")
+
+
+def test_simulations_use_all_devices(report):
+    assert report["simulate_batch"] == report["told"] == 0
+
+
+def test_arrays_from_around_that_are_on_all_devices(report):
+    """Within `jax.set_mesh` JAX cannot make arrays like them on one device; it is said how it can."""
+    assert report["from around"] == [0, 0, 0, 0]
+    assert report["refused"].startswith(
+        "shard: function makes use of arrays from around it that are laid out"
+    )
+
+
+@pytest.mark.slow
+def test_identification_goes_on_from_all_devices():
+    assert reported("identify")["identified"] == 0
+
+
+# On the one device that is here.
+
+
+def test_shard_is_vmap():
+    function = lambda model, q, shift: rbd.gravity_force(model, q + shift["a"])
+    model, q = rbd.load("double_pendulum"), jnp.arange(6.0).reshape(3, 2)
+    shift = {"a": jnp.array(0.5)}
+    expected = jax.vmap(function, (None, 0, None))(model, q, shift)
+    np.testing.assert_allclose(rbd.shard(function, (None, 0, None))(model, q, shift), expected, rtol=1e-14)
+    named = lambda q, *, by: q * by
+    np.testing.assert_array_equal(rbd.shard(named)(q, by=jnp.arange(3.0)), q * jnp.arange(3.0)[:, None])
+
+
+@pytest.mark.parametrize("mapped, owner", [(rbd.batch_map, "batch_map"), (rbd.shard, "shard")])
+def test_refused(unchecked, mapped, owner):
+    x = jnp.arange(3.0)
+    for call, kind, said in (
+        (lambda: mapped("x"), TypeError, "function is a str"),
+        (lambda: mapped(lambda x: "text")(x), TypeError, "function returns a str; it returns arrays"),
+        (lambda: mapped(lambda x: {"a": (x, object())})(x), TypeError, r"a object at \['a'\]\[1\]"),
+        (lambda: mapped(lambda x: x, None)(x), ValueError, "no argument has a batch axis"),
+        (lambda: mapped(lambda x: x)(), ValueError, "no argument has a batch axis"),
+        (lambda: mapped(lambda x: x, (0, 1))(x, x), ValueError, "0 or None"),
+        (lambda: mapped(lambda x, y: x)(x, x[:2]), ValueError, r"their shapes are \[\(3,\), \(2,\)\]"),
+    ):
+        with pytest.raises(kind, match=f"^{owner}: .*{said}"):
+            call()
+
+
+def test_a_mesh_is_a_mesh(unchecked):
+    with pytest.raises(ValueError, match="^shard: mesh is .*jax.sharding.Mesh"):
+        rbd.shard(lambda x: x, mesh=jax.devices())
+    with pytest.raises(ValueError, match="^parallel.use_devices: mesh is .*jax.sharding.Mesh"):
+        with rbd.parallel.use_devices(jax.devices()):
+            pass
+
+
+class Gain(eqx.Module):
+    """A function with numbers of its own."""
+
+    gain: jax.Array
+
+    def __call__(self, x):
+        return self.gain * x
+
+
+def test_it_compiles_once():
+    """Called again with other numbers it is not traced again; what is no number is part of the program."""
+    traced = []
+
+    def function(times, x, y):
+        traced.append(times)
+        return sum([x + y] * times)
+
+    mapped = rbd.shard(function, (None, 0, None))
+    for start in (0.0, 1.0, 2.0):
+        found = mapped(2, jnp.arange(4.0) + start, jnp.array(start))
+        np.testing.assert_array_equal(found, 2 * (jnp.arange(4.0) + 2 * start))
+    assert traced == [2]
+    np.testing.assert_array_equal(mapped(3, jnp.arange(4.0), jnp.array(0.0)), 3 * jnp.arange(4.0))
+    assert traced == [2, 3]
+    slope = jax.grad(lambda policy: jnp.sum(rbd.shard(policy)(jnp.arange(4.0))))(Gain(jnp.array(2.0)))
+    assert slope.gain == 6
+
+
+def test_alone_a_process_has_everything():
+    keys = jax.random.split(jax.random.key(0), 3)
+    batch = {"q": jnp.arange(6.0).reshape(3, 2), "keys": keys}
+    for one in (rbd.parallel.share(batch), rbd.parallel.global_batch(batch), rbd.parallel.gather(batch)):
+        np.testing.assert_array_equal(one["q"], batch["q"])
+        np.testing.assert_array_equal(jax.random.key_data(one["keys"]), jax.random.key_data(keys))
+    for function in (rbd.parallel.share, rbd.parallel.global_batch, rbd.parallel.gather):
+        with pytest.raises(ValueError, match=f"^parallel.{function.__name__}: a number has no rows"):
+            function({"q": jnp.array(1.0)})
