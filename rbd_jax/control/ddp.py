@@ -95,7 +95,13 @@ class DDP(Solver):
         return _Search(self, stages).begin(start)
 
     def going_on(self, search: Carry) -> Bool[Array, ""]:
-        return search.code == SEARCHING
+        ended = (search.code != SEARCHING) & (search.code != Code.NOT_CONVERGED)
+        return ~ended & ~((search.code == Code.NOT_CONVERGED) & self.spent(search))
+
+    def spent(self, search: Carry) -> Bool[Array, ""]:
+        """Whether there were as many iterations as allowed; of turns that take no step there may be more."""
+        most = self.max_iterations
+        return (search.iterations >= most) | (search.turns >= 4 * most + 100)
 
     def iterate(self, stages: Stages, search: Carry) -> Carry:
         return _Search(self, stages).turn(search)
@@ -252,7 +258,7 @@ class _Search:
             & jnp.all(jnp.isfinite(local.curvature))
         )
         code = jnp.where(finite | ~taken, verdict.code, Code.NOT_FINITE)
-        return Carry(
+        after = Carry(
             now,
             local,
             held,
@@ -264,6 +270,9 @@ class _Search:
             iterations=carry.iterations + taken.astype(jnp.int32),
             turns=carry.turns + 1,
         )
+        # Where only the number of iterations ends it, the search is as it was, and goes on if more are allowed.
+        paused = carry._replace(gains=direction.K, code=after.code)
+        return _chosen(verdict.code == Code.NOT_CONVERGED, paused, after)
 
     def regularized(self, before, first, update, taken, share):
         """More regularization where a step failed, or was to be had for none, and less where it went well."""
@@ -472,12 +481,9 @@ class _Search:
             aim = jnp.where(update, jnp.maximum(carry.aim / 10, self.tolerance), carry.aim)
             aim = jnp.where(error <= self.allowed, self.tolerance, aim)
         solved = ~first & below(self.tolerance) & (gaps <= self.allowed) & (error <= self.allowed)
-        spent = (carry.iterations >= self.solver.max_iterations) | (
-            carry.turns >= 4 * self.solver.max_iterations + 100
-        )
         code = jnp.int32(SEARCHING)
         for case, name in (
-            (spent, Code.NOT_CONVERGED),
+            (self.solver.spent(carry), Code.NOT_CONVERGED),
             (stuck & ~update, Code.STALLED),
             (hopeless, Code.INFEASIBLE),
             (solved, Code.CONVERGED),

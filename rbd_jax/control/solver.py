@@ -15,7 +15,9 @@ from jaxtyping import Array, Bool, Float
 from ..simulate import State
 from ._stages import Point, Stages
 from .problem import Problem
+from .shots import Shots
 from .solution import Solution
+from .transcription import Transcription
 
 
 class Guess(eqx.Module):
@@ -89,6 +91,10 @@ class Solver(eqx.Module):
     @abc.abstractmethod
     def finish(self, stages: Stages, search: Search) -> Solution:
         """What was found so far, with a code: the solution, if there is nothing more to do."""
+
+    def transcribed(self, stages: Stages) -> Transcription:
+        """The program whose conditions of a minimum its solutions fulfil."""
+        return Shots(stages)
 
     def allowing(self, iterations: int) -> Solver:
         """The same method with so many iterations at most."""
