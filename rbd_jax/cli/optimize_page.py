@@ -21,7 +21,10 @@ from ..view import optimization as figures
 ENDED = {
     Code.CONVERGED: "The conditions of a minimum hold to the tolerance, and so do constraints and bounds.",
     Code.NOT_CONVERGED: "It was not finished after {iterations} iterations: --iterations allows more.",
-    Code.STALLED: "No step made it any better, and it is no minimum: another guess, another --solver or softer requirements may help.",
+    Code.STALLED: (
+        "No step made it any better, and it is no minimum: another guess, another --solver or softer requirements may "
+        "help."
+    ),
     Code.NOT_FINITE: "Its first motion, or the cost of that, is not finite.",
     Code.INFEASIBLE: "What is broken could not be made less: requirements contradict each other, or a goal is out of reach.",
 }
@@ -69,7 +72,8 @@ def page(
     solved = code == Code.CONVERGED
     doubts = () if solved else (ended(solution), *broken(found))
     summary = (
-        f"{name}: {'a motion' if solved else 'no solution; the last motion'} of {tree_of(problem.model).name} of {seconds:.4g} s, in "
+        f"{name}: {'a motion' if solved else 'no solution; the last motion'} of {tree_of(problem.model).name} of {seconds:.4g} "
+        "s, in "
         f"{problem.steps} steps, at a cost of {float(solution.cost):.5g}, after {int(solution.iterations)} iterations."
     )
     blocks = [
@@ -112,7 +116,10 @@ def _motion(problem: Problem, solution: Solution) -> list[Block]:
     if not np.isfinite(np.asarray(solution.q)).all() or tree_of(problem.model).is_planar:
         return []
     draw = partial(figures.motion_figure, problem, solution)
-    return [Heading("The motion"), Picture(_drawn(draw), "The robot at some times, and the paths of its extremities.")]
+    return [
+        Heading("The motion"),
+        Picture(_drawn(draw), "The robot at some times, and the paths of its extremities."),
+    ]
 
 
 def _costs(found: Appraisal, total: float) -> list[Block]:
@@ -128,7 +135,10 @@ def _kept(found: Appraisal) -> list[Block]:
     heading = Heading("What it keeps to")
     if not found.requirements:
         return [heading, Text("The problem has no constraints and no bounds.")]
-    rows = [(one.name, str(one.values.size), f"{one.violation:.2g}", _at_bounds(one)) for one in found.requirements]
+    rows = [
+        (one.name, str(one.values.size), f"{one.violation:.2g}", _at_bounds(one))
+        for one in found.requirements
+    ]
     said = broken(found)
     return [
         heading,
@@ -171,7 +181,11 @@ def _along(found: Appraisal) -> list[figures.Curve]:
             number = one.name.partition(" ")[0]
             curves += [
                 figures.Curve(
-                    f"{number} {part}", one.times, one.values[:, i], float(one.lower[:, i].max()), float(one.upper[:, i].min())
+                    f"{number} {part}",
+                    one.times,
+                    one.values[:, i],
+                    float(one.lower[:, i].max()),
+                    float(one.upper[:, i].min()),
                 )
                 for i, part in enumerate(one.parts)
             ]
@@ -182,9 +196,15 @@ def _minimum(solution: Solution, found: Appraisal) -> list[Block]:
     heading, at = Heading("Whether it is a minimum"), found.optimality
     own = f"By the solver's own measure a derivative of the Lagrangian is off zero by {float(solution.stationarity):.2g} at most."
     if at is None:
-        return [heading, Text(f"{own} The states do not follow from the controls step by step, so nothing else can be said here.")]
+        return [
+            heading,
+            Text(
+                f"{own} The states do not follow from the controls step by step, so nothing else can be said here."
+            ),
+        ]
     first = (
-        f"To first order: with the multipliers that fit best, of the {at.acting} constraints and bounds that act, the slope of the cost "
+        f"To first order: with the multipliers that fit best, of the {at.acting} constraints and bounds that act, the slope of "
+        "the cost "
         f"by a control is {at.gradient:.2g} at most"
         + (
             f"; by second order there is {at.gain:.2g} left to gain, of a cost of {float(solution.cost):.4g}."
@@ -197,10 +217,15 @@ def _minimum(solution: Solution, found: Appraisal) -> list[Block]:
     else:
         least, most = at.curvature
         what = (
-            "a strict minimum near by" if at.minimum else "flat in some direction, or no minimum" if abs(least) <= at.flat else "no minimum"
+            "a strict minimum near by"
+            if at.minimum
+            else "flat in some direction, or no minimum"
+            if abs(least) <= at.flat
+            else "no minimum"
         )
         second = (
-            f"To second order: along all changes of the controls that keep to what acts, the curvature of the Lagrangian is between "
+            f"To second order: along all changes of the controls that keep to what acts, the curvature of the Lagrangian is "
+            "between "
             f"{least:.3g} and {most:.3g}: {what}."
         )
     return [heading, Items((own, first, second))]

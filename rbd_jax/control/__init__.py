@@ -31,7 +31,6 @@
 Inverse kinematics and controllers:
 - `inverse_kinematics`: a configuration in which residuals vanish
 - `InverseKinematics`: what it returns
-- `Code`: how a solver ended
 """
 
 __all__ = [
@@ -69,6 +68,9 @@ __all__ = [
     "lqr_gain",
     "LinearQuadratic",
     "Policy",
+    "RecedingHorizon",
+    "HorizonMemory",
+    "Plan",
     "Solver",
     "Guess",
     "Solution",

@@ -141,17 +141,17 @@ class Expansions:
             moved, told = self._changed(point, control, changes)
             return function(self.stages.knot(index, moved, told), moved.dt)
 
+        if not parts:
+            return at({}), {}, {}
         value, slopes = jax.value_and_grad(at)(self._zeros(parts))
         return value, slopes, jax.hessian(at)(self._zeros(parts))
 
     # All of it, exactly.
 
-    def slope(self, function: Callable[[Point, Array | None], Array], point: Point, control):
-        """A function of a point and a control to first order: its value, and its derivative by z."""
-        return jax.value_and_grad(self._of_z(function, point, control))(self._still(control))
-
-    def curvature(self, function: Callable[[Point, Array | None], Array], point: Point, control):
-        """Its second derivative by z."""
+    def curvature(
+        self, function: Callable[[Point, Array | None], Array], point: Point, control
+    ) -> Float[Array, "z z"]:
+        """The second derivative of a function of a point and a control by z."""
         hessian = jax.jacfwd(jax.grad(self._of_z(function, point, control)))(self._still(control))
         return 0.5 * (hessian + transpose(hessian))
 

@@ -133,7 +133,7 @@ class Keeping:
         pressing = self.pressing(rows, held)
 
         def weight(push, penalty, low, high, equal):
-            there = np.asarray(equal) & (jnp.isfinite(low) | jnp.isfinite(high))
+            there = np.broadcast_to(equal, low.shape) & (jnp.isfinite(low) | jnp.isfinite(high))
             return jnp.where((push != 0) | there, penalty, 0)
 
         weights = jax.tree.map(weight, pressing, held.penalties, self.lower, self.upper, self.equal)

@@ -86,4 +86,6 @@ class Changes:
 
 
 def _pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
-    return jnp.linalg.pinv(matrix, rtol=jnp.asarray(float(jnp.finfo(matrix.dtype).eps) ** (2 / 3), matrix.dtype))
+    return jnp.linalg.pinv(
+        matrix, rtol=jnp.asarray(float(jnp.finfo(matrix.dtype).eps) ** (2 / 3), matrix.dtype)
+    )

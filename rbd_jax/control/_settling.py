@@ -132,15 +132,15 @@ def settled(
         hopeless = settled & (carry.penalty >= LARGEST * scale) & (broken > SHRUNK * carry.broken)
         again = settled & ~finished & ~hopeless
 
-        multiplier = jnp.where(again, jnp.where(task.held, force - task.weight * local.r, 0), carry.multiplier)
+        multiplier = jnp.where(
+            again, jnp.where(task.held, force - task.weight * local.r, 0), carry.multiplier
+        )
         stiffer = again & (broken > SHRUNK * carry.broken)
         penalty = jnp.where(stiffer, jnp.minimum(10 * carry.penalty, LARGEST * scale), carry.penalty)
 
         active = task.apart(local, carry.multiplier / carry.penalty) != 0
         weight = task.weight + jnp.where(task.held & (active | (local.low == local.high)), carry.penalty, 0)
-        squares = jnp.sum(
-            local.jacobian[:, :, None] * (weight[:, None] * local.jacobian)[:, None, :], axis=0
-        )
+        squares = jnp.sum(local.jacobian[:, :, None] * (weight[:, None] * local.jacobian)[:, None, :], axis=0)
         largest = jnp.max(jnp.diagonal(squares), initial=0)
         shift = (damping + 10 * jnp.finfo(dtype).eps) * jnp.where(largest > 0, largest, 1)
         damped = shift * jnp.eye(len(slope), dtype=dtype)

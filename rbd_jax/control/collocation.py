@@ -23,7 +23,7 @@ from ..simulate import State
 from ._stages import Point, Stages
 from .interior_point import InteriorPoint
 from .residual import Along
-from .shooting import point_bounds
+from .shots import point_bounds
 from .solver import Start
 from .transcription import Stage, Transcription
 

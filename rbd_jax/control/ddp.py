@@ -38,7 +38,7 @@ SHARES = 12
 KEPT = 1e-4
 #: What is added to the curvature by controls, as a share of it: where that begins, what it grows by, and where it is beyond use.
 LEAST, FACTOR, BEYOND = 1e-6, 10.0, 1e10
-#: So much of it may be left where a search has converged.
+#: With more of it than that, a step promises less than it could.
 SOFT = 1e-3
 #: While the multipliers of constraints are far from right, minima are found to this share of the cost.
 LOOSE = 1e-2
@@ -95,7 +95,13 @@ class DDP(Solver):
         return _Search(self, stages).begin(start)
 
     def going_on(self, search: Carry) -> Bool[Array, ""]:
-        return search.code == SEARCHING
+        ended = (search.code != SEARCHING) & (search.code != Code.NOT_CONVERGED)
+        return ~ended & ~((search.code == Code.NOT_CONVERGED) & self.spent(search))
+
+    def spent(self, search: Carry) -> Bool[Array, ""]:
+        """Whether there were as many iterations as allowed; of turns that take no step there may be more."""
+        most = self.max_iterations
+        return (search.iterations >= most) | (search.turns >= 4 * most + 100)
 
     def iterate(self, stages: Stages, search: Carry) -> Carry:
         return _Search(self, stages).turn(search)
@@ -120,6 +126,7 @@ class Local(NamedTuple):
 
     - `ahead`: how points follow on each other. `slope`, `curvature`: of the costs. `rows`: Jacobians of the dense rows.
     - `end_slope`, `end_curvature`: of the cost of the last point.
+    - `convex`: curvatures by the squares of first derivatives, where `curvature` is exact.
     """
 
     ahead: Float[Array, "steps nx z"]
@@ -128,6 +135,7 @@ class Local(NamedTuple):
     end_slope: Float[Array, "nx"]
     end_curvature: Float[Array, "nx nx"]
     rows: Rows
+    convex: Rows | None = None
 
 
 class Direction(NamedTuple):
@@ -195,7 +203,7 @@ class _Search:
         """Before the first turn. Its forward pass rolls the guess out."""
         stages, dtype = self.stages, self.dtype
         N, nx, nu = stages.steps, stages.nx, stages.nu
-        control = jnp.clip(start.control, self.lower, self.upper) if self.boxed else start.control
+        control = jnp.clip(start.control, self.lower[None], self.upper[None]) if self.boxed else start.control
         points = start.points
         if points is None:
             points = jax.tree.map(lambda x: jnp.broadcast_to(x, (N + 1, *x.shape)), start.first)
@@ -205,7 +213,10 @@ class _Search:
         rows = jax.tree.map(jnp.zeros_like, self.keeping.lower)
         now = Now(points, control, jnp.asarray(jnp.inf, dtype), rows, gaps)
         jacobians = Rows(zeros(N, dense.path, z), zeros(dense.end, nx))
-        local = Local(zeros(N, nx, z), zeros(N, z), zeros(N, z, z), zeros(nx), zeros(nx, nx), jacobians)
+        convex = Rows(zeros(N, z, z), zeros(nx, nx)) if self.solver.hessian == "full" else None
+        local = Local(
+            zeros(N, nx, z), zeros(N, z), zeros(N, z, z), zeros(nx), zeros(nx, nx), jacobians, convex
+        )
         return Carry(
             now,
             local,
@@ -223,6 +234,10 @@ class _Search:
         """Find a direction; if it is not the end, go along it, and expand about where that leads."""
         first, now, held, local = carry.iterations < 0, carry.now, carry.held, carry.local
         found = self.backward(local, now, held, carry.regularization)
+        if local.convex is not None:  # where the exact problem has no minimum, the nearest one that has
+            convex = local._replace(curvature=local.convex.path, end_curvature=local.convex.end)
+            again = lambda: self.backward(convex, now, held, carry.regularization)
+            found = lax.cond(found.positive, lambda: found, again)
         # Nothing is known yet in the first turn, which makes the motion of the guess.
         direction = jax.tree.map(lambda x: jnp.where(first, jnp.zeros_like(x), x), found)
         verdict = self.judged(carry, direction)
@@ -243,7 +258,7 @@ class _Search:
             & jnp.all(jnp.isfinite(local.curvature))
         )
         code = jnp.where(finite | ~taken, verdict.code, Code.NOT_FINITE)
-        return Carry(
+        after = Carry(
             now,
             local,
             held,
@@ -252,9 +267,12 @@ class _Search:
             gap_weight=gap_weight,
             aim=verdict.aim,
             code=code.astype(jnp.int32),
-            iterations=carry.iterations + taken,
+            iterations=carry.iterations + taken.astype(jnp.int32),
             turns=carry.turns + 1,
         )
+        # Where only the number of iterations ends it, the search is as it was, and goes on if more are allowed.
+        paused = carry._replace(gains=direction.K, code=after.code)
+        return _chosen(verdict.code == Code.NOT_CONVERGED, paused, after)
 
     def regularized(self, before, first, update, taken, share):
         """More regularization where a step failed, or was to be had for none, and less where it went well."""
@@ -337,25 +355,16 @@ class _Search:
             stages.over_stages(keeping.jacobian, before, now.control),
             keeping.jacobian(jnp.int32(stages.steps), last, None),
         )
-        if self.solver.hessian == "full":
-            return self.exact(now, held, ahead, rows)
         running = stages.over_stages(expansions.running, before, now.control)
         terminal = expansions.terminal(last)
-        return Local(ahead, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
+        local = Local(ahead, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
+        return self.exact(now, held, local) if self.solver.hessian == "full" else local
 
-    def exact(self, now: Now, held: Held, ahead, rows: Rows) -> Local:
+    def exact(self, now: Now, held: Held, local: Local) -> Local:
         """With second derivatives of all that there is, of what must be kept to along its multipliers."""
-        stages, keeping, expansions, nx = self.stages, self.keeping, self.expansions, self.stages.nx
-        before, end = stages.before(now.points), stages.last(now.points)
-        last, N = jnp.int32(stages.steps), stages.steps
-        of_stage = lambda index: lambda point, control: stages.running(index, point, control)
-        _, slope = stages.over_stages(
-            lambda index, *stage: expansions.slope(of_stage(index), *stage), before, now.control
-        )
-        at_end = lambda point, control: stages.terminal(point)
-        _, end_slope = expansions.slope(at_end, end, None)
-        blank = Local(ahead, slope, jnp.zeros((N, nx + stages.nu, 0)), end_slope, jnp.zeros((nx, 0)), rows)
-        costates, _ = self.adjoint(blank, now, held)
+        stages, keeping, expansions = self.stages, self.keeping, self.expansions
+        before, end, last = stages.before(now.points), stages.last(now.points), jnp.int32(stages.steps)
+        costates, _ = self.adjoint(local, now, held)
         pressing = keeping.pressing(now.rows, held)
 
         def curvature(index, point, control, costate, push):
@@ -372,7 +381,9 @@ class _Search:
             return stages.terminal(point) + jnp.sum(pressing.end * keeping.at(last, point, None))
 
         each = stages.over_stages(curvature, before, now.control, costates[1:], pressing.path)
-        return Local(ahead, slope, each, end_slope, expansions.curvature(end_lagrangian, end, None), rows)
+        convex = Rows(local.curvature, local.end_curvature)
+        at_end = expansions.curvature(end_lagrangian, end, None)
+        return local._replace(curvature=each, end_curvature=at_end, convex=convex)
 
     # Backward.
 
@@ -452,9 +463,11 @@ class _Search:
         """Whether it has converged, or multipliers are due, or nothing helps any more."""
         now, held, keeping = carry.now, carry.held, self.keeping
         first, stuck = carry.iterations < 0, carry.regularization > BEYOND
-        gaps, soft = self.open(now), direction.positive & (carry.regularization <= SOFT)
+        gaps = self.open(now)
         scale = jnp.abs(now.cost) + (keeping.cost(now.rows, held) if keeping.any else 0)
-        below = lambda share: soft & (direction.decrease <= share * scale + direction.noise)
+        # Regularization makes steps short, and what they promise little.
+        promised = direction.decrease * (1 + carry.regularization / SOFT)
+        below = lambda share: direction.positive & (promised <= share * scale + direction.noise)
         error, update, hopeless, aim = (
             jnp.zeros((), self.dtype),
             jnp.array(False),
@@ -468,12 +481,9 @@ class _Search:
             aim = jnp.where(update, jnp.maximum(carry.aim / 10, self.tolerance), carry.aim)
             aim = jnp.where(error <= self.allowed, self.tolerance, aim)
         solved = ~first & below(self.tolerance) & (gaps <= self.allowed) & (error <= self.allowed)
-        spent = (carry.iterations >= self.solver.max_iterations) | (
-            carry.turns >= 4 * self.solver.max_iterations + 100
-        )
         code = jnp.int32(SEARCHING)
         for case, name in (
-            (spent, Code.NOT_CONVERGED),
+            (self.solver.spent(carry), Code.NOT_CONVERGED),
             (stuck & ~update, Code.STALLED),
             (hopeless, Code.INFEASIBLE),
             (solved, Code.CONVERGED),
@@ -503,7 +513,7 @@ class _Search:
         stages, now, held, keeping = self.stages, carry.now, carry.held, self.keeping
         costates, left = self.adjoint(carry.local, now, held)
         if self.boxed:
-            left = _projected(left, now.control, self.lower, self.upper)
+            left = _projected(left, now.control, self.lower[None], self.upper[None])
         stationarity = jnp.max(jnp.abs(left), initial=0)
         dt = now.points.dt[0]
         if stages.free:

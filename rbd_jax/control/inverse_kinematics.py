@@ -20,14 +20,13 @@ from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import a_model, configuration, instance, names, number, whole_number
-from .._array import is_known, with_precision
+from .._array import with_precision
 from .._compile import compiled
 from .._implicit import moving_arguments
 from .._rules import custom_jvp
-from .._text import can_be_shown, numbers
 from ..model import Model, neutral, random_configuration
 from ..simulate import Simulated
-from ._configurations import Aims, apart, flat_entries, own_constraints, weights
+from ._configurations import Aims, apart, own_constraints, weights
 from ._search import Search
 from ._sensitivity import Changes
 from ._settling import Settled, Task, settled
@@ -44,7 +43,8 @@ class InverseKinematics(eqx.Module):
     """A configuration found, and how near it comes to what was asked.
 
     - `q`: within the limits.
-    - `code`: a `Code`: `CONVERGED` if the targets are reached, `INFEASIBLE` if they are out of reach, and q is as near as it gets.
+    - `code`: a `Code`: `CONVERGED` if the targets are reached, `INFEASIBLE` if they are out of reach, and q is as near as it
+      gets.
     - `error`: the largest of the targets' numbers (m, rad), whatever their weights; `errors`: of each target.
     - `violation`: the most by which a constraint is broken, closures of loops included.
     - `stationarity`: the most by which the derivative of what was minimized last is not zero, along what can still move.
@@ -115,7 +115,9 @@ def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key
     lower, upper = _limits(owner, model, bounds, dtype)
     if not given:
         limited = jnp.isfinite(lower) & jnp.isfinite(upper)
-        start = jnp.where(limited, 0.5 * (jnp.where(limited, lower, 0) + jnp.where(limited, upper, 0)), start.astype(dtype))
+        start = jnp.where(
+            limited, 0.5 * (jnp.where(limited, lower, 0) + jnp.where(limited, upper, 0)), start.astype(dtype)
+        )
     hold = () if not len(hold) else names(owner, "hold", hold)
     time = number(owner, "time", time, dtype=dtype)
     aims = Aims(model, targets, constraints, secondary, lower, upper, time, hold)
@@ -131,7 +133,9 @@ def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key
 def _costs(owner: str, name: str, given) -> tuple[Cost, ...]:
     given = (given,) if isinstance(given, Cost | Residual) else given
     if not isinstance(given, tuple | list):
-        raise TypeError(f"{owner}: {name} is {given!r}; it takes a list of residuals, or of weights times residuals")
+        raise TypeError(
+            f"{owner}: {name} is {given!r}; it takes a list of residuals, or of weights times residuals"
+        )
     return tuple(
         one if isinstance(one, Cost) else Cost(residual_of(f"{owner}: {name}[{i}]", one))
         for i, one in enumerate(given)
@@ -142,7 +146,9 @@ def _limits(owner: str, model: Simulated, bounds: Bounds | None, dtype):
     """The limits for each entry of q."""
     if bounds is not None:
         instance(owner, "bounds", bounds, Bounds, "control.Bounds, or None for the limits of the model")
-    pair = bounds.q if bounds is not None else (model.lower, model.upper) if isinstance(model, Model) else None
+    pair = (
+        bounds.q if bounds is not None else (model.lower, model.upper) if isinstance(model, Model) else None
+    )
     if pair is None:
         pair = jnp.asarray(-jnp.inf, dtype), jnp.asarray(jnp.inf, dtype)
     lower, upper = (jnp.broadcast_to(side, (model.nq,)).astype(dtype) for side in pair)
@@ -247,9 +253,7 @@ def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
     return _Outcome(end.q, code.astype(jnp.int32), reached, end.stationarity, iterations, first.start)
 
 
-def drawn(
-    bare: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]
-) -> Float[Array, "nq"]:
+def drawn(bare: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]) -> Float[Array, "nq"]:
     """Where a search starts: at first in the configuration given, then in random ones; what is held stays as given."""
     model, lower, upper = bare.model, bare.lower, bare.upper
     key, own = jax.random.split(jax.random.fold_in(key, start))

@@ -1,2 +1,3 @@
 """Learning."""
+
 from .short_horizon_actor_critic import ShortHorizonActorCritic as ShortHorizonActorCritic

@@ -150,9 +150,7 @@ def objective(policy_numbers, probe, policy_rest, task, config, learner, noise):
     weight = weights(steps.done, config.discount).astype(values.dtype)
     last = (jnp.arange(config.horizon) == config.horizon - 1)[:, None]
     ends = (steps.done | last) & ~steps.terminated
-    total = weight * (
-        steps.reward + jnp.where(ends, config.discount * values, jnp.zeros_like(values))
-    )
+    total = weight * (steps.reward + jnp.where(ends, config.discount * values, jnp.zeros_like(values)))
     return -jnp.sum(total) / total.size, (episodes, steps, values)
 
 
@@ -250,7 +248,14 @@ def epoch(task: Task, config, learner: Learner):
     numbers, actor_memory = descended(actor, numbers, learner.actor_memory, gradient)
     targets = td_lambda(steps.reward, values, steps.terminated, steps.done, config.discount, config.trace)
     critic, critic_memory, error = fitted(
-        learner.critic, learner.critic_memory, critical, policy.normalization, steps.observed, targets, fit_key, config
+        learner.critic,
+        learner.critic_memory,
+        critical,
+        policy.normalization,
+        steps.observed,
+        targets,
+        fit_key,
+        config,
     )
     target = jax.tree.map(lambda old, new: old + config.target_rate * (new - old), learner.target, critic)
     new = eqx.combine(numbers, rest)

@@ -15,8 +15,8 @@ from .task import Task
 class Cartpole(Task):
     """The cart swings its pole up from hanging, and holds it upright near the middle of the rail.
 
-    Seen are the place and the speed of the cart, cosine and sine of the pole's angle, and its rate: five numbers. An action is the
-    force on the cart, of up to 20 N. An episode ends where the cart leaves its rail.
+    Seen are the place and the speed of the cart, cosine and sine of the pole's angle, and its rate: five numbers. An action is
+    the force on the cart, of up to 20 N. An episode ends where the cart leaves its rail.
     """
 
     def begin(self, model, key):

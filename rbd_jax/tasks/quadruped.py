@@ -65,8 +65,8 @@ class Quadruped(Task):
 class Stand(Quadruped):
     """The quadruped stands up, wherever it lies, and then stands still.
 
-    It begins lying on the ground, tilted by up to 0.5 rad, turned by any angle, its legs in any pose. An action is about where the
-    joints are, so that without one it stays limp.
+    It begins lying on the ground, tilted by up to 0.5 rad, turned by any angle, its legs in any pose. An action is about where
+    the joints are, so that without one it stays limp.
     """
 
     def controls(self, now, action):

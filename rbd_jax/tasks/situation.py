@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..constraints import ReducedModel
 from ..dynamics import Motion
-from ..model import Model
 from ..simulate import Simulated, State
 
 
