@@ -212,9 +212,10 @@ def _solved(
     local = known(end.q, still, *constants)
     off = jnp.where(local.weight > 0, jnp.abs(apart(local)), 0)
     largest = lambda part: jnp.max(off[part], initial=0)
+    code = jnp.where(jnp.all(jnp.isfinite(local.r)), end.code, Code.NOT_FINITE).astype(jnp.int32)
     return InverseKinematics(
         end.q,
-        end.code,
+        code,
         largest(rows.targets),
         jnp.stack([largest(part) for part in rows.each[: len(aims.targets)]]),
         largest(rows.constraints),
@@ -249,9 +250,7 @@ def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
         end = lax.cond(reached, there, settle)
     done, iterations = end.stationary, first.iterations + end.iterations
     code = jnp.where(done, jnp.where(reached, Code.CONVERGED, Code.INFEASIBLE), Code.NOT_CONVERGED)
-    finite = jnp.all(jnp.isfinite(at(end.q, still).r))
-    code = jnp.where(finite, code, Code.NOT_FINITE).astype(jnp.int32)
-    return _Outcome(end.q, code, reached, end.stationarity, iterations, first.start)
+    return _Outcome(end.q, code.astype(jnp.int32), reached, end.stationarity, iterations, first.start)
 
 
 def drawn(bare: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]) -> Float[Array, "nq"]:
