@@ -81,7 +81,9 @@ def bending(carry: _Carry, trial: Local, force: Float[Array, "m"]) -> Float[Arra
     along = vecmat(force, trial.jacobian) - carry.slope
     power, own, seen = jnp.sum(along * step), jnp.sum(step * times(known, step)), jnp.sum(step * change)
     # What was known at other places may be too much here.
-    known = known * jnp.where(jnp.abs(own) > jnp.abs(seen), jnp.abs(seen) / jnp.where(own != 0, jnp.abs(own), 1), 1)
+    known = known * jnp.where(
+        jnp.abs(own) > jnp.abs(seen), jnp.abs(seen) / jnp.where(own != 0, jnp.abs(own), 1), 1
+    )
     off = change - times(known, step)
     both = off[:, None] * along[None, :]
     fresh = jnp.where(power > 0, power, 1)

@@ -94,7 +94,9 @@ class ShortHorizonActorCritic:
             self.squashed,
         )
         critic = Network.drawn(of_critic, size, self.critic_widths, 1, 1.0, dtype)
-        memories = self._actor_optimizer.init(_learned(policy)), self._critic_optimizer.init(critic)
+        learned: Any = _learned(policy)  # which optax takes for a dictionary
+        judging: Any = critic
+        memories = self._actor_optimizer.init(learned), self._critic_optimizer.init(judging)
         returns = jnp.zeros(self.environments, dtype)
         return Learner(policy, critic, critic, *memories, episodes, returns, key, jnp.int32(0))
 
@@ -135,9 +137,7 @@ class ShortHorizonActorCritic:
             "lost": jnp.sum(moments.lost),
         }
         memories = actor_memory, critic_memory
-        return Learner(
-            policy, critic, target, *memories, episodes, returns, key, learner.epoch + 1
-        ), told
+        return Learner(policy, critic, target, *memories, episodes, returns, key, learner.epoch + 1), told
 
     # The actor.
 
@@ -153,7 +153,8 @@ class ShortHorizonActorCritic:
         episodes, (observed, moments) = lax.scan(act, learner.episodes, noise)
         values = self._values(learner.target, policy.normalization, moments.reached)
         last = jnp.broadcast_to((jnp.arange(self.horizon) == self.horizon - 1)[:, None], moments.lost.shape)
-        # Where an episode goes on beyond what is seen, the critic says what that is worth; what has terminated has no more to come.
+        # Where an episode goes on beyond what is seen, the critic says what that is worth; what has terminated has no more to
+        # come.
         beyond = (moments.done | last) & ~moments.terminated
         gained = moments.reward + jnp.where(beyond, self.discount * values, 0)
         weight = weights(moments.done, self.discount, values.dtype)
