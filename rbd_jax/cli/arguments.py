@@ -346,9 +346,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seed", metavar="K", type=_seed, default=0, help="of everything that is drawn (default 0)"
     )
     _long_run(command)
-    command.add_argument(
-        "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-trained)"
-    )
+    command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-trained)")
     command.set_defaults(run=train)
     return parser
 

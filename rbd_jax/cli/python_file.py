@@ -29,7 +29,9 @@ def defined(name: str, what: str, bundled: tuple[str, ...], wanted: Wanted, cons
     """
     path = Path(name)
     if path.suffix != ".py":
-        raise Refused(f"there is no {what} {name!r}; give the path of a .py file, or one of {', '.join(bundled)}")
+        raise Refused(
+            f"there is no {what} {name!r}; give the path of a .py file, or one of {', '.join(bundled)}"
+        )
     if not path.is_file():
         raise Refused(f"{name}: there is no such file")
     with told(console), explained(path), _beside(path):

@@ -23,7 +23,6 @@ from ..parallel.xla import backend_in_use
 from ..simulate import Controls
 from ..simulate.systems import tree_of
 from ..tasks import NAMES, Task
-from .model import Refused
 from .output import results_folder, written_together
 from .python_file import defined, explained
 from .report import error_console, plain_console, plain_table, progress_bars
@@ -66,7 +65,12 @@ def train(arguments) -> int:
     _use_all_cores()
     path = None if given in NAMES else Path(given)
     one = _posed(arguments, quiet)
-    options = {"TASK": given, "--seed": arguments.seed, "--epochs": arguments.epochs, "--envs": arguments.envs}
+    options = {
+        "TASK": given,
+        "--seed": arguments.seed,
+        "--epochs": arguments.epochs,
+        "--envs": arguments.envs,
+    }
     if path is not None:
         options[given] = path.read_bytes()
     try:
@@ -100,7 +104,9 @@ def train(arguments) -> int:
         raise
     except OSError as error:
         raise place.refused(f"cannot write to {folder}: {error.strerror or error}", error) from error
-    say = lambda where, line, **style: where.print(line, highlight=False, markup=False, soft_wrap=True, **style)
+    say = lambda where, line, **style: where.print(
+        line, highlight=False, markup=False, soft_wrap=True, **style
+    )
     if not arguments.quiet:
         say(console, text.summary)
         console.print(_table(found))
@@ -145,9 +151,7 @@ def _trained(arguments, one: Posed, progress, place: Place) -> Trained:
         return end is not None and time.monotonic() >= end
 
     key = jax.random.key(arguments.seed)
-    trained = learn.train(
-        one.task, one.config, key=key, on_progress=moved, checkpoint=place.file("training")
-    )
+    trained = learn.train(one.task, one.config, key=key, on_progress=moved, checkpoint=place.file("training"))
     progress.update(task, description="training", total=trained.epochs, completed=trained.epochs)
     return trained
 
@@ -195,7 +199,10 @@ def trajectory(task: Task, episode: Episode) -> dict[str, Any]:
     actions = episode.actions[:steps]
     before = jax.tree.map(lambda x: x[:steps], states)
     told = jax.jit(jax.vmap(lambda state, action: _told(task, state, action)))(before, actions)
-    named = {"u" if told.u is not None else "tau": told.u if told.u is not None else told.tau, "action": actions}
+    named = {
+        "u" if told.u is not None else "tau": told.u if told.u is not None else told.tau,
+        "action": actions,
+    }
     named |= {"reward": states.reward[1:]} | {f"reward_{name}": x[1:] for name, x in states.metrics.items()}
     filled = lambda x: np.concatenate([np.asarray(x), np.full((1, *x.shape[1:]), np.nan, x.dtype)])
     model, seen = tree_of(task.model), states.observation

@@ -62,7 +62,9 @@ def page(
         f"{config.horizon} steps. In {count} episodes it has a mean return of {mean:.4g}, {float(found.returns.min()):.4g} at "
         "least."
     )
-    good = "Trained." if threshold is None else f"Learned: a mean return of {threshold:.4g} or more was wanted."
+    good = (
+        "Trained." if threshold is None else f"Learned: a mean return of {threshold:.4g} or more was wanted."
+    )
     blocks = [
         Text(summary, "lead"),
         *([Text("Not learned.", "bad"), Items(doubts)] if doubts else [Text(good, "good")]),

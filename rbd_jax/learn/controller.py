@@ -41,7 +41,9 @@ class Controller(eqx.Module):
     def __check_init__(self):
         instance("Controller", "task", self.task, Task, "a rbd.Task, as rbd.tasks.load gives one")
         if not callable(self.policy):
-            raise ValueError(f"Controller: policy is a {type(self.policy).__name__}; it takes a function observation -> action")
+            raise ValueError(
+                f"Controller: policy is a {type(self.policy).__name__}; it takes a function observation -> action"
+            )
 
     def begin(self, start: TaskState) -> Driven:
         """What to remember at the start of an episode, as `task.reset` gives it."""
@@ -53,7 +55,11 @@ class Controller(eqx.Module):
         if memory is None:
             return self._at_once(t, state)
         episode, action = lax.cond(
-            memory.calls % self.task.substeps == 0, self._decided, lambda state, memory: memory[:2], state, memory
+            memory.calls % self.task.substeps == 0,
+            self._decided,
+            lambda state, memory: memory[:2],
+            state,
+            memory,
         )
         told = self.task.controls(self._situation(episode), action)
         return told, Driven(episode, action, memory.calls + 1)

@@ -56,7 +56,12 @@ class Episode(eqx.Module):
 
 
 def evaluate(
-    task: Task, policy: Deciding, key: PRNGKeyArray, episodes: SupportsIndex = 64, *, steps: SupportsIndex | None = None
+    task: Task,
+    policy: Deciding,
+    key: PRNGKeyArray,
+    episodes: SupportsIndex = 64,
+    *,
+    steps: SupportsIndex | None = None,
 ) -> Evaluation:
     """What a policy comes to in episodes of a task, each to its end, by the actions that it takes for the best.
 
@@ -91,7 +96,9 @@ def play(task: Task, policy: Deciding, key: PRNGKeyArray, *, steps: SupportsInde
 def _length(owner: str, task: Task, policy: Deciding, steps: SupportsIndex | None) -> int:
     instance(owner, "task", task, Task, "a rbd.Task, as rbd.tasks.load gives one")
     if not callable(policy):
-        raise ValueError(f"{owner}: policy is a {type(policy).__name__}; it takes a function observation -> action")
+        raise ValueError(
+            f"{owner}: policy is a {type(policy).__name__}; it takes a function observation -> action"
+        )
     if isinstance(policy, Policy):
         policy.fits(owner, task)
     if steps is None and task.episode_length is None:

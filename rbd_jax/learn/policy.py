@@ -60,7 +60,11 @@ class Policy(eqx.Module):
 
     @staticmethod
     def drawn(
-        task: Task, key: Any, widths: tuple[int, ...] = (64, 64), deviation: float = 0.5, squashed: bool = True
+        task: Task,
+        key: Any,
+        widths: tuple[int, ...] = (64, 64),
+        deviation: float = 0.5,
+        squashed: bool = True,
     ) -> Policy:
         """One that has learned nothing yet: its actions are near zero.
 
@@ -115,7 +119,11 @@ class Policy(eqx.Module):
 def _decided(policy: Policy, observation: Any) -> Float[Array, "na"]:
     observed = as_row(jax.tree.map(jnp.asarray, observation)).astype(policy.log_deviation.dtype)
     if observed.shape != (policy.observation_size,):
-        hint = "; it takes one sample, so batch: jax.vmap(policy)" if observed.size > policy.observation_size else ""
+        hint = (
+            "; it takes one sample, so batch: jax.vmap(policy)"
+            if observed.size > policy.observation_size
+            else ""
+        )
         raise ValueError(
             f"Policy: the observation has {observed.size} numbers; this policy, made for {policy.task}, takes "
             f"{policy.observation_size}{hint}"
@@ -151,7 +159,9 @@ def save(path: str | os.PathLike, policy: Policy) -> None:
     for name, layers in (("weight", policy.network.weights), ("bias", policy.network.biases)):
         arrays |= {f"{name}_{i}": np.asarray(x) for i, x in enumerate(layers)}
     arrays |= {"log_deviation": np.asarray(policy.log_deviation)}
-    arrays |= {name: np.asarray(getattr(policy.normalization, name)) for name in ("count", "mean", "variance")}
+    arrays |= {
+        name: np.asarray(getattr(policy.normalization, name)) for name in ("count", "mean", "variance")
+    }
     with whole_file(Path(path)) as part, open(part, "wb") as file:
         np.savez(file, **arrays)
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._arguments import number, whole_number
 from ..tasks import Task, TaskState
 from ._episodes import Moment, advanced, begun
 from .network import Network, Normalization, mean_over, sum_over
@@ -78,6 +79,36 @@ class ShortHorizonActorCritic:
     deviation: float = 0.5
     squashed: bool = True
 
+    def __post_init__(self):
+        owner = "ShortHorizonActorCritic"
+        for name in ("epochs", "environments", "horizon", "critic_passes", "critic_batches"):
+            whole_number(owner, name, getattr(self, name))
+        for name in ("actor_widths", "critic_widths"):
+            widths = getattr(self, name)
+            if not isinstance(widths, tuple):
+                raise ValueError(
+                    f"{owner}: {name} is {widths!r}; it is a tuple of numbers, one for each hidden layer"
+                )
+            for width in widths:
+                whole_number(owner, name, width)
+        if self.critic_batches > self.environments * self.horizon:
+            steps = self.environments * self.horizon
+            raise ValueError(
+                f"{owner}: critic_batches is {self.critic_batches}; an epoch has {steps} steps, and each batch takes one or more"
+            )
+        for name in ("actor_rate", "critic_rate", "longest_gradient", "steepest", "deviation", "following"):
+            number(owner, name, getattr(self, name), above=0)
+        for name in ("discount", "trace", "last_rate"):
+            number(owner, name, getattr(self, name), least=0)
+        for name in ("trace", "last_rate", "following"):
+            number(owner, name, getattr(self, name), most=1)
+        if self.discount >= 1:
+            raise ValueError(
+                f"{owner}: discount is {self.discount}; it is less than 1, so that returns are finite"
+            )
+        if not isinstance(self.squashed, bool):
+            raise ValueError(f"{owner}: squashed is {self.squashed!r}; it is True or False")
+
     # What it starts from, and an epoch.
 
     def begin(self, task: Task, key: PRNGKeyArray) -> Learner:
@@ -91,7 +122,9 @@ class ShortHorizonActorCritic:
         returns = jnp.zeros(self.environments, dtype)
         return Learner(policy, critic, critic, *memories, episodes, returns, key, jnp.int32(0))
 
-    def epoch(self, task: Task, learner: Learner, among: str | None = None) -> tuple[Learner, dict[str, Array]]:
+    def epoch(
+        self, task: Task, learner: Learner, among: str | None = None
+    ) -> tuple[Learner, dict[str, Array]]:
         """The next `horizon` steps of all episodes, what is learned from them, and what there is to tell of it.
 
         - `among`: the axis of the devices that share the episodes, under `jax.shard_map`: each has some, and all learn the same.
@@ -151,7 +184,9 @@ class ShortHorizonActorCritic:
 
         def act(episodes, noise):
             observed = as_row(episodes.observation, 2)
-            episodes, moment = advanced(task, episodes, policy.explored(observed, noise), probe, self.steepest)
+            episodes, moment = advanced(
+                task, episodes, policy.explored(observed, noise), probe, self.steepest
+            )
             return episodes, (observed, moment)
 
         episodes, (observed, moments) = lax.scan(act, learner.episodes, noise)
@@ -169,7 +204,9 @@ class ShortHorizonActorCritic:
         """Returns of what is observed. The critic itself is of the size of a reward."""
         return critic(normalization(observed))[..., 0] / (1 - self.discount)
 
-    def _fitted(self, learner: Learner, observed, targets, key, among) -> tuple[Network, Any, Float[Array, ""]]:
+    def _fitted(
+        self, learner: Learner, observed, targets, key, among
+    ) -> tuple[Network, Any, Float[Array, ""]]:
         """The critic nearer to the targets, in the mean square."""
         rows, size = targets.size, targets.size // self.critic_batches
         observed = learner.policy.normalization(observed.reshape(rows, -1))

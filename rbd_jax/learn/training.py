@@ -79,6 +79,11 @@ def train(
     config = ShortHorizonActorCritic() if config is None else config
     instance(owner, "task", task, Task, "a rbd.Task, as rbd.tasks.load gives one")
     instance(owner, "config", config, ShortHorizonActorCritic, "rbd.learn.ShortHorizonActorCritic(...)")
+    if not (
+        isinstance(key, jax.Array)
+        and (jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape == (2,))
+    ):
+        raise ValueError(f"{owner}: key is {key!r}; it takes a key: jax.random.key(0)")
     curve: dict[str, list[float]] = {}
     mesh = _devices(config)
     # Sums over devices are rounded otherwise.
@@ -162,7 +167,12 @@ def _devices(config: ShortHorizonActorCritic) -> Mesh | None:
 
 
 def _refuse_lost(
-    owner: str, task: Task, config: ShortHorizonActorCritic, learner: Learner, epochs: int, told: dict[str, float]
+    owner: str,
+    task: Task,
+    config: ShortHorizonActorCritic,
+    learner: Learner,
+    epochs: int,
+    told: dict[str, float],
 ) -> None:
     """Where most of what is simulated is no number, which no learning will change."""
     steps = config.horizon * config.environments
@@ -171,7 +181,9 @@ def _refuse_lost(
     state = task.step(task.reset(learner.key), np.zeros(task.action_size))
     names = {f"the term {name!r} of the reward": value for name, value in state.metrics.items()}
     names |= {"the reward": state.reward, "the observation": state.observation}
-    bad = [name for name, value in names.items() if not all(np.isfinite(x).all() for x in jax.tree.leaves(value))]
+    bad = [
+        name for name, value in names.items() if not all(np.isfinite(x).all() for x in jax.tree.leaves(value))
+    ]
     said = f": after the first step of an episode {' and '.join(bad)} is not finite" if bad else ""
     raise FloatingPointError(
         f"{owner}: in {told['lost']:.0f} of the {steps} steps of epoch {epochs} the reward, what was observed or the state was no "

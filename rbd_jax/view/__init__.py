@@ -16,6 +16,6 @@ __all__ = [
 ]
 
 from .excitation import plot_excitation as plot_excitation
-from .optimization import plot_solution as plot_solution
 from .learning import plot_learning as plot_learning
+from .optimization import plot_solution as plot_solution
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory

@@ -71,7 +71,9 @@ def episode_figure(task: Task, episode: Episode):
     from matplotlib.figure import Figure
 
     steps = max(int(episode.steps), 1)
-    states = jax.tree.map(lambda x: np.asarray(x[: steps + 1]), (episode.states.state.q, episode.states.metrics))
+    states = jax.tree.map(
+        lambda x: np.asarray(x[: steps + 1]), (episode.states.state.q, episode.states.metrics)
+    )
     (q, terms), actions = states, np.asarray(episode.actions[:steps], float)
     t = np.arange(steps + 1) * float(task.dt)
     strip = _filmstrip(task, t, q)
@@ -88,7 +90,10 @@ def episode_figure(task: Task, episode: Episode):
         ("action", [Curve(str(i), t, x, -1.0, 1.0, steps=True) for i, x in enumerate(actions.T)]),
         (
             "position [rad, m]",
-            [Curve(n, t, x, *everywhere) for n, x in zip(configuration_names(task.model), np.asarray(q, float).T)],
+            [
+                Curve(n, t, x, *everywhere)
+                for n, x in zip(configuration_names(task.model), np.asarray(q, float).T)
+            ],
         ),
     )
     for axes, (title, curves) in zip(parts[-1].subplots(1, 3), groups, strict=True):
