@@ -25,7 +25,10 @@ def pendulum(steps=15, goal=0.5, effort=5.0):
         steps=steps,
         dt=1.0 / steps,
         running=[1e-2 * C.Effort()],
-        constraints=[C.Constraint(C.Posture(jnp.array([goal])), at="end"), C.Constraint(C.Velocity(), at="end")],
+        constraints=[
+            C.Constraint(C.Posture(jnp.array([goal])), at="end"),
+            C.Constraint(C.Velocity(), at="end"),
+        ],
         bounds=C.Bounds(control=(-effort, effort)),
     )
 
