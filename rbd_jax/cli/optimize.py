@@ -27,8 +27,7 @@ from ..simulate.systems import tree_of
 from .model import Refused
 from .optimize_page import Page, broken, ended, page
 from .output import results_folder, written_together
-from .problem_file import posed
-from .python_file import explained
+from .problem_file import explained, posed
 from .report import error_console, plain_console, plain_table, progress_bars
 from .resume import Place, lasting, one_line
 
@@ -145,7 +144,7 @@ def _solver(arguments, one: Posed) -> Solver:
             raise Refused(
                 f"there is no solver {arguments.solver!r}{hint}. The solvers are {', '.join(sorted(known))}"
             )
-        solver = known[name]()  # pyright: ignore[reportCallIssue]
+        solver = known[name]()
     return solver if arguments.iterations is None else solver.allowing(arguments.iterations)
 
 
@@ -174,8 +173,7 @@ def _not_finite(solution: Solution, found: Appraisal) -> tuple[str, ...]:
         if bad.any():
             return (
                 f"under the controls of the guess the motion is not finite from t = {t[np.argmax(bad)]:.4g} s on: give a guess "
-                "under "
-                "which it stays near, or shorter steps",
+                "under which it stays near, or shorter steps",
             )
     costs = [f"{one.name} is {one.value:g}" for one in found.costs if not np.isfinite(one.value)]
     rows = [
