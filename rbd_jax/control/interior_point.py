@@ -266,6 +266,7 @@ class Method:
         points, inputs = program.begun(start)
         box = program.boxed(points, inputs)
         change = self.inside(jnp.concatenate([zeros(N + 1, m), box], axis=1), mu)[:, m:] - box
+        change = change.at[:, :nx].set(jnp.where(program.alike, change[-1:, :nx], change[:, :nx]))
         points = jax.vmap(program.move)(points, change[:, :nx])
         inputs = inputs + change[:-1, nx:]
         policy = Policy(
@@ -341,25 +342,29 @@ class Method:
         missing = jnp.where(soft & self.held, missing - self.softened * place.rows, missing)
         return by_points, own[:-1, nx:], missing
 
-    def error(self, place: Place, values: Values, expanded: Expanded, mu, soft, scale):
-        """The largest fault in the conditions of a minimum with a barrier, relative to the multipliers; and its parts."""
+    def error(self, place: Place, values: Values, expanded: Expanded, soft, scale):
+        """The largest fault in the conditions of a minimum, relative to the multipliers, as a function of the weight of a
+        barrier; and the steepest slope."""
         by_points, by_inputs, missing = self.conditions(place, values, expanded, soft, scale)
         of_slacks = jnp.where(self.within, place.high - place.low - place.rows, 0)
         steepest = jnp.maximum(jnp.maximum(_largest(by_points), _largest(by_inputs)), _largest(of_slacks))
-        low, high = self.gaps(place.slacks)
-        loose = jnp.maximum(
-            _largest(jnp.where(self.has_low, place.low * low - mu, 0)),
-            _largest(jnp.where(self.has_high, place.high * high - mu, 0)),
-        )
-        sizes = jnp.sum(place.low) + jnp.sum(place.high)
         number = lambda which: jnp.sum(which).astype(self.dtype)
+        sizes = jnp.sum(place.low) + jnp.sum(place.high)
         bounds = number(self.has_low) + number(self.has_high)
         all_sizes = sizes + jnp.sum(jnp.abs(place.costates)) + jnp.sum(jnp.abs(place.rows))
         count = bounds + place.costates.size + number(self.held)
         s_d = jnp.maximum(S_MAX, all_sizes / jnp.maximum(count, 1)) / S_MAX
         s_c = jnp.maximum(S_MAX, sizes / jnp.maximum(bounds, 1)) / S_MAX
         missed = jnp.maximum(_largest(values.defects), _largest(missing))
-        return jnp.maximum(jnp.maximum(steepest / s_d, missed), loose / s_c), steepest
+        others = jnp.maximum(steepest / s_d, missed)
+        low, high = self.gaps(place.slacks)
+
+        def largest(mu):
+            below = _largest(jnp.where(self.has_low, place.low * low - mu, 0))
+            above = _largest(jnp.where(self.has_high, place.high * high - mu, 0))
+            return jnp.maximum(others, jnp.maximum(below, above) / s_c)
+
+        return largest, steepest
 
     # Steps.
 
@@ -486,10 +491,9 @@ class Method:
             jnp.where(soft, 0, scale),
             options.hessian,
         )
-        error = lambda mu: self.error(place, values, expanded, mu, soft, scale)
-        zero = jnp.zeros((), self.dtype)
+        error, steepest = self.error(place, values, expanded, soft, scale)
         missed_rows = _largest(self.missing(values, place.slacks))
-        final, steepest = error(zero)
+        final = error(0)
         enough = jnp.where(soft, jnp.maximum(self.tolerance, SURELY * missed_rows), self.tolerance)
         done = (final <= enough) & ~first
         code = jnp.where(done, jnp.where(soft, Code.INFEASIBLE, Code.CONVERGED), RUNNING)
@@ -498,7 +502,7 @@ class Method:
         mu, filter = progress.mu, progress.filter
         for _ in range(3):
             lower = jnp.maximum(self.tolerance / KAPPA_EPSILON, jnp.minimum(KAPPA_MU * mu, mu**THETA_MU))
-            lowered = (error(mu)[0] <= KAPPA_EPSILON * mu) & (lower < mu) & ~first
+            lowered = (error(mu) <= KAPPA_EPSILON * mu) & (lower < mu) & ~first
             mu = jnp.where(lowered, lower, mu)
             filter = _where(lowered, Filter.empty(self.dtype), filter)
 
