@@ -293,7 +293,9 @@ def _requirements(problem: Problem, solution: Solution, local: _Local) -> tuple[
     if problem.duration is not None:
         ends = [np.reshape(np.asarray(one, float), (1, 1)) for one in problem.duration]
         whole = np.reshape(np.asarray(solution.dt, float) * steps, (1, 1))
-        found.append(Requirement("duration", np.array([steps]), t[-1:], whole, *ends, ("the duration",)))
+        found.append(
+            Requirement("duration", np.array([steps]), t[-1:], whole, ends[0], ends[1], ("the duration",))
+        )
     return tuple(found)
 
 

@@ -350,14 +350,14 @@ class _Search:
         def ahead(index, point, control):
             return jnp.concatenate(stages.linearize(index, point, control), axis=1)
 
-        ahead = stages.over_stages(ahead, before, now.control)
+        steps = stages.over_stages(ahead, before, now.control)
         rows = Rows(
             stages.over_stages(keeping.jacobian, before, now.control),
             keeping.jacobian(jnp.int32(stages.steps), last, None),
         )
         running = stages.over_stages(expansions.running, before, now.control)
         terminal = expansions.terminal(last)
-        local = Local(ahead, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
+        local = Local(steps, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
         return self.exact(now, held, local) if self.solver.hessian == "full" else local
 
     def exact(self, now: Now, held: Held, local: Local) -> Local:

@@ -165,6 +165,7 @@ def test_targets_move_on_with_time(problem):
             assert knot.time == pytest.approx(2.0 + DT * (first + k))
 
 
+@pytest.mark.slow
 def test_it_follows_a_path_longer_than_its_horizon():
     """A target that goes to and fro, with all of its way known: the horizon sees ahead, so there is no lag."""
     t = jnp.arange(60.0) * DT
@@ -218,6 +219,7 @@ def test_only_what_is_accepted_is_followed(problem):
 # Warm starts.
 
 
+@pytest.mark.slow
 def test_a_guess_for_the_first_plan(problem):
     """With a solution to begin with, a plan of one iteration is as good as that."""
     pendulum = rbd.load("pendulum")
@@ -336,6 +338,7 @@ def test_in_single_precision():
     assert_close(tau, K @ np.array([1.0, -0.3]), 1e-5)
 
 
+@pytest.mark.slow
 def test_actuators_are_told_and_bounds_kept():
     model = rbd.load("cartpole")
     start = rbd.State(jnp.array([0.0, 0.4]), jnp.zeros(2))
@@ -409,4 +412,4 @@ def test_its_numbers_are_leaves(controller):
     leaves = [x for x in jax.tree.leaves(controller) if isinstance(x, jax.Array)]
     assert len(leaves) > 10
     later = eqx.tree_at(lambda one: one.period, controller, jnp.asarray(2 * DT))
-    assert simulated(later, steps=4).memory.plans == 2
+    assert simulated(later).memory.plans == 8
