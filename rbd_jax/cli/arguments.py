@@ -316,9 +316,11 @@ def _parser() -> argparse.ArgumentParser:
         "train",
         help="learn a policy for a task, and write a report",
         description=(
-            "Learn a policy for a task by gradients through its simulation (short-horizon actor-critic), try it, and say whether the "
+            "Learn a policy for a task by gradients through its simulation (short-horizon actor-critic), try it, and say "
+            "whether the "
             f"task is learned. Writes {', '.join(TRAINED)}; report.html is for people. Exit code: 0 for a policy, 3 for one that "
-            "is not as good as it is to be (why is said), 2 for arguments or files that cannot be, 130 if it was interrupted. What "
+            "is not as good as it is to be (why is said), 2 for arguments or files that cannot be, 130 if it was interrupted. "
+            "What "
             "is reached is saved as it goes: see --resume. All cores are used, unless JAX_NUM_CPU_DEVICES says how many."
         ),
     )

@@ -72,7 +72,8 @@ def page(
     doubts = () if solved else (ended(solution), *broken(found))
     summary = (
         f"{name}: {'a motion' if solved else 'no solution; the last motion'} of {tree_of(problem.model).name} of "
-        f"{seconds:.4g} s, in {problem.steps} steps, at a cost of {float(solution.cost):.5g}, after {int(solution.iterations)} iterations."
+        f"{seconds:.4g} s, in {problem.steps} steps, at a cost of {float(solution.cost):.5g}, after {int(solution.iterations)} "
+        "iterations."
     )
     blocks = [
         Text(summary, "lead"),

@@ -22,8 +22,8 @@ class Controller(eqx.Module):
     - `policy`: of an observation, the action.
 
     Called with `(t, state)` it decides anew each time. That is for tasks that remember nothing. Called with
-    `(t, state, memory)` it does what the episode of a task does, to the same motion: it decides at every `substeps`-th call, holds
-    its action until then, and remembers what the task remembers. `begin` is the memory to start with.
+    `(t, state, memory)` it does what the episode of a task does, to the same motion: it decides at every `substeps`-th call,
+    holds its action until then, and remembers what the task remembers. `begin` is the memory to start with.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> policy = rbd.learn.Policy.drawn(task, jax.random.key(0))

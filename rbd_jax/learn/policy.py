@@ -26,7 +26,8 @@ FORMAT = 1
 
 
 def as_row(observation: Any, dims: int = 1) -> Float[Array, "... n"]:
-    """An observation, an array or a dict of arrays, as one row of numbers; `dims` is one more than the dimensions of the batch."""
+    """An observation, an array or a dict of arrays, as one row of numbers; `dims` is one more than the dimensions of the
+    batch."""
     leaves = jax.tree.leaves(observation)
     return jnp.concatenate([jnp.reshape(x, (*x.shape[: dims - 1], -1)) for x in leaves], axis=-1)
 

@@ -63,10 +63,10 @@ def train(
     The episodes are shared out over the CPU devices of the process (set `jax_num_cpu_devices`), or over those that
     `rbd.parallel.use_devices` says; what is drawn is another on each number of devices.
 
-    What is told of an epoch, and kept in `Trained.curve`: `reward`, a step's in the mean; `return`, that of the `episodes` that have
-    ended in it (not a number if none has), `terminated` of them before their time; `value`, what the critic sees in the mean;
-    `error`, the mean square of what it is off, in rewards; `gradient`, the length of the actor's before it is cut; `deviation` of
-    the actions; `dropped`, how often a derivative of a sample was no number and left out; and `lost`, how often a step
+    What is told of an epoch, and kept in `Trained.curve`: `reward`, a step's in the mean; `return`, that of the `episodes` that
+    have ended in it (not a number if none has), `terminated` of them before their time; `value`, what the critic sees in the
+    mean; `error`, the mean square of what it is off, in rewards; `gradient`, the length of the actor's before it is cut;
+    `deviation` of the actions; `dropped`, how often a derivative of a sample was no number and left out; and `lost`, how often a step
     itself was none.
 
     >>> task = rbd.tasks.load("cartpole")
@@ -186,6 +186,7 @@ def _refuse_lost(
     ]
     said = f": after the first step of an episode {' and '.join(bad)} is not finite" if bad else ""
     raise FloatingPointError(
-        f"{owner}: in {told['lost']:.0f} of the {steps} steps of epoch {epochs} the reward, what was observed or the state was no "
+        f"{owner}: in {told['lost']:.0f} of the {steps} steps of epoch {epochs} the reward, what was observed or the state was "
+        "no "
         f"number{said}. {type(task).__name__} is to make numbers of all states that it can come to"
     )

@@ -87,8 +87,8 @@ def test_an_evaluation_is_the_sum_of_what_is_played(pushing):
     task, policy = pushing
     key = jax.random.key(7)
     found = rbd.learn.evaluate(task, policy, key, 5)
-    for i, key in enumerate(jax.random.split(key, 5)):
-        episode = rbd.learn.play(task, policy, key)
+    for i, own in enumerate(jax.random.split(key, 5)):
+        episode = rbd.learn.play(task, policy, own)
         steps = int(episode.steps)
         assert found.steps[i] == steps
         np.testing.assert_allclose(found.returns[i], episode.states.reward[1 : steps + 1].sum(), atol=1e-12)
@@ -125,7 +125,7 @@ def test_it_takes_samples_one_by_one_or_under_vmap(pushing):
     batch = jax.vmap(policy)(states.observation)
     for i in range(3):
         np.testing.assert_allclose(
-            batch[i], policy(jax.tree.map(lambda x: x[i], states.observation)), atol=1e-15
+            batch[i], policy(jax.tree.map(lambda x, i=i: x[i], states.observation)), atol=1e-15
         )
     assert np.abs(batch).max() <= 1
     with pytest.raises(ValueError, match="observation has 6 numbers.*takes 2; it takes one sample, so batch"):
