@@ -144,7 +144,7 @@ def _solver(arguments, one: Posed) -> Solver:
             raise Refused(
                 f"there is no solver {arguments.solver!r}{hint}. The solvers are {', '.join(sorted(known))}"
             )
-        solver = known[name]()
+        solver = known[name]()  # pyright: ignore[reportCallIssue]
     return solver if arguments.iterations is None else solver.allowing(arguments.iterations)
 
 

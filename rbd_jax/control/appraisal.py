@@ -291,9 +291,9 @@ def _requirements(problem: Problem, solution: Solution, local: _Local) -> tuple[
         lower, upper = (np.asarray(side, float) for side in sides)
         some = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
         if len(some):
-            wide = [np.broadcast_to(side[some], (len(at), len(some))) for side in (lower, upper)]
+            low, high = (np.broadcast_to(side[some], (len(at), len(some))) for side in (lower, upper))
             named = tuple(parts[i] for i in some)
-            found.append(Requirement(name, at, t[at], values[:, some], *wide, named, kind, first + some))
+            found.append(Requirement(name, at, t[at], values[:, some], low, high, named, kind, first + some))
 
     control, names, nv = np.asarray(solution.control, float), dof_names(problem.model), stages.nv
     bounded(

@@ -12,7 +12,8 @@
 - `Episode`: that
 - `Policy`: what to do by what is observed
 - `Controller`: a policy as the controls of a rollout
-- `save`, `load`: a policy in a file
+- `save`: a policy, written to a file
+- `load`: and read from it
 - `Network`: a perceptron
 - `Normalization`: of what is observed
 """

@@ -164,7 +164,7 @@ def save(path: str | os.PathLike, policy: Policy) -> None:
         name: np.asarray(getattr(policy.normalization, name)) for name in ("count", "mean", "variance")
     }
     with whole_file(Path(path)) as part, open(part, "wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
 
 
 def load(path: str | os.PathLike, task: Task | None = None) -> Policy:

@@ -19,8 +19,9 @@ class Settings(NamedTuple):
     threshold: float
 
 
+#: Made when they are asked for, which takes a moment.
 _SETTINGS = {
-    "cartpole": Settings(ShortHorizonActorCritic(epochs=800, deviation=1.0), 200.0),
+    "cartpole": lambda: Settings(ShortHorizonActorCritic(epochs=800, deviation=1.0), 200.0),
 }
 
 
@@ -30,4 +31,4 @@ def settings_for(name: str) -> Settings:
     >>> rbd.learn.settings_for("cartpole").config.horizon
     32
     """
-    return _SETTINGS[choice("learn.settings_for", "name", name, tuple(_SETTINGS))]
+    return _SETTINGS[choice("learn.settings_for", "name", name, tuple(_SETTINGS))]()

@@ -195,7 +195,8 @@ class ShortHorizonActorCritic:
         values = self._values(learner.target, policy.normalization, moments.reached)
         last = jnp.broadcast_to((jnp.arange(self.horizon) == self.horizon - 1)[:, None], moments.lost.shape)
         # Where an episode goes on beyond what is seen, the critic says what that is worth; what has terminated has no more to
-        come.beyond = (moments.done | last) & ~moments.terminated
+        # come.
+        beyond = (moments.done | last) & ~moments.terminated
         gained = moments.reward + jnp.where(beyond, self.discount * values, 0)
         weight = weights(moments.done, self.discount, values.dtype)
         return -jnp.sum(weight * gained), (episodes, observed, moments, values)

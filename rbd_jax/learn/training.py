@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
@@ -66,8 +67,8 @@ def train(
     What is told of an epoch, and kept in `Trained.curve`: `reward`, a step's in the mean; `return`, that of the `episodes` that
     have ended in it (not a number if none has), `terminated` of them before their time; `value`, what the critic sees in the
     mean; `error`, the mean square of what it is off, in rewards; `gradient`, the length of the actor's before it is cut;
-    `deviation` of the actions; `dropped`, how often a derivative of a sample was no number and left out; and `lost`, how often a step
-    itself was none.
+    `deviation` of the actions; `dropped`, how often a derivative of a sample was no number and left out; and `lost`, how often a
+    step itself was none.
 
     >>> task = rbd.tasks.load("cartpole")
     >>> small = rbd.learn.ShortHorizonActorCritic(epochs=2, environments=4, horizon=4)
@@ -144,13 +145,14 @@ def _placed(learner: Learner, mesh: Mesh) -> Learner:
 
 def _specs(mesh: Mesh) -> Learner:
     """Where the parts of a learner are: each device has all of it, but some of the episodes."""
-    whole, split = PartitionSpec(), PartitionSpec(mesh.axis_names[0])
+    whole: Any = PartitionSpec()
+    split: Any = PartitionSpec(mesh.axis_names[0])
     return Learner(whole, whole, whole, whole, whole, split, split, whole, whole)
 
 
 def _devices(config: ShortHorizonActorCritic) -> Mesh | None:
     """Those that share the episodes: as were set, or of this process as many as divide them; None for one."""
-    mesh = set_devices()
+    mesh: Any = set_devices()
     if mesh is None:
         there = jax.local_devices()
         count = max(n for n in range(1, len(there) + 1) if config.environments % n == 0)
@@ -178,7 +180,7 @@ def _refuse_lost(
     steps = config.horizon * config.environments
     if told["lost"] <= 0.5 * steps:
         return
-    state = task.step(task.reset(learner.key), np.zeros(task.action_size))
+    state = task.step(task.reset(learner.key), jnp.zeros(task.action_size))
     names = {f"the term {name!r} of the reward": value for name, value in state.metrics.items()}
     names |= {"the reward": state.reward, "the observation": state.observation}
     bad = [
