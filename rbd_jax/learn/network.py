@@ -18,8 +18,8 @@ class Network(eqx.Module):
     - `weights`, `biases`: of its linear layers, from the first to the last.
     """
 
-    weights: tuple[Float[Array, "out in"], ...]
-    biases: tuple[Float[Array, "out"], ...]
+    weights: tuple[Float[Array, "_ _"], ...]
+    biases: tuple[Float[Array, "_"], ...]
 
     @staticmethod
     def drawn(
