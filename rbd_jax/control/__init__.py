@@ -23,7 +23,7 @@
 - `lqr_gain`: without an end
 - `Solver`: a method: the protocol
 - `Guess`: where a search begins
-- `Solution`, `Code`: the motion found, and how the search ended
+- `Solution`, `Code`: the motion found, and how the search ended; `explain`: that in words
 - `appraise`: what a solution costs, what it keeps to, and whether it is a minimum
 - `Appraisal`: what it returns
 - `problems`: bundled problems, with what solves them
@@ -78,6 +78,7 @@ __all__ = [
     "inverse_kinematics",
     "InverseKinematics",
     "Code",
+    "explain",
 ]
 
 from . import problems as problems
@@ -90,6 +91,7 @@ from .inverse_kinematics import (
     InverseKinematics as InverseKinematics,
     inverse_kinematics as inverse_kinematics,
 )
+from .explain import explain as explain
 from .knot import Knot as Knot
 from .lqr import LinearQuadratic as LinearQuadratic, Policy as Policy
 from .mppi import MPPI as MPPI
