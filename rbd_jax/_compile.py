@@ -84,7 +84,7 @@ class _Parts:
 
     def __init__(self, value):
         leaves, self.structure = jax.tree.flatten(value)
-        self.are_numbers = tuple(_is_number(leaf) for leaf in leaves)
+        self.are_numbers = tuple(is_number(leaf) for leaf in leaves)
         self.numbers = [_plain(leaf) for leaf, is_one in zip(leaves, self.are_numbers) if is_one]
         self.rest = [None if is_one else leaf for leaf, is_one in zip(leaves, self.are_numbers)]
         try:
@@ -156,7 +156,7 @@ def _is_staged() -> bool:
     return isinstance(jax.numpy.zeros(()), Tracer)
 
 
-def _is_number(leaf) -> bool:
+def is_number(leaf) -> bool:
     """Whether it is data, and not structure."""
     return isinstance(leaf, jax.Array | np.ndarray | np.inexact | float | complex)
 

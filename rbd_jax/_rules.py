@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 
@@ -26,6 +27,14 @@ class custom_jvp:
     def defjvp(self, rule: Callable, symbolic_zeros: bool = False) -> Callable:
         self._own.defjvp(_laid_out(rule), symbolic_zeros=symbolic_zeros)
         return rule
+
+
+def linear(function: Callable, *changes):
+    """`function(*changes)`, of a function that is linear in them, as a rule works out a derivative.
+
+    Called plainly within a rule, what has a rule of its own (`rbd_jax._array.gather`) would be transposed without it.
+    """
+    return jax.jvp(function, jax.tree.map(jnp.zeros_like, changes), changes)[1]
 
 
 def _laid_out(function: Callable) -> Callable:

@@ -61,7 +61,11 @@ def _optimize(arguments) -> int:
     try:
         with progress_bars(told, arguments.quiet) as progress, explained(path), place.kept(options):
             if arguments.resume:
-                went = f"going on from {place.folder}" if place.reached else "nothing was saved; this is the beginning"
+                went = (
+                    f"going on from {place.folder}"
+                    if place.reached
+                    else "nothing was saved; this is the beginning"
+                )
                 quiet.print(went, highlight=False, markup=False)
             solution, history = _solved(one, solver, progress, place)
             task = progress.add_task("judging", total=1)
@@ -69,12 +73,18 @@ def _optimize(arguments) -> int:
             progress.update(task, completed=1)
             if int(solution.code) == Code.NOT_FINITE:
                 return _told(told, "no solution", (ended(solution), *_not_finite(solution, found)))
-            notes = [f"Problem: {given}. Command: rbd-jax {shlex.join(lasting(arguments.words))} (version {__version__})"]
+            notes = [
+                f"Problem: {given}. Command: rbd-jax {shlex.join(lasting(arguments.words))} (version {__version__})"
+            ]
             text = page(name, one.problem, solver, solution, found, history, notes)
             kept = _earlier_kept(folder, text)
             task = progress.add_task("writing", total=len(FILES))
             done = lambda: progress.advance(task)
-            written = [] if kept else _write(folder, arguments.overwrite, name, one.problem, solution, found, text, done)
+            written = (
+                []
+                if kept
+                else _write(folder, arguments.overwrite, name, one.problem, solution, found, text, done)
+            )
     except (ValueError, FloatingPointError) as error:
         raise place.refused(one_line(str(error)).removeprefix("control.solve: "), error) from error
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
@@ -88,7 +98,11 @@ def _optimize(arguments) -> int:
         console.print(_table(found, solution))
     code = _told(told, "not solved", text.doubts) if text.doubts else 0
     if kept:
-        say(told, f"{folder} keeps the solution that is there: a motion that is none does not replace it", style="yellow")
+        say(
+            told,
+            f"{folder} keeps the solution that is there: a motion that is none does not replace it",
+            style="yellow",
+        )
     if not arguments.quiet:
         for path in written:
             say(console, f"wrote {path}")
@@ -127,8 +141,10 @@ def _solver(arguments, one: Posed) -> Solver:
         if name not in known:
             hint = suggest(arguments.solver, known)
             hint = "" if "there are" in hint else hint
-            raise Refused(f"there is no solver {arguments.solver!r}{hint}. The solvers are {', '.join(sorted(known))}")
-        solver = known[name]()
+            raise Refused(
+                f"there is no solver {arguments.solver!r}{hint}. The solvers are {', '.join(sorted(known))}"
+            )
+        solver = known[name]()  # pyright: ignore[reportCallIssue]
     return solver if arguments.iterations is None else solver.allowing(arguments.iterations)
 
 
@@ -156,8 +172,8 @@ def _not_finite(solution: Solution, found: Appraisal) -> tuple[str, ...]:
         bad = ~np.isfinite(np.asarray(getattr(solution, name))).all(axis=1)
         if bad.any():
             return (
-                f"under the controls of the guess the motion is not finite from t = {t[np.argmax(bad)]:.4g} s on: give a guess under "
-                "which it stays near, or shorter steps",
+                f"under the controls of the guess the motion is not finite from t = {t[np.argmax(bad)]:.4g} s on: give a guess "
+                "under which it stays near, or shorter steps",
             )
     costs = [f"{one.name} is {one.value:g}" for one in found.costs if not np.isfinite(one.value)]
     rows = [
@@ -215,7 +231,9 @@ def trajectory(problem: Problem, solution: Solution) -> dict[str, Any]:
     """
     told = jax.vmap(problem.told)(solution.control)
     driven = {"u": told.u} if problem.told_actuators else {"tau": told.tau}
-    saved = {name: getattr(solution, name) for name in ("t", "q", "v", "own", "control", "dt", "gains", "costates")}
+    saved = {
+        name: getattr(solution, name) for name in ("t", "q", "v", "own", "control", "dt", "gains", "costates")
+    }
     saved |= {name: np.concatenate([x, np.full((1, x.shape[1]), np.nan)]) for name, x in driven.items()}
     saved = {name: np.asarray(value) for name, value in saved.items() if value is not None}
     model = tree_of(problem.model)
@@ -243,14 +261,16 @@ def _summary(name: str, problem: Problem, solution: Solution, found: Appraisal) 
         "costs": {one.name: one.value for one in found.costs},
         "violation": float(solution.violation),
         "requirements": {
-            one.name: {"violation": one.violation, "numbers": one.values.size, "at_bounds": int(np.sum(one.acting))}
+            one.name: {
+                "violation": one.violation,
+                "numbers": one.values.size,
+                "at_bounds": int(np.sum(one.acting)),
+            }
             for one in found.requirements
         },
         "broken": list(broken(found)),
         "stationarity": float(solution.stationarity),
-        "optimality": None
-        if optimality is None
-        else {**optimality._asdict(), "minimum": optimality.minimum},
+        "optimality": None if optimality is None else {**optimality._asdict(), "minimum": optimality.minimum},
     }
 
 

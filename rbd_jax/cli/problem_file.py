@@ -40,7 +40,9 @@ def posed(name: str, console) -> Posed:
         module = _run(path)
         found = {one: _given(path, one, getattr(module, one, None)) for one in WANTED}
     if found["problem"] is None:
-        raise Refused(f"{path}: it defines no `problem`: problem = rbd.control.Problem(...), or a function that returns one")
+        raise Refused(
+            f"{path}: it defines no `problem`: problem = rbd.control.Problem(...), or a function that returns one"
+        )
     return Posed(**found)
 
 
@@ -70,7 +72,9 @@ def _given(path: Path, name: str, value: Any) -> Any:
     if callable(value) and not isinstance(value, kind):
         value = value()
     if value is not None and not isinstance(value, kind):
-        raise Refused(f"{path}: {name} is a {type(value).__name__}; it is {what}, or a function that returns one")
+        raise Refused(
+            f"{path}: {name} is a {type(value).__name__}; it is {what}, or a function that returns one"
+        )
     return value
 
 

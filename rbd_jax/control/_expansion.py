@@ -141,6 +141,8 @@ class Expansions:
             moved, told = self._changed(point, control, changes)
             return function(self.stages.knot(index, moved, told), moved.dt)
 
+        if not parts:
+            return at({}), {}, {}
         value, slopes = jax.value_and_grad(at)(self._zeros(parts))
         return value, slopes, jax.hessian(at)(self._zeros(parts))
 

@@ -89,7 +89,7 @@ class Keeping:
 
         self.lower, self.upper = sides(lower, low, -jnp.inf), sides(upper, high, jnp.inf)
         unequal = np.zeros(len(self.columns), bool)
-        self.equal = Rows(np.concatenate([equal[path], unequal]), np.concatenate([equal[end], unequal]))
+        self.equal = Rows(np.concatenate([equal[path], unequal]), np.concatenate([equal[end], unequal]))  # pyright: ignore[reportArgumentType]
         self.dense = Rows(len(path), len(end))  # pyright: ignore[reportArgumentType]
         self.any = bool(self.lower.path.size or self.lower.end.size)
 
@@ -140,7 +140,7 @@ class Keeping:
         pressing = self.pressing(rows, held)
 
         def weight(push, penalty, low, high, equal):
-            there = np.asarray(equal) & (jnp.isfinite(low) | jnp.isfinite(high))
+            there = np.broadcast_to(equal, low.shape) & (jnp.isfinite(low) | jnp.isfinite(high))
             return jnp.where((push != 0) | there, penalty, 0)
 
         weights = jax.tree.map(weight, pressing, held.penalties, self.lower, self.upper, self.equal)

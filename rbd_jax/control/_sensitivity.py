@@ -15,8 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._array import matmul, matvec, transpose, vecmat
 from .._newton import solve_redundant
-from ._configurations import Local, Rows, weights
-from ._settling import At
+from ._configurations import At, Local, Rows, weights
 
 
 class Changes:
@@ -87,4 +86,6 @@ class Changes:
 
 
 def _pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
-    return jnp.linalg.pinv(matrix, rtol=jnp.asarray(float(jnp.finfo(matrix.dtype).eps) ** (2 / 3), matrix.dtype))
+    return jnp.linalg.pinv(
+        matrix, rtol=jnp.asarray(float(jnp.finfo(matrix.dtype).eps) ** (2 / 3), matrix.dtype)
+    )

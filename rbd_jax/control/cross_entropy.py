@@ -24,7 +24,8 @@ class CEM(Sampling):
     - `samples`, `max_iterations`: how many motions in each iteration, and of these at most how many.
     - `elites`: how many of the samples are the best; by default a tenth, and at least two.
     - `adaptation`: the share by which the spread follows that of the elites in each iteration.
-    - `spread`, `knots`, `interpolation`, `color`, `least_spread`, `penalty`, `tolerance`, `constraint_tolerance`, `key`: as of `MPPI`.
+    - `spread`, `knots`, `interpolation`, `color`, `least_spread`, `penalty`, `tolerance`, `constraint_tolerance`, `key`: as of
+      `MPPI`.
 
     >>> model = rbd.load("cartpole")
     >>> problem = rbd.control.Problem(

@@ -95,7 +95,13 @@ class DDP(Solver):
         return Search(self, stages).begin(start)
 
     def going_on(self, search: Carry) -> Bool[Array, ""]:
-        return search.code == SEARCHING
+        ended = (search.code != SEARCHING) & (search.code != Code.NOT_CONVERGED)
+        return ~ended & ~((search.code == Code.NOT_CONVERGED) & self.spent(search))
+
+    def spent(self, search: Carry) -> Bool[Array, ""]:
+        """Whether there were as many iterations as allowed; of turns that take no step there may be more."""
+        most = self.max_iterations
+        return (search.iterations >= most) | (search.turns >= 4 * most + 100)
 
     def iterate(self, stages: Stages, search: Carry) -> Carry:
         return Search(self, stages).turn(search)
@@ -197,7 +203,7 @@ class Search:
         """Before the first turn. Its forward pass rolls the guess out."""
         stages, dtype = self.stages, self.dtype
         N, nx, nu = stages.steps, stages.nx, stages.nu
-        control = jnp.clip(start.control, self.lower, self.upper) if self.boxed else start.control
+        control = jnp.clip(start.control, self.lower[None], self.upper[None]) if self.boxed else start.control
         points = start.points
         if points is None:
             points = jax.tree.map(lambda x: jnp.broadcast_to(x, (N + 1, *x.shape)), start.first)
@@ -252,7 +258,7 @@ class Search:
             & jnp.all(jnp.isfinite(local.curvature))
         )
         code = jnp.where(finite | ~taken, verdict.code, Code.NOT_FINITE)
-        return Carry(
+        after = Carry(
             now,
             local,
             held,
@@ -261,9 +267,12 @@ class Search:
             gap_weight=gap_weight,
             aim=verdict.aim,
             code=code.astype(jnp.int32),
-            iterations=carry.iterations + taken,
+            iterations=carry.iterations + taken.astype(jnp.int32),
             turns=carry.turns + 1,
         )
+        # Where only the number of iterations ends it, the search is as it was, and goes on if more are allowed.
+        paused = carry._replace(gains=direction.K, code=after.code)
+        return _chosen(verdict.code == Code.NOT_CONVERGED, paused, after)
 
     def regularized(self, before, first, update, taken, share):
         """More regularization where a step failed, or was to be had for none, and less where it went well."""
@@ -347,14 +356,14 @@ class Search:
         def ahead(index, point, control):
             return jnp.concatenate(stages.linearize(index, point, control), axis=1)
 
-        ahead = stages.over_stages(ahead, before, now.control)
+        steps = stages.over_stages(ahead, before, now.control)
         rows = Rows(
             stages.over_stages(keeping.jacobian, before, now.control),
             keeping.jacobian(jnp.int32(stages.steps), last, None),
         )
         running = stages.over_stages(expansions.running, before, now.control)
         terminal = expansions.terminal(last)
-        return Local(ahead, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
+        return Local(steps, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
 
     def exact(self, now: Now, multipliers: Rows, local: Local) -> Local:
         """With second derivatives of all that there is, of what must be kept to along its multipliers."""
@@ -442,7 +451,7 @@ class Search:
         return change, -value(change)
 
     def weighed(self, carry: Carry, direction: Direction):
-        """What gaps cost: as much as makes the direction one of descent (Nocedal & Wright eq. 18.36)."""
+        """What gaps cost: as much as makes the direction one of descent (Nocedal & Wright, chapter 18)."""
         if carry.now.gaps is None:
             return carry.gap_weight
         open = jnp.sum(jnp.abs(carry.now.gaps))
@@ -479,12 +488,9 @@ class Search:
             aim = jnp.where(update, jnp.maximum(carry.aim / 10, self.tolerance), carry.aim)
             aim = jnp.where(error <= self.allowed, self.tolerance, aim)
         solved = ~first & below(self.tolerance) & (gaps <= self.allowed) & (error <= self.allowed)
-        spent = (carry.iterations >= self.solver.max_iterations) | (
-            carry.turns >= 4 * self.solver.max_iterations + 100
-        )
         code = jnp.int32(SEARCHING)
         for case, name in (
-            (spent, Code.NOT_CONVERGED),
+            (self.solver.spent(carry), Code.NOT_CONVERGED),
             (stuck & ~update, Code.STALLED),
             (hopeless, Code.INFEASIBLE),
             (solved, Code.CONVERGED),

@@ -10,6 +10,7 @@ from .._compile import compiled
 from ..model import Model
 from ._configurations import flat_entries
 from ._stages import Point, Stages
+from .naming import dof_names
 from .problem import Problem
 from .residual import Along, Function, Residual
 from .residuals import CenterOfMass, Clearance, Orientation, Position
@@ -152,7 +153,7 @@ def _bounds(problem: Problem, solution: Solution, stages: Stages, allowed: float
     lower, upper = (np.asarray(side) for side in stages.control_bounds())
     look(np.asarray(solution.control), lower, upper, problem.control_names, "the control", 0)
     lower, upper = (np.asarray(side) for side in stages.state_bounds())
-    names, nv = _dof_names(problem), problem.model.nv
+    names, nv = dof_names(problem.model), problem.model.nv
     places = flat_entries(problem.model)
     q = np.where(places >= 0, np.asarray(solution.q)[1:, np.maximum(places, 0)], 0)
     look(q, lower[:nv], upper[:nv], names, "the position", 1)
@@ -169,19 +170,6 @@ def _bounds(problem: Problem, solution: Solution, stages: Stages, allowed: float
                 )
             )
     return found
-
-
-def _dof_names(problem: Problem) -> list[str]:
-    """A name for each degree of freedom."""
-    model = problem.model
-    if not isinstance(model, Model):
-        return [f"y[{i}]" for i in range(model.nv)]
-    names = [""] * model.nv
-    for joint in model.joint_names:
-        own = np.arange(model.nv)[model.v_slice(joint)]
-        for place, i in enumerate(own):
-            names[i] = joint if len(own) == 1 else f"{joint}[{place}]"
-    return names
 
 
 @compiled

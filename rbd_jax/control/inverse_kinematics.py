@@ -20,14 +20,13 @@ from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import a_model, configuration, instance, names, number, whole_number
-from .._array import is_known, with_precision
+from .._array import with_precision
 from .._compile import compiled
 from .._implicit import moving_arguments
 from .._rules import custom_jvp
-from .._text import can_be_shown, numbers
 from ..model import Model, neutral, random_configuration
 from ..simulate import Simulated
-from ._configurations import Aims, apart, flat_entries, own_constraints, weights
+from ._configurations import Aims, apart, own_constraints, weights
 from ._search import Search
 from ._sensitivity import Changes
 from ._settling import Settled, Task, settled
@@ -44,7 +43,8 @@ class InverseKinematics(eqx.Module):
     """A configuration found, and how near it comes to what was asked.
 
     - `q`: within the limits.
-    - `code`: a `Code`: `CONVERGED` if the targets are reached, `INFEASIBLE` if they are out of reach, and q is as near as it gets.
+    - `code`: a `Code`: `CONVERGED` if the targets are reached, `INFEASIBLE` if they are out of reach, and q is as near as it
+      gets.
     - `error`: the largest of the targets' numbers (m, rad), whatever their weights; `errors`: of each target.
     - `violation`: the most by which a constraint is broken, closures of loops included.
     - `stationarity`: the most by which the derivative of what was minimized last is not zero, along what can still move.
@@ -84,20 +84,22 @@ def inverse_kinematics(
 ) -> InverseKinematics:
     """A configuration in which the targets are zero; if there is none, where `½ Σ w r²` of them is least."""
     owner = "inverse_kinematics"
-    aims, q, key, tolerance = _checked(
+    aims, guess, key, exactly = _checked(
         owner, model, targets, q, constraints, secondary, bounds, hold, key, tolerance, time
     )
     starts = whole_number(owner, "starts", starts)
     at_once = _at_once(starts) if at_once is None else whole_number(owner, "at_once", at_once)
     max_steps = whole_number(owner, "max_steps", max_steps)
-    return _solved(aims, q, key, tolerance, starts, min(at_once, starts), max_steps)
+    return _solved(aims, guess, key, exactly, starts, min(at_once, starts), max_steps)
 
 
 def _at_once(starts: int) -> int:
     return 1 if jax.default_backend() == "cpu" else starts
 
 
-def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key, tolerance, time):
+def _checked(
+    owner, model, targets, q: Any, constraints, secondary, bounds, hold, key, tolerance: Any, time
+) -> tuple[Aims, Array, PRNGKeyArray, Array]:
     a_model(owner, model)
     targets = _costs(owner, "targets", targets)
     if not targets:
@@ -107,15 +109,17 @@ def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key
     for one in constraints:
         instance(owner, "constraints", one, Constraint, "control.Constraints")
     constraints = (*constraints, *own_constraints(model))
-    given = q is not None
-    if given:
-        q = configuration(owner, model, "q", q)
-    dtype = np.promote_types(q.dtype, model.dtype) if given else model.dtype
-    start = q if given else neutral(model) if isinstance(model, Model) else jnp.zeros(model.nq)
+    given = None if q is None else configuration(owner, model, "q", q)
+    dtype = model.dtype if given is None else np.promote_types(given.dtype, model.dtype)
+    start: Any = (
+        given if given is not None else neutral(model) if isinstance(model, Model) else jnp.zeros(model.nq)
+    )
     lower, upper = _limits(owner, model, bounds, dtype)
-    if not given:
+    if given is None:
         limited = jnp.isfinite(lower) & jnp.isfinite(upper)
-        start = jnp.where(limited, 0.5 * (jnp.where(limited, lower, 0) + jnp.where(limited, upper, 0)), start.astype(dtype))
+        start = jnp.where(
+            limited, 0.5 * (jnp.where(limited, lower, 0) + jnp.where(limited, upper, 0)), start.astype(dtype)
+        )
     hold = () if not len(hold) else names(owner, "hold", hold)
     time = number(owner, "time", time, dtype=dtype)
     aims = Aims(model, targets, constraints, secondary, lower, upper, time, hold)
@@ -131,7 +135,9 @@ def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key
 def _costs(owner: str, name: str, given) -> tuple[Cost, ...]:
     given = (given,) if isinstance(given, Cost | Residual) else given
     if not isinstance(given, tuple | list):
-        raise TypeError(f"{owner}: {name} is {given!r}; it takes a list of residuals, or of weights times residuals")
+        raise TypeError(
+            f"{owner}: {name} is {given!r}; it takes a list of residuals, or of weights times residuals"
+        )
     return tuple(
         one if isinstance(one, Cost) else Cost(residual_of(f"{owner}: {name}[{i}]", one))
         for i, one in enumerate(given)
@@ -142,7 +148,9 @@ def _limits(owner: str, model: Simulated, bounds: Bounds | None, dtype):
     """The limits for each entry of q."""
     if bounds is not None:
         instance(owner, "bounds", bounds, Bounds, "control.Bounds, or None for the limits of the model")
-    pair = bounds.q if bounds is not None else (model.lower, model.upper) if isinstance(model, Model) else None
+    pair = (
+        bounds.q if bounds is not None else (model.lower, model.upper) if isinstance(model, Model) else None
+    )
     if pair is None:
         pair = jnp.asarray(-jnp.inf, dtype), jnp.asarray(jnp.inf, dtype)
     lower, upper = (jnp.broadcast_to(side, (model.nq,)).astype(dtype) for side in pair)
@@ -206,9 +214,10 @@ def _solved(
     local = known(end.q, still, *constants)
     off = jnp.where(local.weight > 0, jnp.abs(apart(local)), 0)
     largest = lambda part: jnp.max(off[part], initial=0)
+    code = jnp.where(jnp.all(jnp.isfinite(local.r)), end.code, Code.NOT_FINITE).astype(jnp.int32)
     return InverseKinematics(
         end.q,
-        end.code,
+        code,
         largest(rows.targets),
         jnp.stack([largest(part) for part in rows.each[: len(aims.targets)]]),
         largest(rows.constraints),
@@ -243,14 +252,10 @@ def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
         end = lax.cond(reached, there, settle)
     done, iterations = end.stationary, first.iterations + end.iterations
     code = jnp.where(done, jnp.where(reached, Code.CONVERGED, Code.INFEASIBLE), Code.NOT_CONVERGED)
-    finite = jnp.all(jnp.isfinite(at(end.q, still).r))
-    code = jnp.where(finite, code, Code.NOT_FINITE).astype(jnp.int32)
-    return _Outcome(end.q, code, reached, end.stationarity, iterations, first.start)
+    return _Outcome(end.q, code.astype(jnp.int32), reached, end.stationarity, iterations, first.start)
 
 
-def drawn(
-    bare: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]
-) -> Float[Array, "nq"]:
+def drawn(bare: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]) -> Float[Array, "nq"]:
     """Where a search starts: at first in the configuration given, then in random ones; what is held stays as given."""
     model, lower, upper = bare.model, bare.lower, bare.upper
     key, own = jax.random.split(jax.random.fold_in(key, start))

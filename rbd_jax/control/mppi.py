@@ -27,8 +27,8 @@ class MPPI(Sampling):
     duration cannot be free.
 
     The solution is the best of all motions that were tried, and the last mean. Its `code` is `CONVERGED` if samples no
-    longer differ: half of the last ones cost no more than `tolerance` beyond the best of them, as a share of the cost, and the violation is
-    at most `constraint_tolerance`. That is a minimum as far as samples can tell, not a proof of one. Else
+    longer differ: half of the last ones cost no more than `tolerance` beyond the best of them, as a share of the cost, and the
+    violation is at most `constraint_tolerance`. That is a minimum as far as samples can tell, not a proof of one. Else
     it is `NOT_CONVERGED`, or `NOT_FINITE` where every motion failed. `stationarity` is by how much they differ, in units of the
     cost; there are no `gains` and no `costates`.
 

@@ -93,14 +93,14 @@ class RecedingHorizon(eqx.Module):
     Of a plan that begins between two of them residuals are between those of both. Functions are asked with the time itself.
     Constraints at the end hold at the end of each plan.
 
-    A plan is taken if its numbers are finite and its code is in `accept`. If not, the one before goes on, `failures` in the memory
-    counts that, and the next plan begins from nothing: from controls of zero, or what `tail` decides. No control is ever NaN, also
-    where a state that was measured is.
+    A plan is taken if its numbers are finite and its code is in `accept`. If not, the one before goes on, `failures` in the
+    memory counts that, and the next plan begins from nothing: from controls of zero, or what `tail` decides. No control is ever
+    NaN, also where a state that was measured is.
 
     **Arguments**
 
     - `problem`: from any state, such as the first one. Its `steps` are the horizon.
-    - `solver`: by default `DDP(max_iterations=1)`.
+    - `solver`: by default `DDP(max_iterations=5)`.
     - `period`: the time from plan to plan, by default `problem.dt`.
     - `delay`: how long it takes to make a plan. Plans are then for so much later, from the state to which the present plan leads
       the model by then, and until then that goes on. At most `period`.
@@ -151,8 +151,8 @@ class RecedingHorizon(eqx.Module):
     ):
         owner = "control.RecedingHorizon"
         instance(owner, "problem", problem, Problem, "a control.Problem")
-        solver = DDP(max_iterations=1) if solver is None else solver
-        instance(owner, "solver", solver, Solver, "a solver, such as control.DDP(max_iterations=1)")
+        solver = DDP(max_iterations=5) if solver is None else solver
+        instance(owner, "solver", solver, Solver, "a solver, such as control.DDP(max_iterations=5)")
         solver.refuse(problem)
         dtype = problem.dt.dtype
         self.problem, self.solver = problem, solver
@@ -160,12 +160,15 @@ class RecedingHorizon(eqx.Module):
         self.delay, self.ahead = None, 0
         if delay is not None:
             if not is_known((delay, problem.dt)):
-                raise ValueError(f"{owner}: delay is traced; how many steps it takes must be known: give a number")
+                raise ValueError(
+                    f"{owner}: delay is traced; how many steps it takes must be known: give a number"
+                )
             self.delay = number(owner, "delay", delay, dtype=dtype, above=0)
             self.ahead = max(1, math.ceil(float(delay) / float(problem.dt) - SAME))
             if is_known(self.period) and float(self.delay) > float(self.period) * (1 + SAME):
                 raise ValueError(
-                    f"{owner}: delay is {float(delay):g} s and the period {float(self.period):g} s: a plan is ready only after the "
+                    f"{owner}: delay is {float(delay):g} s and the period {float(self.period):g} s: a plan is ready only after "
+                    "the "
                     "next is due; give a longer period"
                 )
         if not isinstance(feedback, bool):
@@ -179,9 +182,7 @@ class RecedingHorizon(eqx.Module):
 
     # For those who call it.
 
-    def start(
-        self, state: State, t: Any = None, guess: Guess | Solution | None = None
-    ) -> HorizonMemory:
+    def start(self, state: State, t: Any = None, guess: Guess | Solution | None = None) -> HorizonMemory:
         """The memory to begin with, at the time `t`, by default `problem.t0`: the first step will make a plan.
 
         - `guess`: what that begins from, such as what `solve` finds with time enough. By default nothing: controls of zero, or
@@ -242,7 +243,9 @@ class RecedingHorizon(eqx.Module):
         points = start.points
         if points is None:
             points = jax.tree.map(lambda x: jnp.broadcast_to(x, (steps + 1, *x.shape)), first)
-        like = jax.eval_shape(lambda start: self.solver.finish(stages, self.solver.begin(stages, start)), start)
+        like = jax.eval_shape(
+            lambda start: self.solver.finish(stages, self.solver.begin(stages, start)), start
+        )
         found, fit = {}, {}
         for name, given in (("gains", gains), ("multipliers", guess.multipliers)):
             wanted = getattr(like, name)
@@ -382,7 +385,8 @@ class RecedingHorizon(eqx.Module):
         given = jnp.asarray(self.tail(time, state))
         if given.shape != (self.problem.nu,):
             raise ValueError(
-                f"control.RecedingHorizon: tail returned an array of shape {given.shape}; it returns what the problem decides on, of "
+                f"control.RecedingHorizon: tail returned an array of shape {given.shape}; it returns what the problem decides "
+                "on, of "
                 f"shape ({self.problem.nu},): {', '.join(self.problem.control_names)}"
             )
         return given.astype(self._dtype)
@@ -425,7 +429,7 @@ class RecedingHorizon(eqx.Module):
         """The point of a plan at a place between its knots."""
         row, share = _row(place, stages.steps)
         before, after = (
-            Point(jax.tree.map(lambda x: x[i], plan.states), plan.dt) for i in (row, row + 1)
+            Point(jax.tree.map(lambda x, i=i: x[i], plan.states), plan.dt) for i in (row, row + 1)
         )
         return stages.move(before, share * stages.difference(before, after))
 

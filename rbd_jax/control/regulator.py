@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import instance
+from .._arguments import instance, number
 from .._array import matmul, transpose
 from .._compile import compiled
 from .lqr import LinearQuadratic, Policy, followed, in_common, riccati
@@ -40,23 +40,19 @@ def lqr(problem: LinearQuadratic, *, parallel: bool = False) -> Policy:
 
 
 def lqr_rollout(
-    problem: LinearQuadratic, policy: Policy, start: Float[Array, "nx"], *, parallel: bool = False
+    problem: LinearQuadratic, policy: Policy, start: Any, *, parallel: bool = False
 ) -> tuple[Float[Array, "M nx"], Float[Array, "N nu"]]:
     """States, the first one first, and controls under the feedback of `lqr`.
 
     **Arguments**
 
-    - `start`: the first state.
+    - `start`: the first state, (nx,).
     - `parallel`: as for `lqr`.
     """
     instance("control.lqr_rollout", "problem", problem, LinearQuadratic, "a control.LinearQuadratic")
     instance("control.lqr_rollout", "policy", policy, Policy, "what control.lqr returned")
-    start = jnp.asarray(start)
-    if start.shape != problem.q.shape[1:]:
-        raise ValueError(
-            f"control.lqr_rollout: start has shape {start.shape}; a state of the problem has shape {problem.q.shape[1:]}"
-        )
-    start = start.astype(problem.q.dtype)
+    shape, dtype = problem.q.shape[1:], problem.q.dtype
+    start = number("control.lqr_rollout", "start", start, shape, dtype=dtype)
     return _in_parallel(problem, policy, start) if parallel else _one_by_one(problem, policy, start)
 
 

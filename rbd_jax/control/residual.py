@@ -30,7 +30,8 @@ class Residual(eqx.Module):
         """The numbers, of shape (k,)."""
 
     def jacobian(self, knot: Knot) -> Float[Array, "k nv"]:
-        """How they change with the configuration, `q ⊕ step`, at step zero: by differentiation, unless a residual knows better."""
+        """How they change with the configuration, `q ⊕ step`, at step zero: by differentiation, unless a residual knows
+        better."""
         still = jnp.zeros_like(knot.state.v)
         return jax.jacfwd(lambda step: self(knot.moved(step)))(still)
 

@@ -81,7 +81,7 @@ class Solution(eqx.Module):
         u = told.u if told.u.shape[-1] else None
         return Trajectory(self.t, self.q, self.v, told.tau, own=self.own, u=u)
 
-    def policy(self, problem: Problem) -> Policy:
+    def policy(self, problem: Problem) -> Feedback:
         """A feedback `(t, state) -> control` that follows it, for `rbd.rollout` to ask.
 
         In the step that begins at `t` it is `u_k + K_k (x ⊖ x_k)` of the knot k of that time, within the bounds of the control;
@@ -101,10 +101,10 @@ class Solution(eqx.Module):
         >>> path = rbd.rollout(model, pushed, solution.policy(problem), dt=0.02, steps=50)
         >>> print(solution.q[-1], path.q[-1])
         """
-        return Policy(problem, self)
+        return Feedback(problem, self)
 
 
-class Policy(eqx.Module):
+class Feedback(eqx.Module):
     """The feedback around a solution, see `Solution.policy`."""
 
     problem: Problem

@@ -14,6 +14,7 @@ from ..simulate import State
 from ._stages import Stages
 from .ddp import DDP
 from .problem import Problem
+from .sensitivity import with_sensitivities
 from .solution import Solution
 from .solver import Guess, Search, Solver, started
 from .stepwise import OnIteration, stepwise
@@ -36,8 +37,8 @@ def solve(
     - `solver`: by default `DDP()`.
     - `guess`: where the search begins: a `Guess`, or an earlier `Solution` of a problem of the same size; by default controls of
       zero.
-    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken. A search
-      that goes on from a checkpoint calls it for those made before, too.
+    - `on_iteration`: called after each iteration with how many there were, the cost, and by how much constraints are broken. A
+      search that goes on from a checkpoint calls it for those made before, too.
     - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
       A solver that allows more iterations than before goes on where it had ended.
 
@@ -84,6 +85,10 @@ def solve(
 
 @compiled
 def _solved(problem: Problem, solver: Solver, guess: Guess) -> Solution:
+    return with_sensitivities(_searched, problem, solver, guess)
+
+
+def _searched(problem: Problem, solver: Solver, guess: Guess) -> Solution:
     stages = Stages(problem)
     return solver.search(stages, started(stages, guess))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import replace
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -15,7 +15,9 @@ from jaxtyping import Array, Bool, Float
 from ..simulate import State
 from ._stages import Point, Stages
 from .problem import Problem
+from .shots import Shots
 from .solution import Solution
+from .transcription import Transcription
 
 
 class Guess(eqx.Module):
@@ -90,7 +92,11 @@ class Solver(eqx.Module):
     def finish(self, stages: Stages, search: Search) -> Solution:
         """What was found so far, with a code: the solution, if there is nothing more to do."""
 
-    def allowing(self, iterations: int) -> Self:
+    def transcribed(self, stages: Stages) -> Transcription:
+        """The program whose conditions of a minimum its solutions fulfil."""
+        return Shots(stages)
+
+    def allowing(self, iterations: int) -> Solver:
         """The same method with so many iterations at most."""
         return replace(self, max_iterations=iterations)
 

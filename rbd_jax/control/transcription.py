@@ -20,7 +20,6 @@ from jaxtyping import Array, Float, Int
 from .._array import matmul, matvec, transpose, vecmat
 from ._stages import Hessian, Point, Stages
 from .lqr import LinearQuadratic, Policy
-from .solver import Start
 
 
 class Stage(NamedTuple):
@@ -74,6 +73,7 @@ class Transcription(abc.ABC):
 
     - `nx`, `nw`: how many numbers change a point, and are an input.
     - `free`: which of the changes of the first point are decided on; the others are zero.
+    - `alike`: which of the numbers of a point are the same for all points, and bounded at the last.
     - `m`: the number of rows without the box.
     """
 
@@ -82,12 +82,14 @@ class Transcription(abc.ABC):
     def __init__(self, stages: Stages, nx: int, nw: int, free: np.ndarray):
         self.stages, self.steps, self.dtype = stages, stages.steps, stages.dtype
         self.nx, self.nw, self.free = nx, nw, free
+        self.alike = np.zeros((1, nx), bool)
+        self.alike[0, stages.nx - stages.free : stages.nx] = True
         self.m = sum(stages.constraint_sizes)
         self.nz = nx + nw
 
     @abc.abstractmethod
-    def begun(self, start: Start) -> tuple[Any, Float[Array, "N nw"]]:
-        """The points and inputs to begin with."""
+    def begun(self, start) -> tuple[Any, Float[Array, "N nw"]]:
+        """The points and inputs that a `Start` says."""
 
     @abc.abstractmethod
     def states(self, points) -> Point:
@@ -180,6 +182,19 @@ class Transcription(abc.ABC):
         rows = jnp.concatenate([rows, end_rows[None]])
         return Expanded(slope, curvature, defects, rows, end_slope, end_curvature)
 
+    def lagrangian(self, index, point, w, after, change: Float[Array, "n"], costate, push, scale=1.0):
+        """The Lagrangian of a stage, without the box, after a change of its point, its input and the point after."""
+        nx, nz = self.nx, self.nz
+        point, w, after = self.move(point, change[:nx]), w + change[nx:nz], self.move(after, change[nz:])
+        stage = self.stage(index, point, w, after)
+        missed = jnp.sum(costate * stage.defect)
+        return scale * stage.cost + missed + jnp.sum(push * self.held(index, point, w))
+
+    def end_lagrangian(self, point, change: Float[Array, "nx"], push, scale=1.0):
+        """That of the end."""
+        point = self.move(point, change)
+        return scale * half_square(*self.end_cost(point)) + jnp.sum(push * self.end_held(point))
+
     def expand_stage(self, index, point, w, after, costate, push, scale, hessian: Hessian):
         """Slope, curvature, and the derivatives of the defect and the rows of one stage."""
         nx, nz = self.nx, self.nz
@@ -195,16 +210,11 @@ class Transcription(abc.ABC):
         def rest(change):
             return self.stage(index, *at(change)).rest
 
-        def lagrangian(change):
-            point, w, after = at(change)
-            stage = self.stage(index, point, w, after)
-            missed = jnp.sum(costate * stage.defect)
-            return scale * stage.cost + missed + jnp.sum(push * self.held(index, point, w))
-
         nothing = jnp.zeros(nz + nx, self.dtype)
         (by_rows, by_rest, defect, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
         if hessian == "full":
-            curvature = jax.jacfwd(jax.grad(lagrangian))(nothing)
+            of = lambda change: self.lagrangian(index, point, w, after, change, costate, push, scale)
+            curvature = jax.jacfwd(jax.grad(of))(nothing)
         else:
             curvature = scale * (matmul(transpose(by_rows), by_rows) + jax.jacfwd(jax.grad(rest))(nothing))
         return vecmat(rows, by_rows) + by_rest, symmetric(curvature), defect, held[:, :nz]
@@ -217,13 +227,11 @@ class Transcription(abc.ABC):
             rows, rest = self.end_cost(at(change))
             return (rows, rest, self.end_held(at(change))), rows
 
-        def lagrangian(change):
-            return scale * half_square(*self.end_cost(at(change))) + jnp.sum(push * self.end_held(at(change)))
-
         nothing = jnp.zeros(self.nx, self.dtype)
         (by_rows, by_rest, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
         if hessian == "full":
-            curvature = jax.jacfwd(jax.grad(lagrangian))(nothing)
+            of = lambda change: self.end_lagrangian(point, change, push, scale)
+            curvature = jax.jacfwd(jax.grad(of))(nothing)
         else:
             of_rest = jax.jacfwd(jax.grad(lambda change: self.end_cost(at(change))[1]))(nothing)
             curvature = scale * (matmul(transpose(by_rows), by_rows) + of_rest)

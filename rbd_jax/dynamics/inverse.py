@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from .._arguments import configuration, dof_columns, takes, velocity, wrenches
 from .._array import dot, gather
 from .._implicit import instantiated, moves, moving_arguments
-from .._rules import custom_jvp
+from .._rules import custom_jvp, linear
 from ..model import Model
 from ..spatial import cross_force
 from ._changes import newton_euler_along
@@ -126,7 +126,7 @@ def _along(primals, tangents):
         instantiated(x, change) if moves(change) else None
         for x, change in zip((motion.q, motion.v, a, f_ext), given)
     ]
-    return _newton_euler(*primals), newton_euler_along(*primals, *changes)
+    return _newton_euler(*primals), linear(lambda *changes: newton_euler_along(*primals, *changes), *changes)
 
 
 _newton_euler.defjvp(_along, symbolic_zeros=True)

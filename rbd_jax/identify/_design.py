@@ -181,10 +181,10 @@ def _coordinates(harmonics: int, rests: bool) -> np.ndarray:
 def information(design: Design, motions: Series, count: int):
     """F of several motions, and by what their torques and distances are beyond the limits, of (starts, count, ...)."""
     q, v, a = jax.vmap(lambda motion: design.samples(motion, count))(motions)
-    model, numbers = design.model, linear_numbers(design.model)
     flat = (x.reshape(-1, x.shape[-1]) for x in (q, v, a))
 
-    def one(q, v, a):
+    def one(design, numbers, q, v, a):
+        model = design.model
         motion = Motion(model, q, v)
         regressor = torque_regressor(model, q, v, a)
         inertial, nv = 10 * model.nb, model.nv
@@ -195,7 +195,7 @@ def information(design: Design, motions: Series, count: int):
         tau = jnp.sum(regressor * numbers[None], axis=1) - _carried(model, motion)
         return regressor, tau, distances(motion, design.pairs)
 
-    regressor, tau, apart = batch_map(one)(*flat)
+    regressor, tau, apart = batch_map(one, (None, None, 0, 0, 0))(design, linear_numbers(design.model), *flat)
     starts = q.shape[0]
     rows = matmul(regressor, design.ways) * design.weights[None, :, None]
     rows = rows.reshape(starts, -1, design.ways.shape[1])
@@ -272,12 +272,12 @@ def series_of(design: Design, points: Point) -> Series:
 
 @compiled
 def _needed(model: Model, pairs: tuple[Touching, ...], q, v, a):
-    def one(q, v, a):
+    def one(model, pairs, q, v, a):
         motion = Motion(model, q, v)
         tau = inverse_dynamics(model, q, v, a) - passive_force(model, q, v) - _carried(model, motion)
         return tau, distances(motion, pairs)
 
-    return whole(batch_map(one)(q, v, a))
+    return whole(batch_map(one, (None, None, 0, 0, 0))(model, pairs, q, v, a))
 
 
 def needed(model: Model, pairs: tuple[Touching, ...], q, v, a) -> tuple[np.ndarray, np.ndarray]:

@@ -176,18 +176,18 @@ def refuse_dynamics(model: Model, log: Log) -> None:
 def _applied(model, q, v, u):
     """What acts beside gravity, damping, friction and springs of joints."""
 
-    def one(q, v, u):
+    def one(model, q, v, u):
         motion = Motion(model, q, v)
         acting = [force.generalized_force(motion) for force in carried_forces(model, u)]
         return sum(acting, jnp.zeros(model.nv, q.dtype))
 
-    return whole(batch_map(one)(q, v, u))
+    return whole(batch_map(one, (None, 0, 0, 0))(model, q, v, u))
 
 
 @compiled
 def _regressors(model, coulomb, q, v, a):
-    one = lambda q, v, a: torque_regressor(model, q, v, a, coulomb=coulomb)
-    return whole(batch_map(one)(q, v, a))
+    one = lambda model, *state: torque_regressor(model, *state, coulomb=coulomb)
+    return whole(batch_map(one, (None, 0, 0, 0))(model, q, v, a))
 
 
 def _pieces(count: int, chunk: int, begin: int = 0) -> Iterator[tuple[int, slice]]:

@@ -20,6 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from .._arguments import a_model, instance
@@ -336,7 +337,7 @@ def _gap(model: Model, end: State | None, following: State | None):
     )
 
 
-def _one(compare, parameters, window, after, x, change, following):
+def _one(compare, parameters, x, window, after, change, following):
     """Errors of one window, and its gap to the next; of an ensemble their means over first states."""
     if compare.ensemble is None or not change.size:
         return _simulated(compare, parameters, window, after, x, change, following)
@@ -387,11 +388,11 @@ def _simulated(compare, parameters, window, after, x, change, following):
 
 
 def _errors(compare, parameters, windows, x, states):
-    one = lambda window, after, change, following: _one(
-        compare, parameters, window, after, x, change, following
-    )
-    after = _next(windows.start)
-    return batch_map(jax.checkpoint(one))(windows, after, states, jnp.roll(states, -1, axis=0))
+    def one(compare, parameters, x, *rows):
+        return jax.checkpoint(lambda *rows: _one(compare, parameters, x, *rows))(*rows)
+
+    rows = windows, _next(windows.start), states, jnp.roll(states, -1, axis=0)
+    return batch_map(Partial(one, compare, parameters, x))(*rows)
 
 
 @eqx.filter_jit
@@ -401,11 +402,12 @@ def _errors_told(*problem):
 
 @eqx.filter_jit
 def _errors_of_many(compare, parameters, windows, x, states):
-    def one(window, after, x, change, following):
-        return _one(compare, parameters, window, after, x, change, following)
+    def one(compare, parameters, window, after, x, change, following):
+        return _one(compare, parameters, x, window, after, change, following)
 
     along = jnp.broadcast_to(x[:, None], (*states.shape[:2], x.shape[1]))
-    return _in_each(one, windows, _next(windows.start), along, states, jnp.roll(states, -1, axis=1))
+    rows = along, states, jnp.roll(states, -1, axis=1)
+    return _in_each(Partial(one, compare, parameters), windows, _next(windows.start), *rows)
 
 
 def _next(start: State | None) -> State | None:
@@ -417,12 +419,13 @@ def _in_each(one, windows: Windows, after: State | None, *rows):
     """`one(window, after, ...)` of each point and window, which are one batch: of rows (points, windows, ...)."""
     points, count = rows[0].shape[:2]
 
-    def pair(number, *row):
-        window, then = jax.tree.map(lambda rows: jnp.asarray(rows)[number], (windows, after))
+    def pair(one, windows, number, *row):
+        window, then = jax.tree.map(lambda rows: jnp.asarray(rows)[number], windows)
         return one(window, then, *row)
 
     numbers = jnp.tile(jnp.arange(count), points)
-    found = batch_map(pair)(numbers, *(jnp.asarray(x).reshape(-1, *x.shape[2:]) for x in rows))
+    flat = (jnp.asarray(x).reshape(points * count, *x.shape[2:]) for x in rows)
+    found = batch_map(Partial(pair, one, (windows, after)))(numbers, *flat)
     return whole(jax.tree.map(lambda y: y.reshape(points, count, *y.shape[1:]), found))
 
 
@@ -459,9 +462,9 @@ def _residuals(compare, parameters, windows, x, states, constants):
 def _linearized(compare, parameters, windows, after, x, states, following, weights, gap_size, usual):
     """Of several points, an axis of its own, and windows: triangles of errors, and rows of gaps."""
 
-    def one(window, after, x, change, following, weight, gap_size):
+    def one(compare, parameters, usual, window, after, x, change, following, weight, gap_size):
         def through(change, x):
-            found = _one(compare, parameters, window, after, x, change, following)
+            found = _one(compare, parameters, x, window, after, change, following)
             return found, found
 
         if compare.ensemble is None or not change.size:
@@ -483,7 +486,8 @@ def _linearized(compare, parameters, windows, after, x, states, following, weigh
         return triangle, gaps / gap_size[:, None]
 
     along = lambda row: jnp.broadcast_to(row[:, None], (*states.shape[:2], row.shape[1]))
-    return _in_each(one, windows, after, along(x), states, following, weights, along(gap_size))
+    of_all = Partial(one, compare, parameters, usual)
+    return _in_each(of_all, windows, after, along(x), states, following, weights, along(gap_size))
 
 
 def prior_errors(parameters: Parameters, values: Float[Array, "free"]) -> Float[Array, "rows"]:

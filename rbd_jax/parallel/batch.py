@@ -11,7 +11,7 @@ import functools
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from .._arguments import instance
+from .._compile import is_number
 from .._devices import in_use, set_devices
 
 
@@ -46,7 +47,8 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
 
     - `in_axes`: 0 for every argument that has a batch axis, None for one that is shared by all samples: one value for all
       positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
-      and goes by name belongs into `function`. PyTrees are allowed.
+      and goes by name belongs into `function`. PyTrees are allowed; what is no array in what is shared (names, counts) is part
+      of the program. So is `function`, but for its arrays where it is a PyTree: an `equinox.Module`, a `jax.tree_util.Partial`.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -94,10 +96,10 @@ def shard(
     >>> def effort(model, q):
     ...     return jnp.sum(rbd.gravity_force(model, q) ** 2)
     >>> print(rbd.shard(effort, in_axes=(None, 0))(model, q))
-    [44.238 31.999]
+    [44.24  32.003]
     >>> loss = lambda model: jnp.mean(rbd.shard(effort, in_axes=(None, 0))(model, q))
     >>> print(jax.grad(loss)(model).gravity)
-    [ 0.    0.   -7.772]
+    [25.332  0.    -7.772]
     """
     return _mapped("shard", function, in_axes, _devices_of("shard", mesh), lambda: all_devices("shard"))
 
@@ -169,21 +171,22 @@ def _mapped(
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
 
-    @functools.partial(jax.jit, static_argnames=("axes", "size", "over"))
-    def run(batched, shared, axes, size, over):
-        def sample(rows, shared):
+    @functools.partial(jax.jit, static_argnames=("rest", "axes", "size", "over"))
+    def run(batched, numbers, rest, axes, size, over):
+        def sample(rows, numbers):
+            function, shared = rest.with_numbers(numbers)
             (rows, named), shared = rows, iter(shared)
             rows = iter(rows)
             found = function(*(next(rows) if axis == 0 else next(shared) for axis in axes), **named)
             _refuse_other_than_arrays(owner, found)
             return found
 
-        def on_one(batched, shared):
-            one = lambda rows: sample(rows, shared)
+        def on_one(batched, numbers):
+            one = lambda rows: sample(rows, numbers)
             return lax.map(one, batched) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
         if over is None:
-            return on_one(batched, shared)
+            return on_one(batched, numbers)
         split, each = PartitionSpec(over.axis_names), PartitionSpec()
         on_all = jax.shard_map(
             on_one,
@@ -198,7 +201,7 @@ def _mapped(
             filled = lambda x: jnp.concatenate([x, jnp.repeat(x[-1:], padding, 0)])
             batched = jax.tree.map(filled, _laid_out(batched, each, over))
         with _told_of_closures(owner):
-            found = on_all(_laid_out(batched, split, over), _laid_out(shared, each, over))
+            found = on_all(_laid_out(batched, split, over), _laid_out(numbers, each, over))
         return jax.tree.map(lambda y: y[:size], _laid_out(found, each, over)) if padding else found
 
     @functools.wraps(function)
@@ -210,13 +213,44 @@ def _mapped(
             )
         batched = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis == 0), named
         shared = tuple(arg for arg, axis in zip(args, axes, strict=True) if axis is None)
+        numbers, rest = _apart((function, shared))
         size = _batch_size(owner, batched)
         over = None if size == 1 or _within() else _first(mesh, set_devices, there)
         if over is not None:
-            batched, shared = _placed(owner, batched, shared, size, over)
-        return run(batched, shared, axes=axes, size=size, over=over)
+            batched, numbers = _placed(owner, batched, numbers, size, over)
+        return run(batched, numbers, rest=rest, axes=axes, size=size, over=over)
 
     return mapped
+
+
+class _Rest:
+    """What is left of a tree without its numbers, which a program is compiled for; known by what is in it."""
+
+    def __init__(self, structure, are_numbers: tuple[bool, ...], others: tuple):
+        self.structure, self.are_numbers, self.others = structure, are_numbers, others
+        # What has no hash of its own is the same if it is the same thing.
+        self.key = structure, are_numbers, tuple(x if isinstance(x, Hashable) else id(x) for x in others)
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, _Rest) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def with_numbers(self, numbers):
+        """The tree with other numbers."""
+        numbers, others = iter(numbers), iter(self.others)
+        leaves = [next(numbers) if is_one else next(others) for is_one in self.are_numbers]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+def _apart(tree) -> tuple[list, _Rest]:
+    """A tree as its numbers and the rest."""
+    leaves, structure = jax.tree.flatten(tree)
+    are_numbers = tuple(map(is_number, leaves))
+    numbers = [x for x, is_one in zip(leaves, are_numbers) if is_one]
+    others = tuple(x for x, is_one in zip(leaves, are_numbers) if not is_one)
+    return numbers, _Rest(structure, are_numbers, others)
 
 
 def _first(mesh: Mesh | None, *others: Callable[[], Any]):
@@ -240,7 +274,8 @@ def _told_of_closures(owner: str) -> Iterator[None]:
             raise
         raise ValueError(
             f"{owner}: function makes use of arrays from around it that are laid out on several devices, as all are within "
-            "jax.set_mesh, and JAX cannot make others like them here; make them arguments, with in_axes=None"
+            "jax.set_mesh, and JAX cannot make others like them here; make them arguments, with in_axes=None, or function a "
+            "jax.tree_util.Partial"
         ) from error
 
 

@@ -23,9 +23,9 @@ def hopper() -> Model:
     """A trunk, a thigh, a shank and a foot with a heel and a toe, in the plane of x and z. 8 kg, 1.2 m.
 
     The trunk slides along x and z and turns about y, so that q = (x, z, pitch, hip, knee, ankle). At q = 0 it stands on a floor,
-    the knee a little bent, and the hip is in the world's origin. x is forward, z is up. All angles are about y: pitch leans forward,
-    hip and knee swing back what is below them, and the ankle points the toe down. Hip, knee and ankle have motors, of at most 40, 40
-    and 20 Nm, and sensors.
+    the knee a little bent, and the hip is in the world's origin. x is forward, z is up. All angles are about y: pitch leans
+    forward, hip and knee swing back what is below them, and the ankle points the toe down. Hip, knee and ankle have motors, of at
+    most 40, 40 and 20 Nm, and sensors.
     """
     builder = ModelBuilder(name="hopper")
     root = Composite((Prismatic((1, 0, 0)), Prismatic((0, 0, 1)), Revolute((0, 1, 0))))

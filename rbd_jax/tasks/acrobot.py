@@ -15,8 +15,8 @@ from .task import Task
 class Acrobot(Task):
     """Two rods swing up from hanging, driven at the elbow alone, and stay up.
 
-    Seen are cosines and sines of the angles of both rods against the vertical, and their rates: six numbers. An action is the torque
-    at the elbow, of up to 20 Nm.
+    Seen are cosines and sines of the angles of both rods against the vertical, and their rates: six numbers. An action is the
+    torque at the elbow, of up to 20 Nm.
     """
 
     def begin(self, model, key):

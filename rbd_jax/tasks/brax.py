@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
+import sys
 from typing import Any
 
 import equinox as eqx
@@ -94,7 +94,8 @@ def to_brax(task: Task) -> BraxEnv:
 
     Brax wraps it as its own: batches, episodes of the length that its `train` is told, the same beginning again after each; give
     it the task's `episode_length`. Domain randomization of Brax's kind, `(sys, rng) -> (sys, in_axes)`, gets the model; a task's
-    own `randomization` draws once for each sample. It is made, and runs, where Brax is not installed.
+    own `randomization` draws once for each sample. It is made, and runs, where Brax is not installed; where it
+    is, import it before.
 
     >>> env = rbd.tasks.to_brax(rbd.tasks.load("cartpole"))
     >>> state = env.step(env.reset(jax.random.key(0)), jnp.array([0.5]))
@@ -102,9 +103,9 @@ def to_brax(task: Task) -> BraxEnv:
     ((5,), 5, 1)
     """
     instance("to_brax", "task", task, Task, "a Task, as rbd.tasks.load gives one")
-    if importlib.util.find_spec("brax") is not None:
-        # Some of its algorithms ask whether it is one of Brax's, to choose the wrappers.
-        importlib.import_module("brax.envs.base").Env.register(BraxEnv)
+    # Some of its algorithms ask whether it is one of Brax's, to choose the wrappers. It takes seconds to import.
+    if (base := sys.modules.get("brax.envs.base")) is not None:
+        base.Env.register(BraxEnv)
     return BraxEnv(task)
 
 

@@ -15,11 +15,11 @@ from .task import Task
 class Cartpole(Task):
     """The cart swings its pole up from hanging, and holds it upright near the middle of the rail.
 
-    Seen are the place and the speed of the cart, cosine and sine of the pole's angle, and its rate: five numbers. An action is the
-    force on the cart, of up to 20 N. An episode ends where the cart leaves its rail.
+    Seen are the place and the speed of the cart, cosine and sine of the pole's angle, and its rate: five numbers. An action is
+    the force on the cart, of up to 20 N. An episode ends where the cart leaves its rail.
     """
 
-    def begin(self, model, key):
+    def begin(self, model: Any, key):
         hanging = jnp.array([0.0, jnp.pi], model.dtype)
         q, v = 0.1 * jax.random.normal(key, (2, 2), model.dtype)
         return State(hanging + q, v)

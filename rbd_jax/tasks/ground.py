@@ -13,8 +13,8 @@ def on_ground(
 ) -> Model:
     """The model with contact between the shape `floor` and others.
 
-    The force is a spring and a damper, and its friction grows with the speed of sliding up to Coulomb's: all of it explicit, so that
-    a step is cheap and smooth in what it is differentiated by. Of the laws of contact it is the one with the cheapest gradient.
+    The force is a spring and a damper, and its friction grows with the speed of sliding up to Coulomb's: all of it explicit, so
+    that a step is cheap and smooth in what it is differentiated by. Of the laws of contact it has the cheapest gradient.
     """
     return attach(
         model,

@@ -27,8 +27,8 @@ def to_gymnasium(task: Task, num_envs: int, seed: int | None = None, *, autorese
 
     - `seed`: what the first `reset()` begins with if that is not given one; every sample has numbers of its own.
     - `autoreset`: where an episode has ended, begin the next one in the `"same_step"`, with `infos["final_obs"]`; in the
-      `"next_step"`, whose action is not heard; or not at all, `"disabled"`: by `reset(options={"reset_mask": ended})`. The metadata
-      says which, and training code looks there.
+      `"next_step"`, whose action is not heard; or not at all, `"disabled"`: by `reset(options={"reset_mask": ended})`. The
+      metadata says which, and training code looks there.
 
     `infos` have the task's `metrics`. The environment's own task is `env.task`, and where it is, a batched `rbd.tasks.TaskState`,
     is `env.state`.

@@ -19,12 +19,12 @@ class Hopper(Task):
     """One leg hops forward, at one metre a second, and does not fall.
 
     Seen are height and pitch of the trunk, the three angles of the leg, the velocities of all of them, and of the trunk along x:
-    eleven numbers. Actions are the torques of the motors. An episode ends where the trunk is too low, or leans by more than 0.8 rad.
+    eleven numbers. Actions are the torques of the motors. An episode ends where the trunk is too low, or leans by 0.8 rad.
     """
 
     speed: float = eqx.field(kw_only=True, default=1.0)
 
-    def begin(self, model, key):
+    def begin(self, model: Any, key):
         q, v = 0.02 * jax.random.normal(key, (2, model.nv), model.dtype)
         return State(model.reference + q, v)
 

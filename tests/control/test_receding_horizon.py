@@ -90,8 +90,8 @@ def test_with_the_value_of_an_infinite_time_it_is_the_linear_regulator(controlle
 
 
 def test_between_plans_its_feedback_acts(controller):
-    """A plant that is heavier than what is planned for leaves its plans, and there is one for every five steps only: with gains it
-    does what a regulator does, without not."""
+    """A plant that is heavier than what is planned for leaves its plans, and there is one for every five steps only: with gains
+    it does what a regulator does, without not."""
     rare = replace(controller, period=5 * DT)
     path = simulated(rare, cart(1.6))
     assert path.memory.plans == 4
@@ -165,6 +165,7 @@ def test_targets_move_on_with_time(problem):
             assert knot.time == pytest.approx(2.0 + DT * (first + k))
 
 
+@pytest.mark.slow
 def test_it_follows_a_path_longer_than_its_horizon():
     """A target that goes to and fro, with all of its way known: the horizon sees ahead, so there is no lag."""
     t = jnp.arange(60.0) * DT
@@ -218,6 +219,7 @@ def test_only_what_is_accepted_is_followed(problem):
 # Warm starts.
 
 
+@pytest.mark.slow
 def test_a_guess_for_the_first_plan(problem):
     """With a solution to begin with, a plan of one iteration is as good as that."""
     pendulum = rbd.load("pendulum")
@@ -273,7 +275,9 @@ def test_plans_begin_from_the_one_before(problem, place):
 
 def test_a_tail_decides_where_there_is_no_plan(problem):
     tail = lambda t, state: -2.0 * state.q - state.v
-    controller = RecedingHorizon(problem, rbd.control.MPPI(spread=1.0, samples=1, max_iterations=1), tail=tail)
+    controller = RecedingHorizon(
+        problem, rbd.control.MPPI(spread=1.0, samples=1, max_iterations=1), tail=tail
+    )
     # One sample is the mean itself: the plan is what it begins from.
     _, memory = controller.step(controller.start(START), 0.0, START)
     follow = lambda t, state: -2.0 * state.q - state.v
@@ -323,7 +327,10 @@ def test_in_a_batch(controller):
 
 
 def test_in_single_precision():
-    start, given = state_of(1.0, -0.3, jnp.float32), {"steps": 6, "dt": DT, "running": RUNNING, "terminal": [end_of(P)]}
+    start, given = (
+        state_of(1.0, -0.3, jnp.float32),
+        {"steps": 6, "dt": DT, "running": RUNNING, "terminal": [end_of(P)]},
+    )
     problem = rbd.control.Problem(cart(dtype=jnp.float32), start, **given)
     controller = RecedingHorizon(problem, rbd.control.DDP(max_iterations=2))
     tau, memory = controller.step(controller.start(start), 0.0, start)
@@ -331,6 +338,7 @@ def test_in_single_precision():
     assert_close(tau, K @ np.array([1.0, -0.3]), 1e-5)
 
 
+@pytest.mark.slow
 def test_actuators_are_told_and_bounds_kept():
     model = rbd.load("cartpole")
     start = rbd.State(jnp.array([0.0, 0.4]), jnp.zeros(2))
@@ -356,11 +364,20 @@ def test_actuators_are_told_and_bounds_kept():
 WRONG = {
     "problem": (lambda p: RecedingHorizon(p.model), "problem is a Model; it takes a control.Problem"),
     "solver": (lambda p: RecedingHorizon(p, "DDP"), "solver is a str; it takes a solver"),
-    "a solver that cannot": (lambda p: RecedingHorizon(p, rbd.control.MPPI()), "control.MPPI: spread is missing"),
+    "a solver that cannot": (
+        lambda p: RecedingHorizon(p, rbd.control.MPPI()),
+        "control.MPPI: spread is missing",
+    ),
     "period": (lambda p: RecedingHorizon(p, period=0.0), "period is 0.0; it must be greater than 0"),
     "delay": (lambda p: RecedingHorizon(p, delay=-1.0), "delay is -1.0; it must be greater than 0"),
-    "a long delay": (lambda p: RecedingHorizon(p, delay=0.2), "delay is 0.2 s and the period 0.1 s.*longer period"),
-    "warm_start": (lambda p: RecedingHorizon(p, warm_start="all"), "warm_start is 'all'; it is one of 'controls', 's"),
+    "a long delay": (
+        lambda p: RecedingHorizon(p, delay=0.2),
+        "delay is 0.2 s and the period 0.1 s.*longer period",
+    ),
+    "warm_start": (
+        lambda p: RecedingHorizon(p, warm_start="all"),
+        "warm_start is 'all'; it is one of 'controls', 's",
+    ),
     "feedback": (lambda p: RecedingHorizon(p, feedback=1), "feedback is 1; it is True or False"),
     "tail": (lambda p: RecedingHorizon(p, tail=3), r"tail is 3; it is a policy \(t, state\) -> control"),
     "state": (lambda p: RecedingHorizon(p).start(START.q), "RecedingHorizon.start: state is a"),
@@ -375,7 +392,9 @@ WRONG = {
         r"state.own has shape \(3,\).*State\(state.q, state.v\)",
     ),
     "what a tail returns": (
-        lambda p: (lambda c: c.step(c.start(START), 0.0, START))(RecedingHorizon(p, tail=lambda t, state: jnp.zeros(2))),
+        lambda p: (lambda c: c.step(c.start(START), 0.0, START))(
+            RecedingHorizon(p, tail=lambda t, state: jnp.zeros(2))
+        ),
         r"tail returned an array of shape \(2,\)",
     ),
 }
@@ -393,4 +412,4 @@ def test_its_numbers_are_leaves(controller):
     leaves = [x for x in jax.tree.leaves(controller) if isinstance(x, jax.Array)]
     assert len(leaves) > 10
     later = eqx.tree_at(lambda one: one.period, controller, jnp.asarray(2 * DT))
-    assert simulated(later, steps=4).memory.plans == 2
+    assert simulated(later).memory.plans == 8

@@ -87,7 +87,9 @@ def test_the_same_key_finds_the_same_motion(linear, quick):
     other = rbd.control.solve(linear, with_key(quick, jax.random.key(4)))
     assert np.abs(first.control - other.control).max() > 1e-3
     np.testing.assert_array_equal(
-        rbd.control.solve(linear, type(quick)(samples=24, max_iterations=3, spread=2.0, knots=5, key=3)).control,
+        rbd.control.solve(
+            linear, type(quick)(samples=24, max_iterations=3, spread=2.0, knots=5, key=3)
+        ).control,
         first.control,
     )
 
@@ -128,7 +130,11 @@ def test_in_single_precision(linear, quick):
 
 def problem_cost(problem, control):
     stages = Stages(problem)
-    return float(stages.total(stages.rolled_out(stages.first, control.astype(jnp.float64)), control.astype(jnp.float64)))
+    return float(
+        stages.total(
+            stages.rolled_out(stages.first, control.astype(jnp.float64)), control.astype(jnp.float64)
+        )
+    )
 
 
 @pytest.mark.parametrize("interpolation", ["zero-order", "linear", "cubic"])
@@ -169,8 +175,12 @@ def test_all_motions_fail(kind):
 def test_a_cost_without_slope():
     """Only the time away from the goal counts: a derivative would be zero everywhere."""
     away = rbd.control.Value(lambda t, state, control: jnp.where(jnp.abs(state.q[0]) > 0.1, 1.0, 0.0))
-    problem = problem_of(cart(), running=[away], terminal=[], steps=20, bounds=rbd.control.Bounds(control=(-5.0, 5.0)))
-    found = rbd.control.solve(problem, rbd.control.MPPI(samples=128, max_iterations=20, knots=6, interpolation="linear"))
+    problem = problem_of(
+        cart(), running=[away], terminal=[], steps=20, bounds=rbd.control.Bounds(control=(-5.0, 5.0))
+    )
+    found = rbd.control.solve(
+        problem, rbd.control.MPPI(samples=128, max_iterations=20, knots=6, interpolation="linear")
+    )
     # With 5 N to the middle and 5 N back it takes 2 sqrt(0.9 / 5) s to come near and stop there.
     assert 0.6 <= found.cost <= 1.2
 

@@ -1,9 +1,10 @@
 """What `test_shard.py` asks of eight devices, in a process that has them: prints a report.
 
-python over_devices.py
+python over_devices.py [identify]
 """
 
 import json
+import sys
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ import numpy as np
 from compiled_text import communication
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.tree_util import Partial
 
 import rbd_jax as rbd  # before the first array: it sets what XLA reads once
 
@@ -157,9 +159,11 @@ def simulated(rows):
 there, x = jax.device_put(jnp.zeros(2), NamedSharding(ALL, PartitionSpec())), jnp.arange(8.0)
 around = lambda there, x: rbd.shard(lambda x: x + jnp.zeros_like(there))(x)
 given = lambda there, x: rbd.shard(lambda there, x: x + jnp.zeros_like(there), (None, 0))(there, x)
+carried = lambda there, x: rbd.shard(Partial(lambda there, x: x + jnp.zeros_like(there), there))(x)
 expected = np.arange(8.0)[:, None] + np.zeros(2)
-REPORT["from around"] = [apart(around(there, x), expected), apart(jax.jit(around)(there, x), expected)]
+REPORT["from around"] = [apart(around(there, x), expected), apart(jax.jit(carried)(there, x), expected)]
 with jax.set_mesh(ALL):
+    REPORT["from around"].append(apart(jax.jit(carried)(there, x), expected))
     REPORT["from around"].append(apart(jax.jit(given)(there, x), expected))
     try:
         jax.jit(around)(there, x)
@@ -173,4 +177,25 @@ with rbd.parallel.use_devices(half):
     REPORT["told"] = apart(simulated(slice(5))[4], simulated(slice(4, 5))[0])
     found = rbd.batch_map(double)(jnp.arange(8.0))
     assert found.sharding.device_set == set(half.devices.flat)
+
+
+def identified():
+    """Identification goes on from numbers that are on all devices."""
+    pendulum, t = rbd.load("pendulum"), np.arange(24) / 50
+    swing = rbd.rollout(pendulum, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.02, steps=23)
+    log = rbd.identify.Log(t, np.asarray(swing.q), tau=np.zeros((24, 1)))
+    compare = rbd.identify.OutputError(window=0.12)
+    problem = rbd.identify.Problem(pendulum, log, rbd.identify.damping(), compare)
+    start = problem.start()
+    step = jax.jit(lambda x: x - 0.1 * jax.grad(lambda x: problem.loss(start._replace(x=x)))(x))
+    first = step(start.x)
+    assert len(first.sharding.device_set) == 8
+    found = problem.errors(start._replace(x=step(first)))[0]
+    with rbd.parallel.use_devices(ALONE):
+        x = step(np.asarray(first))
+        return apart(found, problem.errors(start._replace(x=np.asarray(x)))[0])
+
+
+if "identify" in sys.argv:
+    REPORT["identified"] = identified()
 print(json.dumps(REPORT))

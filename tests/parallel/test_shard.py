@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,15 +28,19 @@ def environment(devices):
     return os.environ | {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
 
 
-@pytest.fixture(scope="module")
-def report():
+def reported(*options):
     done = subprocess.run(
-        [sys.executable, PROGRAM], env=environment(8), capture_output=True, text=True, timeout=600
+        [sys.executable, PROGRAM, *options], env=environment(8), capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["devices"] == 8
     return found
+
+
+@pytest.fixture(scope="module")
+def report():
+    return reported()
 
 
 def test_the_numbers_are_those_of_one_device(report):
@@ -88,10 +93,15 @@ def test_simulations_use_all_devices(report):
 
 def test_arrays_from_around_that_are_on_all_devices(report):
     """Within `jax.set_mesh` JAX cannot make arrays like them on one device; it is said how it can."""
-    assert report["from around"] == [0, 0, 0]
+    assert report["from around"] == [0, 0, 0, 0]
     assert report["refused"].startswith(
         "shard: function makes use of arrays from around it that are laid out"
     )
+
+
+@pytest.mark.slow
+def test_identification_goes_on_from_all_devices():
+    assert reported("identify")["identified"] == 0
 
 
 # On the one device that is here.
@@ -131,18 +141,32 @@ def test_a_mesh_is_a_mesh(unchecked):
             pass
 
 
+class Gain(eqx.Module):
+    """A function with numbers of its own."""
+
+    gain: jax.Array
+
+    def __call__(self, x):
+        return self.gain * x
+
+
 def test_it_compiles_once():
-    """Called again with other numbers it is not traced again."""
+    """Called again with other numbers it is not traced again; what is no number is part of the program."""
     traced = []
 
-    def function(x):
-        traced.append(1)
-        return x + 1
+    def function(times, x, y):
+        traced.append(times)
+        return sum([x + y] * times)
 
-    mapped = rbd.shard(function)
+    mapped = rbd.shard(function, (None, 0, None))
     for start in (0.0, 1.0, 2.0):
-        np.testing.assert_array_equal(mapped(jnp.arange(4.0) + start), jnp.arange(4.0) + start + 1)
-    assert len(traced) == 1
+        found = mapped(2, jnp.arange(4.0) + start, jnp.array(start))
+        np.testing.assert_array_equal(found, 2 * (jnp.arange(4.0) + 2 * start))
+    assert traced == [2]
+    np.testing.assert_array_equal(mapped(3, jnp.arange(4.0), jnp.array(0.0)), 3 * jnp.arange(4.0))
+    assert traced == [2, 3]
+    slope = jax.grad(lambda policy: jnp.sum(rbd.shard(policy)(jnp.arange(4.0))))(Gain(jnp.array(2.0)))
+    assert slope.gain == 6
 
 
 def test_alone_a_process_has_everything():

@@ -297,9 +297,7 @@ def test_feet_stand_on_the_floor(model_of, name, feet):
         placed = vertices @ np.asarray(frames.rotation[row]).T + np.asarray(frames.position[row])
         lowest[shape] = placed[:, 2].min() - floor
     standing = [shape for shape, height in lowest.items() if height < 1e-3]
-    assert len(standing) == feet and all(
-        shape.endswith(("foot", "heel", "toe")) for shape in standing
-    )
+    assert len(standing) == feet and all(shape.endswith(("foot", "heel", "toe")) for shape in standing)
     # A ball is drawn with 32 sides, and its corners are on it.
     np.testing.assert_allclose([lowest[shape] for shape in standing], 0, atol=1e-4)
 

@@ -40,7 +40,9 @@ def test_gradients_are_those_of_differences(name):
     task = tasks.load(name)
     keys = jax.random.split(jax.random.key(1), 3)
     steps = 4
-    given, direction = (jax.random.uniform(one, (steps, task.action_size), minval=-0.5, maxval=0.5) for one in keys[:2])
+    given, direction = (
+        jax.random.uniform(one, (steps, task.action_size), minval=-0.5, maxval=0.5) for one in keys[:2]
+    )
 
     def total(task, along):
         def step(state, action):
@@ -58,8 +60,9 @@ def test_gradients_are_those_of_differences(name):
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
 
     single = tasks.load(name, model=rbd.astype(task.model, jnp.float32))
-    state = single.reset(keys[2])
-    assert state.observation.dtype == state.reward.dtype == jnp.float32
+    state = single.step(single.reset(keys[2]), given[0])
+    assert state.observation.dtype == state.reward.dtype == state.state.q.dtype == jnp.float32
+    assert state.code == 0 and np.isfinite(state.observation).all()
 
 
 def unrolled(task, key, action):

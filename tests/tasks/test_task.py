@@ -25,7 +25,11 @@ class Balance(rbd.Task):
 
     def reward(self, before, action, now):
         square = jnp.sum((action - before.memory["action"]) ** 2)
-        return {"upright": jnp.cos(now.q[1]), "place": -((now.q[0] - now.memory["place"]) ** 2), "steady": -self.stiff * square}
+        return {
+            "upright": jnp.cos(now.q[1]),
+            "place": -((now.q[0] - now.memory["place"]) ** 2),
+            "steady": -self.stiff * square,
+        }
 
     def terminated(self, now):
         return jnp.abs(now.q[1]) > 0.3
@@ -39,7 +43,9 @@ CART = rbd.load("cartpole")
 
 @pytest.fixture(scope="module")
 def task():
-    return Balance(CART, dt=0.02, substeps=2, episode_length=6, randomization=rbd.tasks.scaled_masses(0.8, 1.2))
+    return Balance(
+        CART, dt=0.02, substeps=2, episode_length=6, randomization=rbd.tasks.scaled_masses(0.8, 1.2)
+    )
 
 
 def actions(key, steps, size=1):
@@ -71,7 +77,9 @@ def test_what_is_drawn_depends_on_the_key_alone(task, unroll, key):
     assert all(np.array_equal(a, b) for a, b in zip(_numbers(one), _numbers(again)))
     other = unroll(jax.random.key(4), given)
     assert not np.array_equal(one.observation, other.observation)
-    assert_each_close(task.reset(jax.random.PRNGKey(3)).observation, task.reset(jax.random.key(3)).observation)
+    assert_each_close(
+        task.reset(jax.random.PRNGKey(3)).observation, task.reset(jax.random.key(3)).observation
+    )
 
 
 def test_a_batch_is_its_samples_one_by_one(task, unroll, key):
@@ -81,7 +89,9 @@ def test_a_batch_is_its_samples_one_by_one(task, unroll, key):
     assert_each_close(_numbers(jax.jit(jax.vmap(unroll))(keys, given)), stacked, 1e-10)
     assert_each_close(_numbers(jax.jit(rbd.batch_map(unroll))(keys, given)), stacked, 1e-10)
     # The samples of half a batch are what they are in the whole.
-    assert_each_close(_numbers(jax.jit(jax.vmap(unroll))(keys[:2], given[:2])), [x[:2] for x in stacked], 1e-10)
+    assert_each_close(
+        _numbers(jax.jit(jax.vmap(unroll))(keys[:2], given[:2])), [x[:2] for x in stacked], 1e-10
+    )
 
 
 def _numbers(tree):
@@ -102,7 +112,9 @@ def test_steps_are_those_of_the_simulation(task):
     assert_each_close(after.reward, sum(after.metrics.values()))
     assert int(after.steps) == 1 and not state.done and not after.done
     # What is beyond is cut off.
-    assert_each_close(task.step(state, jnp.array([7.0])).observation, task.step(state, jnp.array([1.0])).observation)
+    assert_each_close(
+        task.step(state, jnp.array([7.0])).observation, task.step(state, jnp.array([1.0])).observation
+    )
 
 
 def test_time_that_is_over_truncates_and_falling_terminates(task, unroll):
@@ -164,7 +176,9 @@ def test_gradients_are_those_of_differences(task, total, key):
 
     def along(step, given):
         mass = numbers.model.inertias.mass * (1 + 0.3 * step)
-        moved = eqx.tree_at(lambda t: (t.model.inertias.mass, t.dt), numbers, (mass, numbers.dt * (1 + 0.1 * step)))
+        moved = eqx.tree_at(
+            lambda t: (t.model.inertias.mass, t.dt), numbers, (mass, numbers.dt * (1 + 0.1 * step))
+        )
         return total(eqx.combine(moved, rest), given + step * direction)
 
     value = jax.jit(along)
@@ -196,7 +210,9 @@ def test_a_step_that_cannot_be_made_ends_the_episode_and_spoils_nothing():
 
     class Wild(Balance):
         def controls(self, now, action):
-            force = jnp.where(now.memory["place"] > 0, 20.0 * action, 1e306 * action * jnp.exp(now.q[:1] + 9.0))
+            force = jnp.where(
+                now.memory["place"] > 0, 20.0 * action, 1e306 * action * jnp.exp(now.q[:1] + 9.0)
+            )
             return rbd.Controls(force)
 
     free = rbd.attach(rbd.detach(CART, "actuator"), rbd.actuators.Motor("motor", "slide"))
@@ -241,7 +257,11 @@ def test_in_single_precision(task, key):
     single = Balance(rbd.astype(CART, jnp.float32), dt=0.02, substeps=2, episode_length=6)
     double = Balance(CART, dt=0.02, substeps=2, episode_length=6)
     state, other = single.reset(key), double.reset(key)
-    state = eqx.tree_at(lambda s: (s.state, s.memory), state, jax.tree.map(lambda x: x.astype("f4"), (other.state, other.memory)))
+    state = eqx.tree_at(
+        lambda s: (s.state, s.memory),
+        state,
+        jax.tree.map(lambda x: x.astype("f4"), (other.state, other.memory)),
+    )
     for _ in range(3):
         state, other = single.step(state, jnp.ones(1)), double.step(other, jnp.ones(1))
     assert all(x.dtype == jnp.float32 for x in (state.state.q, state.state.v, state.reward))
@@ -318,24 +338,46 @@ class Stateless(Balance):
 REFUSED = {
     "a model": (lambda: Balance("cartpole", dt=0.02), ValueError, "Task: model is a str"),
     "dt": (lambda: Balance(CART, dt=0.0), ValueError, "Task: dt is 0.0; it must be greater than 0"),
-    "substeps": (lambda: Balance(CART, dt=0.02, substeps=0), ValueError, "substeps is 0; it is a positive integer"),
-    "length": (lambda: Balance(CART, dt=0.02, episode_length=0.5), ValueError, "episode_length is 0.5; it is a number of steps"),
-    "scheme": (lambda: Balance(CART, dt=0.02, scheme="rk4"), ValueError, "scheme is a str; it takes an instance of rbd.Scheme"),
+    "substeps": (
+        lambda: Balance(CART, dt=0.02, substeps=0),
+        ValueError,
+        "substeps is 0; it is a positive integer",
+    ),
+    "length": (
+        lambda: Balance(CART, dt=0.02, episode_length=0.5),
+        ValueError,
+        "episode_length is 0.5; it is a number of steps",
+    ),
+    "scheme": (
+        lambda: Balance(CART, dt=0.02, scheme="rk4"),
+        ValueError,
+        "scheme is a str; it takes an instance of rbd.Scheme",
+    ),
     "abstract": (lambda: rbd.Task(CART, dt=0.02), TypeError, "abstract"),
     "no actuators": (
         lambda: Balance(rbd.load("double_pendulum"), dt=0.02),
         ValueError,
         "Balance: model 'double_pendulum' has no actuators; attach some",
     ),
-    "no range": (lambda: Balance(rbd.load("quadruped"), dt=0.02), ValueError, "actuator 'FL_hip' .* has no control_range"),
-    "a key": (lambda: Balance(CART, dt=0.02).reset(0), ValueError, r"Balance.reset: key is 0; it takes a key"),
+    "no range": (
+        lambda: Balance(rbd.load("quadruped"), dt=0.02),
+        ValueError,
+        "actuator 'FL_hip' .* has no control_range",
+    ),
+    "a key": (
+        lambda: Balance(CART, dt=0.02).reset(0),
+        ValueError,
+        r"Balance.reset: key is 0; it takes a key",
+    ),
     "keys": (
         lambda: Balance(CART, dt=0.02).reset(jax.random.split(jax.random.key(0))),
         ValueError,
         r"key has shape \(2,\); it takes one, so batch: jax.vmap\(task.reset\)",
     ),
     "an action": (
-        lambda: Balance(CART, dt=0.02).step(Balance(CART, dt=0.02).reset(jax.random.key(0)), jnp.zeros((3, 1))),
+        lambda: Balance(CART, dt=0.02).step(
+            Balance(CART, dt=0.02).reset(jax.random.key(0)), jnp.zeros((3, 1))
+        ),
         ValueError,
         r"Balance.step: action has shape \(3, 1\); it is \(1,\) for this task; it takes one sample, so batch",
     ),
@@ -345,7 +387,9 @@ REFUSED = {
         r"Silent.reward: the result has shape \(2,\); it is one number",
     ),
     "a memory": (
-        lambda: Forgetful(CART, dt=0.02).step(Forgetful(CART, dt=0.02).reset(jax.random.key(0)), jnp.zeros(1)),
+        lambda: Forgetful(CART, dt=0.02).step(
+            Forgetful(CART, dt=0.02).reset(jax.random.key(0)), jnp.zeros(1)
+        ),
         ValueError,
         "Forgetful.remember returned .*; the memory that `begin` returned is",
     ),
@@ -354,7 +398,11 @@ REFUSED = {
         ValueError,
         "Stateless.begin: the result is a .*; it takes a rbd.State",
     ),
-    "a name": (lambda: rbd.tasks.load("cartpol"), rbd.UnknownNameError, "there is no task 'cartpol'; did you mean 'cartpole'"),
+    "a name": (
+        lambda: rbd.tasks.load("cartpol"),
+        rbd.UnknownNameError,
+        "there is no task 'cartpol'; did you mean 'cartpole'",
+    ),
 }
 
 

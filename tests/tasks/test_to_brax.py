@@ -61,11 +61,14 @@ def promoting():
 def test_under_its_wrappers(env, promoting):
     """Batches, episodes cut after six steps, new beginnings, and models that differ."""
     envs = pytest.importorskip("brax.envs")
+    env = tasks.to_brax(env.task)
     assert isinstance(env, envs.Env)
 
     def heavier(model):
         batched = eqx.tree_at(lambda m: m.gravity, model, jnp.stack([model.gravity, 3 * model.gravity]))
-        axes = eqx.tree_at(lambda m: m.gravity, jax.tree.map(lambda x: None, model), 0, is_leaf=lambda x: x is None)
+        axes = eqx.tree_at(
+            lambda m: m.gravity, jax.tree.map(lambda x: None, model), 0, is_leaf=lambda x: x is None
+        )
         return batched, axes
 
     wrapped = envs.training.wrap(env, episode_length=6, randomization_fn=heavier)

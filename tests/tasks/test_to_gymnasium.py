@@ -48,7 +48,9 @@ def test_spaces_hold_what_comes(env_of, mode):
         assert seen in env.observation_space and isinstance(seen, np.ndarray)
         assert reward.shape == terminated.shape == truncated.shape == (3,)
         assert reward.dtype == np.float64 and terminated.dtype == truncated.dtype == bool
-        np.testing.assert_allclose(sum(infos[name] for name in ("upright", "middle", "slow", "effort")), reward)
+        np.testing.assert_allclose(
+            sum(infos[name] for name in ("upright", "middle", "slow", "effort")), reward
+        )
         seen[:], terminated[:] = 0, True  # they are the caller's
 
 
@@ -86,7 +88,9 @@ def test_the_next_step_mode(env_of):
     actions = np.ones((3, 1), np.float32)
     rows = [env.step(actions) for _ in range(6)]
     assert [row[3].all() for row in rows] == [False, False, False, True, False, False]
-    assert (rows[4][1] == 0).all() and not np.allclose(rows[3][0], rows[4][0]) and "final_obs" not in rows[3][4]
+    assert (
+        (rows[4][1] == 0).all() and not np.allclose(rows[3][0], rows[4][0]) and "final_obs" not in rows[3][4]
+    )
     assert (np.abs(rows[4][0][:, 0]) < 0.6).all()
 
 

@@ -1,0 +1,119 @@
+"""Multiple shooting: states of all knots are decided on, and the steps of the problem's own scheme must meet them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._array import matmul, transpose, vecmat
+from ._stages import Hessian, Point, Stages
+from .transcription import Stage, Transcription, half_square, symmetric
+
+
+class Shots(Transcription):
+    """A problem by multiple shooting: points are those of its stages, inputs its controls."""
+
+    def __init__(self, stages: Stages):
+        free = np.zeros(stages.nx, bool)
+        free[stages.nx - stages.free :] = True
+        super().__init__(stages, stages.nx, stages.nu, free)
+
+    def begun(self, start):
+        return start.motion(self.stages), start.control
+
+    def move(self, point: Point, change):
+        return self.stages.move(point, change)
+
+    def stage(self, index, point: Point, w, after: Point):
+        return Stage(*self.cost(index, point, w), self.defect(index, point, w, after))
+
+    def cost(self, index, point: Point, w):
+        """What a stage costs, as in a `Stage`."""
+        rows, rest = self.stages.rates(self.stages.knot(index, point, w))
+        return jnp.sqrt(point.dt) * rows, point.dt * rest
+
+    def defect(self, index, point: Point, w, after: Point):
+        """By how much a step misses the point after."""
+        return self.stages.difference(after, self.stages.advance(index, point, w))
+
+    def end_cost(self, point: Point):
+        return self.stages.terminal_parts(point)
+
+    def expand_stage(self, index, point: Point, w, after: Point, costate, push, scale, hessian: Hessian):
+        """As for all programs; how steps end is as `rbd.step_derivatives` has it."""
+        stages, nx, nz = self.stages, self.nx, self.nz
+        at = lambda change: (stages.move(point, change[:nx]), w + change[nx:])
+
+        def linear(change):
+            point, w = at(change)
+            rows, rest = self.cost(index, point, w)
+            return (rows, rest, self.held(index, point, w)), rows
+
+        nothing = jnp.zeros(nz, self.dtype)
+        (by_rows, by_rest, held), rows = jax.jacfwd(linear, has_aux=True)(nothing)
+        if hessian == "full":
+            still = jnp.zeros(nx, self.dtype)
+            of = lambda change: self.lagrangian(
+                index, point, w, after, jnp.concatenate([change, still]), costate, push, scale
+            )
+            curvature = jax.jacfwd(jax.grad(of))(nothing)
+        else:
+            of_rest = jax.jacfwd(jax.grad(lambda change: self.cost(index, *at(change))[1]))(nothing)
+            curvature = scale * (matmul(transpose(by_rows), by_rows) + of_rest)
+        # The end of a step by what it starts from, as a change of the point after.
+        end, (A, B) = stages.advance(index, point, w), stages.linearize(index, point, w)
+        by_end = jax.jacfwd(lambda change: stages.difference(after, stages.move(end, change)))(nothing[:nx])
+        before = matmul(by_end, jnp.concatenate([A, B], axis=1))
+        defect = jnp.concatenate([before, -jnp.eye(nx, dtype=self.dtype)], axis=1)
+        slope = jnp.concatenate([vecmat(rows, by_rows) + by_rest, jnp.zeros_like(costate)])
+        return slope, jnp.pad(symmetric(curvature), (0, nx)), defect, held
+
+    def lagrangian(self, index, point: Point, w, after: Point, change, costate, push, scale=1.0):
+        """As for all programs. The point after counts in the chart of where it is: by how much it changes is missed."""
+        nx, nz = self.nx, self.nz
+        point, w = self.stages.move(point, change[:nx]), w + change[nx:nz]
+        missed = jnp.sum(costate * (self.defect(index, point, w, after) - change[nz:]))
+        cost = half_square(*self.cost(index, point, w))
+        return scale * cost + missed + jnp.sum(push * self.held(index, point, w))
+
+    def held(self, index, point: Point, w):
+        return self.stages.constrained(index, point, w)
+
+    def end_held(self, point: Point):
+        return self.stages.constrained(jnp.int32(self.steps), point, None)
+
+    def box(self, point: Point):
+        return self.stages.state_values(point)
+
+    def box_bounds(self):
+        stages = self.stages
+        return tuple(
+            jnp.concatenate(
+                [point_bounds(stages, state, open), with_open_end(stages, control, open)],
+                axis=1,
+            )
+            for state, control, open in zip(
+                stages.state_bounds(), stages.control_bounds(), (-np.inf, np.inf), strict=True
+            )
+        )
+
+    def states(self, points):
+        return points
+
+    def controls(self, points, inputs):
+        return inputs, None
+
+    def feedback(self, policy):
+        return policy.K
+
+
+def point_bounds(stages: Stages, side, open: float):
+    """A bound of the numbers of a state at all knots: none at the first. The length of the steps is bounded once, at the end."""
+    rows = jnp.broadcast_to(side, (stages.steps + 1, stages.nx)).at[0].set(open)
+    return rows.at[:-1, -1].set(open) if stages.free else rows
+
+
+def with_open_end(stages: Stages, side, open: float):
+    """A bound of controls at all knots, with none at the last."""
+    return jnp.broadcast_to(side, (stages.steps + 1, stages.nu)).at[-1].set(open)
