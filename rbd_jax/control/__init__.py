@@ -40,6 +40,8 @@ Solvers:
 - `Solution`: the motion found
 - `Code`: how a search ended
 - `explain`: that in words
+- `optimality`: whether it is a minimum
+- `Optimality`: what the conditions of one say
 - `appraise`: what a solution costs, what it keeps to, and whether it is a minimum
 - `Appraisal`: what it returns
 
@@ -90,6 +92,8 @@ __all__ = [
     "Solution",
     "Code",
     "explain",
+    "optimality",
+    "Optimality",
     "appraise",
     "Appraisal",
     "RecedingHorizon",
@@ -110,14 +114,15 @@ from .collocation import Collocation as Collocation
 from .constraint import Bounds as Bounds, Constraint as Constraint
 from .cross_entropy import CEM as CEM
 from .ddp import DDP as DDP
+from .explain import explain as explain
 from .inverse_kinematics import (
     InverseKinematics as InverseKinematics,
     inverse_kinematics as inverse_kinematics,
 )
-from .explain import explain as explain
 from .knot import Knot as Knot
 from .lqr import LinearQuadratic as LinearQuadratic, Policy as Policy
 from .mppi import MPPI as MPPI
+from .optimality import Optimality as Optimality, optimality as optimality
 from .problem import Problem as Problem
 from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
 from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
