@@ -70,8 +70,8 @@ def _where_not_finite(solution: Solution) -> str:
         return "the motion is finite, what is asked of it is not"
     knot = int(np.argmin(finite))
     return (
-        f"the motion is not finite from {float(solution.t[knot]):.4g} s (knot {knot}) on: begin with controls under which it stays "
-        "near, or take shorter steps"
+        f"the motion is not finite from {float(solution.t[knot]):.4g} s (knot {knot}) on: begin with controls under which it "
+        "stays near, or take shorter steps"
     )
 
 

@@ -88,15 +88,15 @@ def optimality(problem: Problem, solution: Solution) -> Optimality:
     instance(owner, "solution", solution, Solution, "what control.solve returns")
     if solution.control.size > MANY:
         raise ValueError(
-            f"{owner}: the problem has {solution.control.size} controls in all, and a matrix of them is looked at for up to {MANY}"
+            f"{owner}: the problem has {solution.control.size} controls in all; a matrix of them is looked at for up to {MANY}"
         )
     local = about(problem, solution)
     if not local.finite:
         raise ValueError(f"{owner}: solution is not finite, and of no order a minimum")
     if (missed := local.missed_most) > FOLLOWS:
         raise ValueError(
-            f"{owner}: the steps of solution miss the next states by up to {missed:.2g}: it does not follow the problem's scheme, "
-            "as those of control.Collocation do not; conditions are of motions that do"
+            f"{owner}: the steps of solution miss the next states by up to {missed:.2g}; it does not follow the problem's scheme "
+            "(those of control.Collocation do not), and conditions are of motions that do"
         )
     return optimality_at(problem, solution, local, local.requirements(problem, solution))
 
@@ -250,7 +250,8 @@ def optimality_at(
 
 
 def _acting(steps: int, local: About, requirements: Sequence[Requirement], S, E):
-    """What acts: its slopes by what is free, whether it may press down, up or both ways, which it is, and how far from its bound."""
+    """What acts: its slopes by what is free, whether it may press down, up or both ways, which it is, and how far from where it
+    acts."""
     slopes, sides, places, rooms = [], [], [], []
     for one in requirements:
         for row, part in np.argwhere(one.acting):
