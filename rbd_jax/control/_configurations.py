@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -39,6 +40,16 @@ class Local(NamedTuple):
     high: Float[Array, "m"]
     least: Float[Array, "nv"]
     most: Float[Array, "nv"]
+
+
+#: What is known at `q ⊕ step`.
+At: TypeAlias = Callable[[Float[Array, "nq"], Float[Array, "nv"]], Local]
+
+
+def empty(at: At, q: Float[Array, "nq"], still: Float[Array, "nv"]) -> Local:
+    """A configuration of which nothing is known yet."""
+    shapes = jax.eval_shape(at, q, still)
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)._replace(q=q)
 
 
 def apart(local: Local) -> Float[Array, "m"]:

@@ -82,7 +82,7 @@ class Keeping:
 
         self.lower, self.upper = sides(lower, low, -jnp.inf), sides(upper, high, jnp.inf)
         unequal = np.zeros(len(self.columns), bool)
-        self.equal = Rows(np.concatenate([equal[path], unequal]), np.concatenate([equal[end], unequal]))
+        self.equal = Rows(np.concatenate([equal[path], unequal]), np.concatenate([equal[end], unequal]))  # pyright: ignore[reportArgumentType]
         self.dense = Rows(len(path), len(end))  # pyright: ignore[reportArgumentType]
         self.any = bool(self.lower.path.size or self.lower.end.size)
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._array import vecmat
 from ._bounded import bounded_minimum
-from ._configurations import Local, Rows, apart
+from ._configurations import At, Local, Rows, apart, empty
 
 
 #: A start is given up after so many steps in succession that gain less than this share.
@@ -59,7 +59,7 @@ class Search(NamedTuple):
     - `draw`: where a start is, by its number; `starts`, `max_steps`: how many there are, and steps of each.
     """
 
-    at: Callable[[Float[Array, "nq"], Float[Array, "nv"]], Local]
+    at: At
     rows: Rows
     tolerance: Float[Array, ""]
     draw: Callable[[Int[Array, ""]], Float[Array, "nq"]]
@@ -71,7 +71,7 @@ class Search(NamedTuple):
 
         def begin(start):
             here, endless, none = self.draw(start), jnp.asarray(jnp.inf, still.dtype), jnp.int32(0)
-            local, damping = self.at(here, still), jnp.asarray(DAMPING, still.dtype)
+            local, damping = empty(self.at, here, still), jnp.asarray(DAMPING, still.dtype)
             return Lane(
                 local, endless, still, damping, none, none, start, jnp.asarray(False), here, endless, start
             )

@@ -15,8 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._array import matmul, matvec, transpose, vecmat
 from .._newton import solve_redundant
-from ._configurations import Local, Rows, weights
-from ._settling import At
+from ._configurations import At, Local, Rows, weights
 
 
 class Changes:

@@ -9,7 +9,6 @@ second derivative is the whole one: where squares do not vanish, Gauss and Newto
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -17,17 +16,15 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._array import vecmat
+from .._array import times, vecmat
 from ._bounded import at_bound, bounded_minimum
-from ._configurations import Local
+from ._configurations import At, Local, empty
 
 
 #: Steps at most, and how many in succession may fail before what is left is called rounding.
 STEPS, FAILED = 200, 10
 #: The penalty at first and at most, in units of the weights; it grows where what is broken has not shrunk to this share.
 PENALTY, LARGEST, SHRUNK = 1e2, 1e7, 0.2
-
-At = Callable[[Float[Array, "nq"], Float[Array, "nv"]], Local]
 
 
 class Task(NamedTuple):
@@ -66,6 +63,7 @@ class _Carry(NamedTuple):
     value: Float[Array, ""]
     step: Float[Array, "nv"]
     damping: Float[Array, ""]
+    slope: Float[Array, "nv"]
     multiplier: Float[Array, "m"]
     penalty: Float[Array, ""]
     broken: Float[Array, ""]
@@ -74,6 +72,24 @@ class _Carry(NamedTuple):
     failed: Int[Array, ""]
     steps: Int[Array, ""]
     over: Bool[Array, ""]
+
+
+def bending(carry: _Carry, trial: Local, force: Float[Array, "m"]) -> Float[Array, "nv nv"]:
+    """`Σ λ ∇²r`, from how `Jᵀ λ` has changed along the last step (Dennis, Gay & Welsch 1981)."""
+    step, known = carry.step, carry.bent
+    change = vecmat(force, trial.jacobian - carry.local.jacobian)
+    along = vecmat(force, trial.jacobian) - carry.slope
+    power, own, seen = jnp.sum(along * step), jnp.sum(step * times(known, step)), jnp.sum(step * change)
+    # What was known at other places may be too much here.
+    known = known * jnp.where(
+        jnp.abs(own) > jnp.abs(seen), jnp.abs(seen) / jnp.where(own != 0, jnp.abs(own), 1), 1
+    )
+    off = change - times(known, step)
+    both = off[:, None] * along[None, :]
+    fresh = jnp.where(power > 0, power, 1)
+    found = known + (both + both.T) / fresh - jnp.sum(off * step) * along[:, None] * along[None, :] / fresh**2
+    good = (power > 0) & jnp.all(jnp.isfinite(found)) & (carry.steps > 0)
+    return jnp.where(good, found, known)
 
 
 def settled(
@@ -94,22 +110,13 @@ def settled(
         value = 0.5 * jnp.sum(task.weight * local.r**2) + 0.5 * penalty * jnp.sum(off**2)
         return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
-    def look(q, step, multiplier, penalty):
-        def along(step):
-            local = at(q, step)
-            return local.jacobian, local
-
-        jacobians, local = jax.jacfwd(along, has_aux=True)(step)
-        bent = jnp.sum(jacobians * forces(local, multiplier, penalty)[:, None, None], axis=0)
-        return local, 0.5 * (bent + bent.T)
-
     def advance(carry: _Carry) -> _Carry:
-        trial, bent = look(carry.local.q, carry.step, carry.multiplier, carry.penalty)
+        trial = at(carry.local.q, carry.step)
         after = cost(trial, carry.multiplier, carry.penalty)
-        better = (after < carry.value) & jnp.all(jnp.isfinite(bent))
-        choose = lambda new, old: jnp.where(better, new, old)
-        local, bent = jax.tree.map(choose, (trial, bent), (carry.local, carry.bent))
-        value = choose(after, carry.value)
+        better = after < carry.value
+        bent = bending(carry, trial, forces(trial, carry.multiplier, carry.penalty))
+        local = jax.tree.map(lambda new, old: jnp.where(better, new, old), trial, carry.local)
+        value = jnp.where(better, after, carry.value)
         damping = jnp.where(better, carry.damping / 10, 8 * jnp.maximum(carry.damping, 1e-10))
         failed = jnp.where(better, 0, carry.failed + 1)
 
@@ -149,6 +156,7 @@ def settled(
             jnp.where(again, jnp.inf, value),
             step,
             damping,
+            slope,
             multiplier,
             penalty,
             jnp.where(again, broken, carry.broken),
@@ -160,8 +168,8 @@ def settled(
         )
 
     start = _Carry(
-        at(q, still), jnp.zeros((still.size, still.size), dtype), number(jnp.inf), still, number(1e-3),
-        jnp.zeros_like(task.weight), PENALTY * scale, number(jnp.inf), number(jnp.inf), jnp.asarray(False),
+        empty(at, q, still), jnp.zeros((still.size, still.size), dtype), number(jnp.inf), still, number(1e-3),
+        still, jnp.zeros_like(task.weight), PENALTY * scale, number(jnp.inf), number(jnp.inf), jnp.asarray(False),
         jnp.int32(0), jnp.int32(0), jnp.asarray(False),
     )  # fmt: skip
     end = lax.while_loop(lambda carry: ~carry.over & (carry.steps < STEPS), advance, start)

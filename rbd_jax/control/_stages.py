@@ -6,6 +6,8 @@ of q on the tangent space, of v, of what forces remember, and of the length of t
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
@@ -20,6 +22,7 @@ from ..simulate.step import linearized, stepped
 from ._configurations import flat_entries
 from .knot import Knot
 from .problem import Problem
+from .residual import Cost
 
 
 #: Second derivatives of least squares: of the squares alone, or all.
@@ -131,9 +134,9 @@ class Stages:
         knot = self.knot(jnp.int32(self.steps), point, None)
         return self._parts(self.terminal_costs, knot, jnp.zeros((), self.dtype))
 
-    def _parts(self, costs, knot: Knot, start):
+    def _parts(self, costs, knot: Knot, start: Array) -> tuple[Array, Array]:
         rows = [cost.rows(knot) for cost in costs if isinstance(cost, Cost)]
-        rest = sum((cost(knot) for cost in costs if not isinstance(cost, Cost)), start=start)
+        rest = functools.reduce(jnp.add, [cost(knot) for cost in costs if not isinstance(cost, Cost)], start)
         return jnp.concatenate([jnp.zeros(0, self.dtype), *rows]), rest
 
     def running(self, index, point: Point, control: Float[Array, "nu"]) -> Float[Array, ""]:
@@ -245,7 +248,7 @@ class Stages:
 
     # All stages.
 
-    def over_stages(self, function, *rows: Any):
+    def over_stages(self, function: Callable[..., Any], *rows: Any) -> Any:
         """`function(index, ...)` of each stage, of rows with a leading axis of stages."""
         indices = jnp.arange(self.steps, dtype=jnp.int32)
         if jax.default_backend() == "cpu":  # one compiled loop, see `batch_map`

@@ -350,14 +350,14 @@ class _Search:
         def ahead(index, point, control):
             return jnp.concatenate(stages.linearize(index, point, control), axis=1)
 
-        ahead = stages.over_stages(ahead, before, now.control)
+        steps = stages.over_stages(ahead, before, now.control)
         rows = Rows(
             stages.over_stages(keeping.jacobian, before, now.control),
             keeping.jacobian(jnp.int32(stages.steps), last, None),
         )
         running = stages.over_stages(expansions.running, before, now.control)
         terminal = expansions.terminal(last)
-        local = Local(ahead, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
+        local = Local(steps, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
         return self.exact(now, held, local) if self.solver.hessian == "full" else local
 
     def exact(self, now: Now, held: Held, local: Local) -> Local:
@@ -444,7 +444,7 @@ class _Search:
         return change, -(slope * change + 0.5 * stiff * change**2), fine
 
     def weighed(self, carry: Carry, direction: Direction):
-        """What gaps cost: as much as makes the direction one of descent (Nocedal & Wright eq. 18.36)."""
+        """What gaps cost: as much as makes the direction one of descent (Nocedal & Wright, chapter 18)."""
         if carry.now.gaps is None:
             return carry.gap_weight
         open = jnp.sum(jnp.abs(carry.now.gaps))

@@ -104,6 +104,8 @@ KAPPA_SIGMA, S_MAX, TAU_MIN = 1e10, 100.0, 0.99
 PUSH = 1e-2
 #: The largest slope of the cost that is left as it is.
 STEEP = 100.0
+#: Where multipliers are known the barrier begins at this share.
+WARM = 1e-3
 #: A step is halved so many times at most.
 HALVINGS = 25
 #: So many points are kept out of by the filter.
@@ -218,12 +220,13 @@ class Method:
         """What rows miss: their values less their slacks."""
         return jnp.where(self.held, values.rows - slacks, 0)
 
-    def inside(self, rows):
-        """Rows moved into the inside of their bounds; those that are equalities onto their values."""
+    def inside(self, rows, mu):
+        """Rows moved into the inside of their bounds, less where the barrier is low; equalities onto their values."""
         low = jnp.where(self.has_low, self.lower, 0)
         high = jnp.where(self.has_high, self.upper, 0)
         width = jnp.where(self.has_low & self.has_high, high - low, jnp.inf)
-        push = lambda side: jnp.minimum(PUSH * jnp.maximum(1, jnp.abs(side)), PUSH * width)
+        share = jnp.minimum(PUSH, 10 * mu)
+        push = lambda side: share * jnp.minimum(jnp.maximum(1, jnp.abs(side)), width)
         rows = jnp.where(self.has_low, jnp.maximum(rows, low + push(low)), rows)
         rows = jnp.where(self.has_high, jnp.minimum(rows, high - push(high)), rows)
         return jnp.where(self.equal, self.lower, rows)
@@ -250,56 +253,61 @@ class Method:
 
     # Where it begins.
 
-    def placed(self, start: Start) -> Place:
-        """Points and inputs to begin with; of what else there is only the shapes."""
-        program, m, nx = self.program, self.program.m, self.program.nx
-        points, inputs = program.begun(start)
-        # Points and inputs that are bounded as they are begin within their bounds.
-        box = program.boxed(points, inputs)
-        inside = self.inside(jnp.concatenate([jnp.zeros((len(box), m), self.dtype), box], axis=1))[:, m:]
-        change = inside - box
-        points = jax.vmap(program.move)(points, change[:, :nx])
-        inputs = inputs + change[:-1, nx:]
-        rows = jnp.zeros_like(self.lower)
-        costates = jnp.zeros((program.steps, nx), self.dtype)
-        return Place(points, inputs, self.inside(rows), costates, rows, rows, rows)
-
     def begun(self, start: Start) -> Progress:
         """Before the first iteration, which evaluates the motion: so that this is not written down twice."""
-        program, dtype = self.program, self.dtype
-        place, hard = self.placed(start), jnp.zeros((), bool)
+        program, dtype, m = self.program, self.dtype, self.program.m
         N, nx, nw = program.steps, program.nx, program.nw
         zeros = lambda *shape: jnp.zeros(shape, dtype)
+        rows = jnp.zeros_like(self.lower)
+        known = self.fitting(start.multipliers)
+        costates, pushes = (zeros(N, nx), rows) if known is None else (known.costates, known.rows)
+        mu = jnp.asarray(self.options.barrier, dtype) * (1 if known is None else WARM)
+        # Points and inputs that are bounded as they are begin within their bounds.
+        points, inputs = program.begun(start)
+        box = program.boxed(points, inputs)
+        change = self.inside(jnp.concatenate([zeros(N + 1, m), box], axis=1), mu)[:, m:] - box
+        change = change.at[:, :nx].set(jnp.where(program.alike, change[-1:, :nx], change[:, :nx]))
+        points = jax.vmap(program.move)(points, change[:, :nx])
+        inputs = inputs + change[:-1, nx:]
         policy = Policy(
             zeros(N, nw, nx), zeros(N, nw), zeros(N + 1, nx, nx), zeros(N + 1, nx), jnp.ones((), bool)
         )
-        mu, filter = jnp.asarray(self.options.barrier, dtype), Filter.empty(dtype)
+        filter, unknown = Filter.empty(dtype), jnp.full((), jnp.inf, dtype)
         return Progress(
-            place=place,
-            values=Values(zeros(N + 1), zeros(N, nx), jnp.zeros_like(place.rows)),
+            place=Place(points, inputs, self.inside(rows, mu), costates, pushes, rows, rows),
+            values=Values(zeros(N + 1), zeros(N, nx), rows),
             filter=filter,
             mu=mu,
             regular=zeros(),
-            soft=hard,
+            soft=jnp.zeros((), bool),
             hard=(filter, mu, zeros()),
             policy=policy,
-            missed=jnp.full((), jnp.inf, dtype),
-            stationarity=jnp.full((), jnp.inf, dtype),
+            missed=unknown,
+            stationarity=unknown,
             code=jnp.int32(RUNNING),
             iteration=jnp.int32(-1),
             scale=jnp.ones((), dtype),
             most=zeros(),
         )
 
+    def fitting(self, given: Any) -> Multipliers | None:
+        """Multipliers of an earlier solution, if they are of a program like this one."""
+        if not isinstance(given, Multipliers):
+            return None
+        sizes = (self.program.steps, self.program.nx), self.lower.shape
+        return given if (given.costates.shape, given.rows.shape) == sizes else None
+
     def first(self, progress: Progress, expanded: Expanded) -> Progress:
         """After the first iteration, which has evaluated the motion: slacks and multipliers, and the scale of the cost."""
         values, mu = progress.values, progress.mu
-        slacks = jnp.where(self.held, self.inside(values.rows), 0)
+        slacks = jnp.where(self.held, self.inside(values.rows, mu), 0)
         low, high = self.gaps(slacks)
         low, high = jnp.where(self.has_low, mu / low, 0), jnp.where(self.has_high, mu / high, 0)
         steepest = jnp.maximum(_largest(expanded.slope), _largest(expanded.end_slope))
         scale = jnp.where(steepest > STEEP, STEEP / steepest, 1)
-        place = progress.place._replace(slacks=slacks, rows=high - low, low=low, high=high)
+        rows = jnp.where(self.equal, scale * progress.place.rows, high - low)
+        costates = scale * progress.place.costates
+        place = progress.place._replace(slacks=slacks, costates=costates, rows=rows, low=low, high=high)
         theta, phi = self.merit(place, values, mu, jnp.zeros((), bool), scale)
         finite = jnp.isfinite(theta) & jnp.isfinite(phi) & jnp.isfinite(steepest)
         return progress._replace(
@@ -334,25 +342,29 @@ class Method:
         missing = jnp.where(soft & self.held, missing - self.softened * place.rows, missing)
         return by_points, own[:-1, nx:], missing
 
-    def error(self, place: Place, values: Values, expanded: Expanded, mu, soft, scale):
-        """The largest fault in the conditions of a minimum with a barrier, relative to the multipliers; and its parts."""
+    def error(self, place: Place, values: Values, expanded: Expanded, soft, scale):
+        """The largest fault in the conditions of a minimum, relative to the multipliers, as a function of the weight of a
+        barrier; and the steepest slope."""
         by_points, by_inputs, missing = self.conditions(place, values, expanded, soft, scale)
         of_slacks = jnp.where(self.within, place.high - place.low - place.rows, 0)
         steepest = jnp.maximum(jnp.maximum(_largest(by_points), _largest(by_inputs)), _largest(of_slacks))
-        low, high = self.gaps(place.slacks)
-        loose = jnp.maximum(
-            _largest(jnp.where(self.has_low, place.low * low - mu, 0)),
-            _largest(jnp.where(self.has_high, place.high * high - mu, 0)),
-        )
-        sizes = jnp.sum(place.low) + jnp.sum(place.high)
         number = lambda which: jnp.sum(which).astype(self.dtype)
+        sizes = jnp.sum(place.low) + jnp.sum(place.high)
         bounds = number(self.has_low) + number(self.has_high)
         all_sizes = sizes + jnp.sum(jnp.abs(place.costates)) + jnp.sum(jnp.abs(place.rows))
         count = bounds + place.costates.size + number(self.held)
         s_d = jnp.maximum(S_MAX, all_sizes / jnp.maximum(count, 1)) / S_MAX
         s_c = jnp.maximum(S_MAX, sizes / jnp.maximum(bounds, 1)) / S_MAX
         missed = jnp.maximum(_largest(values.defects), _largest(missing))
-        return jnp.maximum(jnp.maximum(steepest / s_d, missed), loose / s_c), steepest
+        others = jnp.maximum(steepest / s_d, missed)
+        low, high = self.gaps(place.slacks)
+
+        def largest(mu):
+            below = _largest(jnp.where(self.has_low, place.low * low - mu, 0))
+            above = _largest(jnp.where(self.has_high, place.high * high - mu, 0))
+            return jnp.maximum(others, jnp.maximum(below, above) / s_c)
+
+        return largest, steepest
 
     # Steps.
 
@@ -479,10 +491,9 @@ class Method:
             jnp.where(soft, 0, scale),
             options.hessian,
         )
-        error = lambda mu: self.error(place, values, expanded, mu, soft, scale)
-        zero = jnp.zeros((), self.dtype)
+        error, steepest = self.error(place, values, expanded, soft, scale)
         missed_rows = _largest(self.missing(values, place.slacks))
-        final, steepest = error(zero)
+        final = error(0)
         enough = jnp.where(soft, jnp.maximum(self.tolerance, SURELY * missed_rows), self.tolerance)
         done = (final <= enough) & ~first
         code = jnp.where(done, jnp.where(soft, Code.INFEASIBLE, Code.CONVERGED), RUNNING)
@@ -491,7 +502,7 @@ class Method:
         mu, filter = progress.mu, progress.filter
         for _ in range(3):
             lower = jnp.maximum(self.tolerance / KAPPA_EPSILON, jnp.minimum(KAPPA_MU * mu, mu**THETA_MU))
-            lowered = (error(mu)[0] <= KAPPA_EPSILON * mu) & (lower < mu) & ~first
+            lowered = (error(mu) <= KAPPA_EPSILON * mu) & (lower < mu) & ~first
             mu = jnp.where(lowered, lower, mu)
             filter = _where(lowered, Filter.empty(self.dtype), filter)
 

@@ -84,20 +84,22 @@ def inverse_kinematics(
 ) -> InverseKinematics:
     """A configuration in which the targets are zero; if there is none, where `½ Σ w r²` of them is least."""
     owner = "inverse_kinematics"
-    aims, q, key, tolerance = _checked(
+    aims, guess, key, exactly = _checked(
         owner, model, targets, q, constraints, secondary, bounds, hold, key, tolerance, time
     )
     starts = whole_number(owner, "starts", starts)
     at_once = _at_once(starts) if at_once is None else whole_number(owner, "at_once", at_once)
     max_steps = whole_number(owner, "max_steps", max_steps)
-    return _solved(aims, q, key, tolerance, starts, min(at_once, starts), max_steps)
+    return _solved(aims, guess, key, exactly, starts, min(at_once, starts), max_steps)
 
 
 def _at_once(starts: int) -> int:
     return 1 if jax.default_backend() == "cpu" else starts
 
 
-def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key, tolerance, time):
+def _checked(
+    owner, model, targets, q: Any, constraints, secondary, bounds, hold, key, tolerance: Any, time
+) -> tuple[Aims, Array, PRNGKeyArray, Array]:
     a_model(owner, model)
     targets = _costs(owner, "targets", targets)
     if not targets:
@@ -107,13 +109,13 @@ def _checked(owner, model, targets, q, constraints, secondary, bounds, hold, key
     for one in constraints:
         instance(owner, "constraints", one, Constraint, "control.Constraints")
     constraints = (*constraints, *own_constraints(model))
-    given = q is not None
-    if given:
-        q = configuration(owner, model, "q", q)
-    dtype = np.promote_types(q.dtype, model.dtype) if given else model.dtype
-    start = q if given else neutral(model) if isinstance(model, Model) else jnp.zeros(model.nq)
+    given = None if q is None else configuration(owner, model, "q", q)
+    dtype = model.dtype if given is None else np.promote_types(given.dtype, model.dtype)
+    start: Any = (
+        given if given is not None else neutral(model) if isinstance(model, Model) else jnp.zeros(model.nq)
+    )
     lower, upper = _limits(owner, model, bounds, dtype)
-    if not given:
+    if given is None:
         limited = jnp.isfinite(lower) & jnp.isfinite(upper)
         start = jnp.where(
             limited, 0.5 * (jnp.where(limited, lower, 0) + jnp.where(limited, upper, 0)), start.astype(dtype)
@@ -212,9 +214,10 @@ def _solved(
     local = known(end.q, still, *constants)
     off = jnp.where(local.weight > 0, jnp.abs(apart(local)), 0)
     largest = lambda part: jnp.max(off[part], initial=0)
+    code = jnp.where(jnp.all(jnp.isfinite(local.r)), end.code, Code.NOT_FINITE).astype(jnp.int32)
     return InverseKinematics(
         end.q,
-        end.code,
+        code,
         largest(rows.targets),
         jnp.stack([largest(part) for part in rows.each[: len(aims.targets)]]),
         largest(rows.constraints),
@@ -249,9 +252,7 @@ def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
         end = lax.cond(reached, there, settle)
     done, iterations = end.stationary, first.iterations + end.iterations
     code = jnp.where(done, jnp.where(reached, Code.CONVERGED, Code.INFEASIBLE), Code.NOT_CONVERGED)
-    finite = jnp.all(jnp.isfinite(at(end.q, still).r))
-    code = jnp.where(finite, code, Code.NOT_FINITE).astype(jnp.int32)
-    return _Outcome(end.q, code, reached, end.stationarity, iterations, first.start)
+    return _Outcome(end.q, code.astype(jnp.int32), reached, end.stationarity, iterations, first.start)
 
 
 def drawn(bare: Aims, q: Float[Array, "nq"], key: PRNGKeyArray, start: Int[Array, ""]) -> Float[Array, "nq"]:

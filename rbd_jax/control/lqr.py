@@ -76,7 +76,7 @@ class LinearQuadratic(eqx.Module):
         for name, (_, _, more) in kinds.items():
             size, array = sizes[name], arrays.get(name)
             if array is None:
-                full[name] = None if name == "end" else jnp.zeros((steps + more, *size), dtype)
+                full[name] = None if name == "end" else jnp.zeros((steps + (more or 0), *size), dtype)
                 continue
             shape = size if more is None else (steps + more, *size)
             if array.shape not in (size, shape):

@@ -165,7 +165,7 @@ class Landing(Residual):
 
     def __call__(self, knot):
         position, velocity = self.place.frame(knot.motion).position, self.place.velocity(knot.motion)[3:]
-        gravity = -knot.model.gravity[2]
+        gravity = -knot.motion.model.gravity[2]
         height = position[2] - self.height.astype(position.dtype)
         # Something below would never land; its time goes on smoothly, for searches on their way.
         squared = velocity[2] ** 2 + 2 * gravity * height

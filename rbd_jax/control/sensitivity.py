@@ -94,12 +94,12 @@ def changed(
     expanded = program.expand(points, inputs, costates, rows[:, :m], one, "full")
 
     def faults(*values):
-        """What the equations miss, and the part of the slopes by points that is of the stage ahead, of other problems."""
+        """What the equations miss of other problems, and what else changes with these."""
         program = solver.transcribed(Stages(of(*values)))
         points, _ = placed(program, solution)
         return missed(program, points, inputs, costates, rows, act, side)
 
-    (missing, ahead) = jax.jvp(faults, values, changes)[1]
+    missing, ahead, cost = jax.jvp(faults, values, changes)[1]
     system = System(program, expanded, act)
     change = system.solve(jax.tree.map(jnp.negative, missing))
 
@@ -113,6 +113,7 @@ def changed(
     described_change = jax.jvp(
         lambda values, x, w: outputs(values, x, w), (values, *nothing), (changes, change.x, change.w)
     )[1]
+    described_change["cost"] = cost + system.costing(change)
     costate_change = ahead + system.ahead(change)
     return eqx.tree_at(
         lambda s: tuple(getattr(s, name) for name in (*described_change, "costates")),
@@ -132,7 +133,7 @@ def placed(program: Transcription, solution: Solution) -> tuple[Any, Array]:
 
 
 def described(program: Transcription, points, inputs) -> dict[str, Array]:
-    """What a solution says of a motion."""
+    """What a solution says of a motion, but what it costs."""
     stages = program.stages
     own = program.states(points)
     control, nodes = program.controls(points, inputs)
@@ -145,13 +146,14 @@ def described(program: Transcription, points, inputs) -> dict[str, Array]:
         "control": control,
         "control_nodes": nodes,
         "dt": own.dt[0],
-        "cost": jnp.sum(program.evaluate(points, inputs).costs),
     }
     return {name: value for name, value in values.items() if value is not None}
 
 
-def missed(program: Transcription, points, inputs, costates, rows, act, side) -> tuple[Unknowns, Array]:
-    """What the conditions of a minimum miss, and what of their slopes by each point is of the stages from there on."""
+def missed(
+    program: Transcription, points, inputs, costates, rows, act, side
+) -> tuple[Unknowns, Array, Array]:
+    """What the conditions of a minimum miss, what of their slopes by each point is of the stages from there on, and the cost."""
     stages, nx, nz, m = program.stages, program.nx, program.nz, program.m
 
     def slope(index, point, w, after, costate, push):
@@ -170,7 +172,7 @@ def missed(program: Transcription, points, inputs, costates, rows, act, side) ->
     bound = jnp.where(act & (side < 0), lower, jnp.where(act, upper, 0))
     beyond = jnp.where(act, values.rows - bound, 0)
     by_points = by_points.at[0].set(jnp.where(program.free, by_points[0], 0))
-    return Unknowns(by_points, by_inputs, values.defects, beyond), ahead
+    return Unknowns(by_points, by_inputs, values.defects, beyond), ahead, jnp.sum(values.costs)
 
 
 #: Rows this near to a bound may act there.
@@ -251,6 +253,11 @@ class System:
         end = matvec(self.expanded.end_curvature, change.x[-1])
         held = self.pushed(jnp.where(self.held, change.rows, 0))
         return jnp.concatenate([own[:, :nx], end[None]]) + held[:, :nx]
+
+    def costing(self, change: Unknowns):
+        """The change of the cost."""
+        by_points, by_inputs = slopes_of(self.program, self.expanded)
+        return jnp.sum(by_points * change.x) + jnp.sum(by_inputs * change.w)
 
     def times(self, change: Unknowns) -> Unknowns:
         """The matrix times a change. What is given of the first point, and rows that are not held, are there for themselves."""

@@ -46,8 +46,9 @@ def stepwise(
         solution, going_on = look(search)
         if (there := int(solution.iterations)) > most:
             run.refuse([f"iterations: {there} there, {most} here"])
-        for one in told if on_iteration is not None else ():
-            on_iteration(int(one[0]), *one[1:])
+        if on_iteration is not None:
+            for iterations, *rest in told:
+                on_iteration(int(iterations), *rest)
         reached = lambda: {"search": plain_leaves(search), "told": np.reshape(np.array(told, float), (-1, 3))}
         moved = not run.found
         while going_on:

@@ -73,6 +73,7 @@ class Transcription(abc.ABC):
 
     - `nx`, `nw`: how many numbers change a point, and are an input.
     - `free`: which of the changes of the first point are decided on; the others are zero.
+    - `alike`: which of the numbers of a point are the same for all points, and bounded at the last.
     - `m`: the number of rows without the box.
     """
 
@@ -81,6 +82,8 @@ class Transcription(abc.ABC):
     def __init__(self, stages: Stages, nx: int, nw: int, free: np.ndarray):
         self.stages, self.steps, self.dtype = stages, stages.steps, stages.dtype
         self.nx, self.nw, self.free = nx, nw, free
+        self.alike = np.zeros((1, nx), bool)
+        self.alike[0, stages.nx - stages.free : stages.nx] = True
         self.m = sum(stages.constraint_sizes)
         self.nz = nx + nw
 

@@ -1,31 +1,65 @@
 """Short-horizon actor-critic (Xu et al. 2022): a policy learned by gradients through the simulation.
 
-The return of many episodes is differentiated through `horizon` steps of the simulation, the actions in it, and the value that a
-critic sees at the end. The critic is fitted to the returns of the same steps, and the episodes go on from where they are. So the
-gradient is exact but for the critic, its chain of derivatives is short enough not to explode, and no episode has to end before
-something is learned.
+The return of many episodes is differentiated through `horizon` steps of the simulation, the actions in them, and the value that a
+critic sees at their end. The critic is fitted to the returns of the same steps, and the episodes go on from where they are. The
+gradient is exact but for the critic, the chain of derivatives is too short to explode, and nothing waits for an episode to end.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..parallel import batch_map
+from .._arguments import number, whole_number
 from ..tasks import Task, TaskState
-from .network import Network, Normalization
+from ._episodes import Moment, advanced, begun
+from .network import Network, Normalization, mean_over, sum_over
 from .policy import Policy, as_row
+
+
+class Learner(eqx.Module):
+    """What is learned, and where the episodes are, between two epochs. All that the rest of the learning depends on is in it.
+
+    - `target`: the critic as it follows by and by, which says what states are worth.
+    - `actor_memory`, `critic_memory`: of the optimizers.
+    - `returns`: of the episodes under way, so far.
+    """
+
+    policy: Policy
+    critic: Network
+    target: Network
+    actor_memory: Any
+    critic_memory: Any
+    episodes: TaskState
+    returns: Float[Array, "n"]
+    key: PRNGKeyArray
+    epoch: Int[Array, ""]
 
 
 @dataclass(frozen=True)
 class ShortHorizonActorCritic:
-    """How to learn."""
+    """A policy learned by gradients through `horizon` steps of the simulation, and a critic that values what comes after.
+
+    - `epochs`: so many gradients are followed.
+    - `environments`: so many episodes go on side by side.
+    - `horizon`: so many steps are differentiated through in an epoch.
+    - `discount`: what a reward counts for one step later.
+    - `trace`: λ of the returns TD(λ) that the critic is fitted to.
+    - `actor_widths`, `critic_widths`: of the hidden layers.
+    - `actor_rate`, `critic_rate`: of learning, in the first epoch. They fall evenly, to the share `last_rate` in the last one.
+    - `critic_passes`, `critic_batches`: how often the critic sees the steps of an epoch, and in how many parts.
+    - `following`: by how much of the way the target goes to the critic in an epoch.
+    - `longest_gradient`: gradients are cut to this length.
+    - `steepest`: derivatives of the return by the state and the action of one step are cut to this length, sample by sample.
+    - `deviation`: of actions, before they are squashed, in the first epoch. It is learned from there.
+    - `squashed`: whether actions are brought into [-1, 1] by the hyperbolic tangent, or cut off.
+    """
 
     epochs: int = 500
     environments: int = 64
@@ -39,252 +73,239 @@ class ShortHorizonActorCritic:
     last_rate: float = 0.01
     critic_passes: int = 8
     critic_batches: int = 4
-    target_rate: float = 0.8
+    following: float = 0.8
     longest_gradient: float = 1.0
-    deviation: float = 0.37
+    steepest: float = 1e4
+    deviation: float = 0.5
     squashed: bool = True
 
+    def __post_init__(self):
+        owner = "ShortHorizonActorCritic"
+        for name in ("epochs", "environments", "horizon", "critic_passes", "critic_batches"):
+            whole_number(owner, name, getattr(self, name))
+        for name in ("actor_widths", "critic_widths"):
+            widths = getattr(self, name)
+            if not isinstance(widths, tuple):
+                raise ValueError(
+                    f"{owner}: {name} is {widths!r}; it is a tuple of numbers, one for each hidden layer"
+                )
+            for width in widths:
+                whole_number(owner, name, width)
+        if self.critic_batches > self.environments * self.horizon:
+            steps = self.environments * self.horizon
+            raise ValueError(
+                f"{owner}: critic_batches is {self.critic_batches}; an epoch has {steps} steps, and each batch takes one or more"
+            )
+        for name in ("actor_rate", "critic_rate", "longest_gradient", "steepest", "deviation", "following"):
+            number(owner, name, getattr(self, name), above=0)
+        for name in ("discount", "trace", "last_rate"):
+            number(owner, name, getattr(self, name), least=0)
+        for name in ("trace", "last_rate", "following"):
+            number(owner, name, getattr(self, name), most=1)
+        if self.discount >= 1:
+            raise ValueError(
+                f"{owner}: discount is {self.discount}; it is less than 1, so that returns are finite"
+            )
+        if not isinstance(self.squashed, bool):
+            raise ValueError(f"{owner}: squashed is {self.squashed!r}; it is True or False")
 
-class Learner(eqx.Module):
-    """All that is learned, and where the episodes are, between two epochs."""
+    # What it starts from, and an epoch.
 
-    policy: Policy
-    critic: Network
-    target: Network
-    actor_memory: Any
-    critic_memory: Any
-    episodes: TaskState
-    returns: Float[Array, "n"]
-    key: PRNGKeyArray
-    epoch: Int[Array, ""]
+    def begin(self, task: Task, key: PRNGKeyArray) -> Learner:
+        """Before the first epoch."""
+        key, of_actor, of_critic, of_episodes = jax.random.split(key, 4)
+        episodes = begun(task, jax.random.split(of_episodes, self.environments))
+        policy = Policy.drawn(task, of_actor, self.actor_widths, self.deviation, self.squashed)
+        size, dtype = policy.observation_size, policy.log_deviation.dtype
+        critic = Network.drawn(of_critic, size, self.critic_widths, 1, 1.0, dtype)
+        learned: Any = _learned(policy)  # which optax takes for a dictionary
+        judging: Any = critic
+        memories = self._actor_optimizer.init(learned), self._critic_optimizer.init(judging)
+        returns = jnp.zeros(self.environments, dtype)
+        return Learner(policy, critic, critic, *memories, episodes, returns, key, jnp.int32(0))
+
+    def epoch(
+        self, task: Task, learner: Learner, among: str | None = None
+    ) -> tuple[Learner, dict[str, Array]]:
+        """The next `horizon` steps of all episodes, what is learned from them, and what there is to tell of it.
+
+        - `among`: the axis of the devices that share the episodes, under `jax.shard_map`: each has some, and all learn the same.
+        """
+        policy, dtype = learner.policy, learner.returns.dtype
+        key, *keys = jax.random.split(learner.key, 3)
+        if among:
+            keys = [jax.random.fold_in(key, lax.axis_index(among)) for key in keys]
+        of_noise, of_critic = keys
+        noise = jax.random.normal(of_noise, (self.horizon, learner.returns.size, task.action_size), dtype)
+
+        probe = jnp.zeros_like(learner.returns)
+        loss = jax.grad(self._loss, argnums=(0, 1), has_aux=True)
+        (gradient, dropped), seen = loss(_learned(policy), probe, task, learner, noise)
+        episodes, observed, moments, values = seen
+        gradient = mean_over(among, jax.tree.map(lambda x: x / moments.reward.size, gradient))
+        learned, actor_memory, length = _descended(
+            self._actor_optimizer, learner.actor_memory, _learned(policy), gradient
+        )
+
+        targets = returns_td(
+            moments.reward, values, moments.terminated, moments.done, self.discount, self.trace
+        )
+        critic, critic_memory, error = self._fitted(learner, observed, targets, of_critic, among)
+        target = jax.tree.map(lambda old, new: old + self.following * (new - old), learner.target, critic)
+
+        normalization = policy.normalization.with_more(observed.reshape(-1, observed.shape[-1]), among)
+        policy = eqx.tree_at(lambda one: (_learned(one), one.normalization), policy, (learned, normalization))
+        returns, total = _ended(learner.returns, moments)
+        sums = sum_over(
+            among,
+            {
+                "return": total,
+                "episodes": jnp.sum(moments.done),
+                "terminated": jnp.sum(moments.terminated),
+                "dropped": jnp.sum(dropped),
+                "lost": jnp.sum(moments.lost),
+            },
+        )
+        told = sums | {
+            "return": sums["return"] / sums["episodes"].astype(dtype),
+            "reward": mean_over(among, jnp.mean(moments.reward)),
+            "value": mean_over(among, jnp.mean(values)),
+            "error": error,
+            "gradient": length,
+            "deviation": jnp.mean(jnp.exp(policy.log_deviation)),
+        }
+        memories = actor_memory, critic_memory
+        epochs = learner.epoch + 1
+        return Learner(policy, critic, target, *memories, episodes, returns, key, epochs), told
+
+    # The actor.
+
+    def _loss(self, learned, probe, task: Task, learner: Learner, noise):
+        """Minus the sum of the returns, and what was seen on the way."""
+        policy = eqx.tree_at(_learned, learner.policy, learned)
+
+        def act(episodes, noise):
+            observed = as_row(episodes.observation, 2)
+            episodes, moment = advanced(
+                task, episodes, policy.explored(observed, noise), probe, self.steepest
+            )
+            return episodes, (observed, moment)
+
+        episodes, (observed, moments) = lax.scan(act, learner.episodes, noise)
+        values = self._values(learner.target, policy.normalization, moments.reached)
+        last = jnp.broadcast_to((jnp.arange(self.horizon) == self.horizon - 1)[:, None], moments.lost.shape)
+        # Where an episode goes on beyond what is seen, the critic says what that is worth; what has terminated has no more to
+        # come.
+        beyond = (moments.done | last) & ~moments.terminated
+        gained = moments.reward + jnp.where(beyond, self.discount * values, 0)
+        weight = weights(moments.done, self.discount, values.dtype)
+        return -jnp.sum(weight * gained), (episodes, observed, moments, values)
+
+    # The critic.
+
+    def _values(self, critic: Network, normalization: Normalization, observed) -> Float[Array, "..."]:
+        """Returns of what is observed. The critic itself is of the size of a reward."""
+        return critic(normalization(observed))[..., 0] / (1 - self.discount)
+
+    def _fitted(
+        self, learner: Learner, observed, targets, key, among
+    ) -> tuple[Network, Any, Float[Array, ""]]:
+        """The critic nearer to the targets, in the mean square."""
+        rows, size = targets.size, targets.size // self.critic_batches
+        observed = learner.policy.normalization(observed.reshape(rows, -1))
+        targets = (1 - self.discount) * targets.reshape(rows)
+
+        def error(critic, batch):
+            return jnp.mean((critic(observed[batch])[:, 0] - targets[batch]) ** 2)
+
+        def step(carry, batch):
+            critic, memory = carry
+            value, gradient = jax.value_and_grad(error)(critic, batch)
+            value, gradient = mean_over(among, (value, gradient))
+            critic, memory, _ = _descended(self._critic_optimizer, memory, critic, gradient)
+            return (critic, memory), value
+
+        keys = jax.random.split(key, self.critic_passes)
+        order = jax.vmap(lambda key: jax.random.permutation(key, rows))(keys)
+        batches = order[:, : size * self.critic_batches].reshape(-1, size)
+        (critic, memory), errors = lax.scan(step, (learner.critic, learner.critic_memory), batches)
+        return critic, memory, jnp.mean(errors[-self.critic_batches :])
+
+    # How both descend.
+
+    @property
+    def _actor_optimizer(self):
+        return self._optimizer(self.actor_rate, self.epochs)
+
+    @property
+    def _critic_optimizer(self):
+        return self._optimizer(self.critic_rate, self.epochs * self.critic_passes * self.critic_batches)
+
+    def _optimizer(self, rate: float, steps: int):
+        import optax
+
+        falling = optax.linear_schedule(rate, self.last_rate * rate, steps)
+        return optax.chain(
+            optax.clip_by_global_norm(self.longest_gradient), optax.adam(falling, b1=0.7, b2=0.95)
+        )
 
 
-class Steps(NamedTuple):
-    """Steps of all episodes, in time and then by episode."""
+def weights(done: Bool[Array, "steps n"], discount: float, dtype: Any) -> Float[Array, "steps n"]:
+    """What a step counts for in the return of its episode, from the first step of it that is seen: `discountᵏ` k steps later."""
 
-    observed: Float[Array, "steps n size"]
-    reward: Float[Array, "steps n"]
-    terminated: Any
-    done: Any
-    reached: Float[Array, "steps n size"]
-    lost: Any
+    def following(weight, over):
+        return jnp.where(over, 1, discount * weight), weight
+
+    return lax.scan(following, jnp.ones(done.shape[1:], dtype), done)[1]
 
 
-# Returns.
+def returns_td(
+    reward: Float[Array, "steps n"],
+    values: Float[Array, "steps n"],
+    terminated: Bool[Array, "steps n"],
+    done: Bool[Array, "steps n"],
+    discount: float,
+    trace: float,
+) -> Float[Array, "steps n"]:
+    """TD(λ): what is to come from each step on, as a mean of rewards that were seen and values that are believed.
 
+        G_t = r_t + γ ((1 - λ) V_{t+1} + λ G_{t+1}),
 
-def weights(done, discount: float):
-    """What a reward counts for in the return of the episode that it is in, and of which the first step seen counts 1."""
+    with `V_{t+1}` alone at the last step and where an episode was truncated, and nothing where it has terminated.
 
-    def next_one(weight, over):
-        return jnp.where(over, jnp.ones_like(weight), discount * weight), weight
-
-    return lax.scan(next_one, jnp.ones(done.shape[1:], jnp.float32), done)[1]
-
-
-def td_lambda(reward, values, terminated, done, discount: float, trace: float):
-    """TD(λ)."""
+    - `values`: of what each step has led to.
+    - `terminated`, `done`: whether the episode ended with the step for good, and at all.
+    """
 
     def earlier(following, step):
-        reward, value, terminated, over = step
-        later = jnp.where(over, value, (1 - trace) * value + trace * following)
-        now = reward + discount * jnp.where(terminated, jnp.zeros_like(later), later)
+        reward, value, terminated, done = step
+        later = jnp.where(done, value, (1 - trace) * value + trace * following)
+        now = reward + discount * jnp.where(terminated, 0, later)
         return now, now
 
     return lax.scan(earlier, values[-1], (reward, values, terminated, done), reverse=True)[1]
 
 
-@jax.custom_vjp
-def guarded(numbers, probe):
-    return numbers
+def _ended(returns: Float[Array, "n"], moments: Moment) -> tuple[Float[Array, "n"], Float[Array, ""]]:
+    """The returns of the episodes that go on, and the sum of those that have ended."""
+
+    def add(carry, moment):
+        total = carry + moment.reward
+        return jnp.where(moment.done, 0, total), jnp.where(moment.done, total, 0)
+
+    returns, ended = lax.scan(add, returns, moments)
+    return returns, jnp.sum(ended)
 
 
-def _fwd(numbers, probe):
-    return numbers, None
+def _learned(policy: Policy) -> tuple[Network, Float[Array, "na"]]:
+    """What of a policy is learned by gradients."""
+    return policy.network, policy.log_deviation
 
 
-def _bwd(_, cotangents):
-    sizes = [jnp.sum(jnp.reshape(x, (len(x), -1)), axis=1) for x in jax.tree.leaves(cotangents)]
-    bad = ~jnp.isfinite(sum(sizes))
-    masked = jax.tree.map(
-        lambda x: jnp.where(jnp.reshape(bad, (-1,) + (1,) * (x.ndim - 1)), jnp.zeros_like(x), x), cotangents
-    )
-    return masked, bad.astype(sizes[0].dtype)
+def _descended(optimizer: Any, memory: Any, numbers: Any, gradient: Any) -> tuple[Any, Any, Float[Array, ""]]:
+    """The numbers and the memory after a step down, and how long the gradient was."""
+    import optax
 
-
-guarded.defvjp(_fwd, _bwd)
-
-
-def advance(task: Task, episodes: TaskState, actions, probe):
-    numbers, rest = eqx.partition(episodes, eqx.is_inexact_array)
-    numbers, actions = guarded((numbers, actions), probe)
-
-    @jax.checkpoint
-    def one(state, action):
-        new = task.step_and_reset(state, action)
-        told = new.reward, new.observation, new.final_observation, new.state.q, new.state.v
-        fine = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(told)]))
-
-        def begun(new):
-            fresh = task.reset(jax.random.fold_in(state.key, state.steps))
-            return eqx.tree_at(lambda s: s.terminated, fresh, jnp.asarray(True))
-
-        return lax.cond(fine, lambda new: new, begun, new), ~fine
-
-    return batch_map(one)(eqx.combine(numbers, rest), actions)
-
-
-def objective(policy_numbers, probe, policy_rest, task, config, learner, noise):
-    """Minus the mean return a step."""
-    policy = eqx.combine(policy_numbers, policy_rest)
-
-    def act(episodes, noise):
-        observed = as_row(episodes.observation, 2)
-        new, lost = advance(task, episodes, policy.drawn(observed, noise), probe)
-        return new, Steps(
-            observed, new.reward, new.terminated, new.done, as_row(new.final_observation, 2), lost
-        )
-
-    episodes, steps = lax.scan(act, learner.episodes, noise)
-    values = value(learner.target, policy.normalization, steps.reached, config)
-    weight = weights(steps.done, config.discount).astype(values.dtype)
-    last = (jnp.arange(config.horizon) == config.horizon - 1)[:, None]
-    ends = (steps.done | last) & ~steps.terminated
-    total = weight * (steps.reward + jnp.where(ends, config.discount * values, jnp.zeros_like(values)))
-    return -jnp.sum(total) / total.size, (episodes, steps, values)
-
-
-def value(critic: Network, normalization: Normalization, observed, config):
-    return critic(normalization(observed))[..., 0] / (1 - config.discount)
-
-
-def descended(optimizer, thing, memory, gradient):
     with jax.numpy_dtype_promotion("standard"):  # optax relies on it
-        updates, memory = optimizer.update(gradient, memory, thing)
-    return eqx.apply_updates(thing, updates), memory
-
-
-def fitted(critic, memory, optimizer, normalization, observed, targets, key, config):
-    observed = normalization(observed.reshape(-1, observed.shape[-1]))
-    targets = (1 - config.discount) * targets.reshape(-1)
-    rows = len(targets)
-    size = rows // config.critic_batches
-
-    def error(critic, batch):
-        observed, target = batch
-        return jnp.mean((critic(observed)[:, 0] - target) ** 2)
-
-    def turn(carry, rows):
-        critic, memory = carry
-        loss, gradient = jax.value_and_grad(error)(critic, (observed[rows], targets[rows]))
-        return descended(optimizer, critic, memory, gradient), loss
-
-    keys = jax.random.split(key, config.critic_passes)
-    order = jax.vmap(lambda key: jax.random.permutation(key, rows))(keys)
-    batches = order[:, : size * config.critic_batches].reshape(-1, size)
-    (critic, memory), losses = lax.scan(turn, (critic, memory), batches)
-    return critic, memory, losses[-config.critic_batches :].mean()
-
-
-def optimizers(config):
-    import optax
-
-    def one(rate, count):
-        schedule = optax.linear_schedule(rate, config.last_rate * rate, count)
-        return optax.chain(
-            optax.clip_by_global_norm(config.longest_gradient), optax.adam(schedule, b1=0.7, b2=0.95)
-        )
-
-    return one(config.actor_rate, config.epochs), one(
-        config.critic_rate, config.epochs * config.critic_passes * config.critic_batches
-    )
-
-
-def trained_part(policy):
-    spec = jax.tree.map(lambda x: True, policy)
-    return eqx.tree_at(lambda p: p.normalization, spec, jax.tree.map(lambda x: False, policy.normalization))
-
-
-def begin(task: Task, config, key) -> Learner:
-    key, actor_key, critic_key, episode_key = jax.random.split(key, 4)
-    episodes = batch_map(task.reset)(jax.random.split(episode_key, config.environments))
-    observed = as_row(episodes.observation, 2)
-    size, dtype = observed.shape[-1], observed.dtype
-    policy = Policy(
-        Network.drawn(actor_key, size, config.actor_widths, task.action_size, 0.01, dtype),
-        jnp.full(task.action_size, jnp.log(config.deviation), dtype),
-        Normalization.of_size(size, dtype),
-        config.squashed,
-    )
-    critic = Network.drawn(critic_key, size, config.critic_widths, 1, 1.0, dtype)
-    actor, critical = optimizers(config)
-    return Learner(
-        policy,
-        critic,
-        critic,
-        actor.init(eqx.filter(policy, trained_part(policy))),
-        critical.init(critic),
-        episodes,
-        jnp.zeros(config.environments, dtype),
-        key,
-        jnp.int32(0),
-    )
-
-
-def epoch(task: Task, config, learner: Learner):
-    actor, critical = optimizers(config)
-    key, noise_key, fit_key = jax.random.split(learner.key, 3)
-    policy = learner.policy
-    dtype = policy.log_deviation.dtype
-    noise = jax.random.normal(noise_key, (config.horizon, config.environments, task.action_size), dtype)
-    numbers, rest = eqx.partition(policy, trained_part(policy))
-    probe = jnp.zeros(config.environments, dtype)
-    (loss, (episodes, steps, values)), (gradient, dropped) = jax.value_and_grad(
-        objective, argnums=(0, 1), has_aux=True
-    )(numbers, probe, rest, task, config, learner, noise)
-    import optax
-
-    norm = optax.global_norm(gradient)
-    numbers, actor_memory = descended(actor, numbers, learner.actor_memory, gradient)
-    targets = td_lambda(steps.reward, values, steps.terminated, steps.done, config.discount, config.trace)
-    critic, critic_memory, error = fitted(
-        learner.critic,
-        learner.critic_memory,
-        critical,
-        policy.normalization,
-        steps.observed,
-        targets,
-        fit_key,
-        config,
-    )
-    target = jax.tree.map(lambda old, new: old + config.target_rate * (new - old), learner.target, critic)
-    new = eqx.combine(numbers, rest)
-    new = eqx.tree_at(
-        lambda p: p.normalization,
-        new,
-        policy.normalization.with_more(steps.observed.reshape(-1, steps.observed.shape[-1])),
-    )
-
-    def count(carry, step):
-        reward, done = step
-        total = carry + reward
-        return jnp.where(done, jnp.zeros_like(total), total), jnp.where(done, total, jnp.zeros_like(total))
-
-    returns, ended = lax.scan(count, learner.returns, (steps.reward, steps.done))
-    episodes_ended = jnp.sum(steps.done)
-    told = {
-        "reward": jnp.mean(steps.reward),
-        "return": jnp.sum(ended) / episodes_ended.astype(dtype),
-        "episodes": episodes_ended,
-        "terminated": jnp.sum(steps.terminated),
-        "gradient": norm,
-        "error": error,
-        "value": jnp.mean(values),
-        "deviation": jnp.mean(jnp.exp(policy.log_deviation)),
-        "dropped": jnp.sum(dropped),
-        "lost": jnp.sum(steps.lost),
-    }
-    return (
-        Learner(new, critic, target, actor_memory, critic_memory, episodes, returns, key, learner.epoch + 1),
-        told,
-    )
+        updates, memory = optimizer.update(gradient, memory, numbers)
+    return optax.apply_updates(numbers, updates), memory, optax.global_norm(gradient)

@@ -19,7 +19,7 @@ class Cartpole(Task):
     the force on the cart, of up to 20 N. An episode ends where the cart leaves its rail.
     """
 
-    def begin(self, model, key):
+    def begin(self, model: Any, key):
         hanging = jnp.array([0.0, jnp.pi], model.dtype)
         q, v = 0.1 * jax.random.normal(key, (2, 2), model.dtype)
         return State(hanging + q, v)

@@ -24,7 +24,7 @@ class Hopper(Task):
 
     speed: float = eqx.field(kw_only=True, default=1.0)
 
-    def begin(self, model, key):
+    def begin(self, model: Any, key):
         q, v = 0.02 * jax.random.normal(key, (2, model.nv), model.dtype)
         return State(model.reference + q, v)
 

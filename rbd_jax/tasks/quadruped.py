@@ -72,7 +72,7 @@ class Stand(Quadruped):
     def controls(self, now, action):
         return Controls(now.q[7:] + self.reach * action)
 
-    def begin(self, model, key):
+    def begin(self, model: Any, key):
         keys = jax.random.split(key, 3)
         yaw, roll, pitch = jax.random.uniform(keys[0], (3,), model.dtype, -1, 1) * jnp.array(
             [np.pi, 0.5, 0.5], model.dtype
@@ -123,7 +123,7 @@ class Trot(Quadruped):
     period: float = eqx.field(kw_only=True, default=0.5)
     lift: float = eqx.field(kw_only=True, default=0.06)
 
-    def begin(self, model, key):
+    def begin(self, model: Any, key):
         pose, command, phase = jax.random.split(key, 3)
         low, high = jnp.array(self.least, model.dtype), jnp.array(self.most, model.dtype)
         moved = 0.05 * jax.random.normal(pose, (12,), model.dtype)
@@ -184,7 +184,8 @@ def _heights(model: Model, frames, bodies) -> Float[Array, "k"]:
 
 def _floor(model: Model) -> Float[Array, ""]:
     """How high the floor is."""
-    return model.named("shape", "floor").placement.position[2].astype(model.dtype)
+    floor: Any = model.named("shape", "floor")
+    return floor.placement.position[2].astype(model.dtype)
 
 
 def _quaternion(yaw, pitch, roll) -> Float[Array, "4"]:
@@ -214,11 +215,13 @@ def _robot(knees: bool) -> Model:
 
 def quadruped_stand(**options: Any) -> Stand:
     """Standing up with `rbd.load("quadruped")`: 150 steps of 0.02 s."""
-    options = {"dt": 0.02, "substeps": 5, "episode_length": 150} | options
-    return Stand(**({} if "model" in options else {"model": _robot(knees=True)}) | options)
+    if "model" not in options:
+        options["model"] = _robot(knees=True)
+    return Stand(**({"dt": 0.02, "substeps": 5, "episode_length": 150} | options))
 
 
 def quadruped_trot(**options: Any) -> Trot:
     """Trotting with `rbd.load("quadruped")`: 500 steps of 0.02 s."""
-    options = {"dt": 0.02, "substeps": 5, "episode_length": 500} | options
-    return Trot(**({} if "model" in options else {"model": _robot(knees=False)}) | options)
+    if "model" not in options:
+        options["model"] = _robot(knees=False)
+    return Trot(**({"dt": 0.02, "substeps": 5, "episode_length": 500} | options))

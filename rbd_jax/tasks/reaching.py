@@ -35,7 +35,7 @@ class Reacher(Task):
     numbers. An action is the torques at the joints, of up to 1 Nm.
     """
 
-    def begin(self, model, key):
+    def begin(self, model: Any, key):
         start, where = jax.random.split(key)
         shoulder, elbow = jax.random.uniform(start, (2,), model.dtype, -1, 1)
         radius, angle = jax.random.uniform(where, (2,), model.dtype)
@@ -77,7 +77,7 @@ class ArmReach(Task):
     def action_size(self):
         return self.model.nv
 
-    def begin(self, model, key):
+    def begin(self, model: Any, key):
         start, where = jax.random.split(key)
         q = model.reference + 0.2 * jax.random.normal(start, (model.nq,), model.dtype)
         low, high = jnp.array([[0.3, -0.4, 0.15], [0.7, 0.4, 0.75]], model.dtype)

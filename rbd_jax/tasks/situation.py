@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..constraints import ReducedModel
 from ..dynamics import Motion
-from ..simulate import Simulated, State
+from ..simulate import State
 
 
 class TaskState(eqx.Module):
@@ -54,14 +54,14 @@ class TaskState(eqx.Module):
 class Situation(eqx.Module):
     """A moment of an episode, as a task sees it.
 
-    - `model`: with the numbers of this episode.
+    - `model`: with the numbers of this episode; a `Model`, or a `ReducedModel` if the task has one.
     - `state`: of the simulation; `q` and `v` are its.
     - `time`: since the episode began.
     - `memory`: what the task remembers.
     - `key`: for what is drawn at this moment, as the noise of an observation.
     """
 
-    model: Simulated
+    model: Any
     state: State
     time: Float[Array, ""]
     memory: Any

@@ -365,7 +365,7 @@ def _ranges(model: Simulated, owner: str) -> tuple[Float[Array, "nu"], Float[Arr
                 f"{owner}: actuator {one.name!r} of model {model.name!r} has no control_range that actions could be spread over; "
                 "give it one, or define `controls`"
             )
-    pairs = jnp.stack([one.control_range for one in found])
+    pairs = jnp.stack([jnp.asarray(one.control_range) for one in found])
     return pairs[:, 0], pairs[:, 1]
 
 

@@ -1,0 +1,154 @@
+"""Derivatives of solutions by all numbers of their problems, against problems that are solved again."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+
+
+C = rbd.control
+NAMES = ("t", "q", "v", "control", "control_nodes", "dt", "cost", "costates")
+
+
+def pendulum(**options):
+    """With a goal, and torques that reach their limit."""
+    return C.Problem(
+        rbd.load("pendulum"),
+        rbd.State(jnp.array([0.3]), jnp.zeros(1)),
+        steps=8,
+        dt=0.12,
+        running=[0.1 * C.Effort(), 0.3 * C.Posture(jnp.array([0.5]))],
+        terminal=[2.0 * C.Velocity()],
+        constraints=[C.Constraint(C.Posture(jnp.array([1.0])), at="end")],
+        bounds=C.Bounds(control=(-6.0, 6.0)),
+        **options,
+    )
+
+
+def hurried():
+    """It takes as long as it is worth."""
+    return pendulum(duration=(0.5, 5.0), duration_cost=3.0)
+
+
+def acrobot():
+    return C.Problem(
+        rbd.load("acrobot"),
+        rbd.State(jnp.array([0.1, 0.2]), jnp.array([0.0, 0.3])),
+        steps=20,
+        dt=0.05,
+        running=[0.1 * C.Effort(), C.Posture(jnp.array([0.3, -0.2]))],
+        terminal=[10.0 * C.Velocity()],
+    )
+
+
+def reaching():
+    """An arm that reaches for a point with torques that reach their limits."""
+    model = rbd.load("arm7")
+    limit = jnp.array([3.0, 40.0, 3.0, 30.0, 2.0, 3.0, 1.0])
+    return C.Problem(
+        model,
+        rbd.State(jnp.array([0.1, 0.4, 0.1, 0.8, 0.1, 0.3, 0.0]), jnp.zeros(7)),
+        steps=12,
+        dt=0.05,
+        running=[0.01 * C.Effort(), 0.1 * C.Velocity()],
+        terminal=[300.0 * C.Position("tool", jnp.array([0.4, 0.2, 0.6])), C.Velocity()],
+        bounds=C.Bounds(control=(-limit, limit)),
+    )
+
+
+def floating():
+    """A body that floats, and turns by a wheel in it."""
+    builder = rbd.ModelBuilder(gravity=(0, 0, 0))
+    inertia = lambda mass: rbd.Inertia.from_mass_com(mass, (0.1, 0, 0), 0.1 * mass * np.diag([1.0, 1.2, 1.4]))
+    builder.add_body("hull", parent="world", joint=rbd.joints.Free(), inertia=inertia(2.0))
+    builder.add_body("wheel", parent="hull", joint=rbd.joints.Revolute((0, 0.6, 0.8)), inertia=inertia(1.0))
+    model = builder.build()
+    q = jnp.concatenate([rbd.neutral(model)[:3], jnp.array([0.8, 0.0, 0.6, 0.0, 0.0])])
+    v = jnp.array([0.3, -0.2, 0.5, 0.1, 0.0, 0.2, 0.0])
+    goal = rbd.integrate(model, q, 0.3 * v)
+    return C.Problem(
+        model,
+        rbd.State(q, v),
+        steps=8,
+        dt=0.08,
+        running=[C.Effort(), C.Velocity()],
+        terminal=[50.0 * C.Posture(goal)],
+        bounds=C.Bounds(control=(-1.0, 1.0)),
+    )
+
+
+PROBLEMS = {f.__name__: f for f in (pendulum, hurried, acrobot, reaching, floating)}
+SOLVERS = {
+    "ddp": C.DDP(tolerance=1e-15, constraint_tolerance=1e-10),
+    "shooting": C.Shooting(tolerance=1e-10),
+    "trapezoid": C.Collocation("trapezoid", tolerance=1e-10),
+    "hermite-simpson": C.Collocation(tolerance=1e-10),
+}
+EVERYDAY = {("ddp", "pendulum"), ("trapezoid", "hurried")}
+PRODUCTS = [
+    pytest.param(solver, problem, marks=() if (solver, problem) in EVERYDAY else pytest.mark.slow)
+    for solver in SOLVERS
+    for problem in PROBLEMS
+]
+
+
+def changes_of(numbers, seed=0):
+    """A change of every number of a problem: a thousandth, but of bounds that are open, and of friction, which is not smooth."""
+    draw = np.random.default_rng(seed)
+    one = lambda x: jnp.asarray(np.where(np.isfinite(x), draw.normal(size=x.shape), 0) * 0.05, x.dtype)
+    changes = jax.tree.map(one, numbers)
+    return eqx.tree_at(lambda p: p.model.friction, changes, jnp.zeros_like(numbers.model.friction))
+
+
+def assert_derivative(found, high, low, step, tolerance):
+    for name in NAMES:
+        if getattr(high, name) is None:
+            continue
+        expected = (np.asarray(getattr(high, name)) - np.asarray(getattr(low, name))) / (2 * step)
+        error = np.abs(getattr(found, name) - expected).max()
+        assert error <= tolerance * max(1, np.abs(expected).max()), (name, error, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("solver, problem", PRODUCTS)
+def test_they_are_those_of_problems_solved_again(solver, problem):
+    solver, problem = SOLVERS[solver], PROBLEMS[problem]()
+    numbers, rest = eqx.partition(problem, eqx.is_inexact_array)
+    changes, step = changes_of(numbers), 1e-5
+    solved = jax.jit(lambda numbers: C.solve(eqx.combine(numbers, rest), solver))
+    moved = lambda h: solved(jax.tree.map(lambda x, d: x + h * d, numbers, changes))
+    high, low = moved(step), moved(-step)
+    assert not high.code and not low.code
+
+    def both(numbers):
+        """Forward, and what reverse mode says of the same direction."""
+        solution, change = jax.jvp(solved, (numbers,), (changes,))
+        _, back = jax.vjp(lambda numbers: _chosen(solved(numbers)), numbers)
+        of = back(jax.tree.map(jnp.ones_like, _chosen(solution)))[0]
+        total = sum(
+            jnp.sum(a * b) for a, b in zip(jax.tree.leaves(of), jax.tree.leaves(changes), strict=True)
+        )
+        return change, total
+
+    change, total = both(numbers)
+    assert_derivative(change, high, low, step, 1e-4)
+    forward = sum(jnp.sum(x) for x in jax.tree.leaves(_chosen(change)))
+    np.testing.assert_allclose(total, forward, rtol=1e-6)
+
+
+def _chosen(solution):
+    return [getattr(solution, name) for name in NAMES if getattr(solution, name) is not None]
+
+
+def test_gradients_take_no_more_memory_for_more_iterations():
+    """Nothing of the search is kept: the program of a gradient is as large with a thousand iterations as with ten."""
+    numbers, rest = eqx.partition(pendulum(), eqx.is_inexact_array)
+
+    def size(iterations):
+        solver = C.DDP(max_iterations=iterations)
+        gradient = jax.grad(lambda numbers: C.solve(eqx.combine(numbers, rest), solver).cost)
+        return jax.jit(gradient).lower(numbers).compile().memory_analysis().temp_size_in_bytes
+
+    assert size(10) == size(1000)
