@@ -79,6 +79,8 @@ __all__ = [
     "problems",
     "inverse_kinematics",
     "InverseKinematics",
+    "quadratic_program",
+    "QuadraticProgram",
     "Code",
 ]
 
@@ -98,6 +100,10 @@ from .mppi import MPPI as MPPI
 from .problem import Problem as Problem
 from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
 from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
+from .quadratic_program import (
+    QuadraticProgram as QuadraticProgram,
+    quadratic_program as quadratic_program,
+)
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
 from .residuals import (
     CenterOfMass as CenterOfMass,

@@ -24,6 +24,8 @@ class Code(enum.IntEnum):
     NOT_FINITE = 3
     #: What is violated cannot be made less: the constraints contradict each other, or a goal is out of reach.
     INFEASIBLE = 4
+    #: There is no least value: it goes down without end.
+    UNBOUNDED = 5
 
 
 class Solution(eqx.Module):
