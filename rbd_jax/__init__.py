@@ -414,17 +414,15 @@ from .parallel.xla import prepare as _prepare
 
 _prepare()  # before anything makes JAX start its CPU backend
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from . import (
     body as body,
     constraints as constraints,
     contact as contact,
-    control as control,
     files as files,
     forces as forces,
-    identify as identify,
-    interop as interop,
     joints as joints,
-    learn as learn,
     lie as lie,
     parallel as parallel,
     robots as robots,
@@ -432,8 +430,6 @@ from . import (
     shapes as shapes,
     simulate as simulate,
     spatial as spatial,
-    tasks as tasks,
-    view as view,
 )
 from ._checked import checked as checked
 from ._errors import (
@@ -608,4 +604,30 @@ from .simulate import (
     step_derivatives as step_derivatives,
 )
 from .spatial import Attached as Attached, Inertia as Inertia, Transform as Transform
-from .tasks import Task as Task
+
+
+if _TYPE_CHECKING:
+    from . import (
+        control as control,
+        identify as identify,
+        interop as interop,
+        learn as learn,
+        tasks as tasks,
+        view as view,
+    )
+    from .tasks import Task as Task
+
+
+def __getattr__(name: str) -> object:
+    """The packages for a job are imported when they are first named: together they take longer than all the others."""
+    from importlib import import_module
+
+    if name in ("control", "identify", "interop", "learn", "tasks", "view"):
+        return import_module(f".{name}", __name__)
+    if name == "Task":
+        return import_module(".tasks", __name__).Task
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

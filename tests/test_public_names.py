@@ -17,13 +17,21 @@ PACKAGES = ["rbd_jax", *(f"rbd_jax.{file.parent.name}" for file in sorted(PACKAG
 LINE = re.compile(r"^- `(\w+)`: \S", re.MULTILINE)
 
 
+def statements(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Those of a module, with those that only type checkers see."""
+    found = []
+    for node in body:
+        found += node.body if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING") else [node]
+    return found
+
+
 def exported(source: str) -> set[str]:
     """The names that a package exports: those imported `as` themselves, and its own that have no underscore in front.
 
     What type checkers go by.
     """
     names = set()
-    for node in ast.parse(source).body:
+    for node in statements(ast.parse(source).body):
         if isinstance(node, ast.ImportFrom):
             names |= {alias.name for alias in node.names if alias.asname == alias.name}
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
