@@ -79,8 +79,9 @@ def start(
         _refuse_taken(port, options.get("coordinator_bind_address"))
     else:
         _wait_for(host, port, f"process {place} of {count}", initialization_timeout)
-    # Where devices are CPUs, sums over them go by this; GPUs and TPUs have their own.
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    if not jax.config.jax_cpu_collectives_implementation:  # pyright: ignore[reportAttributeAccessIssue]
+        # By it CPUs of several processes exchange numbers; GPUs and TPUs have their own.
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(
         address,
         count,
