@@ -27,7 +27,8 @@ from ..simulate.systems import tree_of
 from .model import Refused
 from .optimize_page import Page, broken, ended, page
 from .output import results_folder, written_together
-from .problem_file import explained, posed
+from .problem_file import posed
+from .python_file import explained
 from .report import error_console, plain_console, plain_table, progress_bars
 from .resume import Place, lasting, one_line
 

@@ -54,7 +54,6 @@ def pushing():
     return task, wild(rbd.learn.Policy.drawn(task, jax.random.key(0), (8,)))
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 def test_a_rollout_with_its_controller_is_an_episode(following):
     task, policy = following
     key = jax.random.key(3)
@@ -84,7 +83,6 @@ def test_what_remembers_needs_a_memory(following):
         rbd.rollout(task.model, start.state, rbd.learn.Controller(task, policy), dt=0.1, steps=2)
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 def test_an_evaluation_is_the_sum_of_what_is_played(pushing):
     task, policy = pushing
     key = jax.random.key(7)
@@ -134,7 +132,6 @@ def test_it_takes_samples_one_by_one_or_under_vmap(pushing):
         policy(states.observation)
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 def test_what_does_not_fit_is_refused(tmp_path, following, pushing, unchecked):
     (task, policy), (other, _) = following, pushing
     path = tmp_path / "policy.npz"

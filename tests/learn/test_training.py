@@ -15,8 +15,6 @@ from push import SMALL, Push, cart, push, trained
 import rbd_jax as rbd
 
 
-pytestmark = pytest.mark.skip(reason="not settled yet: types of this room that beartype refuses")
-
 
 pytest.importorskip("optax")
 
