@@ -2,7 +2,7 @@
 
 With `y = (ξ, v, own)`, ξ being the change of q from the left knot on the tangent space, `ẏ = f(t, y, u)` is a vector equation on
 each step whatever the manifold: `ξ̇` is the rate of that chart (see `rbd_jax.simulate.system`), `v̇` the acceleration. Hermite's
-and Simpson's rule is the compressed one of Betts (2010), §4.7, with the state in the middle `½ (y₀ + y₁) + h/8 (f₀ - f₁)`.
+and Simpson's rule is the compressed one of Betts (2010), with the state in the middle `½ (y₀ + y₁) + h/8 (f₀ - f₁)`.
 
 Controls are continuous: a point of the program is a knot's state with its control, an input the control of the next knot, so that
 steps are those of a linear-quadratic problem.
