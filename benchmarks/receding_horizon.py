@@ -80,15 +80,21 @@ CASES = {
         {
             "DDP, 1 iteration": DDP(max_iterations=1),
             "DDP, 3 iterations": DDP(max_iterations=3),
-            "MPPI, 256 samples of 6 knots, 1 iteration": MPPI(samples=256, max_iterations=1, knots=6, spread=3.0),
+            "MPPI, 256 samples of 6 knots, 1 iteration": MPPI(
+                samples=256, max_iterations=1, knots=6, spread=3.0
+            ),
         },
     ),
     "cartpole; 40 steps of 40 ms": (
         swing,
         {
             "DDP, 3 iterations": DDP(max_iterations=3),
-            "MPPI, 256 samples of 10 knots, 3 iterations": MPPI(samples=256, max_iterations=3, knots=10, spread=2.0),
-            "CEM, 256 samples of 10 knots, 3 iterations": CEM(samples=256, max_iterations=3, knots=10, spread=2.0),
+            "MPPI, 256 samples of 10 knots, 3 iterations": MPPI(
+                samples=256, max_iterations=3, knots=10, spread=2.0
+            ),
+            "CEM, 256 samples of 10 knots, 3 iterations": CEM(
+                samples=256, max_iterations=3, knots=10, spread=2.0
+            ),
         },
     ),
 }
@@ -116,7 +122,9 @@ def measured(problem: Problem, solver) -> tuple[float, np.ndarray, int]:
 def main() -> None:
     precision = "float64" if jax.config.jax_enable_x64 else "float32"
     print(f"{precision}, {jax.default_backend()}, {CALLS - 1} calls, milliseconds.\n")
-    print("| problem | solver | shortest | median | 99 of 100 | Hz | compiled in between | to the first control |")
+    print(
+        "| problem | solver | shortest | median | 99 of 100 | Hz | compiled in between | to the first control |"
+    )
     print("|---|---|--:|--:|--:|--:|--:|--:|")
     for name, (make, solvers) in CASES.items():
         for solver_name, solver in solvers.items():

@@ -211,6 +211,7 @@ Packages:
 - `identify`: what a robot is made of, from logs of its motion
 - `control`: the best motion of a robot, and what makes it move so
 - `tasks`: tasks to learn, bundled and of your own, and their wrappers
+- `learn`: policies for them, by gradients through the simulation
 - `interop`: states to and from Pinocchio and MuJoCo
 - `view`: pictures of models and of their motion
 - `body`: one rotating body in split, director and non-twisting form
@@ -395,6 +396,7 @@ __all__ = [
     "identify",
     "control",
     "tasks",
+    "learn",
     "interop",
     "view",
     "body",
@@ -422,6 +424,7 @@ from . import (
     identify as identify,
     interop as interop,
     joints as joints,
+    learn as learn,
     lie as lie,
     parallel as parallel,
     robots as robots,

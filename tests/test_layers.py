@@ -27,6 +27,7 @@ ORDER = (
     ("simulate",),
     ("parallel",),
     ("identify", "control", "tasks"),
+    ("learn",),
     ("view", "interop"),
     ("__init__",),
     ("cli",),

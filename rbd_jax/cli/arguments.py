@@ -21,6 +21,7 @@ from .info import info
 from .model import Refused
 from .optimize import FILES as OPTIMIZED, NAMES as PROBLEMS, optimize, solvers
 from .simulate import SPEED, SPREAD, simulate
+from .train import FILES as TRAINED, NAMES as TASKS, train
 
 
 class _Parser(argparse.ArgumentParser):
@@ -310,6 +311,45 @@ def _parser() -> argparse.ArgumentParser:
         "--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-optimized)"
     )
     command.set_defaults(run=optimize)
+
+    command = commands.add_parser(
+        "train",
+        help="learn a policy for a task, and write a report",
+        description=(
+            "Learn a policy for a task by gradients through its simulation (short-horizon actor-critic), try it, and say "
+            "whether the "
+            f"task is learned. Writes {', '.join(TRAINED)}; report.html is for people. Exit code: 0 for a policy, 3 for one that "
+            "is not as good as it is to be (why is said), 2 for arguments or files that cannot be, 130 if it was interrupted. "
+            "What "
+            "is reached is saved as it goes: see --resume. All cores are used, unless JAX_NUM_CPU_DEVICES says how many."
+        ),
+    )
+    command.add_argument(
+        "task", metavar="TASK",
+        help=(
+            "a file of Python that defines `task` (a rbd.Task, or a function that returns one), and if it likes `config` (a "
+            f"rbd.learn.ShortHorizonActorCritic) and `threshold`; or one of {', '.join(TASKS)}"
+        ),
+    )  # fmt: skip
+    command.add_argument(
+        "--epochs", metavar="N", type=_count, help="gradients to follow (default: what suits the task)"
+    )
+    command.add_argument(
+        "--minutes", metavar="M", type=_positive, help="end after so long, if not before (default: never)"
+    )
+    command.add_argument(
+        "--envs", metavar="N", type=_count, help="episodes side by side (default: what suits the task)"
+    )
+    command.add_argument(
+        "--threshold", metavar="R", type=float,
+        help="the mean return from which on the task counts as learned (default: that of the task)",
+    )  # fmt: skip
+    command.add_argument(
+        "--seed", metavar="K", type=_seed, default=0, help="of everything that is drawn (default 0)"
+    )
+    _long_run(command)
+    command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME-trained)")
+    command.set_defaults(run=train)
     return parser
 
 

@@ -173,8 +173,7 @@ def _not_finite(solution: Solution, found: Appraisal) -> tuple[str, ...]:
         if bad.any():
             return (
                 f"under the controls of the guess the motion is not finite from t = {t[np.argmax(bad)]:.4g} s on: give a guess "
-                "under "
-                "which it stays near, or shorter steps",
+                "under which it stays near, or shorter steps",
             )
     costs = [f"{one.name} is {one.value:g}" for one in found.costs if not np.isfinite(one.value)]
     rows = [

@@ -22,8 +22,7 @@ ENDED = {
     Code.CONVERGED: "The conditions of a minimum hold to the tolerance, and so do constraints and bounds.",
     Code.NOT_CONVERGED: "It was not finished after {iterations} iterations: --iterations allows more.",
     Code.STALLED: (
-        "No step made it any better, and it is no minimum: another guess, another --solver or softer requirements may "
-        "help."
+        "No step made it any better, and it is no minimum: another guess, another --solver or softer requirements may help."
     ),
     Code.NOT_FINITE: "Its first motion, or the cost of that, is not finite.",
     Code.INFEASIBLE: "What is broken could not be made less: requirements contradict each other, or a goal is out of reach.",
@@ -72,9 +71,9 @@ def page(
     solved = code == Code.CONVERGED
     doubts = () if solved else (ended(solution), *broken(found))
     summary = (
-        f"{name}: {'a motion' if solved else 'no solution; the last motion'} of {tree_of(problem.model).name} of {seconds:.4g} "
-        "s, in "
-        f"{problem.steps} steps, at a cost of {float(solution.cost):.5g}, after {int(solution.iterations)} iterations."
+        f"{name}: {'a motion' if solved else 'no solution; the last motion'} of {tree_of(problem.model).name} of "
+        f"{seconds:.4g} s, in {problem.steps} steps, at a cost of {float(solution.cost):.5g}, after {int(solution.iterations)} "
+        "iterations."
     )
     blocks = [
         Text(summary, "lead"),
@@ -194,18 +193,16 @@ def _along(found: Appraisal) -> list[figures.Curve]:
 
 def _minimum(solution: Solution, found: Appraisal) -> list[Block]:
     heading, at = Heading("Whether it is a minimum"), found.optimality
-    own = f"By the solver's own measure a derivative of the Lagrangian is off zero by {float(solution.stationarity):.2g} at most."
+    off = float(solution.stationarity)
+    own = f"By the solver's own measure a derivative of the Lagrangian is off zero by {off:.2g} at most."
     if at is None:
         return [
             heading,
-            Text(
-                f"{own} The states do not follow from the controls step by step, so nothing else can be said here."
-            ),
+            Text(f"{own} The states do not follow from the controls step by step, so no more is said here."),
         ]
     first = (
         f"To first order: with the multipliers that fit best, of the {at.acting} constraints and bounds that act, the slope of "
-        "the cost "
-        f"by a control is {at.gradient:.2g} at most"
+        f"the cost by a control is {at.gradient:.2g} at most"
         + (
             f"; by second order there is {at.gain:.2g} left to gain, of a cost of {float(solution.cost):.4g}."
             if np.isfinite(at.gain)
@@ -216,23 +213,18 @@ def _minimum(solution: Solution, found: Appraisal) -> list[Block]:
         second = "To second order: what acts leaves nothing to change."
     else:
         least, most = at.curvature
-        what = (
-            "a strict minimum near by"
-            if at.minimum
-            else "flat in some direction, or no minimum"
-            if abs(least) <= at.flat
-            else "no minimum"
-        )
+        flat = "flat in some direction, as far as can be told"
+        what = "a strict minimum near by" if at.minimum else flat if abs(least) <= at.flat else "no minimum"
         second = (
-            f"To second order: along all changes of the controls that keep to what acts, the curvature of the Lagrangian is "
-            "between "
-            f"{least:.3g} and {most:.3g}: {what}."
+            "To second order: along all changes of the controls that keep to what acts, the curvature of the Lagrangian is "
+            f"between {least:.3g} and {most:.3g}: {what}."
         )
     return [heading, Items((own, first, second))]
 
 
 def _search(solver: Solver, solution: Solution, history: np.ndarray) -> list[Block]:
-    said = f"{type(solver).__name__}, {int(solution.iterations)} iterations of at most {solver.max_iterations}. {ended(solution)}"
+    made = f"{int(solution.iterations)} iterations of at most {solver.max_iterations}"
+    said = f"{type(solver).__name__}, {made}. {ended(solution)}"
     blocks: list[Block] = [Heading("The search"), Text(said)]
     if len(history) > 1:
         draw = partial(figures.search_figure, *history.T)

@@ -1,8 +1,8 @@
 """Where a run saves what it has reached: a folder beside that of its results, from which `--resume` goes on.
 
-Each search has a file there (of an identification the whole one, and those of cross-validation), and `run.ckpt` has the options
-and what was told of the logs until then. The folder is there while the command is at work, and after it has been killed. While a
-process has it, it is locked.
+Each search has a file there (of an identification the whole one, and those of cross-validation), and `run.ckpt` has the
+options and what was told of the logs until then. The folder is there while the command is at work, and after it has been
+killed. While a process has it, it is locked.
 """
 
 from __future__ import annotations

@@ -1,34 +1,57 @@
 """Optimal control: problems, solvers, inverse kinematics and controllers.
 
+Problems:
+
 - `Problem`: what moves, what that costs, and what it must keep to
 - `Cost`: a half of the weighted sum of squares of a residual
 - `Value`: a cost that is no sum of squares
 - `Constraint`: a residual that is zero, or within bounds
 - `Bounds`: bounds on controls and states
-- `Residual`: what should be zero: the protocol
-- `Function`: a function as a residual
-- `Along`: a residual whose numbers change from knot to knot
-- `Posture`, `Velocity`, `Effort`: residuals of joints and controls
-- `Position`, `Orientation`, `Pose`, `Pointing`, `Twist`: of places on the robot
-- `CenterOfMass`, `Momentum`: of the robot as a whole
-- `Clearance`: how far its shapes are apart
-- `Knot`: what a residual is asked with
-- `solve`: the motion of least cost
-- `DDP`: differential dynamic programming, and iterative LQR
-- `Shooting`, `Collocation`: multiple shooting and direct collocation, by an interior-point method
-- `MPPI`, `CEM`: search by samples: path integrals, and the cross-entropy method
-- `RecedingHorizon`: a problem solved again and again, as a controller (model predictive control)
-- `HorizonMemory`, `Plan`: what that remembers
-- `lqr`, `lqr_rollout`: the linear-quadratic regulator of a `LinearQuadratic` problem, as a `Policy`
-- `lqr_gain`: without an end
-- `Solver`: a method: the protocol
-- `Guess`: where a search begins
-- `Solution`, `Code`: the motion found, and how the search ended
-- `appraise`: what a solution costs, what it keeps to, and whether it is a minimum
-- `Appraisal`: what it returns
 - `problems`: bundled problems, with what solves them
 
-Inverse kinematics and controllers:
+Residuals: what should be zero, in costs, constraints, inverse kinematics and controllers:
+
+- `Residual`: the protocol
+- `Knot`: what a residual is asked with
+- `Function`: a function as a residual
+- `Along`: a residual whose numbers change from knot to knot
+- `Posture`: how far the joints are from a configuration
+- `Velocity`: how fast they move
+- `Effort`: the control
+- `Position`: where a place of the robot is
+- `Orientation`: how it is turned
+- `Pose`: both
+- `Pointing`: where an axis of it points
+- `Twist`: how it moves
+- `CenterOfMass`: where the centre of mass is
+- `Momentum`: the momentum about it
+- `Clearance`: how far shapes are apart
+
+Solvers:
+
+- `solve`: the motion of least cost
+- `DDP`: differential dynamic programming, and iterative LQR
+- `Shooting`: multiple shooting by an interior-point method
+- `Collocation`: direct collocation by that
+- `MPPI`: search by samples: path integrals
+- `CEM`: search by samples: the cross-entropy method
+- `Solver`: a method: the protocol
+- `Guess`: where a search begins
+- `Solution`: the motion found
+- `Code`: how a search ended
+- `appraise`: what a solution costs, what it keeps to, and whether it is a minimum
+- `Appraisal`: what it returns
+
+Controllers:
+
+- `RecedingHorizon`: a problem solved again and again (model predictive control)
+- `HorizonMemory`: what that remembers
+- `Plan`: what it goes by
+- `lqr`: the linear-quadratic regulator
+- `lqr_rollout`: states and controls under it
+- `lqr_gain`: the one without an end
+- `LinearQuadratic`: the numbers of such a problem
+- `Policy`: the feedback that solves it
 - `inverse_kinematics`: a configuration in which residuals vanish
 - `InverseKinematics`: what it returns
 """
@@ -39,7 +62,9 @@ __all__ = [
     "Value",
     "Constraint",
     "Bounds",
+    "problems",
     "Residual",
+    "Knot",
     "Function",
     "Along",
     "Posture",
@@ -53,13 +78,18 @@ __all__ = [
     "CenterOfMass",
     "Momentum",
     "Clearance",
-    "Knot",
     "solve",
     "DDP",
     "Shooting",
     "Collocation",
     "MPPI",
     "CEM",
+    "Solver",
+    "Guess",
+    "Solution",
+    "Code",
+    "appraise",
+    "Appraisal",
     "RecedingHorizon",
     "HorizonMemory",
     "Plan",
@@ -68,18 +98,8 @@ __all__ = [
     "lqr_gain",
     "LinearQuadratic",
     "Policy",
-    "RecedingHorizon",
-    "HorizonMemory",
-    "Plan",
-    "Solver",
-    "Guess",
-    "Solution",
-    "appraise",
-    "Appraisal",
-    "problems",
     "inverse_kinematics",
     "InverseKinematics",
-    "Code",
 ]
 
 from . import problems as problems

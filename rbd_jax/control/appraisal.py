@@ -11,7 +11,7 @@ it is stationary where r is zero, and a strict minimum where `∇²J + μ · ∇
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,8 @@ from .solution import Solution
 ACTS = 1e-5
 #: A curvature counts as none below this share of the largest; and below the precision to this power.
 FLAT = 2 / 3
+#: A matrix of more controls than this is not looked at.
+MANY = 3000
 #: A motion whose steps miss the next states by more than this follows other rules than `rbd.step`.
 FOLLOWS = 1e-3
 
@@ -53,6 +55,7 @@ class Requirement(NamedTuple):
     - `values`, `lower`, `upper`: at the knots or steps `at`: (rows, k); bounds may be infinite.
     - `times`: of these rows, in s.
     - `parts`: names of the k numbers.
+    - `kind`, `columns`: what they are of: "constraint", "control", "state" or "duration", and which numbers of all of that kind.
     """
 
     name: str
@@ -62,6 +65,8 @@ class Requirement(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
     parts: tuple[str, ...]
+    kind: Literal["constraint", "control", "state", "duration"]
+    columns: np.ndarray
 
     @property
     def beyond(self) -> np.ndarray:
@@ -79,6 +84,9 @@ class Requirement(NamedTuple):
         near = lambda bound: np.abs(self.values - bound) <= ACTS * np.maximum(np.abs(bound), 1)
         with np.errstate(invalid="ignore"):
             return near(self.lower) | near(self.upper) | (self.beyond > 0)
+
+    def __repr__(self) -> str:
+        return f"Requirement({self.name!r}: {self.values.size} numbers, broken by up to {self.violation:.2g})"
 
     def worst(self) -> str:
         """The one that is broken most, in words."""
@@ -121,7 +129,7 @@ class Appraisal(NamedTuple):
     - `costs`: what each cost comes to.
     - `requirements`: constraints and bounds, each with its numbers.
     - `missed`: the most that a step of the problem's scheme misses the next state.
-    - `optimality`: None where states do not follow from the controls.
+    - `optimality`: None where states do not follow from the controls, or there are more than 3000 of these.
     """
 
     costs: tuple[Share, ...]
@@ -156,7 +164,7 @@ def appraise(problem: Problem, solution: Solution) -> Appraisal:
     motion = local._replace(lower=None, upper=None)
     finite = all(np.isfinite(x).all() for x in jax.tree.leaves(motion))
     optimality = None
-    if finite and missed <= FOLLOWS:
+    if finite and missed <= FOLLOWS and solution.control.size <= MANY:
         optimality = _optimality(problem, solution, local, requirements)
     return Appraisal(_costs(problem, local), requirements, missed, optimality)
 
@@ -187,7 +195,7 @@ def _seen(problem: Problem, solution: Solution, x: Float[Array, "nx"], u: Float[
     dt = jnp.broadcast_to(solution.dt.astype(stages.dtype), (stages.steps + 1,))
     points = Point(jax.tree.map(lambda x: x.astype(stages.dtype), solution.states), dt)
     points = jax.vmap(lambda point: stages.move(point, x))(points)
-    before, control = stages.before(points), solution.control.astype(stages.dtype) + u
+    before, control = stages.before(points), solution.control.astype(stages.dtype) + u[None]
     steps, nothing = stages.steps, jnp.zeros(stages.nx, stages.dtype)
     after = stages.over_stages(stages.advance, before, control)
     A, B = stages.over_stages(stages.linearize, before, control)
@@ -268,49 +276,39 @@ def _name(thing: Cost | Value | Constraint | Residual) -> str:
 
 
 def _requirements(problem: Problem, solution: Solution, local: _Local) -> tuple[Requirement, ...]:
-    steps, t = problem.steps, np.asarray(solution.t, float)
+    stages, steps, t = Stages(problem), problem.steps, np.asarray(solution.t, float)
     found, start = [], 0
-    for i, one in enumerate(problem.constraints):
-        size, at = _size(problem, i), np.flatnonzero(one.knots(steps))
-        columns = slice(start, start + size)
+    for i, (one, size) in enumerate(zip(problem.constraints, stages.constraint_sizes, strict=True)):
+        at, columns = np.flatnonzero(one.knots(steps)), np.arange(start, start + size)
         start += size
-        low, high = local.lower[at, columns], local.upper[at, columns]
+        here = np.ix_(at, columns)
         parts = tuple(_name(one) + (f"[{k}]" if size > 1 else "") for k in range(size))
-        name = f"constraints[{i}] ({_where(one)})"
-        found.append(Requirement(name, at, t[at], local.rows[at, columns], low, high, parts))
-    stages = Stages(problem)
-    lower, upper = (np.asarray(side, float) for side in stages.control_bounds())
-    control = np.asarray(solution.control, float)
-    found += _bounded(
-        "bounds.control", np.arange(steps), t[:-1], control, lower, upper, problem.control_names
+        name, sides = f"constraints[{i}] ({_where(one)})", (local.lower[here], local.upper[here])
+        found.append(Requirement(name, at, t[at], local.rows[here], *sides, parts, "constraint", columns))
+
+    def bounded(name: str, kind, at, values, sides, parts, first: int = 0) -> None:
+        """The columns that have bounds, if some have."""
+        lower, upper = (np.asarray(side, float) for side in sides)
+        some = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
+        if len(some):
+            low, high = (np.broadcast_to(side[some], (len(at), len(some))) for side in (lower, upper))
+            named = tuple(parts[i] for i in some)
+            found.append(Requirement(name, at, t[at], values[:, some], low, high, named, kind, first + some))
+
+    control, names, nv = np.asarray(solution.control, float), dof_names(problem.model), stages.nv
+    bounded(
+        "bounds.control", "control", np.arange(steps), control, stages.control_bounds(), problem.control_names
     )
-    lower, upper = (np.asarray(side, float) for side in stages.state_bounds())
-    names, nv, knots = dof_names(problem.model), stages.nv, np.arange(1, steps + 1)
-    for name, columns in (("bounds.q", slice(0, nv)), ("bounds.v", slice(nv, 2 * nv))):
-        which = [f"{name[-1]} {one}" for one in names]
-        values, low, high = local.values[1:, columns], lower[columns], upper[columns]
-        found += _bounded(name, knots, t[1:], values, low, high, which)
+    for name, first in (("bounds.q", 0), ("bounds.v", nv)):
+        which = slice(first, first + nv)
+        parts = [f"{name[-1]} {one}" for one in names]
+        sides = [side[which] for side in stages.state_bounds()]
+        bounded(name, "state", np.arange(1, steps + 1), local.values[1:, which], sides, parts, first)
     if problem.duration is not None:
-        ends = [np.reshape(np.asarray(one, float), (1, 1)) for one in problem.duration]
-        whole = np.reshape(np.asarray(solution.dt, float) * steps, (1, 1))
-        found.append(
-            Requirement("duration", np.array([steps]), t[-1:], whole, ends[0], ends[1], ("the duration",))
-        )
+        whole, ends = solution.dt * steps, [jnp.reshape(one, 1) for one in problem.duration]
+        whole = np.reshape(np.asarray(whole, float), (1, 1))
+        bounded("duration", "duration", np.array([steps]), whole, ends, ("the duration",))
     return tuple(found)
-
-
-def _bounded(name: str, at, times, values, lower, upper, parts: Sequence[str]) -> list[Requirement]:
-    """The columns that have bounds, if some have."""
-    some = np.isfinite(lower) | np.isfinite(upper)
-    if not some.any():
-        return []
-    wide = lambda side: np.broadcast_to(side[some], values[:, some].shape)
-    named = tuple(part for part, there in zip(parts, some, strict=True) if there)
-    return [Requirement(name, at, times, values[:, some], wide(lower), wide(upper), named)]
-
-
-def _size(problem: Problem, number: int) -> int:
-    return Stages(problem).constraint_sizes[number]
 
 
 def _where(one: Constraint) -> str:
@@ -336,13 +334,13 @@ def _optimality(problem: Problem, solution: Solution, local: _Local, requirement
         S[k + 1] = local.A[k] @ S[k] + local.B[k] @ E[k]
     gradient = np.einsum("kx,kxn->n", local.slope_x, S[:-1]) + np.einsum("ku,kun->n", local.slope_u, E)
     gradient += local.end_slope @ S[-1]
-    slopes, sides, places = _acting(problem, local, requirements, S, E)
+    slopes, sides, places = _acting(steps, local, requirements, S, E)
     pressing = _multipliers(gradient, slopes, sides)
     left = gradient + pressing @ slopes
     rows = np.zeros(local.rows.shape)
     bounded = np.zeros((steps + 1, nx))
     for force, (kind, knot, column) in zip(pressing, places, strict=True):
-        if kind == "row":
+        if kind == "constraint":
             rows[knot, column] += force
         elif kind == "state":
             bounded[knot, column] += force
@@ -368,36 +366,27 @@ def _optimality(problem: Problem, solution: Solution, local: _Local, requirement
     return Optimality(float(np.max(np.abs(left), initial=0)), gain, len(slopes), curvature, flat)
 
 
-def _acting(problem: Problem, local: _Local, requirements, S, E):
+def _acting(steps: int, local: _Local, requirements: Sequence[Requirement], S, E):
     """What acts: its slopes by what is free, whether it may press down, up or both ways, and which it is."""
-    steps = problem.steps
     slopes, sides, places = [], [], []
-    offsets = np.cumsum([0, *(Stages(problem).constraint_sizes)])
     for one in requirements:
         for row, part in np.argwhere(one.acting):
-            knot, low, high = int(one.at[row]), one.lower[row, part], one.upper[row, part]
-            value = one.values[row, part]
-            down = abs(value - low) <= abs(value - high)
-            if one.name == "duration":
-                slope, place = S[0, -1], ("duration", 0, 0)
-            elif one.name == "bounds.control":
-                column = list(problem.control_names).index(one.parts[part])
-                slope, place = E[knot, column], ("control", knot, column)
-            elif one.name.startswith("bounds"):
-                column = dof_names(problem.model).index(one.parts[part][2:]) + (
-                    problem.model.nv if one.name[-1] == "v" else 0
-                )
-                slope, place = S[knot, column], ("state", knot, column)
+            knot, column = int(one.at[row]), int(one.columns[part])
+            if one.kind == "duration":
+                slope = S[0, -1]
+            elif one.kind == "control":
+                slope = E[knot, column]
+            elif one.kind == "state":
+                slope = S[knot, column]
             else:
-                column = int(offsets[int(one.name[len("constraints[") : one.name.index("]")])] + part)
                 slope = local.rows_x[knot, column] @ S[knot]
                 if knot < steps:
                     slope = slope + local.rows_u[knot, column] @ E[knot]
-                place = ("row", knot, column)
             if np.any(slope):
+                value, low, high = (x[row, part] for x in (one.values, one.lower, one.upper))
                 slopes.append(slope)
-                sides.append(0 if low == high else -1 if down else 1)
-                places.append(place)
+                sides.append(0 if low == high else -1 if abs(value - low) <= abs(value - high) else 1)
+                places.append((one.kind, knot, column))
     return np.reshape(np.array(slopes), (len(slopes), S.shape[2])), np.array(sides, int), places
 
 

@@ -444,7 +444,7 @@ class _Search:
         return change, -(slope * change + 0.5 * stiff * change**2), fine
 
     def weighed(self, carry: Carry, direction: Direction):
-        """What gaps cost: as much as makes the direction one of descent (Nocedal & Wright eq. 18.36)."""
+        """What gaps cost: as much as makes the direction one of descent (Nocedal and Wright 2006)."""
         if carry.now.gaps is None:
             return carry.gap_weight
         open = jnp.sum(jnp.abs(carry.now.gaps))

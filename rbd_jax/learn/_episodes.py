@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Shaped
 
 from ..parallel import batch_map
 from ..tasks import Task, TaskState
@@ -35,7 +35,7 @@ class Moment(NamedTuple):
         return self.terminated | self.truncated
 
 
-def begun(task: Task, keys: PRNGKeyArray) -> TaskState:
+def begun(task: Task, keys: Shaped[Array, "environments"]) -> TaskState:
     """The beginnings of episodes, of a key each."""
     return batch_map(task.reset)(keys)
 

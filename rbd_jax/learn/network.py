@@ -18,8 +18,8 @@ class Network(eqx.Module):
     - `weights`, `biases`: of its linear layers, from the first to the last.
     """
 
-    weights: tuple[Float[Array, "out in"], ...]
-    biases: tuple[Float[Array, "out"], ...]
+    weights: tuple[Float[Array, "_ _"], ...]
+    biases: tuple[Float[Array, "_"], ...]
 
     @staticmethod
     def drawn(
@@ -67,10 +67,9 @@ class Normalization(eqx.Module):
 
         - `among`: the axis of devices, if each of them has rows of its own.
         """
-        over = (lambda y: lax.pmean(y, among)) if among else (lambda y: y)
-        rows = jnp.asarray(len(x) * (lax.axis_size(among) if among else 1), x.dtype)
-        mean = over(jnp.mean(x, axis=0))
-        variance = over(jnp.mean((x - jnp.broadcast_to(mean, x.shape)) ** 2, axis=0))
+        rows = sum_over(among, jnp.asarray(len(x), x.dtype))
+        mean = mean_over(among, jnp.mean(x, axis=0))
+        variance = mean_over(among, jnp.mean((x - jnp.broadcast_to(mean, x.shape)) ** 2, axis=0))
         # Chan, Golub and LeVeque: the moments of two sets together.
         count = self.count + rows
         share, apart = rows / count, mean - self.mean
@@ -79,3 +78,13 @@ class Normalization(eqx.Module):
             self.mean + share * apart,
             self.variance + share * (variance - self.variance) + share * (1 - share) * apart**2,
         )
+
+
+def mean_over(among: str | None, x: Any) -> Any:
+    """The mean of what each of the devices along an axis has; itself, if there is no such axis."""
+    return lax.pmean(x, among) if among else x
+
+
+def sum_over(among: str | None, x: Any) -> Any:
+    """The sum of it."""
+    return lax.psum(x, among) if among else x

@@ -16,9 +16,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._arguments import number, whole_number
 from ..tasks import Task, TaskState
 from ._episodes import Moment, advanced, begun
-from .network import Network, Normalization
+from .network import Network, Normalization, mean_over, sum_over
 from .policy import Policy, as_row
 
 
@@ -78,21 +79,44 @@ class ShortHorizonActorCritic:
     deviation: float = 0.5
     squashed: bool = True
 
+    def __post_init__(self):
+        owner = "ShortHorizonActorCritic"
+        for name in ("epochs", "environments", "horizon", "critic_passes", "critic_batches"):
+            whole_number(owner, name, getattr(self, name))
+        for name in ("actor_widths", "critic_widths"):
+            widths = getattr(self, name)
+            if not isinstance(widths, tuple):
+                raise ValueError(
+                    f"{owner}: {name} is {widths!r}; it is a tuple of numbers, one for each hidden layer"
+                )
+            for width in widths:
+                whole_number(owner, name, width)
+        if self.critic_batches > self.environments * self.horizon:
+            steps = self.environments * self.horizon
+            raise ValueError(
+                f"{owner}: critic_batches is {self.critic_batches}; an epoch has {steps} steps, and each batch takes one or more"
+            )
+        for name in ("actor_rate", "critic_rate", "longest_gradient", "steepest", "deviation", "following"):
+            number(owner, name, getattr(self, name), above=0)
+        for name in ("discount", "trace", "last_rate"):
+            number(owner, name, getattr(self, name), least=0)
+        for name in ("trace", "last_rate", "following"):
+            number(owner, name, getattr(self, name), most=1)
+        if self.discount >= 1:
+            raise ValueError(
+                f"{owner}: discount is {self.discount}; it is less than 1, so that returns are finite"
+            )
+        if not isinstance(self.squashed, bool):
+            raise ValueError(f"{owner}: squashed is {self.squashed!r}; it is True or False")
+
     # What it starts from, and an epoch.
 
     def begin(self, task: Task, key: PRNGKeyArray) -> Learner:
         """Before the first epoch."""
         key, of_actor, of_critic, of_episodes = jax.random.split(key, 4)
         episodes = begun(task, jax.random.split(of_episodes, self.environments))
-        observed = as_row(episodes.observation, 2)
-        size, dtype = observed.shape[-1], observed.dtype
-        policy = Policy(
-            # So small that the first actions are zero but for their noise.
-            Network.drawn(of_actor, size, self.actor_widths, task.action_size, 0.01, dtype),
-            jnp.full(task.action_size, jnp.log(self.deviation), dtype),
-            Normalization.of_size(size, dtype),
-            self.squashed,
-        )
+        policy = Policy.drawn(task, of_actor, self.actor_widths, self.deviation, self.squashed)
+        size, dtype = policy.observation_size, policy.log_deviation.dtype
         critic = Network.drawn(of_critic, size, self.critic_widths, 1, 1.0, dtype)
         learned: Any = _learned(policy)  # which optax takes for a dictionary
         judging: Any = critic
@@ -100,17 +124,25 @@ class ShortHorizonActorCritic:
         returns = jnp.zeros(self.environments, dtype)
         return Learner(policy, critic, critic, *memories, episodes, returns, key, jnp.int32(0))
 
-    def epoch(self, task: Task, learner: Learner) -> tuple[Learner, dict[str, Array]]:
-        """The next `horizon` steps of all episodes, what is learned from them, and what there is to tell of it."""
-        policy, dtype = learner.policy, learner.returns.dtype
-        key, of_noise, of_critic = jax.random.split(learner.key, 3)
-        noise = jax.random.normal(of_noise, (self.horizon, self.environments, task.action_size), dtype)
+    def epoch(
+        self, task: Task, learner: Learner, among: str | None = None
+    ) -> tuple[Learner, dict[str, Array]]:
+        """The next `horizon` steps of all episodes, what is learned from them, and what there is to tell of it.
 
-        loss = jax.grad(self._loss, argnums=(0, 1), has_aux=True)
+        - `among`: the axis of the devices that share the episodes, under `jax.shard_map`: each has some, and all learn the same.
+        """
+        policy, dtype = learner.policy, learner.returns.dtype
+        key, *keys = jax.random.split(learner.key, 3)
+        if among:
+            keys = [jax.random.fold_in(key, lax.axis_index(among)) for key in keys]
+        of_noise, of_critic = keys
+        noise = jax.random.normal(of_noise, (self.horizon, learner.returns.size, task.action_size), dtype)
+
         probe = jnp.zeros_like(learner.returns)
-        (gradient, dropped), found = loss(_learned(policy), probe, task, learner, noise)
-        episodes, observed, moments, values = found
-        gradient = jax.tree.map(lambda x: x / moments.reward.size, gradient)
+        loss = jax.grad(self._loss, argnums=(0, 1), has_aux=True)
+        (gradient, dropped), seen = loss(_learned(policy), probe, task, learner, noise)
+        episodes, observed, moments, values = seen
+        gradient = mean_over(among, jax.tree.map(lambda x: x / moments.reward.size, gradient))
         learned, actor_memory, length = _descended(
             self._actor_optimizer, learner.actor_memory, _learned(policy), gradient
         )
@@ -118,26 +150,33 @@ class ShortHorizonActorCritic:
         targets = returns_td(
             moments.reward, values, moments.terminated, moments.done, self.discount, self.trace
         )
-        critic, critic_memory, error = self._fitted(learner, observed, targets, of_critic)
+        critic, critic_memory, error = self._fitted(learner, observed, targets, of_critic, among)
         target = jax.tree.map(lambda old, new: old + self.following * (new - old), learner.target, critic)
 
-        normalization = policy.normalization.with_more(observed.reshape(-1, observed.shape[-1]))
+        normalization = policy.normalization.with_more(observed.reshape(-1, observed.shape[-1]), among)
         policy = eqx.tree_at(lambda one: (_learned(one), one.normalization), policy, (learned, normalization))
-        returns, total, ended = _ended(learner.returns, moments)
-        told = {
-            "reward": jnp.mean(moments.reward),
-            "return": total / ended.astype(dtype),
-            "episodes": ended,
-            "terminated": jnp.sum(moments.terminated),
-            "value": jnp.mean(values),
+        returns, total = _ended(learner.returns, moments)
+        sums = sum_over(
+            among,
+            {
+                "return": total,
+                "episodes": jnp.sum(moments.done),
+                "terminated": jnp.sum(moments.terminated),
+                "dropped": jnp.sum(dropped),
+                "lost": jnp.sum(moments.lost),
+            },
+        )
+        told = sums | {
+            "return": sums["return"] / sums["episodes"].astype(dtype),
+            "reward": mean_over(among, jnp.mean(moments.reward)),
+            "value": mean_over(among, jnp.mean(values)),
             "error": error,
             "gradient": length,
             "deviation": jnp.mean(jnp.exp(policy.log_deviation)),
-            "dropped": jnp.sum(dropped),
-            "lost": jnp.sum(moments.lost),
         }
         memories = actor_memory, critic_memory
-        return Learner(policy, critic, target, *memories, episodes, returns, key, learner.epoch + 1), told
+        epochs = learner.epoch + 1
+        return Learner(policy, critic, target, *memories, episodes, returns, key, epochs), told
 
     # The actor.
 
@@ -147,7 +186,9 @@ class ShortHorizonActorCritic:
 
         def act(episodes, noise):
             observed = as_row(episodes.observation, 2)
-            episodes, moment = advanced(task, episodes, policy.drawn(observed, noise), probe, self.steepest)
+            episodes, moment = advanced(
+                task, episodes, policy.explored(observed, noise), probe, self.steepest
+            )
             return episodes, (observed, moment)
 
         episodes, (observed, moments) = lax.scan(act, learner.episodes, noise)
@@ -166,7 +207,9 @@ class ShortHorizonActorCritic:
         """Returns of what is observed. The critic itself is of the size of a reward."""
         return critic(normalization(observed))[..., 0] / (1 - self.discount)
 
-    def _fitted(self, learner: Learner, observed, targets, key) -> tuple[Network, Any, Float[Array, ""]]:
+    def _fitted(
+        self, learner: Learner, observed, targets, key, among
+    ) -> tuple[Network, Any, Float[Array, ""]]:
         """The critic nearer to the targets, in the mean square."""
         rows, size = targets.size, targets.size // self.critic_batches
         observed = learner.policy.normalization(observed.reshape(rows, -1))
@@ -178,6 +221,7 @@ class ShortHorizonActorCritic:
         def step(carry, batch):
             critic, memory = carry
             value, gradient = jax.value_and_grad(error)(critic, batch)
+            value, gradient = mean_over(among, (value, gradient))
             critic, memory, _ = _descended(self._critic_optimizer, memory, critic, gradient)
             return (critic, memory), value
 
@@ -242,15 +286,15 @@ def returns_td(
     return lax.scan(earlier, values[-1], (reward, values, terminated, done), reverse=True)[1]
 
 
-def _ended(returns: Float[Array, "n"], moments: Moment):
-    """The returns of the episodes that go on; the sum of those that have ended, and how many these are."""
+def _ended(returns: Float[Array, "n"], moments: Moment) -> tuple[Float[Array, "n"], Float[Array, ""]]:
+    """The returns of the episodes that go on, and the sum of those that have ended."""
 
     def add(carry, moment):
         total = carry + moment.reward
         return jnp.where(moment.done, 0, total), jnp.where(moment.done, total, 0)
 
     returns, ended = lax.scan(add, returns, moments)
-    return returns, jnp.sum(ended), jnp.sum(moments.done)
+    return returns, jnp.sum(ended)
 
 
 def _learned(policy: Policy) -> tuple[Network, Float[Array, "na"]]:

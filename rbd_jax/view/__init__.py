@@ -4,6 +4,7 @@
 - `plot_trajectory`: how a model moved, its coordinates and its energy
 - `plot_excitation`: a motion that was designed to identify a model, between its limits
 - `plot_solution`: a motion that was optimized, between its bounds
+- `plot_learning`: how a policy was learned
 """
 
 __all__ = [
@@ -11,8 +12,10 @@ __all__ = [
     "plot_trajectory",
     "plot_excitation",
     "plot_solution",
+    "plot_learning",
 ]
 
 from .excitation import plot_excitation as plot_excitation
+from .learning import plot_learning as plot_learning
 from .optimization import plot_solution as plot_solution
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory

@@ -1,5 +1,4 @@
-"""Searches with the host between their iterations: what is told, what is saved, and that one which was killed goes on to the same
-end."""
+"""Searches with the host between their iterations: what is told, and that one which was killed goes on to the same end."""
 
 import os
 import signal

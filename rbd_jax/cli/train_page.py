@@ -1,0 +1,148 @@
+"""The report of a training, for people: whether the task is learned, how it went, and an episode with the policy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .._figures import as_svg
+from .._page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
+from ..learn import Episode, Evaluation, ShortHorizonActorCritic, Trained
+from ..simulate.systems import tree_of
+from ..tasks import Task
+from ..view import learning as figures
+
+
+#: Of all derivatives of samples so many may be left out before that is a reason for doubt.
+DROPPED = 0.01
+
+
+class Page(NamedTuple):
+    """What is to be said.
+
+    - `summary`: in one sentence.
+    - `doubts`: reasons why the task does not count as learned, each a sentence; none if it does.
+    """
+
+    title: str
+    summary: str
+    doubts: tuple[str, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def html(self) -> str:
+        return as_html(self.title, self.blocks)
+
+    @property
+    def markdown(self) -> str:
+        return as_markdown(self.title, self.blocks)
+
+
+def page(
+    name: str,
+    task: Task,
+    config: ShortHorizonActorCritic,
+    threshold: float | None,
+    trained: Trained,
+    found: Evaluation,
+    episode: Episode,
+    notes: Sequence[str],
+) -> Page:
+    """The report.
+
+    - `notes`: what else to say of how it was made, a sentence each.
+    """
+    count, mean = found.returns.size, float(found.mean)
+    doubts = _doubts(config, threshold, trained, found)
+    summary = (
+        f"{name}: a policy for {tree_of(task.model).name} after {trained.epochs} epochs of {config.environments} x "
+        f"{config.horizon} steps. In {count} episodes it has a mean return of {mean:.4g}, {float(found.returns.min()):.4g} at "
+        "least."
+    )
+    good = (
+        "Trained." if threshold is None else f"Learned: a mean return of {threshold:.4g} or more was wanted."
+    )
+    blocks = [
+        Text(summary, "lead"),
+        *([Text("Not learned.", "bad"), Items(doubts)] if doubts else [Text(good, "good")]),
+        Heading("What it comes to"),
+        Table(("", "mean", "least", "most"), _rows(found), (1, 2, 3)),
+        Text(f"Of {count} episodes with the actions that the policy takes for the best.", "small"),
+        Heading("An episode"),
+        Picture(
+            lambda: as_svg(figures.episode_figure(task, episode)),
+            f"{int(episode.steps)} steps of {float(task.dt):.4g} s: the terms of the reward, the actions, and the positions that "
+            "change most.",
+        ),
+        Heading("How it was learned"),
+        Picture(
+            lambda: as_svg(figures.learning_figure(trained.curve, threshold)),
+            "Returns of the episodes that ended in an epoch, with exploration; the reward of a step; the length of the gradient. "
+            "Dotted: the return from which on the task counts as learned.",
+        ),
+        *_faults(config, trained),
+        Heading("How it was made"),
+        Items(_made(task, config, notes)),
+    ]
+    return Page(f"Training: {name}", summary, doubts, tuple(blocks))
+
+
+def _doubts(
+    config: ShortHorizonActorCritic, threshold: float | None, trained: Trained, found: Evaluation
+) -> tuple[str, ...]:
+    mean, doubts = float(found.mean), []
+    if not np.isfinite(mean):
+        doubts.append("with this policy the reward of some step is no number")
+    elif threshold is not None and mean < threshold:
+        left = config.epochs - trained.epochs
+        more = f"; {left} of the {config.epochs} epochs were left when its time was over" if left else ""
+        doubts.append(
+            f"the mean return of {found.returns.size} episodes is {mean:.4g}, and {threshold:.4g} is wanted{more}"
+        )
+    dropped = _share(config, trained, "dropped")
+    if dropped > DROPPED:
+        doubts.append(
+            f"in the last quarter of the epochs {100 * dropped:.2g} % of all derivatives were no numbers and left out: the "
+            "simulation is not differentiable there, or its steps are too long"
+        )
+    return tuple(doubts)
+
+
+def _share(config: ShortHorizonActorCritic, trained: Trained, name: str) -> float:
+    """Of all steps of the last quarter of the epochs."""
+    rows = trained.curve[name][-max(trained.epochs // 4, 1) :]
+    return float(np.mean(rows)) / (config.environments * config.horizon)
+
+
+def _rows(found: Evaluation) -> list[tuple[str, ...]]:
+    rows = {"return": found.returns, **found.terms, "steps": found.steps}
+    numbers = {name: np.asarray(values, float) for name, values in rows.items()}
+    said = [(name, *(f"{x:.4g}" for x in (v.mean(), v.min(), v.max()))) for name, v in numbers.items()]
+    return [*said, ("ended before its time", f"{100 * float(np.mean(found.terminated)):.3g} %", "", "")]
+
+
+def _faults(config: ShortHorizonActorCritic, trained: Trained) -> list[Block]:
+    said = [
+        f"{int(trained.curve[name].sum())} {what}"
+        for name, what in (
+            ("dropped", "derivatives of a step were no number, and left out"),
+            ("lost", "steps came to no number; their episodes were ended"),
+        )
+        if trained.curve[name].sum()
+    ]
+    steps = trained.epochs * config.environments * config.horizon
+    return [Text(f"Of {steps} steps:"), Items(said)] if said else []
+
+
+def _made(task: Task, config: ShortHorizonActorCritic, notes: Sequence[str]) -> list[str]:
+    model = tree_of(task.model)
+    options = ", ".join(f"{one.name} {getattr(config, one.name)}" for one in dataclasses.fields(config))
+    return [
+        f"Model: {model.name}, {model.nb} bodies, nq = {task.model.nq}, nv = {task.model.nv}, {model.dtype}. Actions: "
+        f"{task.action_size} numbers, every {float(task.dt):.4g} s in {task.substeps} steps of the simulation.",
+        f"{type(config).__name__}: {options}.",
+        *notes,
+    ]

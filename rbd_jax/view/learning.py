@@ -1,0 +1,112 @@
+"""Figures of learning: how returns grew, and an episode with the policy that was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from .._figures import COLORS, GREY, dress, plain
+from ..control.naming import configuration_names
+from ..learn import Episode, Trained
+from ..model import Model
+from ..simulate.systems import tree_of
+from ..tasks import Task
+from .optimization import Curve, _draw, _draw_strip, _lively
+from .plot import Filmstrip
+
+
+#: Over so many episodes that have ended returns are averaged.
+AVERAGED = 64
+
+
+def plot_learning(trained: Trained, path: str | Path, threshold: float | None = None) -> None:
+    """Draw how a policy was learned into a PNG (or whatever the ending of `path` says): returns, rewards, gradients.
+
+    - `threshold`: a return to be drawn as well, from which on the task counts as learned.
+    """
+    learning_figure(trained.curve, threshold).savefig(path, dpi=110)
+
+
+def learning_figure(curve: Mapping[str, np.ndarray], threshold: float | None = None):
+    """Returns of the episodes that ended, the reward of a step, and the length of the gradient, by epoch."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 3.2), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    epochs = np.arange(1, len(curve["reward"]) + 1)
+    returns, mean = curve["return"], averaged_returns(curve)
+    left.plot(epochs, returns, ".", color=COLORS[0], alpha=0.25, markersize=3)
+    left.plot(epochs, mean, color=COLORS[0], linewidth=1.6)
+    if threshold is not None:
+        left.axhline(threshold, color=GREY, linewidth=1.1, linestyle=":")
+    dress(left, f"return of episodes, and mean of the last {AVERAGED}", "epoch")
+    middle.plot(epochs, curve["reward"], color=COLORS[2], linewidth=1.0)
+    dress(middle, "reward of a step, in the mean", "epoch")
+    gradient = np.asarray(curve["gradient"])
+    right.semilogy(epochs, np.where(gradient > 0, gradient, np.nan), color=COLORS[1], linewidth=0.9)
+    dress(right, "length of the gradient", "epoch")
+    return figure
+
+
+def averaged_returns(curve: Mapping[str, np.ndarray]) -> np.ndarray:
+    """At each epoch the mean return of the episodes that have ended last; not a number before any has."""
+    counts = np.asarray(curve["episodes"], float)
+    sums = np.where(counts > 0, np.nan_to_num(curve["return"]) * counts, 0.0)
+    found, first = np.full(len(counts), np.nan), 0
+    total, count = 0.0, 0.0
+    for epoch, (more, sum_of) in enumerate(zip(counts, sums)):
+        total, count = total + sum_of, count + more
+        while count - counts[first] >= AVERAGED:
+            total, count, first = total - sums[first], count - counts[first], first + 1
+        if count:
+            found[epoch] = total / count
+    return found
+
+
+def episode_figure(task: Task, episode: Episode):
+    """The robot in an episode, the terms of its reward, the actions, and the positions that change most."""
+    from matplotlib.figure import Figure
+
+    steps = max(int(episode.steps), 1)
+    states = jax.tree.map(
+        lambda x: np.asarray(x[: steps + 1]), (episode.states.state.q, episode.states.metrics)
+    )
+    (q, terms), actions = states, np.asarray(episode.actions[:steps], float)
+    t = np.arange(steps + 1) * float(task.dt)
+    strip = _filmstrip(task, t, q)
+    height = 0.0 if strip is None else 0.5 + float(np.clip(13 * strip.aspect, 2.0, 5.0))
+    figure = Figure(figsize=(13, height + 3.4), layout="constrained")
+    rows = [height, 3.4] if strip is not None else [3.4]
+    parts = np.atleast_1d(np.asarray(figure.subfigures(len(rows), 1, height_ratios=rows)))
+    if strip is not None:
+        _draw_strip(parts[0], strip)
+    terms = terms or {"reward": np.asarray(episode.states.reward[: steps + 1])}
+    everywhere = -np.inf, np.inf
+    groups = (
+        ("reward", [Curve(name, t[1:], np.asarray(x[1:], float), *everywhere) for name, x in terms.items()]),
+        ("action", [Curve(str(i), t, x, -1.0, 1.0, steps=True) for i, x in enumerate(actions.T)]),
+        (
+            "position [rad, m]",
+            [
+                Curve(n, t, x, *everywhere)
+                for n, x in zip(configuration_names(task.model), np.asarray(q, float).T)
+            ],
+        ),
+    )
+    for axes, (title, curves) in zip(parts[-1].subplots(1, 3), groups, strict=True):
+        shown = _lively(curves)
+        for number, one in enumerate(shown):
+            _draw(axes, one, COLORS[number % len(COLORS)], plain(one.name))
+        more = f" ({len(curves) - len(shown)} more not shown)" if len(curves) > len(shown) else ""
+        dress(axes, title + more)
+    return figure
+
+
+def _filmstrip(task: Task, t: np.ndarray, q: np.ndarray) -> Filmstrip | None:
+    model = tree_of(task.model)
+    if not isinstance(task.model, Model):
+        q = jax.vmap(task.model.closure)(q)
+    return None if model.is_planar else Filmstrip(model, t, np.asarray(q))

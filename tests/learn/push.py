@@ -1,0 +1,82 @@
+"""A task that is learned in seconds, and trainings of it: `python push.py FILE SAVE MOMENT` is one that ends itself by SIGKILL.
+
+It does so at a save, "before" the new file has its name or "after".
+"""
+
+import os
+import signal
+import sys
+
+import jax
+import jax.numpy as jnp
+
+import rbd_jax as rbd
+
+
+class Push(rbd.Task):
+    """A cart on a rail is brought to the middle by a force."""
+
+    worth: float = 1.0
+
+    def begin(self, model, key):
+        x, speed = 0.5 * jax.random.normal(key, (2, 1), model.dtype)
+        return rbd.State(x, speed)
+
+    def observe(self, now):
+        return {"place": now.q, "speed": now.v}
+
+    def reward(self, before, action, now):
+        return {"place": -self.worth * now.q[0] ** 2, "effort": -0.01 * jnp.sum(action**2)}
+
+    def terminated(self, now):
+        return jnp.abs(now.q[0]) > 2
+
+
+def cart():
+    """A kilogram, pushed by up to 5 N."""
+    builder = rbd.ModelBuilder(name="cart")
+    builder.add_body("cart", "world", rbd.joints.Prismatic((1, 0, 0)), None, rbd.Inertia.sphere(1.0, 0.1))
+    builder.attach(rbd.actuators.Motor("motor", "cart", control_range=(-5.0, 5.0)))
+    return builder.build()
+
+
+def push(**options):
+    return Push(cart(), **{"dt": 0.1, "episode_length": 30} | options)
+
+
+SMALL = rbd.learn.ShortHorizonActorCritic(
+    epochs=6,
+    environments=6,
+    horizon=5,
+    actor_widths=(8,),
+    critic_widths=(8,),
+    critic_passes=2,
+    critic_batches=2,
+)
+
+
+def trained(checkpoint=None, config=SMALL, task=None, seed=0, **options):
+    key = jax.random.key(seed)
+    return rbd.learn.train(task or push(), config, key=key, checkpoint=checkpoint, **options)
+
+
+def killed_at(save: int, moment: str) -> None:
+    """From now on this process ends at so many saves."""
+    rename, left = os.replace, [save]
+
+    def replace(*names):
+        left[0] -= 1
+        if not left[0] and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(*names)
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace = replace
+
+
+if __name__ == "__main__":
+    file, save, moment = sys.argv[1:]
+    jax.config.update("jax_enable_x64", True)
+    killed_at(int(save), moment)
+    trained(rbd.Checkpoint(file, every=0))
