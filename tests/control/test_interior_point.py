@@ -133,7 +133,6 @@ BOUNDED = {
 }
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 @pytest.mark.parametrize("bounds", BOUNDED.values(), ids=BOUNDED)
 def test_it_is_the_quadratic_programs_minimum(problem, bounds):
     solution = C.solve(changed(problem, **bounds), SOLVER)
@@ -188,7 +187,6 @@ def test_multipliers_of_the_steps_are_slopes_of_what_remains(problem):
     np.testing.assert_allclose(solution.costates[0, 0], (moved(1) - moved(-1)) / (2 * step), rtol=1e-5)
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 def test_a_search_goes_on_from_where_another_ended(problem):
     bounded = changed(problem, control=((-1.0, -1.0), (1.2, 1.0)))
     cold = C.solve(bounded, SOLVER)
@@ -208,7 +206,6 @@ def test_states_of_a_guess_need_not_follow_on_each_other(problem):
     assert_close(found.control, expected.control, 1e-6)
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 def test_a_batch_is_one_by_one(problem):
     """One of it is infeasible, and the others are not the worse for it."""
     goals = jnp.concatenate(
@@ -223,7 +220,6 @@ def test_a_batch_is_one_by_one(problem):
     assert whole.code[-1] == C.Code.INFEASIBLE and not whole.code[:-1].any()
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 def test_float32(problem):
     bounded = changed(problem, control=((-2.0, -1.0), (1.2, 1.0)))
     cast = lambda x: x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x
@@ -240,7 +236,6 @@ def test_what_is_not_finite_is_said(problem):
     assert C.solve(problem, SOLVER, guess).code == C.Code.NOT_FINITE
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 @pytest.mark.parametrize(
     "make, message",
     [
