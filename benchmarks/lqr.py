@@ -4,8 +4,7 @@
     python benchmarks/lqr.py 12 6           # with so many states and controls
 
 Solved and rolled out, in microseconds a step, on the machine that it runs on, which it names. The recursion makes as many steps
-one after the other as the horizon has, the scan twice its logarithm, with several times the work: that is for machines with many
-cores.
+one after the other as the horizon has, the scan twice its logarithm, with several times the work: that is for many cores.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import choice, whole_number
-from .._array import is_known, matvec, transpose, vecmat
+from .._array import is_known, matvec, vecmat
 from ._stages import Hessian, Stages
 from .lqr import LinearQuadratic, Policy, followed, riccati
 from .parallel_lqr import parallel_followed, parallel_riccati
 from .solution import Code, Solution
 from .solver import Solver, Start
-from .transcription import Expanded, Transcription, Values, condensed, steps_of
+from .transcription import Expanded, Transcription, Values, condensed
 
 
 class Multipliers(eqx.Module):
@@ -91,7 +91,7 @@ class InteriorPoint(Solver):
         return self._method(stages).iterate(search)
 
     def finish(self, stages: Stages, search: Progress) -> Solution:
-        return solution_of(self.transcribed(stages), search)
+        return self._method(stages).solution(search)
 
     def _method(self, stages: Stages) -> Method:
         return Method(self.transcribed(stages), self)
@@ -166,10 +166,10 @@ class Progress(NamedTuple):
         Filter, Float[Array, ""], Float[Array, ""]
     ]  # filter, μ and what was missed when it was left out
     policy: Policy
-    missed: Float[Array, ""]  # the largest
     stationarity: Float[Array, ""]
     code: Int[Array, ""]
     iteration: Int[Array, ""]
+    share: Float[Array, ""]
     scale: Float[Array, ""]  # of the cost
     most: Float[Array, ""]  # what was missed at first
 
@@ -272,7 +272,7 @@ class Method:
         policy = Policy(
             zeros(N, nw, nx), zeros(N, nw), zeros(N + 1, nx, nx), zeros(N + 1, nx), jnp.ones((), bool)
         )
-        filter, unknown = Filter.empty(dtype), jnp.full((), jnp.inf, dtype)
+        filter = Filter.empty(dtype)
         return Progress(
             place=Place(points, inputs, self.inside(rows, mu), costates, pushes, rows, rows),
             values=Values(zeros(N + 1), zeros(N, nx), rows),
@@ -282,10 +282,10 @@ class Method:
             soft=jnp.zeros((), bool),
             hard=(filter, mu, zeros()),
             policy=policy,
-            missed=unknown,
-            stationarity=unknown,
+            stationarity=jnp.full((), jnp.inf, dtype),
             code=jnp.int32(RUNNING),
             iteration=jnp.int32(-1),
+            share=zeros(),
             scale=jnp.ones((), dtype),
             most=zeros(),
         )
@@ -391,7 +391,7 @@ class Method:
             bounded * (pull + stiff * (give * center + missing)),
         )
 
-        steps = steps_of(expanded, values.defects)
+        steps = program.steps_of(expanded, values.defects)
         pushed = self.pushed(expanded, push)
         unit = jnp.eye(nz, dtype=self.dtype)[None]
         stiffness = (
@@ -411,7 +411,7 @@ class Method:
         ahead = matvec(policy.P[1:], x[1:]) + policy.p[1:]
         z = jnp.concatenate([x[:-1], w, x[1:]], axis=1)
         ahead = ahead + matvec(expanded.curvature[:, nz:], z) + slope[:, nz:]
-        costates = -jnp.linalg.solve(transpose(steps.after), ahead[..., None])[..., 0]
+        costates = program.costates_of(steps, ahead)
         changes = jnp.concatenate([x, jnp.concatenate([w, jnp.zeros_like(w, shape=(1, nz - nx))])], axis=1)
         along = self.along(expanded, changes)
         rows = weight * along + push
@@ -573,9 +573,9 @@ class Method:
             mu=mu,
             regular=jnp.where(direction.positive, regular, 0),
             policy=direction.policy,
-            missed=jnp.maximum(_largest(values.defects), missed_rows),
             stationarity=steepest / scale,
             iteration=progress.iteration + 1,
+            share=share,
         )
         stuck = ~taken & ~done
         code = jnp.where(stuck & soft, Code.STALLED, code)
@@ -616,6 +616,33 @@ class Method:
             regular=jnp.where(reset, 0, progress.regular),
         )
 
+    def solution(self, end: Progress) -> Solution:
+        """What a search came to, as a solution of the problem."""
+        program, place, values, scale = self.program, end.place, end.values, end.scale
+        stages, points = program.stages, program.states(place.points)
+        control, nodes = program.controls(place.points, place.inputs)
+        indices = jnp.arange(stages.steps + 1, dtype=jnp.int32)
+        beyond = values.rows - jnp.clip(values.rows, self.lower, self.upper)
+        return Solution(
+            t=jax.vmap(stages.time)(indices, points),
+            q=points.state.q,
+            v=points.state.v,
+            own=points.state.own,
+            control=control,
+            control_nodes=nodes,
+            dt=points.dt[0],
+            cost=jnp.sum(values.costs),
+            code=jnp.where(end.code == RUNNING, Code.NOT_CONVERGED, end.code).astype(jnp.int32),
+            iterations=end.iteration,
+            violation=jnp.maximum(_largest(values.defects), _largest(beyond)),
+            stationarity=end.stationarity,
+            gains=program.feedback(end.policy)[..., : stages.nx],
+            costates=end.policy.p[..., : stages.nx] / scale,
+            multipliers=Multipliers(
+                place.costates / scale, place.rows / scale, place.low / scale, place.high / scale
+            ),
+        )
+
 
 def solved(quadratic: LinearQuadratic, free, parallel: bool) -> tuple[Array, Array, Policy, Array]:
     """The changes of points and inputs of least cost, those of the first point where free, and whether there is a minimum."""
@@ -628,35 +655,6 @@ def solved(quadratic: LinearQuadratic, free, parallel: bool) -> tuple[Array, Arr
         positive &= jnp.all(jnp.isfinite(factor))
     x, w = (parallel_followed if parallel else followed)(quadratic, policy, first)
     return x, w, policy, positive
-
-
-def solution_of(program: Transcription, end: Progress) -> Solution:
-    """What a search came to, as a solution of the problem."""
-    stages, place, scale = program.stages, end.place, end.scale
-    points = program.states(place.points)
-    control, nodes = program.controls(place.points, place.inputs)
-    state, dt = points.state, points.dt[0]
-    nx = stages.nx
-    indices = jnp.arange(stages.steps + 1, dtype=jnp.int32)
-    return Solution(
-        t=stages.begin.time + indices.astype(stages.dtype) * dt,
-        q=state.q,
-        v=state.v,
-        control=control,
-        dt=dt,
-        cost=jnp.sum(end.values.costs),
-        code=jnp.where(end.code == RUNNING, Code.NOT_CONVERGED, end.code).astype(jnp.int32),
-        iterations=end.iteration,
-        violation=end.missed,
-        stationarity=end.stationarity,
-        gains=program.feedback(end.policy)[..., :nx],
-        costates=end.policy.p[..., :nx] / scale,
-        own=state.own,
-        control_nodes=nodes,
-        multipliers=Multipliers(
-            place.costates / scale, place.rows / scale, place.low / scale, place.high / scale
-        ),
-    )
 
 
 def _largest(x):

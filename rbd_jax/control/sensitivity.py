@@ -281,8 +281,8 @@ class System:
         """What does not depend on the right-hand side, with held rows softened a little."""
         nx, nz, m, expanded = self.nx, self.nz, self.m, self.expanded
         defects, dtype = expanded.defects, self.program.dtype
-        unit = jnp.eye(nx, dtype=dtype)
-        self.back = -jnp.linalg.solve(defects[..., nz:], jnp.broadcast_to(unit, defects[..., nz:].shape))
+        unit = jnp.broadcast_to(jnp.eye(nx, dtype=dtype), defects[..., nz:].shape)
+        self.back = unit if self.program.explicit else -jnp.linalg.solve(defects[..., nz:], unit)
         self.A, self.B = matmul(self.back, defects[..., :nx]), matmul(self.back, defects[..., nx:nz])
         self.steps = jnp.concatenate([self.A, self.B], axis=-1)
         self.weight = jnp.where(self.held, 1 / self.soft, 0)

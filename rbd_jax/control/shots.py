@@ -14,6 +14,8 @@ from .transcription import Stage, Transcription, half_square, symmetric
 class Shots(Transcription):
     """A problem by multiple shooting: points are those of its stages, inputs its controls."""
 
+    explicit = True
+
     def __init__(self, stages: Stages):
         free = np.zeros(stages.nx, bool)
         free[stages.nx - stages.free :] = True

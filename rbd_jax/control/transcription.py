@@ -131,6 +131,24 @@ class Transcription(abc.ABC):
     def box_bounds(self) -> tuple[Float[Array, "M nz"], Float[Array, "M nz"]]:
         """The bounds of these and of the inputs."""
 
+    # Linearized steps.
+
+    #: Whether the derivative of every defect by the point after is minus the unit matrix.
+    explicit = False
+
+    def steps_of(self, expanded: Expanded, defects: Float[Array, "N nx"]) -> Steps:
+        """The steps of an expansion, solved for the point after."""
+        nx, nz = self.nx, self.nz
+        before, after = expanded.defects[..., :nz], expanded.defects[..., nz:]
+        if self.explicit:
+            return Steps(before[..., :nx], before[..., nx:], defects, after)
+        solved = -jnp.linalg.solve(after, jnp.concatenate([before, defects[..., None]], axis=-1))
+        return Steps(solved[..., :nx], solved[..., nx:-1], solved[..., -1], after)
+
+    def costates_of(self, steps: Steps, pull: Float[Array, "N nx"]) -> Float[Array, "N nx"]:
+        """The multipliers of the defects, from the slopes by the points after of all else."""
+        return pull if self.explicit else -jnp.linalg.solve(transpose(steps.after), pull[..., None])[..., 0]
+
     # Everything at once.
 
     def bounds(self) -> tuple[Float[Array, "M rows"], Float[Array, "M rows"]]:
@@ -245,14 +263,6 @@ class Steps(NamedTuple):
     B: Float[Array, "N nx nw"]
     c: Float[Array, "N nx"]
     after: Float[Array, "N nx nx"]
-
-
-def steps_of(expanded: Expanded, defects: Float[Array, "N nx"]) -> Steps:
-    """The steps of an expansion, solved for the point after."""
-    nx = defects.shape[-1]
-    before, after = expanded.defects[..., :-nx], expanded.defects[..., -nx:]
-    solved = -jnp.linalg.solve(after, jnp.concatenate([before, defects[..., None]], axis=-1))
-    return Steps(solved[..., :nx], solved[..., nx:-1], solved[..., -1], after)
 
 
 def condensed(

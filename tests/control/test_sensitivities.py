@@ -112,7 +112,6 @@ def assert_derivative(found, high, low, step, tolerance):
         assert error <= tolerance * max(1, np.abs(expected).max()), (name, error, np.abs(expected).max())
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 @pytest.mark.parametrize("solver, problem", PRODUCTS)
 def test_they_are_those_of_problems_solved_again(solver, problem):
     solver, problem = SOLVERS[solver], PROBLEMS[problem]()

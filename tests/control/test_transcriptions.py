@@ -73,7 +73,6 @@ def problem_of(system, **options):
     )
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 @pytest.mark.parametrize("way, system", PRODUCTS)
 def test_what_is_found_is_a_motion(way, system):
     """Of shooting, the steps of its scheme. Of collocation, one that a fine simulation under its controls stays near."""
@@ -102,7 +101,6 @@ def test_what_is_found_is_a_motion(way, system):
     assert_close(path.v[::fine], solution.v, 2e-2 if way == "trapezoid" else 2e-4)
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 @pytest.mark.parametrize(
     "way",
     [way if way == "trapezoid" else pytest.param(way, marks=pytest.mark.slow) for way in TRANSCRIPTIONS],
