@@ -38,6 +38,7 @@ class CEM(Sampling):
     ... )
     >>> solution = rbd.control.solve(problem, rbd.control.CEM(samples=64, max_iterations=10, knots=6))
     >>> solution.control.shape
+    (50, 1)
     """
 
     elites: int = eqx.field(static=True)

@@ -60,7 +60,8 @@ class MPPI(Sampling):
     ...     bounds=rbd.control.Bounds(control=(-20.0, 20.0)),
     ... )
     >>> solution = rbd.control.solve(problem, rbd.control.MPPI(samples=64, max_iterations=10, knots=6, key=1))
-    >>> print(f"{solution.cost:.2f} s away from the goal")
+    >>> solution.control.shape
+    (50, 1)
     """
 
     temperature: Float[Array, ""] | None

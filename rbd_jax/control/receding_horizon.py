@@ -125,6 +125,7 @@ class RecedingHorizon(eqx.Module):
     >>> controller = rbd.control.RecedingHorizon(problem, rbd.control.DDP(max_iterations=2))
     >>> path = rbd.rollout(model, start, controller, memory=controller.start(start), dt=0.01, steps=200)
     >>> print(path.q[-1], path.memory.plans, path.memory.failures)
+    [0.995] 40 0
     """
 
     problem: Problem
