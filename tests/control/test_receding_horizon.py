@@ -315,6 +315,19 @@ def test_around_samples(problem, kind):
     assert path.memory.plan.multipliers.count > 60
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("warm_start", ["controls", "states"])
+@pytest.mark.parametrize("kind", [rbd.control.Shooting, rbd.control.Collocation])
+def test_around_interior_points(problem, kind, warm_start):
+    """Bounds of states and all: it ends at rest, not faster than allowed."""
+    bounds = rbd.control.Bounds(control=(-4.0, 4.0), v=(-0.8, 0.8))
+    bounded = replace(problem, bounds=bounds)
+    controller = RecedingHorizon(bounded, kind(max_iterations=15), warm_start=warm_start)
+    path = simulated(controller, steps=40)
+    assert path.memory.failures == 0
+    assert path.v.min() > -0.8 - 0.05 and abs(path.q[-1, 0]) < 0.02 and abs(path.v[-1, 0]) < 0.05
+
+
 def test_in_a_batch(controller):
     starts = rbd.State(jnp.array([[1.0], [-0.4]]), jnp.array([[-0.3], [0.0]]))
     first = lambda state: controller.step(controller.start(state), 0.0, state)
