@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,12 +32,53 @@ def apply_inverse(matrix: Float[Array, "n n"], x: Float[Array, "n"]) -> Float[Ar
     return scale * solved
 
 
+class Factors(NamedTuple):
+    """A positive definite matrix in factors, for several right-hand sides one after the other: `apply_factors`.
+
+    - `scale`: what makes its diagonal one. `rows`: those of Lᵀ of the scaled matrix, in blocks, each from its own column on.
+    """
+
+    scale: Float[Array, "n"]
+    rows: list[Array]
+
+
+def factors(matrix: Float[Array, "n n"]) -> Factors:
+    """Cholesky's factors of a positive definite matrix; not for differentiating. Not finite if it is none."""
+    scale = lax.rsqrt(jnp.diagonal(matrix))
+    scaled = matrix * scale[:, None] * scale[None, :]
+    if jax.default_backend() != "cpu":
+        return Factors(scale, [jnp.swapaxes(jnp.linalg.cholesky(scaled, symmetrize_input=False), 0, 1)])
+    # Of a right-hand side that there is not yet.
+    blocks = _eliminated(scaled, jnp.zeros_like(scale))
+    return Factors(scale, [rows[:, :-1] for _, rows in blocks])
+
+
+def apply_factors(known: Factors, x: Float[Array, "n"]) -> Float[Array, "n"]:
+    """`A⁻¹ x`."""
+    x = x * known.scale
+    if jax.default_backend() != "cpu":
+        solve = jax.scipy.linalg.solve_triangular
+        return known.scale * solve(known.rows[0], solve(known.rows[0], x, trans=1))
+    blocks, left, below = [], x, 0
+    for rows in known.rows:
+        m = len(rows)
+        _, own = lax.scan(_across, left, (rows, np.arange(m)))
+        left = (left - jnp.sum(rows * own[:, None], axis=0))[m:]
+        blocks.append((below, jnp.concatenate([rows, own[:, None]], axis=1)))
+        below += m
+    return known.scale * _back(blocks, x.dtype)
+
+
 #: Of a block of rows at least so many, and at most so many blocks: each is a loop of its own to compile.
 ROWS, BLOCKS = 6, 5
 
 
 def _by_loops(matrix, x):
     """Row j of `[Lᵀ, L⁻¹ x]` from those above it, and then back up; in blocks of rows, which leave out what is zero in each."""
+    return _back(_eliminated(matrix, x), x.dtype)
+
+
+def _eliminated(matrix, x):
     n = len(x)
     given = jnp.concatenate([matrix, x[:, None]], axis=1)
     size = max(ROWS, -(-n // BLOCKS))
@@ -51,11 +94,15 @@ def _by_loops(matrix, x):
                 lax.scan(_down(begin), filled, (np.arange(begin, end), given[begin:end, begin:]))[0][begin:],
             )
         )
-    y = jnp.zeros(0, x.dtype)
+    return done
+
+
+def _back(done, dtype):
+    y = jnp.zeros(0, dtype)
     for _, rows in reversed(done):
         m = len(rows)
         left = rows[:, -1] - jnp.sum(rows[:, m:-1] * y[None, :], axis=1)
-        own = lax.scan(_up, jnp.zeros(m, x.dtype), (rows[:, :m], left, np.arange(m)), reverse=True)[0]
+        own = lax.scan(_up, jnp.zeros(m, dtype), (rows[:, :m], left, np.arange(m)), reverse=True)[0]
         y = jnp.concatenate([own, y])
     return y
 
@@ -69,6 +116,13 @@ def _down(begin):
         return lax.dynamic_update_index_in_dim(rows, row, j, 0), None
 
     return step
+
+
+def _across(left, inputs):
+    """An entry of `L⁻¹ x`, and what it leaves of those after it."""
+    row, j = inputs
+    own = left[j] / row[j]
+    return left - own * row, own
 
 
 def _up(y, inputs):

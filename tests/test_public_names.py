@@ -21,7 +21,11 @@ def statements(body: list[ast.stmt]) -> list[ast.stmt]:
     """Those of a module, with those that only type checkers see."""
     found = []
     for node in body:
-        found += node.body if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING") else [node]
+        found += (
+            node.body
+            if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+            else [node]
+        )
     return found
 
 

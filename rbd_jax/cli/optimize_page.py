@@ -11,7 +11,8 @@ import numpy as np
 from .._figures import as_svg
 from .._page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
 from ..control import Problem, Solution, Solver
-from ..control.appraisal import Appraisal, Requirement
+from ..control.appraisal import Appraisal
+from ..control.requirements import Requirement
 from ..control.solution import Code
 from ..simulate.systems import tree_of
 from ..view import optimization as figures

@@ -39,6 +39,9 @@ Solvers:
 - `Guess`: where a search begins
 - `Solution`: the motion found
 - `Code`: how a search ended
+- `explain`: that in words
+- `optimality`: whether it is a minimum
+- `Optimality`: what the conditions of one say
 - `appraise`: what a solution costs, what it keeps to, and whether it is a minimum
 - `Appraisal`: what it returns
 
@@ -54,6 +57,12 @@ Controllers:
 - `Policy`: the feedback that solves it
 - `inverse_kinematics`: a configuration in which residuals vanish
 - `InverseKinematics`: what it returns
+- `differential_inverse_kinematics`: the velocity that tasks ask for
+- `VelocityCommand`: what it returns
+- `operational_space`: the forces by which tasks are done, one before the other
+- `Task`: a residual that a controller makes vanish, at a rate
+- `quadratic_program`: the minimum of a convex quadratic program
+- `QuadraticProgram`: what it returns
 """
 
 __all__ = [
@@ -88,6 +97,9 @@ __all__ = [
     "Guess",
     "Solution",
     "Code",
+    "explain",
+    "optimality",
+    "Optimality",
     "appraise",
     "Appraisal",
     "RecedingHorizon",
@@ -100,6 +112,12 @@ __all__ = [
     "Policy",
     "inverse_kinematics",
     "InverseKinematics",
+    "differential_inverse_kinematics",
+    "VelocityCommand",
+    "operational_space",
+    "Task",
+    "quadratic_program",
+    "QuadraticProgram",
 ]
 
 from . import problems as problems
@@ -108,6 +126,11 @@ from .collocation import Collocation as Collocation
 from .constraint import Bounds as Bounds, Constraint as Constraint
 from .cross_entropy import CEM as CEM
 from .ddp import DDP as DDP
+from .differential_inverse_kinematics import (
+    VelocityCommand as VelocityCommand,
+    differential_inverse_kinematics as differential_inverse_kinematics,
+)
+from .explain import explain as explain
 from .inverse_kinematics import (
     InverseKinematics as InverseKinematics,
     inverse_kinematics as inverse_kinematics,
@@ -115,7 +138,10 @@ from .inverse_kinematics import (
 from .knot import Knot as Knot
 from .lqr import LinearQuadratic as LinearQuadratic, Policy as Policy
 from .mppi import MPPI as MPPI
+from .operational_space import operational_space as operational_space
+from .optimality import Optimality as Optimality, optimality as optimality
 from .problem import Problem as Problem
+from .quadratic_program import QuadraticProgram as QuadraticProgram, quadratic_program as quadratic_program
 from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
 from .regulator import lqr as lqr, lqr_gain as lqr_gain, lqr_rollout as lqr_rollout
 from .residual import Along as Along, Cost as Cost, Function as Function, Residual as Residual, Value as Value
@@ -136,3 +162,4 @@ from .shooting import Shooting as Shooting
 from .solution import Code as Code, Solution as Solution
 from .solve import solve as solve
 from .solver import Guess as Guess, Solver as Solver
+from .task import Task as Task

@@ -12,12 +12,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._array import gather
+from .._arguments import instance
+from .._array import gather, is_known
 from ..constraints.evaluate import holonomic, matrix_of, residual_of
 from ..model import Model
 from ..simulate import Simulated, State
 from ..simulate.systems import system_of
-from .constraint import Constraint
+from .constraint import Bounds, Constraint
 from .knot import Knot
 from .residual import Cost, Residual
 
@@ -165,6 +166,38 @@ class Aims(eqx.Module):
         held = np.zeros(self.model.nv, bool)
         held[self.system.dof(self.hold)] = True
         return jnp.where(held, 0, least), jnp.where(held, 0, most)
+
+
+def limits_of(
+    owner: str, model: Simulated, bounds: Bounds | None, dtype
+) -> tuple[Float[Array, "nq"], Float[Array, "nq"]]:
+    """The limits for each entry of q: the model's, or those of bounds that are given."""
+    if bounds is not None:
+        instance(owner, "bounds", bounds, Bounds, "control.Bounds, or None for the limits of the model")
+        pair = bounds.q
+    else:
+        pair = (model.lower, model.upper) if isinstance(model, Model) else None
+    pair = (jnp.asarray(-jnp.inf), jnp.asarray(jnp.inf)) if pair is None else pair
+    places = flat_entries(model)
+    for side, missing in zip(pair, (-np.inf, np.inf), strict=True):
+        if side.shape not in ((), (model.nq,)):
+            raise ValueError(
+                f"{owner}: a bound of q has shape {side.shape}; it is one number, or ({model.nq},)"
+            )
+        if (
+            is_known(side)
+            and side.ndim
+            and (np.delete(np.asarray(side), places[places >= 0]) != missing).any()
+        ):
+            raise ValueError(
+                f"{owner}: q has finite limits for a joint whose configuration is no vector (a ball, a free body); limit what "
+                "you mean by a Constraint, and give bounds without them"
+            )
+    # One number for all is for those that can have a limit.
+    limited = np.zeros(model.nq, bool)
+    limited[places[places >= 0]] = True
+    lower, upper = (jnp.broadcast_to(side, (model.nq,)).astype(dtype) for side in pair)
+    return jnp.where(limited, lower, -jnp.inf), jnp.where(limited, upper, jnp.inf)
 
 
 def own_constraints(model: Simulated) -> tuple[Constraint, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .._array import rowwise, transpose, vecmat
 from ._expansion import Expansions
@@ -20,6 +20,8 @@ from ._stages import Point, Stages
 
 #: Penalties grow by a factor where a row was not brought nearer by a share, up to a most.
 GROWTH, NEARER, MOST = 10.0, 0.25, 1e10
+#: A violation that is not lessened by this share so often in a row, while penalties grow, will not be.
+LESS, IDLE = 0.9, 4
 
 
 class Rows(NamedTuple):
@@ -30,11 +32,16 @@ class Rows(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Multipliers and penalties of all rows, and how far each was from being held when they were last changed."""
+    """Multipliers and penalties of all rows, and how far each was from being held when they were last changed.
+
+    - `best`: the least violation then so far; `idle`: how often in a row it was not lessened, in spite of more penalty.
+    """
 
     multipliers: Rows
     penalties: Rows
     error: Rows
+    best: Float[Array, ""]
+    idle: Int[Array, ""]
 
 
 class Pressed(NamedTuple):
@@ -137,7 +144,13 @@ class Keeping:
             return jnp.where((push != 0) | there, penalty, 0)
 
         weights = jax.tree.map(weight, pressing, held.penalties, self.lower, self.upper, self.equal)
-        return tuple(Pressed(*parts) for parts in zip(pressing, weights, jacobians, strict=True))  # pyright: ignore[reportReturnType]
+        return self.pressed_by(pressing, weights, jacobians)
+
+    def pressed_by(self, multipliers: Rows, weights: Rows | None, jacobians: Rows) -> tuple[Pressed, Pressed]:
+        """The same of known multipliers and weights, by default none."""
+        weights = jax.tree.map(jnp.zeros_like, multipliers) if weights is None else weights
+        path, end = (Pressed(*parts) for parts in zip(multipliers, weights, jacobians, strict=True))
+        return path, end
 
     def slope(self, pressed: Pressed) -> Float[Array, "z"]:
         """What the rows of one knot add to the slope of the cost."""
@@ -170,7 +183,12 @@ class Keeping:
             jnp.shape, zeros
         ):
             return given
-        return Held(zeros, zeros, jax.tree.map(lambda x: x + jnp.inf, zeros))
+        far = jnp.asarray(jnp.inf, self.dtype)
+        return Held(zeros, zeros, jax.tree.map(lambda x: x + jnp.inf, zeros), far, jnp.int32(0))
+
+    def fits(self, held: Held) -> bool:
+        """Whether they are of a problem of the same size."""
+        return jax.tree.map(jnp.shape, held.multipliers) == jax.tree.map(jnp.shape, self.lower)
 
     def started(self, held: Held, rows: Rows, cost, penalty: float | None) -> Held:
         """With penalties, where none were given: the violation then weighs ten times what the cost does."""
@@ -203,16 +221,14 @@ class Keeping:
             return jnp.where(slow, jnp.minimum(penalty * GROWTH, MOST), penalty)
 
         penalties = jax.tree.map(grown, held.penalties, errors, held.error)
-        return Held(self.pressing(rows, held), penalties, errors)
+        violation = self.violation(rows)
+        idle = jnp.where(violation > LESS * held.best, held.idle + 1, 0)
+        best = jnp.minimum(violation, held.best)
+        return Held(self.pressing(rows, held), penalties, errors, best, idle)
 
-    def hopeless(self, rows: Rows, held: Held, allowed) -> Bool[Array, ""]:
-        """Whether what is violated is not lessened by the largest penalties."""
-
-        def lost(beyond, penalty, error, before):
-            return jnp.any((jnp.abs(beyond) > allowed) & (penalty >= MOST) & (error > NEARER * before))
-
-        found = jax.tree.map(lost, self.beyond(rows), held.penalties, self.errors(rows, held), held.error)
-        return found.path | found.end
+    def hopeless(self, held: Held) -> Bool[Array, ""]:
+        """Whether what is violated is not lessened by ever larger penalties."""
+        return held.idle >= IDLE
 
 
 def most(rows: Rows, dtype) -> Float[Array, ""]:

@@ -67,8 +67,8 @@ class Collocation(InteriorPoint):
     def refuse(self, problem):
         if problem.begin.system.jumps:
             raise ValueError(
-                f"control.Collocation: under the contact law of model {problem.model.name!r} velocities jump, and have no rate to "
-                "collocate; control.Shooting() or control.DDP(), whose steps find the events"
+                f"control.Collocation: under the contact law of model {problem.model.name!r} velocities jump, and have no rate "
+                "to collocate; control.Shooting() or control.DDP(), whose steps find the events"
             )
 
     def transcribed(self, stages):

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 from .._arguments import choice, whole_number
 from .._array import is_known, matvec, rowwise, transpose, vecmat
 from ._expansion import Expansions
-from ._rows import Held, Keeping, Rows, most
+from ._rows import Held, Keeping, Pressed, Rows, most
 from ._stages import Hessian, Point, Stages, joined
 from .lqr import minimized
 from .solution import Code, Solution
@@ -92,7 +92,7 @@ class DDP(Solver):
         self.tolerance, self.constraint_tolerance, self.penalty = tolerance, constraint_tolerance, penalty
 
     def begin(self, stages: Stages, start: Start) -> Carry:
-        return _Search(self, stages).begin(start)
+        return Search(self, stages).begin(start)
 
     def going_on(self, search: Carry) -> Bool[Array, ""]:
         ended = (search.code != SEARCHING) & (search.code != Code.NOT_CONVERGED)
@@ -104,10 +104,10 @@ class DDP(Solver):
         return (search.iterations >= most) | (search.turns >= 4 * most + 100)
 
     def iterate(self, stages: Stages, search: Carry) -> Carry:
-        return _Search(self, stages).turn(search)
+        return Search(self, stages).turn(search)
 
     def finish(self, stages: Stages, search: Carry) -> Solution:
-        return _Search(self, stages).finish(search)
+        return Search(self, stages).finish(search)
 
 
 class Now(NamedTuple):
@@ -185,7 +185,7 @@ class Carry(NamedTuple):
     turns: Int[Array, ""]
 
 
-class _Search:
+class Search:
     """What happens in a search for the solution of a problem."""
 
     def __init__(self, solver: DDP, stages: Stages):
@@ -344,6 +344,12 @@ class _Search:
 
     def expanded(self, now: Now, held: Held) -> Local:
         """The problem about where the search is."""
+        local = self.linearized(now)
+        exact = self.solver.hessian == "full"
+        return self.exact(now, self.keeping.pressing(now.rows, held), local) if exact else local
+
+    def linearized(self, now: Now) -> Local:
+        """With first derivatives, and of costs second ones; of least squares the squares of first ones."""
         stages, keeping, expansions = self.stages, self.keeping, self.expansions
         before, last = stages.before(now.points), stages.last(now.points)
 
@@ -357,15 +363,13 @@ class _Search:
         )
         running = stages.over_stages(expansions.running, before, now.control)
         terminal = expansions.terminal(last)
-        local = Local(steps, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
-        return self.exact(now, held, local) if self.solver.hessian == "full" else local
+        return Local(steps, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
 
-    def exact(self, now: Now, held: Held, local: Local) -> Local:
+    def exact(self, now: Now, multipliers: Rows, local: Local) -> Local:
         """With second derivatives of all that there is, of what must be kept to along its multipliers."""
         stages, keeping, expansions = self.stages, self.keeping, self.expansions
         before, end, last = stages.before(now.points), stages.last(now.points), jnp.int32(stages.steps)
-        costates, _ = self.adjoint(local, now, held)
-        pressing = keeping.pressing(now.rows, held)
+        costates, _ = self.adjoint(local, *keeping.pressed_by(multipliers, None, local.rows))
 
         def curvature(index, point, control, costate, push):
             after = lax.stop_gradient(stages.advance(index, point, control))
@@ -378,9 +382,9 @@ class _Search:
             return expansions.curvature(lagrangian, point, control)
 
         def end_lagrangian(point, control):
-            return stages.terminal(point) + jnp.sum(pressing.end * keeping.at(last, point, None))
+            return stages.terminal(point) + jnp.sum(multipliers.end * keeping.at(last, point, None))
 
-        each = stages.over_stages(curvature, before, now.control, costates[1:], pressing.path)
+        each = stages.over_stages(curvature, before, now.control, costates[1:], multipliers.path)
         convex = Rows(local.curvature, local.end_curvature)
         at_end = expansions.curvature(end_lagrangian, end, None)
         return local._replace(curvature=each, end_curvature=at_end, convex=convex)
@@ -425,8 +429,8 @@ class _Search:
         (P, p, decrease, noise, positive), (K, k, slopes, bends) = lax.scan(back, start, given, reverse=True)
         slope, bend, dt = jnp.sum(slopes), jnp.sum(bends), none
         if stages.free:
-            dt, more, fine = self.best_length(P[-1, -1], p[-1], now.points.dt[0], regularization)
-            decrease, positive = decrease + more, positive & fine
+            dt, more = self.best_length(P[-1, -1], p[-1], now.points.dt[0], regularization)
+            decrease = decrease + more
             slope, bend = slope + p[-1] * dt, bend + P[-1, -1] * dt**2
         return Direction(K, k, dt, decrease, noise, slope, bend, positive & jnp.isfinite(decrease))
 
@@ -436,12 +440,15 @@ class _Search:
         return jnp.sum(jnp.abs(p) * sizes + 0.5 * jnp.abs(jnp.diagonal(P)) * sizes**2)
 
     def best_length(self, bend, slope, now, regularization):
-        """The change of the length of steps with which the first stage's value is least."""
+        """The change of the length of steps with which the first stage's value is least, within its bounds."""
         shortest, longest = self.stages.step_bounds()
-        stiff = bend + regularization * jnp.abs(bend)
-        fine = stiff > 0
-        change = jnp.clip(-slope / jnp.where(fine, stiff, 1), shortest - now, longest - now)
-        return change, -(slope * change + 0.5 * stiff * change**2), fine
+        low, high = shortest - now, longest - now
+        span = jnp.maximum(longest - shortest, self.eps * longest)
+        stiff = bend + regularization * (jnp.abs(bend) + jnp.abs(slope) / span)
+        value = lambda change: slope * change + 0.5 * stiff * change**2
+        at_end = jnp.where(value(low) < value(high), low, high)
+        change = jnp.where(stiff > 0, jnp.clip(-slope / jnp.where(stiff > 0, stiff, 1), low, high), at_end)
+        return change, -value(change)
 
     def weighed(self, carry: Carry, direction: Direction):
         """What gaps cost: as much as makes the direction one of descent (Nocedal and Wright 2006)."""
@@ -477,7 +484,7 @@ class _Search:
         if keeping.any:
             error = most(keeping.errors(now.rows, held), self.dtype)
             update = ~first & (error > self.allowed) & (stuck | (below(carry.aim) & (gaps <= 1e-2)))
-            hopeless = update & keeping.hopeless(now.rows, held, self.allowed)
+            hopeless = update & below(carry.aim) & keeping.hopeless(held)
             aim = jnp.where(update, jnp.maximum(carry.aim / 10, self.tolerance), carry.aim)
             aim = jnp.where(error <= self.allowed, self.tolerance, aim)
         solved = ~first & below(self.tolerance) & (gaps <= self.allowed) & (error <= self.allowed)
@@ -493,10 +500,9 @@ class _Search:
 
     # The end.
 
-    def adjoint(self, local: Local, now: Now, held: Held):
+    def adjoint(self, local: Local, path: Pressed, end: Pressed):
         """The multipliers of the steps, and the derivatives of the Lagrangian by the controls: a pass back."""
         nx, keeping = self.stages.nx, self.keeping
-        path, end = keeping.pressed(now.rows, held, local.rows)
 
         def back(costate, stage):
             F, slope, pressed = stage
@@ -511,13 +517,13 @@ class _Search:
     def finish(self, carry: Carry) -> Solution:
         """The solution, with the multipliers of the steps and what is left of the derivatives."""
         stages, now, held, keeping = self.stages, carry.now, carry.held, self.keeping
-        costates, left = self.adjoint(carry.local, now, held)
+        costates, left = self.adjoint(carry.local, *keeping.pressed(now.rows, held, carry.local.rows))
         if self.boxed:
-            left = _projected(left, now.control, self.lower[None], self.upper[None])
+            left = projected(left, now.control, self.lower, self.upper)
         stationarity = jnp.max(jnp.abs(left), initial=0)
         dt = now.points.dt[0]
         if stages.free:
-            by_length = _projected(costates[0, -1], dt, *stages.step_bounds())
+            by_length = projected(costates[0, -1], dt, *stages.step_bounds())
             stationarity = jnp.maximum(stationarity, jnp.abs(by_length))
         violation = self.open(now)
         if keeping.any:
@@ -542,7 +548,7 @@ class _Search:
         )
 
 
-def _projected(slope, x, lower, upper):
+def projected(slope, x, lower, upper):
     """The part of a slope that is not held by bounds."""
     slope = jnp.where(x <= lower, jnp.minimum(slope, 0), slope)
     return jnp.where(x >= upper, jnp.maximum(slope, 0), slope)

@@ -27,6 +27,11 @@ def driven(owner: str, model: Simulated, actuation: Actuation | None) -> Actuati
         return actuation
     if not isinstance(model, Model) or model.nu:
         return None
+    return _but_free(owner, model)
+
+
+def _but_free(owner: str, model: Model) -> Actuation | None:
+    """All joints but those of free bodies; None where there are no such."""
     kinds = model.topology.kind_of
     free = [isinstance(model.joints[kind], Free) for kind, _ in kinds]
     if not any(free):
@@ -48,3 +53,12 @@ def driven_dof(model: Model, actuation: Actuation | None) -> np.ndarray:
     """The degrees of freedom that efforts are decided on for."""
     actuation = driven("control.Bounds.of", model, actuation)
     return np.arange(model.nv) if actuation is None else actuation.dof(model)
+
+
+def driven_joints(owner: str, model: Simulated, actuation: Actuation | None) -> np.ndarray:
+    """The degrees of freedom that generalized forces act on: those of joints that are named, or of all but free bodies."""
+    if actuation is None and isinstance(model, Model) and model.nu:
+        actuation = _but_free(owner, model)
+    else:
+        actuation = driven(owner, model, actuation)
+    return np.arange(model.nv) if actuation is None else actuation.dof(model)  # pyright: ignore[reportArgumentType]

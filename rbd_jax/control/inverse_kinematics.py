@@ -26,7 +26,7 @@ from .._implicit import moving_arguments
 from .._rules import custom_jvp
 from ..model import Model, neutral, random_configuration
 from ..simulate import Simulated
-from ._configurations import Aims, apart, own_constraints, weights
+from ._configurations import Aims, apart, limits_of, own_constraints, weights
 from ._search import Search
 from ._sensitivity import Changes
 from ._settling import Settled, Task, settled
@@ -114,7 +114,7 @@ def _checked(
     start: Any = (
         given if given is not None else neutral(model) if isinstance(model, Model) else jnp.zeros(model.nq)
     )
-    lower, upper = _limits(owner, model, bounds, dtype)
+    lower, upper = limits_of(owner, model, bounds, dtype)
     if given is None:
         limited = jnp.isfinite(lower) & jnp.isfinite(upper)
         start = jnp.where(
@@ -142,19 +142,6 @@ def _costs(owner: str, name: str, given) -> tuple[Cost, ...]:
         one if isinstance(one, Cost) else Cost(residual_of(f"{owner}: {name}[{i}]", one))
         for i, one in enumerate(given)
     )
-
-
-def _limits(owner: str, model: Simulated, bounds: Bounds | None, dtype):
-    """The limits for each entry of q."""
-    if bounds is not None:
-        instance(owner, "bounds", bounds, Bounds, "control.Bounds, or None for the limits of the model")
-    pair = (
-        bounds.q if bounds is not None else (model.lower, model.upper) if isinstance(model, Model) else None
-    )
-    if pair is None:
-        pair = jnp.asarray(-jnp.inf, dtype), jnp.asarray(jnp.inf, dtype)
-    lower, upper = (jnp.broadcast_to(side, (model.nq,)).astype(dtype) for side in pair)
-    return lower, upper
 
 
 class _Outcome(NamedTuple):

@@ -24,7 +24,8 @@ from ..constraints import Stabilization
 from ..forces.actuators.drive import actuators_of
 from ..simulate import Actuation, Scheme, Simulated, State
 from ..simulate.begin import Begin, begun
-from ..simulate.control import Control
+from ..simulate.control import Control, Controls
+from ..simulate.controls import refuse_delays
 from ..simulate.systems import tree_of
 from ..simulate.tree_system import Acting
 from .constraint import Bounds, Constraint
@@ -114,6 +115,8 @@ class Problem(eqx.Module):
         # What is meant by "auto" is known by now.
         self.stabilization = getattr(begin.system, "stabilization", None)
         self.actuation = driven(owner, model, actuation)
+        if self.told_actuators:
+            refuse_delays(owner, self.model, Controls(jnp.zeros(self.nu)))
         self.running = tuple(
             cost_of(f"{owner}: running", one) for one in _sequence(owner, "running", running)
         )

@@ -6,9 +6,16 @@ import enum
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..simulate import State
+from .._array import matvec
+from .._text import can_be_shown
+from ..simulate import Controls, State, Trajectory
+from ..simulate.system import System
+from .problem import Problem
 
 
 class Code(enum.IntEnum):
@@ -24,6 +31,8 @@ class Code(enum.IntEnum):
     NOT_FINITE = 3
     #: What is violated cannot be made less: the constraints contradict each other, or a goal is out of reach.
     INFEASIBLE = 4
+    #: There is no least value: it goes down without end.
+    UNBOUNDED = 5
 
 
 class Solution(eqx.Module):
@@ -33,7 +42,7 @@ class Solution(eqx.Module):
     - `control`: what was decided on, (steps, nu).
     - `dt`: the length of the steps.
     - `cost`: what it costs, without the constraints.
-    - `code`: a `Code`. `iterations`: how many times the problem was linearized.
+    - `code`: a `Code`, which `control.explain` puts in words. `iterations`: how many steps the search took.
     - `violation`: the most by which a constraint or bound is broken, or a step misses the next state.
     - `stationarity`: the most by which the derivative of the Lagrangian by a control or state is not zero, in units of the cost.
     - `gains`: a feedback around it, `u = u_k + K_k (x ⊖ x_k)`: (steps, nu, nx). None of solvers that find none.
@@ -60,7 +69,91 @@ class Solution(eqx.Module):
     control_nodes: Float[Array, "*batch nodes nu"] | None = None
     multipliers: Any = None
 
+    def __repr__(self) -> str:
+        return _described(self) if can_be_shown(self) else super().__repr__()
+
     @property
     def states(self) -> State:
         """The states of all knots."""
         return State(self.q, self.v, self.own)
+
+    def trajectory(self, problem: Problem) -> Trajectory:
+        """It as a trajectory, as `rbd.rollout` returns them: to draw, to look up between the knots, and for what acts in it."""
+        told = jax.vmap(problem.told)(self.control)
+        u = told.u if told.u.shape[-1] else None
+        return Trajectory(self.t, self.q, self.v, told.tau, own=self.own, u=u)
+
+    def policy(self, problem: Problem) -> Feedback:
+        """A feedback `(t, state) -> control` that follows it, for `rbd.rollout` to ask.
+
+        In the step that begins at `t` it is `u_k + K_k (x ⊖ x_k)` of the knot k of that time, within the bounds of the control;
+        without gains, `u_k`. After the end it is that of the last step.
+
+        >>> model = rbd.load("pendulum")
+        >>> problem = rbd.control.Problem(
+        ...     model,
+        ...     rbd.State(jnp.zeros(1), jnp.zeros(1)),
+        ...     steps=50,
+        ...     dt=0.02,
+        ...     running=[1e-2 * rbd.control.Effort()],
+        ...     terminal=[10.0 * rbd.control.Posture(jnp.array([1.0])), rbd.control.Velocity()],
+        ... )
+        >>> solution = rbd.control.solve(problem)
+        >>> pushed = rbd.State(jnp.array([0.1]), jnp.zeros(1))
+        >>> path = rbd.rollout(model, pushed, solution.policy(problem), dt=0.02, steps=50)
+        >>> print(solution.q[-1], path.q[-1])
+        """
+        return Feedback(problem, self)
+
+
+class Feedback(eqx.Module):
+    """The feedback around a solution, see `Solution.policy`."""
+
+    problem: Problem
+    solution: Solution
+
+    def __call__(self, t: Float[Array, ""], state: State) -> Controls | Float[Array, "nv"]:
+        """What the model is told in the step that begins at a time and in a state."""
+        problem, solution = self.problem, self.solution
+        dtype = solution.control.dtype
+        # A time that is off by rounding is still that of its knot.
+        place = jnp.floor((jnp.asarray(t, dtype) - solution.t[0]) / solution.dt + 1e-3)
+        knot = jnp.clip(place, 0, len(solution.control) - 1).astype(jnp.int32)
+        u = solution.control[knot]
+        if solution.gains is not None:
+            there = jax.tree.map(lambda x: x[knot], solution.states)
+            change = _change(problem.begin.system, there, state)
+            gain = solution.gains[knot][:, : change.size]
+            u = u + matvec(gain, change.astype(dtype))
+        if problem.bounds.control is not None:
+            lower, upper = (jnp.asarray(side, dtype) for side in problem.bounds.control)
+            u = jnp.clip(u, lower, upper)
+        told = problem.told(u)
+        return Controls(told.u) if problem.told_actuators else told.tau
+
+
+def _change(system: System, start: State, end: State) -> Float[Array, "nx"]:
+    """The change from one state to another."""
+    parts = system.difference(start.q, end.q), end.v - start.v, end.internal - start.internal
+    return jnp.concatenate(parts)
+
+
+def _described(solution: Solution) -> str:
+    """How it went, what it costs, and where it ends; of a batch, how many went how."""
+    code, cost = np.asarray(solution.code), np.asarray(solution.cost)
+    counts, t = np.asarray(solution.iterations), np.asarray(solution.t)
+    steps, batch = solution.control.shape[-2], code.shape
+    name = lambda kind: Code(kind).name if kind in set(Code) else f"code {kind}"
+    span = f"{steps} steps from t = {t[..., 0].min():.4g} to {t[..., -1].max():.4g}"
+    numbers = f"violation {np.max(solution.violation):.2g}, stationarity {np.max(solution.stationarity):.2g}"
+    if not batch:
+        lines = [
+            f"Solution: {name(int(code))} after {counts} iterations, {span}",
+            f"cost {cost:.6g}, {numbers}",
+        ]
+        return "\n   ".join([*lines, f"final {jax.tree.map(lambda x: x[-1], solution.states)!r}"])
+    lines = [f"Solution: {' x '.join(map(str, batch))} problems of {span}"]
+    for kind in np.unique(code):
+        which = code == kind
+        lines.append(f"{which.sum()} {name(int(kind))} after up to {counts[which].max()} iterations")
+    return "\n   ".join([*lines, f"cost {cost.min():.6g} to {cost.max():.6g}, {numbers} at most"])

@@ -12,7 +12,6 @@ from push import SMALL, Push, cart, push
 from rbd_jax.learn.short_horizon_actor_critic import _learned
 
 
-
 class Torn(Push):
     """A push whose reward has no derivative where the cart is left of some place, and is no number further left."""
 

@@ -15,7 +15,6 @@ from push import SMALL, Push, cart, push, trained
 import rbd_jax as rbd
 
 
-
 pytest.importorskip("optax")
 
 LEARNING = dataclasses.replace(

@@ -1,0 +1,74 @@
+"""A robot as a controller of forces sees it: `M a + h = Sᵀ τ + Cᵀ λ` with the rows C of its loops and contacts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..model import Model
+from ..simulate import Actuation, Simulated, State
+from ..simulate.system import System
+from ..simulate.systems import system_of, tree_of
+from .driven import driven_joints
+
+
+class Controlled(NamedTuple):
+    """What a controller of forces knows in a state.
+
+    - `system`: without a law of contact: what contacts do is decided on.
+    - `inertia`, `bias`: M, and h: all forces that act but the control and contacts, brought to this side.
+    - `loops`, `loop_bias`: the rows G of the model's own constraints, with `G a = -loop_bias` under them.
+    - `driven`: the degrees of freedom that the control acts on.
+    """
+
+    system: System
+    time: Float[Array, ""]
+    state: State
+    inertia: Float[Array, "nv nv"]
+    bias: Float[Array, "nv"]
+    loops: Float[Array, "m nv"]
+    loop_bias: Float[Array, "m"]
+    driven: np.ndarray
+
+
+def believed(model: Simulated) -> Simulated:
+    """The model without a law of contact."""
+    tree = tree_of(model)
+    if not tree.attached_as("contact law"):
+        return model
+    bare = replace(tree, attached=tuple(thing for thing in tree.attached if thing.role != "contact law"))
+    return bare if isinstance(model, Model) else replace(model, model=bare)
+
+
+def controlled(
+    owner: str, model: Simulated, time: Float[Array, ""], state: State, actuation: Actuation | None
+) -> Controlled:
+    """The robot in a state, its control zero."""
+    model = believed(model)
+    system = system_of(model, jnp.zeros_like(state.v))
+    state = state if state.own is not None or not system.own.size else replace(state, own=system.own)
+    still = jnp.zeros_like(state.v)
+    rows = system.constraint_rows
+
+    def opening(s):
+        return system.constraint_velocity(time + s, system.move(state.q, s * state.v), state.v)
+
+    none = jnp.zeros((0, still.size), still.dtype)
+    loops = system.constraint_jacobian(time, state.q) if rows else none
+    start, one = jnp.zeros_like(time), jnp.ones_like(time)
+    bias = jax.jvp(opening, (start,), (one,))[1] if rows else none[:, 0]
+    return Controlled(
+        system,
+        time,
+        state,
+        system.mass_matrix(time, state.q),
+        system.residual(time, state, still),
+        loops,
+        bias,
+        driven_joints(owner, model, actuation),
+    )

@@ -1,0 +1,169 @@
+"""Differential inverse kinematics: the velocity that tasks ask for, within limits, as a quadratic program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from .._arguments import a_model, configuration, instance, names, number
+from .._array import matmul, transpose, vecmat, with_precision
+from .._compile import compiled
+from ..simulate import Simulated, State
+from ._configurations import Aims, limits_of, own_constraints
+from .constraint import Bounds, Constraint
+from .quadratic_program import quadratic_program
+from .solution import Code
+from .task import Tasks, kept_rows, moving, spread, tasks_at, wanted_velocity
+
+
+class VelocityCommand(eqx.Module):
+    """A velocity, and whether it was found.
+
+    - `v`: to be held for `dt`: `rbd.integrate(model, q, dt * v)`.
+    - `code`: a `Code`; `INFEASIBLE` if no velocity keeps to limits and constraints.
+    - `missing`: by how much each task's numbers change otherwise than they should, one after the other.
+    """
+
+    v: Float[Array, "*batch nv"]
+    code: Int[Array, "*batch"]
+    missing: Float[Array, "*batch k"]
+
+    @property
+    def converged(self) -> Bool[Array, "*batch"]:
+        """Whether it was found."""
+        return self.code == Code.CONVERGED
+
+
+def differential_inverse_kinematics(
+    model: Simulated,
+    q: Float[Array, "nq"],
+    tasks: Tasks,
+    dt: float | Float[Array, ""],
+    *,
+    constraints: Sequence[Constraint] = (),
+    bounds: Bounds | None = None,
+    hold: Sequence[str] = (),
+    damping: Any = 1e-6,
+    constraint_rate: Any = None,
+    time: float | Float[Array, ""] = 0.0,
+) -> VelocityCommand:
+    """The velocity v with which residuals decay at their rates, as far as limits let them:
+
+        minimize    ½ Σ w |J v + ∂e/∂t + rate e|²  +  ½ damping |v|²
+        subject to  lower ≤ q ⊕ dt v ≤ upper,  |v| ≤ velocity_limit,  constraints, loops that stay closed
+
+    **Arguments**
+
+    - `q`: where the robot is, within its limits.
+    - `tasks`: `Task`s, residuals, or weights times residuals, or a function of time that gives them: targets that move are then
+      followed with their velocity. A residual of velocities, `Velocity(v)`, is asked for as such.
+    - `dt`: for how long the velocity is held; by then nothing is beyond a limit. Rates beyond `1 / dt` overshoot.
+    - `constraints`: what residuals must keep to. An inequality is approached at most at the rate `ṙ ≥ -rate (r - lower)`, an
+      equality is made to hold at that rate.
+    - `bounds`: `Bounds` of q and v; by default the limits of the model.
+    - `hold`: joints that do not move.
+    - `damping`: it decides between velocities that do as well, and slows down what is nearly singular.
+    - `constraint_rate`: in 1/s, by default `1 / dt`: what is violated is mended within one step.
+    - `time`: when that is.
+
+    Compiled for itself; under `jit` and `vmap`, and differentiable, as `quadratic_program` is.
+
+    >>> model = rbd.load("arm7")
+    >>> q = rbd.neutral(model)
+    >>> hand = rbd.control.Task(rbd.control.Position("tool", (0.5, 0.2, 0.4)), rate=5.0)
+    >>> for _ in range(100):
+    ...     q = rbd.integrate(model, q, 0.02 * rbd.control.differential_inverse_kinematics(model, q, [hand], 0.02).v)
+    >>> print(rbd.forward_kinematics(model, q).position[model.body_index("tool")])
+    [0.5 0.2 0.4]
+    """
+    owner = "differential_inverse_kinematics"
+    a_model(owner, model)
+    q = configuration(owner, model, "q", q)
+    dtype = np.promote_types(q.dtype, model.dtype)
+    dt, time = (number(owner, *given, dtype=dtype) for given in (("dt", dt), ("time", time)))
+    damping = number(owner, "damping", damping, dtype=dtype, least=0)
+    rate = (
+        1 / dt if constraint_rate is None else number(owner, "constraint_rate", constraint_rate, dtype=dtype)
+    )
+    constraints = (constraints,) if isinstance(constraints, Constraint) else tuple(constraints)
+    for one in constraints:
+        instance(owner, "constraints", one, Constraint, "control.Constraints")
+    lower, upper = limits_of(owner, model, bounds, dtype)
+    speeds = _speeds(owner, model, bounds, dtype)
+    hold = () if not len(hold) else names(owner, "hold", hold)
+    aims = Aims(model, (), (*constraints, *own_constraints(model)), (), lower, upper, time, hold)
+    aims = with_precision(aims, dtype)
+    if not callable(tasks):
+        tasks = tasks_at(owner, tasks, time)
+    return _commanded(aims, q.astype(dtype), tasks, dt, speeds, damping, rate)
+
+
+def _speeds(owner: str, model: Simulated, bounds: Bounds | None, dtype):
+    pair = None if bounds is None else bounds.v
+    if bounds is None and hasattr(model, "velocity_limit"):
+        pair = -model.velocity_limit, model.velocity_limit  # pyright: ignore[reportAttributeAccessIssue]
+    pair = (jnp.asarray(-jnp.inf), jnp.asarray(jnp.inf)) if pair is None else pair
+    for side in pair:
+        if side.shape not in ((), (model.nv,)):
+            raise ValueError(
+                f"{owner}: a bound of v has shape {side.shape}; it is one number, or ({model.nv},)"
+            )
+    return tuple(jnp.broadcast_to(side, (model.nv,)).astype(dtype) for side in pair)
+
+
+@compiled
+def _commanded(aims: Aims, q, tasks: Tasks, dt, speeds, damping, rate) -> VelocityCommand:
+    """`differential_inverse_kinematics` of arguments that have been checked."""
+    owner, dtype = "differential_inverse_kinematics", q.dtype
+    system, nv = aims.system, aims.model.nv
+    state = State(q, jnp.zeros(nv, dtype))
+    at = lambda time: with_precision(tasks_at(owner, tasks, time), dtype)
+    given, kept = at(aims.time), aims.constraints
+
+    def asked(time):
+        return [*(one.residual for one in at(time)), *(one.residual for one in kept)]
+
+    found = moving(system, aims.time, state, None, asked)
+    curvature, slope = damping * jnp.eye(nv, dtype=dtype), jnp.zeros(nv, dtype)
+    for task, one in zip(given, found[: len(given)], strict=True):
+        weight, wanted = spread(task.weight, one.value, "weight"), wanted_velocity(task, one)
+        curvature = curvature + matmul(transpose(one.jacobian), weight[:, None] * one.jacobian)
+        slope = slope - vecmat(weight * wanted, one.jacobian)
+    rows: list[Any] = [kept_rows(one, at, rate, 1) for one, at in zip(kept, found[len(given) :], strict=True)]
+    equal = [row[:2] for one, row in zip(kept, rows, strict=True) if one.equality]
+    unequal = [row for one, row in zip(kept, rows, strict=True) if not one.equality]
+    none, nothing = jnp.zeros((0, nv), dtype), jnp.zeros(0, dtype)
+    A, b = (jnp.concatenate([empty, *parts]) for empty, parts in zip((none, nothing), _columns(equal, 2)))
+    J, low, high = (
+        jnp.concatenate([empty, *parts])
+        for empty, parts in zip((none, nothing, nothing), _columns(unequal, 3))
+    )
+    least, most = aims.room(q)
+    # Where there is no way to keep to both, such as beyond a limit, speeds give way.
+    lower = jnp.minimum(jnp.maximum(least / dt, speeds[0]), most / dt)
+    upper = jnp.maximum(jnp.minimum(most / dt, speeds[1]), lower)
+    solved = quadratic_program(
+        curvature,
+        slope,
+        A=A,
+        b=b,
+        G=jnp.concatenate([J, -J]),
+        h=jnp.concatenate([high, -low]),
+        lower=lower,
+        upper=upper,
+    )
+    missing = [
+        jnp.sum(one.jacobian * solved.x[None, :], axis=1) - wanted_velocity(task, one)
+        for task, one in zip(given, found[: len(given)], strict=True)
+    ]
+    return VelocityCommand(solved.x, solved.code, jnp.concatenate([nothing, *missing]))
+
+
+def _columns(rows, count: int):
+    """Tuples of parts as parts of tuples."""
+    return [[row[i] for row in rows] for i in range(count)]

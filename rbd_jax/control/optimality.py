@@ -1,0 +1,357 @@
+"""Whether a solution is a minimum, whoever found it.
+
+The motion is seen as a function of the controls alone (and of the duration where that is free), with the states that follow from
+them. With J the cost, c the constraints and bounds that act, and multipliers μ of the right signs that leave the least of
+
+    r = ∇J + μ · ∇c,
+
+it is stationary where r is zero, and a strict minimum where `∇²J + μ · ∇²c` is positive on all changes that keep to what acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import instance
+from .._compile import compiled
+from ._stages import Point, Stages
+from .problem import Problem
+from .requirements import Requirement, requirements_of
+from .solution import Solution
+
+
+#: A curvature counts as none below this share of the largest; and below the precision to this power.
+FLAT = 2 / 3
+#: A matrix of more controls than this is not looked at.
+MANY = 3000
+#: A motion whose steps miss the next states by more than this follows other rules than `rbd.step`.
+FOLLOWS = 1e-3
+
+
+class Optimality(NamedTuple):
+    """Whether a motion is a minimum, as a function of its controls.
+
+    - `gradient`: the largest slope of the Lagrangian by a control that is left with the best multipliers: stationarity.
+    - `violation`: the most by which a constraint or bound is broken, or a step misses the next state: feasibility.
+    - `slack`: the largest product of a multiplier and how far what it is of is from its bound: complementarity.
+    - `gain`: by how much the cost would still fall, by second order: what is left to find near by. NaN without curvatures.
+    - `acting`: how many constraints and bounds act.
+    - `curvature`: the least and the largest eigenvalue of the second derivative of the Lagrangian, on the changes of controls
+      that keep to what acts; `None` where nothing is left to change.
+    - `flat`: below this a curvature is zero as far as can be told.
+    """
+
+    gradient: float
+    violation: float
+    slack: float
+    gain: float
+    acting: int
+    curvature: tuple[float, float] | None
+    flat: float
+
+    @property
+    def minimum(self) -> bool:
+        """Whether second derivatives say that it is a strict minimum, if it is stationary."""
+        return self.curvature is None or self.curvature[0] > self.flat
+
+    def __repr__(self) -> str:
+        least = (
+            "nothing is left to change"
+            if self.curvature is None
+            else f"least curvature {self.curvature[0]:.4g}"
+        )
+        says = "a strict minimum" if self.minimum else "no strict minimum"
+        return (
+            f"Optimality: {says} by second order, {least}, {self.acting} constraints and bounds act\n   "
+            f"gradient {self.gradient:.2g}, violation {self.violation:.2g}, slack {self.slack:.2g}, gain {self.gain:.2g}"
+        )
+
+
+def optimality(problem: Problem, solution: Solution) -> Optimality:
+    """The conditions of a minimum at a solution, of first and of second order.
+
+    Multipliers and curvatures are worked out anew, in double precision on the host, with a matrix of all controls: of up to 3000.
+
+    >>> problem, solver, guess = rbd.control.problems.load("cartpole_swing_up")
+    >>> found = rbd.control.optimality(problem, rbd.control.solve(problem, solver, guess))
+    >>> found.minimum, found.violation < 1e-6
+    (True, True)
+    """
+    owner = "control.optimality"
+    instance(owner, "problem", problem, Problem, "a control.Problem")
+    instance(owner, "solution", solution, Solution, "what control.solve returns")
+    if solution.control.size > MANY:
+        raise ValueError(
+            f"{owner}: the problem has {solution.control.size} controls in all; a matrix of them is looked at for up to {MANY}"
+        )
+    local = about(problem, solution)
+    if not local.finite:
+        raise ValueError(f"{owner}: solution is not finite, and of no order a minimum")
+    if (missed := local.missed_most) > FOLLOWS:
+        raise ValueError(
+            f"{owner}: the steps of solution miss the next states by up to {missed:.2g}; it does not follow the problem's scheme "
+            "(those of control.Collocation do not), and conditions are of motions that do"
+        )
+    return optimality_at(problem, solution, local, local.requirements(problem, solution))
+
+
+class About(NamedTuple):
+    """A problem about a motion."""
+
+    missed: Any
+    A: Any
+    B: Any
+    running: Any  # each cost, over the steps
+    terminal: Any
+    slope_x: Any
+    slope_u: Any
+    end_slope: Any
+    rows: Any  # of constraints at all knots
+    rows_x: Any
+    rows_u: Any
+    values: Any  # the numbers of the states that are bounded
+    lower: Any
+    upper: Any
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of it is, but for bounds."""
+        motion = self._replace(lower=None, upper=None)
+        return all(np.isfinite(x).all() for x in jax.tree.leaves(motion))
+
+    @property
+    def missed_most(self) -> float:
+        """The most that a step misses the next state."""
+        return float(np.max(np.abs(self.missed), initial=0))
+
+    def requirements(self, problem: Problem, solution: Solution) -> tuple[Requirement, ...]:
+        """What it has to keep to."""
+        return requirements_of(problem, solution, self.rows, self.values, self.lower, self.upper)
+
+
+def about(problem: Problem, solution: Solution) -> About:
+    """A problem about a solution, in numbers of the host."""
+    nx = Stages(problem).nx
+    return _numbers(_seen(problem, solution, *_split(problem, np.zeros(nx + problem.nu), nx)))
+
+
+@compiled
+def _seen(problem: Problem, solution: Solution, x: Float[Array, "nx"], u: Float[Array, "nu"]) -> About:
+    """A problem about a motion of which all points and all controls are displaced, each on its own."""
+    stages = Stages(problem)
+    dt = jnp.broadcast_to(solution.dt.astype(stages.dtype), (stages.steps + 1,))
+    points = Point(jax.tree.map(lambda x: x.astype(stages.dtype), solution.states), dt)
+    points = jax.vmap(lambda point: stages.move(point, x))(points)
+    before, control = stages.before(points), solution.control.astype(stages.dtype) + u[None]
+    steps, nothing = stages.steps, jnp.zeros(stages.nx, stages.dtype)
+    after = stages.over_stages(stages.advance, before, control)
+    A, B = stages.over_stages(stages.linearize, before, control)
+
+    def costs(index, point, control):
+        knot = stages.knot(index, point, control)
+        found = [cost(knot) for cost in stages.running_costs] + [
+            stages.problem.duration_cost.astype(stages.dtype)
+        ]
+        return point.dt * jnp.stack(found)
+
+    def slopes(index, point, control):
+        moved = lambda change, control: stages.running(index, stages.move(point, change), control)
+        return jax.grad(moved, argnums=(0, 1))(nothing, control)
+
+    def rows(index, point, control):
+        return stages.constrained(index, point, control)
+
+    def row_slopes(index, point, control):
+        moved = lambda change, control: stages.constrained(index, stages.move(point, change), control)
+        return jax.jacfwd(moved, argnums=(0, 1))(nothing, control)
+
+    last, end = stages.last(points), jnp.int32(steps)
+    knot = stages.knot(end, last, None)
+    terminal = jnp.stack([jnp.zeros((), stages.dtype), *(cost(knot) for cost in stages.terminal_costs)])
+    slope_x, slope_u = stages.over_stages(slopes, before, control)
+    end_slope = jax.grad(lambda change: stages.terminal(stages.move(last, change)))(nothing)
+    by_x, by_u = stages.over_stages(row_slopes, before, control)
+    end_rows = lambda change: stages.constrained(end, stages.move(last, change), None)
+    append = lambda many, one: jnp.concatenate([many, one[None]])
+    lower, upper, _ = stages.constraint_bounds()
+    return About(
+        jax.vmap(stages.difference)(stages.after(points), after),
+        A,
+        B,
+        jnp.sum(stages.over_stages(costs, before, control), axis=0),
+        terminal[1:],
+        slope_x,
+        slope_u,
+        end_slope,
+        append(stages.over_stages(rows, before, control), end_rows(nothing)),
+        append(by_x, jax.jacfwd(end_rows)(nothing)),
+        by_u,
+        jax.vmap(stages.state_values)(points),
+        lower,
+        upper,
+    )
+
+
+def optimality_at(
+    problem: Problem, solution: Solution, local: About, requirements: Sequence[Requirement]
+) -> Optimality:
+    """As a function of what is free: the controls of all steps, and the length of the steps before them where that is free."""
+    steps, nu = solution.control.shape
+    free, nx = problem.duration is not None, local.A.shape[-1]
+    size = free + steps * nu
+    # How points and controls change with what is free.
+    S = np.zeros((steps + 1, nx, size))
+    S[0, -1, :free] = 1
+    E = np.zeros((steps, nu, size))
+    for k in range(steps):
+        E[k, :, free + k * nu : free + (k + 1) * nu] = np.eye(nu)
+        S[k + 1] = local.A[k] @ S[k] + local.B[k] @ E[k]
+    gradient = np.einsum("kx,kxn->n", local.slope_x, S[:-1]) + np.einsum("ku,kun->n", local.slope_u, E)
+    gradient += local.end_slope @ S[-1]
+    slopes, sides, places, rooms = _acting(steps, local, requirements, S, E)
+    pressing = _multipliers(gradient, slopes, sides)
+    left = gradient + pressing @ slopes
+    rows = np.zeros(local.rows.shape)
+    bounded = np.zeros((steps + 1, nx))
+    for force, (kind, knot, column) in zip(pressing, places, strict=True):
+        if kind == "constraint":
+            rows[knot, column] += force
+        elif kind == "state":
+            bounded[knot, column] += force
+    curvature, gain = None, 0.0
+    dtype = problem.dt.dtype
+    hessians, end_hessian = _curved(problem, solution, local, _costates(local, rows, bounded), rows)
+    H = S[-1].T @ end_hessian @ S[-1]
+    for k in range(steps):
+        both = np.concatenate([S[k], E[k]])
+        H += both.T @ hessians[k] @ both
+    _, singular, across = (
+        np.linalg.svd(slopes, full_matrices=True) if len(slopes) else (0, np.zeros(0), np.eye(size))
+    )
+    held = int(np.sum(singular > 1e-9 * np.max(singular, initial=0)))
+    ways = across[held:].T
+    flat = float(jnp.finfo(dtype).eps) ** FLAT
+    if ways.shape[1]:
+        values, directions = np.linalg.eigh(ways.T @ (0.5 * (H + H.T)) @ ways)
+        curvature = float(values[0]), float(values[-1])
+        flat = flat * float(np.max(np.abs(values)))
+        along = directions.T @ (ways.T @ left)
+        gain = float(0.5 * np.sum(along**2 / values)) if values[0] > flat else np.nan
+    violation = max([local.missed_most, *(one.violation for one in requirements)])
+    slack = float(np.max(np.abs(pressing * rooms), initial=0))
+    gradient = float(np.max(np.abs(left), initial=0))
+    return Optimality(gradient, violation, slack, gain, len(slopes), curvature, flat)
+
+
+def _acting(steps: int, local: About, requirements: Sequence[Requirement], S, E):
+    """What acts: its slopes by what is free, whether it may press down, up or both ways, which it is, and how far from where it
+    acts."""
+    slopes, sides, places, rooms = [], [], [], []
+    for one in requirements:
+        for row, part in np.argwhere(one.acting):
+            knot, column = int(one.at[row]), int(one.columns[part])
+            if one.kind == "duration":
+                slope = S[0, -1]
+            elif one.kind == "control":
+                slope = E[knot, column]
+            elif one.kind == "state":
+                slope = S[knot, column]
+            else:
+                slope = local.rows_x[knot, column] @ S[knot]
+                if knot < steps:
+                    slope = slope + local.rows_u[knot, column] @ E[knot]
+            if np.any(slope):
+                value, low, high = (x[row, part] for x in (one.values, one.lower, one.upper))
+                slopes.append(slope)
+                sides.append(0 if low == high else -1 if abs(value - low) <= abs(value - high) else 1)
+                places.append((one.kind, knot, column))
+                rooms.append(min(abs(value - low), abs(value - high)))
+    return (
+        np.reshape(np.array(slopes), (len(slopes), S.shape[2])),
+        np.array(sides, int),
+        places,
+        np.array(rooms),
+    )
+
+
+def _multipliers(gradient, slopes, sides) -> np.ndarray:
+    """Multipliers of the right signs that leave the least of the gradient."""
+    if not len(slopes):
+        return np.zeros(0)
+    from scipy.optimize import lsq_linear
+
+    # Rows of very different sizes: all are made one.
+    sizes = np.linalg.norm(slopes, axis=1)
+    bounds = np.where(sides > 0, 0, -np.inf), np.where(sides < 0, 0, np.inf)
+    found = lsq_linear(
+        (slopes / sizes[:, None]).T,
+        -gradient,
+        bounds,
+        tol=1e-14,
+        method="bvls" if len(sizes) < 400 else "trf",
+    )
+    return found.x / sizes
+
+
+def _costates(local: About, rows, bounded) -> np.ndarray:
+    """The derivative of what remains of the Lagrangian by the states after each step."""
+    last = local.end_slope + rows[-1] @ local.rows_x[-1] + bounded[-1]
+    found = [last]
+    for k in range(len(local.A) - 1, 0, -1):
+        last = last @ local.A[k] + local.slope_x[k] + rows[k] @ local.rows_x[k] + bounded[k]
+        found.append(last)
+    return np.array(found[::-1])
+
+
+def _curved(
+    problem: Problem, solution: Solution, local: About, costates, rows
+) -> tuple[np.ndarray, np.ndarray]:
+    """Second derivatives of the Lagrangian of each stage by point and control, and of the last by its point.
+
+    By central differences of first ones, which are exact: to the precision to the power of two thirds. The coordinates of
+    a manifold, in which a first derivative is taken, turn with the point; what that adds is antisymmetric.
+    """
+    nx, nu = local.A.shape[-1], local.B.shape[-1]
+    step = float(jnp.finfo(problem.dt.dtype).eps) ** (1 / 3)
+    sizes = np.concatenate(
+        [np.ones(nx), np.maximum(np.abs(np.asarray(solution.control, float)).max(axis=0), 1)]
+    )
+    if problem.duration is not None:
+        sizes[nx - 1] = float(solution.dt)
+
+    def slopes(change):
+        at = _numbers(_seen(problem, solution, *_split(problem, change, nx)))
+        of_points = (
+            at.slope_x
+            + np.einsum("kx,kxy->ky", costates, at.A)
+            + np.einsum("kr,krx->kx", rows[:-1], at.rows_x[:-1])
+        )
+        of_controls = (
+            at.slope_u
+            + np.einsum("kx,kxu->ku", costates, at.B)
+            + np.einsum("kr,kru->ku", rows[:-1], at.rows_u)
+        )
+        return np.concatenate([of_points, of_controls], axis=1), at.end_slope + rows[-1] @ at.rows_x[-1]
+
+    columns, ends = [], []
+    for size, direction in zip(step * sizes, np.eye(nx + nu), strict=True):
+        (more, end_more), (less, end_less) = slopes(size * direction), slopes(-size * direction)
+        columns.append((more - less) / (2 * size))
+        ends.append((end_more - end_less) / (2 * size))
+    symmetric = lambda x: 0.5 * (x + np.swapaxes(x, -1, -2))
+    return symmetric(np.stack(columns, axis=-1)), symmetric(np.stack(ends[:nx], axis=-1))
+
+
+def _split(problem: Problem, change, nx: int):
+    dtype = problem.dt.dtype
+    return jnp.asarray(change[:nx], dtype), jnp.asarray(change[nx:], dtype)
+
+
+def _numbers(tree):
+    return jax.tree.map(lambda x: np.asarray(x, float), tree)

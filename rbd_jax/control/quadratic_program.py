@@ -1,0 +1,425 @@
+"""Dense convex quadratic programs of the size of a robot, by a primal-dual interior-point method.
+
+    minimize    ½ xᵀ P x + qᵀ x
+    subject to  A x = b,  G x ≤ h,  lower ≤ x ≤ upper
+
+Newton's method on the conditions of optimality, with Mehrotra's predictor and corrector. Equalities enter by the proximal
+method of multipliers and x is held to where it was by a little, so that each step takes one factorization of a positive definite
+matrix of the size of x, whatever rows depend on each other and whatever P leaves open (as in Schwan et al. 2023, PIQP). Numbers
+are scaled before (Ruiz 2001).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, SupportsIndex
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_derivatives import zero_from_primal
+from jaxtyping import Array, Bool, Float, Int
+
+from .._arguments import as_array, number, whole_number
+from .._array import times, transpose
+from .._compile import compiled
+from .._positive import apply_factors, factors, solve_positive
+from .._rules import custom_jvp
+from .solution import Code
+
+
+#: Passes of scaling, and steps that refine derivatives.
+SCALINGS, REFINEMENTS = 5, 4
+#: The share of the way to the boundary that a step goes.
+SHARE = 0.99
+#: A search is over after so many steps in succession that have not made anything better.
+IDLE = 8
+
+
+class QuadraticProgram(eqx.Module):
+    """The minimum of a quadratic program.
+
+    - `x`: the minimum. `code`: a `Code`: `CONVERGED`, `INFEASIBLE` if no x keeps to the constraints, `UNBOUNDED` if there is no
+      minimum, else `NOT_CONVERGED`.
+    - `y`, `z`: the multipliers of `A x = b` and `G x ≤ h`; `bounds`: those of the bounds, positive at `upper`. With them
+      `P x + q + Aᵀ y + Gᵀ z + bounds = 0`.
+    - `residual`: by how much the conditions of optimality are missed at most. `iterations`: the number of steps.
+    """
+
+    x: Float[Array, "*batch n"]
+    code: Int[Array, "*batch"]
+    y: Float[Array, "*batch equalities"]
+    z: Float[Array, "*batch inequalities"]
+    bounds: Float[Array, "*batch n"]
+    residual: Float[Array, "*batch"]
+    iterations: Int[Array, "*batch"]
+
+    @property
+    def converged(self) -> Bool[Array, "*batch"]:
+        """Whether it is the minimum."""
+        return self.code == Code.CONVERGED
+
+
+def quadratic_program(
+    P: Float[Array, "n n"],
+    q: Float[Array, "n"],
+    *,
+    A: Float[Array, "equalities n"] | None = None,
+    b: Float[Array, "equalities"] | None = None,
+    G: Float[Array, "inequalities n"] | None = None,
+    h: Float[Array, "inequalities"] | None = None,
+    lower: Float[Array, "n"] | float | None = None,
+    upper: Float[Array, "n"] | float | None = None,
+    tolerance: float | None = None,
+    max_steps: SupportsIndex = 50,
+) -> QuadraticProgram:
+    """The x where `½ xᵀ P x + qᵀ x` is least, of those with `A x = b`, `G x ≤ h` and `lower ≤ x ≤ upper`.
+
+    Rows may depend on each other, and P may be singular; of several minima one in the middle is found. h and bounds may be
+    infinite. Derivatives are those of the conditions of optimality: rows and bounds that hold with equality go on to. They are
+    finite wherever the program was solved; where a row holds with equality by chance, they are those of one side.
+
+    **Arguments**
+
+    - `P`: symmetric, with no negative eigenvalue. (Its symmetric part counts.)
+    - `tolerance`: by how much the conditions of optimality may be missed, in units of the largest numbers in them: 1e-8, in
+      single precision 2e-4.
+    - `max_steps`: at most; usually there are about ten.
+
+    Under `vmap` each program has its own code.
+
+    >>> found = rbd.control.quadratic_program(
+    ...     jnp.eye(2), jnp.array([-1.0, -2.0]), A=jnp.array([[1.0, 1.0]]), b=jnp.array([1.0]), lower=0.25
+    ... )
+    >>> print(found.x, found.bounds)
+    [0.25 0.75] [-0.5  0. ]
+    """
+    owner = "quadratic_program"
+    program = _checked(owner, P, q, A, b, G, h, lower, upper)
+    dtype = program.q.dtype
+    tolerance = _tolerance(dtype) if tolerance is None else tolerance
+    tolerance = number(owner, "tolerance", tolerance, dtype=dtype, above=0)
+    return _solved(program, tolerance, whole_number(owner, "max_steps", max_steps))
+
+
+def _tolerance(dtype) -> float:
+    return 1e-8 if dtype == np.float64 else 2e-4
+
+
+class Program(NamedTuple):
+    """A quadratic program, in full."""
+
+    P: Float[Array, "n n"]
+    q: Float[Array, "n"]
+    A: Float[Array, "e n"]
+    b: Float[Array, "e"]
+    G: Float[Array, "i n"]
+    h: Float[Array, "i"]
+    lower: Float[Array, "n"]
+    upper: Float[Array, "n"]
+
+
+def _checked(owner: str, P, q, A, b, G, h, lower, upper) -> Program:
+    q = as_array(owner, "q", q, "an array of length n")
+    if q.ndim != 1:
+        raise ValueError(f"{owner}: q has shape {q.shape}; it is (n,); batch with jax.vmap or rbd.batch_map")
+    n = len(q)
+    P = as_array(owner, "P", P, "a symmetric matrix (n, n)")
+    if P.shape != (n, n):
+        raise ValueError(f"{owner}: P has shape {P.shape}, and q has {n} entries; P is ({n}, {n})")
+    A, b = _rows(owner, "A", A, "b", b, n, q.dtype)
+    G, h = _rows(owner, "G", G, "h", h, n, q.dtype)
+    sides = []
+    for name, side, missing in (("lower", lower, -jnp.inf), ("upper", upper, jnp.inf)):
+        side = as_array(owner, name, missing if side is None else side, f"a number, or {n} of them")
+        if side.shape not in ((), (n,)):
+            raise ValueError(f"{owner}: {name} has shape {side.shape}; it is one number, or ({n},)")
+        sides.append(side)
+    dtype = jnp.result_type(*(x.dtype for x in (P, q, *(x for x in (A, b, G, h) if x.size))))
+    cast = lambda x: x.astype(dtype)
+    lower, upper = (jnp.broadcast_to(cast(side), (n,)) for side in sides)
+    P, q, A, b, G, h = (cast(x) for x in (P, q, A, b, G, h))
+    return Program(0.5 * (P + transpose(P)), q, A, b, G, h, lower, upper)
+
+
+def _rows(owner: str, left: str, matrix, right: str, side, n: int, dtype):
+    if (matrix is None) != (side is None):
+        raise ValueError(f"{owner}: {left} and {right} belong together, and only one of them is given")
+    if matrix is None:
+        return jnp.zeros((0, n), dtype), jnp.zeros(0, dtype)
+    matrix = as_array(owner, left, matrix, f"an array (rows, {n})")
+    side = as_array(owner, right, side, "an array with a number for each row")
+    if matrix.ndim != 2 or matrix.shape[1] != n:
+        raise ValueError(f"{owner}: {left} has shape {matrix.shape}; it is (rows, {n})")
+    if side.shape != matrix.shape[:1]:
+        raise ValueError(f"{owner}: {right} has shape {side.shape}; {left} has {matrix.shape[0]} rows")
+    return matrix, side
+
+
+@compiled
+def _solved(program: Program, tolerance: Float[Array, ""], max_steps: int) -> QuadraticProgram:
+    """`quadratic_program` of arguments that have been checked."""
+
+    @custom_jvp
+    def minimum(program, tolerance):
+        return solve(program, tolerance, max_steps)
+
+    @minimum.defjvp
+    def implicit(primals, tangents):
+        found = minimum(*primals)
+        changes = jax.tree.map(zero_from_primal, found)
+        x, y, z, bounds = _changes(primals[0], found, tangents[0])
+        where = lambda tree: (tree.x, tree.y, tree.z, tree.bounds)
+        return found, eqx.tree_at(where, changes, (x, y, z, bounds))
+
+    return minimum(program, tolerance)
+
+
+class _State(NamedTuple):
+    """An iterate: x, the multipliers y of equalities, and z and slacks s of inequalities: rows of G, upper and lower bounds."""
+
+    x: Float[Array, "n"]
+    y: Float[Array, "e"]
+    z: Float[Array, "m"]
+    s: Float[Array, "m"]
+
+
+class _Ends(NamedTuple):
+    """How far a search is.
+
+    - `state`, and the `best` so far, with its `residual`.
+    - `hold`: how firmly x is held to where it was; more so where the matrix was not positive definite to rounding.
+    - `idle`: how many steps ago the best was found.
+    """
+
+    state: _State
+    best: _State
+    residual: Float[Array, ""]
+    code: Int[Array, ""]
+    steps: Int[Array, ""]
+    hold: Float[Array, ""]
+    idle: Int[Array, ""]
+
+
+class _Scaled:
+    """A program in numbers of size one: `x = columns x̂`, rows times `of_A` and `of_G`, the cost times `of_cost`."""
+
+    def __init__(self, program: Program):
+        P, A, G = program.P, program.A, program.G
+        n, e, i = len(program.q), len(program.b), len(program.h)
+        columns, of_A, of_G = (jnp.ones(size, P.dtype) for size in (n, e, i))
+
+        def scale(size):
+            """A column or row of zeros is left alone."""
+            return jnp.where(size > 0, lax.rsqrt(jnp.where(size > 0, size, 1)), 1)
+
+        def scaled(_, sizes):
+            columns, of_A, of_G = sizes
+            by = lambda matrix, rows: jnp.abs(matrix * rows[:, None] * columns[None, :])
+            P_, A_, G_ = by(P, columns), by(A, of_A), by(G, of_G)
+            largest = [jnp.max(x, axis=0, initial=0) for x in (P_, A_, G_)]
+            column = jnp.maximum(jnp.maximum(largest[0], largest[1]), largest[2])
+            rows = [jnp.max(x, axis=1, initial=0) for x in (A_, G_)]
+            return columns * scale(column), of_A * scale(rows[0]), of_G * scale(rows[1])
+
+        columns, of_A, of_G = lax.fori_loop(0, SCALINGS, scaled, (columns, of_A, of_G))
+        q = program.q * columns
+        P = P * columns[:, None] * columns[None, :]
+        size = jnp.maximum(jnp.max(jnp.abs(q), initial=0), jnp.max(jnp.abs(P), initial=0))
+        of_cost = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 1)
+        self.columns, self.of_A, self.of_G, self.of_cost = columns, of_A, of_G, of_cost
+        self.P, self.q = P * of_cost, q * of_cost
+        self.A, self.b = A * of_A[:, None] * columns[None, :], program.b * of_A
+        self.G = G * of_G[:, None] * columns[None, :]
+        sides = jnp.concatenate([program.h * of_G, program.upper / columns, -program.lower / columns])
+        #: Rows without a bound do not count.
+        self.counts = jnp.isfinite(sides)
+        self.h = jnp.where(self.counts, sides, 0)
+
+    # Rows of G, of upper and of lower bounds, as one matrix.
+
+    def rows(self, x):
+        return jnp.where(self.counts, jnp.concatenate([times(self.G, x), x, -x]), 0)
+
+    def transposed(self, z):
+        of_G, upper, lower = self.parts(jnp.where(self.counts, z, 0))
+        return jnp.sum(self.G * of_G[:, None], axis=0) + upper - lower
+
+    def parts(self, z):
+        i, n = len(self.G), len(self.q)
+        return z[:i], z[i : i + n], z[i + n :]
+
+    def squares(self, w):
+        """`Gᵀ W G`."""
+        of_G, upper, lower = self.parts(jnp.where(self.counts, w, 0))
+        return gram(self.G, of_G) + jnp.where(np.eye(len(upper), dtype=bool), (upper + lower)[:, None], 0)
+
+
+def gram(matrix: Float[Array, "m n"], weight: Float[Array, "m"]) -> Float[Array, "n n"]:
+    """`Aᵀ W A`, as a loop over the rows."""
+
+    def add(total, row):
+        vector, weight = row
+        return total + (weight * vector)[:, None] * vector[None, :], None
+
+    n = matrix.shape[1]
+    return lax.scan(add, jnp.zeros((n, n), matrix.dtype), (matrix, weight))[0]
+
+
+def solve(program: Program, tolerance: Float[Array, ""], max_steps: int) -> QuadraticProgram:
+    """The minimum, without derivatives."""
+    scaled = _Scaled(program)
+    end = _searched(scaled, tolerance, max_steps)
+    state = end.best
+    of_G, upper, lower = scaled.parts(jnp.where(scaled.counts, state.z, 0))
+    x = jnp.clip(state.x * scaled.columns, program.lower, program.upper)
+    y = state.y * scaled.of_A / scaled.of_cost
+    z = of_G * scaled.of_G / scaled.of_cost
+    bounds = (upper - lower) / scaled.columns / scaled.of_cost
+    return QuadraticProgram(x, end.code, y, z, bounds, end.residual, end.steps)
+
+
+def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
+    dtype = own.q.dtype
+    precision = float(jnp.finfo(dtype).eps)
+    # How equalities are asked for: they may be missed by so much of a multiplier in one step.
+    give = np.asarray(precision**0.5, dtype)
+    counts, count = own.counts, jnp.maximum(jnp.sum(own.counts), 1).astype(dtype)
+    eye = np.eye(len(own.q), dtype=bool)
+    A, At = own.A, transpose(own.A)
+    fixed = own.P + gram(A, jnp.full(len(A), 1 / give, dtype))
+    held = lambda matrix, hold: jnp.where(eye, matrix + hold, matrix)
+
+    def residuals(state):
+        dual = times(own.P, state.x) + own.q + times(At, state.y) + own.transposed(state.z)
+        return dual, times(A, state.x) - own.b, jnp.where(counts, own.rows(state.x) + state.s - own.h, 0)
+
+    def direction(factored, weight, state, off, against):
+        """Newton's step, `against` being what slacks times multipliers are off by."""
+        dual, equal, unequal = off
+        pushed = weight * unequal - jnp.where(counts, against / state.s, 0)
+        rhs = dual + own.transposed(pushed) + times(At, equal) / give
+        x = -apply_factors(factored, rhs)
+        y = (times(A, x) + equal) / give
+        s = jnp.where(counts, -unequal - own.rows(x), 0)
+        z = jnp.where(counts, weight * (own.rows(x) + unequal) - against / state.s, 0)
+        return _State(x, y, z, s)
+
+    def longest(values, changes):
+        """How far it is to the boundary."""
+        short = jnp.where(counts & (changes < 0), -values / jnp.where(changes < 0, changes, -1), jnp.inf)
+        return jnp.min(short, initial=jnp.inf)
+
+    def moved(state, step, share):
+        return jax.tree.map(lambda value, change: value + share * change, state, step)
+
+    def judged(state):
+        dual, equal, unequal = residuals(state)
+        size = lambda *parts: jnp.max(jnp.stack([jnp.max(jnp.abs(part), initial=0) for part in parts]))
+        of_dual = size(times(own.P, state.x), own.q, times(At, state.y), own.transposed(state.z))
+        of_primal = size(times(A, state.x), own.b, own.rows(state.x), jnp.where(counts, own.h, 0))
+        gap = jnp.sum(jnp.where(counts, state.s * state.z, 0))
+        cost = jnp.abs(0.5 * jnp.sum(state.x * times(own.P, state.x)) + jnp.sum(own.q * state.x))
+        missed = jnp.maximum(size(dual) / (1 + of_dual), size(equal, unequal) / (1 + of_primal))
+        missed = jnp.maximum(missed, gap / (1 + cost))
+        # Multipliers that grow without end, and prove that nothing keeps to the constraints: a sum of them that no x can meet.
+        large = jnp.maximum(size(state.y, state.z), jnp.asarray(1, dtype))
+        against = size(times(At, state.y) + own.transposed(state.z)) / large
+        proof = (jnp.sum(own.b * state.y) + jnp.sum(own.h * jnp.where(counts, state.z, 0))) / large
+        infeasible = (proof < 0) & (against <= 1e2 * tolerance * -proof) & (large > 1)
+        # An x that grows without end, downhill all the way.
+        far = jnp.maximum(size(state.x), jnp.asarray(1, dtype))
+        ways = size(times(own.P, state.x), times(A, state.x), jnp.maximum(own.rows(state.x), 0)) / far
+        down = jnp.sum(own.q * state.x) / far
+        unbounded = (down < 0) & (ways <= 1e2 * tolerance * -down) & (far > 1)
+        code = jnp.where(unbounded, Code.UNBOUNDED, Code.NOT_CONVERGED)
+        code = jnp.where(infeasible, Code.INFEASIBLE, code)
+        code = jnp.where(missed <= tolerance, Code.CONVERGED, code)
+        return missed, code.astype(jnp.int32)
+
+    def advance(ends: _Ends) -> _Ends:
+        state = ends.state
+        weight = jnp.where(counts, state.z / state.s, 0)
+        factored = factors(held(fixed + own.squares(weight), ends.hold))
+        off = residuals(state)
+        product = state.s * state.z
+        mean = jnp.sum(jnp.where(counts, product, 0)) / count
+        first = direction(factored, weight, state, off, product)
+        share = jnp.minimum(jnp.minimum(longest(state.s, first.s), longest(state.z, first.z)), 1)
+        ahead = moved(state, first, share)
+        left = jnp.sum(jnp.where(counts, ahead.s * ahead.z, 0)) / count
+        centering = (left / jnp.where(mean > 0, mean, 1)) ** 3
+        against = product + first.s * first.z - jnp.minimum(centering, 1) * mean
+        step = direction(factored, weight, state, off, against)
+        share = jnp.minimum(SHARE * jnp.minimum(longest(state.s, step.s), longest(state.z, step.z)), 1)
+        after = moved(state, step, share)
+        finite = jnp.all(jnp.isfinite(after.x)) & jnp.all(jnp.isfinite(after.z))
+        choose = lambda yes, new, old: jax.tree.map(lambda new, old: jnp.where(yes, new, old), new, old)
+        after = choose(finite, after, state)
+        missed, code = judged(after)
+        better = finite & (missed < ends.residual)
+        idle = jnp.where(better, 0, ends.idle + 1)
+        stalled = (idle >= IDLE) & (code == Code.NOT_CONVERGED)
+        best = choose(better | (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED), after, ends.best)
+        hold = jnp.where(finite, ends.hold, 30 * ends.hold)
+        lost = jnp.where(jnp.isfinite(ends.residual), Code.STALLED, Code.NOT_FINITE)
+        code = jnp.where(stalled, lost, code).astype(jnp.int32)
+        return _Ends(after, best, jnp.minimum(missed, ends.residual), code, ends.steps + 1, hold, idle)
+
+    # Where slacks would be if there were no sign to keep to.
+    ones = counts.astype(dtype)
+    hold = jnp.asarray(10 * precision**0.75, dtype)
+    first = factors(held(fixed + own.squares(ones), hold))
+    x = apply_factors(first, times(At, own.b) / give + own.transposed(own.h) - own.q)
+    y = (times(A, x) - own.b) / give
+    slack = jnp.where(counts, own.h - own.rows(x), 1)
+    inward = lambda values: values + jnp.where(jnp.min(values) > 0, 0, 1 - jnp.min(values))
+    s, z = inward(slack), jnp.where(counts, inward(jnp.where(counts, -slack, 1)), 0)
+    s = jnp.where(counts, s, 1)
+    start = _State(x, y, z, s)
+    endless, unknown = jnp.asarray(jnp.inf, dtype), jnp.int32(Code.NOT_CONVERGED)
+    begun = _Ends(start, start, endless, unknown, jnp.int32(0), hold, jnp.int32(0))
+    going = lambda ends: (ends.code == Code.NOT_CONVERGED) & (ends.steps < max_steps)
+    return lax.while_loop(going, advance, begun)
+
+
+def _changes(program: Program, found: QuadraticProgram, by: Program):
+    """How x and the multipliers change with the numbers of the program: what holds with equality goes on to."""
+    own, dtype = _Scaled(program), program.q.dtype
+    x, y = found.x, found.y
+    # Of upper and of lower bounds.
+    pairs = jnp.maximum(found.bounds, 0), jnp.maximum(-found.bounds, 0)
+    slack = jnp.concatenate([program.h - times(program.G, x), program.upper - x, x - program.lower])
+    slack = slack * jnp.concatenate([own.of_G, 1 / own.columns, 1 / own.columns])
+    z = jnp.concatenate([found.z / own.of_G, pairs[0] * own.columns, pairs[1] * own.columns]) * own.of_cost
+    tight = own.counts & (z > slack)
+    dual = (
+        times(by.P, x) + by.q + jnp.sum(by.A * y[:, None], axis=0) + jnp.sum(by.G * found.z[:, None], axis=0)
+    )
+    dual = dual * own.columns * own.of_cost
+    equal = (times(by.A, x) - by.b) * own.of_A
+    unequal = [(times(by.G, x) - by.h) * own.of_G, -by.upper / own.columns, by.lower / own.columns]
+    unequal = jnp.where(tight, jnp.concatenate(unequal), 0)
+    give, hold = 100 * float(jnp.finfo(dtype).eps) ** 0.5, 10 * float(jnp.finfo(dtype).eps) ** 0.75
+    stiff = jnp.where(tight, jnp.asarray(1 / give, dtype), 0)
+    eye = jnp.eye(len(x), dtype=dtype)
+    matrix = own.P + gram(own.A, jnp.full(len(y), 1 / give, dtype)) + own.squares(stiff) + hold * eye
+
+    def refined(changes, _):
+        dx, dy, dz = changes
+        asked, pushed = dy + equal / give, jnp.where(tight, dz + unequal / give, 0)
+        rhs = hold * dx - dual - jnp.sum(own.A * asked[:, None], axis=0) - own.transposed(pushed)
+        dx = solve_positive(matrix, rhs)
+        dy = dy + (times(own.A, dx) + equal) / give
+        return (dx, dy, jnp.where(tight, dz + (own.rows(dx) + unequal) / give, 0)), None
+
+    start = tuple(jnp.zeros_like(part) for part in (x, equal, unequal))
+    dx, dy, dz = lax.scan(refined, start, length=REFINEMENTS)[0]
+    of_G, upper, lower = own.parts(dz)
+    return (
+        dx * own.columns,
+        dy * own.of_A / own.of_cost,
+        of_G * own.of_G / own.of_cost,
+        (upper - lower) / own.columns / own.of_cost,
+    )

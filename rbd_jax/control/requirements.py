@@ -1,0 +1,159 @@
+"""What a motion has to keep to: constraints and bounds as numbers, and which of them are broken by how much, in words."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ._stages import Stages
+from .constraint import Constraint
+from .naming import dof_names
+from .problem import Problem
+from .residual import Along, Cost, Function, Residual, Value
+from .residuals import CenterOfMass, Position
+from .solution import Solution
+
+
+#: What is as near to a bound as this, in units of the bound or one, acts.
+ACTS = 1e-5
+
+
+class Requirement(NamedTuple):
+    """Numbers that are to be zero or within bounds, and how far they are.
+
+    - `name`: which constraint or bound, and of what.
+    - `values`, `lower`, `upper`: at the knots or steps `at`: (rows, k); bounds may be infinite.
+    - `times`: of these rows, in s.
+    - `parts`: names of the k numbers.
+    - `kind`, `columns`: what they are of: "constraint", "control", "state" or "duration", and which numbers of all of that kind.
+    - `goal`: what a point has to be at, if it is that: its numbers are of one distance, in m.
+    """
+
+    name: str
+    at: np.ndarray
+    times: np.ndarray
+    values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    parts: tuple[str, ...]
+    kind: Literal["constraint", "control", "state", "duration"]
+    columns: np.ndarray
+    goal: str | None = None
+
+    @property
+    def beyond(self) -> np.ndarray:
+        """By how much each is broken."""
+        return np.maximum(np.maximum(self.lower - self.values, self.values - self.upper), 0)
+
+    @property
+    def violation(self) -> float:
+        """The most by which one is broken; NaN if one is not a number."""
+        return float(np.max(self.beyond, initial=0))
+
+    @property
+    def acting(self) -> np.ndarray:
+        """Which of them are at their bounds."""
+        near = lambda bound: np.abs(self.values - bound) <= ACTS * np.maximum(np.abs(bound), 1)
+        with np.errstate(invalid="ignore"):
+            return near(self.lower) | near(self.upper) | (self.beyond > 0)
+
+    def __repr__(self) -> str:
+        return f"Requirement({self.name!r}: {self.values.size} numbers, broken by up to {self.violation:.2g})"
+
+    def worst(self) -> str:
+        """The one that is broken most, in words."""
+        if self.goal is not None:
+            far = np.linalg.norm(self.beyond, axis=1)
+            row = int(np.argmax(far))
+            return f"the goal is out of reach of {self.goal} by {far[row]:.3g} m, {self._when(row)}"
+        row, part = np.unravel_index(np.argmax(self.beyond), self.beyond.shape)
+        value, low, high = (x[row, part] for x in (self.values, self.lower, self.upper))
+        side = "" if low == high else "at least " if value < low else "at most "
+        bound = low if value < low else high
+        return (
+            f"{self.parts[part]} is {value:.6g} {self._when(row)} and should be {side}{bound:.6g}: off by "
+            f"{self.beyond[row, part]:.2g}"
+        )
+
+    def _when(self, row: int) -> str:
+        return f"at {self.times[row]:.4g} s (knot {self.at[row]})"
+
+
+def name_of(thing: Cost | Value | Constraint | Residual) -> str:
+    """What a cost or a constraint is of, in a word or two."""
+    if isinstance(thing, Cost | Constraint):
+        return name_of(thing.residual)
+    if isinstance(thing, Along):
+        return f"{name_of(thing.rows)} along a path"
+    if isinstance(thing, Function | Value):
+        function: Any = thing.function
+        name = getattr(getattr(function, "func", function), "__name__", type(function).__name__)
+        return type(thing).__name__ if name == "<lambda>" else name
+    place = getattr(thing, "place", None)
+    of = [place.name] if place is not None else list(getattr(thing, "joints", None) or ())
+    return type(thing).__name__ + (f" of {', '.join(of)}" if of else "")
+
+
+def requirements_of(
+    problem: Problem,
+    solution: Solution,
+    rows: np.ndarray,
+    values: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+) -> tuple[Requirement, ...]:
+    """The constraints of a problem in their order, and then the bounds.
+
+    - `rows`, `lower`, `upper`: what is asked of all constraints at all knots, and their bounds; `values`: what states have bounds
+      for, as of `Stages`.
+    """
+    stages, steps, t = Stages(problem), problem.steps, np.asarray(solution.t, float)
+    found, start = [], 0
+    for i, (one, size) in enumerate(zip(problem.constraints, stages.constraint_sizes, strict=True)):
+        at, columns = np.flatnonzero(one.knots(steps)), np.arange(start, start + size)
+        start += size
+        here = np.ix_(at, columns)
+        parts = tuple(name_of(one) + (f"[{k}]" if size > 1 else "") for k in range(size))
+        name, sides = f"constraints[{i}] ({_where(one)})", (lower[here], upper[here])
+        goal = _goal(one)
+        found.append(Requirement(name, at, t[at], rows[here], *sides, parts, "constraint", columns, goal))
+
+    def bounded(name: str, kind, at, values, sides, parts, first: int = 0) -> None:
+        """The columns that have bounds, if some have."""
+        sides = [np.asarray(side, float) for side in sides]
+        some = np.flatnonzero(np.isfinite(sides[0]) | np.isfinite(sides[1]))
+        if len(some):
+            low, high = (np.broadcast_to(side[some], (len(at), len(some))) for side in sides)
+            named = tuple(parts[i] for i in some)
+            found.append(Requirement(name, at, t[at], values[:, some], low, high, named, kind, first + some))
+
+    control, names, nv = np.asarray(solution.control, float), dof_names(problem.model), stages.nv
+    bounded(
+        "bounds.control", "control", np.arange(steps), control, stages.control_bounds(), problem.control_names
+    )
+    for name, first in (("bounds.q", 0), ("bounds.v", nv)):
+        which = slice(first, first + nv)
+        parts = [f"{name[-1]} {one}" for one in names]
+        sides = [side[which] for side in stages.state_bounds()]
+        bounded(name, "state", np.arange(1, steps + 1), values[1:, which], sides, parts, first)
+    if problem.duration is not None:
+        whole, ends = solution.dt * steps, [jnp.reshape(one, 1) for one in problem.duration]
+        whole = np.reshape(np.asarray(whole, float), (1, 1))
+        bounded("duration", "duration", np.array([steps]), whole, ends, ("the duration",))
+    return tuple(found)
+
+
+def _goal(one: Constraint) -> str | None:
+    """What has to be at a point, if that is what a constraint asks."""
+    inner = one.residual.rows if isinstance(one.residual, Along) else one.residual
+    if not one.equality or not isinstance(inner, Position | CenterOfMass):
+        return None
+    return inner.place.name if isinstance(inner, Position) else "the centre of mass"
+
+
+def _where(one: Constraint) -> str:
+    if isinstance(one.at, str):
+        return {"path": "along the way", "end": "at the end", "all": "at all knots"}[one.at]
+    return f"at knot{'s' * (len(one.at) > 1)} {', '.join(map(str, one.at))}"
