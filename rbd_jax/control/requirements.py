@@ -68,7 +68,7 @@ class Requirement(NamedTuple):
             far = np.linalg.norm(self.beyond, axis=1)
             row = int(np.argmax(far))
             return f"the goal is out of reach of {self.goal} by {far[row]:.3g} m, {self._when(row)}"
-        row, part = np.unravel_index(np.argmax(self.beyond), self.beyond.shape)
+        row, part = map(int, np.unravel_index(np.argmax(self.beyond), self.beyond.shape))
         value, low, high = (x[row, part] for x in (self.values, self.lower, self.upper))
         side = "" if low == high else "at least " if value < low else "at most "
         bound = low if value < low else high
