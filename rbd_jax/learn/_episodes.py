@@ -20,7 +20,6 @@ from .policy import as_row
 class Moment(NamedTuple):
     """What a step of an episode came to, or steps of many.
 
-
     - `reward`: of the step.
     - `reached`: what was observed at its end.
     - `terminated`, `truncated`: how the episode has ended, if it has.
@@ -76,7 +75,7 @@ def advanced(
         pull = jax.vjp(stepped, moving, action)[1]
         lost, over = flags.lost, flags.done
         pulled = pull((_without(over, of_new), _without(lost, (of_told.reward, of_told.reached))))
-        length = jnp.sqrt(sum(jnp.sum(x**2) for x in jax.tree.leaves(pulled)))
+        length = length_of(pulled)
         bad = ~jnp.isfinite(length)
         factor = jnp.minimum(1, steepest / jnp.maximum(length, steepest))
         cut = _without(bad, jax.tree.map(lambda x: factor * x, pulled))
@@ -107,13 +106,20 @@ def _advanced(task: Task, episode: TaskState, action: Float[Array, "na"]) -> tup
 
     def anew(new: TaskState) -> TaskState:
         # A key of its own where the state is lost: the key that follows may lead there again.
-        key = jnp.where(lost, jax.random.fold_in(episode.key, episode.steps), EpisodeKeys(episode.key).following)
+        key = jnp.where(
+            lost, jax.random.fold_in(episode.key, episode.steps), EpisodeKeys(episode.key).following
+        )
         fresh = task.reset(key)
         nothing = eqx.tree_at(lambda one: one.terminated, fresh, jnp.asarray(True))
         return jax.tree.map(lambda a, b: jnp.where(lost, a, b), nothing, after(new, fresh))
 
     new = lax.cond(lost | new.done, anew, lambda new: new, new)
     return new, Moment(new.reward, as_row(new.final_observation), new.terminated, new.truncated, lost)
+
+
+def length_of(tree: Any) -> Float[Array, ""]:
+    """Of all numbers of a tree as one vector."""
+    return jnp.sqrt(sum(jnp.sum(x**2) for x in jax.tree.leaves(tree)))
 
 
 def _without(where: Bool[Array, ""], tree: Any) -> Any:
