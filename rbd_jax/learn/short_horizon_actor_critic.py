@@ -154,7 +154,9 @@ class ShortHorizonActorCritic:
         target = jax.tree.map(lambda old, new: old + self.following * (new - old), learner.target, critic)
 
         normalization = policy.normalization.with_more(observed.reshape(-1, observed.shape[-1]), among)
-        policy = eqx.tree_at(lambda one: (_learned(one), one.normalization), policy, (learned, normalization))
+        policy = eqx.tree_at(
+            lambda one: (*_learned(one), one.normalization), policy, (*learned, normalization)
+        )
         returns, total = _ended(learner.returns, moments)
         sums = sum_over(
             among,
@@ -297,8 +299,8 @@ def _ended(returns: Float[Array, "n"], moments: Moment) -> tuple[Float[Array, "n
     return returns, jnp.sum(ended)
 
 
-def _learned(policy: Policy) -> tuple[Network, Float[Array, "na"]]:
-    """What of a policy is learned by gradients."""
+def _learned(policy: Policy) -> tuple[Any, Any]:
+    """What of a policy is learned by gradients: its network, and how far its actions spread."""
     return policy.network, policy.log_deviation
 
 

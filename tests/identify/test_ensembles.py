@@ -34,7 +34,7 @@ def log():
     return identify.Log(np.arange(60) / 20, q, tau=np.zeros((60, 1)))
 
 
-@pytest.mark.parametrize("nodes", ["joined", "free"])
+@pytest.mark.parametrize("nodes", [pytest.param("joined", marks=pytest.mark.slow), "free"])
 def test_smooth_motions_have_the_same_estimate(log, nodes):
     """Where a motion does not jump, the mean of an ensemble is the one in its middle, and so are its slopes."""
     single, many = (
@@ -51,6 +51,7 @@ def test_smooth_motions_have_the_same_estimate(log, nodes):
     assert abs(many.values[0] - 0.3) < 4 * single.standard_errors[0]
 
 
+@pytest.mark.slow
 def test_the_loss_has_the_slope_of_its_differences(log):
     compare = identify.OutputError(1.0, nodes="free", ensemble=8)
     problem = identify.Problem(MODEL, log, identify.damping(), compare, noise={"q": 2e-3})
