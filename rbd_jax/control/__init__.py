@@ -60,6 +60,9 @@ Controllers:
 - `differential_inverse_kinematics`: the velocity that tasks ask for
 - `VelocityCommand`: what it returns
 - `operational_space`: the forces by which tasks are done, one before the other
+- `whole_body_control`: the forces by which tasks are done within limits of torques, friction cones and joints
+- `WholeBodyCommand`: what it returns
+- `PointContact`: a point of the robot that stands on something
 - `Task`: a residual that a controller makes vanish, at a rate
 - `quadratic_program`: the minimum of a convex quadratic program
 - `QuadraticProgram`: what it returns
@@ -115,6 +118,9 @@ __all__ = [
     "differential_inverse_kinematics",
     "VelocityCommand",
     "operational_space",
+    "whole_body_control",
+    "WholeBodyCommand",
+    "PointContact",
     "Task",
     "quadratic_program",
     "QuadraticProgram",
@@ -140,6 +146,7 @@ from .lqr import LinearQuadratic as LinearQuadratic, Policy as Policy
 from .mppi import MPPI as MPPI
 from .operational_space import operational_space as operational_space
 from .optimality import Optimality as Optimality, optimality as optimality
+from .point_contact import PointContact as PointContact
 from .problem import Problem as Problem
 from .quadratic_program import QuadraticProgram as QuadraticProgram, quadratic_program as quadratic_program
 from .receding_horizon import HorizonMemory as HorizonMemory, Plan as Plan, RecedingHorizon as RecedingHorizon
@@ -163,3 +170,4 @@ from .solution import Code as Code, Solution as Solution
 from .solve import solve as solve
 from .solver import Guess as Guess, Solver as Solver
 from .task import Task as Task
+from .whole_body import WholeBodyCommand as WholeBodyCommand, whole_body_control as whole_body_control

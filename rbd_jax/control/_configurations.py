@@ -200,6 +200,23 @@ def limits_of(
     return jnp.where(limited, lower, -jnp.inf), jnp.where(limited, upper, jnp.inf)
 
 
+def speeds_of(
+    owner: str, model: Simulated, bounds: Bounds | None, dtype
+) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+    """Between which numbers velocities are: the limits of the model, or those of bounds that are given."""
+    pair = None if bounds is None else bounds.v
+    if bounds is None and hasattr(model, "velocity_limit"):
+        pair = -model.velocity_limit, model.velocity_limit  # pyright: ignore[reportAttributeAccessIssue]
+    pair = (jnp.asarray(-jnp.inf), jnp.asarray(jnp.inf)) if pair is None else pair
+    for side in pair:
+        if side.shape not in ((), (model.nv,)):
+            raise ValueError(
+                f"{owner}: a bound of v has shape {side.shape}; it is one number, or ({model.nv},)"
+            )
+    lower, upper = (jnp.broadcast_to(side, (model.nv,)).astype(dtype) for side in pair)
+    return lower, upper
+
+
 def own_constraints(model: Simulated) -> tuple[Constraint, ...]:
     """What a model has to keep to beside the limits of its q: the closure of its loops; of a reduced model, the limits of the
     joints that it moves."""

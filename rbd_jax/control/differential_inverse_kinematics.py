@@ -14,7 +14,7 @@ from .._arguments import a_model, configuration, instance, names, number
 from .._array import matmul, transpose, vecmat, with_precision
 from .._compile import compiled
 from ..simulate import Simulated, State
-from ._configurations import Aims, limits_of, own_constraints
+from ._configurations import Aims, limits_of, own_constraints, speeds_of
 from .constraint import Bounds, Constraint
 from .quadratic_program import quadratic_program
 from .solution import Code
@@ -71,6 +71,8 @@ def differential_inverse_kinematics(
     - `constraint_rate`: in 1/s, by default `1 / dt`: what is violated is mended within one step.
     - `time`: when that is.
 
+    **Returns** a `VelocityCommand`.
+
     Compiled for itself; under `jit` and `vmap`, and differentiable, as `quadratic_program` is.
 
     >>> model = rbd.load("arm7")
@@ -85,35 +87,21 @@ def differential_inverse_kinematics(
     a_model(owner, model)
     q = configuration(owner, model, "q", q)
     dtype = np.promote_types(q.dtype, model.dtype)
-    dt, time = (number(owner, *given, dtype=dtype) for given in (("dt", dt), ("time", time)))
+    dt, time = number(owner, "dt", dt, dtype=dtype, above=0), number(owner, "time", time, dtype=dtype)
     damping = number(owner, "damping", damping, dtype=dtype, least=0)
-    rate = (
-        1 / dt if constraint_rate is None else number(owner, "constraint_rate", constraint_rate, dtype=dtype)
-    )
+    rate = 1 / dt if constraint_rate is None else constraint_rate
+    rate = number(owner, "constraint_rate", rate, dtype=dtype, least=0)
     constraints = (constraints,) if isinstance(constraints, Constraint) else tuple(constraints)
     for one in constraints:
         instance(owner, "constraints", one, Constraint, "control.Constraints")
     lower, upper = limits_of(owner, model, bounds, dtype)
-    speeds = _speeds(owner, model, bounds, dtype)
+    speeds = speeds_of(owner, model, bounds, dtype)
     hold = () if not len(hold) else names(owner, "hold", hold)
     aims = Aims(model, (), (*constraints, *own_constraints(model)), (), lower, upper, time, hold)
     aims = with_precision(aims, dtype)
     if not callable(tasks):
         tasks = tasks_at(owner, tasks, time)
     return _commanded(aims, q.astype(dtype), tasks, dt, speeds, damping, rate)
-
-
-def _speeds(owner: str, model: Simulated, bounds: Bounds | None, dtype):
-    pair = None if bounds is None else bounds.v
-    if bounds is None and hasattr(model, "velocity_limit"):
-        pair = -model.velocity_limit, model.velocity_limit  # pyright: ignore[reportAttributeAccessIssue]
-    pair = (jnp.asarray(-jnp.inf), jnp.asarray(jnp.inf)) if pair is None else pair
-    for side in pair:
-        if side.shape not in ((), (model.nv,)):
-            raise ValueError(
-                f"{owner}: a bound of v has shape {side.shape}; it is one number, or ({model.nv},)"
-            )
-    return tuple(jnp.broadcast_to(side, (model.nv,)).astype(dtype) for side in pair)
 
 
 @compiled

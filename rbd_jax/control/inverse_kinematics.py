@@ -82,7 +82,42 @@ def inverse_kinematics(
     max_steps: SupportsIndex = 50,
     time: float | Float[Array, ""] = 0.0,
 ) -> InverseKinematics:
-    """A configuration in which the targets are zero; if there is none, where `½ Σ w r²` of them is least."""
+    """A configuration in which the targets are zero; if there is none, where `½ Σ w r²` of them is least.
+
+    Within limits, with constraints kept and loops closed. It is searched for from one start after the other until all targets
+    and constraints are met to the tolerance, so that weights count only where they cannot be. Where `secondary` costs are given,
+    what is left free is then moved to where these are least; where targets are out of reach, to the nearest point, and among
+    several of these to the one that `secondary` prefers.
+
+    **Arguments**
+
+    - `targets`: residuals, or weights times residuals: `[Pose("tool", frame)]`, `[Position("left", a), 10 * Pointing(...)]`.
+    - `q`: where the first search starts, by default in the middle of the limits. What is found is near it if it can be reached
+      from there, and the next ones, from random configurations, are not needed then.
+    - `constraints`: what holds whatever the targets are: `Constraint(Clearance(), lower=0.02)` keeps shapes two centimetres
+      apart, the robot's own among them.
+    - `secondary`: residuals whose squares choose among all that reach the targets: `[Posture()]`.
+    - `bounds`: `Bounds` of q; by default the limits of the model.
+    - `hold`: joints that stay where `q` has them.
+    - `starts`: from how many configurations to search at most. `at_once`: so many at the same time, by default one after the
+      other on a CPU and all together elsewhere. `key`: what they are drawn by.
+    - `tolerance`: how much of a target or a constraint counts as zero, in m and rad: 1e-8, in single precision 1e-5.
+    - `max_steps`: of each search.
+    - `time`: what residuals that depend on it are asked with.
+
+    **Returns** an `InverseKinematics`: look at its `code`.
+
+    Compiled for itself; under `jit` and `vmap`. Derivatives of q by the numbers of targets, constraints and bounds are those of
+    the conditions it meets: the least change where something is left free; what is at a limit stays there.
+
+    >>> model = rbd.load("arm7")
+    >>> target = rbd.Transform.from_xyz_rpy((0.5, 0.2, 0.4), (0.0, np.pi, 0.0))
+    >>> found = rbd.control.inverse_kinematics(model, [rbd.control.Pose("tool", target)])
+    >>> print(found.code, found.error < 1e-8)
+    0 True
+    >>> print(rbd.forward_kinematics(model, found.q).position[model.body_index("tool")])
+    [0.5 0.2 0.4]
+    """
     owner = "inverse_kinematics"
     aims, guess, key, exactly = _checked(
         owner, model, targets, q, constraints, secondary, bounds, hold, key, tolerance, time

@@ -34,7 +34,7 @@ def operational_space(
     contacts: Sequence[Place] = (),
     actuation: Actuation | None = None,
     rest: float | Float[Array, ""] = 5.0,
-    damping: float | Float[Array, ""] = 1e-3,
+    damping: float | Float[Array, ""] = 1e-4,
     time: float | Float[Array, ""] = 0.0,
 ) -> Float[Array, "nv"]:
     """The generalized force with which tasks are done, the first before the second, and so on.
@@ -49,7 +49,7 @@ def operational_space(
     - `tasks`: `Task`s, residuals, or weights times residuals, or a function of time that gives them: targets that move are
       then followed with their velocity and acceleration.
     - `contacts`: places (sites, bodies, `rbd.sensors.OnBody`) whose points do not move, such as feet: the robot pushes itself off
-      from them, whichever way; for friction and limits of forces, see `TaskSpaceController`. Whatever law of contact the model
+      from them, whichever way; for friction and limits of forces, see `whole_body_control`. Whatever law of contact the model
       has is not looked at.
     - `actuation`: which joints are driven: `rbd.Actuation(joints=[...])`, by default all but those of free bodies.
     - `rest`: the rate, in 1/s, at which what no task asks for comes to rest.
@@ -118,7 +118,6 @@ def _forced(
     stiff = damped_inverse(mobility, exactly * mean_size(mobility))
     tau, left = jnp.zeros(len(here.driven), dtype), jnp.eye(len(here.driven), dtype=dtype)
     levels = [(one.jacobian, wanted_acceleration(task, one)) for task, one in zip(given, found, strict=False)]
-    levels.append((jnp.eye(nv, dtype=dtype)[here.driven], -rest * state.v[here.driven]))
     for jacobian, wanted in levels:
         reach = matmul(jacobian, pushes)
         missing = wanted - matvec(jacobian, free) - matvec(reach, tau)
@@ -129,6 +128,9 @@ def _forced(
         inner = damped_inverse(matmul(reach, forces), jnp.maximum(damping, exactly) * size)
         tau = tau + matvec(left, matvec(forces, matvec(inner, missing)))
         left = left - matmul(left, matmul(forces, matmul(inner, reach)))
+    # What is left free: in the metric of the kinetic energy, in which it has nothing to do with the tasks.
+    slowed = -rest * state.v[here.driven] - free[here.driven] - matvec(mobility, tau)
+    tau = tau + matvec(left, matvec(stiff, slowed))
     return jnp.zeros(nv, dtype).at[here.driven].set(tau)
 
 

@@ -34,7 +34,7 @@ SCALINGS, REFINEMENTS = 5, 4
 #: The share of the way to the boundary that a step goes.
 SHARE = 0.99
 #: A search is over after so many steps in succession that have not made anything better.
-IDLE = 8
+IDLE = 12
 
 
 class QuadraticProgram(eqx.Module):
@@ -86,6 +86,8 @@ def quadratic_program(
     - `tolerance`: by how much the conditions of optimality may be missed, in units of the largest numbers in them: 1e-8, in
       single precision 2e-4.
     - `max_steps`: at most; usually there are about ten.
+
+    **Returns** a `QuadraticProgram`: look at its `code`.
 
     Under `vmap` each program has its own code.
 
@@ -285,6 +287,8 @@ def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
     precision = float(jnp.finfo(dtype).eps)
     # How equalities are asked for: they may be missed by so much of a multiplier in one step.
     give = np.asarray(precision**0.5, dtype)
+    # How far a sum of constraints may be from a contradiction to prove one, and a way down from one without end.
+    proven = np.asarray(max(precision**0.5, 1e-6), dtype)
     counts, count = own.counts, jnp.maximum(jnp.sum(own.counts), 1).astype(dtype)
     eye = np.eye(len(own.q), dtype=bool)
     A, At = own.A, transpose(own.A)
@@ -327,12 +331,12 @@ def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
         large = jnp.maximum(size(state.y, state.z), jnp.asarray(1, dtype))
         against = size(times(At, state.y) + own.transposed(state.z)) / large
         proof = (jnp.sum(own.b * state.y) + jnp.sum(own.h * jnp.where(counts, state.z, 0))) / large
-        infeasible = (proof < 0) & (against <= 1e2 * tolerance * -proof) & (large > 1)
+        infeasible = (proof < 0) & (against <= proven * -proof) & (large > 1)
         # An x that grows without end, downhill all the way.
         far = jnp.maximum(size(state.x), jnp.asarray(1, dtype))
         ways = size(times(own.P, state.x), times(A, state.x), jnp.maximum(own.rows(state.x), 0)) / far
         down = jnp.sum(own.q * state.x) / far
-        unbounded = (down < 0) & (ways <= 1e2 * tolerance * -down) & (far > 1)
+        unbounded = (down < 0) & (ways <= proven * -down) & (far > 1)
         code = jnp.where(unbounded, Code.UNBOUNDED, Code.NOT_CONVERGED)
         code = jnp.where(infeasible, Code.INFEASIBLE, code)
         code = jnp.where(missed <= tolerance, Code.CONVERGED, code)
@@ -345,13 +349,18 @@ def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
         off = residuals(state)
         product = state.s * state.z
         mean = jnp.sum(jnp.where(counts, product, 0)) / count
-        first = direction(factored, weight, state, off, product)
-        share = jnp.minimum(jnp.minimum(longest(state.s, first.s), longest(state.z, first.z)), 1)
-        ahead = moved(state, first, share)
-        left = jnp.sum(jnp.where(counts, ahead.s * ahead.z, 0)) / count
-        centering = (left / jnp.where(mean > 0, mean, 1)) ** 3
-        against = product + first.s * first.z - jnp.minimum(centering, 1) * mean
-        step = direction(factored, weight, state, off, against)
+
+        def corrected(_, known):
+            """A step, and with it what it leaves of the products, those of the mean that it reaches made up for."""
+            step = direction(factored, weight, state, off, known[0])
+            share = jnp.minimum(jnp.minimum(longest(state.s, step.s), longest(state.z, step.z)), 1)
+            ahead = moved(state, step, share)
+            left = jnp.sum(jnp.where(counts, ahead.s * ahead.z, 0)) / count
+            centering = jnp.minimum((left / jnp.where(mean > 0, mean, 1)) ** 3, 1)
+            return product + step.s * step.z - centering * mean, step
+
+        # Predicted, then corrected: a loop, so that the program has it once.
+        step = lax.fori_loop(0, 2, corrected, (product, state))[1]
         share = jnp.minimum(SHARE * jnp.minimum(longest(state.s, step.s), longest(state.z, step.z)), 1)
         after = moved(state, step, share)
         finite = jnp.all(jnp.isfinite(after.x)) & jnp.all(jnp.isfinite(after.z))
@@ -367,16 +376,11 @@ def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
         code = jnp.where(stalled, lost, code).astype(jnp.int32)
         return _Ends(after, best, jnp.minimum(missed, ends.residual), code, ends.steps + 1, hold, idle)
 
-    # Where slacks would be if there were no sign to keep to.
-    ones = counts.astype(dtype)
+    x, y = jnp.zeros_like(own.q), jnp.zeros_like(own.b)
+    slack = jnp.where(counts, own.h, 1)
     hold = jnp.asarray(10 * precision**0.75, dtype)
-    first = factors(held(fixed + own.squares(ones), hold))
-    x = apply_factors(first, times(At, own.b) / give + own.transposed(own.h) - own.q)
-    y = (times(A, x) - own.b) / give
-    slack = jnp.where(counts, own.h - own.rows(x), 1)
-    inward = lambda values: values + jnp.where(jnp.min(values) > 0, 0, 1 - jnp.min(values))
-    s, z = inward(slack), jnp.where(counts, inward(jnp.where(counts, -slack, 1)), 0)
-    s = jnp.where(counts, s, 1)
+    s = jnp.where(counts, jnp.maximum(slack, 1), 1)
+    z = jnp.where(counts, 1 / s, 0)
     start = _State(x, y, z, s)
     endless, unknown = jnp.asarray(jnp.inf, dtype), jnp.int32(Code.NOT_CONVERGED)
     begun = _Ends(start, start, endless, unknown, jnp.int32(0), hold, jnp.int32(0))
@@ -401,7 +405,9 @@ def _changes(program: Program, found: QuadraticProgram, by: Program):
     equal = (times(by.A, x) - by.b) * own.of_A
     unequal = [(times(by.G, x) - by.h) * own.of_G, -by.upper / own.columns, by.lower / own.columns]
     unequal = jnp.where(tight, jnp.concatenate(unequal), 0)
-    give, hold = 100 * float(jnp.finfo(dtype).eps) ** 0.5, 10 * float(jnp.finfo(dtype).eps) ** 0.75
+    precision = float(jnp.finfo(dtype).eps)
+    # Together not so far apart that rounding is as large as what is held.
+    give, hold = 100 * precision**0.5, precision**0.55
     stiff = jnp.where(tight, jnp.asarray(1 / give, dtype), 0)
     eye = jnp.eye(len(x), dtype=dtype)
     matrix = own.P + gram(own.A, jnp.full(len(y), 1 / give, dtype)) + own.squares(stiff) + hold * eye

@@ -1,0 +1,65 @@
+"""Points of a robot that stand on something, as controllers of forces count on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import as_array, direction, number
+from .._array import complement
+from .places import Located, Place
+from .residuals import Position
+
+
+class PointContact(eqx.Module):
+    """A point of the robot that stays where it is and can be pushed from there: of a foot, or of a hand against a wall.
+
+    - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`: its origin is the point. A surface is
+      several points: the corners of a sole.
+    - `normal`: of what it stands on, towards the robot, in the world.
+    - `friction`: forces along the surface are at most so many times the one along the normal.
+    - `least`, `most`: between which the force along the normal is, in N. None pulls by default.
+    - `active`: whether it stands there now: a number or array that is true or false, so that what stands can change under `jit`.
+
+    >>> foot = rbd.control.PointContact("FL_foot", friction=0.6)
+    """
+
+    point: Position
+    normal: Float[Array, "3"]
+    friction: Float[Array, ""]
+    least: Float[Array, ""]
+    most: Float[Array, ""]
+    active: Float[Array, ""]
+
+    def __init__(
+        self,
+        place: Place,
+        normal: Any = (0.0, 0.0, 1.0),
+        friction: Any = 0.7,
+        *,
+        least: Any = 0.0,
+        most: Any = jnp.inf,
+        active: Any = True,
+    ):
+        owner = "control.PointContact"
+        located = Located(owner, place)
+        self.point = eqx.tree_at(lambda point: point.place, Position(place), located)
+        self.normal = direction(owner, normal, "normal")
+        self.friction = number(owner, "friction", friction, least=0)
+        self.least = number(owner, "least", least)
+        self.most = as_array(owner, "most", most, "one number, which may be infinite")
+        active = as_array(owner, "active", active, "true or false")
+        for name, value in (("most", self.most), ("active", active)):
+            if value.shape != ():
+                raise ValueError(f"{owner}: {name} has shape {value.shape}; it is one number")
+        self.active = jnp.where(active != 0, 1, 0).astype(active.dtype)
+
+    @property
+    def axes(self) -> Float[Array, "3 3"]:
+        """Two directions along the surface and the normal, as columns."""
+        normal = self.normal[:, None]
+        along = complement(normal)
+        return jnp.concatenate([along, normal], axis=1)

@@ -1,0 +1,72 @@
+"""Small robots for tests of controllers.
+
+from arms import planar_arm
+"""
+
+import jax
+import jax.numpy as jnp
+
+import rbd_jax as rbd
+
+
+def planar_arm(links=4, dtype=jnp.float64):
+    """Links of half a metre that hang on each other, straight up at q = 0, in the plane of x and z; `tip` is at the end."""
+    builder = rbd.ModelBuilder(name="planar_arm")
+    parent, reach = "world", 0.0
+    for k in range(links):
+        inertia = rbd.Inertia.from_mass_com(1.0, (0, 0, 0.25), 0.02 * jnp.eye(3))
+        placement = rbd.Transform.from_xyz_rpy((0, 0, reach), (0, 0, 0))
+        builder.add_body(
+            f"link{k}", parent=parent, joint=rbd.joints.Revolute(axis=(0, 1, 0)), placement=placement,
+            inertia=inertia, lower=-2.5, upper=2.5, velocity_limit=5.0, effort_limit=60.0,
+        )  # fmt: skip
+        parent, reach = f"link{k}", 0.5
+    builder.attach(rbd.shapes.Site("tip", parent, (0, 0, 0.5)))
+    return rbd.astype(builder.build(), dtype)
+
+
+def accelerating(residual, model, q, v, a):
+    """A residual of the configuration, how fast it changes, and how that accelerates, by differentiation along the motion."""
+    from rbd_jax.control import Knot
+    from rbd_jax.simulate.systems import system_of
+
+    system = system_of(model, jnp.zeros(model.nv))
+
+    def along(s):
+        moved = rbd.integrate(model, q, s * v + 0.5 * s * s * a)
+        state = rbd.State(moved, jnp.zeros(model.nv))
+        return residual(Knot(system, jnp.int32(0), jnp.zeros(()), state, None))
+
+    rate = lambda s: jax.jvp(along, (s,), (jnp.ones(()),))
+    (value, first), (_, second) = jax.jvp(rate, (jnp.zeros(()),), (jnp.ones(()),))
+    return value, first, second
+
+
+#: Of a Panda: what each frame is from the one before it, in Craig's convention (a, alpha, d), and the limits of its joints.
+PANDA = (
+    (0.0, 0.0, 0.333, -2.8973, 2.8973),
+    (0.0, -jnp.pi / 2, 0.0, -1.7628, 1.7628),
+    (0.0, jnp.pi / 2, 0.316, -2.8973, 2.8973),
+    (0.0825, jnp.pi / 2, 0.0, -3.0718, -0.0698),
+    (-0.0825, -jnp.pi / 2, 0.384, -2.8973, 2.8973),
+    (0.0, jnp.pi / 2, 0.0, -0.0175, 3.7525),
+    (0.088, jnp.pi / 2, 0.0, -2.8973, 2.8973),
+)
+
+
+def panda(dtype=jnp.float64):
+    """An arm with the kinematics of a Panda, `hand` at its flange."""
+    builder = rbd.ModelBuilder(name="panda")
+    parent = "world"
+    for k, (a, alpha, d, lower, upper) in enumerate(PANDA):
+        turned = rbd.Transform.from_xyz_rpy((a, 0, 0), (alpha, 0, 0)) @ rbd.Transform.from_xyz_rpy(
+            (0, 0, d), (0, 0, 0)
+        )
+        inertia = rbd.Inertia.from_mass_com(2.0, (0, 0, 0), 0.01 * jnp.eye(3))
+        builder.add_body(
+            f"link{k + 1}", parent=parent, joint=rbd.joints.Revolute(axis=(0, 0, 1)), placement=turned,
+            inertia=inertia, lower=lower, upper=upper, velocity_limit=2.2, effort_limit=87.0,
+        )  # fmt: skip
+        parent = f"link{k + 1}"
+    builder.attach(rbd.shapes.Site("hand", parent, (0, 0, 0.107)))
+    return rbd.astype(builder.build(), dtype)

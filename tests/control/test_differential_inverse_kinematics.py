@@ -1,0 +1,165 @@
+"""Differential inverse kinematics: errors decay at their rates, as far as limits and constraints let them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from arms import planar_arm
+from support import assert_close, quotient
+
+import rbd_jax as rbd
+from rbd_jax.control import (
+    Bounds,
+    Code,
+    Constraint,
+    Position,
+    Posture,
+    Task,
+    Velocity,
+    differential_inverse_kinematics,
+)
+
+
+AT = jnp.array([0.3, 0.5, -0.9, 0.7])
+TARGET = jnp.array([0.4, 0.0, 1.2])
+DT = 0.01
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return planar_arm()
+
+
+def tip(arm, q):
+    frame = rbd.forward_kinematics(arm, q)
+    return frame.position[3] + 0.5 * frame.rotation[3, :, 2]
+
+
+def test_errors_decay_at_their_rate(arm):
+    found = differential_inverse_kinematics(
+        arm, AT, [Task(Position("tip", TARGET), rate=3.0)], DT, damping=1e-9
+    )
+    assert found.converged
+    _, change = jax.jvp(lambda q: tip(arm, q), (AT,), (found.v,))
+    assert_close(change, -3 * (tip(arm, AT) - TARGET), 1e-6)
+    assert_close(found.missing, np.zeros(3), 1e-6)
+
+
+def test_the_step_is_the_damped_least_squares_one(arm):
+    found = differential_inverse_kinematics(
+        arm, AT, [Task(Position("tip", TARGET), 2.0, rate=3.0)], DT, damping=0.1
+    )
+    J = np.asarray(jax.jacfwd(lambda q: tip(arm, q))(AT))
+    wanted = -3 * np.asarray(tip(arm, AT) - TARGET)
+    assert_close(found.v, np.linalg.solve(2 * J.T @ J + 0.1 * np.eye(4), 2 * J.T @ wanted), 1e-7)
+
+
+def test_targets_that_move_are_followed_without_lag(arm):
+    target = lambda t: TARGET + 0.2 * jnp.stack([jnp.sin(2 * t), 0 * t, jnp.cos(2 * t)])
+    tasks = lambda t: [Task(Position("tip", target(t)), rate=10.0)]
+
+    def step(q, t):
+        found = differential_inverse_kinematics(arm, q, tasks, DT, time=t)
+        return rbd.integrate(arm, q, DT * found.v), (tip(arm, q) - target(t), found.code)
+
+    off, codes = jax.lax.scan(step, AT, DT * jnp.arange(200))[1]
+    assert not codes.any()
+    off = np.linalg.norm(off, axis=1)
+    assert off[0] > 0.2 and off[100:].max() < 5e-3
+
+
+def test_limits_of_speeds_and_joints_are_kept(arm):
+    bounds = Bounds(q=(-jnp.ones(4), jnp.ones(4)), v=(-0.5, 0.5))
+    far = Task(Posture(jnp.array([3.0, -3.0, 0.2, 0.0])), rate=5.0)
+
+    def step(q, _):
+        found = differential_inverse_kinematics(arm, q, [far], DT, bounds=bounds)
+        return rbd.integrate(arm, q, DT * found.v), (q, found.v, found.code)
+
+    q, v, codes = jax.lax.scan(step, jnp.zeros(4), length=300)[1]
+    assert not codes.any()
+    assert np.abs(v).max() <= 0.5 and np.abs(v).max() > 0.499
+    assert np.abs(q).max() <= 1 + 1e-12
+    assert_close(q[-1], [1.0, -1.0, 0.2, 0.0], 1e-5)
+
+
+def test_by_default_the_limits_are_those_of_the_model(arm):
+    found = differential_inverse_kinematics(arm, AT, [Task(Posture(), rate=1e3)], 1e-3)
+    assert_close(np.abs(found.v), np.full(4, 5.0), 1e-6)
+
+
+def test_constraints_are_kept_and_what_is_held_is_still(arm):
+    height = Constraint(Position("tip", (0.0, 0.0, 0.0)), lower=jnp.array([-9.0, -9.0, 1.4]))
+    start = jnp.array([0.1, 0.2, 0.3, 0.2])
+
+    def step(q, _):
+        found = differential_inverse_kinematics(
+            arm, q, [Position("tip", TARGET)], DT, constraints=[height], constraint_rate=5.0, hold=["link1"]
+        )
+        return rbd.integrate(arm, q, DT * found.v), (q, tip(arm, q), found.code)
+
+    q, path, codes = jax.lax.scan(step, start, length=150)[1]
+    assert not codes.any()
+    assert path[0, 2] > 1.41 and path[:, 2].min() > 1.4 - 1e-3
+    assert_close(path[-1], [TARGET[0], 0.0, 1.4], 2e-3)
+    assert_close(q[:, 1], np.full(150, 0.2), 1e-12)
+
+
+def test_equalities_and_loops_hold():
+    slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    q = jnp.array([0.6, -1.2])
+    end = Position(rbd.sensors.OnBody("lower", (0.0, 0.0, -1.0)), (0.0, 0.0, -1.2))
+    for _ in range(60):
+        found = differential_inverse_kinematics(model, q, [end], 0.02)
+        assert found.converged
+        q = rbd.integrate(model, q, 0.02 * found.v)
+    assert_close(np.cos(q[0]) + np.cos(q[0] + q[1]), 1.2, 1e-3)
+    assert_close(np.sin(q[0]) + np.sin(q[0] + q[1]), 0.0, 1e-3)
+
+
+def test_velocities_can_be_asked_for_and_what_contradicts_is_told(arm):
+    wanted = jnp.array([0.1, -0.2, 0.3, 0.0])
+    assert_close(
+        differential_inverse_kinematics(arm, AT, [Velocity(wanted)], DT, damping=0.0).v, wanted, 1e-7
+    )
+    still, away = Constraint(Velocity()), Constraint(Velocity(), lower=0.1)
+    found = differential_inverse_kinematics(arm, AT, [Posture()], DT, constraints=[still, away])
+    assert found.code == Code.INFEASIBLE and not found.converged
+
+
+@pytest.mark.parametrize("name", ["q", "target", "speed"])
+def test_derivatives_also_at_limits(arm, name):
+    given = {"q": AT, "target": TARGET, "speed": jnp.array([5.0, 0.1, 5.0, 5.0])}
+    by = jnp.asarray(np.random.default_rng(2).normal(size=given[name].shape))
+
+    @jax.jit
+    def command(s):
+        now = given | {name: given[name] + s * by}
+        tasks = [Position("tip", now["target"])]
+        bounds = Bounds(v=(-now["speed"], now["speed"]))
+        return differential_inverse_kinematics(arm, now["q"], tasks, DT, bounds=bounds, damping=1e-2).v
+
+    assert_close(np.abs(command(jnp.zeros(()))[1]), 0.1, 1e-8)
+    change = jax.jit(lambda s: jax.jvp(command, (s,), (jnp.ones(()),))[1])(jnp.zeros(()))
+    assert_close(change, quotient(command, 1e-5), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
+def test_straight_arms_and_both_precisions(dtype):
+    arm, straight = planar_arm(dtype=dtype), jnp.zeros(4, dtype)
+    velocity = lambda q: differential_inverse_kinematics(arm, q, [Position("tip", (0.0, 0.0, 3.0))], DT).v
+    found, by = velocity(straight), jax.jacfwd(velocity)(straight)
+    assert found.dtype == dtype
+    assert np.isfinite(found).all() and np.isfinite(by).all()
+    both = jax.vmap(velocity)(jnp.stack([straight, 0.1 + straight]))
+    assert_close(both[0], found, 1e-3)
+
+
+def test_bad_input(arm, unchecked):
+    with pytest.raises(TypeError, match="differential_inverse_kinematics: tasks"):
+        differential_inverse_kinematics(arm, AT, 1.0, DT)
+    with pytest.raises(ValueError, match="differential_inverse_kinematics: dt is 0"):
+        differential_inverse_kinematics(arm, AT, [Posture()], 0.0)
+    with pytest.raises(ValueError, match="constraint_rate is -1"):
+        differential_inverse_kinematics(arm, AT, [Posture()], DT, constraint_rate=-1.0)

@@ -1,0 +1,219 @@
+"""Inverse kinematics: what can be reached is, within limits and constraints, and what cannot is gone as near to as possible."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from arms import panda, planar_arm
+from support import assert_close, quotient
+
+import rbd_jax as rbd
+from rbd_jax.control import Bounds, Clearance, Code, Constraint, Pose, Position, Posture, inverse_kinematics
+
+
+TARGET = jnp.array([0.7, 0.0, 1.2])
+AT = jnp.array([0.3, 0.5, -0.9, 0.7])
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return planar_arm()
+
+
+def tip(arm, q):
+    frame = rbd.forward_kinematics(arm, q)
+    return frame.position[-1] + 0.5 * frame.rotation[-1, :, 2]
+
+
+def reached_of(dtype, count, seed):
+    """How random poses that are within reach are reached: what was found, and how far the hand is then from each."""
+    model = panda(dtype)
+    (hand,) = model.sites
+    frame = lambda q: rbd.forward_kinematics(model, q)[6] @ hand.frames[0].astype(dtype)
+    drawn = lambda key: rbd.random_configuration(model, key)
+    targets = rbd.batch_map(lambda key: frame(drawn(key)))(jax.random.split(jax.random.key(seed), count))
+    found = rbd.batch_map(lambda target: inverse_kinematics(model, [Pose("hand", target)]))(targets)
+    ends = rbd.batch_map(frame)(found.q)
+    apart = jnp.abs(ends.position - targets.position).max(axis=1)
+    turned = jnp.abs(ends.rotation - targets.rotation).max(axis=(1, 2))
+    within = ((found.q >= model.lower) & (found.q <= model.upper)).all()
+    return found, jnp.maximum(apart, turned), within
+
+
+def test_random_poses_of_a_panda_are_reached():
+    found, off, within = reached_of(jnp.float64, 40, 0)
+    assert within
+    assert (np.asarray(found.converged) == (np.asarray(off) < 1e-7)).all()
+    assert found.converged.sum() >= 39
+    assert np.median(found.iterations) < 40
+
+
+@pytest.mark.slow
+def test_a_thousand_random_poses_of_a_panda_are_reached():
+    found, off, within = reached_of(jnp.float64, 1000, 1)
+    assert within
+    assert (off < 1e-6).sum() >= 990
+    assert (found.converged == (off < 1e-6)).all()
+
+
+def test_single_precision():
+    found, off, within = reached_of(jnp.float32, 20, 2)
+    assert found.q.dtype == jnp.float32 and within
+    assert found.converged.sum() >= 19
+    assert np.median(off) < 1e-5
+
+
+@pytest.fixture(scope="module")
+def reach(arm):
+    """How the tip of an arm gets to a target, beginning from a configuration."""
+    run = lambda target, q: inverse_kinematics(arm, [Position("tip", target)], q, tolerance=1e-11)
+    return jax.jit(run), jax.jit(lambda target, q, by: jax.jvp(lambda x: run(x, q).q, (target,), (by,))[1])
+
+
+def test_it_stays_near_where_it_starts(arm, reach):
+    start = tip(arm, AT)
+    found = reach[0](start + jnp.array([0.01, 0.0, -0.01]), AT)
+    assert found.converged and found.start == 0
+    assert_close(found.q, AT, 0.05)
+    assert reach[0](start, AT).iterations == 1
+
+
+def test_derivatives_are_the_least_change(arm, reach):
+    by = jnp.array([0.4, 0.0, -0.8])
+    found = reach[0](TARGET, AT)
+    change = reach[1](TARGET, found.q, by)
+    J = np.asarray(jax.jacfwd(lambda q: tip(arm, q))(found.q))
+    assert_close(change, np.linalg.pinv(J, rcond=1e-10) @ by, 1e-7)
+    assert_close(change, quotient(lambda s: reach[0](TARGET + s * by, found.q).q, 1e-4), 1e-6)
+
+
+FAR = jnp.array([3.0, 0.0, 1.0])
+
+
+def test_what_is_out_of_reach_is_gone_to_as_near_as_possible(reach, arm):
+    found = reach[0](FAR, AT)
+    assert found.code == Code.INFEASIBLE and not found.converged
+    distance = np.sqrt(10.0)
+    assert_close(tip(arm, found.q), FAR * 2 / distance, 1e-5)
+    assert_close(found.q, [np.arctan2(3.0, 1.0), 0, 0, 0], 1e-5)
+    by = jnp.array([0.0, 0.0, 1.0])
+    change = reach[1](FAR, AT, by)
+    assert_close(change, [-3.0 / 10.0, 0, 0, 0], 1e-4)
+
+
+def test_at_the_edge_of_reach_everything_is_finite(reach):
+    edge = jnp.array([0.0, 0.0, 2.0])
+    for start in (AT, jnp.zeros(4)):
+        found = reach[0](edge, start)
+        assert found.error < 1e-4 and np.isfinite(found.q).all()
+        assert np.isfinite(reach[1](edge, found.q, jnp.array([1.0, 0.0, 0.0]))).all()
+
+
+@pytest.fixture(scope="module")
+def limited(arm):
+    """The same with narrow limits, and the posture nearest to another."""
+
+    def run(target, upper, rest):
+        bounds = Bounds(q=(-upper, upper))
+        return inverse_kinematics(
+            arm, [Position("tip", target)], secondary=[Posture(rest)], bounds=bounds, tolerance=1e-11
+        )
+
+    return jax.jit(run)
+
+
+UPPER = jnp.array([2.0, 0.4, 2.0, 2.0])
+
+
+def test_what_is_left_free_is_used_within_limits(arm, limited):
+    rest = jnp.array([0.0, 1.0, 0.5, 0.2])
+    found = limited(TARGET, UPPER, rest)
+    assert found.converged
+    assert_close(tip(arm, found.q), TARGET, 1e-9)
+    assert found.q[1] == UPPER[1]
+    # No way along the null space within limits leads nearer.
+    J = np.asarray(jax.jacfwd(lambda q: tip(arm, q))(found.q))[np.array([0, 2])]
+    free = np.array([0, 2, 3])
+    null = np.linalg.svd(J[:, free])[2][2:]
+    assert_close(null @ np.asarray(found.q - rest)[free], np.zeros(1), 1e-5)
+
+
+@pytest.mark.parametrize("name", ["target", "upper", "rest"])
+def test_derivatives_of_a_choice(limited, name):
+    given = {"target": TARGET, "upper": UPPER, "rest": jnp.array([0.0, 1.0, 0.5, 0.2])}
+    by = {"target": jnp.array([1.0, 0.0, -0.5]), "upper": jnp.array([0.0, 1.0, 0.0, 0.0]), "rest": AT}[name]
+    configuration = lambda s: limited(**(given | {name: given[name] + s * by})).q
+    change = jax.jit(lambda s: jax.jvp(configuration, (s,), (jnp.ones(()),))[1])(jnp.zeros(()))
+    assert_close(change, quotient(configuration, 1e-4), 1e-4)
+
+
+def test_other_starts_find_what_the_first_does_not():
+    arm = planar_arm(2)
+    # The elbow has to bend the other way than it does at first.
+    bounds = Bounds(q=(jnp.array([-2.5, 0.3]), jnp.array([2.5, 2.5])))
+    goal, start = tip(arm, jnp.array([-0.2, 1.0])), jnp.array([1.9, 2.4])
+    found = inverse_kinematics(arm, [Position("tip", goal)], start, bounds=bounds)
+    assert found.converged
+    assert_close(found.q, [-0.2, 1.0], 1e-6)
+    several = inverse_kinematics(arm, [Position("tip", goal)], start, bounds=bounds, at_once=4)
+    assert several.converged
+    assert_close(several.q, found.q, 1e-6)
+
+
+def test_shapes_are_kept_apart(arm):
+    ball, hand = (
+        rbd.shapes.Sphere("ball", "world", 0.2, (0.5, 0, 0.9)),
+        rbd.shapes.Sphere("elbow", "link2", 0.05),
+    )
+    model = rbd.attach(arm, ball, hand)
+    start = jnp.array([0.5, 0.3, 0.4, 0.2])
+    kept = Constraint(Clearance([("ball", "elbow")]), lower=0.03)
+    goal = tip(arm, jnp.array([0.5, 0.1, 0.2, 0.3]))
+    free = inverse_kinematics(model, [Position("tip", goal)], start)
+    found = inverse_kinematics(model, [Position("tip", goal)], start, constraints=[kept])
+    distance = lambda q: (
+        jnp.linalg.norm(rbd.forward_kinematics(arm, q).position[2] - jnp.array([0.5, 0, 0.9])) - 0.25
+    )
+    assert distance(free.q) < 0.03
+    assert found.converged and found.violation <= 1e-8
+    assert distance(found.q) >= 0.03 - 1e-7
+    assert_close(tip(arm, found.q), goal, 1e-7)
+
+
+def test_loops_are_closed_and_what_is_held_stays():
+    slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    end = rbd.sensors.OnBody("lower", (0.0, 0.0, -1.0))
+    found = inverse_kinematics(model, [Position(end, (0.0, 0.0, -1.2))])
+    assert found.converged and found.violation <= 1e-8
+    assert_close(np.cos(found.q[0]) * 2, 1.2, 1e-7)
+    aside = inverse_kinematics(model, [Position(end, (0.3, 0.0, -1.2))])
+    assert aside.code == Code.INFEASIBLE and aside.violation <= 1e-7
+    assert_close(aside.error, 0.3, 1e-6)
+    arm = planar_arm()
+    found = inverse_kinematics(arm, [Position("tip", TARGET)], AT, hold=["link0"])
+    assert found.converged and found.q[0] == AT[0]
+
+
+def test_weights_count_where_not_all_can_be_reached(arm):
+    left, right = Position("tip", (-1.0, 0.0, 0.5)), Position("tip", (1.0, 0.0, 0.5))
+    found = inverse_kinematics(arm, [3 * left, right])
+    assert found.code == Code.INFEASIBLE
+    assert_close(tip(arm, found.q), [-0.5, 0.0, 0.5], 1e-5)
+    assert_close(found.errors, [0.5, 1.5], 1e-5)
+
+
+def test_bad_input(arm, unchecked):
+    tip = Position("tip", TARGET)
+    for given, words in [
+        ({"targets": []}, "targets is empty"),
+        ({"targets": 3.0}, "targets is 3.0"),
+        ({"q": jnp.zeros(3)}, "q has shape"),
+        ({"hold": ["link9"]}, "link9"),
+        ({"constraints": [tip]}, "constraints"),
+        ({"starts": 0}, "starts is 0"),
+        ({"tolerance": 0.0}, "tolerance is 0"),
+        ({"bounds": Bounds(q=(jnp.zeros(3), jnp.ones(3)))}, r"a bound of q has shape \(3,\)"),
+    ]:
+        with pytest.raises((ValueError, TypeError, KeyError), match=words):
+            inverse_kinematics(arm, given.pop("targets", [tip]), **given)

@@ -1,0 +1,298 @@
+"""Whole-body control: the equation of motion, limits and friction cones are kept, and tasks done as well as these let them be."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from arms import accelerating, planar_arm
+from support import assert_close, quotient
+
+import rbd_jax as rbd
+from rbd_jax.control import (
+    Bounds,
+    CenterOfMass,
+    Code,
+    Constraint,
+    Effort,
+    Orientation,
+    PointContact,
+    Position,
+    Posture,
+    Task,
+    Velocity,
+    whole_body_control,
+)
+
+
+AT = jnp.array([0.3, 0.5, -0.9, 0.7])
+FAST = jnp.array([0.4, -1.0, 0.8, 0.3])
+STATE = rbd.State(AT, FAST)
+TARGET = jnp.array([0.4, 0.0, 1.2])
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return planar_arm()
+
+
+def test_the_task_accelerates_as_asked_by_forces_that_move_so(arm):
+    tip = Position("tip", TARGET)
+    found = whole_body_control(arm, STATE, [Task(tip, rate=10.0)], damping=1e-9)
+    assert found.converged
+    assert_close(found.missing, np.zeros(3), 1e-5)
+    assert_close(found.tau, rbd.inverse_dynamics(arm, AT, FAST, found.acceleration), 1e-6)
+    value, rate, second = accelerating(tip, arm, AT, FAST, found.acceleration)
+    assert_close(second, -100 * value - 20 * rate, 1e-5)
+
+
+def test_forces_stay_within_their_limits(arm):
+    bounds = Bounds(control=(jnp.array([-60.0, -4.0, -60.0, -0.5]), jnp.array([60.0, 4.0, 60.0, 0.5])))
+    posture = Task(Posture(), rate=10.0)
+    found = whole_body_control(arm, STATE, [posture], bounds=bounds)
+    assert found.converged
+    assert (np.abs(found.tau) <= bounds.control[1]).all()
+    assert_close(np.abs(found.tau[jnp.array([1, 3])]), [4.0, 0.5], 1e-5)
+    # The least squares of all accelerations that such forces have, by search.
+    M, h = np.asarray(rbd.mass_matrix(arm, AT)), np.asarray(rbd.bias_force(arm, AT, FAST))
+    wanted = -100 * AT - 20 * FAST
+    scipy = pytest.importorskip("scipy.optimize")
+    inverse = np.linalg.inv(M)
+    best = scipy.lsq_linear(
+        inverse, np.asarray(wanted + inverse @ h), [np.asarray(x) for x in bounds.control], tol=1e-14
+    )
+    assert_close(found.tau, best.x, 1e-4)
+
+
+def test_joints_stop_before_their_limits_and_speeds_stay_below_theirs(arm):
+    far, dt = Task(Posture(jnp.array([2.9, 0.0, 0.0, 0.0])), rate=10.0), 0.005
+    bounds = Bounds(q=(-jnp.ones(4), jnp.ones(4)), v=(-0.8, 0.8))
+
+    def step(state, _):
+        found = whole_body_control(arm, state, [far], bounds=bounds, damping=1e-4)
+        v = state.v + dt * found.acceleration
+        return rbd.State(rbd.integrate(arm, state.q, dt * v), v), (state, found.code)
+
+    path, codes = jax.lax.scan(step, rbd.State(jnp.zeros(4), jnp.zeros(4)), length=500)[1]
+    assert not codes.any()
+    assert path.q.max() <= 1 + 1e-6 and path.q[-1, 0] > 0.99
+    assert 0.75 < np.abs(path.v).max() <= 0.8 + 1e-6
+
+
+def test_what_cannot_be_is_told(arm):
+    racing = rbd.State(jnp.array([2.4, 0.0, 0.0, 0.0]), jnp.array([4.9, 0.0, 0.0, 0.0]))
+    found = whole_body_control(arm, racing, [Posture()], bounds=Bounds(q=(-2.5, 2.5), control=(-1.0, 1.0)))
+    assert found.code == Code.INFEASIBLE and not found.converged
+    assert (np.abs(found.tau) <= 1).all()
+    assert whole_body_control(arm, racing, [Posture()], bounds=Bounds(control=(-1.0, 1.0))).converged
+
+
+def test_levels_come_strictly_one_before_the_other(arm):
+    tip, rest = Task(Position("tip", TARGET), rate=10.0), Task(Posture(), 1e3, rate=30.0)
+    first = whole_body_control(arm, STATE, [[tip], [rest]])
+    assert first.converged
+    assert_close(first.missing[:3], np.zeros(3), 1e-4)
+    # As far as the first leaves it free, the second has its way: what it misses is nothing along the null space.
+    J = np.asarray(rbd.jacobian(arm, AT, "link3", jnp.array([0.0, 0.0, 0.5]), frame="world_aligned"))[[3, 5]]
+    free = np.eye(4) - np.linalg.pinv(J) @ J
+    assert_close(free @ first.missing[3:], np.zeros(4), 1e-3)
+    together = whole_body_control(arm, STATE, [tip, rest])
+    assert np.abs(together.missing[:3]).max() > 1
+
+
+def test_constraints_are_approached_and_forces_can_be_tasks(arm):
+    low = Constraint(Position("tip", (0.0, 0.0, 0.0)), lower=jnp.array([-10.0, -10.0, 1.3]))
+    tip = Position("tip", TARGET)
+    found = whole_body_control(arm, STATE, [tip], constraints=[low], constraint_rate=8.0)
+    height = lambda a: [x[2] for x in accelerating(Position("tip", (0.0, 0.0, 1.3)), arm, AT, FAST, a)]
+    value, rate, second = height(found.acceleration)
+    assert found.converged
+    assert_close(second, -64 * value - 16 * rate, 1e-4)
+    value, rate, second = height(whole_body_control(arm, STATE, [tip]).acceleration)
+    assert second < -64 * value - 16 * rate - 0.1
+    # The control of least effort, with all that moves at rest in the end.
+    given = jnp.array([1.0, -2.0, 3.0, 4.0])
+    found = whole_body_control(arm, STATE, [Effort(given)], constraints=[Constraint(Effort(), upper=2.0)])
+    assert_close(found.tau, jnp.minimum(given, 2.0), 1e-3)
+
+
+@pytest.mark.parametrize("name", ["q", "v", "target", "strength"])
+def test_derivatives_also_at_limits(arm, name):
+    given = {"q": AT, "v": FAST, "target": TARGET, "strength": jnp.array([60.0, 4.0, 60.0, 60.0])}
+    by = jnp.asarray(np.random.default_rng(1).normal(size=given[name].shape))
+
+    @jax.jit
+    def command(s):
+        now = given | {name: given[name] + s * by}
+        bounds = Bounds(control=(-now["strength"], now["strength"]))
+        tasks = [Position("tip", now["target"]), 0.1 * Velocity()]
+        found = whole_body_control(arm, rbd.State(now["q"], now["v"]), tasks, bounds=bounds, damping=1e-2)
+        return found.tau, found.acceleration
+
+    tau, _ = command(jnp.zeros(()))
+    assert_close(np.abs(tau[1]), 4.0, 1e-6)
+    change = jax.jit(lambda s: jax.jvp(command, (s,), (jnp.ones(()),))[1])(jnp.zeros(()))
+    for own, other in zip(change, quotient(command, 1e-4), strict=True):
+        assert_close(own, other, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
+def test_straight_arms_and_both_precisions(dtype):
+    arm, still = planar_arm(dtype=dtype), jnp.zeros(4, dtype)
+    command = lambda q: whole_body_control(arm, rbd.State(q, still), [Position("tip", (0.3, 0.0, 3.0))])
+    found = jax.vmap(command)(jnp.stack([still, 0.1 + still]))
+    assert found.tau.dtype == dtype and found.converged.all()
+    assert np.isfinite(found.tau).all() and (np.abs(found.tau) <= 60).all()
+    by = jax.jacfwd(lambda q: command(q).tau)(still)
+    assert np.isfinite(by).all()
+
+
+def test_loops_stay_closed():
+    slider = rbd.constraints.PointOnPlane("world", (0, 0, 0), (1, 0, 0), "lower", (0, 0, -1))
+    model = rbd.add_constraints(rbd.load("double_pendulum"), slider)
+    state = rbd.State(jnp.array([0.6, -2 * 0.6]), jnp.array([0.5, -1.0]))
+    end = Position(rbd.sensors.OnBody("lower", (0.0, 0.0, -1.0)), (0.0, 0.0, -1.2))
+    found = whole_body_control(model, state, [Task(end, rate=10.0)])
+    assert found.converged
+    a = rbd.constrained_dynamics(model, state.q, state.v, found.tau).acceleration
+    assert_close(found.acceleration, a, 1e-5)
+    value, rate, second = accelerating(end, model, state.q, state.v, a)
+    assert_close(second[2], -100 * value[2] - 20 * rate[2], 1e-4)
+
+
+def test_two_points_of_one_body_share_what_they_bear(arm):
+    found = whole_body_control(arm, STATE, [Posture(AT)], contacts=[PointContact("tip", friction=5.0)] * 2)
+    assert found.converged
+    assert_close(found.forces[0], found.forces[1], 1e-3)
+    # Two points of a body that turns cannot both be without acceleration: what can be is done.
+    other = PointContact(rbd.sensors.OnBody("link3", (0.0, 0.0, 0.3)), friction=5.0)
+    found = whole_body_control(arm, STATE, [Posture(AT)], contacts=[PointContact("tip", friction=5.0), other])
+    assert found.converged and np.isfinite(found.tau).all()
+
+
+FEET = [f"{leg}_foot" for leg in ("FL", "FR", "RL", "RR")]
+SOLE = (0.0, 0.0, -0.02)
+FRICTION = 0.6
+
+
+@pytest.fixture(scope="module")
+def standing():
+    model = rbd.load("quadruped")
+    return rbd.detach(rbd.detach(model, "sensor"), "actuator")
+
+
+@pytest.fixture(scope="module")
+def commanded(standing):
+    """What to do in a state and at a time, with so much friction, the last foot standing or not."""
+    home = rbd.center_of_mass(standing, rbd.neutral(standing))
+
+    @jax.jit
+    def command(state, time, friction, last):
+        def tasks(t):
+            sway = jnp.stack([0.03 * jnp.sin(3 * t), 0.02 * jnp.sin(2 * t), -0.02 + 0.02 * jnp.cos(2 * t)])
+            return [
+                Task(CenterOfMass(home + sway), 10.0, rate=12.0),
+                Task(Orientation("trunk", jnp.eye(3)), rate=12.0),
+                Task(Posture(), 1e-3),
+            ]
+
+        feet = [
+            PointContact(rbd.sensors.OnBody(foot, SOLE), friction=friction, active=stands)
+            for foot, stands in zip(FEET, (True, True, True, last), strict=True)
+        ]
+        return whole_body_control(standing, state, tasks, contacts=feet, time=time)
+
+    return command
+
+
+STILL = jnp.zeros(18)
+
+
+def soles(model, q):
+    at = rbd.forward_kinematics(model, q)
+    places = [model.body_index(foot) for foot in FEET]
+    return at.position[jnp.array(places)] + at.rotation[jnp.array(places)] @ jnp.array(SOLE)
+
+
+def test_forces_of_contacts_move_it_as_they_should(standing, commanded):
+    q = rbd.neutral(standing)
+    found = commanded(rbd.State(q, STILL), 0.3, FRICTION, True)
+    assert found.converged and not np.abs(found.tau[:6]).any()
+    J = [rbd.jacobian(standing, q, foot, jnp.array(SOLE), frame="world_aligned")[3:] for foot in FEET]
+    pushed = sum(part.T @ force for part, force in zip(J, found.forces, strict=True))
+    missing = rbd.inverse_dynamics(standing, q, STILL, found.acceleration) - found.tau - pushed
+    assert_close(missing, np.zeros(18), 1e-5)
+    assert_close(jnp.concatenate([part @ found.acceleration for part in J]), np.zeros(12), 1e-5)
+
+
+def test_a_foot_that_does_not_stand_pushes_nothing(standing, commanded):
+    found = commanded(rbd.State(rbd.neutral(standing), STILL), 0.0, FRICTION, False)
+    assert found.converged
+    assert not np.abs(found.forces[3]).any()
+    assert (found.forces[:3, 2] > 0).all()
+
+
+def test_a_base_motion_is_followed_within_friction_cones(standing, commanded):
+    dt, slippery = 0.01, 0.12
+
+    @jax.jit
+    def motion(state):
+        def step(state, t):
+            found = commanded(state, t, slippery, True)
+            v = state.v + dt * found.acceleration
+            return rbd.State(rbd.integrate(standing, state.q, dt * v), v), (state.q, found)
+
+        return jax.lax.scan(step, state, dt * jnp.arange(200))[1]
+
+    q, found = motion(rbd.State(rbd.neutral(standing), STILL))
+    assert not found.code.any()
+    assert (np.abs(found.tau[:, 6:]) <= 25).all()
+    along, press = np.linalg.norm(found.forces[..., :2], axis=-1), found.forces[..., 2]
+    assert (press > 0).all()
+    np.testing.assert_array_less(along, slippery * press + 1e-3)
+    assert (along > 0.5 * slippery * press).any()
+    assert_close(jax.vmap(lambda q: soles(standing, q))(q[::50]), np.stack([soles(standing, q[0])] * 4), 5e-3)
+    t = dt * np.arange(200)
+    home = np.asarray(rbd.center_of_mass(standing, q[0]))
+    sway = np.stack([0.03 * np.sin(3 * t), 0.02 * np.sin(2 * t), -0.02 + 0.02 * np.cos(2 * t)], axis=1)
+    followed = jax.vmap(lambda q: rbd.center_of_mass(standing, q))(q)
+    assert np.abs(followed - home - sway)[100:].max() < 5e-3
+
+
+@pytest.mark.slow
+def test_a_robot_that_stands_on_its_floor_follows_too(standing, commanded):
+    """The simulated floor gives way a little, which the controller knows nothing of."""
+    policy = lambda t, state: commanded(state, t, FRICTION, True).tau
+    start = rbd.State(rbd.neutral(standing), STILL)
+    path = rbd.rollout(standing, start, policy, dt=0.002, steps=1000, save_every=10)
+    assert not path.code.any()
+    followed = jax.vmap(lambda q: rbd.center_of_mass(standing, q))(path.q)
+    t = np.asarray(path.t)
+    sway = np.stack([0.03 * np.sin(3 * t), 0.02 * np.sin(2 * t), -0.02 + 0.02 * np.cos(2 * t)], axis=1)
+    assert np.abs(followed - followed[0] - sway)[50:].max() < 0.01
+    assert np.abs(path.q[:, 4:7]).max() < 0.05
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"tasks": 3.0}, "whole_body_control: tasks"),
+        ({"edges": 2}, "whole_body_control: edges is 2"),
+        ({"damping": -1.0}, "whole_body_control: damping is -1"),
+        ({"contacts": ["top"]}, "no site or body 'top'"),
+        ({"constraints": [Posture()]}, "whole_body_control: constraints"),
+        ({"bounds": Bounds(control=(-jnp.ones(3), jnp.ones(3)))}, r"bound of the control has shape \(3,\)"),
+    ],
+)
+def test_bad_input(arm, unchecked, change, words):
+    given = {"tasks": [Posture()]} | change
+    with pytest.raises((ValueError, TypeError, KeyError), match=words):
+        whole_body_control(arm, STATE, given.pop("tasks"), **given)
+
+
+def test_bad_contacts(unchecked):
+    with pytest.raises(ValueError, match="control.PointContact: normal"):
+        PointContact("tip", normal=(0, 0, 0))
+    with pytest.raises(ValueError, match="control.PointContact: friction is -1"):
+        PointContact("tip", friction=-1.0)
+    with pytest.raises(ValueError, match=r"control.PointContact: active has shape \(2,\)"):
+        PointContact("tip", active=[True, False])
