@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 #: What compiles too much for every day.
-TAKE_LONG = ("docs/contact.md",)
+TAKE_LONG = tuple(
+    f"docs/{name}.md"
+    for name in ("contact", "control", "extending", "identify", "inertia", "scaling", "tasks")
+)
 
 FENCE = re.compile(r"^(?P<indent> *)```python *$")
 NOT_RUN = re.compile(r"^<!-- *not run: *\S.*-->$")

@@ -159,7 +159,7 @@ def _pair(name: str, pair: Any) -> tuple[Array, Array] | None:
 def _refuse_crossed(owner: str, low: str, lower: Array | None, high: str, upper: Array | None) -> None:
     """Bounds that cross, or are no numbers."""
     for name, side in ((low, lower), (high, upper)):
-        if side is not None and is_known(side) and bool(np.isnan(np.asarray(side)).any()):
+        if side is not None and is_known(side) and np.isnan(np.asarray(side)).any():
             raise ValueError(f"{owner}: {name} is {side}; a bound that is left open is infinite, not NaN")
     if lower is None or upper is None or not is_known((lower, upper)):
         return

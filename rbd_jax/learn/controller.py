@@ -56,7 +56,7 @@ class Controller(eqx.Module):
             return self._at_once(t, state)
         episode, action = lax.cond(
             memory.calls % self.task.substeps == 0,
-            self._decided,
+            lambda state, memory: self._decided(state, memory),
             lambda state, memory: memory[:2],
             state,
             memory,

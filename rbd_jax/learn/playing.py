@@ -31,10 +31,10 @@ class Evaluation(eqx.Module):
     - `terms`: the sums of the terms of the reward by name, if the task tells them.
     """
 
-    returns: Float[Array, "episodes"]
-    steps: Int[Array, "episodes"]
-    terminated: Bool[Array, "episodes"]
-    terms: dict[str, Float[Array, "episodes"]]
+    returns: Float[Array, "*episodes"]
+    steps: Int[Array, "*episodes"]
+    terminated: Bool[Array, "*episodes"]
+    terms: dict[str, Float[Array, "*episodes"]]
 
     @property
     def mean(self) -> Float[Array, ""]:

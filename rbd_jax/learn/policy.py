@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -178,22 +179,27 @@ def load(path: str | os.PathLike, task: Task | None = None) -> Policy:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays["about"]))
-        if about["format"] != FORMAT:
-            raise ValueError(
-                f"learn.load: {path} has the format {about['format']}, and this version of rbd_jax reads {FORMAT}"
-            )
-        layers = lambda name: tuple(jnp.asarray(arrays[f"{name}_{i}"]) for i in range(about["layers"]))
-        policy = Policy(
-            Network(layers("weight"), layers("bias")),
-            jnp.asarray(arrays["log_deviation"]),
-            Normalization(*(jnp.asarray(arrays[name]) for name in ("count", "mean", "variance"))),
-            bool(about["squashed"]),
-            str(about["task"]),
-        )
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, json.JSONDecodeError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+        if about["format"] == FORMAT:
+            policy = _of_file(about, arrays)
+    except FileNotFoundError:
+        raise
+    except (OSError, EOFError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise ValueError(f"learn.load: {path} is no file of a policy, or it is damaged: {error}") from error
+    if about["format"] != FORMAT:
+        raise ValueError(
+            f"learn.load: {path} has the format {about['format']}, and this version of rbd_jax reads {FORMAT}"
+        )
     if task is not None:
         policy.fits("learn.load", task)
     return policy
+
+
+def _of_file(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Policy:
+    layers = lambda name: tuple(jnp.asarray(arrays[f"{name}_{i}"]) for i in range(about["layers"]))
+    return Policy(
+        Network(layers("weight"), layers("bias")),
+        jnp.asarray(arrays["log_deviation"]),
+        Normalization(*(jnp.asarray(arrays[name]) for name in ("count", "mean", "variance"))),
+        bool(about["squashed"]),
+        str(about["task"]),
+    )

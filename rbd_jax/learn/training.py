@@ -100,7 +100,7 @@ def train(
         }
         if mesh is not None:
             learner = _placed(learner, mesh)
-        epochs = int(learner.epoch)
+        epochs = found = int(learner.epoch)
         while epochs < config.epochs:
             learner, told = _epoch(config, task, learner)
             epochs += 1
@@ -111,7 +111,8 @@ def train(
             run.offer(reached)
             if on_progress is not None and on_progress(epochs, told) is True:
                 break
-        run.save(reached())
+        if epochs > found:
+            run.save(reached())
     return Trained(learner.policy, {name: np.array(rows) for name, rows in curve.items()}, learner)
 
 

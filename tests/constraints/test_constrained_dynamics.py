@@ -161,6 +161,7 @@ def test_derivatives_with_redundant_constraints():
         assert np.isfinite(by_x).all() and np.isfinite(by_mass)
 
 
+@pytest.mark.slow
 def test_a_derivative_with_redundant_constraints():
     """Along a direction, in forward mode: finite where the rank drops."""
     x, mass = jnp.array([1.1, 0.7, 0.3, -0.2, 0.5]), jnp.array(1.3)

@@ -354,6 +354,7 @@ def towards_the_wall(model, q, v):
     return nose @ np.array([np.cos(ASKEW), np.sin(ASKEW), 0.0])
 
 
+@pytest.mark.slow
 def test_impacts_hold_them():
     """The blade holds the sleigh while it is hit: it turns away."""
     model, q = walled()

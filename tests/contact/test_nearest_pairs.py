@@ -66,6 +66,7 @@ def test_what_is_left_out_is_told():
         Soft(pairs=0)
 
 
+@pytest.mark.slow
 def test_derivatives():
     model = heap(Soft(pairs=2))
 

@@ -195,6 +195,7 @@ def test_gradients_are_differences_through_a_bounce():
         assert_allclose(slopes[:, k], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_in_batches_with_derivatives():
     model = ball(BALL)
 

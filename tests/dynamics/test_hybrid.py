@@ -125,6 +125,7 @@ def test_arguments():
         given("b")
 
 
+@pytest.mark.slow
 def test_where_few_are_left():
     """Joints by name make a program of their own with H₁₁ alone (book table 9.1): the same motion, and the same slopes."""
     model = tree()

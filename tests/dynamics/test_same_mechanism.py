@@ -192,6 +192,7 @@ def by_another(q, v, tau, subspace):
     return apply(subspace, v), np.linalg.solve(transpose(subspace), tau[..., None])[..., 0]
 
 
+@pytest.mark.slow
 def test_free_motion_in_other_velocities():
     """`Free` has its velocity in the body, `Free3D` half of it in the world: `v_body = S v`, `tau = Sᵀ tau_body`."""
     free, other = body_and_arm(joints.Free()), body_and_arm(joints.Free3D())

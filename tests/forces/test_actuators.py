@@ -55,7 +55,7 @@ def a_state(theirs, seed):
     return data
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_as_mujoco(both, seed):
     """To 1e-12: everything that an actuator can be on, with every law and every dynamics."""
     model, theirs, to = both

@@ -163,6 +163,7 @@ def acting(model, q, v, own):
 OWN = jnp.array([0.4, 0.01, -0.005])
 
 
+@pytest.mark.slow
 def test_edits_carry_forces():
     """Renamed, fused, joined to another, cast and locked, a model is acted on as before."""
     model = carried()

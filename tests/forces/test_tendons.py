@@ -125,6 +125,7 @@ def test_every_way_round(kind, side):
     assert_close(lengths, expected, 1e-6 if side else 1e-12)
 
 
+@pytest.mark.slow
 def test_derivatives(both):
     """A moment is the slope of a length, and the force of springs that of their energy."""
     model, theirs, to = both

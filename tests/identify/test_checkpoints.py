@@ -54,7 +54,11 @@ def undisturbed():
 
 @pytest.mark.parametrize(
     ("name", "save", "moment"),
-    [("equations", 5, "after"), ("searches", 8, "before"), ("robust", 4, "after")],
+    [
+        ("equations", 5, "after"),
+        pytest.param("searches", 8, "before", marks=pytest.mark.slow),
+        ("robust", 4, "after"),
+    ],
 )
 def test_a_run_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, name, save, moment):
     path = tmp_path / "run.ckpt"

@@ -34,7 +34,7 @@ def log():
     return identify.Log(np.arange(60) / 20, q, tau=np.zeros((60, 1)))
 
 
-@pytest.mark.parametrize("nodes", ["joined", "free"])
+@pytest.mark.parametrize("nodes", [pytest.param("joined", marks=pytest.mark.slow), "free"])
 def test_smooth_motions_have_the_same_estimate(log, nodes):
     """Where a motion does not jump, the mean of an ensemble is the one in its middle, and so are its slopes."""
     single, many = (
@@ -51,6 +51,7 @@ def test_smooth_motions_have_the_same_estimate(log, nodes):
     assert abs(many.values[0] - 0.3) < 4 * single.standard_errors[0]
 
 
+@pytest.mark.slow
 def test_the_loss_has_the_slope_of_its_differences(log):
     compare = identify.OutputError(1.0, nodes="free", ensemble=8)
     problem = identify.Problem(MODEL, log, identify.damping(), compare, noise={"q": 2e-3})
@@ -113,10 +114,13 @@ FREE = [identify.masses("cube"), identify.sliding_friction("cube")]
 @pytest.mark.slow
 @pytest.mark.parametrize(("mass", "friction", "seed"), [(1.3, 0.42, 0), (0.8, 0.6, 1)])
 def test_mass_and_friction_of_a_pushed_cube(mass, friction, seed):
-    """From positions with noise of 0.2 mm and 0.2 mrad, twice what the cube sinks in; guessed 30 % and 20 % off."""
+    """From positions with noise of 0.2 mm and 0.2 mrad, twice what the cube sinks in; guessed 30 % and 20 % off.
+
+    What chatter does that no ensemble foresees comes in bursts, so errors count the less the larger they are.
+    """
     model, log = pushed(mass, friction, 2e-4, seed, 1000)
     compare = identify.OutputError(window=0.25, nodes="free", ensemble=48)
-    found = identify.solve(identify.Problem(model, log, FREE, compare))
+    found = identify.solve(identify.Problem(model, log, FREE, compare, robust=True))
     np.testing.assert_allclose(found.values, [mass, friction], rtol=0.01)
 
 

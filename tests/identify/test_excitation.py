@@ -241,6 +241,7 @@ def test_shapes_are_kept_apart():
     assert not any("shapes" in line for line in motions[0.03].remarks)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_kept_apart_is_told():
     """Shapes that are never apart are left out; where nothing can be done, that is an error which names them."""
     always = rbd.attach(

@@ -21,7 +21,13 @@ def test_what_people_call_has_an_example():
     assert {"report", "predictions", "cross_validation", "whiteness"} <= set(WITH_EXAMPLES)
 
 
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
+#: Those that take more than ten seconds.
+LONG = ("hmc", "laplace")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in WITH_EXAMPLES]
+)
 def test_example(name):
     said, count = failures_of(name, inspect.getdoc(getattr(identify, name)))
     assert count and not said, said

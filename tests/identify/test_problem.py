@@ -88,6 +88,7 @@ def test_a_sensor_at_its_own_times_and_late(model, run):
     near(I.solve(problem))
 
 
+@pytest.mark.slow
 def test_the_delay_of_a_sensor_is_found(model, run):
     """Nothing was thought of it; the readings are late by two and a third samples."""
     late = 0.023
@@ -142,6 +143,7 @@ def test_robust_against_wrong_samples(model, run):
     assert np.abs(robust.values - [1.3, 0.2]).max() < 2e-2
 
 
+@pytest.mark.slow
 def test_the_loss_has_the_right_gradient(model, run):
     t, tau, q, _, _, _ = run
     log = I.Log(t, noisy(q), tau=tau)
@@ -168,6 +170,7 @@ def test_what_is_not_seen_is_told(model, run):
     assert found.model.inertias.is_physical.all()
 
 
+@pytest.mark.slow
 def test_solvers_of_others_and_several_starts(model, run):
     optimistix, optax = pytest.importorskip("optimistix"), pytest.importorskip("optax")
     t, tau, q, v, a, _ = run
@@ -233,6 +236,7 @@ def servo(model):
     return rbd.attach(model, rbd.actuators.Position("servo", "swing", 8.0, 0.5))
 
 
+@pytest.mark.slow
 def test_actuators_act_where_the_log_tells_them(model, truth, run):
     """With u, their force is the model's; without it, it is in tau. So it is for both comparisons."""
     t, _, q, v, a, _ = run

@@ -20,20 +20,18 @@ class Torn(Push):
 
     def reward(self, before, action, now):
         x = now.q[0]
-        # The square root of zero: finite, with an infinite derivative.
-        fine = jnp.where(x > self.from_where, x, 0.0)
-        return -jnp.sqrt(jnp.maximum(fine, 0.0)) * 1e-3 + x + jnp.log(jnp.minimum(x - self.broken, 1.0))
+        # The square root of zero: finite, with an infinite derivative times zero.
+        torn = jnp.sqrt(jnp.maximum(x - self.from_where, 0.0))
+        return x - 1e-3 * torn + jnp.log(jnp.minimum(x - self.broken, 1.0))
 
 
 def of_loss(task, config=SMALL):
     """The loss of the actor as a function of all that is learned, in a row, and of the probe; and the learner."""
     learner = jax.jit(lambda key: config.begin(task, key))(jax.random.key(0))
     # What was drawn in the first place is too near zero to say much.
-    learner = eqx.tree_at(
-        lambda one: (_learned(one.policy), one.target),
-        learner,
-        replace_fn=lambda x: x + 0.3 * jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape),
-    )
+    moved = lambda x: x + 0.3 * jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape)
+    where = lambda one: (*_learned(one.policy), one.target)
+    learner = eqx.tree_at(where, learner, jax.tree.map(moved, where(learner)))
     noise = jax.random.normal(jax.random.key(1), (config.horizon, config.environments, 1))
     row, tree = jax.flatten_util.ravel_pytree(_learned(learner.policy))
 

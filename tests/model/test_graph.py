@@ -158,7 +158,7 @@ def compare(seed, samples):
     assert np.abs(np.asarray(first[0])).max() > 0.1
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_tree_does_not_matter(seed):
     """Book §4.1.1, §4.1.2."""
     compare(seed, 3)
@@ -185,6 +185,7 @@ def robot():
     return builder.build()
 
 
+@pytest.mark.slow
 def test_another_root_moves_alike_and_back():
     """Bodies move as before, under forces of the joints and on bodies; what acts along joints stays; and the way back is one."""
     model = robot()

@@ -149,6 +149,7 @@ def four_bar():
     return builder.build()
 
 
+@pytest.mark.slow
 def test_with_a_loop():
     """Each joint by its own reaction, which the others' friction changes (Sueda eqs. 2.119, 2.120). Energy falls; it stops."""
     plain = four_bar()

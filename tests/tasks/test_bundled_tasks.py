@@ -21,7 +21,7 @@ SIZES = {
 }
 
 #: What compiles too much for every day.
-LARGE = ("quadruped_stand", "quadruped_trot", "hopper")
+LARGE = ("arm_reach", "quadruped_stand", "quadruped_trot", "hopper")
 
 EACH = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in tasks.NAMES]
 

@@ -169,6 +169,7 @@ def total(task):
     return run
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_differences(task, total, key):
     """By actions and by leaves of the task, across a reset; in both modes; alone and in a batch."""
     given, direction = 0.1 * actions(key, 8), actions(jax.random.key(9), 8)
