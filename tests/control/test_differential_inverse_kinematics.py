@@ -62,7 +62,7 @@ def test_targets_that_move_are_followed_without_lag(arm):
         found = differential_inverse_kinematics(arm, q, tasks, DT, time=t)
         return rbd.integrate(arm, q, DT * found.v), (tip(arm, q) - target(t), found.code)
 
-    off, codes = jax.lax.scan(step, AT, DT * jnp.arange(200))[1]
+    off, codes = jax.lax.scan(step, AT, DT * jnp.arange(200.0))[1]
     assert not codes.any()
     off = np.linalg.norm(off, axis=1)
     assert off[0] > 0.2 and off[100:].max() < 5e-3
