@@ -24,6 +24,7 @@ import tempfile
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 
@@ -41,7 +42,6 @@ from rbd_jax.control import (
     DDP,
     Bounds,
     Code,
-    Constraint,
     Cost,
     Effort,
     Guess,
@@ -213,9 +213,7 @@ def compared(python: str) -> None:
     print("|---|---|--:|--:|--:|--:|---|")
     for name, make in CASES.items():
         problem, guess = make()
-        runs = {
-            label: (lambda solver=solver: solve(problem, solver, guess)) for label, solver in SOLVERS.items()
-        }
+        runs = {label: partial(solve, problem, solver, guess) for label, solver in SOLVERS.items()}
         took = {label: [] for label in runs} | {"crocoddyl": []}
         found = {label: run() for label, run in runs.items()}
         words = in_words(problem, guess)
@@ -251,7 +249,7 @@ def alone() -> None:
     for name in bundled.NAMES:
         problem, solver, guess = bundled.load(name)
         solve(problem, solver, guess)
-        took, found = timed(lambda: solve(problem, solver, guess))
+        took, found = timed(partial(solve, problem, solver, guess))
         says = "a strict minimum" if optimality(problem, found).minimum else "no minimum"
         print(
             f"| {name} | {type(solver).__name__} | {float(found.cost):.6g} | {float(found.violation):.1e} | "
@@ -290,7 +288,8 @@ def batch() -> None:
     one = lambda state: solve(problem.starting(state), DDP(), guess)
     many = rbd.batch_map(one)
     alone = jax.jit(one)
-    single = lambda: [alone(jax.tree.map(lambda x: x[i], states)) for i in range(0, BATCH, 16)]
+    row = lambda i: jax.tree.map(lambda x: x[i], states)
+    single = lambda: [alone(row(i)) for i in range(0, BATCH, 16)]
     jax.block_until_ready((many(states), single()))
     ratios, times = [], []
     for _ in range(ROUNDS):

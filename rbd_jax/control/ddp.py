@@ -145,12 +145,17 @@ class Local(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What the curvatures of `Local` leave out, as it was when last worked out; whether it ever was, and for this motion."""
+    """What the curvatures of `Local` leave out, as it was when last worked out.
+
+    - `known`: whether it ever was. `fresh`: whether it was for this motion.
+    - `slow`: how often since then the search was slow.
+    """
 
     path: Float[Array, "steps z z"]
     end: Float[Array, "nx nx"]
     known: Bool[Array, ""]
     fresh: Bool[Array, ""]
+    slow: Int[Array, ""]
 
 
 class Direction(NamedTuple):
@@ -232,7 +237,7 @@ class Search:
         local = Local(zeros(N, nx, z), zeros(N, z), zeros(N, z, z), zeros(nx), zeros(nx, nx), jacobians)
         missing = None
         if self.solver.hessian != "gauss-newton":
-            missing = Missing(zeros(N, z, z), zeros(nx, nx), jnp.array(False), jnp.array(False))
+            missing = Missing(zeros(N, z, z), zeros(nx, nx), jnp.array(False), jnp.array(False), jnp.int32(0))
         return Carry(
             now,
             local,
@@ -264,8 +269,7 @@ class Search:
             started = self.keeping.started(held, now.rows, now.cost, self.solver.penalty)
             updated = self.keeping.updated(now.rows, held, self.allowed)
             held = _chosen(first, started, _chosen(verdict.update, updated, held))
-        asked = self.asked(carry, direction, taken, verdict)
-        missing = carry.missing
+        asked, missing = self.asked(carry, direction, taken, verdict)
         local, missing = lax.cond(
             taken | asked, lambda: self.expanded(now, held, missing, asked), lambda: (local, missing)
         )
@@ -292,16 +296,22 @@ class Search:
         paused = carry._replace(gains=direction.K, code=after.code)
         return _chosen(verdict.code == Code.NOT_CONVERGED, paused, after)
 
-    def asked(self, carry: Carry, direction: Direction, taken, verdict: Verdict) -> Bool[Array, ""]:
-        """Whether what the curvature leaves out is to be worked out."""
+    def asked(self, carry: Carry, direction: Direction, taken, verdict: Verdict):
+        """Whether what the curvature leaves out is to be worked out, and how often the search was slow without.
+
+        It takes as long as half as many steps as it has columns. When so many were slow, it is time: whatever comes then, the
+        search takes twice as long at most as if that had been known before.
+        """
         missing, going_on = carry.missing, (carry.iterations >= 0) & (verdict.code == SEARCHING)
         if missing is None:
-            return jnp.array(False)
+            return jnp.array(False), None
         if self.solver.hessian == "full":
-            return taken | (going_on & verdict.update)
-        slow = taken & (direction.decrease > SLOW * carry.promised)
-        failed = ~taken & ~verdict.update & ~missing.fresh
-        return going_on & (slow | failed)
+            return taken | (going_on & verdict.update), missing
+        stale = ~missing.fresh | taken
+        slow = (direction.decrease > SLOW * carry.promised) | ~taken
+        count = missing.slow + (slow & going_on & ~verdict.update).astype(jnp.int32)
+        asked = going_on & stale & (count >= missing.path.shape[-1] // 2)
+        return asked, missing._replace(slow=jnp.where(asked, 0, count))
 
     def regularized(self, before, first, update, taken, share):
         """More regularization where a step failed, or was to be had for none, and less where it went well."""
@@ -431,6 +441,7 @@ class Search:
             symmetric(found.end) - local.end_curvature,
             jnp.array(True),
             jnp.array(True),
+            missing.slow,
         )
         return local, _chosen(asked, now_missing, missing._replace(fresh=jnp.array(False)))
 
