@@ -25,7 +25,7 @@ from ..control.problems import NAMES, Posed
 from ..control.solution import Code
 from ..simulate.systems import tree_of
 from .model import Refused
-from .optimize_page import Page, broken, ended, page
+from .optimize_page import Page, broken, doubts_of, page
 from .output import results_folder, written_together
 from .problem_file import posed
 from .python_file import explained
@@ -60,7 +60,7 @@ def _optimize(arguments) -> int:
     if path is not None:
         options[given] = path.read_bytes()
     try:
-        with progress_bars(told, arguments.quiet) as progress, explained(path), place.kept(options):
+        with progress_bars(told, arguments.quiet) as progress, explained(path), place.kept(options) as run:
             if arguments.resume:
                 went = (
                     f"going on from {place.folder}"
@@ -68,12 +68,13 @@ def _optimize(arguments) -> int:
                     else "nothing was saved; this is the beginning"
                 )
                 quiet.print(went, highlight=False, markup=False)
+            run.save({})  # the options: others do not go on from what is saved after them
             solution, history = _solved(one, solver, progress, place)
+            if int(solution.code) == Code.NOT_FINITE:
+                return _told(told, "no solution", doubts_of(one.problem, solution))
             task = progress.add_task("judging", total=1)
             found = control.appraise(one.problem, solution)
             progress.update(task, completed=1)
-            if int(solution.code) == Code.NOT_FINITE:
-                return _told(told, "no solution", (ended(solution), *_not_finite(solution, found)))
             notes = [
                 f"Problem: {given}. Command: rbd-jax {shlex.join(lasting(arguments.words))} (version {__version__})"
             ]
@@ -166,25 +167,6 @@ def _solved(one: Posed, solver: Solver, progress, place: Place) -> tuple[Solutio
     return solution, np.reshape(np.array(history, float), (-1, 3))
 
 
-def _not_finite(solution: Solution, found: Appraisal) -> tuple[str, ...]:
-    """What is not a finite number, and from when on."""
-    t = np.asarray(solution.t)
-    for name in ("q", "v"):
-        bad = ~np.isfinite(np.asarray(getattr(solution, name))).all(axis=1)
-        if bad.any():
-            return (
-                f"under the controls of the guess the motion is not finite from t = {t[np.argmax(bad)]:.4g} s on: give a guess "
-                "under which it stays near, or shorter steps",
-            )
-    costs = [f"{one.name} is {one.value:g}" for one in found.costs if not np.isfinite(one.value)]
-    rows = [
-        f"{one.name}: {one.parts[part]} is {one.values[row, part]:g} at {one.times[row]:.4g} s"
-        for one in found.requirements
-        for row, part in np.argwhere(~np.isfinite(one.values))[:1]
-    ]
-    return (*costs, *rows)
-
-
 # What comes out.
 
 
@@ -228,13 +210,17 @@ def _write(
 def trajectory(problem: Problem, solution: Solution) -> dict[str, Any]:
     """The motion as arrays by name: a log of it, with what was decided on, its feedback and what it is called.
 
-    `u` (of actuators) or `tau` has a row for each time; in the last no step begins, so that it has no numbers.
+    `u` (of actuators) or `tau` has a row for each time; in the last no step begins, so that it has no numbers. `step_control` is
+    what was decided on in each step.
     """
     told = jax.vmap(problem.told)(solution.control)
     driven = {"u": told.u} if problem.told_actuators else {"tau": told.tau}
     saved = {
-        name: getattr(solution, name) for name in ("t", "q", "v", "own", "control", "dt", "gains", "costates")
+        name: getattr(solution, name)
+        for name in ("t", "q", "v", "own", "control_nodes", "dt", "gains", "costates")
     }
+    # As `control` a log would have what actuators are told in it.
+    saved["step_control"] = solution.control
     saved |= {name: np.concatenate([x, np.full((1, x.shape[1]), np.nan)]) for name, x in driven.items()}
     saved = {name: np.asarray(value) for name, value in saved.items() if value is not None}
     model = tree_of(problem.model)

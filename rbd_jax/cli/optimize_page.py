@@ -12,21 +12,18 @@ from .._figures import as_svg
 from .._page import Block, Heading, Items, Picture, Table, Text, as_html, as_markdown
 from ..control import Problem, Solution, Solver
 from ..control.appraisal import Appraisal
+from ..control.explain import ENDED, explain
 from ..control.requirements import Requirement
 from ..control.solution import Code
 from ..simulate.systems import tree_of
 from ..view import optimization as figures
 
 
-#: How a search ended, in words.
-ENDED = {
-    Code.CONVERGED: "The conditions of a minimum hold to the tolerance, and so do constraints and bounds.",
-    Code.NOT_CONVERGED: "It was not finished after {iterations} iterations: --iterations allows more.",
-    Code.STALLED: (
-        "No step made it any better, and it is no minimum: another guess, another --solver or softer requirements may help."
-    ),
-    Code.NOT_FINITE: "Its first motion, or the cost of that, is not finite.",
-    Code.INFEASIBLE: "What is broken could not be made less: requirements contradict each other, or a goal is out of reach.",
+#: What may help where a search ended so.
+REMEDIES = {
+    Code.NOT_CONVERGED: "--iterations allows more",
+    Code.STALLED: "another guess, another --solver or softer requirements may help",
+    Code.UNBOUNDED: "bounds, or a cost of what is not bounded, give it an end",
 }
 
 #: What is broken by no more than this is not told.
@@ -70,7 +67,7 @@ def page(
     """
     code, seconds = Code(int(solution.code)), float(solution.t[-1] - solution.t[0])
     solved = code == Code.CONVERGED
-    doubts = () if solved else (ended(solution), *broken(found))
+    doubts = doubts_of(problem, solution)
     summary = (
         f"{name}: {'a motion' if solved else 'no solution; the last motion'} of {tree_of(problem.model).name} of "
         f"{seconds:.4g} s, in {problem.steps} steps, at a cost of {float(solution.cost):.5g}, after {int(solution.iterations)} "
@@ -79,7 +76,12 @@ def page(
     blocks = [
         Text(summary, "lead"),
         *(
-            [Text(f"Solved. {ENDED[code]}", "good")]
+            [
+                Text(
+                    "Solved. The conditions of a minimum hold to the tolerance, and so do constraints and bounds.",
+                    "good",
+                )
+            ]
             if solved
             else [Text("Not solved: this motion is not to be relied on.", "bad"), Items(doubts)]
         ),
@@ -97,7 +99,21 @@ def page(
 
 def ended(solution: Solution) -> str:
     """How the search ended, in a sentence."""
-    return ENDED[Code(int(solution.code))].format(iterations=int(solution.iterations))
+    said = _with_remedy(solution, ENDED[Code(int(solution.code))])
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def _with_remedy(solution: Solution, said: str) -> str:
+    remedy = REMEDIES.get(Code(int(solution.code)))
+    return f"{said}; {remedy}" if remedy else said
+
+
+def doubts_of(problem: Problem, solution: Solution) -> tuple[str, ...]:
+    """Why it is no solution, each reason in words: none of one."""
+    if Code(int(solution.code)) == Code.CONVERGED:
+        return ()
+    first, *more = explain(problem, solution, SMALL).split("\n- ")
+    return (_with_remedy(solution, first), *more)
 
 
 def broken(found: Appraisal) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,10 @@ class Point(NamedTuple):
 
     state: State
     dt: Float[Array, ""]
+
+
+#: Points of all knots: of a problem, or of a program made of it, which may have more to them.
+Points = TypeVar("Points")
 
 
 class Stages:
@@ -155,6 +159,17 @@ class Stages:
         each = self.over_stages(self.running, self.before(points), controls)
         return jnp.sum(each) + self.terminal(self.last(points))
 
+    def rates_of_each(self, knot: Knot) -> Float[Array, "costs"]:
+        """What each of the running costs is per second at a knot, and what a second costs."""
+        each = [*(cost(knot) for cost in self.running_costs), self.problem.duration_cost.astype(self.dtype)]
+        return jnp.stack(each)
+
+    def terminal_of_each(self, point: Point) -> Float[Array, "costs"]:
+        """What each of the terminal costs is at the last point."""
+        knot = self.knot(jnp.int32(self.steps), point, None)
+        each = [cost(knot)[None] for cost in self.terminal_costs]
+        return jnp.concatenate([jnp.zeros(0, self.dtype), *each])
+
     # What it must keep to.
 
     def constrained(self, index, point: Point, control: Float[Array, "nu"] | None) -> Float[Array, "rows"]:
@@ -255,19 +270,19 @@ class Stages:
             return lax.map(lambda given: function(*given), (indices, *rows))
         return jax.vmap(function)(indices, *rows)
 
-    def before(self, points: Point) -> Point:
+    def before(self, points: Points) -> Points:
         """The points at which stages begin, of all steps + 1."""
         return jax.tree.map(lambda x: x[:-1], points)
 
-    def first_of(self, points: Point) -> Point:
+    def first_of(self, points: Points) -> Points:
         """The first point."""
         return jax.tree.map(lambda x: x[0], points)
 
-    def after(self, points: Point) -> Point:
+    def after(self, points: Points) -> Points:
         """The points at which stages end."""
         return jax.tree.map(lambda x: x[1:], points)
 
-    def last(self, points: Point) -> Point:
+    def last(self, points: Points) -> Points:
         """The last point."""
         return jax.tree.map(lambda x: x[-1], points)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .._arguments import instance
-from .optimality import FOLLOWS, MANY, About, Optimality, about, optimality_at
+from .optimality import FOLLOWS, MANY, Optimality, optimality_at
 from .problem import Problem
-from .requirements import Requirement, name_of
+from .requirements import DURATION, Requirement, broken_by, judged
 from .solution import Solution
 
 
@@ -26,8 +26,8 @@ class Appraisal(NamedTuple):
 
     - `costs`: what each cost comes to.
     - `requirements`: constraints and bounds, each with its numbers.
-    - `missed`: the most that a step of the problem's scheme misses the next state.
-    - `optimality`: None where states do not follow from the controls, or there are more than 3000 of these.
+    - `missed`: the most that a step misses the next state: of the problem's scheme, or of the rule of a collocation.
+    - `optimality`: None of a collocation, where states do not follow from the controls, or of more than 3000 controls.
     """
 
     costs: tuple[Share, ...]
@@ -36,10 +36,8 @@ class Appraisal(NamedTuple):
     optimality: Optimality | None
 
     def broken(self, tolerance: float) -> tuple[str, ...]:
-        """What is broken by more than a tolerance, each in words."""
-        return tuple(
-            f"{one.name}: {one.worst()}" for one in self.requirements if not one.violation <= tolerance
-        )
+        """What is broken by more than a tolerance, each in words, the worst first."""
+        return tuple(broken_by(self.requirements, tolerance))
 
 
 def appraise(problem: Problem, solution: Solution) -> Appraisal:
@@ -55,20 +53,14 @@ def appraise(problem: Problem, solution: Solution) -> Appraisal:
     owner = "control.appraise"
     instance(owner, "problem", problem, Problem, "a control.Problem")
     instance(owner, "solution", solution, Solution, "what control.solve returns")
-    local = about(problem, solution)
-    requirements, missed, found = local.requirements(problem, solution), local.missed_most, None
-    if local.finite and missed <= FOLLOWS and solution.control.size <= MANY:
-        found = optimality_at(problem, solution, local, requirements)
-    return Appraisal(_costs(problem, local), requirements, missed, found)
-
-
-def _costs(problem: Problem, local: About) -> tuple[Share, ...]:
-    named = [f"running[{i}]: {name_of(one)}" for i, one in enumerate(problem.running)]
-    shares = list(zip([*named, "duration_cost"], local.running))
-    if not float(problem.duration_cost):
-        shares.pop()
-    shares += [
-        (f"terminal[{i}]: {name_of(one)}", value)
-        for i, (one, value) in enumerate(zip(problem.terminal, local.terminal))
-    ]
-    return tuple(Share(name, float(value)) for name, value in shares)
+    seen, found = judged(problem, solution), None
+    if (
+        seen.finite
+        and seen.missed <= FOLLOWS
+        and solution.control.size <= MANY
+        and solution.control_nodes is None
+    ):
+        found = optimality_at(problem, solution, seen)
+    charged = bool(problem.duration_cost)
+    costs = tuple(Share(name, value) for name, value in seen.costs if charged or name != DURATION)
+    return Appraisal(costs, seen.requirements, seen.missed, found)

@@ -22,8 +22,10 @@ from .._arguments import choice
 from ..simulate import State
 from ._stages import Point, Stages
 from .interior_point import InteriorPoint
+from .knot import Knot
 from .residual import Along
-from .shots import point_bounds
+from .shots import Shots, point_bounds
+from .solution import Solution
 from .solver import Start
 from .transcription import Stage, Transcription
 
@@ -134,31 +136,48 @@ class Collocated(Transcription):
         nv = self.stages.nv
         return y[:nv], y[nv : 2 * nv], y[2 * nv :]
 
-    def stage(self, index, point: Node, w, after: Node):
+    def middle(self, ends, h):
+        """ξ, v and what forces remember in the middle of a step."""
+        y0, y1, f0, f1 = ends
+        return self.split(0.5 * (y0 + y1) + h / 8 * (f0 - f1))
+
+    def costly(self, index, point: Node, w, after: Node, ends) -> list[tuple[float, Knot]]:
+        """Where a stage costs, and for which share of its length."""
         stages, (start, h) = self.stages, point.point
-        y0, y1, f0, f1 = self.ends(index, point, after)
-        costs = [(1.0, stages.knot(index, *point)), (1.0, stages.knot(index + 1, *after))]
+        found = [(1.0, stages.knot(index, *point)), (1.0, stages.knot(index + 1, *after))]
         if self.simpson:
-            time, control = stages.time(index, point.point) + 0.5 * h, w[self.nu :]
-            step, v, own = self.split(0.5 * (y0 + y1) + h / 8 * (f0 - f1))
-            fm = self.rate(time, start.q, step, v, own, control)
-            missed = h / 6 * (f0 + 4 * fm + f1) - (y1 - y0)
+            step, v, own = self.middle(ends, h)
             state = State(stages.system.move(start.q, step), v, None if start.own is None else own)
+            time, control = stages.time(index, point.point) + 0.5 * h, w[self.nu :]
             numbers = (index, index + 1) if self.along else (index,)
-            costs += [
+            found += [
                 (4.0 / len(numbers), stages.knot(number, Point(state, h), control, time))
                 for number in numbers
             ]
+        whole = sum(weight for weight, _ in found)
+        return [(weight / whole, knot) for weight, knot in found]
+
+    def stage(self, index, point: Node, w, after: Node):
+        stages, (start, h) = self.stages, point.point
+        ends = y0, y1, f0, f1 = self.ends(index, point, after)
+        if self.simpson:
+            step, v, own = self.middle(ends, h)
+            time = stages.time(index, point.point) + 0.5 * h
+            fm = self.rate(time, start.q, step, v, own, w[self.nu :])
+            missed = h / 6 * (f0 + 4 * fm + f1) - (y1 - y0)
         else:
             missed = h / 2 * (f0 + f1) - (y1 - y0)
         of_length = [(h - after.point.dt)[None]] if stages.free else []
         defect = jnp.concatenate([missed, *of_length, w[: self.nu] - after.control])
-        whole = sum(weight for weight, _ in costs)
-        found = [(weight / whole, *stages.rates(knot)) for weight, knot in costs]
-        rows = jnp.concatenate([jnp.sqrt(weight * h) * rows for weight, rows, _ in found])
-        return Stage(rows, h * sum(weight * rest for weight, _, rest in found), defect)
+        found = [(share, *stages.rates(knot)) for share, knot in self.costly(index, point, w, after, ends)]
+        rows = jnp.concatenate([jnp.sqrt(share * h) * rows for share, rows, _ in found])
+        return Stage(rows, h * sum(share * rest for share, _, rest in found), defect)
 
     # What it costs and must keep to.
+
+    def rates(self, index, point: Node, w, after: Node):
+        at = self.costly(index, point, w, after, self.ends(index, point, after))
+        return point.point.dt * sum(share * self.stages.rates_of_each(knot) for share, knot in at)
 
     def end_cost(self, point: Node):
         return self.stages.terminal_parts(point.point)
@@ -203,6 +222,14 @@ class Collocated(Transcription):
         size = self.state_size
         own, cross = policy.P[:-1, size:, size:], policy.P[:-1, size:, :size]
         return -jnp.linalg.solve(own, cross)
+
+
+def followed_by(stages: Stages, solution: Solution) -> Transcription:
+    """The program of whose motions a solution is one: that of the problem's steps, or a collocation, which has nodes."""
+    if solution.control_nodes is None:
+        return Shots(stages)
+    simpson = len(solution.control_nodes) > stages.steps + 1
+    return Collocated(stages, "hermite-simpson" if simpson else "trapezoid")
 
 
 def _has_rows(cost) -> bool:

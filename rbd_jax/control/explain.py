@@ -6,22 +6,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import instance
-from .._compile import compiled
-from ._stages import Point, Stages
 from .problem import Problem
-from .requirements import requirements_of
+from .requirements import broken_by, judged
 from .solution import Code, Solution
 
 
 #: So many violations are told of, the worst first.
 TOLD = 5
 
-_ENDED = {
+#: How a search ended.
+ENDED = {
     Code.CONVERGED: "converged",
     Code.NOT_CONVERGED: "not converged, as many iterations were made as are allowed",
     Code.STALLED: "stalled, no step makes it better and it is no minimum",
-    Code.NOT_FINITE: "not finite, neither is the first motion, its cost or their derivatives",
-    Code.INFEASIBLE: "infeasible, what is violated cannot be made less",
+    Code.NOT_FINITE: "not finite, the first motion, its cost or their derivatives are no numbers",
+    Code.INFEASIBLE: (
+        "infeasible, what is violated cannot be made less (a goal is out of reach, or requirements contradict each other)"
+    ),
     Code.UNBOUNDED: "unbounded, the cost goes down without end",
 }
 
@@ -48,49 +49,32 @@ def explain(problem: Problem, solution: Solution, tolerance: float | None = None
     if np.ndim(solution.code):
         raise ValueError(f"{owner}: solution is a batch of {np.size(solution.code)}; explain one of them")
     code = Code(int(solution.code))
-    first = f"{_ENDED[code]}: {int(solution.iterations)} iterations, a cost of {float(solution.cost):.6g}"
+    first = f"{ENDED[code]}: {int(solution.iterations)} iterations, a cost of {float(solution.cost):.6g}"
     if code == Code.STALLED:
         first += f", derivatives of up to {float(solution.stationarity):.2g} are left"
-    if not np.isfinite(np.asarray(solution.q)).all() or not np.isfinite(np.asarray(solution.cost)):
-        return f"{first}\n- {_where_not_finite(solution)}"
+    if (bad := _where_not_finite(solution)) is not None:
+        return f"{first}\n- {bad}"
     allowed = max(1e-6, float(jnp.finfo(solution.q.dtype).eps) ** 0.5 / 3) if tolerance is None else tolerance
-    *rows, missed = (np.asarray(x, float) for x in _looked_at(problem, solution))
-    found = [one for one in requirements_of(problem, solution, *rows) if not one.violation <= allowed]
-    broken = [f"{one.name}: {one.worst()}" for one in sorted(found, key=lambda one: -one.violation)]
-    far = np.abs(missed).max(axis=1, initial=0)
-    if solution.control_nodes is None and not far.max() <= allowed:
-        broken.append(f"the step from knot {np.argmax(far)} misses the next state by up to {far.max():.3g}")
+    seen = judged(problem, solution)
+    bad = [f"{name} is {value:g}" for name, value in seen.costs if not np.isfinite(value)]
+    bad += [line for one in seen.requirements for line in one.not_finite]
+    broken = bad or broken_by(seen.requirements, allowed)
+    if not seen.missed <= allowed:
+        broken.append(
+            f"the step from knot {np.argmax(seen.misses)} misses the next state by up to {seen.missed:.3g}"
+        )
     more = [f"and {len(broken) - TOLD} more"] if len(broken) > TOLD else []
     return "\n".join([first, *(f"- {line}" for line in (*broken[:TOLD], *more))])
 
 
-def _where_not_finite(solution: Solution) -> str:
+def _where_not_finite(solution: Solution) -> str | None:
+    """From when on a motion is not finite, if it is not."""
     finite = [np.isfinite(np.asarray(x)).all(axis=1) for x in (solution.q, solution.v)]
     finite = np.logical_and(*finite)
     if finite.all():
-        return "the motion is finite, what is asked of it is not"
+        return None
     knot = int(np.argmin(finite))
     return (
         f"the motion is not finite from {float(solution.t[knot]):.4g} s (knot {knot}) on: begin with controls under which it "
         "stays near, or take shorter steps"
     )
-
-
-@compiled
-def _looked_at(problem: Problem, solution: Solution):
-    """Constraints at all knots, numbers of the states that have bounds, bounds of constraints, and what the steps miss."""
-    stages = Stages(problem)
-    dt = jnp.broadcast_to(solution.dt, (stages.steps + 1,)).astype(stages.dtype)
-    points = Point(solution.states, dt)
-
-    def at(index, point, control, after):
-        gap = stages.difference(stages.advance(index, point, control), after)
-        return stages.constrained(index, point, control), stages.state_values(point), gap
-
-    given = stages.before(points), solution.control, stages.after(points)
-    rows, values, gaps = stages.over_stages(at, *given)
-    last = stages.last(points)
-    end = stages.constrained(jnp.int32(stages.steps), last, None)
-    lower, upper, _ = stages.constraint_bounds()
-    values = jnp.concatenate([values, stages.state_values(last)[None]])
-    return jnp.concatenate([rows, end[None]]), values, lower, upper, gaps

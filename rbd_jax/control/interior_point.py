@@ -260,7 +260,10 @@ class Method:
         zeros = lambda *shape: jnp.zeros(shape, dtype)
         rows = jnp.zeros_like(self.lower)
         known = self.fitting(start.multipliers)
-        costates, pushes = (zeros(N, nx), rows) if known is None else (known.costates, known.rows)
+        if known is None:
+            costates, pushes, below, above = zeros(N, nx), rows, rows, rows
+        else:
+            costates, pushes, below, above = known.costates, known.rows, known.low, known.high
         mu = jnp.asarray(self.options.barrier, dtype) * (1 if known is None else WARM)
         # Points and inputs that are bounded as they are begin within their bounds.
         points, inputs = program.begun(start)
@@ -274,7 +277,7 @@ class Method:
         )
         filter = Filter.empty(dtype)
         return Progress(
-            place=Place(points, inputs, self.inside(rows, mu), costates, pushes, rows, rows),
+            place=Place(points, inputs, self.inside(rows, mu), costates, pushes, below, above),
             values=Values(zeros(N + 1), zeros(N, nx), rows),
             filter=filter,
             mu=mu,
@@ -302,17 +305,23 @@ class Method:
         values, mu = progress.values, progress.mu
         slacks = jnp.where(self.held, self.inside(values.rows, mu), 0)
         low, high = self.gaps(slacks)
-        low, high = jnp.where(self.has_low, mu / low, 0), jnp.where(self.has_high, mu / high, 0)
         steepest = jnp.maximum(_largest(expanded.slope), _largest(expanded.end_slope))
         scale = jnp.where(steepest > STEEP, STEEP / steepest, 1)
+        # Known ones say which bounds act: without them steps make for bounds that give way, and are cut short there.
+        given = progress.place
+        low = jnp.where(self.has_low, jnp.maximum(scale * given.low, mu / low), 0)
+        high = jnp.where(self.has_high, jnp.maximum(scale * given.high, mu / high), 0)
         rows = jnp.where(self.equal, scale * progress.place.rows, high - low)
         costates = scale * progress.place.costates
         place = progress.place._replace(slacks=slacks, costates=costates, rows=rows, low=low, high=high)
         theta, phi = self.merit(place, values, mu, jnp.zeros((), bool), scale)
         finite = jnp.isfinite(theta) & jnp.isfinite(phi) & jnp.isfinite(steepest)
+        crossed = jnp.any(self.lower > self.upper)  # where they are known they were refused
         return progress._replace(
             place=place,
-            code=jnp.where(finite, RUNNING, Code.NOT_FINITE).astype(jnp.int32),
+            code=jnp.where(crossed, Code.INFEASIBLE, jnp.where(finite, RUNNING, Code.NOT_FINITE)).astype(
+                jnp.int32
+            ),
             scale=scale,
             most=theta,
         )

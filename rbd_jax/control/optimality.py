@@ -22,7 +22,7 @@ from .._arguments import instance
 from .._compile import compiled
 from ._stages import Point, Stages
 from .problem import Problem
-from .requirements import Requirement, requirements_of
+from .requirements import Judged, Requirement, judged
 from .solution import Solution
 
 
@@ -90,49 +90,31 @@ def optimality(problem: Problem, solution: Solution) -> Optimality:
         raise ValueError(
             f"{owner}: the problem has {solution.control.size} controls in all; a matrix of them is looked at for up to {MANY}"
         )
-    local = about(problem, solution)
-    if not local.finite:
-        raise ValueError(f"{owner}: solution is not finite, and of no order a minimum")
-    if (missed := local.missed_most) > FOLLOWS:
+    if solution.control_nodes is not None:
         raise ValueError(
-            f"{owner}: the steps of solution miss the next states by up to {missed:.2g}; it does not follow the problem's scheme "
-            "(those of control.Collocation do not), and conditions are of motions that do"
+            f"{owner}: solution is a collocation, which does not follow the problem's scheme, and conditions are of motions that "
+            "do; see control.appraise for what it costs and keeps to"
         )
-    return optimality_at(problem, solution, local, local.requirements(problem, solution))
+    seen = judged(problem, solution)
+    if not seen.finite:
+        raise ValueError(f"{owner}: solution is not finite, and of no order a minimum")
+    if seen.missed > FOLLOWS:
+        raise ValueError(
+            f"{owner}: the steps of solution miss the next states by up to {seen.missed:.2g}: it is no motion of this problem"
+        )
+    return optimality_at(problem, solution, seen)
 
 
 class About(NamedTuple):
     """A problem about a motion."""
 
-    missed: Any
     A: Any
     B: Any
-    running: Any  # each cost, over the steps
-    terminal: Any
     slope_x: Any
     slope_u: Any
     end_slope: Any
-    rows: Any  # of constraints at all knots
-    rows_x: Any
+    rows_x: Any  # of constraints at all knots
     rows_u: Any
-    values: Any  # the numbers of the states that are bounded
-    lower: Any
-    upper: Any
-
-    @property
-    def finite(self) -> bool:
-        """Whether all of it is, but for bounds."""
-        motion = self._replace(lower=None, upper=None)
-        return all(np.isfinite(x).all() for x in jax.tree.leaves(motion))
-
-    @property
-    def missed_most(self) -> float:
-        """The most that a step misses the next state."""
-        return float(np.max(np.abs(self.missed), initial=0))
-
-    def requirements(self, problem: Problem, solution: Solution) -> tuple[Requirement, ...]:
-        """What it has to keep to."""
-        return requirements_of(problem, solution, self.rows, self.values, self.lower, self.upper)
 
 
 def about(problem: Problem, solution: Solution) -> About:
@@ -150,58 +132,28 @@ def _seen(problem: Problem, solution: Solution, x: Float[Array, "nx"], u: Float[
     points = jax.vmap(lambda point: stages.move(point, x))(points)
     before, control = stages.before(points), solution.control.astype(stages.dtype) + u[None]
     steps, nothing = stages.steps, jnp.zeros(stages.nx, stages.dtype)
-    after = stages.over_stages(stages.advance, before, control)
     A, B = stages.over_stages(stages.linearize, before, control)
-
-    def costs(index, point, control):
-        knot = stages.knot(index, point, control)
-        found = [cost(knot) for cost in stages.running_costs] + [
-            stages.problem.duration_cost.astype(stages.dtype)
-        ]
-        return point.dt * jnp.stack(found)
 
     def slopes(index, point, control):
         moved = lambda change, control: stages.running(index, stages.move(point, change), control)
         return jax.grad(moved, argnums=(0, 1))(nothing, control)
-
-    def rows(index, point, control):
-        return stages.constrained(index, point, control)
 
     def row_slopes(index, point, control):
         moved = lambda change, control: stages.constrained(index, stages.move(point, change), control)
         return jax.jacfwd(moved, argnums=(0, 1))(nothing, control)
 
     last, end = stages.last(points), jnp.int32(steps)
-    knot = stages.knot(end, last, None)
-    terminal = jnp.stack([jnp.zeros((), stages.dtype), *(cost(knot) for cost in stages.terminal_costs)])
     slope_x, slope_u = stages.over_stages(slopes, before, control)
     end_slope = jax.grad(lambda change: stages.terminal(stages.move(last, change)))(nothing)
     by_x, by_u = stages.over_stages(row_slopes, before, control)
     end_rows = lambda change: stages.constrained(end, stages.move(last, change), None)
-    append = lambda many, one: jnp.concatenate([many, one[None]])
-    lower, upper, _ = stages.constraint_bounds()
-    return About(
-        jax.vmap(stages.difference)(stages.after(points), after),
-        A,
-        B,
-        jnp.sum(stages.over_stages(costs, before, control), axis=0),
-        terminal[1:],
-        slope_x,
-        slope_u,
-        end_slope,
-        append(stages.over_stages(rows, before, control), end_rows(nothing)),
-        append(by_x, jax.jacfwd(end_rows)(nothing)),
-        by_u,
-        jax.vmap(stages.state_values)(points),
-        lower,
-        upper,
-    )
+    by_x = jnp.concatenate([by_x, jax.jacfwd(end_rows)(nothing)[None]])
+    return About(A, B, slope_x, slope_u, end_slope, by_x, by_u)
 
 
-def optimality_at(
-    problem: Problem, solution: Solution, local: About, requirements: Sequence[Requirement]
-) -> Optimality:
+def optimality_at(problem: Problem, solution: Solution, seen: Judged) -> Optimality:
     """As a function of what is free: the controls of all steps, and the length of the steps before them where that is free."""
+    local, requirements = about(problem, solution), seen.requirements
     steps, nu = solution.control.shape
     free, nx = problem.duration is not None, local.A.shape[-1]
     size = free + steps * nu
@@ -217,7 +169,7 @@ def optimality_at(
     slopes, sides, places, rooms = _acting(steps, local, requirements, S, E)
     pressing = _multipliers(gradient, slopes, sides)
     left = gradient + pressing @ slopes
-    rows = np.zeros(local.rows.shape)
+    rows = np.zeros(local.rows_x.shape[:2])
     bounded = np.zeros((steps + 1, nx))
     for force, (kind, knot, column) in zip(pressing, places, strict=True):
         if kind == "constraint":
@@ -243,7 +195,7 @@ def optimality_at(
         flat = flat * float(np.max(np.abs(values)))
         along = directions.T @ (ways.T @ left)
         gain = float(0.5 * np.sum(along**2 / values)) if values[0] > flat else np.nan
-    violation = max([local.missed_most, *(one.violation for one in requirements)])
+    violation = max([seen.missed, *(one.violation for one in requirements)])
     slack = float(np.max(np.abs(pressing * rooms), initial=0))
     gradient = float(np.max(np.abs(left), initial=0))
     return Optimality(gradient, violation, slack, gain, len(slopes), curvature, flat)

@@ -35,6 +35,12 @@ SCALINGS, REFINEMENTS = 5, 4
 SHARE = 0.99
 #: A search is over after so many steps in succession that have not made anything better.
 IDLE = 12
+#: By how much smaller than the conditions of optimality are missed the gap between costs has to be.
+GAP = 10.0
+#: Where rounding lets a search get no further, it may have missed by so many tolerances.
+ALMOST = 5.0
+#: How far a search that is over may be from a proof that there is no minimum to say so, beside one that goes on.
+LIKELY = 1e-3
 
 
 class QuadraticProgram(eqx.Module):
@@ -44,7 +50,7 @@ class QuadraticProgram(eqx.Module):
       minimum, else `NOT_CONVERGED`.
     - `y`, `z`: the multipliers of `A x = b` and `G x ≤ h`; `bounds`: those of the bounds, positive at `upper`. With them
       `P x + q + Aᵀ y + Gᵀ z + bounds = 0`.
-    - `residual`: by how much the conditions of optimality are missed at most. `iterations`: the number of steps.
+    - `residual`: by how much the conditions of optimality are missed, as `tolerance` has it. `iterations`: the number of steps.
     """
 
     x: Float[Array, "*batch n"]
@@ -100,9 +106,9 @@ def quadratic_program(
     owner = "quadratic_program"
     program = _checked(owner, P, q, A, b, G, h, lower, upper)
     dtype = program.q.dtype
-    tolerance = _tolerance(dtype) if tolerance is None else tolerance
-    tolerance = number(owner, "tolerance", tolerance, dtype=dtype, above=0)
-    return _solved(program, tolerance, whole_number(owner, "max_steps", max_steps))
+    allowed = _tolerance(dtype) if tolerance is None else tolerance
+    allowed = number(owner, "tolerance", allowed, dtype=dtype, above=0)
+    return _solved(program, allowed, whole_number(owner, "max_steps", max_steps))
 
 
 def _tolerance(dtype) -> float:
@@ -286,7 +292,7 @@ def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
     dtype = own.q.dtype
     precision = float(jnp.finfo(dtype).eps)
     # How equalities are asked for: they may be missed by so much of a multiplier in one step.
-    give = np.asarray(precision**0.5, dtype)
+    give = np.asarray(precision**0.4, dtype)
     # How far a sum of constraints may be from a contradiction to prove one, and a way down from one without end.
     proven = np.asarray(max(precision**0.5, 1e-6), dtype)
     counts, count = own.counts, jnp.maximum(jnp.sum(own.counts), 1).astype(dtype)
@@ -326,21 +332,24 @@ def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
         gap = jnp.sum(jnp.where(counts, state.s * state.z, 0))
         cost = jnp.abs(0.5 * jnp.sum(state.x * times(own.P, state.x)) + jnp.sum(own.q * state.x))
         missed = jnp.maximum(size(dual) / (1 + of_dual), size(equal, unequal) / (1 + of_primal))
-        missed = jnp.maximum(missed, gap / (1 + cost))
+        # Of the gap more, since where a multiplier is small it may lie in x.
+        missed = jnp.maximum(missed, GAP * gap / (1 + cost))
         # Multipliers that grow without end, and prove that nothing keeps to the constraints: a sum of them that no x can meet.
         large = jnp.maximum(size(state.y, state.z), jnp.asarray(1, dtype))
         against = size(times(At, state.y) + own.transposed(state.z)) / large
         proof = (jnp.sum(own.b * state.y) + jnp.sum(own.h * jnp.where(counts, state.z, 0))) / large
-        infeasible = (proof < 0) & (against <= proven * -proof) & (large > 1)
         # An x that grows without end, downhill all the way.
         far = jnp.maximum(size(state.x), jnp.asarray(1, dtype))
         ways = size(times(own.P, state.x), times(A, state.x), jnp.maximum(own.rows(state.x), 0)) / far
         down = jnp.sum(own.q * state.x) / far
-        unbounded = (down < 0) & (ways <= proven * -down) & (far > 1)
-        code = jnp.where(unbounded, Code.UNBOUNDED, Code.NOT_CONVERGED)
-        code = jnp.where(infeasible, Code.INFEASIBLE, code)
-        code = jnp.where(missed <= tolerance, Code.CONVERGED, code)
-        return missed, code.astype(jnp.int32)
+
+        def otherwise(share, code):
+            """What proves that there is no minimum, to a share."""
+            code = jnp.where((down < 0) & (ways <= share * -down) & (far > 1), Code.UNBOUNDED, code)
+            return jnp.where((proof < 0) & (against <= share * -proof) & (large > 1), Code.INFEASIBLE, code)
+
+        code = jnp.where(missed <= tolerance, Code.CONVERGED, otherwise(proven, Code.NOT_CONVERGED))
+        return missed, code.astype(jnp.int32), otherwise(LIKELY, Code.STALLED)
 
     def advance(ends: _Ends) -> _Ends:
         state = ends.state
@@ -366,15 +375,23 @@ def _searched(own: _Scaled, tolerance, max_steps: int) -> _Ends:
         finite = jnp.all(jnp.isfinite(after.x)) & jnp.all(jnp.isfinite(after.z))
         choose = lambda yes, new, old: jax.tree.map(lambda new, old: jnp.where(yes, new, old), new, old)
         after = choose(finite, after, state)
-        missed, code = judged(after)
+        missed, code, lost = judged(after)
         better = finite & (missed < ends.residual)
         idle = jnp.where(better, 0, ends.idle + 1)
         stalled = (idle >= IDLE) & (code == Code.NOT_CONVERGED)
+        lost = jnp.where(ends.residual <= ALMOST * tolerance, Code.CONVERGED, lost)
+        code = jnp.where(stalled, jnp.where(jnp.isfinite(ends.residual), lost, Code.NOT_FINITE), code)
         best = choose(better | (code == Code.INFEASIBLE) | (code == Code.UNBOUNDED), after, ends.best)
         hold = jnp.where(finite, ends.hold, 30 * ends.hold)
-        lost = jnp.where(jnp.isfinite(ends.residual), Code.STALLED, Code.NOT_FINITE)
-        code = jnp.where(stalled, lost, code).astype(jnp.int32)
-        return _Ends(after, best, jnp.minimum(missed, ends.residual), code, ends.steps + 1, hold, idle)
+        return _Ends(
+            after,
+            best,
+            jnp.minimum(missed, ends.residual),
+            code.astype(jnp.int32),
+            ends.steps + 1,
+            hold,
+            idle,
+        )
 
     x, y = jnp.zeros_like(own.q), jnp.zeros_like(own.b)
     slack = jnp.where(counts, own.h, 1)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
+from .._compile import compiled
 from ._stages import Stages
+from .collocation import followed_by
 from .constraint import Constraint
 from .naming import dof_names
 from .problem import Problem
 from .residual import Along, Cost, Function, Residual, Value
 from .residuals import CenterOfMass, Position
+from .sensitivity import placed
 from .solution import Solution
 
 
 #: What is as near to a bound as this, in units of the bound or one, acts.
 ACTS = 1e-5
+#: What the cost of the duration is called.
+DURATION = "duration_cost"
 
 
 class Requirement(NamedTuple):
@@ -55,9 +61,20 @@ class Requirement(NamedTuple):
     @property
     def acting(self) -> np.ndarray:
         """Which of them are at their bounds."""
-        near = lambda bound: np.abs(self.values - bound) <= ACTS * np.maximum(np.abs(bound), 1)
-        with np.errstate(invalid="ignore"):
-            return near(self.lower) | near(self.upper) | (self.beyond > 0)
+        size = lambda bound: np.where(np.isfinite(bound), np.maximum(np.abs(bound), 1), 0)
+        near = lambda bound: np.abs(self.values - bound) <= ACTS * size(bound)
+        return near(self.lower) | near(self.upper) | (self.beyond > 0)
+
+    @property
+    def not_finite(self) -> list[str]:
+        """What is no number, in words: the first of each part."""
+        bad = ~np.isfinite(self.values)
+        return [
+            f"{self.name}: {self.parts[part]} is {self.values[row, part]:g} {self._when(row)}"
+            for part, row in (
+                (int(part), int(np.argmax(bad[:, part]))) for part in np.flatnonzero(bad.any(axis=0))
+            )
+        ]
 
     def __repr__(self) -> str:
         return f"Requirement({self.name!r}: {self.values.size} numbers, broken by up to {self.violation:.2g})"
@@ -68,7 +85,7 @@ class Requirement(NamedTuple):
             far = np.linalg.norm(self.beyond, axis=1)
             row = int(np.argmax(far))
             return f"the goal is out of reach of {self.goal} by {far[row]:.3g} m, {self._when(row)}"
-        row, part = map(int, np.unravel_index(np.argmax(self.beyond), self.beyond.shape))
+        row, part = (int(i) for i in np.unravel_index(np.argmax(self.beyond), self.beyond.shape))
         value, low, high = (x[row, part] for x in (self.values, self.lower, self.upper))
         side = "" if low == high else "at least " if value < low else "at most "
         bound = low if value < low else high
@@ -96,7 +113,72 @@ def name_of(thing: Cost | Value | Constraint | Residual) -> str:
     return type(thing).__name__ + (f" of {', '.join(of)}" if of else "")
 
 
-def requirements_of(
+def cost_names(problem: Problem) -> list[str]:
+    """Names of what a motion costs, in the order of `Transcription.costs`."""
+    return [
+        *(f"running[{i}]: {name_of(one)}" for i, one in enumerate(problem.running)),
+        DURATION,
+        *(f"terminal[{i}]: {name_of(one)}" for i, one in enumerate(problem.terminal)),
+    ]
+
+
+def broken_by(requirements: Sequence[Requirement], tolerance: float) -> list[str]:
+    """What is broken by more than a tolerance, in words, the worst first."""
+    found = [one for one in requirements if not one.violation <= tolerance]
+    return [f"{one.name}: {one.worst()}" for one in sorted(found, key=lambda one: -one.violation)]
+
+
+class Judged(NamedTuple):
+    """What a solution costs and keeps to, whether it is one or not.
+
+    - `costs`: names and values, those on the way first.
+    - `requirements`: the constraints of the problem in their order, and then the bounds.
+    - `misses`: the most that each step misses the next state: of the problem's scheme, or of the rule of a collocation.
+    """
+
+    costs: list[tuple[str, float]]
+    requirements: tuple[Requirement, ...]
+    misses: np.ndarray
+
+    @property
+    def missed(self) -> float:
+        """The most that a step misses."""
+        return float(np.max(self.misses, initial=0))
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of it is."""
+        numbers = [value for _, value in self.costs], self.misses, *(one.values for one in self.requirements)
+        return all(np.isfinite(x).all() for x in numbers)
+
+
+def judged(problem: Problem, solution: Solution) -> Judged:
+    """A solution of a problem in numbers of the host."""
+    costs, rows, values, lower, upper, defects = (np.asarray(x, float) for x in _looked_at(problem, solution))
+    costs = list(zip(cost_names(problem), map(float, costs), strict=True))
+    misses = np.abs(defects).max(axis=1, initial=0)
+    return Judged(costs, _requirements(problem, solution, rows, values, lower, upper), misses)
+
+
+@compiled
+def _looked_at(problem: Problem, solution: Solution):
+    """Costs, constraints at all knots, numbers of the states that have bounds, bounds of constraints, and what steps miss."""
+    stages = Stages(problem)
+    program = followed_by(stages, solution)
+    points, inputs = placed(program, solution)
+    seen, m = program.evaluate(points, inputs), program.m
+    lower, upper, _ = stages.constraint_bounds()
+    return (
+        program.costs(points, inputs),
+        seen.rows[:, :m],
+        seen.rows[:, m : m + stages.nx],
+        lower,
+        upper,
+        seen.defects,
+    )
+
+
+def _requirements(
     problem: Problem,
     solution: Solution,
     rows: np.ndarray,
@@ -120,28 +202,31 @@ def requirements_of(
         goal = _goal(one)
         found.append(Requirement(name, at, t[at], rows[here], *sides, parts, "constraint", columns, goal))
 
-    def bounded(name: str, kind, at, values, sides, parts, first: int = 0) -> None:
+    def bounded(name: str, kind, at, times, values, sides, parts, first: int = 0) -> None:
         """The columns that have bounds, if some have."""
         sides = [np.asarray(side, float) for side in sides]
         some = np.flatnonzero(np.isfinite(sides[0]) | np.isfinite(sides[1]))
         if len(some):
             low, high = (np.broadcast_to(side[some], (len(at), len(some))) for side in sides)
             named = tuple(parts[i] for i in some)
-            found.append(Requirement(name, at, t[at], values[:, some], low, high, named, kind, first + some))
+            found.append(Requirement(name, at, times, values[:, some], low, high, named, kind, first + some))
 
-    control, names, nv = np.asarray(solution.control, float), dof_names(problem.model), stages.nv
-    bounded(
-        "bounds.control", "control", np.arange(steps), control, stages.control_bounds(), problem.control_names
-    )
+    # Of a collocation those of the nodes are what is bounded, and not their means.
+    decided = solution.control if solution.control_nodes is None else solution.control_nodes
+    decided, names, nv = np.asarray(decided, float), dof_names(problem.model), stages.nv
+    knots = np.arange(len(decided)) // max((len(decided) - 1) // steps, 1)
+    times = np.linspace(t[0], t[-1], len(decided)) if len(decided) > steps else t[:-1]
+    sides = stages.control_bounds()
+    bounded("bounds.control", "control", knots, times, decided, sides, problem.control_names)
     for name, first in (("bounds.q", 0), ("bounds.v", nv)):
         which = slice(first, first + nv)
         parts = [f"{name[-1]} {one}" for one in names]
         sides = [side[which] for side in stages.state_bounds()]
-        bounded(name, "state", np.arange(1, steps + 1), values[1:, which], sides, parts, first)
+        bounded(name, "state", np.arange(1, steps + 1), t[1:], values[1:, which], sides, parts, first)
     if problem.duration is not None:
         whole, ends = solution.dt * steps, [jnp.reshape(one, 1) for one in problem.duration]
         whole = np.reshape(np.asarray(whole, float), (1, 1))
-        bounded("duration", "duration", np.array([steps]), whole, ends, ("the duration",))
+        bounded("duration", "duration", np.array([steps]), t[-1:], whole, ends, ("the duration",))
     return tuple(found)
 
 

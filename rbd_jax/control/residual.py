@@ -9,6 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._arguments import function_tree, number
@@ -187,7 +188,7 @@ def _weight(owner: str, weight) -> Array:
     weight = (
         weight.astype(jnp.result_type(float)) if not jnp.issubdtype(weight.dtype, jnp.floating) else weight
     )
-    if is_known(weight) and not bool(jnp.all(weight >= 0)):
+    if is_known(weight) and not bool((np.asarray(weight) >= 0).all()):
         raise ValueError(f"{owner}: weight is {weight}; weights are not negative")
     return weight
 

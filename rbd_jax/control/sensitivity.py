@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import zero_from_primal
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
 from .._array import matmul, matvec, transpose, vecmat
@@ -353,11 +354,17 @@ class System:
     def solve(self, missing: Unknowns) -> Unknowns:
         """The change whose product with the matrix this is."""
 
-        def refined(_, missing):
+        # As one vector: of which only some parts change with a number, it can be transposed all the same.
+        vector, parts = ravel_pytree(missing)
+        flat = lambda change: ravel_pytree(change)[0]
+
+        def refined(_, vector):
+            missing = parts(vector)
             found = self.once(missing)
             for _ in range(REFINED):
                 left = jax.tree.map(jnp.subtract, missing, self.times(found))
                 found = jax.tree.map(jnp.add, found, self.once(left))
-            return found
+            return flat(found)
 
-        return lax.custom_linear_solve(self.times, missing, refined, symmetric=True)
+        times = lambda vector: flat(self.times(parts(vector)))
+        return parts(lax.custom_linear_solve(times, vector, refined, symmetric=True))

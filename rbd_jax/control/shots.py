@@ -35,6 +35,9 @@ class Shots(Transcription):
         rows, rest = self.stages.rates(self.stages.knot(index, point, w))
         return jnp.sqrt(point.dt) * rows, point.dt * rest
 
+    def rates(self, index, point: Point, w, after: Point):
+        return point.dt * self.stages.rates_of_each(self.stages.knot(index, point, w))
+
     def defect(self, index, point: Point, w, after: Point):
         """By how much a step misses the point after."""
         return self.stages.difference(after, self.stages.advance(index, point, w))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import as_array
@@ -72,7 +73,7 @@ def _rates(owner: str, name: str, value: Any) -> Array:
         raise ValueError(
             f"{owner}: {name} has shape {array.shape}; it is a number, or one for each of the residual's"
         )
-    if is_known(array) and not bool(jnp.all(array >= 0)):
+    if is_known(array) and not bool((np.asarray(array) >= 0).all()):
         raise ValueError(f"{owner}: {name} is {array}; it is not negative")
     return array
 

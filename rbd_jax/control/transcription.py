@@ -112,6 +112,10 @@ class Transcription(abc.ABC):
         """What a stage costs, and by how much the step misses the point after."""
 
     @abc.abstractmethod
+    def rates(self, index: Int[Array, ""], point, w: Float[Array, "nw"], after) -> Float[Array, "costs"]:
+        """What each of the running costs comes to on a stage, and the duration."""
+
+    @abc.abstractmethod
     def end_cost(self, point) -> tuple[Array, Array]:
         """What the last point costs: numbers of whose squares it is half the sum, and the rest."""
 
@@ -175,6 +179,13 @@ class Transcription(abc.ABC):
         costs = jnp.concatenate([costs, half_square(*self.end_cost(last))[None]])
         held = jnp.concatenate([held, self.end_held(last)[None]])
         return Values(costs, defects, jnp.concatenate([held, self.boxed(points, inputs)], axis=1))
+
+    def costs(self, points, inputs: Float[Array, "N nw"]) -> Float[Array, "costs"]:
+        """What each cost of a motion comes to: those on the way, what the duration costs, and those at the end."""
+        stages = self.stages
+        each = stages.over_stages(self.rates, stages.before(points), inputs, stages.after(points))
+        end = stages.terminal_of_each(stages.last(self.states(points)))
+        return jnp.concatenate([jnp.sum(each, axis=0), end])
 
     def expand(
         self,

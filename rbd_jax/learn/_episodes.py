@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,11 +12,13 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from ..parallel import batch_map
 from ..tasks import Task, TaskState
+from ..tasks.situation import EpisodeKeys
+from ..tasks.task import after
 from .policy import as_row
 
 
 class Moment(NamedTuple):
-    """What a step of many episodes came to.
+    """What a step of an episode came to, or steps of many.
 
     - `reward`: of the step.
     - `reached`: what was observed at its end.
@@ -24,14 +26,14 @@ class Moment(NamedTuple):
     - `lost`: whether the reward or the state was no number. The episode is over then, and nothing of it counts.
     """
 
-    reward: Float[Array, "*steps n"]
-    reached: Float[Array, "*steps n size"]
-    terminated: Bool[Array, "*steps n"]
-    truncated: Bool[Array, "*steps n"]
-    lost: Bool[Array, "*steps n"]
+    reward: Float[Array, "*batch"]
+    reached: Float[Array, "*batch size"]
+    terminated: Bool[Array, "*batch"]
+    truncated: Bool[Array, "*batch"]
+    lost: Bool[Array, "*batch"]
 
     @property
-    def done(self) -> Bool[Array, "*steps n"]:
+    def done(self) -> Bool[Array, "*batch"]:
         return self.terminated | self.truncated
 
 
@@ -50,8 +52,9 @@ def advanced(
     """All episodes one step later; those that have ended begin anew.
 
     It is differentiated in reverse mode, by the states and the actions. A step remembers where it began, and is made once more on
-    the way back; so each direction is one loop over the samples. What goes back into an episode is cut to the length `steepest`,
-    and where it is no number it is zero. The derivative by `probe`, which does nothing, tells where that was: it is 1 there.
+    the way back; so each direction is one loop over the samples. Nothing goes back over the end of an episode, so that on the way
+    back none begins. What goes back into an episode is cut to the length `steepest`, and where it is no number it is zero. The
+    derivative by `probe`, which does nothing, tells where that was: it is 1 there.
     """
     numbers, rest = eqx.partition(task, eqx.is_array)
     moving, still = eqx.partition(episodes, eqx.is_inexact_array)
@@ -62,24 +65,32 @@ def advanced(
         told, flags = eqx.partition(moment, eqx.is_inexact_array)
         return (new, told), (kept, flags)
 
-    def back(numbers, moving, still, action, cotangent):
-        pull = jax.vjp(lambda *by: one(numbers, by[0], still, by[1])[0], moving, action)[1]
-        pulled = pull(cotangent)
-        length = jnp.sqrt(sum(jnp.sum(x**2) for x in jax.tree.leaves(pulled)))
+    def back(numbers, moving, still, action, flags, cotangent):
+        task, (of_new, of_told) = eqx.combine(numbers, rest), cotangent
+
+        def stepped(moving, action):
+            new = task.step(eqx.combine(moving, still), action)
+            return eqx.filter(new, eqx.is_inexact_array), (new.reward, as_row(new.final_observation))
+
+        pull = jax.vjp(stepped, moving, action)[1]
+        lost, over = flags.lost, flags.done
+        pulled = pull((_without(over, of_new), _without(lost, (of_told.reward, of_told.reached))))
+        length = length_of(pulled)
         bad = ~jnp.isfinite(length)
         factor = jnp.minimum(1, steepest / jnp.maximum(length, steepest))
-        cut = jax.tree.map(lambda x: jnp.where(bad, jnp.zeros_like(x), factor * x), pulled)
+        cut = _without(bad, jax.tree.map(lambda x: factor * x, pulled))
         return *cut, bad.astype(action.dtype)
 
     @jax.custom_vjp
     def step(numbers, moving, still, actions, probe):
         return batch_map(one, in_axes=(None, 0, 0, 0))(numbers, moving, still, actions)
 
-    def forth(*given):
-        return step(*given), given[:-1]
+    def forth(numbers, moving, still, actions, probe):
+        made = step(numbers, moving, still, actions, probe)
+        return made, (numbers, moving, still, actions, made[1][1])
 
     def backwards(given, cotangents):
-        moving, action, bad = batch_map(back, in_axes=(None, 0, 0, 0, 0))(*given, cotangents[0])
+        moving, action, bad = batch_map(back, in_axes=(None, 0, 0, 0, 0, 0))(*given, cotangents[0])
         return None, moving, None, action, bad
 
     step.defvjp(forth, backwards)
@@ -88,14 +99,29 @@ def advanced(
 
 
 def _advanced(task: Task, episode: TaskState, action: Float[Array, "na"]) -> tuple[TaskState, Moment]:
-    new = task.step_and_reset(episode, action)
-    told = new.reward, new.final_observation, new.observation, new.state
-    finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(told) if jnp.issubdtype(x.dtype, jnp.inexact)]
+    new = task.step(episode, action)
+    told = new.reward, new.final_observation, new.state
+    finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(told) if eqx.is_inexact_array(x)]
     lost = ~jnp.all(jnp.stack(finite))
 
-    def anew(_: TaskState) -> TaskState:
-        fresh = task.reset(jax.random.fold_in(episode.key, episode.steps))
-        return eqx.tree_at(lambda state: state.terminated, fresh, jnp.asarray(True))
+    def anew(new: TaskState) -> TaskState:
+        # A key of its own where the state is lost: the key that follows may lead there again.
+        key = jnp.where(
+            lost, jax.random.fold_in(episode.key, episode.steps), EpisodeKeys(episode.key).following
+        )
+        fresh = task.reset(key)
+        nothing = eqx.tree_at(lambda one: one.terminated, fresh, jnp.asarray(True))
+        return jax.tree.map(lambda a, b: jnp.where(lost, a, b), nothing, after(new, fresh))
 
-    new = lax.cond(lost, anew, lambda new: new, new)
+    new = lax.cond(lost | new.done, anew, lambda new: new, new)
     return new, Moment(new.reward, as_row(new.final_observation), new.terminated, new.truncated, lost)
+
+
+def length_of(tree: Any) -> Float[Array, ""]:
+    """Of all numbers of a tree as one vector."""
+    return jnp.sqrt(sum(jnp.sum(x**2) for x in jax.tree.leaves(tree)))
+
+
+def _without(where: Bool[Array, ""], tree: Any) -> Any:
+    """Zero there."""
+    return jax.tree.map(lambda x: jnp.where(where, jnp.zeros_like(x), x), tree)

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import number, whole_number
 from ..tasks import Task, TaskState
-from ._episodes import Moment, advanced, begun
+from ._episodes import Moment, advanced, begun, length_of
 from .network import Network, Normalization, mean_over, sum_over
 from .policy import Policy, as_row
 
@@ -244,8 +244,7 @@ class ShortHorizonActorCritic:
         return self._optimizer(self.critic_rate, self.epochs * self.critic_passes * self.critic_batches)
 
     def _optimizer(self, rate: float, steps: int):
-        import optax
-
+        optax = _optax()
         falling = optax.linear_schedule(rate, self.last_rate * rate, steps)
         return optax.chain(
             optax.clip_by_global_norm(self.longest_gradient), optax.adam(falling, b1=0.7, b2=0.95)
@@ -306,8 +305,17 @@ def _learned(policy: Policy) -> tuple[Any, Any]:
 
 def _descended(optimizer: Any, memory: Any, numbers: Any, gradient: Any) -> tuple[Any, Any, Float[Array, ""]]:
     """The numbers and the memory after a step down, and how long the gradient was."""
-    import optax
-
+    optax = _optax()
     with jax.numpy_dtype_promotion("standard"):  # optax relies on it
         updates, memory = optimizer.update(gradient, memory, numbers)
-    return optax.apply_updates(numbers, updates), memory, optax.global_norm(gradient)
+    return optax.apply_updates(numbers, updates), memory, length_of(gradient)
+
+
+def _optax() -> Any:
+    try:
+        import optax
+    except ImportError:
+        raise ImportError(
+            "learn.train descends by optax, which is not installed: pip install 'rbd_jax[learn]'"
+        ) from None
+    return optax

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 
 from ..model import Model, attach
 from ..robots import load
-from ..shapes import Shape, Sphere
+from ..shapes import Capsule, Shape
 from ..simulate import Controls, State
+from ..spatial import Transform
 from .ground import on_ground
 from .situation import Situation
 from .task import Task
@@ -88,7 +89,7 @@ class Stand(Quadruped):
         memory = {"action": jnp.zeros(self.action_size, model.dtype)}
         now = Situation(model, lying, jnp.zeros((), model.dtype), memory, keys[2])
         frames = now.motion.world_frames
-        feet = _heights(model, frames, [*FEET, *(f"{leg}_calf" for leg in LEGS)]) - KNEE
+        feet = _heights(model, frames, [*FEET, *(f"{leg}_calf" for leg in LEGS)]) - FOOT
         corners = np.array([[x, y, -0.055] for x in (-0.19, 0.19) for y in (-0.1, 0.1)])
         trunk = frames[0].position[2] + jnp.asarray(corners, model.dtype) @ frames[0].rotation[2]
         lowest = jnp.min(jnp.concatenate([feet, trunk]))
@@ -173,8 +174,8 @@ class Trot(Quadruped):
         return (self.up(now)[2] < 0.5) | (self.height(now) < -0.15)
 
 
-#: The radii of feet and knees.
-FOOT, KNEE = 0.02, 0.03
+#: The radius of feet and knees, and how far they are apart.
+FOOT, SHANK = 0.02, 0.21
 
 
 def _heights(model: Model, frames, bodies) -> Float[Array, "k"]:
@@ -202,14 +203,16 @@ def _quaternion(yaw, pitch, roll) -> Float[Array, "4"]:
 
 def _robot(knees: bool) -> Model:
     """The bundled quadruped on the ground: with its feet, or with trunk and knees as well."""
-    model = load("quadruped")
-    touching = list(FEET)
+    model, touching = load("quadruped"), list(FEET)
     if knees:
+        # From knee to foot, round at both ends: one law of contact for both.
+        shank = Capsule(FOOT, SHANK / 2)
+        middle = Transform.from_position(jnp.array([0.0, 0.0, -SHANK / 2]))
         model = attach(
             model,
-            *(Shape(f"{leg}_knee", f"{leg}_calf", Sphere(KNEE), contype=0, visual=False) for leg in LEGS),
+            *(Shape(f"{leg}_shank", f"{leg}_calf", shank, middle, contype=0, visual=False) for leg in LEGS),
         )
-        touching += [*(f"{leg}_knee" for leg in LEGS), "trunk"]
+        touching = [*(f"{leg}_shank" for leg in LEGS), "trunk"]
     return on_ground(model, touching, stiffness=5e3, damping=100.0)
 
 

@@ -187,21 +187,22 @@ def _step(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState
 @compiled
 def _step_and_reset(task: Task, state: TaskState, action: Float[Array, "na"]) -> TaskState:
     new = _stepped(task, state, action)
-
-    def begun(new: TaskState) -> TaskState:
-        following = _begun(task, EpisodeKeys(new.key).following)
-        told = lambda one: (
-            one.reward,
-            one.terminated,
-            one.truncated,
-            one.metrics,
-            one.code,
-            one.final_observation,
-        )
-        return eqx.tree_at(told, following, told(new))
-
     # Samples that are mapped one after the other begin anew only where they have to; a batch in one does in any case.
-    return lax.cond(new.done, begun, lambda new: new, new)
+    begin = lambda new: after(new, _begun(task, EpisodeKeys(new.key).following))
+    return lax.cond(new.done, begin, lambda new: new, new)
+
+
+def after(ended: TaskState, following: TaskState) -> TaskState:
+    """The beginning of an episode, with what is told of the step that has ended the one before."""
+    told = lambda one: (
+        one.reward,
+        one.terminated,
+        one.truncated,
+        one.metrics,
+        one.code,
+        one.final_observation,
+    )
+    return eqx.tree_at(told, following, told(ended))
 
 
 def _begun(task: Task, key: PRNGKeyArray) -> TaskState:

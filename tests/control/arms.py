@@ -18,7 +18,7 @@ def planar_arm(links=4, dtype=jnp.float64):
         placement = rbd.Transform.from_xyz_rpy((0, 0, reach), (0, 0, 0))
         builder.add_body(
             f"link{k}", parent=parent, joint=rbd.joints.Revolute(axis=(0, 1, 0)), placement=placement,
-            inertia=inertia, lower=-2.5, upper=2.5, velocity_limit=5.0, effort_limit=60.0,
+            inertia=inertia, lower=-2.5, upper=2.5, velocity_limit=5.0, effort_limit=400.0,
         )  # fmt: skip
         parent, reach = f"link{k}", 0.5
     builder.attach(rbd.shapes.Site("tip", parent, (0, 0, 0.5)))

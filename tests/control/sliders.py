@@ -84,9 +84,10 @@ def reference(goal=(0.3, 0.2), total=(-INF, INF), control=OPEN, q=OPEN, v=OPEN):
         at, _ = motion_of(u)
         return DT * 0.5 * (np.sum(u**2) + 0.1 * np.sum(at[:-1] ** 2))
 
-    driven = np.array(control[0]) < np.array(control[1])
-    miss = lambda flat: (motion_of(flat.reshape(STEPS, 2))[0][-1] - np.array(goal))[driven]
-    held = [{"type": "eq", "fun": miss}]
+    # What cannot move is at its goal already, and its row would be none.
+    moves = np.array(control[0]) < np.array(control[1])
+    missed = lambda flat: (motion_of(flat.reshape(STEPS, 2))[0][-1] - np.array(goal))[moves]
+    held = [{"type": "eq", "fun": missed}]
     sides = [(total, lambda q, v: q[[4, 8]].sum(axis=1)), (q, lambda q, v: q[1:]), (v, lambda q, v: v[1:])]
     for (pair, values), (which, sign) in product(sides, ((0, 1), (1, -1))):
         bound = np.array(pair[which])

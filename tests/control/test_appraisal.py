@@ -120,21 +120,26 @@ def test_a_solution_is_a_minimum(reaching):
     assert list(by_name) == names
     assert by_name["constraints[1] (at all knots)"].values.shape == (13, 1)
     assert found.optimality.acting >= 2 and by_name["constraints[0] (at the end)"].acting.all()
+    # What is bounded on one side acts there alone.
+    speeds = by_name["constraints[1] (at all knots)"]
+    np.testing.assert_array_equal(speeds.acting, np.abs(speeds.values - 1.0) < 1e-5)
+    assert speeds.acting.any() and not speeds.acting.all()
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 def test_what_is_none_is_told(reaching):
     """Where controls are others the slope is not zero; what is broken is said with its place and its size."""
     problem, solution = reaching
     control = solution.control.at[3].add(0.2)
     other = motion(problem, control, solution.dt)
     found = C.appraise(problem, other)
-    assert found.optimality.gradient > 1e-3
+    # The slope of the effort is dt · 0.1 · 0.2 = 1.2e-3, less what multipliers take of it.
+    assert found.optimality.gradient > 1e-4 and found.optimality.gain > 1e-5
     first = found.requirements[0]
     off = float(jnp.abs(other.q[-1, 0] - 0.6))
     np.testing.assert_allclose(first.violation, off, rtol=1e-9)
-    assert found.broken(1e-6)[0].startswith("constraints[0] (at the end): Posture is 0.")
-    assert f"should be 0: off by {off:.2g}" in found.broken(1e-6)[0]
+    worst, goal = found.broken(1e-6)
+    assert goal.startswith("constraints[0] (at the end): Posture is 0.")
+    assert f"should be 0: off by {off:.2g}" in goal and float(worst.split("off by ")[1]) >= off
     # A step that does not end where the next begins is no motion of this problem, and nothing is said of a minimum.
     broken = replace(solution, q=solution.q.at[5].add(0.1))
     found = C.appraise(problem, broken)
@@ -155,11 +160,10 @@ def test_a_saddle_is_no_minimum():
     assert found.gradient < 1e-12 and not found.minimum and found.curvature[0] < 0
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
-def test_not_a_number_is_no_solution():
+def test_not_a_number_is_no_solution(unchecked):
     problem = problem_of(rbd.load("pendulum"), jnp.zeros(1), jnp.zeros(1))
     solution = motion(problem, jnp.zeros((5, 1)))
     found = C.appraise(problem, replace(solution, q=solution.q.at[2].set(jnp.nan)))
     assert found.optimality is None and not np.isfinite(found.costs[1].value) or not np.isfinite(found.missed)
-    with pytest.raises(TypeError, match="control.appraise: solution is 3"):
+    with pytest.raises(ValueError, match="control.appraise: solution is a int; it takes what control.solve"):
         C.appraise(problem, 3)

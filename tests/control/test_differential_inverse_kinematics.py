@@ -36,9 +36,8 @@ def tip(arm, q):
 
 
 def test_errors_decay_at_their_rate(arm):
-    found = differential_inverse_kinematics(
-        arm, AT, [Task(Position("tip", TARGET), rate=3.0)], DT, damping=1e-9
-    )
+    tasks = [Task(Position("tip", TARGET), rate=3.0)]
+    found = differential_inverse_kinematics(arm, AT, tasks, DT, bounds=Bounds(), damping=1e-9)
     assert found.converged
     _, change = jax.jvp(lambda q: tip(arm, q), (AT,), (found.v,))
     assert_close(change, -3 * (tip(arm, AT) - TARGET), 1e-6)
@@ -62,7 +61,7 @@ def test_targets_that_move_are_followed_without_lag(arm):
         found = differential_inverse_kinematics(arm, q, tasks, DT, time=t)
         return rbd.integrate(arm, q, DT * found.v), (tip(arm, q) - target(t), found.code)
 
-    off, codes = jax.lax.scan(step, AT, DT * jnp.arange(200))[1]
+    off, codes = jax.lax.scan(step, AT, DT * jnp.arange(200.0))[1]
     assert not codes.any()
     off = np.linalg.norm(off, axis=1)
     assert off[0] > 0.2 and off[100:].max() < 5e-3

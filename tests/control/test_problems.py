@@ -29,7 +29,6 @@ def test_a_name_that_is_none():
         problems.load("cartpole")
 
 
-@pytest.mark.skip(reason="not settled yet: fails since branches were joined")
 def test_where_a_thing_lands():
     """As a simulation of its flight has it; and where it would never land, derivatives are finite."""
     model = rbd.load("arm7")
@@ -41,7 +40,7 @@ def test_where_a_thing_lands():
     q, v = 0.3 * jnp.arange(7.0) / 7, jnp.array([1.0, -2.0, 0.5, -1.0, 0.3, 0.2, 0.1])
     found = stages_at(rbd.State(q, v))
     place = rbd.forward_kinematics(model, q).position[-1]
-    speed = (rbd.jacobian(model, q, "tool", place, frame="world_aligned") @ v)[3:]
+    speed = (rbd.jacobian(model, q, "tool", frame="world_aligned") @ v)[3:]
     time = np.roots([-0.5 * 9.81, speed[2], place[2] - 0.1]).max()
     np.testing.assert_allclose(found, place[:2] + time * speed[:2], rtol=1e-5)
     high = C.Constraint(problems.Landing("tool", (0.0, 0.0), height=9.0), at="end")
@@ -70,3 +69,20 @@ def test_each_is_solved(name):
     tau = rbd.Controls(told.u) if problem.told_actuators else told.tau
     path = rbd.rollout(problem.model, problem.state, tau, dt=solution.dt)
     np.testing.assert_allclose(path.q, solution.q, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_least_time_by_interior_points():
+    """The double pendulum at rest upright, within what its motors have, in a time that nothing near by is less than; and the
+    same in continuous time."""
+    problem, _, guess = problems.load("double_pendulum_minimum_time")
+    shot = C.solve(problem, C.Shooting(max_iterations=1000), guess)
+    collocated = C.solve(problem, C.Collocation(max_iterations=1000), shot)
+    for solution in (shot, collocated):
+        assert solution.code == C.Code.CONVERGED and solution.violation < 1e-6
+        assert np.abs(solution.control).max() <= 8.0 and np.abs(solution.v[-1]).max() < 1e-6
+        np.testing.assert_allclose(solution.q[-1], [np.pi, 0], atol=1e-6)
+        assert C.appraise(problem, solution).broken(1e-6) == ()
+    found = C.optimality(problem, shot)
+    assert found.minimum and found.gradient < 1e-6 and found.slack < 1e-6 and abs(found.gain) < 1e-8
+    np.testing.assert_allclose(collocated.t[-1], shot.t[-1], rtol=2e-2)

@@ -211,8 +211,8 @@ def test_single_precision(batched, found):
     single = batched(stacked([*SOLVABLE.values(), *(given for given, _ in NOT.values())], np.float32))
     assert single.x.dtype == jnp.float32
     codes = dict(zip([*SOLVABLE, *NOT], single.code.tolist(), strict=True))
-    # Which way down it is needs more digits.
-    unsure = {"downhill without end"}
+    # Which way down it is, and where the one point is, needs more digits.
+    unsure = {"downhill without end", "one point alone"}
     assert {name for name, one in found.items() if codes[name] != one.code} <= unsure
     assert Code.CONVERGED not in [codes[name] for name in NOT]
     unique = [

@@ -1,10 +1,13 @@
 """Derivatives of solutions by all numbers of their problems, against problems that are solved again."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import assert_close
 
 import rbd_jax as rbd
 
@@ -87,7 +90,7 @@ SOLVERS = {
     "trapezoid": C.Collocation("trapezoid", tolerance=1e-10),
     "hermite-simpson": C.Collocation(tolerance=1e-10),
 }
-EVERYDAY = {("ddp", "pendulum"), ("trapezoid", "hurried")}
+EVERYDAY = {("ddp", "pendulum")}
 PRODUCTS = [
     pytest.param(solver, problem, marks=() if (solver, problem) in EVERYDAY else pytest.mark.slow)
     for solver in SOLVERS
@@ -112,12 +115,17 @@ def assert_derivative(found, high, low, step, tolerance):
         assert error <= tolerance * max(1, np.abs(expected).max()), (name, error, np.abs(expected).max())
 
 
+@functools.cache
+def posed(solver, problem):
+    """The numbers of a problem, and what solves it for others."""
+    numbers, rest = eqx.partition(PROBLEMS[problem](), eqx.is_inexact_array)
+    return numbers, jax.jit(lambda numbers: C.solve(eqx.combine(numbers, rest), SOLVERS[solver]))
+
+
 @pytest.mark.parametrize("solver, problem", PRODUCTS)
 def test_they_are_those_of_problems_solved_again(solver, problem):
-    solver, problem = SOLVERS[solver], PROBLEMS[problem]()
-    numbers, rest = eqx.partition(problem, eqx.is_inexact_array)
+    numbers, solved = posed(solver, problem)
     changes, step = changes_of(numbers), 1e-5
-    solved = jax.jit(lambda numbers: C.solve(eqx.combine(numbers, rest), solver))
     moved = lambda h: solved(jax.tree.map(lambda x, d: x + h * d, numbers, changes))
     high, low = moved(step), moved(-step)
     assert not high.code and not low.code
@@ -142,6 +150,36 @@ def _chosen(solution):
     return [getattr(solution, name) for name in NAMES if getattr(solution, name) is not None]
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [name if name == "pendulum" else pytest.param(name, marks=pytest.mark.slow) for name in PROBLEMS],
+)
+def test_both_methods_find_the_same_minimum(problem):
+    """Differential dynamic programming and multiple shooting solve the same discrete problem."""
+    (numbers, by_ddp), (_, by_shooting) = (posed(solver, problem) for solver in ("ddp", "shooting"))
+    one, other = by_ddp(numbers), by_shooting(numbers)
+    assert not one.code and not other.code
+    for name in ("q", "v", "dt", "cost"):
+        assert_close(getattr(other, name), getattr(one, name), 1e-6, name)
+    # Where a cost is flat the control is known to the root of the precision of the cost.
+    assert_close(other.control, one.control, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "solver", [name if name == "shooting" else pytest.param(name, marks=pytest.mark.slow) for name in SOLVERS]
+)
+def test_gradients_of_a_batch_are_those_one_by_one(solver):
+    """By one number of the problem alone."""
+    numbers, solved = posed(solver, "pendulum")
+    place = lambda p: p.constraints[0].residual.target
+    slope = jax.grad(lambda goal: solved(eqx.tree_at(place, numbers, goal)).cost)
+    goals = jnp.array([[0.7], [0.9], [1.0]])
+    together = jax.vmap(slope)(goals)
+    for goal, found in zip(goals, together, strict=True):
+        assert_close(found, slope(goal), 1e-8)
+
+
+@pytest.mark.slow
 def test_gradients_take_no_more_memory_for_more_iterations():
     """Nothing of the search is kept: the program of a gradient is as large with a thousand iterations as with ten."""
     numbers, rest = eqx.partition(pendulum(), eqx.is_inexact_array)

@@ -85,6 +85,13 @@ def test_what_is_found_is_a_motion(way, system):
         path = rbd.rollout(problem.model, problem.state, given(solution.control), dt=DT)
         assert_close(path.q, solution.q, 1e-7)
         return
+    # It costs and keeps to what the rule says, and nothing is said of a minimum: its controls alone do not lead there.
+    found = C.appraise(problem, solution)
+    np.testing.assert_allclose(sum(one.value for one in found.costs), solution.cost, rtol=1e-12)
+    assert found.missed < 1e-6 and found.broken(1e-6) == () and found.optimality is None
+    assert C.explain(problem, solution).startswith("converged: ") and "\n" not in C.explain(problem, solution)
+    with pytest.raises(ValueError, match="control.optimality: solution is a collocation"):
+        C.optimality(problem, solution)
     fine = 50
     nodes, order = np.asarray(solution.control_nodes), 3 if way == "hermite-simpson" else 2
     at = (np.arange(STEPS * fine) + 0.5) / fine

@@ -114,10 +114,13 @@ FREE = [identify.masses("cube"), identify.sliding_friction("cube")]
 @pytest.mark.slow
 @pytest.mark.parametrize(("mass", "friction", "seed"), [(1.3, 0.42, 0), (0.8, 0.6, 1)])
 def test_mass_and_friction_of_a_pushed_cube(mass, friction, seed):
-    """From positions with noise of 0.2 mm and 0.2 mrad, twice what the cube sinks in; guessed 30 % and 20 % off."""
+    """From positions with noise of 0.2 mm and 0.2 mrad, twice what the cube sinks in; guessed 30 % and 20 % off.
+
+    What chatter does that no ensemble foresees comes in bursts, so errors count the less the larger they are.
+    """
     model, log = pushed(mass, friction, 2e-4, seed, 1000)
     compare = identify.OutputError(window=0.25, nodes="free", ensemble=48)
-    found = identify.solve(identify.Problem(model, log, FREE, compare))
+    found = identify.solve(identify.Problem(model, log, FREE, compare, robust=True))
     np.testing.assert_allclose(found.values, [mass, friction], rtol=0.01)
 
 

@@ -33,7 +33,7 @@ def undisturbed():
     return trained()
 
 
-@pytest.fixture(scope="module", params=["float64", "float32"])
+@pytest.fixture(scope="module", params=["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def learned(request):
     task = Push(rbd.astype(cart(), jnp.dtype(request.param)), dt=0.1, episode_length=30)
     return task, trained(config=LEARNING, task=task)
@@ -73,7 +73,14 @@ def test_another_key_is_another_training(undisturbed):
 # Long runs.
 
 
-@pytest.mark.parametrize("save, moment", [(1, "before"), (3, "before"), (4, "after"), (6, "after")])
+@pytest.mark.parametrize(
+    "save, moment",
+    [
+        pytest.param(1, "before", marks=pytest.mark.slow),
+        (3, "before"),
+        *(pytest.param(save, "after", marks=pytest.mark.slow) for save in (4, 6)),
+    ],
+)
 def test_a_killed_training_goes_on_to_the_same_end(tmp_path, undisturbed, save, moment):
     path = tmp_path / "run.ckpt"
     command = [sys.executable, Path(__file__).parent / "push.py", path, str(save), moment]
@@ -158,4 +165,7 @@ def test_other_arguments_that_cannot_be_are_refused(unchecked):
 def test_all_bundled_tasks_have_settings():
     for name in rbd.tasks.NAMES:
         config, threshold = rbd.learn.settings_for(name)
-        assert isinstance(config, rbd.learn.ShortHorizonActorCritic) and np.isfinite(threshold)
+        assert isinstance(config, rbd.learn.ShortHorizonActorCritic)
+        assert threshold is None or np.isfinite(threshold)
+    for name in ("cartpole", "quadruped_stand", "quadruped_trot"):
+        assert rbd.learn.settings_for(name).threshold > 0
