@@ -41,7 +41,7 @@ def explain(problem: Problem, solution: Solution, tolerance: float | None = None
     ...     running=[1e-4 * rbd.control.Velocity(), 1e-6 * rbd.control.Effort()],
     ...     constraints=[rbd.control.Constraint(rbd.control.Position("tool", jnp.array([2.0, 0.0, 0.5])), at="end")],
     ... )
-    >>> print(rbd.control.explain(problem, rbd.control.solve(problem)))
+    >>> said = rbd.control.explain(problem, rbd.control.solve(problem))
     """
     owner = "control.explain"
     instance(owner, "problem", problem, Problem, "a control.Problem")

@@ -78,7 +78,14 @@ class Solution(eqx.Module):
         return State(self.q, self.v, self.own)
 
     def trajectory(self, problem: Problem) -> Trajectory:
-        """It as a trajectory, as `rbd.rollout` returns them: to draw, to look up between the knots, and for what acts in it."""
+        """It as a trajectory, as `rbd.rollout` returns them: to draw, to look up between the knots, and for what acts in it.
+
+        >>> model = rbd.load("pendulum")
+        >>> start = rbd.State(jnp.zeros(1), jnp.zeros(1))
+        >>> problem = rbd.control.Problem(model, start, steps=10, dt=0.02, running=[rbd.control.Effort()])
+        >>> rbd.control.solve(problem).trajectory(problem).q.shape
+        (11, 1)
+        """
         told = jax.vmap(problem.told)(self.control)
         u = told.u if told.u.shape[-1] else None
         return Trajectory(self.t, self.q, self.v, told.tau, own=self.own, u=u)
@@ -101,7 +108,8 @@ class Solution(eqx.Module):
         >>> solution = rbd.control.solve(problem)
         >>> pushed = rbd.State(jnp.array([0.1]), jnp.zeros(1))
         >>> path = rbd.rollout(model, pushed, solution.policy(problem), dt=0.02, steps=50)
-        >>> print(solution.q[-1], path.q[-1])
+        >>> path.q.shape
+        (51, 1)
         """
         return Feedback(problem, self)
 
