@@ -78,12 +78,12 @@ def ours(path: str, configurations: np.ndarray) -> dict[str, dict]:
     found = jax.block_until_ready(batched(targets))
     taken = time.perf_counter() - start
     one = jax.jit(reach)
-    pose = jax.tree.map(lambda x: x[0], targets)
-    jax.block_until_ready(one(pose))
+    poses = [jax.tree.map(lambda x, k=k: x[k], targets) for k in range(min(100, len(configurations)))]
+    jax.block_until_ready(one(poses[0]))
     start = time.perf_counter()
-    for _ in range(100):
+    for pose in poses:
         jax.block_until_ready(one(pose))
-    single = (time.perf_counter() - start) / 100
+    single = (time.perf_counter() - start) / len(poses)
     print(
         f"rbd_jax: {first - taken:.1f} s to compile; one pose by itself {1e6 * single:.0f} µs",
         file=sys.stderr,

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from .._array import matmul, transpose, vecmat
@@ -41,11 +40,6 @@ class Expansions:
         self._known: dict = {}
 
     # Changes.
-
-    def _named(self, z: Float[Array, "z"]) -> dict[str, Array]:
-        """The parts of a change."""
-        ends = np.cumsum(list(self.sizes.values()))[:-1]
-        return dict(zip(self.sizes, jnp.split(z, ends), strict=True))
 
     def _changed(self, point: Point, control, changes: Mapping[str, Array]):
         """A stage with some parts changed."""
@@ -145,22 +139,6 @@ class Expansions:
             return at({}), {}, {}
         value, slopes = jax.value_and_grad(at)(self._zeros(parts))
         return value, slopes, jax.hessian(at)(self._zeros(parts))
-
-    # All of it, exactly.
-
-    def curvature(
-        self, function: Callable[[Point, Array | None], Array], point: Point, control
-    ) -> Float[Array, "z z"]:
-        """The second derivative of a function of a point and a control by z."""
-        hessian = jax.jacfwd(jax.grad(self._of_z(function, point, control)))(self._still(control))
-        return 0.5 * (hessian + transpose(hessian))
-
-    def _still(self, control) -> Float[Array, "z"]:
-        return jnp.zeros(self.stages.nx + (0 if control is None else self.stages.nu), self.dtype)
-
-    def _of_z(self, function, point, control):
-        unused = jnp.zeros(0 if control is not None else self.stages.nu, self.dtype)
-        return lambda z: function(*self._changed(point, control, self._named(jnp.concatenate([z, unused]))))
 
 
 class _Sum:

@@ -21,7 +21,7 @@ from ._stages import Point, Stages
 #: Penalties grow by a factor where a row was not brought nearer by a share, up to a most.
 GROWTH, NEARER, MOST = 10.0, 0.25, 1e10
 #: A violation that is not lessened by this share so often in a row, while penalties grow, will not be.
-LESS, IDLE = 0.9, 4
+LESS, IDLE = 0.9, 6
 
 
 class Rows(NamedTuple):
@@ -132,6 +132,13 @@ class Keeping:
         """What the rows cost."""
         each = jax.tree.map(
             lambda penalty, x: jnp.sum(0.5 * penalty * x**2), held.penalties, self._shifted(rows, held)
+        )
+        return each.path + each.end
+
+    def missed(self, rows: Rows, held: Held) -> Float[Array, ""]:
+        """What the penalties of errors come to: what is left for multipliers to do."""
+        each = jax.tree.map(
+            lambda penalty, x: jnp.sum(0.5 * penalty * x**2), held.penalties, self.errors(rows, held)
         )
         return each.path + each.end
 

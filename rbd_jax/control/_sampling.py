@@ -379,9 +379,14 @@ def _median(costs: Float[Array, "samples"]) -> Float[Array, ""]:
     return jnp.nanmedian(jnp.where(jnp.isfinite(costs), costs, jnp.nan))
 
 
+def _positive(numbers: np.ndarray) -> bool:
+    """Whether all are greater than zero, and finite."""
+    return bool(((numbers > 0) & np.isfinite(numbers)).all())
+
+
 def _spread(owner: str, given) -> Array:
     spread = floating(given)
-    if spread.ndim > 1 or (is_known(spread) and not bool(jnp.all((spread > 0) & jnp.isfinite(spread)))):
+    if spread.ndim > 1 or (is_known(spread) and not _positive(np.asarray(spread))):
         raise ValueError(
             f"{owner}: spread is {spread}; it is the standard deviation of samples, a number greater than zero or one for each "
             "control"

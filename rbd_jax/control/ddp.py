@@ -9,11 +9,15 @@ row, λ its multiplier and ρ its penalty, the cost of the row is
     (ρ / 2) ‖z - clip(z, lower, upper)‖²,    z = r + λ / ρ,
 
 and where a minimum under these costs is found, λ ← ρ (z - clip(z)).
+
+Curvature is that of costs, and of least squares the squares of first derivatives. What that leaves out (steps along their
+costates, constraints along their multipliers, residuals along themselves) is found by differences of first derivatives, when the
+search is slow without it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,7 +30,7 @@ from .._arguments import choice, whole_number
 from .._array import is_known, matvec, rowwise, transpose, vecmat
 from ._expansion import Expansions
 from ._rows import Held, Keeping, Pressed, Rows, most
-from ._stages import Hessian, Point, Stages, joined
+from ._stages import Point, Stages, joined
 from .lqr import minimized
 from .solution import Code, Solution
 from .solver import Solver, Start
@@ -40,8 +44,11 @@ KEPT = 1e-4
 LEAST, FACTOR, BEYOND = 1e-6, 10.0, 1e10
 #: With more of it than that, a step promises less than it could.
 SOFT = 1e-3
-#: While the multipliers of constraints are far from right, minima are found to this share of the cost.
-LOOSE = 1e-2
+#: Multipliers are due after a step, where the next one promises less than this share of what the penalties of what is missed
+#: come to.
+SHARE_OF_PENALTY = 0.1
+#: A search is slow if a step promises more than this share of what the one before did.
+SLOW = 0.25
 #: The code of a search that goes on.
 SEARCHING = -1
 
@@ -53,7 +60,8 @@ class DDP(Solver):
     part of what is searched for.
 
     - `hessian`: "gauss-newton" takes second derivatives of costs alone, and of least squares the squares of first ones (the
-      iterative LQR); "full" those of costs, dynamics and constraints, which are dear and needed where multipliers are large.
+      iterative LQR); "full" in every iteration those of costs, dynamics and constraints, which takes as long as first ones of
+      1 + nx + nu motions; "auto" those only where the search has become slow, and keeps them as long as it is not.
     - `tolerance`: it has converged where the next step promises to lessen the cost by less than this share of it; by default the
       precision to the power of two thirds. What the rounding of states makes of the cost is added to it.
     - `constraint_tolerance`: by how much constraints may be violated; by default 1e-6, in float32 1e-4.
@@ -66,20 +74,20 @@ class DDP(Solver):
     tolerance: float | None
     constraint_tolerance: float | None
     penalty: float | None
-    hessian: Hessian = eqx.field(static=True)
+    hessian: Literal["auto", "gauss-newton", "full"] = eqx.field(static=True)
     max_iterations: int = eqx.field(static=True)
 
     def __init__(
         self,
         *,
-        hessian: Hessian = "gauss-newton",
+        hessian: Literal["auto", "gauss-newton", "full"] = "auto",
         max_iterations: int = 500,
         tolerance: float | None = None,
         constraint_tolerance: float | None = None,
         penalty: float | None = None,
     ):
         owner = "control.DDP"
-        choice(owner, "hessian", hessian, ("gauss-newton", "full"))
+        choice(owner, "hessian", hessian, ("auto", "gauss-newton", "full"))
         self.hessian = hessian
         self.max_iterations = whole_number(owner, "max_iterations", max_iterations)
         for name, value in (
@@ -126,7 +134,6 @@ class Local(NamedTuple):
 
     - `ahead`: how points follow on each other. `slope`, `curvature`: of the costs. `rows`: Jacobians of the dense rows.
     - `end_slope`, `end_curvature`: of the cost of the last point.
-    - `convex`: curvatures by the squares of first derivatives, where `curvature` is exact.
     """
 
     ahead: Float[Array, "steps nx z"]
@@ -135,7 +142,20 @@ class Local(NamedTuple):
     end_slope: Float[Array, "nx"]
     end_curvature: Float[Array, "nx nx"]
     rows: Rows
-    convex: Rows | None = None
+
+
+class Missing(NamedTuple):
+    """What the curvatures of `Local` leave out, as it was when last worked out.
+
+    - `known`: whether it ever was. `fresh`: whether it was for this motion.
+    - `slow`: how often since then the search was slow.
+    """
+
+    path: Float[Array, "steps z z"]
+    end: Float[Array, "nx nx"]
+    known: Bool[Array, ""]
+    fresh: Bool[Array, ""]
+    slow: Int[Array, ""]
 
 
 class Direction(NamedTuple):
@@ -157,29 +177,30 @@ class Direction(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What becomes of a search: its code, whether multipliers are due, and the aim from then on."""
+    """What becomes of a search: its code, and whether multipliers are due."""
 
     code: Int[Array, ""]
     update: Bool[Array, ""]
-    aim: Float[Array, ""]
 
 
 class Carry(NamedTuple):
     """What is handed on from turn to turn.
 
     - `regularization`: how much of each control's own curvature is added to it.
-    - `gap_weight`: what gaps cost. `aim`: how far the search goes on with the same multipliers, as `tolerance`.
+    - `missing`: what the curvature leaves out, of a search that is to know it.
+    - `gap_weight`: what gaps cost. `promised`: by the last step, with the same multipliers; else infinite.
     - `iterations`: how many steps were taken, -1 before the guess was looked at; `turns`: how many directions were found.
     - `gains`: the feedback of the last direction.
     """
 
     now: Now
     local: Local
+    missing: Missing | None
     held: Held
     gains: Float[Array, "steps nu nx"]
     regularization: Float[Array, ""]
     gap_weight: Float[Array, ""]
-    aim: Float[Array, ""]
+    promised: Float[Array, ""]
     code: Int[Array, ""]
     iterations: Int[Array, ""]
     turns: Int[Array, ""]
@@ -213,18 +234,19 @@ class Search:
         rows = jax.tree.map(jnp.zeros_like, self.keeping.lower)
         now = Now(points, control, jnp.asarray(jnp.inf, dtype), rows, gaps)
         jacobians = Rows(zeros(N, dense.path, z), zeros(dense.end, nx))
-        convex = Rows(zeros(N, z, z), zeros(nx, nx)) if self.solver.hessian == "full" else None
-        local = Local(
-            zeros(N, nx, z), zeros(N, z), zeros(N, z, z), zeros(nx), zeros(nx, nx), jacobians, convex
-        )
+        local = Local(zeros(N, nx, z), zeros(N, z), zeros(N, z, z), zeros(nx), zeros(nx, nx), jacobians)
+        missing = None
+        if self.solver.hessian != "gauss-newton":
+            missing = Missing(zeros(N, z, z), zeros(nx, nx), jnp.array(False), jnp.array(False), jnp.int32(0))
         return Carry(
             now,
             local,
+            missing,
             self.keeping.begin(start.multipliers),
             gains=zeros(N, nu, nx),
             regularization=zeros(),
             gap_weight=jnp.ones((), dtype),
-            aim=jnp.asarray(LOOSE, dtype),
+            promised=jnp.asarray(jnp.inf, dtype),
             code=jnp.int32(SEARCHING),
             iterations=jnp.int32(-1),
             turns=jnp.int32(0),
@@ -233,11 +255,7 @@ class Search:
     def turn(self, carry: Carry) -> Carry:
         """Find a direction; if it is not the end, go along it, and expand about where that leads."""
         first, now, held, local = carry.iterations < 0, carry.now, carry.held, carry.local
-        found = self.backward(local, now, held, carry.regularization)
-        if local.convex is not None:  # where the exact problem has no minimum, the nearest one that has
-            convex = local._replace(curvature=local.convex.path, end_curvature=local.convex.end)
-            again = lambda: self.backward(convex, now, held, carry.regularization)
-            found = lax.cond(found.positive, lambda: found, again)
+        found = self.directed(carry)
         # Nothing is known yet in the first turn, which makes the motion of the guess.
         direction = jax.tree.map(lambda x: jnp.where(first, jnp.zeros_like(x), x), found)
         verdict = self.judged(carry, direction)
@@ -251,7 +269,10 @@ class Search:
             started = self.keeping.started(held, now.rows, now.cost, self.solver.penalty)
             updated = self.keeping.updated(now.rows, held, self.allowed)
             held = _chosen(first, started, _chosen(verdict.update, updated, held))
-        local = lax.cond(taken, lambda: self.expanded(now, held), lambda: local)
+        asked, missing = self.asked(carry, direction, taken, verdict)
+        local, missing = lax.cond(
+            taken | asked, lambda: self.expanded(now, held, missing, asked), lambda: (local, missing)
+        )
         finite = (
             jnp.isfinite(now.cost)
             & jnp.all(jnp.isfinite(local.ahead))
@@ -261,11 +282,12 @@ class Search:
         after = Carry(
             now,
             local,
+            missing,
             held,
             gains=direction.K,
             regularization=self.regularized(carry.regularization, first, verdict.update, taken, share),
             gap_weight=gap_weight,
-            aim=verdict.aim,
+            promised=jnp.where(taken & ~first, direction.decrease, jnp.inf),
             code=code.astype(jnp.int32),
             iterations=carry.iterations + taken.astype(jnp.int32),
             turns=carry.turns + 1,
@@ -273,6 +295,23 @@ class Search:
         # Where only the number of iterations ends it, the search is as it was, and goes on if more are allowed.
         paused = carry._replace(gains=direction.K, code=after.code)
         return _chosen(verdict.code == Code.NOT_CONVERGED, paused, after)
+
+    def asked(self, carry: Carry, direction: Direction, taken, verdict: Verdict):
+        """Whether what the curvature leaves out is to be worked out, and how often the search was slow without.
+
+        It takes as long as half as many steps as it has columns. When so many were slow, it is time: whatever comes then, the
+        search takes twice as long at most as if that had been known before.
+        """
+        missing, going_on = carry.missing, (carry.iterations >= 0) & (verdict.code == SEARCHING)
+        if missing is None:
+            return jnp.array(False), None
+        if self.solver.hessian == "full":
+            return taken | (going_on & verdict.update), missing
+        stale = ~missing.fresh | taken
+        slow = (direction.decrease > SLOW * carry.promised) | ~taken
+        count = missing.slow + (slow & going_on & ~verdict.update).astype(jnp.int32)
+        asked = going_on & stale & (count >= missing.path.shape[-1] // 2)
+        return asked, missing._replace(slow=jnp.where(asked, 0, count))
 
     def regularized(self, before, first, update, taken, share):
         """More regularization where a step failed, or was to be had for none, and less where it went well."""
@@ -342,54 +381,104 @@ class Search:
 
     # Expansion.
 
-    def expanded(self, now: Now, held: Held) -> Local:
-        """The problem about where the search is."""
-        local = self.linearized(now)
-        exact = self.solver.hessian == "full"
-        return self.exact(now, self.keeping.pressing(now.rows, held), local) if exact else local
+    def expanded(self, now: Now, held: Held, missing: Missing | None, asked):
+        """The problem about where the search is, and what its curvature leaves out: if it is asked for, that of there.
+
+        One loop, which looks at the motion itself, and then at those where one number of all stages is displaced.
+        """
+        if missing is None:
+            return self.linearized(now), None
+        stages, keeping = self.stages, self.keeping
+        pressing = keeping.pressing(now.rows, held)
+        sizes = jax.vmap(stages.sizes)(now.points)
+        if stages.free:
+            sizes = sizes.at[:, -1].set(now.points.dt)
+        by_control = jnp.maximum(jnp.abs(now.control), 1)
+        by_control = jnp.concatenate([by_control, by_control[-1:]])
+        sizes = self.eps**0.5 * jnp.concatenate([sizes, by_control], axis=1)
+        count = sizes.shape[1]
+
+        def slopes(local, costates):
+            """Derivatives of the Lagrangian of each stage, all else being held."""
+            dense = keeping.dense
+            path = local.slope + jax.vmap(vecmat)(costates[1:], local.ahead)
+            path = path + jax.vmap(vecmat)(pressing.path[:, : dense.path], local.rows.path)
+            return path, local.end_slope + vecmat(pressing.end[: dense.end], local.rows.end)
+
+        def look(carry):
+            which, local, costates, base, found = carry
+            own = which < 0
+            change = jnp.where(np.arange(count, dtype=np.int32)[None] == which, sizes, 0)
+            points = jax.vmap(stages.move)(now.points, change[:, : stages.nx])
+            there = self.linearized(
+                now._replace(points=points, control=now.control + change[:-1, stages.nx :])
+            )
+            local = _chosen(own, there, local)
+            costates = jnp.where(
+                own, self.adjoint(local, *keeping.pressed_by(pressing, None, local.rows))[0], costates
+            )
+            at = slopes(there, costates)
+            base = _chosen(own, at, base)
+            column = lambda all, x, x0, size: lax.dynamic_update_index_in_dim(
+                all, (x - x0) / size, jnp.maximum(which, 0), -1
+            )
+            size = jnp.sum(change, axis=1)
+            size = jnp.where(own, 1, size)
+            path = column(found.path, at[0], base[0], size[:-1, None])
+            end = jnp.where(which < stages.nx, column(found.end, at[1], base[1], size[-1]), found.end)
+            return which + 1, local, costates, base, Rows(path, end)
+
+        zeros = jax.tree.map(jnp.zeros_like, Rows(missing.path, missing.end))
+        shapes = jax.eval_shape(self.linearized, now)
+        empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        costates = jnp.zeros((stages.steps + 1, stages.nx), self.dtype)
+        start = jnp.int32(-1), empty, costates, (empty.slope, empty.end_slope), zeros
+        last = jnp.where(asked, count, 0)
+        _, local, _, _, found = lax.while_loop(lambda carry: carry[0] < last, look, start)
+        symmetric = lambda x: 0.5 * (x + transpose(x))
+        now_missing = Missing(
+            symmetric(found.path) - local.curvature,
+            symmetric(found.end) - local.end_curvature,
+            jnp.array(True),
+            jnp.array(True),
+            missing.slow,
+        )
+        return local, _chosen(asked, now_missing, missing._replace(fresh=jnp.array(False)))
 
     def linearized(self, now: Now) -> Local:
         """With first derivatives, and of costs second ones; of least squares the squares of first ones."""
         stages, keeping, expansions = self.stages, self.keeping, self.expansions
-        before, last = stages.before(now.points), stages.last(now.points)
 
-        def ahead(index, point, control):
-            return jnp.concatenate(stages.linearize(index, point, control), axis=1)
+        def at(index, point, control):
+            ahead = jnp.concatenate(stages.linearize(index, point, control), axis=1)
+            running = expansions.running(index, point, control)
+            return ahead, running.slope, running.curvature, keeping.jacobian(index, point, control)
 
-        steps = stages.over_stages(ahead, before, now.control)
-        rows = Rows(
-            stages.over_stages(keeping.jacobian, before, now.control),
-            keeping.jacobian(jnp.int32(stages.steps), last, None),
-        )
-        running = stages.over_stages(expansions.running, before, now.control)
-        terminal = expansions.terminal(last)
-        return Local(steps, running.slope, running.curvature, terminal.slope, terminal.curvature, rows)
-
-    def exact(self, now: Now, multipliers: Rows, local: Local) -> Local:
-        """With second derivatives of all that there is, of what must be kept to along its multipliers."""
-        stages, keeping, expansions = self.stages, self.keeping, self.expansions
-        before, end, last = stages.before(now.points), stages.last(now.points), jnp.int32(stages.steps)
-        costates, _ = self.adjoint(local, *keeping.pressed_by(multipliers, None, local.rows))
-
-        def curvature(index, point, control, costate, push):
-            after = lax.stop_gradient(stages.advance(index, point, control))
-
-            def lagrangian(point, control):
-                ahead = stages.difference(after, stages.advance(index, point, control))
-                kept = keeping.at(index, point, control)
-                return stages.running(index, point, control) + jnp.sum(costate * ahead) + jnp.sum(push * kept)
-
-            return expansions.curvature(lagrangian, point, control)
-
-        def end_lagrangian(point, control):
-            return stages.terminal(point) + jnp.sum(multipliers.end * keeping.at(last, point, None))
-
-        each = stages.over_stages(curvature, before, now.control, costates[1:], multipliers.path)
-        convex = Rows(local.curvature, local.end_curvature)
-        at_end = expansions.curvature(end_lagrangian, end, None)
-        return local._replace(curvature=each, end_curvature=at_end, convex=convex)
+        last = stages.last(now.points)
+        ahead, slope, curvature, path = stages.over_stages(at, stages.before(now.points), now.control)
+        terminal, end = expansions.terminal(last), keeping.jacobian(jnp.int32(stages.steps), last, None)
+        return Local(ahead, slope, curvature, terminal.slope, terminal.curvature, Rows(path, end))
 
     # Backward.
+
+    def directed(self, carry: Carry) -> Direction:
+        """The direction of the exact quadratic model if that has a minimum, else of the one that always has."""
+        missing, local = carry.missing, carry.local
+        if missing is None:
+            return self.backward(local, carry.now, carry.held, carry.regularization)
+
+        def attempt(state):
+            share, _ = state
+            curved = local._replace(
+                curvature=local.curvature + share * missing.path,
+                end_curvature=local.end_curvature + share * missing.end,
+            )
+            return share - 1, self.backward(curved, carry.now, carry.held, carry.regularization)
+
+        shapes = jax.eval_shape(attempt, (jnp.ones((), self.dtype), None))[1]
+        empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        start = missing.known.astype(self.dtype), empty
+        return lax.while_loop(lambda state: (state[0] >= 0) & ~state[1].positive, attempt, start)[1]
 
     def backward(self, local: Local, now: Now, held: Held, regularization) -> Direction:
         """The feedback of least cost of the quadratic model, with bounds on the controls."""
@@ -471,23 +560,20 @@ class Search:
         now, held, keeping = carry.now, carry.held, self.keeping
         first, stuck = carry.iterations < 0, carry.regularization > BEYOND
         gaps = self.open(now)
-        scale = jnp.abs(now.cost) + (keeping.cost(now.rows, held) if keeping.any else 0)
+        penalty = keeping.missed(now.rows, held) if keeping.any else jnp.zeros((), self.dtype)
+        scale = jnp.abs(now.cost) + penalty
         # Regularization makes steps short, and what they promise little.
         promised = direction.decrease * (1 + carry.regularization / SOFT)
-        below = lambda share: direction.positive & (promised <= share * scale + direction.noise)
-        error, update, hopeless, aim = (
-            jnp.zeros((), self.dtype),
-            jnp.array(False),
-            jnp.array(False),
-            carry.aim,
-        )
+        below = lambda size: direction.positive & (promised <= size + direction.noise)
+        least = self.tolerance * scale
+        error, update, hopeless = jnp.zeros((), self.dtype), jnp.array(False), jnp.array(False)
         if keeping.any:
             error = most(keeping.errors(now.rows, held), self.dtype)
-            update = ~first & (error > self.allowed) & (stuck | (below(carry.aim) & (gaps <= 1e-2)))
-            hopeless = update & below(carry.aim) & keeping.hopeless(held)
-            aim = jnp.where(update, jnp.maximum(carry.aim / 10, self.tolerance), carry.aim)
-            aim = jnp.where(error <= self.allowed, self.tolerance, aim)
-        solved = ~first & below(self.tolerance) & (gaps <= self.allowed) & (error <= self.allowed)
+            stepped = jnp.isfinite(carry.promised)
+            enough = (below(least) | (stepped & below(SHARE_OF_PENALTY * penalty))) & (gaps <= 1e-2)
+            update = ~first & (error > self.allowed) & (stuck | enough)
+            hopeless = update & enough & keeping.hopeless(held)
+        solved = ~first & below(least) & (gaps <= self.allowed) & (error <= self.allowed)
         code = jnp.int32(SEARCHING)
         for case, name in (
             (self.solver.spent(carry), Code.NOT_CONVERGED),
@@ -496,7 +582,7 @@ class Search:
             (solved, Code.CONVERGED),
         ):
             code = jnp.where(case, jnp.int32(name), code)
-        return Verdict(code, update & (code == SEARCHING), aim)
+        return Verdict(code, update & (code == SEARCHING))
 
     # The end.
 
@@ -519,7 +605,7 @@ class Search:
         stages, now, held, keeping = self.stages, carry.now, carry.held, self.keeping
         costates, left = self.adjoint(carry.local, *keeping.pressed(now.rows, held, carry.local.rows))
         if self.boxed:
-            left = projected(left, now.control, self.lower, self.upper)
+            left = projected(left, now.control, self.lower[None], self.upper[None])
         stationarity = jnp.max(jnp.abs(left), initial=0)
         dt = now.points.dt[0]
         if stages.free:

@@ -267,8 +267,8 @@ def _found(search: Search, still: Float[Array, "nv"], at_once: int) -> _Outcome:
 
     if rows.secondary.stop > rows.secondary.start:
         end = settle()
-        # A choice that could not be made leaves what was reached.
-        kept = ~reached | (end.stationary & (end.broken <= tolerance))
+        # A choice that loses what was reached leaves it.
+        kept = ~reached | (end.broken <= tolerance)
         end = end._replace(q=jnp.where(kept, end.q, first.q), stationary=end.stationary & kept)
     else:
         end = lax.cond(reached, there, settle)

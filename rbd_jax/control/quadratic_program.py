@@ -106,9 +106,9 @@ def quadratic_program(
     owner = "quadratic_program"
     program = _checked(owner, P, q, A, b, G, h, lower, upper)
     dtype = program.q.dtype
-    tolerance = _tolerance(dtype) if tolerance is None else tolerance
-    tolerance = number(owner, "tolerance", tolerance, dtype=dtype, above=0)
-    return _solved(program, tolerance, whole_number(owner, "max_steps", max_steps))
+    allowed = _tolerance(dtype) if tolerance is None else tolerance
+    allowed = number(owner, "tolerance", allowed, dtype=dtype, above=0)
+    return _solved(program, allowed, whole_number(owner, "max_steps", max_steps))
 
 
 def _tolerance(dtype) -> float:

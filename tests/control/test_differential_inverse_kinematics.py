@@ -36,9 +36,8 @@ def tip(arm, q):
 
 
 def test_errors_decay_at_their_rate(arm):
-    found = differential_inverse_kinematics(
-        arm, AT, [Task(Position("tip", TARGET), rate=3.0)], DT, damping=1e-9
-    )
+    tasks = [Task(Position("tip", TARGET), rate=3.0)]
+    found = differential_inverse_kinematics(arm, AT, tasks, DT, bounds=Bounds(), damping=1e-9)
     assert found.converged
     _, change = jax.jvp(lambda q: tip(arm, q), (AT,), (found.v,))
     assert_close(change, -3 * (tip(arm, AT) - TARGET), 1e-6)

@@ -29,14 +29,15 @@ def reached_of(dtype, count, seed):
     """How random poses that are within reach are reached: what was found, and how far the hand is then from each."""
     model = panda(dtype)
     (hand,) = model.sites
-    frame = lambda q: rbd.forward_kinematics(model, q)[6] @ hand.frames[0].astype(dtype)
+    flange = jax.tree.map(lambda x: x.astype(dtype), hand.frames[0])
+    frame = lambda q: rbd.forward_kinematics(model, q)[6] @ flange
     drawn = lambda key: rbd.random_configuration(model, key)
     targets = rbd.batch_map(lambda key: frame(drawn(key)))(jax.random.split(jax.random.key(seed), count))
     found = rbd.batch_map(lambda target: inverse_kinematics(model, [Pose("hand", target)]))(targets)
     ends = rbd.batch_map(frame)(found.q)
     apart = jnp.abs(ends.position - targets.position).max(axis=1)
     turned = jnp.abs(ends.rotation - targets.rotation).max(axis=(1, 2))
-    within = ((found.q >= model.lower) & (found.q <= model.upper)).all()
+    within = ((found.q >= model.lower[None]) & (found.q <= model.upper[None])).all()
     return found, jnp.maximum(apart, turned), within
 
 
@@ -116,7 +117,7 @@ def limited(arm):
     def run(target, upper, rest):
         bounds = Bounds(q=(-upper, upper))
         return inverse_kinematics(
-            arm, [Position("tip", target)], secondary=[Posture(rest)], bounds=bounds, tolerance=1e-11
+            arm, [Position("tip", target)], secondary=[Posture(rest)], bounds=bounds, tolerance=1e-9
         )
 
     return jax.jit(run)
@@ -143,8 +144,9 @@ def test_derivatives_of_a_choice(limited, name):
     given = {"target": TARGET, "upper": UPPER, "rest": jnp.array([0.0, 1.0, 0.5, 0.2])}
     by = {"target": jnp.array([1.0, 0.0, -0.5]), "upper": jnp.array([0.0, 1.0, 0.0, 0.0]), "rest": AT}[name]
     configuration = lambda s: limited(**(given | {name: given[name] + s * by})).q
+    assert limited(**given).converged
     change = jax.jit(lambda s: jax.jvp(configuration, (s,), (jnp.ones(()),))[1])(jnp.zeros(()))
-    assert_close(change, quotient(configuration, 1e-4), 1e-4)
+    assert_close(change, quotient(configuration, 1e-3), 1e-4)
 
 
 def test_other_starts_find_what_the_first_does_not():
@@ -161,10 +163,8 @@ def test_other_starts_find_what_the_first_does_not():
 
 
 def test_shapes_are_kept_apart(arm):
-    ball, hand = (
-        rbd.shapes.Sphere("ball", "world", 0.2, (0.5, 0, 0.9)),
-        rbd.shapes.Sphere("elbow", "link2", 0.05),
-    )
+    ball = rbd.Shape("ball", "world", rbd.shapes.Sphere(0.2), (0.5, 0.0, 0.9))
+    hand = rbd.Shape("elbow", "link2", rbd.shapes.Sphere(0.05))
     model = rbd.attach(arm, ball, hand)
     start = jnp.array([0.5, 0.3, 0.4, 0.2])
     kept = Constraint(Clearance([("ball", "elbow")]), lower=0.03)

@@ -165,4 +165,7 @@ def test_other_arguments_that_cannot_be_are_refused(unchecked):
 def test_all_bundled_tasks_have_settings():
     for name in rbd.tasks.NAMES:
         config, threshold = rbd.learn.settings_for(name)
-        assert isinstance(config, rbd.learn.ShortHorizonActorCritic) and np.isfinite(threshold)
+        assert isinstance(config, rbd.learn.ShortHorizonActorCritic)
+        assert threshold is None or np.isfinite(threshold)
+    for name in ("cartpole", "quadruped_stand", "quadruped_trot"):
+        assert rbd.learn.settings_for(name).threshold > 0
