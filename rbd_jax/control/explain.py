@@ -69,8 +69,7 @@ def explain(problem: Problem, solution: Solution, tolerance: float | None = None
 
 def _where_not_finite(solution: Solution) -> str | None:
     """From when on a motion is not finite, if it is not."""
-    finite = [np.isfinite(np.asarray(x)).all(axis=1) for x in (solution.q, solution.v)]
-    finite = np.logical_and(*finite)
+    finite = np.isfinite(np.concatenate([solution.q, solution.v], axis=1)).all(axis=1)
     if finite.all():
         return None
     knot = int(np.argmin(finite))

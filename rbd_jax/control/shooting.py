@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .interior_point import InteriorPoint
 from .shots import Shots
 
@@ -26,6 +28,9 @@ class Shooting(InteriorPoint):
     >>> print(solution.q[-1], solution.code)
     [1.] 0
     """
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
 
     def transcribed(self, stages):
         return Shots(stages)

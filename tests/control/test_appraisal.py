@@ -1,6 +1,7 @@
 """What a solution is said to be worth, beside the same by differentiating a rollout of its controls."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import pytest
 import rbd_jax as rbd
 
 
-C = rbd.control
+C: Any = rbd.control
 
 
 def ball():
@@ -24,7 +25,7 @@ def ball():
 def problem_of(model, q, v, steps=5, **changes):
     """A motion that has to be paid for along the way and at the end."""
     goal = rbd.integrate(model, q, jnp.full(model.nv, 0.3))
-    given = dict(
+    given: dict[str, Any] = dict(
         running=[0.1 * C.Effort(), C.Value(lambda t, state, control: jnp.sum(jnp.cos(state.v)) + t)],
         terminal=[5.0 * C.Posture(goal), C.Velocity()],
     )

@@ -1,5 +1,7 @@
 """The interior-point method on a linear system, where the answer is a quadratic program's: two masses that slide."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ from support import assert_close
 import rbd_jax as rbd
 
 
-C = rbd.control
+C: Any = rbd.control
 SOLVER = C.Shooting(hessian="gauss-newton")
 
 

@@ -1,5 +1,7 @@
 """The bundled problems: each is solved by what comes with it, and its solution is what it promises."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from rbd_jax._errors import UnknownNameError
 from rbd_jax.control import problems
 
 
-C = rbd.control
+C: Any = rbd.control
 
 
 @pytest.mark.parametrize("name", problems.NAMES)
@@ -41,7 +43,7 @@ def test_where_a_thing_lands():
     found = stages_at(rbd.State(q, v))
     place = rbd.forward_kinematics(model, q).position[-1]
     speed = (rbd.jacobian(model, q, "tool", frame="world_aligned") @ v)[3:]
-    time = np.roots([-0.5 * 9.81, speed[2], place[2] - 0.1]).max()
+    time = np.roots(np.array([-0.5 * 9.81, speed[2], place[2] - 0.1])).max()
     np.testing.assert_allclose(found, place[:2] + time * speed[:2], rtol=1e-5)
     high = C.Constraint(problems.Landing("tool", (0.0, 0.0), height=9.0), at="end")
     slope = jax.jit(jax.jacfwd(lambda v: high.residual(_knot(problem, rbd.State(q, v)))))(v)

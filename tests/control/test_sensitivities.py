@@ -1,6 +1,7 @@
 """Derivatives of solutions by all numbers of their problems, against problems that are solved again."""
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -187,6 +188,7 @@ def test_gradients_take_no_more_memory_for_more_iterations():
     def size(iterations):
         solver = C.DDP(max_iterations=iterations)
         gradient = jax.grad(lambda numbers: C.solve(eqx.combine(numbers, rest), solver).cost)
-        return jax.jit(gradient).lower(numbers).compile().memory_analysis().temp_size_in_bytes
+        memory: Any = jax.jit(gradient).lower(numbers).compile().memory_analysis()
+        return memory.temp_size_in_bytes
 
     assert size(10) == size(1000)

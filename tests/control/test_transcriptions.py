@@ -1,5 +1,7 @@
 """Multiple shooting and collocation, on every kind of system: what is found moves as the equations of motion say."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from support import assert_close
 import rbd_jax as rbd
 
 
-C = rbd.control
+C: Any = rbd.control
 STEPS, DT = 10, 0.05
 TRANSCRIPTIONS = {
     "shooting": C.Shooting(hessian="gauss-newton"),
