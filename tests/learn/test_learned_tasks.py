@@ -59,7 +59,7 @@ def test_a_pole_is_swung_up_and_held(learned):
 
 @pytest.mark.parametrize("learned", ["quadruped_stand"], indirect=True)
 def test_a_quadruped_stands_up(learned):
-    height = learned["q"][..., 2] - rbd.load("quadruped").reference[2]
+    height = learned["q"][..., 2] - float(rbd.load("quadruped").reference[2])
     up = _up(learned["q"])
     assert np.median(height[:, 0]) < -0.12
     stands = (np.abs(last_second("quadruped_stand", height)) < 0.06).all(1)
