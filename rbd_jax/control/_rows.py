@@ -155,8 +155,8 @@ class Keeping:
 
     def pressed_by(self, multipliers: Rows, weights: Rows | None, jacobians: Rows) -> tuple[Pressed, Pressed]:
         """The same of known multipliers and weights, by default none."""
-        weights = jax.tree.map(jnp.zeros_like, multipliers) if weights is None else weights
-        path, end = (Pressed(*parts) for parts in zip(multipliers, weights, jacobians, strict=True))
+        with_weights = jax.tree.map(jnp.zeros_like, multipliers) if weights is None else weights
+        path, end = (Pressed(*parts) for parts in zip(multipliers, with_weights, jacobians, strict=True))
         return path, end
 
     def slope(self, pressed: Pressed) -> Float[Array, "z"]:
