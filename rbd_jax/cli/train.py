@@ -123,7 +123,7 @@ def train(arguments) -> int:
 
 def _use_all_cores() -> None:
     """Each core is a device of its own, among which the episodes are split; where JAX has not begun to use the CPU."""
-    if not backend_in_use() and jax.config.read("jax_num_cpu_devices") < 1:
+    if not backend_in_use() and jax.config.jax_num_cpu_devices < 1:  # pyright: ignore[reportAttributeAccessIssue]
         jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
 
 
