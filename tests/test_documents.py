@@ -19,7 +19,17 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: What compiles too much for every day.
 TAKE_LONG = tuple(
     f"docs/{name}.md"
-    for name in ("contact", "control", "extending", "identify", "inertia", "scaling", "tasks")
+    for name in (
+        "contact",
+        "control",
+        "extending",
+        "identify",
+        "inertia",
+        "inverse_kinematics",
+        "learning",
+        "scaling",
+        "tasks",
+    )  # fmt: skip
 )
 
 FENCE = re.compile(r"^(?P<indent> *)```python *$")

@@ -59,7 +59,7 @@ def cost_of(problem, control, dt=None):
     return jnp.sum(dt * rate) + 0.5 * weight * jnp.sum(away**2) + 0.5 * jnp.sum(v[-1] ** 2)
 
 
-@pytest.mark.parametrize("kind", ["pendulum", "ball"])
+@pytest.mark.parametrize("kind", ["pendulum", pytest.param("ball", marks=pytest.mark.slow)])
 def test_curvatures_are_those_of_a_rollout(kind, key):
     """At any motion, stationary or not, on any manifold."""
     model = rbd.load("pendulum") if kind == "pendulum" else ball()

@@ -143,6 +143,7 @@ def standing():
     return rbd.detach(rbd.detach(model, "sensor"), "actuator")
 
 
+@pytest.mark.slow
 def test_a_robot_on_feet_pushes_itself_off(standing):
     q = rbd.neutral(standing)
     soles = [rbd.sensors.OnBody(foot, SOLE) for foot in FEET]

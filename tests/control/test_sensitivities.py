@@ -166,9 +166,8 @@ def test_both_methods_find_the_same_minimum(problem):
     assert_close(other.control, one.control, 1e-5)
 
 
-@pytest.mark.parametrize(
-    "solver", [name if name == "shooting" else pytest.param(name, marks=pytest.mark.slow) for name in SOLVERS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_gradients_of_a_batch_are_those_one_by_one(solver):
     """By one number of the problem alone."""
     numbers, solved = posed(solver, "pendulum")

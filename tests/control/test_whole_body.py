@@ -235,6 +235,7 @@ def test_a_foot_that_does_not_stand_pushes_nothing(standing, commanded):
     assert (found.forces[:3, 2] > 0).all()
 
 
+@pytest.mark.slow
 def test_a_base_motion_is_followed_within_friction_cones(standing, commanded):
     dt, slippery = 0.01, 0.12
 
