@@ -74,7 +74,7 @@ def train(arguments) -> int:
     if path is not None:
         options[given] = path.read_bytes()
     try:
-        with progress_bars(told, arguments.quiet) as progress, explained(path), place.kept(options):
+        with progress_bars(told, arguments.quiet) as progress, explained(path), place.kept(options) as run:
             if arguments.resume:
                 went = (
                     f"going on from {place.folder}"
@@ -82,6 +82,7 @@ def train(arguments) -> int:
                     else "nothing was saved; this is the beginning"
                 )
                 quiet.print(went, highlight=False, markup=False)
+            run.save({})  # the options: others do not go on from what is saved after them
             trained = _trained(arguments, one, progress, place)
             task = progress.add_task("playing", total=1)
             steps = one.task.episode_length or STEPS

@@ -212,14 +212,16 @@ def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
 def test_killed_at_any_moment_again_and_again(folder):
     """By another process, whatever it is at: starting, compiling, learning, saving, writing."""
     options = "--checkpoint-every", "0", "--resume", "--epochs", "400"
-    begin = time.monotonic()
-    assert started(0, command("easy", *options, "--out", "out_undisturbed")).wait() == 0
-    whole, moments, kills = time.monotonic() - begin, random.Random(0), 0
+    for name in ("out_first", "out_undisturbed"):  # the second finds compiled what the others do
+        begin = time.monotonic()
+        assert started(0, command("easy", *options, "--out", name)).wait() == 0
+        whole = time.monotonic() - begin
+    moments, kills = random.Random(0), 0
     for attempt in range(40):
         process = started(0, command("easy", *options, "--out", "out"))
         try:
             # Later ones have more time: in the end one comes to the end.
-            process.wait((0.3 + 0.05 * attempt + moments.random()) * whole)
+            process.wait((0.2 + 0.05 * attempt + 0.6 * moments.random()) * whole)
         except subprocess.TimeoutExpired:
             process.kill()
             kills += process.wait() == -signal.SIGKILL
