@@ -214,8 +214,9 @@ def test_killed_at_any_moment_again_and_again(folder):
     options = "--checkpoint-every", "0", "--resume", "--epochs", "400"
     for name in ("out_first", "out_undisturbed"):  # the second finds compiled what the others do
         begin = time.monotonic()
-        assert started(0, command("easy", *options, "--out", name)).wait() == 0
+        assert started(0, command("easy", *options, "--out", "out")).wait() == 0
         whole = time.monotonic() - begin
+        Path("out").rename(name)
     moments, kills = random.Random(0), 0
     for attempt in range(40):
         process = started(0, command("easy", *options, "--out", "out"))
@@ -225,7 +226,7 @@ def test_killed_at_any_moment_again_and_again(folder):
         except subprocess.TimeoutExpired:
             process.kill()
             kills += process.wait() == -signal.SIGKILL
-        else:
+        if Path("out").exists():  # or killed on its way out
             break
-    assert process.returncode == 0 and kills > 0
+    assert process.returncode in (0, -signal.SIGKILL) and kills > 0
     assert content("out") == content("out_undisturbed") and not Path("out.checkpoint").exists()
