@@ -101,13 +101,7 @@ def _identify(arguments) -> int:
             parameters = Parameters(model, arguments.free)
             way = _way(arguments, parameters, used, scheme)
             with place.kept(_options(arguments, way, parameters)) as run:
-                if arguments.resume:
-                    what = (
-                        f"going on from {place.folder}"
-                        if place.reached
-                        else "nothing was saved; this is the beginning"
-                    )
-                    quiet.print(what, highlight=False, markup=False)
+                place.tell(quiet)
                 warned.extend(run.found["warned"] if run.found else [])
                 # What was told of logs is saved before anything that they were passed for.
                 on_more.append(lambda: run.save({"warned": warned}))

@@ -76,6 +76,14 @@ class Place:
         """Whether something of an estimate was saved."""
         return any(path.name != OPTIONS for path in self.folder.glob("*.ckpt"))
 
+    def tell(self, console) -> None:
+        """Where a run that is resumed goes on from."""
+        if self.resume:
+            went = (
+                f"going on from {self.folder}" if self.reached else "nothing was saved; this is the beginning"
+            )
+            console.print(went, highlight=False, markup=False)
+
     def refused(self, message: str, error: BaseException) -> Refused:
         """With what is left of the run, if something is."""
         kept = self.saves and self.reached and not isinstance(error, CheckpointError)

@@ -75,13 +75,7 @@ def train(arguments) -> int:
         options[given] = path.read_bytes()
     try:
         with progress_bars(told, arguments.quiet) as progress, explained(path), place.kept(options) as run:
-            if arguments.resume:
-                went = (
-                    f"going on from {place.folder}"
-                    if place.reached
-                    else "nothing was saved; this is the beginning"
-                )
-                quiet.print(went, highlight=False, markup=False)
+            place.tell(quiet)
             run.save({})  # the options: others do not go on from what is saved after them
             trained = _trained(arguments, one, progress, place)
             task = progress.add_task("playing", total=1)

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, configuration, instance, number, velocity
+from .._arguments import a_model, number
 from .._array import matmul, matvec, transpose, with_precision
 from .._compile import compiled
 from ..simulate import Actuation, Simulated, State
+from ..simulate.begin import in_one_precision
 from ._controlled import controlled
 from .places import Place
 from .residuals import Position
@@ -69,9 +69,8 @@ def operational_space(
     """
     owner = "operational_space"
     a_model(owner, model)
-    instance(owner, "state", state, State, "a State, of q and v")
-    q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
-    dtype = np.promote_types(np.promote_types(q.dtype, v.dtype), model.dtype)
+    model, state = in_one_precision(owner, model, state)
+    dtype = state.q.dtype
     time, rest, damping = (
         number(owner, name, value, dtype=dtype, least=least)
         for name, value, least in (("time", time, None), ("rest", rest, 0), ("damping", damping, 0))
@@ -81,8 +80,7 @@ def operational_space(
     contacts = tuple(contacts)
     if not callable(tasks):
         tasks = tasks_at(owner, tasks, time)
-    state = State(q.astype(dtype), v.astype(dtype), state.own)
-    model, contacts, tasks = with_precision((model, contacts, tasks), dtype)
+    contacts, tasks = with_precision((contacts, tasks), dtype)
     return _forced(model, state, tasks, contacts, actuation, rest, damping, time)
 
 

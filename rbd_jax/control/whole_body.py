@@ -21,13 +21,14 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import a_model, configuration, instance, number, velocity, whole_number
+from .._arguments import a_model, instance, number, whole_number
 from .._array import gather, matmul, matvec, transpose, vecmat, with_precision
 from .._compile import compiled
 from .._positive import solve_positive
 from ..model import Model
 from ..model.lumping import moving_inertias
 from ..simulate import Actuation, Simulated, State
+from ..simulate.begin import in_one_precision
 from ..simulate.systems import tree_of
 from ._configurations import flat_entries, limits_of, own_constraints, speeds_of
 from ._controlled import Controlled, controlled
@@ -122,9 +123,8 @@ def whole_body_control(
     """
     owner = "whole_body_control"
     a_model(owner, model)
-    instance(owner, "state", state, State, "a State, of q and v")
-    q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
-    dtype = np.promote_types(np.promote_types(q.dtype, v.dtype), model.dtype)
+    model, state = in_one_precision(owner, model, state)
+    dtype = state.q.dtype
     numbers = {
         name: number(owner, name, value, dtype=dtype, least=0)
         for name, value in (
@@ -152,8 +152,7 @@ def whole_body_control(
     )
     if not callable(tasks):
         tasks = levels_at(owner, tasks, time)
-    state = State(q.astype(dtype), v.astype(dtype), state.own)
-    model, contacts, constraints, tasks = with_precision((model, contacts, constraints, tasks), dtype)
+    contacts, constraints, tasks = with_precision((contacts, constraints, tasks), dtype)
     settings = Settings(**numbers, edges=edges)
     return _decided(model, state, tasks, contacts, constraints, limits, actuation, settings, time)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import reprlib
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +31,9 @@ from .systems import Simulated, system_of, tree_of
 from .tree_system import Acting
 
 
+M = TypeVar("M", Model, ReducedModel, Simulated)
+
+
 class Begin(NamedTuple):
     """What a simulation begins with. The system has no control yet."""
 
@@ -53,7 +56,7 @@ def begun(
 ) -> Begin:
     """The arguments that all simulations have, checked for the function `owner`; in the finest precision among them."""
     a_model(owner, model, planar=True)
-    instance(owner, "state", state, State, "a State, of q and v")
+    model, state = in_one_precision(owner, model, state)
     scheme = default_scheme(model) if scheme is None else scheme
     dt = default_step(owner, model) if dt is None else dt
     if not isinstance(scheme, Scheme):
@@ -62,11 +65,7 @@ def begun(
             "diffrax, rbd.Adaptive(solver)"
         )
     refuse_faults(owner, tree_of(model))
-    q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
-    # So that nothing is lost.
-    dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
-    model = model if model.dtype == dtype else with_precision(model, dtype)
-    q, v = q.astype(dtype), v.astype(dtype)
+    q, v, dtype = state.q, state.v, state.q.dtype
     if is_known(dt) and np.shape(dt) == () and np.asarray(dt) == 0:
         raise ValueError(f"{owner}: dt is zero; a step needs a length")
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
@@ -96,6 +95,15 @@ def begun(
     if system.jumps and is_known(dt) and np.asarray(dt) < 0:
         raise ValueError(f"{owner}: dt is {float(dt):g}; under impacts time runs forward only")
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
+
+
+def in_one_precision(owner: str, model: M, state: State) -> tuple[M, State]:
+    """A model and its state, checked, in the finer precision of the two, so that nothing is lost. `own` stays as it is."""
+    instance(owner, "state", state, State, "a State, of q and v")
+    q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
+    dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
+    model = model if model.dtype == dtype else with_precision(model, dtype)
+    return model, State(q.astype(dtype), v.astype(dtype), state.own)
 
 
 def default_scheme(model: Simulated) -> Scheme:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import a_model, configuration, instance, number, velocity, wrenches
+from .._arguments import a_model, instance, number, wrenches
 from .._array import with_precision
 from .._compile import compiled
 from ..contact.contacts import Contacts
@@ -19,7 +17,7 @@ from ..model import Model
 from ..sensors import Readings
 from ..sensors.errors import delayed, drawn
 from ..sensors.sensing import Sensing, measured, sensors_of, values
-from .begin import checked_forces
+from .begin import checked_forces, in_one_precision
 from .control import Control, Controls
 from .controls import control_of
 from .loads import TreeLoads
@@ -156,14 +154,12 @@ def _checked(owner: str, model: Model, state: State, time, forces: Sequence[Acti
     """The arguments, in the finest precision among them."""
     a_model(owner, model)
     instance(owner, "model", model, Model, "a Model; a reduced one has its `model`")
-    instance(owner, "state", state, State, "a State, of q and v")
-    q, v = configuration(owner, model, "q", state.q), velocity(owner, model, "v", state.v)
-    dtype = functools.reduce(np.promote_types, (q.dtype, v.dtype, model.dtype))
-    model = model if model.dtype == dtype else with_precision(model, dtype)
+    model, state = in_one_precision(owner, model, state)
+    dtype = state.q.dtype
     forces = checked_forces(owner, forces)
     own = TreeSystem(model=model, tau=jnp.zeros(model.nv, dtype), forces=forces).own
     own = own if state.own is None else number(owner, "own", state.own, own.shape)
-    state = State(q.astype(dtype), v.astype(dtype), own.astype(dtype))
+    state = State(state.q, state.v, own.astype(dtype))
     return model, state, number(owner, "time", time, dtype=dtype), forces
 
 

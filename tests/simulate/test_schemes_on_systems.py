@@ -143,14 +143,14 @@ def reverse(function, x):
 
 
 #: Their derivatives compile for long: of each, one system every day.
-LONG = {"BDF2": "tree", "EnergyMomentum": "reduced", "Rattle": "loop", "VariationalMidpoint": "blade"}
+EVERY_DAY = {"BDF2": "tree", "EnergyMomentum": "reduced", "Rattle": "loop", "VariationalMidpoint": "blade"}
 
 
 @pytest.mark.parametrize("direction", [forward, pytest.param(reverse, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name, system",
     [
-        pytest.param(name, system, marks=pytest.mark.slow if LONG.get(name, system) != system else ())
+        pytest.param(name, system, marks=pytest.mark.slow if EVERY_DAY.get(name, system) != system else ())
         for name in ORDERS
         for system in SYSTEMS
     ],
