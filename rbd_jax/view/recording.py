@@ -1,0 +1,148 @@
+"""A motion to be shown: of one sample or of many, of which the frames of bodies are computed when they are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._compile import compiled
+from ..constraints import ReducedModel
+from ..dynamics import forward_kinematics
+from ..lie import quaternion
+from ..model import at_time, neutral
+from ..simulate import Result, Trajectory
+from ..simulate.systems import Simulated, tree_of
+from ..spatial import Transform
+from .scene import checked_tree
+
+
+@dataclass(frozen=True)
+class Poses:
+    """The frames of all bodies in the world over time.
+
+    - `t`: times, (frames,).
+    - `position`: (frames, nb, 3); `quaternion`: (frames, nb, 4), scalar first, each on the side of the one before it.
+    """
+
+    t: np.ndarray
+    position: np.ndarray
+    quaternion: np.ndarray
+
+    def at(self, times: np.ndarray) -> Poses:
+        """At other times: positions on the chord between two frames, quaternions on the chord and made unit; the ends outside."""
+        times = np.clip(np.asarray(times, float), self.t[0], self.t[-1])
+        row = np.clip(np.searchsorted(self.t, times, side="right") - 1, 0, max(len(self.t) - 2, 0))
+        after = np.minimum(row + 1, len(self.t) - 1)
+        span = self.t[after] - self.t[row]
+        share = np.where(span > 0, (times - self.t[row]) / np.where(span > 0, span, 1), 0)[:, None, None]
+        position, turned = (x[row] + share * (x[after] - x[row]) for x in (self.position, self.quaternion))
+        return Poses(times, position, turned / np.linalg.norm(turned, axis=-1, keepdims=True))
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """The rotations of the bodies: (frames, nb, 3, 3)."""
+        w, x, y, z = np.moveaxis(self.quaternion, -1, 0)
+        rows = [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+        return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+
+class Recording:
+    """The motion of a model: of a trajectory with any batch axes, of which samples are counted through, or one configuration.
+
+    Samples that fail are shown up to there: `shown(sample)` is the number of their rows that are finite, from the first.
+    """
+
+    def __init__(self, model: Simulated, trajectory: Trajectory | None = None):
+        self.model, self.tree = model, checked_tree(model)
+        if trajectory is None:
+            start = np.zeros(model.nq) if isinstance(model, ReducedModel) else np.asarray(neutral(model))
+            trajectory = Trajectory(*(jnp.asarray(x) for x in (
+                np.zeros(1), start[None], np.zeros((1, model.nv)), np.zeros((0, model.nv)))))  # fmt: skip
+        if not isinstance(trajectory, Trajectory):
+            raise TypeError(
+                f"view: trajectory is a {type(trajectory).__name__}; it takes what rollout or simulate_batch returns"
+            )
+        self.trajectory = trajectory
+        q = np.asarray(trajectory.q)
+        if q.shape[-1] != model.nq or np.shape(trajectory.v)[-1] != model.nv:
+            raise ValueError(
+                f"view: trajectory has q of {q.shape[-1]} and v of {np.shape(trajectory.v)[-1]} numbers; model {model.name!r} "
+                f"has nq = {model.nq} and nv = {model.nv}: it is of another model"
+            )
+        self.batch, self.rows = q.shape[:-2], q.shape[-2]
+        if not self.rows or not q.size:
+            raise ValueError("view: trajectory has no states; there is nothing to show")
+        self.q = q.reshape(-1, self.rows, model.nq)
+        self.t = np.broadcast_to(np.asarray(trajectory.t, float), (*self.batch, self.rows)).reshape(
+            -1, self.rows
+        )
+
+    @property
+    def samples(self) -> int:
+        return len(self.q)
+
+    def shown(self, sample: int = 0) -> int:
+        """How many rows of a sample are finite, from the first."""
+        finite = np.isfinite(self.q[sample]).all(axis=-1) & np.isfinite(self.t[sample])
+        return self.rows if finite.all() else int(np.argmin(finite))
+
+    def failure(self, sample: int = 0) -> str | None:
+        """What to say of a sample that failed, and when; None of one that did not."""
+        code = int(np.asarray(self.trajectory.code).reshape(-1)[sample] if np.size(self.trajectory.code) > 1
+                   else np.asarray(self.trajectory.code))  # fmt: skip
+        last = self.shown(sample)
+        if not code and last == self.rows:
+            return None
+        what = Result(code).title if code and code in set(Result) else "not finite"
+        time = self.t[sample][max(last - 1, 0)]
+        return f"failed at t = {time:.3g} s: {what}" if last < self.rows else what
+
+    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
+        """The frames of the bodies in the rows of one sample that are finite; `most` of them, spread evenly over time."""
+        if not 0 <= sample < self.samples:
+            raise IndexError(f"view: there is no sample {sample}; there are {self.samples}, counted from 0")
+        count = self.shown(sample)
+        if not count:
+            raise ValueError(f"view: sample {sample} has no finite state; there is nothing to show of it")
+        rows = np.arange(count)
+        if most is not None and count > most:
+            rows = np.unique(np.linspace(0, count - 1, most).astype(int))
+        t, q = self.t[sample][rows], self.q[sample][rows]
+        order = slice(None, None, -1) if t[-1] < t[0] else slice(None)  # time may run backwards
+        position, turned = frames_of(self.model, t[order], q[order])
+        return Poses(t[order], position, continuous(turned))
+
+
+def frames_of(model: Simulated, t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (n, nb, 3) and quaternions (n, nb, 4) of the bodies at times (n,) in configurations (n, nq)."""
+    # Few lengths, so that few are compiled.
+    count = len(q)
+    full = max(16, 1 << (count - 1).bit_length())
+    pad = lambda x: np.concatenate([x, np.repeat(x[-1:], full - count, axis=0)])
+    found = _frames(model, jnp.asarray(pad(t), model.dtype), jnp.asarray(pad(q), model.dtype))
+    return tuple(np.asarray(x, float)[:count] for x in found)  # pyright: ignore[reportReturnType]
+
+
+@compiled
+def _frames(model: Simulated, t, q):
+    def one(t, q):
+        if isinstance(model, ReducedModel):
+            q = model.closure(q)
+        frames: Transform = forward_kinematics(at_time(tree_of(model), t), q)  # pyright: ignore[reportAssignmentType]
+        return frames.position, quaternion.from_matrix(frames.rotation)
+
+    return jax.vmap(one)(t, q)
+
+
+def continuous(quaternions: np.ndarray) -> np.ndarray:
+    """The same attitudes, each quaternion on the side of the one before it along axis 0."""
+    turned = np.sum(quaternions[1:] * quaternions[:-1], axis=-1, keepdims=True) < 0
+    signs = np.cumprod(np.where(turned, -1.0, 1.0), axis=0)
+    return np.concatenate([quaternions[:1], signs * quaternions[1:]])
