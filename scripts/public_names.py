@@ -120,8 +120,9 @@ def docstring_of(package: str, name: str) -> str:
     if inspect.isclass(thing) or inspect.isfunction(thing) or hasattr(thing, "__wrapped__"):
         return inspect.cleandoc(thing.__doc__ or "")
     module = importlib.import_module(package)
-    body = ast.parse(Path(module.__file__).read_text(encoding="utf-8")).body
-    for node, after in itertools.pairwise([*body, None]):
+    for node, after in itertools.pairwise(
+        statements(ast.parse(Path(module.__file__).read_text(encoding="utf-8")).body)
+    ):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if alias.name != "*" and (alias.asname or alias.name) == name:
@@ -134,6 +135,14 @@ def docstring_of(package: str, name: str) -> str:
             text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and after.value.value
             return inspect.cleandoc(text) if isinstance(text, str) else ""
     return ""
+
+
+def statements(body: list[ast.stmt]) -> list[ast.stmt | None]:
+    """Those of a module, with those of its `if`s, of which what runs comes before what type checkers see; None where a block ends."""
+    found = []
+    for node in body:
+        found += [*statements(node.orelse), *statements(node.body)] if isinstance(node, ast.If) else [node]
+    return [*found, None]
 
 
 def summary_of(thing: object) -> str:

@@ -63,6 +63,11 @@ class ReducedModel(eqx.Module):
     - `closure`: a function of y, differentiable twice, that gives a configuration of the model. It may be a PyTree (an
       `equinox.Module` with `__call__`), whose arrays are parameters like any other.
     - `size`: the number of variables.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> mirrored = rbd.ReducedModel(model, lambda y: jnp.concatenate([y, -2 * y]), size=1)  # the lower arm folds back
+    >>> print(mirrored.nv, rbd.rollout(mirrored, rbd.State(jnp.array([0.3]), jnp.zeros(1)), dt=0.01, steps=20).q[-1])
+    1 [0.166]
     """
 
     model: Model

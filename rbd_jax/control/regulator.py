@@ -33,7 +33,7 @@ def lqr(problem: LinearQuadratic, *, parallel: bool = False) -> Policy:
     >>> policy = rbd.control.lqr(problem)
     >>> x, u = rbd.control.lqr_rollout(problem, policy, jnp.array([1.0, 0.0]))
     >>> print(policy.K[0], u[0])
-    [[-0.939 -1.672]] [-0.939]
+    [[-0.917 -1.682]] [-0.917]
     """
     instance("control.lqr", "problem", problem, LinearQuadratic, "a control.LinearQuadratic")
     return _parallel(problem) if parallel else _sequential(problem)

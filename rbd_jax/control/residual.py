@@ -67,7 +67,7 @@ class Along(Residual):
     - `first`: the row of the first knot; between two rows a knot's residual is between those of both, and beyond the last row it
       is that of the last. By default each knot has the row of its number.
 
-    >>> path = jnp.linspace(0.0, 1.0, 101)[:, None] * jnp.ones(7)  # (knots, nq)
+    >>> path = jnp.linspace(0.0, 1.0, 101)[:, None] * jnp.ones((1, 7))  # (knots, nq)
     >>> follow = rbd.control.Along(rbd.control.Posture(path))
     """
 

@@ -148,7 +148,8 @@ class Pose(Residual):
     - `target`: a `Transform`.
 
     >>> model = rbd.load("arm7")
-    >>> there = rbd.forward_kinematics(model, rbd.neutral(model)).gather([model.body_index("tool")])
+    >>> there = rbd.forward_kinematics(model, rbd.neutral(model))[model.body_index("tool")]
+    >>> reach = rbd.control.Pose("tool", there)
     """
 
     place: Located

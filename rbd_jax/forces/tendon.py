@@ -502,7 +502,7 @@ def tendon_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t"]:
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
     >>> print(rbd.forces.tendon_lengths(model, jnp.array([0.5, 1.0])))
-    [2.447]
+    [2.445]
     """
     return Tendons(Motion(model, q)).lengths
 
@@ -514,7 +514,7 @@ def tendon_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
     >>> print(rbd.forces.tendon_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
-    [-2.106]
+    [-2.108]
     """
     return Tendons(Motion(model, q, v)).rates
 
@@ -526,6 +526,6 @@ def tendon_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t nv"]:
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
     >>> print(rbd.forces.tendon_moments(model, jnp.array([0.5, 1.0])))
-    [[0. 0.]]
+    [[-0.604 -0.752]]
     """
     return Tendons(Motion(model, q)).moments

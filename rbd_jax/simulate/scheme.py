@@ -23,7 +23,17 @@ SUCCESS = np.int32(Result.SUCCESS)
 
 
 class Scheme(eqx.Module):
-    """A rule that carries a state over one step of time."""
+    """A rule that carries a state over one step of time.
+
+    >>> class Heun(rbd.simulate.CommutatorFree):
+    ...     stages = ((), ((1.0,),))
+    ...     end = ((0.5, 0.5),)
+    >>> print(isinstance(Heun(), rbd.Scheme))
+    True
+    >>> path = rbd.rollout(rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1)), dt=0.01, steps=100, scheme=Heun())
+    >>> print(path.q[-1])
+    [-0.524]
+    """
 
     #: Whether a step can fail in another way than by numbers that are not finite. If so, every step's code is looked at.
     fallible: ClassVar[bool] = False
