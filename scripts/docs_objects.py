@@ -1,4 +1,4 @@
-"""An extension of griffe, which reads the sources for the reference: what our docstrings mean where Markdown reads them otherwise.
+"""An extension of griffe, which reads the sources for the reference: what docstrings mean where Markdown reads them otherwise.
 
 Examples (`>>>`) become blocks of code, and names in backticks that are public become links. Classes that take their fields as
 arguments, as Equinox modules do, show them in their signature.

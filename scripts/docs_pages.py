@@ -6,8 +6,8 @@
 - `benchmarks/README.md`, `CHANGELOG.md`, `CONTRIBUTING.md`;
 - the sources that pages cite.
 
-Links in all of them are written for readers of the checkout, from file to file. Here they become links from page to page, and names
-like `rbd.rollout` become links to the entries.
+Links in all of them are written for readers of the checkout, from file to file. Here they become links from page to page, and
+names like `rbd.rollout` become links to the entries.
 """
 
 import base64

@@ -20,9 +20,9 @@ import rbd_jax
 
 #: The packages as a reader meets them; those that are not named come after, by their names.
 ORDER = (
-    "joints constraints loops forces forces.actuators shapes sensors contact contact.solvers model files robots dynamics simulate "
-    "parallel identify control control.problems tasks learn view plot spatial spatial.planar lie lie.quaternion body interop "
-    "interop.mujoco interop.pinocchio cli"
+    "joints constraints loops forces forces.actuators shapes sensors contact contact.solvers model files robots dynamics "
+    "simulate parallel identify control control.problems tasks learn view plot spatial spatial.planar lie lie.quaternion "
+    "body interop interop.mujoco interop.pinocchio cli"
 ).split()
 
 #: A line of a table of contents, or the heading above some of them.
@@ -138,7 +138,7 @@ def docstring_of(package: str, name: str) -> str:
 
 
 def statements(body: list[ast.stmt]) -> list[ast.stmt | None]:
-    """Those of a module, with those of its `if`s, of which what runs comes before what type checkers see; None where a block ends."""
+    """Those of a module, with those in its `if`s, what runs before what type checkers see; None where a block ends."""
     found = []
     for node in body:
         found += [*statements(node.orelse), *statements(node.body)] if isinstance(node, ast.If) else [node]

@@ -16,7 +16,8 @@ from .motion import Motion
 
 
 ExternalForces: TypeAlias = Mapping[str, Float[Array, "d"]] | Float[Array, "nb d"] | None
-"""Forces on bodies: `{body: wrench}`, or a row for each body, (nb, 6), or None. Wrenches are `[n; f]`, in the world's axes about the world's origin.
+"""Forces on bodies: `{body: wrench}`, or a row for each body, (nb, 6), or None. Wrenches are `[n; f]`,
+in the world's axes about the world's origin.
 
 >>> model, hanging = rbd.load("pendulum"), jnp.zeros(1)
 >>> push: rbd.dynamics.ExternalForces = {"bob": jnp.array([0.0, -1.0, 0.0, 1.0, 0.0, 0.0])}  # 1 N along x, 1 m below the hinge

@@ -79,7 +79,8 @@ class ModelBuilder:
 
     >>> builder = rbd.ModelBuilder(name="swing")
     >>> rod = rbd.Inertia.capsule(2.0, 0.05, 1.0)
-    >>> arm = builder.add_body("arm", joint=rbd.joints.Revolute(axis=(0, 1, 0)), placement=(0.0, 0.0, 2.0), inertia=rod, damping=0.1)
+    >>> hinge = rbd.joints.Revolute(axis=(0, 1, 0))
+    >>> arm = builder.add_body("arm", joint=hinge, placement=(0.0, 0.0, 2.0), inertia=rod, damping=0.1)
     >>> model = builder.build()
     >>> print(model.body_names, model.nv, model.damping)
     ('arm',) 1 [0.1]

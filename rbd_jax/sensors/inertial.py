@@ -75,7 +75,8 @@ class Magnetometer(PointSensor):
 
     - `field`: in the world's axes. By default MuJoCo's: half a gauss towards -y.
 
-    >>> model = rbd.attach(rbd.load("cartpole"), rbd.sensors.Magnetometer("compass", rbd.sensors.OnBody("pole"), field=(0.5, 0.0, 0.0)))
+    >>> compass = rbd.sensors.Magnetometer("compass", rbd.sensors.OnBody("pole"), field=(0.5, 0.0, 0.0))
+    >>> model = rbd.attach(rbd.load("cartpole"), compass)
     >>> print(rbd.sense(model, rbd.State(jnp.array([0.0, jnp.pi / 2]), jnp.zeros(2)))["compass"])
     [0.  0.  0.5]
     """

@@ -151,7 +151,8 @@ class JointLimitPosition(LimitSensor):
     """How far a joint is from the limit that it is near, less the margin: never positive, zero where none is near.
 
     >>> builder = rbd.ModelBuilder()
-    >>> slide = builder.add_body("slide", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1), lower=-1.0, upper=1.0)
+    >>> ball = rbd.Inertia.sphere(1.0, 0.1)
+    >>> slide = builder.add_body("slide", joint=rbd.joints.Prismatic(), inertia=ball, lower=-1.0, upper=1.0)
     >>> model = rbd.attach(builder.build(), rbd.sensors.JointLimitPosition("stop", "slide", margin=0.1))
     >>> print(rbd.sense(model, rbd.State(jnp.array([0.95]), jnp.zeros(1)))["stop"].round(3))
     -0.05
@@ -169,7 +170,8 @@ class JointLimitVelocity(LimitSensor):
     """The rate of that distance; zero where no limit is near.
 
     >>> builder = rbd.ModelBuilder()
-    >>> slide = builder.add_body("slide", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1), lower=-1.0, upper=1.0)
+    >>> ball = rbd.Inertia.sphere(1.0, 0.1)
+    >>> slide = builder.add_body("slide", joint=rbd.joints.Prismatic(), inertia=ball, lower=-1.0, upper=1.0)
     >>> model = rbd.attach(builder.build(), rbd.sensors.JointLimitVelocity("stop", "slide", margin=0.1))
     >>> print(rbd.sense(model, rbd.State(jnp.array([0.95]), jnp.array([2.0])))["stop"])
     -2.0

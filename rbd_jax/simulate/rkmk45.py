@@ -30,7 +30,7 @@ class RKMK45(AdaptiveScheme):
     `dt`, not of the tolerances. Events are looked for at the rows, too.
 
     >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
-    >>> path = rbd.rollout(model, start, dt=0.5, steps=2, scheme=rbd.RKMK45(rtol=1e-6, atol=1e-9))  # steps of its own between rows
+    >>> path = rbd.rollout(model, start, dt=0.5, steps=2, scheme=rbd.RKMK45(rtol=1e-6, atol=1e-9))
     >>> print(path.q[:, 0])
     [ 0.5    0.015 -0.499]
     """

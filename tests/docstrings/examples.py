@@ -1,4 +1,4 @@
-"""The examples of docstrings: which there are, and what they print that they do not say. Each room has a file of tests of them."""
+"""The examples of docstrings: which there are, and what they print that they do not say. Each room has a file of tests."""
 
 import doctest
 import importlib.util
