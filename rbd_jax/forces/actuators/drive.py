@@ -24,6 +24,11 @@ class Drive(Force):
 
     - `controls`: one for each, zero by default.
     - `activations`: of those that have one, which are its own state; where they start, by default.
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.actuators.Motor("motor", "swing", gear=50.0))
+    >>> drive = rbd.actuators.Drive(model.actuators, jnp.array([0.1]))
+    >>> print(drive(model, jnp.zeros(1), jnp.zeros(1)))
+    [5.]
     """
 
     actuators: tuple[Actuator, ...]
