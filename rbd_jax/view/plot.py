@@ -28,7 +28,15 @@ VIEW = (-55.0, 16.0)
 
 
 def plot_model(model: Model, q: Float[Array, "nq"], path: str | Path) -> None:
-    """Draw the model in one configuration into a PNG (or whatever the ending of `path` says)."""
+    """Draw the model in one configuration into a PNG (or whatever the ending of `path` says).
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "arm.png")
+    ...     rbd.view.plot_model(rbd.load("arm7"), jnp.zeros(7), picture)
+    ...     print(picture.stat().st_size > 1000)
+    True
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 6), layout="constrained")
@@ -48,6 +56,15 @@ def plot_trajectory(model: Model, traj: Trajectory, path: str | Path, sample: in
 
     - `traj`: of one sample, or of a batch of them along axis 0.
     - `sample`: of a batch, the one whose motion is shown. The energy is shown of the batch.
+
+    >>> import pathlib, tempfile
+    >>> model = rbd.load("pendulum")
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "swing.png")
+    ...     rbd.view.plot_trajectory(model, path, picture)
+    ...     print(picture.stat().st_size > 1000)
+    True
     """
     from matplotlib.figure import Figure
 
