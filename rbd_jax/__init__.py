@@ -179,6 +179,10 @@ Simulation:
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
 - `EnergyMomentum`: second order, keeps energy and momentum
 
+Pictures:
+
+- `save_video`: a film of a motion
+
 Learning:
 
 - `Task`: a model to control by rewards: how an episode begins, what is seen, what is wanted
@@ -372,6 +376,7 @@ __all__ = [
     "VariationalMidpoint",
     "Rattle",
     "EnergyMomentum",
+    "save_video",
     "Task",
     "checked",
     "count_operations",
@@ -616,6 +621,11 @@ if _TYPE_CHECKING:
         view as view,
     )
     from .tasks import Task as Task
+    from .view import save_video as save_video
+
+
+#: What else is in one of the packages that are imported when they are first named.
+_LATER = {"Task": "tasks", "save_video": "view"}
 
 
 def __getattr__(name: str) -> object:
@@ -624,8 +634,8 @@ def __getattr__(name: str) -> object:
 
     if name in ("control", "identify", "interop", "learn", "tasks", "view"):
         return import_module(f".{name}", __name__)
-    if name == "Task":
-        return import_module(".tasks", __name__).Task
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -5,6 +5,8 @@
 - `plot_excitation`: a motion that was designed to identify a model, between its limits
 - `plot_solution`: a motion that was optimized, between its bounds
 - `plot_learning`: how a policy was learned
+- `save_video`: a film of a motion
+- `Camera`: from where a model is seen
 """
 
 __all__ = [
@@ -13,9 +15,13 @@ __all__ = [
     "plot_excitation",
     "plot_solution",
     "plot_learning",
+    "save_video",
+    "Camera",
 ]
 
+from .camera import Camera as Camera
 from .excitation import plot_excitation as plot_excitation
+from .film import save_video as save_video
 from .learning import plot_learning as plot_learning
 from .optimization import plot_solution as plot_solution
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory
