@@ -17,8 +17,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from .._arguments import number
 from .._errors import suggest
 from .._files import whole_file
 from ..lie import quaternion
@@ -27,11 +29,14 @@ from ..shapes import Site
 from ..simulate import Trajectory, sense_along
 from ..simulate.systems import Simulated
 from ..simulate.tree_system import Acting
-from .extent import Extent, extent
+from .camera import Camera
+from .film import checked_numbers, checked_path, checked_samples
 from .normals import with_normals
+from .painter import GROUND
 from .pushes import has_pushes, pushes_of
 from .recording import Poses, Recording
 from .scene import Scene, Surface, scene_of
+from .shot import Shot, shot_of
 
 
 #: As a share of the size of the model, by so much what is drawn may be off.
@@ -40,11 +45,8 @@ EXACT = 1e-4
 #: At least so many frames of a sample are kept, however short it is: it may be played slowly.
 FRAMES = 240
 
-#: From where a model is seen at first: azimuth and elevation in rad.
-VIEW = (np.radians(-55.0), np.radians(18.0))
-
-#: The colour of the ground under a model that brings none.
-GROUND = (0.87, 0.89, 0.92, 1.0)
+#: Width and height of the picture that the camera is placed for.
+SIZE = (640, 400)
 
 #: What can be shown beside the bodies.
 MARKS = ("frames", "sites", "mass", "contacts", "forces", "ghosts")
@@ -57,7 +59,7 @@ SCRIPTS = ("motion.js", "triangles.js", "renderer.js", "camera.js", "player.js")
 
 
 class Player:
-    """A motion as a page: `save` writes it to a file, and in a notebook it shows itself. The arguments are those of `save_html`."""
+    """A motion as a page: `save` writes it to a file, and a notebook shows it. The arguments are those of `save_html`."""
 
     def __init__(
         self,
@@ -67,49 +69,66 @@ class Player:
         sample: int = 0,
         samples: Sequence[int] = (),
         ghosts: Sequence[int] = (),
-        fps: float = 60.0,
+        camera: Camera | Mapping[str, Any] | None = None,
+        fps: float | int = 60.0,
         title: str | None = None,
         show: Sequence[str] = SHOWN,
         follow: str | bool | None = None,
         curves: str | Sequence[str] | Mapping[str, Any] = (),
         forces: Sequence[Acting] = (),
-        speed: float = 1.0,
+        speed: float | int = 1.0,
         play: bool = True,
         loop: bool = True,
         height: int = 480,
+        owner: str = "show",
     ):
-        self.height = height
-        recording = Recording(model, trajectory)
-        ghosts = [_sample(recording, "ghosts", one) for one in ghosts]
-        sample = _sample(recording, "sample", sample)
-        kept = sorted({sample, *ghosts, *(_sample(recording, "samples", one) for one in samples)})
         for name, value in (("fps", fps), ("speed", speed), ("height", height)):
-            if not (np.isfinite(value) and value > 0):
-                raise ValueError(f"view: {name} is {value}; it is a number above 0")
+            number(owner, name, value, above=0)
         if unknown := sorted(set(show) - set(MARKS)):
-            raise ValueError(f"view: show has {unknown[0]!r}; it takes names of {', '.join(map(repr, MARKS))}")
+            known = ", ".join(map(repr, MARKS))
+            raise ValueError(f"{owner}: show has {unknown[0]!r}; it takes some of {known}")
+        recording = Recording(model, trajectory)
+        sample, *ghosts = checked_samples(owner, recording, sample, ghosts)
+        others = checked_numbers(owner, recording, "samples", samples)
+        kept = sorted({sample, *ghosts, *(one for one in others if recording.shown(one))})
         scene, tree = scene_of(model), recording.tree
-        motions = {one: recording.poses(one, _frames(recording, one, fps)) for one in kept}
-        found = extent(scene, list(motions.values()))
+        most = {one: _frames(recording, one, fps) for one in kept}
+        # What is followed may be changed while it plays, so a path is there for all.
+        shots = {
+            one: shot_of(owner, recording, scene, SIZE, samples=(one,), follow=True, most=most[one])
+            for one in kept
+        }
+        seen = shot_of(
+            owner,
+            recording,
+            scene,
+            SIZE,
+            samples=(sample, *ghosts),
+            camera=camera,
+            follow=follow,
+            most=most[sample],
+        )
         if title is None:
-            of_batch = f", sample {sample} of {recording.samples}" if len(kept) == 1 < recording.samples else ""
+            of_batch = (
+                f", sample {sample} of {recording.samples}" if len(kept) == 1 < recording.samples else ""
+            )
             title = f"{tree.name}{of_batch}"
-        self.title = str(title)
-        drawn, pushed = _Drawn(scene, found), {"contacts", "forces"} & set(show) and has_pushes(model, forces)
+        self.title, self.height = str(title), height
+        drawn, pushed = _Drawn(scene, seen), {"contacts", "forces"} & set(show) and has_pushes(model, forces)
         self._data = {
             **drawn.data,
             "samples": [
                 {
-                    **_motion(recording, drawn, one, poses),
-                    "pushes": _pushes(recording, one, fps, forces) if pushed else None,
-                    "curves": _curves(recording, one, fps, curves, forces),
+                    **_motion(recording, drawn, one, shot),
+                    "pushes": _pushes(recording, one, most[one], forces) if pushed else None,
+                    "curves": _curves(owner, recording, one, most[one], curves, forces),
                 }
-                for one, poses in motions.items()
+                for one, shot in shots.items()
             ],
             "sample": sample,
             "ghosts": ghosts,
             "shows": list(show),
-            "follow": _follow(tree, follow, found),
+            "follow": _followed(tree, follow, seen),
             "speed": float(speed),
             "play": bool(play),
             "loop": bool(loop),
@@ -131,12 +150,9 @@ class Player:
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file, whole or not at all, and return its path."""
-        path = Path(path)
-        try:
-            with whole_file(path) as part:
-                part.write_text(self.html, encoding="utf-8")
-        except OSError as error:
-            raise OSError(f"save_html: cannot write {path}: {error.strerror or error}") from error
+        path = checked_path("save", path, (".html", ".htm"), "a page")
+        with whole_file(path) as part:
+            part.write_text(self.html, encoding="utf-8")
         return path
 
     def _repr_html_(self) -> str:
@@ -160,13 +176,14 @@ def save_html(
     sample: int = 0,
     samples: Sequence[int] = (),
     ghosts: Sequence[int] = (),
-    fps: float = 60.0,
+    camera: Camera | Mapping[str, Any] | None = None,
+    fps: float | int = 60.0,
     title: str | None = None,
     show: Sequence[str] = SHOWN,
     follow: str | bool | None = None,
     curves: str | Sequence[str] | Mapping[str, Any] = (),
     forces: Sequence[Acting] = (),
-    speed: float = 1.0,
+    speed: float | int = 1.0,
     play: bool = True,
     loop: bool = True,
 ) -> Path:
@@ -174,8 +191,8 @@ def save_html(
 
     The file holds the shapes of the model and the frames of its bodies in the samples that are asked for, and a player: it turns,
     moves and zooms by mouse and fingers, has a slider for time, and says by `?` what else it knows. A model without shapes is
-    drawn by its links and the ellipsoids of its inertias. A sample that failed plays up to there, and the slider says when that was
-    and why. Between frames positions are on chords. The file is written as a whole, or not at all.
+    drawn by its links and the ellipsoids of its inertias. A sample that failed plays up to there, and the slider says when and
+    why that was. Between frames positions are on chords. The file is written as a whole, or not at all.
 
     **Arguments**
 
@@ -184,13 +201,15 @@ def save_html(
     - `path`: of the file. Its folder is there.
     - `sample`: the one that is shown at first.
     - `samples`: others that can be chosen; and `ghosts`: those that are shown with it, translucent. No others are in the file.
+    - `camera`: from where it is seen at first, `rbd.view.Camera(azimuth=..., elevation=..., distance=..., look_at=...)`; what is
+      not told is chosen so that all of the motion is in the picture.
     - `fps`: so many frames of a second of the motion are kept, and 240 of all of it at least, as far as there are so many rows.
     - `title`: of the page; else the name of the model.
     - `show`: what is shown beside the bodies at first: "frames" of bodies, "sites", the centre of "mass", "ghosts", and of models
       with a contact law the points of "contacts" and the "forces" there. Without these two, contacts are not worked out.
     - `follow`: whether the camera goes along, or the body that it goes along with; None has it follow what travels far.
-    - `curves`: what is drawn over time under the slider: names of joints, for their positions, and of sensors, for what they read;
-      or a dict of such names with None, or any other names with numbers for each state of the trajectory, (..., rows) or
+    - `curves`: what is drawn over time under the slider: names of joints, for their positions, and of sensors, for what they
+      read; or a dict of such names with None, and of any others with numbers for each state of the trajectory, (..., rows) or
       (..., rows, k).
     - `forces`: what the rollout was given beside what the model carries, for contacts and sensors.
     - `speed`, `play`, `loop`: how fast it plays, whether at once, and whether again and again.
@@ -199,21 +218,18 @@ def save_html(
 
     >>> model = rbd.load("double_pendulum")
     >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5, 1.0]), jnp.zeros(2)), dt=0.01, steps=200)
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = rbd.save_html(model, path, f"{folder}/run.html", curves=model.joint_names)
     ...     print(file.name, "is a page" if "</html>" in file.read_text() else "")
     run.html is a page
     """
-    path = Path(path)
-    # What cannot be written is told before the work begins.
-    reason = "it is a folder" if path.is_dir() else None if path.parent.is_dir() else f"there is no folder {path.parent}"
-    if reason:
-        raise OSError(f"save_html: cannot write {path}: {reason}")
+    path = checked_path("save_html", path, (".html", ".htm"), "a page")
     options = {
-        "sample": sample, "samples": samples, "ghosts": ghosts, "fps": fps, "title": title, "show": show, "follow": follow,
-        "curves": curves, "forces": forces, "speed": speed, "play": play, "loop": loop,
+        "sample": sample, "samples": samples, "ghosts": ghosts, "camera": camera, "fps": fps, "title": title, "show": show,
+        "follow": follow, "curves": curves, "forces": forces, "speed": speed, "play": play, "loop": loop,
     }  # fmt: skip
-    return Player(model, trajectory, **options).save(path)
+    return Player(model, trajectory, owner="save_html", **options).save(path)
 
 
 # What the page is given.
@@ -251,31 +267,38 @@ class _Drawn:
     - `off`: by how much a point may be off.
     """
 
-    def __init__(self, scene: Scene, found: Extent):
-        model = scene.model
-        radius = max(found.radius, scene.size / 2)
+    def __init__(self, scene: Scene, shot: Shot):
+        model, stage = scene.model, shot.stage
         self.off = EXACT * scene.size
         self.reach = np.zeros(model.nb)
         for surface in scene.moving:
             far = np.linalg.norm(surface.vertices, axis=-1).max(initial=0)
             self.reach[surface.body] = max(self.reach[surface.body], far)
         grounds = [_plane(surface) for surface in scene.fixed if surface.endless]
-        if not grounds:
-            grounds = [{"point": [0.0, 0.0, found.ground], "normal": [0.0, 0.0, 1.0], "rgba": GROUND}]
+        if not grounds and stage.ground is not None:
+            point, normal = stage.up.T @ [0, 0, stage.ground], stage.up[2]
+            grounds = [{"point": point.tolist(), "normal": normal.tolist(), "rgba": (*GROUND, 1.0)}]
         sites: tuple[Site, ...] = model.sites  # pyright: ignore[reportAssignmentType]
         weight = float(np.nansum(model.inertias.mass)) * float(np.linalg.norm(model.gravity))
-        middle = found.center if not found.travels else (found.low[0] + found.high[0]) / 2
-        distance = 2.9 * (radius if found.travels else max(min(found.reach, 3 * radius), radius))
+        right, _, back = shot.eye.axes
         self.data = {
             "bodies": list(model.body_names),
             "masses": np.nan_to_num(np.asarray(model.inertias.mass, float)).tolist(),
             "centers": np.nan_to_num(np.asarray(model.inertias.com, float)).tolist(),
             "reach": self.reach.tolist(),
             "size": scene.size,
-            "radius": radius,
-            "cell": 10.0 ** np.floor(np.log10(radius)),
-            "newton": 1.2 * radius / weight if weight > 0 else radius,
-            "camera": {"target": middle.tolist(), "distance": distance, "azimuth": VIEW[0], "elevation": VIEW[1]},
+            "radius": stage.reach,
+            "cell": stage.spacing,
+            # The weight of all is as long as half the model is wide.
+            "newton": stage.reach / weight if np.isfinite(weight) and weight > 0 else stage.reach,
+            "up": _quaternion(stage.up),
+            "camera": {
+                "target": (shot.eye.target + shot.path[0]).tolist(),
+                "distance": float(np.linalg.norm(shot.eye.point - shot.eye.target)),
+                "azimuth": float(np.arctan2(-right[0], right[1])),
+                "elevation": float(np.arcsin(np.clip(back[2], -1, 1))),
+                "angle": 2 * float(np.arctan(1 / shot.eye.focal)),
+            },
             "grounds": grounds,
             "sites": [_site(model, site) for site in sites],
             "surfaces": self.surfaces(scene),
@@ -308,10 +331,14 @@ def _plane(surface: Surface) -> dict:
 
 
 def _site(model: Model, site: Site) -> dict:
-    turned = np.asarray(quaternion.from_matrix(site.placement.rotation), float)
     position = np.asarray(site.placement.position, float)
     body = -1 if site.body == "world" else model.body_index(site.body)
-    return {"name": site.name, "body": body, "position": position.tolist(), "quaternion": turned.tolist()}
+    turned = _quaternion(site.placement.rotation)
+    return {"name": site.name, "body": body, "position": position.tolist(), "quaternion": turned}
+
+
+def _quaternion(rotation) -> list[float]:
+    return np.asarray(quaternion.from_matrix(jnp.asarray(rotation)), float).tolist()
 
 
 def _frames(recording: Recording, sample: int, fps: float) -> int:
@@ -320,7 +347,8 @@ def _frames(recording: Recording, sample: int, fps: float) -> int:
     return max(FRAMES, int(np.ceil(fps * np.ptp(t))) + 1) if len(t) else FRAMES
 
 
-def _motion(recording: Recording, drawn: _Drawn, sample: int, poses: Poses) -> dict:
+def _motion(recording: Recording, drawn: _Drawn, sample: int, shot: Shot) -> dict:
+    poses: Poses = shot.poses[0]
     t = recording.t[sample][np.isfinite(recording.t[sample])]
     # Of a quaternion that is off by e a rotation is off by up to 2 e in each direction.
     turn = drawn.off / (2 * np.sqrt(3) * max(drawn.reach.max(initial=0), 1e-12))
@@ -331,11 +359,12 @@ def _motion(recording: Recording, drawn: _Drawn, sample: int, poses: Poses) -> d
         "t": _text(poses.t.astype(np.float64)),
         "position": packed(poses.position, drawn.off / 2),
         "quaternion": packed(poses.quaternion, min(turn, EXACT)),
+        "path": packed(shot.path, drawn.off),
     }
 
 
-def _pushes(recording: Recording, sample: int, fps: float, forces: Sequence[Acting]) -> dict:
-    rows = recording.chosen(sample, _frames(recording, sample, fps))
+def _pushes(recording: Recording, sample: int, most: int, forces: Sequence[Acting]) -> dict:
+    rows = recording.chosen(sample, most)
     found = pushes_of(recording, sample, rows, forces)
     return {
         "count": packed(found.count.astype(np.uint16)),
@@ -344,18 +373,22 @@ def _pushes(recording: Recording, sample: int, fps: float, forces: Sequence[Acti
     }
 
 
-def _curves(recording: Recording, sample: int, fps: float, curves, forces) -> list[dict]:
+def _curves(owner: str, recording: Recording, sample: int, most: int, curves, forces) -> list[dict]:
     """The curves asked for, each over the times of the frames: a joint's positions, what a sensor reads, or rows given."""
     if not curves:
         return []
-    rows = recording.chosen(sample, _frames(recording, sample, fps))
-    given = curves if isinstance(curves, Mapping) else dict.fromkeys([curves] if isinstance(curves, str) else curves)
+    rows = recording.chosen(sample, most)
+    given = (
+        curves
+        if isinstance(curves, Mapping)
+        else dict.fromkeys([curves] if isinstance(curves, str) else curves)
+    )
     model = recording.tree
     sensors = [sensor.name for sensor in model.sensors]  # pyright: ignore[reportAttributeAccessIssue]
     readings, found = None, []
     for name, values in given.items():
         if values is not None:
-            values = _rows(recording, sample, name, values)[rows]
+            values = _rows(owner, recording, sample, name, values)[rows]
         elif name in model.joint_names and recording.model is model:
             values = recording.q[sample][rows, model.q_slice(name)]
         elif name in sensors and recording.model is model:
@@ -364,35 +397,28 @@ def _curves(recording: Recording, sample: int, fps: float, curves, forces) -> li
             values = np.asarray(readings[name], float)[: len(rows)]
         else:
             known = [*model.joint_names, *sensors] if recording.model is model else []
-            raise ValueError(f"view: curves has {name!r}, which is no joint nor sensor{suggest(name, known)}")
+            raise ValueError(
+                f"{owner}: curves has {name!r}, which is no joint nor sensor{suggest(name, known)}"
+            )
         values = np.asarray(values, np.float32).reshape(len(rows), -1)
         lines = [{"label": f"{name}[{i}]", "values": packed(column)} for i, column in enumerate(values.T)]
         found.append({"label": name, "lines": lines})
     return found
 
 
-def _rows(recording: Recording, sample: int, name: str, values) -> np.ndarray:
-    """Those of one sample of what is given for all rows of a trajectory: (rows,), (rows, k), or the same behind the batch axes."""
+def _rows(owner: str, recording: Recording, sample: int, name: str, values) -> np.ndarray:
+    """Those of one sample of what is given for all rows of a trajectory, (..., rows) or (..., rows, k): (rows, k)."""
     values, wanted = np.asarray(values, float), (*recording.batch, recording.rows)
     if values.shape[: len(wanted)] != wanted or values.ndim > len(wanted) + 1:
         raise ValueError(
-            f"view: curves[{name!r}] has shape {values.shape}; it has a number or several for each state of the trajectory, "
+            f"{owner}: curves[{name!r}] has shape {values.shape}; it has a number or several for each state of the trajectory, "
             f"so its shape begins with {wanted}"
         )
     return values.reshape(recording.samples, recording.rows, -1)[sample]
 
 
-def _follow(model: Model, follow: str | bool | None, found: Extent) -> str:
+def _followed(model: Model, follow: str | bool | None, shot: Shot) -> str:
     """What the camera follows, as the page names it: nothing, the whole, or the number of a body."""
-    if follow is None:
-        follow = found.travels
-    if isinstance(follow, (bool, np.bool_)):
-        return "mass" if follow else ""
-    return str(model.body_index(follow))
-
-
-def _sample(recording: Recording, name: str, value) -> int:
-    if not (isinstance(value, (int, np.integer)) and 0 <= value < recording.samples):
-        raise ValueError(f"view: {name} has {value!r}; the trajectory has {recording.samples} samples, counted from 0")
-    return int(value)
-
+    if isinstance(follow, str):
+        return str(model.body_index(follow))
+    return "whole" if shot.follows or follow else ""

@@ -32,7 +32,9 @@ def has_pushes(model: Simulated, forces: Sequence[Acting] = ()) -> bool:
     """Whether contacts of a model act: under its law, or as forces between two shapes."""
     if not isinstance(model, Model):
         return False
-    return contact_law(model) is not None or any(isinstance(force, Compliant) for force in (*model.forces, *forces))
+    return contact_law(model) is not None or any(
+        isinstance(force, Compliant) for force in (*model.forces, *forces)
+    )
 
 
 def pushes_of(recording: Recording, sample: int, rows: np.ndarray, forces: Sequence[Acting] = ()) -> Pushes:
@@ -42,7 +44,9 @@ def pushes_of(recording: Recording, sample: int, rows: np.ndarray, forces: Seque
     """
     model = recording.tree
     found = recording.steps(sample, rows).contacts(model, forces)
-    distance, position, frame = (np.asarray(x, float)[: len(rows)] for x in (found.distance, found.position, found.frame))
+    distance, position, frame = (
+        np.asarray(x, float)[: len(rows)] for x in (found.distance, found.position, found.frame)
+    )
     push = np.asarray(found.force, float)[: len(rows), :, :3]
     force = np.einsum("tnij,tnj->tni", frame, push)
     # Which pair a contact is of is known row by row: a law may keep the deepest alone.

@@ -114,7 +114,9 @@ class Recording:
         rows = np.arange(count)
         if most is not None and count > most:
             rows = np.unique(np.linspace(0, count - 1, most).astype(int))
-        return rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows  # time may run backwards
+        return (
+            rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows
+        )  # time may run backwards
 
     def poses(self, sample: int = 0, most: int | None = None) -> Poses:
         """The frames of the bodies in the rows of one sample that are `chosen`."""

@@ -1,10 +1,11 @@
 // From where it is looked at: turned and moved by the mouse, by fingers, and by what it follows.
 
 class Camera {
-  constructor(canvas, { target, distance, azimuth, elevation }, changed) {
+  constructor(canvas, { angle, ...first }, changed) {
     this.canvas = canvas;
     this.changed = changed;
-    this.first = { target, distance, azimuth, elevation };
+    this.angle = angle; // of view, from bottom to top
+    this.first = first;
     this.moved = [0, 0, 0]; // by what it follows
     this.reset();
     this.pointers = new Map();
@@ -34,7 +35,7 @@ class Camera {
   get view() {
     const aspect = this.canvas.clientWidth / Math.max(this.canvas.clientHeight, 1), far = Math.max(1e3 * this.first.distance, 20 * this.distance);
     const seen = lookingAlong(this.back, [0, 0, 1], scaled(this.back, this.distance));
-    return times(perspective(ANGLE, aspect, this.distance / 100, far), seen);
+    return times(perspective(this.angle, aspect, this.distance / 100, far), seen);
   }
 
   reset() {
@@ -47,7 +48,7 @@ class Camera {
     this.changed();
   }
   pan(x, y) {
-    const size = (2 * this.distance * Math.tan(ANGLE / 2)) / Math.max(this.canvas.clientHeight, 1);
+    const size = (2 * this.distance * Math.tan(this.angle / 2)) / Math.max(this.canvas.clientHeight, 1);
     this.aim = add(add(this.aim, this.right, -size * x), cross(this.back, this.right), size * y);
     this.changed();
   }

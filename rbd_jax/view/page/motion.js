@@ -20,6 +20,10 @@ function turned([w, ...axis], v) {
   return add(v, cross(axis, add(cross(axis, v), v, w)), 2);
 }
 
+function turnedBy([a, ...u], [b, ...v]) {
+  return [a * b - dot(u, v), ...add(add(cross(u, v), u, b), v, a)];
+}
+
 function times(a, b) {
   const c = new Float32Array(16);
   for (let j = 0; j < 4; j++)
@@ -64,6 +68,7 @@ class Motion {
     this.t = numbers(sample.t);
     this.position = numbers(sample.position);
     this.quaternion = numbers(sample.quaternion);
+    this.path = numbers(sample.path); // of all of it, for a camera that follows
     this.curves = sample.curves.map(({ lines, ...curve }) => ({ ...curve, lines: lines.map((line) => ({ ...line, values: numbers(line.values) })) }));
     if (sample.pushes) {
       const { count, point, force } = sample.pushes;
@@ -86,15 +91,19 @@ class Motion {
     return [low, span > 0 ? clamp((time - this.t[low]) / span, 0, 1) : 0];
   }
 
-  // Position and quaternion of a body, on the chord between two frames.
-  pose(body, [row, share]) {
-    const next = Math.min(row + 1, this.t.length - 1);
-    const between = (all, k) => {
-      const i = k * (row * this.bodies + body), j = k * (next * this.bodies + body), found = [];
-      for (let c = 0; c < k; c++) found.push(all[i + c] + share * (all[j + c] - all[i + c]));
-      return found;
-    };
-    const q = between(this.quaternion, 4), size = Math.hypot(...q) || 1;
-    return { position: between(this.position, 3), quaternion: q.map((x) => x / size) };
+  // Of many rows of `width` numbers, those from `column` on, on the chord between two frames.
+  between(all, width, column, count, [row, share]) {
+    const next = Math.min(row + 1, this.t.length - 1), found = [];
+    for (let c = column; c < column + count; c++) found.push(all[width * row + c] + share * (all[width * next + c] - all[width * row + c]));
+    return found;
+  }
+
+  pose(body, at) {
+    const q = this.between(this.quaternion, 4 * this.bodies, 4 * body, 4, at), size = Math.hypot(...q) || 1;
+    return { position: this.between(this.position, 3 * this.bodies, 3 * body, 3, at), quaternion: q.map((x) => x / size) };
+  }
+
+  whole(at) {
+    return this.between(this.path, 3, 0, 3, at);
   }
 }

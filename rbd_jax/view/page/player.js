@@ -78,7 +78,7 @@ class Player {
   }
   // Where a point of the world is on the canvas, in its pixels from the upper left.
   project(point) {
-    const [x, y, z] = add(point, this.camera.target, -1), m = this.camera.view;
+    const [x, y, z] = add(turned(this.recording.up, point), this.camera.target, -1), m = this.camera.view;
     const [a, b, , w] = [0, 1, 2, 3].map((i) => m[i] * x + m[4 + i] * y + m[8 + i] * z + m[12 + i]);
     return [(0.5 + (0.5 * a) / w) * this.canvas.clientWidth, (0.5 - (0.5 * b) / w) * this.canvas.clientHeight];
   }
@@ -141,7 +141,7 @@ class Player {
     $("speed").value = this.speed;
     $("speed").addEventListener("change", () => (this.speed = Number($("speed").value)));
     $("loop").checked = recording.loop;
-    const follow = [option("", "stays"), option("mass", "follows the whole"), ...recording.bodies.map((name, body) => option(body, `follows ${name}`))];
+    const follow = [option("", "stays"), option("whole", "follows"), ...recording.bodies.map((name, body) => option(body, `follows ${name}`))];
     $("follow").replaceChildren(...follow);
     $("follow").value = recording.follow;
     $("follow").addEventListener("change", () => this.changed());
@@ -171,7 +171,7 @@ class Player {
       Home: () => this.seek(this.motion.start), End: () => this.seek(this.motion.last),
       "+": () => this.hasten(1), "=": () => this.hasten(1), "-": () => this.hasten(-1),
       l: () => ($("loop").checked = !$("loop").checked),
-      t: () => (($("follow").value = $("follow").value ? "" : "mass"), this.changed()),
+      t: () => (($("follow").value = $("follow").value ? "" : "whole"), this.changed()),
       r: () => this.camera.reset(),
       h: () => $("helping").click(), "?": () => $("helping").click(),
       "[": () => this.choose(beside(this.samples, this.sample, -1)), "]": () => this.choose(beside(this.samples, this.sample, 1)),
@@ -248,16 +248,19 @@ class Player {
   }
 
   draw() {
-    const { recording, motion, time, camera } = this, bodies = recording.bodies.map((_, body) => body);
+    const { recording, motion, time, camera } = this, { up } = recording;
+    const world = { position: [0, 0, 0], quaternion: up };
     const posed = (one) => {
       const at = one.at(clamp(time, one.start, one.last));
-      return bodies.map((body) => one.pose(body, at));
+      const upright = ({ position, quaternion }) => ({ position: turned(up, position), quaternion: turnedBy(up, quaternion) });
+      return [world, ...recording.bodies.map((_, body) => upright(one.pose(body, at)))];
     };
-    const poses = posed(motion), mass = this.centerOfMass(poses);
+    const poses = posed(motion);
     const ghosts = this.shows.ghosts ? this.motions.filter(({ number }) => recording.ghosts.includes(number) && number !== this.sample) : [];
-    this.followed(poses, mass);
+    this.followed(poses);
     const marks = new Triangles(), { size } = recording;
-    if (this.shows.mass) marks.ball(mass, 0.12 * size, [0.95, 0.75, 0.1, 1]);
+    // Marks are in the frame of the world.
+    if (this.shows.mass) marks.ball(this.centerOfMass(), 0.12 * size, [0.95, 0.75, 0.1, 1]);
     if (motion.pushes && (this.shows.contacts || this.shows.forces)) {
       const [row, share] = motion.at(time), { point, force, first } = motion.pushes, now = share > 0.5 ? row + 1 : row;
       for (let i = first[now]; i < first[now + 1]; i++) {
@@ -269,18 +272,21 @@ class Player {
     this.renderer.render(camera, [poses, ...ghosts.map(posed)], marks, this.shows);
   }
 
-  centerOfMass(poses) {
+  centerOfMass() {
+    const at = this.motion.at(this.time);
     let sum = [0, 0, 0], total = 0;
     this.recording.masses.forEach((mass, body) => {
-      sum = add(sum, add(poses[body].position, turned(poses[body].quaternion, this.recording.centers[body])), mass);
+      const { position, quaternion } = this.motion.pose(body, at);
+      sum = add(sum, add(position, turned(quaternion, this.recording.centers[body])), mass);
       total += mass;
     });
-    return total > 0 ? scaled(sum, 1 / total) : poses[0].position;
+    return scaled(sum, 1 / total);
   }
 
   // The camera goes along with what it follows, from where that was when it began to.
-  followed(poses, mass) {
-    const what = $("follow").value, now = what === "" ? null : what === "mass" ? mass : poses[what].position;
+  followed(poses) {
+    const what = $("follow").value;
+    const now = what === "" ? null : what === "whole" ? this.motion.whole(this.motion.at(this.time)) : poses[Number(what) + 1].position;
     if (now && this.following === what) this.camera.moved = add(this.camera.moved, add(now, this.from, -1));
     this.following = what;
     this.from = now;

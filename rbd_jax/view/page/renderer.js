@@ -95,7 +95,6 @@ void main() {
 
 const BACK = [0.933, 0.945, 0.961];
 const SUNWARD = unit([0.3, -0.4, 1]);
-const ANGLE = 0.7; // of view, from bottom to top
 
 class Renderer {
   constructor(canvas, recording) {
@@ -209,7 +208,7 @@ class Renderer {
   upload(rows, origin) {
     const { gl } = this, width = 2 * (this.recording.bodies.length + 1), data = new Float32Array(4 * width * rows.length);
     rows.forEach((poses, row) => {
-      [{ position: [0, 0, 0], quaternion: [1, 0, 0, 0] }, ...poses].forEach(({ position, quaternion }, k) => {
+      poses.forEach(({ position, quaternion }, k) => {
         data.set(add(position, origin, -1), 4 * (width * row + 2 * k));
         data.set(quaternion, 4 * (width * row + 2 * k + 1));
       });
@@ -223,7 +222,7 @@ class Renderer {
   castShadows(poses, origin) {
     const { gl, recording } = this, near = 8 * recording.radius;
     let reach = 0;
-    poses.forEach(({ position }, body) => {
+    poses.slice(1).forEach(({ position }, body) => {
       const away = norm(add(position, origin, -1)) + recording.reach[body];
       if (away < near) reach = Math.max(reach, away);
     });
@@ -243,7 +242,7 @@ class Renderer {
     return shadow;
   }
 
-  // rows: the poses of the bodies of the sample, and of those of its ghosts; marks: Triangles on top.
+  // rows: the poses of the world and of the bodies of the sample, and of those of its ghosts; marks: Triangles on top.
   render(camera, rows, marks, shows) {
     const { gl, canvas } = this, origin = camera.target, eye = add(camera.eye, origin, -1);
     const ratio = this.sharpness * Math.min(window.devicePixelRatio || 1, 2);
@@ -270,7 +269,7 @@ class Renderer {
     gl.enable(gl.CULL_FACE);
     gl.depthMask(false);
     const distance = (range) => {
-      const { position, quaternion } = range.body < 0 ? { position: [0, 0, 0], quaternion: [1, 0, 0, 0] } : rows[0][range.body];
+      const { position, quaternion } = rows[0][range.body + 1];
       return norm(add(add(position, turned(quaternion, range.center)), camera.eye, -1));
     };
     const far = this.clear.map((range) => [distance(range), range]).sort((a, b) => b[0] - a[0]);
@@ -301,7 +300,8 @@ class Renderer {
   }
 
   // An endless plane, as far as it is seen, from its upper side.
-  drawGround({ point, normal, rgba }, camera, common) {
+  drawGround({ rgba, ...ground }, camera, common) {
+    const [point, normal] = [ground.point, ground.normal].map((vector) => turned(this.recording.up, vector));
     const { gl } = this, far = 12 * Math.max(camera.distance, this.recording.radius);
     const across = unit(cross(Math.abs(normal[1]) < 0.9 ? [0, 1, 0] : [0, 0, 1], normal)), along = cross(normal, across);
     const middle = add(camera.target, normal, dot(add(point, camera.target, -1), normal));

@@ -16,18 +16,21 @@ class Triangles {
   }
 
   // A surface of revolution from a point along a vector: radius and height of its profile, as shares of `radius` and the vector.
-  revolve(profile, from, along, radius, color, body) {
+  // Each part of the profile has its own normals, or, of a ball, each point.
+  revolve(profile, from, along, radius, color, body, round = false) {
     const length = norm(along), z = unit(along), x = unit(cross(z, Math.abs(z[2]) < 0.9 ? [0, 0, 1] : [1, 0, 0])), y = cross(z, x);
     const sides = 16, points = [], normals = [], faces = [];
     for (let k = 0; k + 1 < profile.length; k++) {
       const [[r0, h0], [r1, h1]] = [profile[k], profile[k + 1]];
       const slope = unit([(h1 - h0) * length, (r0 - r1) * radius, 0]), base = points.length / 3;
-      for (const [r, h] of [[r0, h0], [r1, h1]])
+      for (const [r, h] of [[r0, h0], [r1, h1]]) {
+        const [outward, upward] = round ? [r, 2 * h - 1] : slope;
         for (let i = 0; i < sides; i++) {
           const c = Math.cos((2 * Math.PI * i) / sides), s = Math.sin((2 * Math.PI * i) / sides), out = add(scaled(x, c), y, s);
           points.push(...add(add(from, out, r * radius), along, h));
-          normals.push(...add(scaled(out, slope[0]), z, slope[1]).map((n) => 127 * n));
+          normals.push(...add(scaled(out, outward), z, upward).map((n) => 127 * n));
         }
+      }
       for (let i = 0; i < sides; i++) {
         const j = (i + 1) % sides;
         faces.push(base + i, base + j, base + sides + j, base + i, base + sides + j, base + sides + i);
@@ -38,7 +41,7 @@ class Triangles {
 
   ball(center, radius, color, body = -1) {
     const profile = Array.from({ length: 9 }, (_, k) => [Math.sin((Math.PI * k) / 8), (1 - Math.cos((Math.PI * k) / 8)) / 2]);
-    return this.revolve(profile, add(center, [0, 0, -radius]), [0, 0, 2 * radius], radius, color, body);
+    return this.revolve(profile, add(center, [0, 0, -radius]), [0, 0, 2 * radius], radius, color, body, true);
   }
 
   arrow(from, along, radius, color, body = -1) {
