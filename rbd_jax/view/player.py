@@ -305,10 +305,10 @@ class _Drawn:
         }
 
     def surfaces(self, scene: Scene) -> list[dict]:
-        """Those that are drawn as triangles, opaque ones first."""
+        """Those that are drawn as triangles."""
         chosen = [surface for surface in scene.surfaces if not surface.endless or surface.body >= 0]
         drawn = []
-        for surface in sorted(chosen, key=lambda surface: surface.rgba[3] < 1):
+        for surface in chosen:
             points, faces, normals = with_normals(surface.vertices, surface.faces)
             if len(faces):
                 drawn.append({
