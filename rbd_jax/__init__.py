@@ -613,9 +613,12 @@ if _TYPE_CHECKING:
         interop as interop,
         learn as learn,
         tasks as tasks,
-        view as view,
     )
+    from ._callable import CallablePackage as _CallablePackage
     from .tasks import Task as Task
+    from .view import view as _view
+
+    view = _CallablePackage(_view)
 
 
 def __getattr__(name: str) -> object:

@@ -1,5 +1,7 @@
-"""Pictures of models and of their motion.
+"""Models and their motion to be seen. The package is itself the function `view`: `rbd.view(model, trajectory)`.
 
+- `view`: a model in the browser: its motion, configurations put together by hand, a simulation that is pulled at
+- `Viewer`: what it returns
 - `plot_model`: a model in one configuration
 - `plot_trajectory`: how a model moved, its coordinates and its energy
 - `plot_excitation`: a motion that was designed to identify a model, between its limits
@@ -8,6 +10,8 @@
 """
 
 __all__ = [
+    "view",
+    "Viewer",
     "plot_model",
     "plot_trajectory",
     "plot_excitation",
@@ -15,7 +19,12 @@ __all__ = [
     "plot_learning",
 ]
 
+from .._callable import make_callable
 from .excitation import plot_excitation as plot_excitation
 from .learning import plot_learning as plot_learning
 from .optimization import plot_solution as plot_solution
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory
+from .viewer import Viewer as Viewer, view as view
+
+
+make_callable(__name__, view)
