@@ -182,6 +182,7 @@ Simulation:
 Pictures:
 
 - `save_video`: a film of a motion
+- `save_html`: a page that plays a motion, in one file
 
 Learning:
 
@@ -377,6 +378,7 @@ __all__ = [
     "Rattle",
     "EnergyMomentum",
     "save_video",
+    "save_html",
     "Task",
     "checked",
     "count_operations",
@@ -443,6 +445,7 @@ from ._errors import (
     UnknownNameError as UnknownNameError,
 )
 from ._operations import Operations as Operations, count_operations as count_operations
+from ._showing import played_by as _played_by
 from .checkpoints import (
     Checkpoint as Checkpoint,
     CheckpointError as CheckpointError,
@@ -621,11 +624,11 @@ if _TYPE_CHECKING:
         view as view,
     )
     from .tasks import Task as Task
-    from .view import save_video as save_video
+    from .view import save_html as save_html, save_video as save_video
 
 
 #: What else is in one of the packages that are imported when they are first named.
-_LATER = {"Task": "tasks", "save_video": "view"}
+_LATER = {"Task": "tasks", "save_video": "view", "save_html": "view"}
 
 
 def __getattr__(name: str) -> object:
@@ -641,3 +644,11 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+@_played_by
+def _player():
+    """What a trajectory shows itself with."""
+    from .view import Player
+
+    return Player

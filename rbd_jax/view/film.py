@@ -132,21 +132,22 @@ def checked_samples(
     function: str, recording: Recording, sample: int, ghosts: Sequence[int]
 ) -> tuple[int, ...]:
     """The sample to show, and those which accompany it, if there are any such."""
-    if isinstance(ghosts, (int, np.integer)):
-        raise TypeError(f"{function}: ghosts is {ghosts!r}; it is a sequence of samples, such as ({ghosts},)")
-    for name, one in (("sample", sample), *(("ghosts", ghost) for ghost in ghosts)):
-        if (
-            not isinstance(one, (int, np.integer))
-            or isinstance(one, bool)
-            or not 0 <= one < recording.samples
-        ):
-            there = (
-                f"there are {recording.samples}, counted from 0"
-                if recording.samples > 1
-                else "there is one, 0"
-            )
+    (sample,) = checked_numbers(function, recording, "sample", (sample,))
+    ghosts = checked_numbers(function, recording, "ghosts", ghosts)
+    return sample, *(ghost for ghost in ghosts if ghost != sample and recording.shown(ghost))
+
+
+def checked_numbers(function: str, recording: Recording, name: str, given: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of samples."""
+    if isinstance(given, (int, np.integer)):
+        raise TypeError(f"{function}: {name} is {given!r}; it is a sequence of samples, such as ({given},)")
+    for one in given:
+        whole = isinstance(one, (int, np.integer)) and not isinstance(one, bool)
+        if not (whole and 0 <= one < recording.samples):
+            many = f"there are {recording.samples}, counted from 0"
+            there = many if recording.samples > 1 else "there is one, 0"
             raise IndexError(f"{function}: {name} names sample {one!r}; {there}")
-    return int(sample), *(int(ghost) for ghost in ghosts if ghost != sample and recording.shown(ghost))
+    return tuple(int(one) for one in given)
 
 
 class _Film:
