@@ -73,7 +73,7 @@ def scene_with(model, *surfaces):
     return Scene(model, surfaces, 1.0)
 
 
-def picture_of(scene, ground=0.0, size=(80, 60), count=1, **camera):
+def picture_of(scene, ground: float | None = 0.0, size=(80, 60), count=1, **camera):
     stage = Stage(np.eye(3), ground, 1.0)
     given = {"azimuth": 0.0, "elevation": 0.0, "distance": 4.0, "look_at": (0, 0, 0.5), **camera}
     eye = placed(Camera(**given), np.zeros((1, 3)), size[0] / size[1], np.eye(3))
