@@ -7,22 +7,29 @@ import rbd_jax as rbd
 
 
 def swaying(model, rows=41, seconds=2.0, batch=()):
-    """A trajectory in which every joint sways by its own about where it is in the model's reference."""
+    """A trajectory of a tree in which every joint sways by its own about the reference; one sample more than the other."""
     rate = 1 + np.arange(model.nv) % 5 + 0.3 * np.arange(model.nv) / max(model.nv, 1)
     t = np.linspace(0, seconds, rows)
     size = np.linspace(0.5, 1.0, int(np.prod(batch)))
     step = 0.3 * size[:, None, None] * np.sin(rate * t[:, None])
-    q = np.array([[rbd.integrate(model, model.reference, jnp.asarray(row)) for row in one] for one in step])
-    of = lambda x: jnp.asarray(np.broadcast_to(x, (*batch, *x.shape)))
-    whole = lambda kind: jnp.full(batch, kind, jnp.int32)
-    zeros = np.zeros((rows, model.nv))
-    return rbd.Trajectory(
-        of(t), jnp.asarray(q.reshape(*batch, rows, model.nq)), of(zeros), of(zeros[1:]), whole(0), whole(-1)
+    q = rbd.batch_map(lambda step: rbd.integrate(model, jnp.asarray(model.reference), step))(
+        jnp.asarray(step.reshape(-1, model.nv), model.dtype)
     )
+    return of(t, np.asarray(q).reshape(*batch, rows, model.nq), model.nv)
 
 
-def failing(path, row, code=rbd.Result.NOT_FINITE if hasattr(rbd.Result, "NOT_FINITE") else 1):
-    """The same path, NaN from a row on."""
-    gone = jnp.arange(path.q.shape[-2])[:, None] >= row
+def of(t, q, nv):
+    """The trajectory of configurations (..., rows, nq) at times (rows,)."""
+    batch = q.shape[:-2]
+    over = lambda x: jnp.asarray(np.broadcast_to(x, (*batch, *np.shape(x))))
+    v = np.zeros((len(t), nv), q.dtype)
+    codes = (jnp.full(batch, code, jnp.int32) for code in (0, -1))
+    return rbd.Trajectory(over(t), jnp.asarray(q), over(v), over(v[1:]), *codes)
+
+
+def failing(path, row, code=rbd.Result.NOT_FINITE):
+    """The same path, failed with the step to a row."""
+    gone = (jnp.arange(path.q.shape[-2]) >= row)[:, None]
     q, v = (jnp.where(gone, jnp.nan, x) for x in (path.q, path.v))
-    return rbd.Trajectory(path.t, q, v, path.tau, path.code + int(code), path.failed_step + row)
+    one = jnp.ones_like(path.code)
+    return rbd.Trajectory(path.t, q, v, path.tau, int(code) * one, (row - 1) * one)
