@@ -179,6 +179,11 @@ Simulation:
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
 - `EnergyMomentum`: second order, keeps energy and momentum
 
+Pictures:
+
+- `save_video`: a film of a motion
+- `save_html`: a page that plays a motion, in one file
+
 Learning:
 
 - `Task`: a model to control by rewards: how an episode begins, what is seen, what is wanted
@@ -372,6 +377,8 @@ __all__ = [
     "VariationalMidpoint",
     "Rattle",
     "EnergyMomentum",
+    "save_video",
+    "save_html",
     "Task",
     "checked",
     "count_operations",
@@ -438,6 +445,7 @@ from ._errors import (
     UnknownNameError as UnknownNameError,
 )
 from ._operations import Operations as Operations, count_operations as count_operations
+from ._showing import played_by as _played_by
 from .checkpoints import (
     Checkpoint as Checkpoint,
     CheckpointError as CheckpointError,
@@ -613,9 +621,16 @@ if _TYPE_CHECKING:
         interop as interop,
         learn as learn,
         tasks as tasks,
-        view as view,
     )
+    from ._callable import CallablePackage as _CallablePackage
     from .tasks import Task as Task
+    from .view import save_html as save_html, save_video as save_video, view as _view
+
+    view = _CallablePackage(_view)
+
+
+#: What else is in one of the packages that are imported when they are first named.
+_LATER = {"Task": "tasks", "save_video": "view", "save_html": "view"}
 
 
 def __getattr__(name: str) -> object:
@@ -624,10 +639,18 @@ def __getattr__(name: str) -> object:
 
     if name in ("control", "identify", "interop", "learn", "tasks", "view"):
         return import_module(f".{name}", __name__)
-    if name == "Task":
-        return import_module(".tasks", __name__).Task
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+@_played_by
+def _player():
+    """What a trajectory shows itself with."""
+    from .view import Player
+
+    return Player

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from .._arguments import instance
 from .._array import is_known
 from .._compile import compiled
+from .._showing import player
 from .._text import can_be_shown
 from ..contact.contacts import Contacts
 from ..model import Model
@@ -107,6 +108,18 @@ class Trajectory(eqx.Module):
             since / span,
         )
         return jax.tree.map(lambda x: jnp.where(outside, jnp.nan, x), state)
+
+    def show(self, model: Simulated, **options: Any) -> Any:
+        """The motion as a page that plays: a notebook shows it, and its method `save(path)` writes it to an HTML file.
+
+        - `options`: those of `rbd.save_html`, and `height`, of the frame in a notebook, in pixels.
+
+        >>> model = rbd.load("pendulum")
+        >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=20)
+        >>> path.show(model, title="It swings")  # doctest: +ELLIPSIS
+        Player('It swings', one sample, ... MB; .save(path) writes it)
+        """
+        return player()(model, self, **options)
 
     def multipliers(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves m"]:
         """The multipliers of the constraints at the start of every saved step, under its control, for one sample.

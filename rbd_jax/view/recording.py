@@ -104,8 +104,25 @@ class Recording:
         time = self.t[sample][max(last - 1, 0)]
         return f"failed at t = {time:.3g} s: {what}" if last < self.rows else what
 
-    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
-        """The frames of the bodies in the rows of one sample that are finite; `most` of them, spread evenly over time."""
+    def path(self, sample: int = 0) -> Trajectory:
+        """The rows of one sample that are finite, in the order of time: a trajectory without batch axes."""
+        count, whole = self.shown(sample), self.trajectory
+        forward = slice(None) if self.t[sample][max(count - 1, 0)] >= self.t[sample][0] else slice(None, None, -1)
+
+        def rows(name: str, most: int):
+            values = getattr(whole, name)
+            if values is None:
+                return None
+            values = np.asarray(values)
+            return values.reshape(self.samples, *values.shape[len(self.batch) :])[sample][:most][forward]
+
+        steps = max(count - 1, 0)
+        own = {name: rows(name, count) for name in ("q", "v", "own")}
+        told = {name: rows(name, steps) for name in ("tau", "u")}
+        return Trajectory(self.t[sample][:count][forward], **own, **told)  # pyright: ignore[reportArgumentType]
+
+    def chosen(self, sample: int = 0, most: int | None = None) -> np.ndarray:
+        """The numbers of the rows of one sample that are finite, in the order of time; `most` of them, spread evenly."""
         if not 0 <= sample < self.samples:
             raise IndexError(f"view: there is no sample {sample}; there are {self.samples}, counted from 0")
         count = self.shown(sample)
@@ -114,20 +131,47 @@ class Recording:
         rows = np.arange(count)
         if most is not None and count > most:
             rows = np.unique(np.linspace(0, count - 1, most).astype(int))
+        return (
+            rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows
+        )  # time may run backwards
+
+    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
+        """The frames of the bodies in the rows of one sample that are `chosen`."""
+        rows = self.chosen(sample, most)
         t, q = self.t[sample][rows], self.q[sample][rows]
-        order = slice(None, None, -1) if t[-1] < t[0] else slice(None)  # time may run backwards
-        position, turned = frames_of(self.model, t[order], q[order])
-        return Poses(t[order], position, continuous(turned))
+        position, turned = frames_of(self.model, t, q)
+        return Poses(t, position, continuous(turned))
+
+    def steps(self, sample: int, rows: np.ndarray) -> Trajectory:
+        """The trajectory of one sample whose steps start in some of its rows, in as many as `padded` makes of them.
+
+        The last row has the control of the step that led there.
+        """
+        path, rows = self.trajectory, padded(rows)
+        saves = np.shape(path.tau)[-2]
+        states, last = np.append(rows, rows[-1]), np.minimum(rows, max(saves - 1, 0))
+
+        def picked(x, rows):
+            if x is None:
+                return None
+            x = np.asarray(x).reshape(self.samples, *np.shape(x)[len(self.batch) :])[sample]
+            return jnp.asarray(x[rows] if len(x) else np.zeros((len(rows), *x.shape[1:])), self.model.dtype)
+
+        t = jnp.asarray(self.t[sample][states], self.model.dtype)
+        q, v, own = (picked(x, states) for x in (path.q, path.v, path.own))
+        return Trajectory(t, q, v, picked(path.tau, last), own=own, u=picked(path.u, last))  # pyright: ignore[reportArgumentType]
+
+
+def padded(rows: np.ndarray) -> np.ndarray:
+    """As many as a power of two, the last again and again: few lengths, so that few are compiled."""
+    full = max(16, 1 << (len(rows) - 1).bit_length())
+    return np.concatenate([rows, np.repeat(rows[-1:], full - len(rows), axis=0)])
 
 
 def frames_of(model: Simulated, t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions (n, nb, 3) and quaternions (n, nb, 4) of the bodies at times (n,) in configurations (n, nq)."""
-    # Few lengths, so that few are compiled.
-    count = len(q)
-    full = max(16, 1 << (count - 1).bit_length())
-    pad = lambda x: np.concatenate([x, np.repeat(x[-1:], full - count, axis=0)])
-    found = _frames(model, jnp.asarray(pad(t), model.dtype), jnp.asarray(pad(q), model.dtype))
-    return tuple(np.asarray(x, float)[:count] for x in found)  # pyright: ignore[reportReturnType]
+    found = _frames(model, jnp.asarray(padded(t), model.dtype), jnp.asarray(padded(q), model.dtype))
+    return tuple(np.asarray(x, float)[: len(q)] for x in found)  # pyright: ignore[reportReturnType]
 
 
 @compiled

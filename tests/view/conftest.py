@@ -1,0 +1,71 @@
+"""Pages as they are seen: a headless Chromium, which the tests marked `browser` drive."""
+
+import io
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+#: Debian's, or Google's; RBD_JAX_CHROMIUM names another one.
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+#: WebGL in software, which is there on every machine.
+FLAGS = ("--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A Chromium, or the reason why there is none."""
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+    )
+    program = os.environ.get("RBD_JAX_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip(f"there is no Chromium on PATH ({', '.join(NAMES)}), and RBD_JAX_CHROMIUM names none")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield chromium
+        chromium.close()
+
+
+class Seen:
+    """A page in the browser.
+
+    - `page`: as playwright has it.
+    - `errors`: what it wrote to the console as an error, and what it threw.
+    - `requests`: all that it asked for, its own address first.
+    """
+
+    def __init__(self, page):
+        self.page, self.errors, self.requests = page, [], []
+        page.on(
+            "console", lambda message: self.errors.append(message.text) if message.type == "error" else None
+        )
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def picture(self, **options) -> np.ndarray:
+        """What is on the screen, (height, width, 3), from 0 to 255; `clip={"x": 0, "y": 0, "width": 9, "height": 9}` of it."""
+        from PIL import Image
+
+        return np.asarray(Image.open(io.BytesIO(self.page.screenshot(**options))).convert("RGB"))
+
+
+@pytest.fixture
+def see(browser):
+    """A function that opens a file or an address, in a window of a size, and returns what is `Seen`."""
+    contexts = []
+
+    def see(where: str | Path, size: tuple[int, int] = (640, 480)) -> Seen:
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]})
+        contexts.append(context)
+        seen = Seen(context.new_page())
+        seen.page.goto(where.resolve().as_uri() if isinstance(where, Path) else where)
+        return seen
+
+    yield see
+    for context in contexts:
+        context.close()
