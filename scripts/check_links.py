@@ -1,7 +1,7 @@
 """`python scripts/check_links.py SITE`: whether what the pages of a built site lead to is there, and is the site's own.
 
 Links, pictures and frames must lead to a file of the site, and to something of that name on the page where they have a fragment.
-What a page needs to be shown (scripts, styles, pictures, frames) must not come from elsewhere: the site is read without a network.
+What a page needs to be shown (scripts, styles, pictures, frames) must not come from elsewhere: it is read without a network.
 """
 
 import sys

@@ -117,7 +117,8 @@ def contents(module: ModuleType) -> tuple[str, list[Group]]:
 def docstring_of(package: str, name: str) -> str:
     """What is written of a thing itself, and not of what it inherits from: its docstring, or the text below its assignment."""
     thing = getattr(importlib.import_module(package), name)
-    if inspect.isclass(thing) or inspect.isfunction(thing) or hasattr(thing, "__wrapped__"):
+    of_ours = getattr(thing, "__module__", None) or ""
+    if of_ours.startswith("rbd_jax") and getattr(thing, "__name__", None) == name:
         return inspect.cleandoc(thing.__doc__ or "")
     module = importlib.import_module(package)
     for node, after in itertools.pairwise(
