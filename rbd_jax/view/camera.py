@@ -23,6 +23,10 @@ class Camera:
     - `look_at`: the point in the world that it looks at; by default the middle of the motion. Where it follows a body, the
       point relative to that.
     - `field_of_view`: the vertical angle of the picture.
+
+    >>> from_above = rbd.view.Camera(azimuth=0.0, elevation=60.0, look_at=(0.0, 0.0, 0.5))
+    >>> print(from_above.elevation, from_above.distance)
+    60.0 None
     """
 
     azimuth: float | int = -60.0

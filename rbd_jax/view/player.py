@@ -59,7 +59,16 @@ SCRIPTS = ("motion.js", "triangles.js", "renderer.js", "camera.js", "player.js")
 
 
 class Player:
-    """A motion as a page: `save` writes it to a file, and a notebook shows it. The arguments are those of `save_html`."""
+    """A motion as a page: `save` writes it to a file, and a notebook shows it. The arguments are those of `save_html`.
+
+    >>> import tempfile
+    >>> model = rbd.load("pendulum")
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = rbd.view.Player(model, path, curves="swing").save(f"{folder}/swing.html")
+    ...     print(file.name, file.stat().st_size > 10000)
+    swing.html True
+    """
 
     def __init__(
         self,
