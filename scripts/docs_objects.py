@@ -37,7 +37,7 @@ def homes() -> dict[str, str]:
 
 
 def called(name: public_names.Name) -> str:
-    """What an entry is called: by its path, but for what has the name of the module that it is in, which griffe takes for that."""
+    """What an entry is called: by its path, but for what has the name of its module, which griffe would take for that."""
     module = getattr(name.thing, "__module__", None) or ""
     same = module.startswith("rbd_jax.") and module.rpartition(".")[2] == name.name
     return f"{module}.{name.name}" if same else name.path
