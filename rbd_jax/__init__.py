@@ -624,10 +624,12 @@ if _TYPE_CHECKING:
         learn as learn,
         plot as plot,
         tasks as tasks,
-        view as view,
     )
+    from ._callable import CallablePackage as _CallablePackage
     from .tasks import Task as Task
-    from .view import save_html as save_html, save_video as save_video
+    from .view import save_html as save_html, save_video as save_video, view as _view
+
+    view = _CallablePackage(_view)
 
 
 #: What else is in one of the packages that are imported when they are first named.

@@ -114,13 +114,26 @@ def constraint_wrenches(motion: Motion, multipliers: Float[Array, "m"]) -> Float
     """The wrench of the constraints' multipliers on each body, in its own frame."""
     model = motion.model
     parts, bodies = [jnp.zeros((0, 6), multipliers.dtype)], [np.zeros(0, int)]
-    for own in matrix_of(motion).gradients:
-        rows = np.stack(own.group.rows(model))
-        forces = jnp.sum(own.by_twists * multipliers[rows][:, :, None, None], axis=1)
-        parts.append(own.group.constraint.frames.force(forces).reshape(-1, 6))
-        table = np.array(own.group.bodies, int).reshape(-1)
+    for group, pulls in _frame_wrenches(motion, multipliers):
+        parts.append(group.constraint.frames.force(pulls).reshape(-1, 6))
+        table = np.array(group.bodies, int).reshape(-1)
         bodies.append(np.where(table == model.nb, -1, table))  # the world, which is left out
     return sum_rows(jnp.concatenate(parts), np.concatenate(bodies), model.nb)
+
+
+def frame_wrenches(motion: Motion, multipliers: Float[Array, "m"]) -> list[Float[Array, "k 6"]]:
+    """The wrenches of the multipliers of each constraint in its frames, each in the axes of its frame about its origin."""
+    found: dict[int, Float[Array, "k 6"]] = {}
+    for group, pulls in _frame_wrenches(motion, multipliers):
+        found |= dict(zip(group.members, pulls, strict=True))
+    return [found[index] for index in range(len(motion.model.constraints))]
+
+
+def _frame_wrenches(motion: Motion, multipliers: Float[Array, "m"]):
+    """The same of constraints that are evaluated together, (g, k, 6)."""
+    for own in matrix_of(motion).gradients:
+        rows = np.stack(own.group.rows(motion.model))
+        yield own.group, jnp.sum(own.by_twists * multipliers[rows][:, :, None, None], axis=1)
 
 
 def transmitted(

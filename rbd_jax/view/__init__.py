@@ -1,5 +1,7 @@
-"""Pictures of models and of their motion.
+"""Models and their motion to be seen. The package is itself the function `view`: `rbd.view(model, trajectory)`.
 
+- `view`: a model in the browser: its motion, configurations put together by hand, a simulation that is pulled at
+- `Viewer`: what it returns
 - `plot_model`: a model in one configuration
 - `plot_trajectory`: how a model moved, its coordinates and its energy
 - `plot_excitation`: a motion that was designed to identify a model, between its limits
@@ -12,6 +14,8 @@
 """
 
 __all__ = [
+    "view",
+    "Viewer",
     "plot_model",
     "plot_trajectory",
     "plot_excitation",
@@ -23,6 +27,7 @@ __all__ = [
     "Camera",
 ]
 
+from .._callable import make_callable
 from .camera import Camera as Camera
 from .excitation import plot_excitation as plot_excitation
 from .film import save_video as save_video
@@ -30,3 +35,7 @@ from .learning import plot_learning as plot_learning
 from .optimization import plot_solution as plot_solution
 from .player import Player as Player, save_html as save_html
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory
+from .viewer import Viewer as Viewer, view as view
+
+
+make_callable(__name__, view)

@@ -82,8 +82,8 @@ class Player:
         height: int = 480,
         owner: str = "show",
     ):
-        for name, value in (("fps", fps), ("speed", speed), ("height", height)):
-            number(owner, name, value, above=0)
+        given = {"fps": fps, "speed": speed, "height": height}
+        fps, speed, height = (float(number(owner, name, value, above=0)) for name, value in given.items())
         if unknown := sorted(set(show) - set(MARKS)):
             known = ", ".join(map(repr, MARKS))
             raise ValueError(f"{owner}: show has {unknown[0]!r}; it takes some of {known}")
@@ -113,7 +113,7 @@ class Player:
                 f", sample {sample} of {recording.samples}" if len(kept) == 1 < recording.samples else ""
             )
             title = f"{tree.name}{of_batch}"
-        self.title, self.height = str(title), height
+        self.title, self.height = str(title), round(height)
         drawn, pushed = _Drawn(scene, seen), {"contacts", "forces"} & set(show) and has_pushes(model, forces)
         self._data = {
             **drawn.data,
@@ -129,7 +129,7 @@ class Player:
             "ghosts": ghosts,
             "shows": list(show),
             "follow": _followed(tree, follow, seen),
-            "speed": float(speed),
+            "speed": speed,
             "play": bool(play),
             "loop": bool(loop),
         }
@@ -243,7 +243,7 @@ def packed(array: np.ndarray, off: float = 0.0) -> dict:
     array = np.asarray(array)
     if array.dtype != np.float64:
         return _text(array)
-    columns = array.reshape(len(array), -1)
+    columns = array.reshape(len(array), int(np.prod(array.shape[1:])))
     if off and columns.size:
         low, high = columns.min(axis=0), columns.max(axis=0)
         scale = (high - low) / (2**16 - 2)
@@ -305,10 +305,10 @@ class _Drawn:
         }
 
     def surfaces(self, scene: Scene) -> list[dict]:
-        """Those that are drawn as triangles, opaque ones first."""
+        """Those that are drawn as triangles."""
         chosen = [surface for surface in scene.surfaces if not surface.endless or surface.body >= 0]
         drawn = []
-        for surface in sorted(chosen, key=lambda surface: surface.rgba[3] < 1):
+        for surface in chosen:
             points, faces, normals = with_normals(surface.vertices, surface.faces)
             if len(faces):
                 drawn.append({

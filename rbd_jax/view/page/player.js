@@ -217,6 +217,7 @@ class Player {
   }
 
   frame(now) {
+    clearTimeout(this.settling);
     if (this.playing) {
       // A page that was out of sight goes on where it was.
       this.time += this.before === null ? 0 : (this.speed * Math.min(now - this.before, 250)) / 1000;
@@ -229,7 +230,7 @@ class Player {
       if (this.recent.length > 60) this.recent.shift();
       this.keepUp();
     }
-    this.draw();
+    this.draw(false);
     this.drawn += 1;
     const { start, end, last, failure } = this.motion;
     $("slider").value = this.time;
@@ -238,6 +239,7 @@ class Player {
     $("told").style.opacity = failure && this.time < last ? 0.45 : 1;
     for (const { cursor } of this.curves) cursor.style.left = `${(100 * (this.time - start)) / (end - start || 1)}%`;
     if (this.playing) this.changed();
+    else if (this.renderer.few || this.renderer.sharpness < 1) this.settling = setTimeout(() => this.draw(true), 200);
   }
 
   // Where drawing is slow, fewer pixels are drawn.
@@ -247,7 +249,7 @@ class Player {
     this.recent = [];
   }
 
-  draw() {
+  draw(fine) {
     const { recording, motion, time, camera } = this, { up } = recording;
     const world = { position: [0, 0, 0], quaternion: up };
     const posed = (one) => {
@@ -269,7 +271,7 @@ class Player {
         if (this.shows.forces && norm(along) > 1e-2 * size) marks.arrow(place, along, 0.04 * size, [0.85, 0.3, 0.2, 1]);
       }
     }
-    this.renderer.render(camera, [poses, ...ghosts.map(posed)], marks, this.shows);
+    this.renderer.render(camera, [poses, ...ghosts.map(posed)], marks, this.shows, fine);
   }
 
   centerOfMass() {

@@ -31,14 +31,16 @@ uniform sampler2DShadow depths;
 float sunlight(vec3 place) {
   vec3 at = 0.5 * (shadow * vec4(place, 1)).xyz + 0.5;
   if (shade == 0.0 || any(lessThan(at, vec3(0))) || any(greaterThan(at, vec3(1)))) return 1.0;
-  vec2 step = 0.8 / vec2(textureSize(depths, 0));
   at.z -= 0.0015;
+#ifdef SLOW
+  float lit = texture(depths, at);
+#else
+  vec2 step = 0.8 / vec2(textureSize(depths, 0));
   float lit = texture(depths, at + vec3(step, 0)) + texture(depths, at + vec3(-step, 0));
-  lit += texture(depths, at + vec3(step.x, -step.y, 0)) + texture(depths, at + vec3(-step.x, step.y, 0));
-  return 1.0 - shade * (1.0 - 0.25 * lit);
+  lit = 0.25 * (lit + texture(depths, at + vec3(step.x, -step.y, 0)) + texture(depths, at + vec3(-step.x, step.y, 0)));
+#endif
+  return 1.0 - shade * (1.0 - lit);
 }
-vec3 shown(vec3 linear) { return pow(linear, vec3(1.0 / 2.2)); }
-vec3 linear(vec3 shown) { return pow(shown, vec3(2.2)); }
 `;
 
 const SHADED = `${HEAD}${SUN}
@@ -50,11 +52,13 @@ uniform vec2 veil;  // opacity, and share of white
 out vec4 seen;
 void main() {
   vec3 n = normalize(gl_FrontFacing ? outward : -outward), toward = normalize(eye - place);
-  float facing = max(dot(n, sun), 0.0), lit = facing > 0.0 ? facing * sunlight(place + 0.0 * n) : 0.0;
+  float facing = dot(n, sun), lit = facing > 0.0 ? facing * sunlight(place) : 0.0;
   vec3 sky = mix(vec3(0.26, 0.25, 0.24), vec3(0.46, 0.48, 0.52), 0.5 + 0.5 * n.z);
-  float gloss = pow(max(dot(n, normalize(sun + toward)), 0.0), 40.0) * lit;
-  vec3 light = linear(paint.rgb) * (sky + 0.75 * lit) + 0.12 * gloss;
-  seen = vec4(mix(shown(light), vec3(1), veil.y), paint.a * veil.x);
+  float gloss = max(dot(n, normalize(sun + toward)), 0.0);
+  gloss *= gloss, gloss *= gloss, gloss *= gloss, gloss *= gloss, gloss *= gloss;
+  // Colours are mixed as their squares, which is nearly how light adds.
+  vec3 light = paint.rgb * paint.rgb * (sky + 0.75 * lit) + 0.12 * gloss * lit;
+  seen = vec4(mix(sqrt(light), vec3(1), veil.y), paint.a * veil.x);
 }`;
 
 const DEPTH = `${HEAD}
@@ -94,31 +98,51 @@ void main() {
 }`;
 
 const BACK = [0.933, 0.945, 0.961];
+const FEW = 16000; // triangles, where drawing is slow
 const SUNWARD = unit([0.3, -0.4, 1]);
+
+// Whether the browser draws without a graphics processor.
+function inSoftware() {
+  const gl = document.createElement("canvas").getContext("webgl2"), told = gl?.getExtension("WEBGL_debug_renderer_info");
+  const name = told ? gl.getParameter(told.UNMASKED_RENDERER_WEBGL) : "";
+  gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name);
+}
 
 class Renderer {
   constructor(canvas, recording) {
     this.canvas = canvas;
-    const gl = (this.gl = canvas.getContext("webgl2", { antialias: true, alpha: false }));
+    this.slow = inSoftware(); // then less is drawn
+    const gl = (this.gl = canvas.getContext("webgl2", { alpha: false, antialias: !this.slow }));
     if (!gl) throw new Error("This browser has no WebGL 2, which draws the model; a newer one does");
     this.recording = recording;
     this.shaded = this.program(BODIES, SHADED);
     this.deep = this.program(BODIES, DEPTH);
     this.ground = this.program(GROUND, GRID);
     const still = new Triangles(), { size } = recording;
-    const ranges = recording.surfaces.map((surface) => ({
-      clear: surface.rgba[3] < 1,
-      ...still.add(numbers(surface.points), numbers(surface.normals), numbers(surface.faces), surface.rgba, surface.body),
-      center: surface.center,
-    }));
-    // Python puts the opaque ones first.
-    this.opaque = { first: 0, count: ranges.filter((range) => !range.clear).reduce((sum, range) => sum + range.count, 0) };
-    this.clear = ranges.filter((range) => range.clear);
     const marked = (draw) => {
       const first = still.corners;
       draw();
       return { first, count: still.corners - first };
     };
+    const put = (surface) => ({
+      ...still.add(numbers(surface.points), numbers(surface.normals), numbers(surface.faces), surface.rgba, surface.body),
+      center: surface.center,
+    });
+    const opaque = recording.surfaces.filter((surface) => surface.rgba[3] >= 1), clear = recording.surfaces.filter((surface) => surface.rgba[3] < 1);
+    let solid;
+    this.opaque = marked(() => (solid = opaque.map(put)));
+    this.whole = marked(() => (this.clear = clear.map(put)));
+    if (this.opaque.count) this.whole = this.opaque; // of ghosts
+    this.few = null; // fewer triangles instead of the opaque ones
+    if (this.slow && this.opaque.count > 3 * FEW) {
+      let fewer, cell = recording.radius / 400;
+      do {
+        cell *= 1.4;
+        fewer = solid.map(({ part }, k) => coarse(part, still.faces[k].faces, cell));
+      } while (fewer.reduce((sum, faces) => sum + faces.length, 0) > 3 * FEW);
+      this.few = marked(() => fewer.forEach((faces, k) => still.addFaces(faces, solid[k].part)));
+    }
     this.frames = marked(() => recording.bodies.forEach((_, body) => still.axes({ position: [0, 0, 0], quaternion: [1, 0, 0, 0] }, 0.5 * size, body)));
     this.sites = marked(() => recording.sites.forEach((site) => {
       still.axes(site, 0.3 * size, site.body);
@@ -135,7 +159,7 @@ class Renderer {
     gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 0, 0);
     this.poses = this.texture(gl.TEXTURE_2D, gl.NEAREST);
     this.depths = this.texture(gl.TEXTURE_2D, gl.LINEAR);
-    this.resolution = 1024;
+    this.resolution = this.slow ? 512 : 2048;
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_COMPARE_MODE, gl.COMPARE_REF_TO_TEXTURE);
     gl.texStorage2D(gl.TEXTURE_2D, 1, gl.DEPTH_COMPONENT24, this.resolution, this.resolution);
     this.target = gl.createFramebuffer();
@@ -152,7 +176,7 @@ class Renderer {
     const { gl } = this, made = gl.createProgram();
     sources.forEach((source, k) => {
       const shader = gl.createShader(k ? gl.FRAGMENT_SHADER : gl.VERTEX_SHADER);
-      gl.shaderSource(shader, source);
+      gl.shaderSource(shader, this.slow ? source.replace("\n", "\n#define SLOW\n") : source);
       gl.compileShader(shader);
       if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS) && !gl.isContextLost()) throw new Error(gl.getShaderInfoLog(shader));
       gl.attachShader(made, shader);
@@ -219,7 +243,7 @@ class Renderer {
   }
 
   // The world as the sun sees it, in a box around the bodies.
-  castShadows(poses, origin) {
+  castShadows(opaque, poses, origin) {
     const { gl, recording } = this, near = 8 * recording.radius;
     let reach = 0;
     poses.slice(1).forEach(({ position }, body) => {
@@ -236,16 +260,18 @@ class Renderer {
     gl.enable(gl.POLYGON_OFFSET_FILL);
     gl.polygonOffset(2, 4);
     this.deep({ view: shadow, poses: 0, row: 0 });
-    this.draw(this.opaque);
+    this.draw(opaque);
     gl.disable(gl.POLYGON_OFFSET_FILL);
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
     return shadow;
   }
 
   // rows: the poses of the world and of the bodies of the sample, and of those of its ghosts; marks: Triangles on top.
-  render(camera, rows, marks, shows) {
+  // fine: take the time that it takes.
+  render(camera, rows, marks, shows, fine) {
     const { gl, canvas } = this, origin = camera.target, eye = add(camera.eye, origin, -1);
-    const ratio = this.sharpness * Math.min(window.devicePixelRatio || 1, 2);
+    const opaque = (!fine && this.few) || this.opaque, whole = (!fine && this.few) || this.whole;
+    const ratio = (fine ? 1 : this.sharpness) * Math.min(window.devicePixelRatio || 1, 2);
     const width = Math.max(1, Math.round(ratio * canvas.clientWidth)), height = Math.max(1, Math.round(ratio * canvas.clientHeight));
     if (canvas.width !== width || canvas.height !== height) canvas.width = width, canvas.height = height;
     this.upload(rows, origin);
@@ -254,7 +280,7 @@ class Renderer {
     gl.disable(gl.CULL_FACE);
     gl.activeTexture(gl.TEXTURE1);
     gl.bindTexture(gl.TEXTURE_2D, null); // it is drawn to
-    const shadow = this.castShadows(rows[0], origin), view = camera.view;
+    const shadow = this.castShadows(opaque, rows[0], origin), view = camera.view;
     gl.bindTexture(gl.TEXTURE_2D, this.depths);
     gl.viewport(0, 0, width, height);
     gl.clearColor(...BACK, 1);
@@ -264,7 +290,7 @@ class Renderer {
     gl.bindVertexArray(this.still.array);
     gl.disable(gl.CULL_FACE);
     this.shaded({ ...common, poses: 0, row: 0, eye, veil: [1, 0] });
-    this.draw(this.opaque);
+    this.draw(opaque);
     gl.enable(gl.BLEND);
     gl.enable(gl.CULL_FACE);
     gl.depthMask(false);
@@ -282,7 +308,6 @@ class Renderer {
     gl.cullFace(gl.BACK);
     if (rows.length > 1) {
       // Of ghosts the nearest is seen alone: depths first, then colours where they are.
-      const whole = this.opaque.count ? this.opaque : { first: 0, count: this.frames.first };
       gl.colorMask(false, false, false, false);
       this.shaded({ row: 1, veil: [0.35, 0.25], shade: 0 });
       this.draw(whole, rows.length - 1);

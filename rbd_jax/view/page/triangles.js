@@ -4,13 +4,21 @@ const STRIDE = 24; // bytes of a vertex: position 12, normal 4, colour 4, body 4
 
 class Triangles {
   parts = [];
+  faces = [];
   vertices = 0;
   corners = 0;
 
   add(points, normals, faces, color, body) {
-    const range = { first: this.corners, count: faces.length, body };
-    this.parts.push({ points, normals, faces, color: color.map((x) => Math.round(255 * x)), body });
+    const part = { points, normals, color: color.map((x) => Math.round(255 * x)), body, base: this.vertices };
+    this.parts.push(part);
     this.vertices += points.length / 3;
+    return { ...this.addFaces(faces, part), part };
+  }
+
+  // Triangles of vertices that are there.
+  addFaces(faces, part) {
+    const range = { first: this.corners, count: faces.length, body: part.body };
+    this.faces.push({ faces, base: part.base });
     this.corners += faces.length;
     return range;
   }
@@ -60,14 +68,30 @@ class Triangles {
     const buffer = new ArrayBuffer(STRIDE * this.vertices), faces = new Uint32Array(this.corners);
     const floats = new Float32Array(buffer), signed = new Int8Array(buffer), bytes = new Uint8Array(buffer);
     let vertex = 0, corner = 0;
-    for (const part of this.parts) {
-      for (let i = 0; i < part.faces.length; i++) faces[corner++] = vertex + part.faces[i];
+    for (const one of this.faces) for (let i = 0; i < one.faces.length; i++) faces[corner++] = one.base + one.faces[i];
+    for (const part of this.parts)
       for (let i = 0; i < part.points.length; i += 3, vertex++) {
         for (let c = 0; c < 3; c++) floats[6 * vertex + c] = part.points[i + c], signed[STRIDE * vertex + 12 + c] = part.normals[i + c];
         for (let c = 0; c < 4; c++) bytes[STRIDE * vertex + 16 + c] = part.color[c];
         floats[6 * vertex + 5] = part.body + 1; // the world comes first
       }
-    }
     return { buffer, faces };
   }
+}
+
+// Fewer of the triangles of a part: of vertices in one cell that face the same way one stands for all.
+function coarse({ points, normals }, faces, cell) {
+  const chosen = new Map(), stands = new Uint32Array(points.length / 3), found = [];
+  for (let i = 0; i < stands.length; i++) {
+    let key = 0; // less than 2^53, so all of them differ
+    for (let k = 0; k < 3; k++) key = 65536 * key + (Math.floor(points[3 * i + k] / cell) & 0xffff);
+    for (let k = 0; k < 3; k++) key = 3 * key + Math.round(normals[3 * i + k] / 100);
+    if (!chosen.has(key)) chosen.set(key, i);
+    stands[i] = chosen.get(key);
+  }
+  for (let i = 0; i < faces.length; i += 3) {
+    const [p, q, r] = [stands[faces[i]], stands[faces[i + 1]], stands[faces[i + 2]]];
+    if (p !== q && q !== r && r !== p) found.push(p, q, r);
+  }
+  return found;
 }

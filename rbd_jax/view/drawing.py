@@ -1,0 +1,265 @@
+"""A scene on a server of viser: a node for each body, with all that is fixed to it, so that a frame sends poses alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..model import Model
+from .normals import with_normals
+from .recording import Poses
+from .scene import Scene, Surface
+from .stage import Arrows, Mark
+
+
+if TYPE_CHECKING:
+    import viser
+
+
+#: Colours of what is no body: the centre of mass, contacts, reactions, and the lines of the ground.
+MASS, CONTACT, REACTION, LINES = (230, 159, 0), (213, 94, 0), (0, 114, 178), (176, 182, 190)
+
+#: How opaque ghosts are, of what the model is.
+GHOST = 0.3
+
+
+class Drawing:
+    """What of a scene is on a server.
+
+    - `bodies`: a node for each body of the model, which its pose moves.
+    - `meshes`: what can be taken hold of: nodes of triangles, each with the number of its body.
+    """
+
+    def __init__(self, server: viser.ViserServer, scene: Scene, sites: Sequence[Mark], ground: float):
+        self._scene, self._server, self._ghosts = server.scene, server, []
+        self.scene, size = scene, scene.size
+        paths = paths_of(scene.model)
+        axes: dict[str, Any] = {"axes_length": 0.4 * size, "axes_radius": 0.012 * size}
+        frame = lambda body: self._scene.add_frame(
+            paths[body], show_axes=False, origin_radius=0.02 * size, **axes
+        )
+        frame(-1)
+        self.bodies: list[viser.FrameHandle] = [frame(body) for body in range(scene.model.nb)]
+        self.meshes: list[tuple[int, viser.MeshHandle]] = []
+        self._surfaces: list[Any] = []
+        for body, number, surface in _merged(scene.surfaces):
+            path = f"{paths[body]}/shape{number}"
+            if surface.endless and body < 0:
+                self._surfaces.append(self._grid(path, surface))
+                continue
+            node = self._mesh(path, surface)
+            self._surfaces.append(node)
+            if body >= 0:
+                self.meshes.append((body, node))
+        self._ground = None
+        if not scene.fixed:
+            flat = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]], float) + [0, 0, ground]
+            made_up = Surface(
+                "ground", -1, flat, np.array([[0, 1, 2], [0, 2, 3]]), (1, 1, 1, 1), endless=True
+            )
+            self._ground = self._grid("/ground", made_up)
+        self._sites = [
+            self._scene.add_frame(
+                f"{paths[mark.body]}/site {_safe(mark.name)}",
+                axes_length=0.2 * size,
+                axes_radius=0.008 * size,
+                wxyz=mark.quaternion,
+                position=mark.position,
+                visible=False,
+            )
+            for mark in sites
+        ]
+        self._mass = self._scene.add_icosphere(
+            "/center of mass", 0.06 * size, color=MASS, visible=False, subdivisions=2
+        )
+        self._contacts = self._arrows("/contacts", CONTACT)
+        self._reactions = self._arrows("/reactions", REACTION)
+        self._mark = self._scene.add_label("/mark", "", visible=False)
+        self.light(fine=False)
+
+    def _mesh(self, path: str, surface: Surface, opacity: float = 1.0) -> viser.MeshHandle:
+        vertices, faces, _ = with_normals(surface.vertices, surface.faces)
+        opacity *= surface.rgba[3]
+        return self._scene.add_mesh_simple(
+            path,
+            vertices,
+            faces,
+            color=surface.rgba[:3],
+            opacity=opacity if opacity < 1 else None,
+            side="double" if surface.endless else "front",
+        )
+
+    def _grid(self, path: str, surface: Surface) -> Any:
+        """A plane without end, as lines: to shade all of it takes longer than all of a robot."""
+        corners = surface.vertices[surface.faces[0]]
+        normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
+        normal /= np.linalg.norm(normal)
+        x = np.cross(np.eye(3)[np.argmin(np.abs(normal))], normal)
+        x /= np.linalg.norm(x)
+        y, cell, count = np.cross(normal, x), 0.5 * self.scene.size, 20
+        at, ends = cell * np.arange(-count, count + 1), cell * count * np.array([-1, 1])
+        lines = [
+            along * ends[:, None] + across * place
+            for along, across in ((x, y), (y, x))
+            for place in at[:, None]
+        ]
+        return self._scene.add_line_segments(
+            path,
+            np.stack(lines) + surface.vertices.mean(axis=0),
+            LINES,
+            thickness=1.0,
+            thickness_units="screen",
+        )
+
+    def _arrows(self, path: str, color: tuple[int, int, int]) -> Any:
+        size = self.scene.size
+        return self._scene.add_arrows(
+            path,
+            np.array([[[0.0, 0, 0], [0, 0, 1]]]),
+            color,
+            shaft_radius=0.012 * size,
+            head_radius=0.03 * size,
+            head_length=0.07 * size,
+            visible=False,
+        )
+
+    # What changes from frame to frame.
+
+    def move(self, poses: Poses) -> None:
+        """The bodies where they are in the first of the poses."""
+        for node, position, turned in zip(self.bodies, poses.position[0], poses.quaternion[0], strict=True):
+            node.position, node.wxyz = position, turned
+
+    def ghosts(self, count: int) -> None:
+        """So many more of the model, translucent."""
+        for _, node in self._ghosts:
+            node.remove()
+        self._ghosts = []
+        if not count:
+            return
+        nowhere = np.tile([1.0, 0, 0, 0], (count, 1)), np.zeros((count, 3))
+        for body, number, surface in _merged(self.scene.moving):
+            vertices, faces, _ = with_normals(surface.vertices, surface.faces)
+            node = self._scene.add_batched_meshes_simple(
+                f"/ghosts/{body} {number}",
+                vertices,
+                faces,
+                *nowhere,
+                batched_colors=np.array(surface.rgba[:3]),
+                opacity=GHOST * surface.rgba[3],
+                lod="off",
+                cast_shadow=False,
+                receive_shadow=False,
+            )
+            self._ghosts.append((body, node))
+
+    def move_ghosts(self, poses: Sequence[Poses]) -> None:
+        """The ghosts where they are in the first of the poses of each."""
+        if not self._ghosts:
+            return
+        position = np.stack([one.position[0] for one in poses])
+        turned = np.stack([one.quaternion[0] for one in poses])
+        for body, node in self._ghosts:
+            node.batched_positions = position[:, body].astype(np.float32)
+            node.batched_wxyzs = turned[:, body].astype(np.float32)
+
+    def mass(self, position: np.ndarray | None) -> None:
+        """The centre of mass, or none."""
+        self._mass.visible = position is not None
+        if position is not None:
+            self._mass.position = position
+
+    def contacts(self, arrows: Arrows | None, scale: float) -> None:
+        """Forces of contact, of so many m a newton, or none."""
+        _point(self._contacts, arrows, scale, 0.03 * self.scene.size)
+
+    def reactions(self, arrows: Arrows | None, scale: float) -> None:
+        """Forces in joints, of so many m a newton, or none."""
+        _point(self._reactions, arrows, scale, 0.0)
+
+    def mark(self, words: str | None, position: np.ndarray) -> None:
+        """Words at a place, or none."""
+        self._mark.visible = words is not None
+        if words is not None:
+            self._mark.text, self._mark.position = words, position
+
+    # What is chosen.
+
+    def show(self, shapes: bool, frames: bool, sites: bool, ground: bool) -> None:
+        for node in self._surfaces:
+            node.visible = shapes
+        for node in self.bodies:
+            node.show_axes = frames
+        for node in self._sites:
+            node.visible = sites
+        if self._ground is not None:
+            self._ground.visible = ground
+
+    def light(self, fine: bool) -> None:
+        """Shadows and light from all around, which take a GPU; or one lamp and the sky."""
+        self._scene.configure_default_lights(enabled=fine, cast_shadow=fine)
+        if fine:
+            self._scene.configure_environment_map("studio")
+        else:
+            self._scene.configure_environment_map(None)
+        for name in ("/lamp", "/sky"):
+            self._scene.remove_by_name(name)
+        if not fine:
+            self._scene.add_light_hemisphere(
+                "/sky", sky_color=(255, 255, 255), ground_color=(120, 120, 130), intensity=1.6
+            )
+            self._scene.add_light_directional("/lamp", intensity=2.2, position=(0.4, -0.6, 1.0))
+
+
+def _point(node: Any, arrows: Arrows | None, scale: float, least: float) -> None:
+    """Arrows to those that are shown: longer than `least`, or what they stand for is not seen."""
+    if arrows is None:
+        node.visible = False
+        return
+    vectors = scale * arrows.vectors
+    length = np.linalg.norm(vectors, axis=-1)
+    there = length > max(least * 1e-3, 1e-9)
+    node.visible = bool(there.any())
+    if there.any():
+        points, vectors, length = arrows.points[there], vectors[there], length[there]
+        vectors = vectors * np.maximum(least / length, 1)[:, None]
+        node.points = np.stack([points, points + vectors], axis=1).astype(np.float32)
+
+
+def _merged(surfaces: Sequence[Surface]) -> Iterator[tuple[int, int, Surface]]:
+    """The surfaces of each body with those of one colour in one, and a number for each: what a browser draws at once."""
+    groups: dict[tuple, list[Surface]] = {}
+    for place, surface in enumerate(surfaces):
+        alone = place if surface.endless else None
+        groups.setdefault((surface.body, surface.rgba, alone), []).append(surface)
+    for number, ((body, rgba, _), parts) in enumerate(groups.items()):
+        starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+        yield (
+            body,
+            number,
+            Surface(
+                parts[0].name,
+                body,
+                np.concatenate([part.vertices for part in parts]),
+                np.concatenate([part.faces + start for part, start in zip(parts, starts)]),
+                rgba,
+                parts[0].endless,
+            ),
+        )
+
+
+def paths_of(model: Model) -> dict[int, str]:
+    """The path of the node of each body, -1 for the world."""
+    paths: dict[int, str] = {}
+    for body, name in enumerate(("world", *model.body_names), start=-1):
+        path = f"/model/{_safe(name)}"
+        paths[body] = f"{path}_{body}" if path in paths.values() else path
+    return paths
+
+
+def _safe(name: str) -> str:
+    """A name as a step of a path."""
+    return re.sub(r"[/\s]+", "_", name) or "_"

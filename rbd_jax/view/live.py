@@ -1,0 +1,278 @@
+"""A simulation that goes on while it is looked at: steps in real time, pulled at by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .._compile import compiled
+from ..constraints import ReducedModel, assemble
+from ..contact import Soft
+from ..contact.compliant import Compliant
+from ..contact.law import contact_law
+from ..contact.pairs import touching
+from ..dynamics import forward_kinematics, solve_mass_matrix
+from ..forces import Force
+from ..model import Model, attach, integrate, neutral
+from ..simulate import Controls, Result, Scheme, State, keyframe, keyframe_controls, rollout
+from ..simulate.begin import default_scheme
+from ..simulate.systems import Simulated, tree_of
+from ..simulate.tree_system import Acting
+from .stage import Moment
+
+
+#: A simulation is advanced by so long at once, in s; and by the step of the model's file, or else by this one.
+FRAME, STEP = 1 / 60, 0.002
+
+#: How fast a point that is pulled would swing about where it is pulled to, in rad/s, if it carried the mass of the whole model.
+PULL = 8.0
+
+
+class Pull(Force):
+    """A spring with a damper from a point of a body to a point of the world, which can be another one at each step.
+
+    - `body`: its number, -1 for none; a leaf, so that a step is compiled once for all bodies.
+    - `point`: in the frame of the body; `target`: in the world.
+    - `spring_constant`, `damping_constant`: N/m and Ns/m.
+    """
+
+    body: Int[Array, ""]
+    point: Float[Array, "3"]
+    target: Float[Array, "3"]
+    spring_constant: Float[Array, ""]
+    damping_constant: Float[Array, ""]
+
+    def __init__(self, body, point, target, spring_constant, damping_constant):
+        self.body, self.point, self.target = body, point, target
+        self.spring_constant, self.damping_constant = spring_constant, damping_constant
+
+    @staticmethod
+    def none(dtype) -> Pull:
+        """No pull."""
+        zero, nothing = jnp.zeros((), dtype), jnp.zeros(3, dtype)
+        return Pull(jnp.asarray(-1, jnp.int32), nothing, nothing, zero, zero)
+
+    def body_wrenches_in(self, motion):
+        frames, twists = motion.world_frames, motion.twists
+        arm = jnp.broadcast_to(self.point, (motion.model.nb, 3))
+        moves = twists[:, 3:] + jnp.cross(twists[:, :3], arm)
+        off = self.target - frames.position - jnp.sum(frames.rotation * self.point, axis=2)
+        off = jnp.sum(frames.rotation * off[:, :, None], axis=1)  # in the axes of each body
+        force = self.spring_constant * off - self.damping_constant * moves
+        on = jnp.arange(motion.model.nb) == self.body
+        return jnp.where(on[:, None], jnp.concatenate([jnp.cross(arm, force), force], axis=1), 0)
+
+    def generalized_force(self, motion):
+        return motion.generalized_force(range(motion.model.nb), self.body_wrenches_in(motion))
+
+    def stored_energy(self, motion):
+        frames = motion.world_frames
+        off = self.target - frames.position - jnp.sum(frames.rotation * self.point, axis=2)
+        on = jnp.arange(motion.model.nb) == self.body
+        return 0.5 * self.spring_constant * jnp.sum(jnp.where(on[:, None], off, 0) ** 2)
+
+
+class Live:
+    """A simulation that is advanced, pulled at and begun anew by hand.
+
+    - `model`: as it is simulated. One without a law of contact gets `rbd.contact.Soft()` if its shapes can touch or its joints
+      have limits, unless `contact` is False; `said` tells of this and the like, in words.
+    - `state`, `time`, `controls`: where it is, and what its actuators are told; held if there is no policy.
+    - `failed`: what ended it; None while it goes on.
+    - `dt`: the time step, by default that of the model's file or else 2 ms. `scheme`, `forces`, `policy`, `memory` are those of
+      `rbd.rollout`, which asks the policy `(t, state) -> rbd.Controls(u)` or `-> tau` at the start of every step.
+    """
+
+    def __init__(
+        self,
+        model: Simulated,
+        state: State | None = None,
+        *,
+        dt: float | None = None,
+        scheme: Scheme | None = None,
+        forces: Sequence[Acting] = (),
+        policy: Callable[..., Any] | None = None,
+        memory: Any = None,
+        contact: bool = True,
+    ):
+        self.model, self.said = _simulated(model, contact)
+        self.forces, self.policy, self._memories = tuple(forces), policy, memory
+        self.scheme = default_scheme(self.model) if scheme is None else scheme
+        self.dt = float(dt or tree_of(model).settings.timestep or STEP)
+        self.substeps = max(1, round(FRAME / self.dt))
+        self.keyframes = tuple(one.name for one in tree_of(model).keyframes if one.name)
+        if isinstance(model, ReducedModel):
+            self.keyframes = ()
+        self._begin = _at_rest(model) if state is None else state
+        self.reset()
+
+    def reset(self, name: str | None = None) -> None:
+        """Begin anew, where it began at first or in a keyframe of the model."""
+        dtype, tree = self.model.dtype, tree_of(self.model)
+        begin, u = self._begin, jnp.zeros(tree.nu, dtype)
+        if name is not None:
+            begin, u = keyframe(tree, name), keyframe_controls(tree, name).u
+        own = None if begin.own is None else jnp.asarray(begin.own, dtype)
+        self.state = State(jnp.asarray(begin.q, dtype), jnp.asarray(begin.v, dtype), own)
+        self.controls = Controls(u, jnp.zeros(self.model.nv, dtype))
+        self.time, self.failed, self._owed, self._memory = 0.0, None, 0.0, self._memories
+        self.release()
+
+    def put(self, state: State) -> None:
+        """Begin anew in a state, and from now on always there."""
+        self._begin = state
+        self.reset()
+
+    @property
+    def moment(self) -> Moment:
+        """Where it is, and what it is told."""
+        return Moment(self.time, self.state, self.controls)
+
+    @property
+    def acting(self) -> tuple[Acting, ...]:
+        """What acts beside what the model carries, the pull by hand included."""
+        return (*self.forces, self._pull)
+
+    @property
+    def span(self) -> float:
+        """How far it is advanced at once, in s."""
+        return self.substeps * self.dt
+
+    def advance(self, seconds: float, at_most: int = 4) -> float:
+        """Go on for about so long, by whole spans and by no more than `at_most` of them; what is left of one is owed to the next
+        call. Returns how far it went."""
+        self._owed = min(self._owed + seconds, at_most * self.span)
+        begin = self.time
+        while self._owed >= self.span and self.failed is None:
+            self._owed -= self.span
+            self._go_on()
+        return self.time - begin
+
+    def _go_on(self) -> None:
+        dtype = self.model.dtype
+        state, controls, memory, code = _advanced(
+            self.model,
+            self.state,
+            self.controls,
+            self.acting,
+            jnp.asarray(self.time, dtype),
+            jnp.asarray(self.dt, dtype),
+            self._memory,
+            scheme=self.scheme,
+            substeps=self.substeps,
+            policy=self.policy,
+        )
+        if np.isfinite(np.asarray(state.q)).all() and np.isfinite(np.asarray(state.v)).all():
+            self.state, self.controls, self._memory = state, controls, memory
+            self.time += self.span
+        else:
+            self.failed = f"failed at t = {self.time:.3g} s: {Result(int(code)).title}"
+
+    # By hand.
+
+    def set_control(self, place: int, value: float) -> None:
+        """Tell one of the actuators something else."""
+        u = np.array(self.controls.u)
+        u[place] = value
+        self.controls = Controls(jnp.asarray(u), self.controls.tau)
+
+    def grab(self, body: int, point: Any, strength: float = 1.0) -> None:
+        """Take hold of a point of a body, given in its frame, where it is. The spring is as strong as the time step allows."""
+        dtype = self.model.dtype
+        at = jnp.asarray(np.asarray(point), dtype)
+        where, felt, whole = _felt(self.model, self.state.q, jnp.asarray(body, jnp.int32), at)
+        felt, whole = float(felt), float(whole)
+        # Of explicit steps of a spring and its damper on the mass that is felt there, with some room.
+        spring = min(strength * whole * PULL**2, 0.05 * felt / self.dt**2)
+        damping = min(2 * np.sqrt(spring * felt), 0.2 * felt / self.dt)
+        spring, damping = (jnp.asarray(x, dtype) for x in (spring, damping))
+        self._pull = Pull(jnp.asarray(body, jnp.int32), at, where, spring, damping)
+
+    def pull(self, target: Any) -> None:
+        """Where in the world what is held is pulled to."""
+        self._pull = self._pull.changed(target=jnp.asarray(np.asarray(target), self.model.dtype))
+
+    def release(self) -> None:
+        """Let go."""
+        self._pull = Pull.none(self.model.dtype)
+
+    @property
+    def held(self) -> tuple[int, np.ndarray, np.ndarray] | None:
+        """The body that is held, the point of it, and where that is pulled to; None if nothing is."""
+        if int(self._pull.body) < 0:
+            return None
+        point, target = (np.asarray(x, float) for x in (self._pull.point, self._pull.target))
+        return int(self._pull.body), point, target
+
+
+@compiled
+def _advanced(
+    model, state: State, controls: Controls, forces, time, dt, memory, *, scheme, substeps: int, policy
+):
+    table = jax.tree.map(lambda x: jnp.broadcast_to(x, (substeps, *x.shape)), controls)
+    path = rollout(
+        model,
+        state,
+        table if policy is None else policy,
+        dt=dt,
+        scheme=scheme,
+        steps=substeps,
+        forces=forces,
+        save_every=substeps,
+        t0=time,
+        memory=memory,
+    )
+    u = controls.u if path.u is None else path.u[-1]
+    return path.final, Controls(u, path.tau[-1]), path.memory, path.code
+
+
+@compiled
+def _felt(model: Simulated, q, body, point):
+    """Where a point of a body is, the mass that is felt there in the direction that moves most easily, and that of all bodies."""
+    tree = tree_of(model)
+    q = model.closure(q) if isinstance(model, ReducedModel) else q
+
+    def where(step):
+        frame = jax.tree.map(lambda x: x[body], forward_kinematics(tree, integrate(tree, q, step)))
+        return frame.position + jnp.sum(frame.rotation * point, axis=1)
+
+    still = jnp.zeros(tree.nv, q.dtype)
+    jacobian = jax.jacfwd(where)(still)
+    answer = jnp.sum(jacobian[:, :, None] * solve_mass_matrix(tree, q, jacobian.T)[None], axis=1)
+    easiest = jnp.sqrt(jnp.sum(answer**2))  # not less than the largest eigenvalue
+    felt = jnp.where(easiest > 0, 1 / jnp.where(easiest > 0, easiest, 1), 0)
+    return where(still), felt, jnp.sum(tree.inertias.mass)
+
+
+def _at_rest(model: Simulated) -> State:
+    """The neutral configuration, with loops closed."""
+    if isinstance(model, ReducedModel):
+        return State(jnp.zeros(model.nq, model.dtype), jnp.zeros(model.nv, model.dtype))
+    q = neutral(model).astype(model.dtype)
+    q = assemble(model, q).q if model.constraints else q
+    return State(q, jnp.zeros(model.nv, model.dtype))
+
+
+def _simulated(model: Simulated, contact: bool) -> tuple[Simulated, str]:
+    """A model as it is simulated, and what to say of it."""
+    if not isinstance(model, Model):
+        return model, ""
+    said, late = [], [one for one in model.actuators if getattr(one, "delay", None) is not None]
+    if late:
+        kept = tuple(one.changed(delay=None) if one in late else one for one in model.attached)
+        model = replace(model, attached=kept)
+        said.append("actuators without their delays")
+    if contact_law(model) is None and contact and not any(isinstance(one, Compliant) for one in model.forces):
+        limited = np.isfinite(np.asarray(model.lower)) | np.isfinite(np.asarray(model.upper))
+        pairs = touching(model)
+        if pairs or limited.any():
+            model = attach(model, Soft())
+            what = [word for word, there in (("contacts", pairs), ("stops", limited.any())) if there]
+            said.append(f"{' and '.join(what)} by contact.Soft()")
+    return model, "; ".join(said)

@@ -1,0 +1,209 @@
+"""What there is to see of a model at one moment, without anything that shows it: frames, centre of mass, forces, readings.
+
+A `Stage` is what a viewer asks. It keeps nothing of what is on the screen: poses and moments go in, arrays come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._compile import compiled
+from ..constraints.reactions import frame_wrenches
+from ..contact.contacts import Contacts
+from ..lie import quaternion
+from ..model import Model
+from ..sensors import Readings
+from ..simulate import Controls, State, Trajectory, sense_along
+from ..simulate.control import Control
+from ..simulate.controls import control_of
+from ..simulate.loads import TreeLoads
+from ..simulate.systems import Simulated
+from ..simulate.tree_system import Acting, TreeSystem
+from .recording import Poses, Recording, frames_of
+from .scene import Scene, scene_of
+
+
+class Moment(NamedTuple):
+    """A state of a model, and what it is told there: numbers of one sample."""
+
+    t: float
+    state: State
+    controls: Controls
+
+
+class Arrows(NamedTuple):
+    """Vectors at points of the world: (n, 3) each."""
+
+    points: np.ndarray
+    vectors: np.ndarray
+
+
+class Loads(NamedTuple):
+    """What acts on a model at a moment, in the world.
+
+    - `contacts`: where shapes touch, and the forces there on the second of each two; on the first where the second is the world.
+    - `reactions`: the forces that bodies get through their joints, at their origins, and those of constraints, at their frames.
+    """
+
+    contacts: Arrows
+    reactions: Arrows
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A named frame on a body: its number, -1 for the world, and where it is there; the quaternion is scalar first."""
+
+    name: str
+    body: int
+    position: np.ndarray
+    quaternion: np.ndarray
+
+
+class Stage:
+    """A model to be looked at, and its motion if there is one.
+
+    - `model`: a `Model`, or a `ReducedModel`; `tree` is the one whose bodies are seen.
+    - `recording`: of the trajectory, or of the neutral configuration alone.
+    - `scene`: what the bodies look like.
+    - `forces`: what acts beside what the model carries.
+    """
+
+    def __init__(
+        self, model: Simulated, trajectory: Trajectory | None = None, *, forces: Sequence[Acting] = ()
+    ):
+        self.recording = Recording(model, trajectory)
+        self.model, self.tree, self.forces = model, self.recording.tree, tuple(forces)
+        self.scene: Scene = scene_of(model)
+        self._motions: dict[int, Poses] = {}
+
+    # Motion.
+
+    def motion(self, sample: int = 0) -> Poses:
+        """The frames of the bodies in all rows of a sample, up to where it fails. Those asked for last are kept."""
+        if sample not in self._motions:
+            while len(self._motions) >= 64:
+                self._motions.pop(next(iter(self._motions)))
+            self._motions[sample] = self.recording.poses(sample, most=20_000)
+        return self._motions[sample]
+
+    def moment(self, sample: int, time: float) -> Moment:
+        """The row of a sample at a time, or the last one before, with the controls of the step that leaves it; the last row has
+        those of the step that leads to it."""
+        path = self.recording.path(sample)
+        t = np.asarray(path.t, float)
+        row = int(np.clip(np.searchsorted(t, time, side="right") - 1, 0, len(t) - 1))
+        own = None if path.own is None else path.own[row]
+        step = min(row, len(path.tau) - 1)
+        tau = path.tau[step] if step >= 0 else np.zeros(self.model.nv, np.asarray(path.q).dtype)
+        u = None if path.u is None or step < 0 else path.u[step]
+        return Moment(float(t[row]), State(path.q[row], path.v[row], own), Controls(u, tau))
+
+    def poses(self, q: Any, t: float = 0.0) -> Poses:
+        """The frames of the bodies in one configuration."""
+        position, turned = frames_of(self.model, np.array([t]), np.asarray(q)[None])
+        return Poses(np.array([t]), position, turned)
+
+    # What is fixed to bodies.
+
+    @property
+    def sites(self) -> tuple[Mark, ...]:
+        """The sites of the model."""
+        index = {"world": -1} | {name: body for body, name in enumerate(self.tree.body_names)}
+        found = []
+        for site in self.tree.sites:
+            position, turned = (np.asarray(x, float)[0] for x in (site.frames.position, site.frames.rotation))
+            found.append(Mark(site.name or "", index[site.bodies[0]], position, _quaternion(turned)))
+        return tuple(found)
+
+    def center_of_mass(self, poses: Poses) -> np.ndarray:
+        """Of all bodies, in the world, in the first of the poses."""
+        masses = np.asarray(self.tree.inertias.mass, float)
+        places = np.einsum("bij,bj->bi", poses.rotation[0], np.asarray(self.tree.inertias.com, float))
+        total = masses.sum()
+        weights = masses / total if total > 0 else np.full(len(masses), 1 / len(masses))
+        return weights @ (poses.position[0] + places)
+
+    @property
+    def weight(self) -> float:
+        """What gravity pulls at the model, in N; without gravity, what it would be on Earth."""
+        gravity = float(np.linalg.norm(np.asarray(self.tree.gravity, float))) or 9.81
+        return float(np.asarray(self.tree.inertias.mass, float).sum()) * gravity or 1.0
+
+    # What acts.
+
+    @property
+    def knows_loads(self) -> bool:
+        """Whether forces can be shown: of a reduced model it is not known what holds its joints."""
+        return isinstance(self.model, Model)
+
+    def loads(self, moment: Moment) -> Loads:
+        """What acts at a moment of the motion."""
+        assert isinstance(self.model, Model)
+        return loads(self.model, self.forces, moment)
+
+    # What is measured.
+
+    def traces(self, sample: int, most: int = 500) -> tuple[np.ndarray, Readings] | None:
+        """What the sensors read along a sample, at `most` times; None where there are no steps."""
+        assert isinstance(self.model, Model)
+        path = self.recording.path(sample)
+        if not len(path.tau):
+            return None
+        readings = sense_along(self.model, path, forces=self.forces)
+        rows = np.unique(np.linspace(0, len(path.tau) - 1, min(most, len(path.tau))).astype(int))
+        return np.asarray(path.t, float)[rows], Readings(
+            jnp.asarray(np.asarray(readings.vector)[rows]), readings.names, readings.sizes
+        )
+
+
+def loads(model: Model, forces: Sequence[Acting], moment: Moment) -> Loads:
+    """What acts on a model at a moment: all that it carries, `forces`, and what it is told."""
+    t = jnp.asarray(moment.t, model.dtype)
+    told = control_of("view", model, moment.controls, model.dtype)
+    touching, joints, held = _loads(model, tuple(forces), t, moment.state, told)
+    position, turned = frames_of(model, np.array([moment.t]), np.asarray(moment.state.q)[None])
+    poses = Poses(np.array([moment.t]), position, turned)
+    return Loads(_contacts(model, touching), _reactions(model, poses, joints, held))
+
+
+@compiled
+def _loads(model: Model, forces: tuple[Acting, ...], t, state: State, told: Control):
+    system = TreeSystem(model=model, tau=told.tau, forces=forces, u=told.u)
+    loads = TreeLoads(system, t, state)
+    held = [wrenches[:, 3:] for wrenches in frame_wrenches(loads.motion, loads.multipliers)]
+    return loads.contacts, loads.joint_wrenches[:, 3:], held
+
+
+def _contacts(model: Model, found: Contacts) -> Arrows:
+    pair, active = np.asarray(found.pair), np.asarray(found.active)
+    force = np.einsum("nij,nj->ni", np.asarray(found.frame, float), np.asarray(found.force, float)[:, :3])
+    if len(pair):
+        force = np.where(found.bodies(model)[pair, 1:] < 0, -force, force)
+    there = active & np.isfinite(force).all(axis=-1)
+    return Arrows(np.asarray(found.position, float)[there], force[there])
+
+
+def _reactions(model: Model, poses: Poses, joints, held) -> Arrows:
+    rotation, origin = poses.rotation[0], poses.position[0]
+    points, vectors = [origin], [np.einsum("bij,bj->bi", rotation, np.asarray(joints, float))]
+    index = {"world": -1} | {name: body for body, name in enumerate(model.body_names)}
+    for constraint, forces in zip(model.constraints, held, strict=True):
+        # What it does to one of its bodies it does to the other in reverse: the last one is shown.
+        on = [(slot, index[name]) for slot, name in enumerate(constraint.bodies) if index[name] >= 0]
+        for slot, body in on[-1:]:
+            turned = rotation[body] @ np.asarray(constraint.frames.rotation[slot], float)
+            place = np.asarray(constraint.frames.position[slot], float)
+            points.append((origin[body] + rotation[body] @ place)[None])
+            vectors.append((turned @ np.asarray(forces[slot], float))[None])
+    points, vectors = np.concatenate(points), np.concatenate(vectors)
+    there = np.isfinite(vectors).all(axis=-1)
+    return Arrows(points[there], vectors[there])
+
+
+def _quaternion(rotation: np.ndarray) -> np.ndarray:
+    return np.asarray(quaternion.from_matrix(jnp.asarray(rotation)), float)

@@ -1,0 +1,806 @@
+"""A model in the browser: its motion, a configuration put together by hand, or a simulation that is pulled at.
+
+What is computed is in `stage`, `posing` and `live`, what is drawn in `drawing`. Here is the panel, and one thread that does
+what is asked for: of two things of a kind the later one alone, so that what takes long does not fall behind the hand.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._figures import COLORS
+from ..constraints import ReducedModel
+from ..model import Model
+from ..sensors import Readings
+from ..simulate import Controls, Scheme, State, Trajectory, keyframe, sense
+from ..simulate.systems import Simulated
+from ..simulate.tree_system import Acting
+from .drawing import Drawing
+from .extent import extent
+from .live import Live
+from .posing import Posing, Slider
+from .recording import Poses
+from .server import address, serve, stop
+from .stage import Moment, Stage, loads
+
+
+#: What is shown: the trajectory, a configuration put together by hand, or a simulation.
+Mode = Literal["motion", "pose", "live"]
+
+#: So many frames a second are sent at most; and so often the panel is told where the motion is.
+RATE, TOLD = 60.0, 10.0
+
+#: What a simulation has read is plotted for so long, in s.
+WINDOW = 5.0
+
+#: The most that one looks at once.
+MOST_GHOSTS = 100
+
+
+def view(
+    model: Simulated,
+    trajectory: Trajectory | None = None,
+    port: int | None = None,
+    *,
+    host: str = "localhost",
+    sample: int = 0,
+    ghosts: Sequence[int] = (),
+    dt: float | None = None,
+    scheme: Scheme | None = None,
+    forces: Sequence[Acting] = (),
+    policy: Callable[..., Any] | None = None,
+    memory: Any = None,
+) -> Viewer:
+    """A model in the browser, and its motion if there is one. Prints the address to open; `stop()` ends it.
+
+    Three things can be done there. *Motion* plays a trajectory: time, speed, which sample of a batch, others beside it as ghosts.
+    *Pose* puts the model into configurations: a slider for each coordinate within its limits, or a body that is dragged, which
+    the joints follow by inverse kinematics; loops stay closed. *Live* simulates it from what is shown, in real time: a body that
+    is dragged is pulled by a spring. Frames, sites, the centre of mass, contacts, reactions of joints and constraints, and what
+    sensors read can be shown in each. Without shapes a model is drawn by its links and inertias.
+
+    The address is open to this machine alone. A sample that fails is shown up to there, and marked.
+
+    **Arguments**
+
+    - `trajectory`: what `rollout` or `simulate_batch` returned for this model, with any batch axes; computed and sent is what is
+      shown.
+    - `port`: by default the first one that is free from 8080 on.
+    - `host`: where to listen; "0.0.0.0" lets everybody in who can reach this machine.
+    - `sample`, `ghosts`: which are shown at first, counted from 0 over all batch axes.
+    - `dt`, `scheme`, `forces`, `policy`, `memory`: of the live simulation, as for `rollout` (there `controls`); `forces` are also
+      what the rollout was given. `dt` is by default that of the model's file, or else 2 ms.
+
+    **Returns** a `Viewer`. It serves as long as this process is there: in a script, `viewer.wait()`. As the last line of a cell
+    of a notebook it is shown there.
+
+    >>> viewer = rbd.view(rbd.load("quadruped"))  # doctest: +ELLIPSIS
+    quadruped: http://localhost:...
+    >>> viewer.stop()
+    """
+    stage = Stage(model, trajectory, forces=forces)
+    for name, wanted in (("sample", [sample]), ("ghosts", list(ghosts))):
+        for one in wanted:
+            if not 0 <= one < stage.recording.samples:
+                raise IndexError(
+                    f"view: {name} has {one}; trajectory has {stage.recording.samples} samples, counted from 0"
+                )
+    live = {"dt": dt, "scheme": scheme, "forces": forces, "policy": policy, "memory": memory}
+    return Viewer(stage, host, port, sample, tuple(ghosts), live)
+
+
+class Viewer:
+    """What `rbd.view` returns: a model that is shown in a browser.
+
+    - `url`: its address.
+    - `mode`: "motion", "pose" or "live".
+    - `sample`, `time`: what is shown of the trajectory.
+    - `posing`, `live`: the configuration put together by hand, and the simulation, None before it is begun.
+
+    As a context manager it stops at the end of the block.
+    """
+
+    def __init__(
+        self, stage: Stage, host: str, port: int | None, sample: int, ghosts: tuple[int, ...], live: dict
+    ):
+        self.stage, self.sample, self.ghosts, self._live_options = stage, sample, ghosts, live
+        recording = stage.recording
+        self.moves = recording.rows > 1
+        self.mode: Mode = "motion" if self.moves else "pose"
+        motion = stage.motion(sample)
+        self.time = float(motion.t[0])
+        self.playing, self.speed, self.loops = False, 1.0, True
+        self.posing = Posing(stage.model, recording.q[sample][0], stage.scene.size)
+        self.live: Live | None = None
+        self.running = False
+        self._extent = extent(stage.scene, [motion])
+        self._trace: tuple[np.ndarray, Readings] | None = None
+        self._read: list[tuple[float, Any]] = []
+        self._poses, self._grabbed = motion, None
+
+        name = stage.tree.name or "model"
+        self._server = serve("rbd.view", host, port, name)
+        self.url = address(host, self._server.get_port())
+        self._lock = threading.Lock()
+        self._asked: dict[str, Callable[[], object]] = {}
+        self._woken, self._stopped, self._settled = threading.Event(), threading.Event(), threading.Event()
+        try:
+            self._drawing = Drawing(self._server, stage.scene, stage.sites, self._extent.ground)
+            self._camera()
+            self._panel()
+            self._drawing.ghosts(len(ghosts))
+            self._draw()
+        except BaseException:
+            stop(self._server)
+            raise
+        self._clock = time.monotonic()
+        self._thread = threading.Thread(target=self._serve, name=f"view of {name}", daemon=True)
+        self._thread.start()
+        atexit.register(self.stop)
+        print(f"{name}: {self.url}", flush=True)
+
+    # For programs.
+
+    def stop(self) -> None:
+        """End it: the page stays as it was, and the port is free."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        self._woken.set()
+        atexit.unregister(self.stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5.0)
+        stop(self._server)
+
+    def wait(self) -> None:
+        """Until it is stopped, by `stop()` in another thread or by Ctrl-C."""
+        with contextlib.suppress(KeyboardInterrupt):
+            while not self._stopped.wait(0.5):
+                pass
+        self.stop()
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.stop()
+
+    def _repr_html_(self) -> str:
+        if self._stopped.is_set():
+            return f"<p>A view of {self.stage.tree.name}, stopped.</p>"
+        return f'<iframe src="{self.url}" width="100%" height="500" frameborder="0"></iframe>'
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped.is_set() else f"at {self.url}"
+        return f"Viewer of {self.stage.tree.name!r}, {state}"
+
+    def show(self, q: Float[Array, "nq"]) -> None:
+        """Show a configuration, closing its loops."""
+
+        def pose():
+            self._enter("pose")
+            self.posing.set(q)
+
+        self._ask("pose", pose)
+
+    def seek(self, time: float) -> None:
+        """Show the trajectory at a time."""
+
+        def seek():
+            self._enter("motion")
+            self.time = float(np.clip(time, *self._span))
+
+        self._ask("time", seek)
+
+    def play(self, speed: float = 1.0) -> None:
+        """Play the trajectory, or let the simulation run, so many times as fast as in reality."""
+
+        def play():
+            self.speed = float(speed)
+            if self.mode == "live":
+                self.running = True
+            else:
+                self._enter("motion")
+                self._play(True)
+
+        self._ask("play", play)
+
+    def pause(self) -> None:
+        """Stand still."""
+
+        def pause():
+            self._play(False)
+            self.running = False
+
+        self._ask("play", pause)
+
+    def settle(self, timeout: float = 120.0) -> None:
+        """Wait until what has been asked for is shown."""
+        self._settled.clear()
+        self._woken.set()
+        if not self._settled.wait(timeout):
+            raise TimeoutError(f"view: what was asked for is not shown after {timeout:g} s")
+
+    # One thread does it all.
+
+    def _ask(self, key: str, action: Callable[[], object]) -> None:
+        """Let something be done, in place of what was asked for under the same key and is not done yet."""
+        with self._lock:
+            self._asked.pop(key, None)
+            self._asked[key] = action
+            self._settled.clear()
+        self._woken.set()
+
+    def _serve(self) -> None:
+        while not self._stopped.is_set():
+            moving = self.playing or self.running
+            self._woken.wait(timeout=1 / RATE if moving else 0.5)
+            self._woken.clear()
+            if self._stopped.is_set():
+                return
+            with self._lock:
+                asked, self._asked = list(self._asked.values()), {}
+            now = time.monotonic()
+            elapsed, self._clock = min(now - self._clock, 0.25), now
+            try:
+                for action in asked:
+                    action()
+                moved = self._advance(elapsed)
+                if asked or moved:
+                    self._draw()
+            except Exception as error:  # what is shown goes on, and what went wrong is told
+                self.playing = self.running = False
+                traceback.print_exc()
+                self._tell(f"**{type(error).__name__}**: {error}")
+            with self._lock:
+                idle = not self._asked
+            if idle:
+                self._settled.set()
+            spent = time.monotonic() - now
+            if moving and spent < 1 / RATE:
+                self._stopped.wait(1 / RATE - spent)
+
+    def _advance(self, elapsed: float) -> bool:
+        """What goes on by itself; whether anything does."""
+        if self.mode == "motion" and self.playing:
+            begin, end = self._span
+            self.time += self.speed * elapsed
+            if self.time >= end and self.loops and end > begin:
+                self.time = begin + (self.time - begin) % (end - begin)
+            elif self.time >= end:
+                self.time = end
+                self._play(False)
+            return True
+        if self.mode == "live" and self.running and self.live is not None:
+            if self.live.time == 0:
+                self._tell("compiling ...")
+            self.live.advance(self.speed * elapsed)
+            self.running = self.live.failed is None
+            return True
+        return False
+
+    @property
+    def _span(self) -> tuple[float, float]:
+        t = self.stage.motion(self.sample).t
+        return float(t[0]), float(t[-1])
+
+    def _enter(self, mode: Mode) -> None:
+        """Go over to another mode, from what is shown."""
+        if mode == self.mode:
+            return
+        if mode == "motion" and not self.moves:
+            raise ValueError("view: there is no trajectory to play; rbd.view(model, trajectory)")
+        moment = self._moment()
+        self._play(False)
+        self.running, before, self.mode = False, self.mode, mode
+        if mode == "pose" and before != "pose":
+            self.posing.set(moment.state.q)
+        if mode == "live":
+            self._begin_live(moment)
+            self.running = True
+        self._read = []
+        self._panel_for_mode()
+
+    def _begin_live(self, moment: Moment) -> None:
+        state = State(moment.state.q, moment.state.v)
+        if self.live is None:
+            self.live = Live(self.stage.model, state, contact=self._contact.value, **self._live_options)
+        else:
+            self.live.put(state)
+
+    def _moment(self) -> Moment:
+        """What is shown, as a state."""
+        if self.mode == "live" and self.live is not None:
+            return self.live.moment
+        if self.mode == "motion":
+            return self.stage.moment(self.sample, self.time)
+        model = self.stage.model
+        dtype, still = model.dtype, np.zeros(model.nv, model.dtype)
+        nu = self.stage.tree.nu
+        return Moment(0.0, State(self.posing.q, still), Controls(np.zeros(nu, dtype), still))
+
+    # Drawing.
+
+    def _draw(self) -> None:
+        poses = self._seen()
+        drawing, center = self._drawing, self.stage.center_of_mass(poses)
+        followed = center - self._center if self._follow.value else None
+        self._poses, self._center = poses, center
+        arrows = self._loads() if self._show_contacts.value or self._show_reactions.value else None
+        scale = self._scale.value * self.stage.scene.size / self.stage.weight
+        failure = self._failure()
+        with self._server.atomic():
+            drawing.move(poses)
+            drawing.move_ghosts([self.stage.motion(one).at(np.array([self.time])) for one in self.ghosts])
+            drawing.mass(center if self._show_mass.value else None)
+            drawing.contacts(arrows.contacts if arrows and self._show_contacts.value else None, scale)
+            drawing.reactions(arrows.reactions if arrows and self._show_reactions.value else None, scale)
+            drawing.mark(failure, center + [0, 0, self._extent.radius])
+        if followed is not None and np.linalg.norm(followed) > 1e-9:
+            for client in self._server.get_clients().values():
+                client.camera.position = client.camera.position + followed
+        self._tell_state(failure)
+        self._plot()
+
+    def _seen(self) -> Poses:
+        if self.mode == "motion":
+            return self.stage.motion(self.sample).at(np.array([self.time]))
+        if self.mode == "live" and self.live is not None:
+            return self.stage.poses(self.live.state.q, self.live.time)
+        return self.stage.poses(self.posing.q)
+
+    def _loads(self):
+        moment = self._moment()
+        if self.mode == "live" and self.live is not None and isinstance(self.live.model, Model):
+            return loads(self.live.model, self.live.acting, moment)
+        return self.stage.loads(moment)
+
+    def _failure(self) -> str | None:
+        if self.mode == "live" and self.live is not None:
+            return self.live.failed
+        if self.mode != "motion":
+            return None
+        failure = self.stage.recording.failure(self.sample)
+        return failure if self.time >= self._span[1] else None
+
+    def _camera(self) -> None:
+        camera, bounds = self._server.initial_camera, self._extent
+        low, high = bounds.low[0], bounds.high[0]
+        self._center = self.stage.center_of_mass(self._poses)
+        look_at = (low + high) / 2
+        radius = max(bounds.radius, float(np.linalg.norm(high - low)) / 2, 0.1 * self.stage.scene.size)
+        camera.fov = np.radians(40.0)
+        camera.look_at = look_at
+        camera.position = look_at + 3.2 * radius * np.array([0.75, -0.6, 0.35])
+        camera.near, camera.far = 0.01 * radius, 1000 * max(bounds.reach, radius)
+
+    # The panel.
+
+    def _panel(self) -> None:
+        gui = self._server.gui
+        self._status = gui.add_markdown("")
+        modes = [mode for mode in ("motion", "pose", "live") if self.moves or mode != "motion"]
+        self._mode = gui.add_dropdown("Mode", modes, initial_value=self.mode)
+        self._on(self._mode, lambda value: self._enter(value), "mode")
+        self._play_button = gui.add_button("Play")
+        self._play_button.on_click(lambda _: self._ask("play", self._toggle))
+        self._speed = gui.add_slider("Speed", 0.05, 4.0, 0.05, 1.0)
+        self._on(self._speed, lambda value: setattr(self, "speed", value), "speed")
+        self._motion_panel()
+        self._pose_panel()
+        self._live_panel()
+        self._show_panel()
+        self._sensors_panel()
+        self._told = 0.0
+        self._panel_for_mode()
+
+    def _on(self, handle: Any, action: Callable[[Any], object], key: str) -> None:
+        """Let what somebody sets in the panel have an effect; what is set from here has none."""
+
+        @handle.on_update
+        async def _(event) -> None:  # in the order in which they come
+            if event.client is not None:
+                value = event.target.value
+                self._ask(key, lambda: action(value))
+
+    def _motion_panel(self) -> None:
+        gui, recording = self._server.gui, self.stage.recording
+        self._motion_folder = gui.add_folder("Motion")
+        with self._motion_folder:
+            begin, end = self._span
+            self._time = gui.add_slider("Time", begin, max(end, begin + 1e-9), _fine(end - begin), begin)
+            self._on(self._time, self._seek, "time")
+            loop = gui.add_checkbox("Over and over", self.loops)
+            self._on(loop, lambda value: setattr(self, "loops", value), "loops")
+            if recording.samples > 1:
+                picked = gui.add_number("Sample", self.sample, 0, recording.samples - 1, 1)
+                self._on(picked, lambda value: self._pick(int(value)), "sample")
+                beside = gui.add_text(
+                    "Ghosts",
+                    ", ".join(map(str, self.ghosts)),
+                    hint="samples to show beside it, as 1, 5, 10-19",
+                )
+                self._on(beside, self._pick_ghosts, "ghosts")
+
+    def _seek(self, value: float) -> None:
+        self._enter("motion")
+        self._play(False)
+        self.time = float(value)
+
+    def _pick(self, sample: int) -> None:
+        self._enter("motion")
+        self.stage.motion(sample)  # refuses what has nothing to show, before anything has changed
+        self.sample, self._trace = sample, None
+        begin, end = self._span
+        self.time = float(np.clip(self.time, begin, end))
+        self._time.min, self._time.max, self._time.step = begin, max(end, begin + 1e-9), _fine(end - begin)
+
+    def _pick_ghosts(self, text: str) -> None:
+        ghosts = ghosts_of(text, self.stage.recording.samples)
+        for one in ghosts:
+            self.stage.motion(one)
+        self.ghosts = ghosts
+        self._drawing.ghosts(len(ghosts))
+
+    def _pose_panel(self) -> None:
+        gui, tree = self._server.gui, self.stage.tree
+        self._pose_folder = gui.add_folder("Pose")
+        with self._pose_folder:
+            self._body = gui.add_dropdown("Handle on", ("none", *tree.body_names), hint="or drag a body")
+            self._on(self._body, lambda _: self._place_handle(), "handle")
+            self._turns = gui.add_checkbox("Turn with it", False)
+            self._on(self._turns, lambda _: self._place_handle(), "handle")
+            self._keyframes(lambda q: self.posing.set(q), "pose")
+            self._sliders: list[tuple[Slider, Any]] = []
+            with gui.add_folder("Joints", expand_by_default=len(self.posing.sliders) <= 30):
+                for slider in self.posing.sliders:
+                    value = float(np.clip(self.posing.q[slider.place], slider.lower, slider.upper))
+                    span = max(slider.upper - slider.lower, 1e-9)
+                    handle = gui.add_slider(
+                        slider.name, slider.lower, slider.lower + span, _fine(span), value
+                    )
+                    self._on(
+                        handle,
+                        lambda value, slider=slider: self._set_joint(slider, value),
+                        f"joint {slider.place}",
+                    )
+                    self._sliders.append((slider, handle))
+        size = self.stage.scene.size
+        self._handle = self._server.scene.add_transform_controls(
+            "/handle", 0.6 * size, disable_rotations=True, depth_test=False, visible=False
+        )
+        self._dragging = False
+
+        @self._handle.on_update
+        async def _(event) -> None:
+            position, turned = (np.array(x, float) for x in (event.target.position, event.target.wxyz))
+            self._dragging = event.phase != "end"
+            body = self._body.value
+            if event.client is not None and body != "none":
+                self._ask("drag", lambda: self._reach(tree.body_index(body), np.zeros(3), position, turned))
+
+    def _keyframes(self, take: Callable[[Any], object], key: str) -> None:
+        """Where to begin: as the model is described, or in one of its keyframes."""
+        gui, tree = self._server.gui, self.stage.tree
+        if isinstance(self.stage.model, ReducedModel):
+            return
+        names = tuple(one.name for one in tree.keyframes if one.name)
+        begin = gui.add_dropdown("Begin in", ("as described", *names))
+        button = gui.add_button("Begin anew")
+
+        def anew() -> None:
+            name = begin.value
+            take(tree.reference if name == "as described" else keyframe(tree, name).q)
+
+        button.on_click(lambda _: self._ask(f"{key} anew", anew))
+        self._on(begin, lambda _: anew(), f"{key} anew")
+
+    def _set_joint(self, slider: Slider, value: float) -> None:
+        self._enter("pose")
+        if isinstance(self.stage.model, Model) and self.stage.model.constraints:
+            self._tell("compiling ...")
+        self.posing.set_joint(slider, value)
+
+    def _reach(self, body: int, point: np.ndarray, position: np.ndarray, turned: np.ndarray | None) -> None:
+        self._enter("pose")
+        if not self._has_reached:
+            self._tell("compiling ...")
+            self._has_reached = True
+        rotation = None
+        if turned is not None and self._turns.value:
+            rotation = Poses(np.zeros(1), position[None, None], turned[None, None]).rotation[0, 0]
+        self.posing.drag(body, point, position, rotation)
+
+    _has_reached = False
+
+    def _place_handle(self) -> None:
+        chosen = self._body.value
+        self._handle.visible = self.mode == "pose" and chosen != "none"
+        self._handle.disable_rotations = not self._turns.value
+        if chosen != "none" and not self._dragging:
+            body = self.stage.tree.body_index(chosen)
+            self._handle.position = self._poses.position[0, body]
+            self._handle.wxyz = self._poses.quaternion[0, body]
+
+    def _live_panel(self) -> None:
+        gui = self._server.gui
+        self._live_folder = gui.add_folder("Live")
+        with self._live_folder:
+            self._said = gui.add_markdown("")
+            self._strength = gui.add_slider(
+                "Pull", 0.1, 10.0, 0.1, 1.0, hint="how strong a dragged body is pulled"
+            )
+            names = tuple(one.name for one in self.stage.tree.keyframes if one.name)
+            begin = gui.add_dropdown("Begin in", ("what was shown", *names))
+            reset = gui.add_button("Begin anew")
+
+            def anew() -> None:
+                if self.live is not None:
+                    self.live.reset(None if begin.value == "what was shown" else begin.value)
+                    self._read = []
+                    self._tell_controls()
+
+            reset.on_click(lambda _: self._ask("live anew", anew))
+            self._contact = gui.add_checkbox(
+                "Contacts and stops", True, hint="if the model has no law of its own"
+            )
+            self._on(self._contact, lambda _: self._simulate_otherwise(), "contact")
+            self._actuators: list[Any] = []
+            actuators = self.stage.tree.actuators
+            if actuators and self._live_options["policy"] is None and isinstance(self.stage.model, Model):
+                with gui.add_folder("Actuators", expand_by_default=len(actuators) <= 12):
+                    for place, one in enumerate(actuators):
+                        given = getattr(one, "control_range", None)
+                        low, high = (-1.0, 1.0) if given is None else map(float, np.asarray(given))
+                        value = float(np.clip(0.0, low, high))
+                        handle = gui.add_slider(
+                            one.name or f"u[{place}]", low, high, _fine(high - low), value
+                        )
+                        self._on(
+                            handle,
+                            lambda value, place=place: self.live and self.live.set_control(place, value),
+                            f"control {place}",
+                        )
+                        self._actuators.append(handle)
+
+    def _simulate_otherwise(self) -> None:
+        if self.live is not None:
+            moment, self.live = self.live.moment, None
+            if self.mode == "live":
+                self._begin_live(moment)
+                self._panel_for_mode()
+
+    def _show_panel(self) -> None:
+        gui, stage = self._server.gui, self.stage
+        with gui.add_folder("Show", expand_by_default=False):
+            shapes = gui.add_checkbox("Shapes", True)
+            frames = gui.add_checkbox("Frames", False)
+            sites = gui.add_checkbox("Sites", False, visible=bool(stage.sites))
+            ground = gui.add_checkbox("Ground", True, visible=not stage.scene.fixed)
+            show = lambda _: self._drawing.show(shapes.value, frames.value, sites.value, ground.value)
+            for name, handle in (
+                ("shapes", shapes),
+                ("frames", frames),
+                ("sites", sites),
+                ("ground", ground),
+            ):
+                self._on(handle, show, name)
+            redraw = lambda _: None
+            self._show_mass = gui.add_checkbox("Center of mass", False)
+            self._show_contacts = gui.add_checkbox("Contacts", False, visible=stage.knows_loads)
+            self._show_reactions = gui.add_checkbox("Reactions", False, visible=stage.knows_loads)
+            self._scale = gui.add_slider(
+                "Length of forces", 0.1, 10.0, 0.1, 1.0, hint="of the weight, in lengths of the model"
+            )
+            self._follow = gui.add_checkbox("Camera follows", self._extent.travels)
+            fine = gui.add_checkbox("Shadows", False, hint="and light from all around: for a GPU")
+            self._on(fine, self._drawing.light, "light")
+            for handle in (self._show_mass, self._scale, self._follow):
+                self._on(handle, redraw, handle.label)
+            for handle in (self._show_contacts, self._show_reactions):
+                self._on(handle, lambda value: self._tell("compiling ...") if value else None, handle.label)
+
+    def _sensors_panel(self) -> None:
+        gui, names = self._server.gui, tuple(one.name or "" for one in self.stage.tree.sensors)
+        self._sensor, self._plotted = None, None
+        if not names or not self.stage.knows_loads:
+            return
+        self._sensors_folder = gui.add_folder("Sensors", expand_by_default=False)
+        with self._sensors_folder:
+            self._sensor = gui.add_dropdown("Sensor", ("none", *names))
+            self._on(self._sensor, lambda _: self._plot_anew(), "sensor")
+            self._values = gui.add_markdown("")
+
+    def _panel_for_mode(self) -> None:
+        self._mode.value = self.mode
+        self._motion_folder.visible = self.mode == "motion"
+        self._pose_folder.visible = self.mode == "pose"
+        self._live_folder.visible = self.mode == "live"
+        self._play_button.visible = self._speed.visible = self.mode != "pose"
+        self._place_handle()
+        if self.mode == "live" and self.live is not None:
+            self._said.content = f"{self.live.dt:g} s a step. {self.live.said}"
+            self._tell_controls()
+        for body, mesh in self._drawing.meshes:
+            mesh.remove_drag_callback()
+            if self.mode != "motion":
+                mesh.on_drag("left")(self._dragged(body))
+
+    def _dragged(self, body: int) -> Callable:
+        """What it does to drag a body."""
+
+        async def drag(event) -> None:
+            # Where it was taken hold of, in the frame of the body.
+            target = np.array(event.end_position, float)
+            if event.phase == "start":
+                place, turned = self._poses.position[0, body], self._poses.rotation[0, body]
+                self._grabbed = turned.T @ (np.array(event.start_position, float) - place)
+            point = self._grabbed
+            if point is None:
+                return
+            if self.mode == "pose":
+                self._dragging = event.phase != "end"
+                self._ask("drag", lambda: self._reach(body, point, target, None))
+            elif event.phase == "end":
+                self._ask("release", self.release)
+            else:
+                self._ask("pull", lambda: self.pull(body, point, target))
+
+        return drag
+
+    def pull(self, body: int, point: Any, target: Any) -> None:
+        """Pull a point of a body, given in its frame, to a point of the world, in the live simulation."""
+        if self.live is None:
+            return
+        held = self.live.held
+        if held is None or held[0] != body or not np.array_equal(held[1], np.asarray(point, np.float32)):
+            if held is None:
+                self._tell("compiling ...")
+            self.live.grab(body, point, self._strength.value)
+        self.live.pull(target)
+
+    def release(self) -> None:
+        """Let go of what is pulled in the live simulation."""
+        if self.live is not None:
+            self.live.release()
+
+    # What the panel tells.
+
+    def _toggle(self) -> None:
+        if self.mode == "live":
+            self.running = not self.running
+        elif self.mode == "motion":
+            begin, end = self._span
+            if not self.playing and self.time >= end:
+                self.time = begin
+            self._play(not self.playing)
+
+    def _play(self, playing: bool) -> None:
+        self.playing = playing
+
+    def _tell(self, words: str) -> None:
+        self._status.content = words
+        self._server.flush()
+
+    def _tell_state(self, failure: str | None) -> None:
+        now = time.monotonic()
+        self._play_button.label = "Pause" if self.playing or self.running else "Play"
+        if (self.playing or self.running) and now - self._told < 1 / TOLD:
+            return
+        self._told = now
+        if self.mode == "motion":
+            samples = self.stage.recording.samples
+            which = f", sample {self.sample} of {samples}" if samples > 1 else ""
+            words = f"t = {self.time:.3f} s{which}"
+            if abs(self._time.value - self.time) > 1e-12:
+                self._time.value = self.time
+        elif self.mode == "live":
+            words = f"t = {self.live.time:.3f} s" if self.live is not None else ""
+        else:
+            words = self.posing.note or "drag a body, or move a joint"
+            self._tell_joints()
+        self._status.content = f"{words}, **{failure}**" if failure else words
+
+    def _tell_joints(self) -> None:
+        for slider, handle in self._sliders:
+            value = float(np.clip(self.posing.q[slider.place], slider.lower, slider.upper))
+            if abs(handle.value - value) > handle.step:
+                handle.value = value
+        self._place_handle()
+
+    def _tell_controls(self) -> None:
+        if self.live is not None:
+            for handle, value in zip(self._actuators, np.asarray(self.live.controls.u, float)):
+                handle.value = float(np.clip(value, handle.min, handle.max))
+
+    # What is measured.
+
+    def _plot_anew(self) -> None:
+        if self._plotted is not None:
+            self._plotted.remove()
+            self._plotted = None
+        self._values.content, self._plot_time = "", 0.0
+
+    _plot_time = 0.0
+
+    def _plot(self) -> None:
+        """The sensor that is chosen over time: along the sample, or in the last seconds of the simulation."""
+        if self._sensor is None or self._sensor.value == "none":
+            return
+        now = time.monotonic()
+        if (self.playing or self.running) and now - self._plot_time < 0.2:
+            return
+        self._plot_time = now
+        name, traced = self._sensor.value, self._traced()
+        if traced is None:
+            self._values.content = "moves in *motion* and *live* alone"
+            return
+        t, values = traced
+        rows = values.reshape(len(t), -1)
+        data = (np.asarray(t, float), *np.asarray(rows, float).T)
+        here = rows[int(np.clip(np.searchsorted(t, self._moment().t, side="right") - 1, 0, len(t) - 1))]
+        self._values.content = f"{name}: " + ", ".join(f"{x:.4g}" for x in here)
+        if self._plotted is None:
+            series: Any = ({"label": "t"}, *(
+                {"label": f"{i}", "stroke": COLORS[i % len(COLORS)], "width": 1} for i in range(rows.shape[1])
+            ))  # fmt: skip
+            with self._sensors_folder:
+                self._plotted = self._server.gui.add_uplot(
+                    data, series, height=180, scales={"x": {"time": False}}
+                )
+        else:
+            self._plotted.data = data
+
+    def _traced(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Times and what the chosen sensor reads then."""
+        assert self._sensor is not None
+        name = self._sensor.value
+        if self.mode == "motion":
+            if self._trace is None:
+                self._tell("compiling ...")
+                self._trace = self.stage.traces(self.sample)
+            return None if self._trace is None else (self._trace[0], np.asarray(self._trace[1][name]))
+        if self.mode != "live" or self.live is None or not isinstance(self.live.model, Model):
+            return None
+        moment = self.live.moment
+        if not self._read or self._read[-1][0] < moment.t:
+            read = sense(
+                self.live.model, moment.state, moment.controls, time=moment.t, forces=self.live.acting
+            )
+            self._read.append((moment.t, read))
+        self._read = [one for one in self._read if one[0] > moment.t - WINDOW]
+        return np.array([t for t, _ in self._read]), np.stack(
+            [np.asarray(read[name]) for _, read in self._read]
+        )
+
+
+def ghosts_of(text: str, samples: int) -> tuple[int, ...]:
+    """Samples as they are written in the panel: "1, 5, 10-19"."""
+    found: list[int] = []
+    for part in text.replace(",", " ").split():
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"view: {part!r} is no sample, and no range of them; as in 1, 5, 10-19")
+        found += range(int(first), int(last or first) + 1)
+    if outside := [one for one in found if one >= samples]:
+        raise IndexError(f"view: there is no sample {outside[0]}; there are {samples}, counted from 0")
+    found = list(dict.fromkeys(found))
+    if len(found) > MOST_GHOSTS:
+        raise ValueError(
+            f"view: {len(found)} ghosts are more than {MOST_GHOSTS}, which is as many as can be told apart"
+        )
+    return tuple(found)
+
+
+def _fine(span: float) -> float:
+    """The step of a slider."""
+    return max(span / 1000, 1e-9)
