@@ -109,19 +109,23 @@ class Samples:
     def path(self, sample: int = 0) -> Trajectory:
         """The rows of one sample that are finite, in the order of time: a trajectory without batch axes."""
         count, whole = self.shown(sample), self.trajectory
-        forward = slice(None) if self.t[sample][max(count - 1, 0)] >= self.t[sample][0] else slice(None, None, -1)
+        forward = (
+            slice(None) if self.t[sample][max(count - 1, 0)] >= self.t[sample][0] else slice(None, None, -1)
+        )
 
         def rows(name: str, most: int):
             values = getattr(whole, name)
             if values is None:
                 return None
             values = np.asarray(values)
-            return values.reshape(self.samples, *values.shape[len(self.batch) :])[sample][:most][forward]
+            values = values.reshape(self.samples, *values.shape[len(self.batch) :])
+            return jnp.asarray(values[sample][:most][forward])
 
         steps = max(count - 1, 0)
         own = {name: rows(name, count) for name in ("q", "v", "own")}
         told = {name: rows(name, steps) for name in ("tau", "u")}
-        return Trajectory(self.t[sample][:count][forward], **own, **told)  # pyright: ignore[reportArgumentType]
+        t = jnp.asarray(self.t[sample][:count][forward], whole.q.dtype)
+        return Trajectory(t, **own, **told)  # pyright: ignore[reportArgumentType]
 
     def chosen(self, sample: int = 0, most: int | None = None) -> np.ndarray:
         """The numbers of the rows of one sample that are finite, in the order of time; `most` of them, spread evenly."""
