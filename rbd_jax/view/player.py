@@ -13,7 +13,6 @@ import json
 import string
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,8 @@ MARKS = ("frames", "sites", "mass", "contacts", "forces", "ghosts")
 #: What is shown of that.
 SHOWN = ("contacts", "forces", "ghosts")
 
-#: The scripts of the page, in their order.
+#: Where the parts of the page are, and its scripts in their order.
+PAGE = Path(__file__).parent / "page"
 SCRIPTS = ("motion.js", "triangles.js", "renderer.js", "camera.js", "player.js")
 
 
@@ -137,8 +137,7 @@ class Player:
     @cached_property
     def html(self) -> str:
         """The page."""
-        page = resources.files(__package__).joinpath("page")
-        read = lambda name: page.joinpath(name).read_text(encoding="utf-8")
+        read = lambda name: (PAGE / name).read_text(encoding="utf-8")
         # A name in the recording may look like the end of a script.
         recording = json.dumps(self._data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
         return string.Template(read("page.html")).substitute(
@@ -286,7 +285,7 @@ class _Drawn:
             "masses": np.nan_to_num(np.asarray(model.inertias.mass, float)).tolist(),
             "centers": np.nan_to_num(np.asarray(model.inertias.com, float)).tolist(),
             "reach": self.reach.tolist(),
-            "size": scene.size,
+            "size": min(scene.size, stage.reach),
             "radius": stage.reach,
             "cell": stage.spacing,
             # The weight of all is as long as half the model is wide.
