@@ -219,6 +219,7 @@ Packages:
 - `learn`: policies for them, by gradients through the simulation
 - `interop`: states to and from Pinocchio and MuJoCo
 - `view`: pictures of models and of their motion
+- `plot`: plots of motions: positions, torques, energies, batches; `rbd.plot(model, trajectory)` is a page of them
 - `body`: one rotating body in split, director and non-twisting form
 """
 
@@ -406,6 +407,7 @@ __all__ = [
     "learn",
     "interop",
     "view",
+    "plot",
     "body",
 ]
 
@@ -620,6 +622,7 @@ if _TYPE_CHECKING:
         identify as identify,
         interop as interop,
         learn as learn,
+        plot as plot,
         tasks as tasks,
     )
     from ._callable import CallablePackage as _CallablePackage
@@ -637,7 +640,7 @@ def __getattr__(name: str) -> object:
     """The packages for a job are imported when they are first named: together they take longer than all the others."""
     from importlib import import_module
 
-    if name in ("control", "identify", "interop", "learn", "tasks", "view"):
+    if name in ("control", "identify", "interop", "learn", "plot", "tasks", "view"):
         return import_module(f".{name}", __name__)
     if name in _LATER:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)

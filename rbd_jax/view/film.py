@@ -216,26 +216,28 @@ def writer_checks(path: Path, fps: float, size: tuple[int, int]) -> None:
                 f"save_video: fps is {fps:g}; a .gif shows {MOST_IN_GIF} pictures a second at most: take fewer, or an .mp4"
             )
         return
-    _av()
+    try:
+        pyav()
+    except ImportError as error:
+        raise ImportError(f"rbd.save_video {error}: pip install 'rbd_jax[view]', or write a .gif") from error
     if size[0] % 2 or size[1] % 2:
         even = size[0] + size[0] % 2, size[1] + size[1] % 2
         raise ValueError(f"save_video: size is {size}; .mp4 takes even numbers, such as {even}")
 
 
-def _av():
+def pyav():
+    """What writes .mp4 files, imported."""
     try:
         import av
     except ImportError as error:
-        raise ImportError(
-            "rbd.save_video needs PyAV for .mp4: pip install 'rbd_jax[view]', or write a .gif"
-        ) from error
+        raise ImportError("needs PyAV for .mp4") from error
     return av
 
 
 def _write_mp4(path: Path, pictures: Iterator[np.ndarray], fps: float, film: _Film) -> None:
     from fractions import Fraction
 
-    av = _av()
+    av = pyav()
     with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
         stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1001))
         stream.width, stream.height = film.size

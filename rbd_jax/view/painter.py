@@ -291,7 +291,7 @@ class _Light(NamedTuple):
     def __call__(self, found: Fragments) -> np.ndarray:
         """Red, green, blue, each by the opacity, and that: (n, 4)."""
         count = len(found.pixel)
-        parts = [self._of(found.of(slice(at, at + CHUNK))) for at in range(0, count, CHUNK)]  # pyright: ignore[reportArgumentType]
+        parts = [self._of(found.of(slice(at, at + CHUNK))) for at in range(0, count, CHUNK)]
         return np.concatenate(parts) if parts else np.zeros((0, 4), np.float32)
 
     def _of(self, found: Fragments) -> np.ndarray:

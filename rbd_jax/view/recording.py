@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -12,7 +13,7 @@ from .._compile import compiled
 from ..constraints import ReducedModel
 from ..dynamics import forward_kinematics
 from ..lie import quaternion
-from ..model import at_time, neutral
+from ..model import Model, at_time, neutral
 from ..simulate import Result, Trajectory
 from ..simulate.systems import Simulated, tree_of
 from ..spatial import Transform
@@ -53,23 +54,20 @@ class Poses:
         return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 
 
-class Recording:
-    """The motion of a model: of a trajectory with any batch axes, of which samples are counted through, or one configuration.
+class Samples:
+    """A trajectory with any batch axes, of which samples are counted through.
 
     Samples that fail are shown up to there: `shown(sample)` is the number of their rows that are finite, from the first.
     """
 
-    def __init__(self, model: Simulated, trajectory: Trajectory | None = None):
-        self.model, self.tree = model, checked_tree(model)
-        if trajectory is None:
-            start = np.zeros(model.nq) if isinstance(model, ReducedModel) else np.asarray(neutral(model))
-            trajectory = Trajectory(*(jnp.asarray(x) for x in (
-                np.zeros(1), start[None], np.zeros((1, model.nv)), np.zeros((0, model.nv)))))  # fmt: skip
+    def __init__(self, model: Simulated, trajectory: Trajectory):
+        if not isinstance(model, (Model, ReducedModel)):
+            raise TypeError(f"view: model is a {type(model).__name__}; it takes a Model, or a ReducedModel")
         if not isinstance(trajectory, Trajectory):
             raise TypeError(
                 f"view: trajectory is a {type(trajectory).__name__}; it takes what rollout or simulate_batch returns"
             )
-        self.trajectory = trajectory
+        self.model, self.tree, self.trajectory = model, tree_of(model), trajectory
         q = np.asarray(trajectory.q)
         if q.shape[-1] != model.nq or np.shape(trajectory.v)[-1] != model.nv:
             raise ValueError(
@@ -77,11 +75,15 @@ class Recording:
                 f"has nq = {model.nq} and nv = {model.nv}: it is of another model"
             )
         self.batch, self.rows = q.shape[:-2], q.shape[-2]
-        if not self.rows or not q.size:
+        count = math.prod(self.batch)
+        if not self.rows or not count:
             raise ValueError("view: trajectory has no states; there is nothing to show")
-        self.q = q.reshape(-1, self.rows, model.nq)
+        self.q, self.v = (
+            q.reshape(count, self.rows, model.nq),
+            np.asarray(trajectory.v).reshape(count, self.rows, model.nv),
+        )
         self.t = np.broadcast_to(np.asarray(trajectory.t, float), (*self.batch, self.rows)).reshape(
-            -1, self.rows
+            count, self.rows
         )
 
     @property
@@ -135,13 +137,6 @@ class Recording:
             rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows
         )  # time may run backwards
 
-    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
-        """The frames of the bodies in the rows of one sample that are `chosen`."""
-        rows = self.chosen(sample, most)
-        t, q = self.t[sample][rows], self.q[sample][rows]
-        position, turned = frames_of(self.model, t, q)
-        return Poses(t, position, continuous(turned))
-
     def steps(self, sample: int, rows: np.ndarray) -> Trajectory:
         """The trajectory of one sample whose steps start in some of its rows, in as many as `padded` makes of them.
 
@@ -160,6 +155,25 @@ class Recording:
         t = jnp.asarray(self.t[sample][states], self.model.dtype)
         q, v, own = (picked(x, states) for x in (path.q, path.v, path.own))
         return Trajectory(t, q, v, picked(path.tau, last), own=own, u=picked(path.u, last))  # pyright: ignore[reportArgumentType]
+
+
+class Recording(Samples):
+    """The motion of a model in space, of a trajectory or one configuration: the frames of its bodies, when they are asked for."""
+
+    def __init__(self, model: Simulated, trajectory: Trajectory | None = None):
+        checked_tree(model)
+        if trajectory is None:
+            start = np.zeros(model.nq) if isinstance(model, ReducedModel) else np.asarray(neutral(model))
+            trajectory = Trajectory(*(jnp.asarray(x) for x in (
+                np.zeros(1), start[None], np.zeros((1, model.nv)), np.zeros((0, model.nv)))))  # fmt: skip
+        super().__init__(model, trajectory)
+
+    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
+        """The frames of the bodies in the rows of one sample that are `chosen`."""
+        rows = self.chosen(sample, most)
+        t, q = self.t[sample][rows], self.q[sample][rows]
+        position, turned = frames_of(self.model, t, q)
+        return Poses(t, position, continuous(turned))
 
 
 def padded(rows: np.ndarray) -> np.ndarray:
