@@ -79,7 +79,7 @@ class Player:
         speed: float | int = 1.0,
         play: bool = True,
         loop: bool = True,
-        height: int = 480,
+        height: float | int = 480,
         owner: str = "show",
     ):
         given = {"fps": fps, "speed": speed, "height": height}
