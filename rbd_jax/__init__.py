@@ -179,6 +179,11 @@ Simulation:
 - `Rattle`: second order, symplectic, from the Lagrangian at the ends of steps
 - `EnergyMomentum`: second order, keeps energy and momentum
 
+Pictures:
+
+- `save_video`: a film of a motion
+- `save_html`: a page that plays a motion, in one file
+
 Learning:
 
 - `Task`: a model to control by rewards: how an episode begins, what is seen, what is wanted
@@ -214,6 +219,7 @@ Packages:
 - `learn`: policies for them, by gradients through the simulation
 - `interop`: states to and from Pinocchio and MuJoCo
 - `view`: pictures of models and of their motion
+- `plot`: plots of motions: positions, torques, energies, batches; `rbd.plot(model, trajectory)` is a page of them
 - `body`: one rotating body in split, director and non-twisting form
 """
 
@@ -372,6 +378,8 @@ __all__ = [
     "VariationalMidpoint",
     "Rattle",
     "EnergyMomentum",
+    "save_video",
+    "save_html",
     "Task",
     "checked",
     "count_operations",
@@ -399,6 +407,7 @@ __all__ = [
     "learn",
     "interop",
     "view",
+    "plot",
     "body",
 ]
 
@@ -438,6 +447,7 @@ from ._errors import (
     UnknownNameError as UnknownNameError,
 )
 from ._operations import Operations as Operations, count_operations as count_operations
+from ._showing import played_by as _played_by
 from .checkpoints import (
     Checkpoint as Checkpoint,
     CheckpointError as CheckpointError,
@@ -612,25 +622,38 @@ if _TYPE_CHECKING:
         identify as identify,
         interop as interop,
         learn as learn,
+        plot as plot,
         tasks as tasks,
     )
     from ._callable import CallablePackage as _CallablePackage
     from .tasks import Task as Task
-    from .view import view as _view
+    from .view import save_html as save_html, save_video as save_video, view as _view
 
     view = _CallablePackage(_view)
+
+
+#: What else is in one of the packages that are imported when they are first named.
+_LATER = {"Task": "tasks", "save_video": "view", "save_html": "view"}
 
 
 def __getattr__(name: str) -> object:
     """The packages for a job are imported when they are first named: together they take longer than all the others."""
     from importlib import import_module
 
-    if name in ("control", "identify", "interop", "learn", "tasks", "view"):
+    if name in ("control", "identify", "interop", "learn", "plot", "tasks", "view"):
         return import_module(f".{name}", __name__)
-    if name == "Task":
-        return import_module(".tasks", __name__).Task
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+@_played_by
+def _player():
+    """What a trajectory shows itself with."""
+    from .view import Player
+
+    return Player

@@ -280,7 +280,7 @@ def as_array(owner: str, name: str, value, expected: str) -> Array:
 def _real(owner: str, name: str, value, expected: str) -> Array | np.ndarray:
     """`value` as an array of real numbers: of NumPy, if it is not one of JAX already."""
     try:
-        array = in_numpy(value)
+        array = np.asarray(value) if isinstance(value, float | int) else in_numpy(value)
         array = array if isinstance(array, np.ndarray) else jnp.asarray(array)
         if any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
             return array

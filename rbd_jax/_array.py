@@ -216,13 +216,23 @@ def floating(x) -> Array:
     if not isinstance(x, jax.Array):
         x = in_numpy(x)
         # The casts of NumPy take a tenth of the time.
-        x = jnp.asarray(floating_numpy(x) if isinstance(x, np.ndarray) else x)
+        x = from_numpy(floating_numpy(x)) if isinstance(x, np.ndarray) else jnp.asarray(x)
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
 
 
 def floating_numpy(x: np.ndarray) -> np.ndarray:
     """As floating-point numbers: integers take JAX's default precision."""
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+
+
+def from_numpy(x: np.ndarray | Array) -> Array:
+    """An array of NumPy as one of JAX, if it is not one already; `jnp.asarray` compiles something for each shape."""
+    return jax.device_put(x) if isinstance(x, np.ndarray) else x
+
+
+def zeros(shape: tuple[int, ...], dtype=None) -> Array:
+    """Zeros, in JAX's default precision if no other is given; nothing is compiled for them."""
+    return from_numpy(np.zeros(shape, jnp.result_type(float) if dtype is None else dtype))
 
 
 @functools.partial(jax.jit, inline=True)
@@ -242,7 +252,7 @@ def unit_matrix(dtype=None) -> Float[Array, "3 3"]:
 @functools.cache
 def _unit_matrix(dtype) -> Array:
     with jax.ensure_compile_time_eval():  # also where a function is traced, which has no part in it
-        return jnp.asarray(np.eye(3, dtype=dtype))  # what makes it in JAX would be compiled, in five pieces
+        return from_numpy(np.eye(3, dtype=dtype))  # what makes it in JAX would be compiled, in five pieces
 
 
 def in_numpy(x):

@@ -20,7 +20,7 @@ from .identify import ESTIMATORS, EVERY, FILES, FOLDS, identify
 from .info import info
 from .model import Refused
 from .optimize import FILES as OPTIMIZED, NAMES as PROBLEMS, optimize, solvers
-from .simulate import SPEED, SPREAD, simulate
+from .simulate import FILMS, SPEED, SPREAD, simulate
 from .train import FILES as TRAINED, NAMES as TASKS, train
 from .view import view
 
@@ -80,8 +80,8 @@ def _parser() -> argparse.ArgumentParser:
             "Simulate samples of a robot without controls: gravity acts, the joints' own damping, friction and "
             "springs, and soft stops at their limits; contacts do not. Each sample starts near the neutral configuration "
             f"(moved by {SPREAD:g} rad or m, one standard deviation) at a random velocity ({SPEED:g} rad/s or "
-            "m/s). Samples that fail or gain energy are simulated again in shorter steps. Writes trajectory.npz "
-            "and trajectory.png."
+            "m/s). Samples that fail or gain energy are simulated again in shorter steps. Writes trajectory.npz, "
+            "trajectory.png and, with --video, trajectory.mp4."
         ),
     )
     command.add_argument("--batch", metavar="N", type=_count, default=1024, help="samples (default 1024)")
@@ -101,6 +101,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--no-limits", action="store_true", help="let joints move beyond their limits")
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
+    command.add_argument("--overwrite", action="store_true", help="replace an earlier result")
+    command.add_argument(
+        "--video",
+        metavar="KIND",
+        nargs="?",
+        const="mp4",
+        choices=tuple(FILMS),
+        help="write a film of the sample that is drawn, mp4 or gif (default mp4)",
+    )
     command.add_argument(
         "--seed", metavar="K", type=_seed, default=0, help="of the random states (default 0)"
     )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import floating, is_known
+from .._array import floating, gather, is_known
 from ..forces.actuators.drive import actuators_of
 from ..model import Model
 from ..simulate import Actuation
@@ -137,8 +137,8 @@ class Bounds(eqx.Module):
             pairs = jnp.stack([jnp.asarray(open_ends if one is None else one, model.dtype) for one in ranges])
             given = pairs[:, 0], pairs[:, 1]
         elif control:
-            dof = driven_dof(model, actuation)
-            given = -model.effort_limit[dof], model.effort_limit[dof]
+            most = gather(model.effort_limit, driven_dof(model, actuation))
+            given = -most, most
         return Bounds(
             control=given,
             q=(model.lower, model.upper) if q else None,

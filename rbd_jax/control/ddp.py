@@ -271,7 +271,7 @@ class Search:
             held = _chosen(first, started, _chosen(verdict.update, updated, held))
         asked, missing = self.asked(carry, direction, taken, verdict)
         local, missing = lax.cond(
-            taken | asked, lambda: self.expanded(now, held, missing, asked), lambda: (local, missing)
+            taken | asked, lambda: self.expanded(now, held, local, missing, asked), lambda: (local, missing)
         )
         finite = (
             jnp.isfinite(now.cost)
@@ -381,10 +381,11 @@ class Search:
 
     # Expansion.
 
-    def expanded(self, now: Now, held: Held, missing: Missing | None, asked):
+    def expanded(self, now: Now, held: Held, before: Local, missing: Missing | None, asked):
         """The problem about where the search is, and what its curvature leaves out: if it is asked for, that of there.
 
-        One loop, which looks at the motion itself, and then at those where one number of all stages is displaced.
+        One loop, which looks at the motion itself, and then at those where one number of all stages is displaced. What was
+        known `before` has the shape of what is found.
         """
         if missing is None:
             return self.linearized(now), None
@@ -429,8 +430,7 @@ class Search:
             return which + 1, local, costates, base, Rows(path, end)
 
         zeros = jax.tree.map(jnp.zeros_like, Rows(missing.path, missing.end))
-        shapes = jax.eval_shape(self.linearized, now)
-        empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        empty = jax.tree.map(jnp.zeros_like, before)
         costates = jnp.zeros((stages.steps + 1, stages.nx), self.dtype)
         start = jnp.int32(-1), empty, costates, (empty.slope, empty.end_slope), zeros
         last = jnp.where(asked, count, 0)

@@ -18,7 +18,7 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from .._arguments import UNIT, a_model, number, plain_vector
-from .._array import is_known, with_numpy_leaves
+from .._array import from_numpy, is_known, with_numpy_leaves
 from .._errors import ModelError, ModelWarning, suggest
 from ..joints import Fixed, Joint
 from ..loops import Constraint
@@ -222,11 +222,11 @@ class ModelBuilder:
             joints=tuple(
                 _stack([bodies[index].joint for index in members], None, dtype) for members in groups.values()
             ),
-            mimic_multiplier=jnp.asarray(multiplier),
-            mimic_offset=jnp.asarray(offset),
+            mimic_multiplier=from_numpy(multiplier),
+            mimic_offset=from_numpy(offset),
             topology=topology,
             settings=self.settings,
-            **{name: jnp.asarray(x) for name, x in along.items()},  # pyright: ignore[reportArgumentType]
+            **{name: from_numpy(x) for name, x in along.items()},  # pyright: ignore[reportArgumentType]
         )
         return attached_to(model, self.attached, "build")
 
@@ -412,7 +412,7 @@ def _stack(items: list, empty, dtype):
         # In NumPy where all is known: JAX would compile a concatenation of as many arrays as there are bodies.
         if not is_known(leaves):
             return jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves])
-        return jnp.asarray(np.asarray([np.asarray(leaf, dtype) for leaf in leaves]))
+        return from_numpy(np.asarray([np.asarray(leaf, dtype) for leaf in leaves]))
 
     return _stacked(items, stack)
 

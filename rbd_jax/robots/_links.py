@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from .._array import from_numpy
 from ..joints import Joint
 from ..model import ModelBuilder
 from ..sensors import Accelerometer, FrameOrientation, Gyro, JointPosition, JointVelocity
@@ -33,11 +33,11 @@ class Solid:
         mass, com = self.mass, self.center
         about_origin = self.central + mass * (com @ com * np.eye(3) - np.outer(com, com))
         triangle = about_origin[np.tril_indices(3)]
-        return Inertia(*(jnp.asarray(np.asarray(x, float)) for x in (mass, mass * com, triangle)))
+        return Inertia(*(from_numpy(np.asarray(x, float)) for x in (mass, mass * com, triangle)))
 
     @property
     def placement(self) -> Transform:
-        return Transform(jnp.asarray(self.rotation), jnp.asarray(self.center))
+        return Transform(from_numpy(self.rotation), from_numpy(self.center))
 
 
 def add(
@@ -79,7 +79,7 @@ def at(x, y, z, *, roll=0.0, pitch=0.0) -> Transform:
     """A frame at a point, turned by `pitch` about y and then by `roll` about the turned x."""
     (cr, cp), (sr, sp) = np.cos([roll, pitch]), np.sin([roll, pitch])
     rotation = np.array([[cp, sp * sr, sp * cr], [0.0, cr, -sr], [-sp, cp * sr, cp * cr]])
-    return Transform(jnp.asarray(rotation), jnp.asarray(np.array([x, y, z], float)))
+    return Transform(from_numpy(rotation), from_numpy(np.array([x, y, z], float)))
 
 
 def rod(mass, start, end, radius) -> Solid:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import instance, names, number, vector
-from .._array import is_known
+from .._array import from_numpy, is_known
 from .._errors import ModelError
 from ..spatial import Attached, Inertia, Transform
 from .geometry import Geometry
@@ -105,9 +105,8 @@ class Shape(Attached):
             "solmix": number(owner, "solmix", solmix, least=0),
         }
         xp = np if is_known(given) else jnp  # which spares compiling and calling small operations
-        self.contact = jnp.asarray(
-            xp.concatenate([xp.atleast_1d(xp.asarray(value)) for value in given.values()])
-        )
+        contact = xp.concatenate([xp.atleast_1d(xp.asarray(value)) for value in given.values()])
+        self.contact = from_numpy(contact)
 
     @property
     def bodies(self):

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from .._arguments import instance
 from .._array import is_known
 from .._compile import compiled
+from .._showing import player
 from .._text import can_be_shown
 from ..contact.contacts import Contacts
 from ..model import Model
@@ -101,6 +102,18 @@ class Trajectory(eqx.Module):
         )
         return jax.tree.map(lambda x: jnp.where(outside, jnp.nan, x), state)
 
+    def show(self, model: Simulated, **options: Any) -> Any:
+        """The motion as a page that plays: a notebook shows it, and its method `save(path)` writes it to an HTML file.
+
+        - `options`: those of `rbd.save_html`, and `height`, of the frame in a notebook, in pixels.
+
+        >>> model = rbd.load("pendulum")
+        >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=20)
+        >>> path.show(model, title="It swings")  # doctest: +ELLIPSIS
+        Player('It swings', one sample, ... MB; .save(path) writes it)
+        """
+        return player()(model, self, **options)
+
     def multipliers(self, model: Model, forces: Sequence[Acting] = ()) -> Float[Array, "saves m"]:
         """The multipliers of the constraints at the start of every saved step, under its control, for one sample.
 
@@ -119,6 +132,12 @@ class Trajectory(eqx.Module):
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _reactions(self, model, tuple(forces))
 
+    def driving(self, model: Model) -> Float[Array, "saves nv"]:
+        """The generalized forces that drive the joints at the start of every saved step, for one sample: `tau`, and what the
+        actuators of the model do along them."""
+        instance("Trajectory", "model", model, Model, "the Model that was simulated")
+        return _driving(self, model)
+
     def contacts(self, model: Model, forces: Sequence[Acting] = ()) -> Contacts:
         """The contacts at the start of every saved step, with their forces, for one sample; `(saves, n, ...)` each.
 
@@ -132,6 +151,11 @@ class Trajectory(eqx.Module):
 @compiled
 def _contacts(path: Trajectory, model: Model, forces: Sequence[Acting]):
     return _along(path, lambda *row: _loads(model, forces, *row).contacts)
+
+
+@compiled
+def _driving(path: Trajectory, model: Model):
+    return _along(path, lambda *row: _loads(model, (), *row).driving)
 
 
 @compiled

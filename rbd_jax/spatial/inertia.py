@@ -32,6 +32,7 @@ from .._array import (
     skew,
     transpose,
     vecmat,
+    zeros,
 )
 from .._errors import ModelError
 from ._rows import Rows
@@ -53,7 +54,7 @@ class Inertia(Rows):
     @staticmethod
     def zero(dtype=None) -> Inertia:
         """No mass at all."""
-        return Inertia(*(jnp.zeros(shape, dtype) for shape in ((), 3, 6)))
+        return Inertia(*(zeros(shape, dtype) for shape in ((), (3,), (6,))))
 
     @staticmethod
     def from_mass_com(mass, com, rotational_com) -> Inertia:

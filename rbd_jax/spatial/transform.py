@@ -26,6 +26,7 @@ from .._array import (
     unit_matrix,
     unskew,
     vecmat,
+    zeros,
 )
 from ._rows import Rows
 
@@ -42,7 +43,7 @@ class Transform(Rows):
     @staticmethod
     def identity(dtype=None) -> Transform:
         """A placed in itself."""
-        return Transform(unit_matrix(dtype), jnp.zeros(3, dtype=dtype))
+        return Transform(unit_matrix(dtype), zeros((3,), dtype))
 
     @staticmethod
     def from_matrix(matrix: Float[Array, "*batch 4 4"]) -> Transform:

@@ -7,6 +7,10 @@
 - `plot_excitation`: a motion that was designed to identify a model, between its limits
 - `plot_solution`: a motion that was optimized, between its bounds
 - `plot_learning`: how a policy was learned
+- `save_video`: a film of a motion
+- `save_html`: a page that plays a motion, in one file
+- `Player`: such a page, which shows itself in a notebook
+- `Camera`: from where a model is seen
 """
 
 __all__ = [
@@ -17,12 +21,19 @@ __all__ = [
     "plot_excitation",
     "plot_solution",
     "plot_learning",
+    "save_video",
+    "save_html",
+    "Player",
+    "Camera",
 ]
 
 from .._callable import make_callable
+from .camera import Camera as Camera
 from .excitation import plot_excitation as plot_excitation
+from .film import save_video as save_video
 from .learning import plot_learning as plot_learning
 from .optimization import plot_solution as plot_solution
+from .player import Player as Player, save_html as save_html
 from .plot import plot_model as plot_model, plot_trajectory as plot_trajectory
 from .viewer import Viewer as Viewer, view as view
 

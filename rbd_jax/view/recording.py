@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -12,7 +13,7 @@ from .._compile import compiled
 from ..constraints import ReducedModel
 from ..dynamics import forward_kinematics
 from ..lie import quaternion
-from ..model import at_time, neutral
+from ..model import Model, at_time, neutral
 from ..simulate import Result, Trajectory
 from ..simulate.systems import Simulated, tree_of
 from ..spatial import Transform
@@ -53,23 +54,20 @@ class Poses:
         return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 
 
-class Recording:
-    """The motion of a model: of a trajectory with any batch axes, of which samples are counted through, or one configuration.
+class Samples:
+    """A trajectory with any batch axes, of which samples are counted through.
 
     Samples that fail are shown up to there: `shown(sample)` is the number of their rows that are finite, from the first.
     """
 
-    def __init__(self, model: Simulated, trajectory: Trajectory | None = None):
-        self.model, self.tree = model, checked_tree(model)
-        if trajectory is None:
-            start = np.zeros(model.nq) if isinstance(model, ReducedModel) else np.asarray(neutral(model))
-            trajectory = Trajectory(*(jnp.asarray(x) for x in (
-                np.zeros(1), start[None], np.zeros((1, model.nv)), np.zeros((0, model.nv)))))  # fmt: skip
+    def __init__(self, model: Simulated, trajectory: Trajectory):
+        if not isinstance(model, (Model, ReducedModel)):
+            raise TypeError(f"view: model is a {type(model).__name__}; it takes a Model, or a ReducedModel")
         if not isinstance(trajectory, Trajectory):
             raise TypeError(
                 f"view: trajectory is a {type(trajectory).__name__}; it takes what rollout or simulate_batch returns"
             )
-        self.trajectory = trajectory
+        self.model, self.tree, self.trajectory = model, tree_of(model), trajectory
         q = np.asarray(trajectory.q)
         if q.shape[-1] != model.nq or np.shape(trajectory.v)[-1] != model.nv:
             raise ValueError(
@@ -77,11 +75,15 @@ class Recording:
                 f"has nq = {model.nq} and nv = {model.nv}: it is of another model"
             )
         self.batch, self.rows = q.shape[:-2], q.shape[-2]
-        if not self.rows or not q.size:
+        count = math.prod(self.batch)
+        if not self.rows or not count:
             raise ValueError("view: trajectory has no states; there is nothing to show")
-        self.q = q.reshape(-1, self.rows, model.nq)
+        self.q, self.v = (
+            q.reshape(count, self.rows, model.nq),
+            np.asarray(trajectory.v).reshape(count, self.rows, model.nv),
+        )
         self.t = np.broadcast_to(np.asarray(trajectory.t, float), (*self.batch, self.rows)).reshape(
-            -1, self.rows
+            count, self.rows
         )
 
     @property
@@ -104,29 +106,8 @@ class Recording:
         time = self.t[sample][max(last - 1, 0)]
         return f"failed at t = {time:.3g} s: {what}" if last < self.rows else what
 
-    def path(self, sample: int = 0) -> Trajectory:
-        """The rows of one sample that are finite, in the order of time: a trajectory without batch axes."""
-        count, whole = self.shown(sample), self.trajectory
-        forward = (
-            slice(None) if self.t[sample][max(count - 1, 0)] >= self.t[sample][0] else slice(None, None, -1)
-        )
-
-        def rows(name: str, most: int):
-            values = getattr(whole, name)
-            if values is None:
-                return None
-            values = np.asarray(values)
-            values = values.reshape(self.samples, *values.shape[len(self.batch) :])
-            return jnp.asarray(values[sample][:most][forward])
-
-        steps = max(count - 1, 0)
-        own = {name: rows(name, count) for name in ("q", "v", "own")}
-        told = {name: rows(name, steps) for name in ("tau", "u")}
-        t = jnp.asarray(self.t[sample][:count][forward], whole.q.dtype)
-        return Trajectory(t, **own, **told)  # pyright: ignore[reportArgumentType]
-
-    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
-        """The frames of the bodies in the rows of one sample that are finite; `most` of them, spread evenly over time."""
+    def chosen(self, sample: int = 0, most: int | None = None) -> np.ndarray:
+        """The numbers of the rows of one sample that are finite, in the order of time; `most` of them, spread evenly."""
         if not 0 <= sample < self.samples:
             raise IndexError(f"view: there is no sample {sample}; there are {self.samples}, counted from 0")
         count = self.shown(sample)
@@ -135,20 +116,75 @@ class Recording:
         rows = np.arange(count)
         if most is not None and count > most:
             rows = np.unique(np.linspace(0, count - 1, most).astype(int))
+        return (
+            rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows
+        )  # time may run backwards
+
+    def path(self, sample: int = 0) -> Trajectory:
+        """One sample as far as it is finite, in the order of time: a trajectory without batch axes."""
+        whole, rows = self.trajectory, self.chosen(sample)
+        steps = np.minimum(rows[:-1], rows[1:])
+
+        def picked(x, rows):
+            if x is None:
+                return None
+            return jnp.asarray(
+                np.asarray(x).reshape(self.samples, *np.shape(x)[len(self.batch) :])[sample][rows]
+            )
+
+        t = jnp.asarray(self.t[sample][rows], whole.q.dtype)
+        q, v, own = (picked(x, rows) for x in (whole.q, whole.v, whole.own))
+        return Trajectory(t, q, v, picked(whole.tau, steps), own=own, u=picked(whole.u, steps))  # pyright: ignore[reportArgumentType]
+
+    def steps(self, sample: int, rows: np.ndarray) -> Trajectory:
+        """The trajectory of one sample whose steps start in some of its rows, in as many as `padded` makes of them.
+
+        The last row has the control of the step that led there.
+        """
+        path, rows = self.trajectory, padded(rows)
+        saves = np.shape(path.tau)[-2]
+        states, last = np.append(rows, rows[-1]), np.minimum(rows, max(saves - 1, 0))
+
+        def picked(x, rows):
+            if x is None:
+                return None
+            x = np.asarray(x).reshape(self.samples, *np.shape(x)[len(self.batch) :])[sample]
+            return jnp.asarray(x[rows] if len(x) else np.zeros((len(rows), *x.shape[1:])), self.model.dtype)
+
+        t = jnp.asarray(self.t[sample][states], self.model.dtype)
+        q, v, own = (picked(x, states) for x in (path.q, path.v, path.own))
+        return Trajectory(t, q, v, picked(path.tau, last), own=own, u=picked(path.u, last))  # pyright: ignore[reportArgumentType]
+
+
+class Recording(Samples):
+    """The motion of a model in space, of a trajectory or one configuration: the frames of its bodies, when they are asked for."""
+
+    def __init__(self, model: Simulated, trajectory: Trajectory | None = None):
+        checked_tree(model)
+        if trajectory is None:
+            start = np.zeros(model.nq) if isinstance(model, ReducedModel) else np.asarray(neutral(model))
+            trajectory = Trajectory(*(jnp.asarray(x) for x in (
+                np.zeros(1), start[None], np.zeros((1, model.nv)), np.zeros((0, model.nv)))))  # fmt: skip
+        super().__init__(model, trajectory)
+
+    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
+        """The frames of the bodies in the rows of one sample that are `chosen`."""
+        rows = self.chosen(sample, most)
         t, q = self.t[sample][rows], self.q[sample][rows]
-        order = slice(None, None, -1) if t[-1] < t[0] else slice(None)  # time may run backwards
-        position, turned = frames_of(self.model, t[order], q[order])
-        return Poses(t[order], position, continuous(turned))
+        position, turned = frames_of(self.model, t, q)
+        return Poses(t, position, continuous(turned))
+
+
+def padded(rows: np.ndarray) -> np.ndarray:
+    """As many as a power of two, the last again and again: few lengths, so that few are compiled."""
+    full = max(16, 1 << (len(rows) - 1).bit_length())
+    return np.concatenate([rows, np.repeat(rows[-1:], full - len(rows), axis=0)])
 
 
 def frames_of(model: Simulated, t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions (n, nb, 3) and quaternions (n, nb, 4) of the bodies at times (n,) in configurations (n, nq)."""
-    # Few lengths, so that few are compiled.
-    count = len(q)
-    full = max(16, 1 << (count - 1).bit_length())
-    pad = lambda x: np.concatenate([x, np.repeat(x[-1:], full - count, axis=0)])
-    found = _frames(model, jnp.asarray(pad(t), model.dtype), jnp.asarray(pad(q), model.dtype))
-    return tuple(np.asarray(x, float)[:count] for x in found)  # pyright: ignore[reportReturnType]
+    found = _frames(model, jnp.asarray(padded(t), model.dtype), jnp.asarray(padded(q), model.dtype))
+    return tuple(np.asarray(x, float)[: len(q)] for x in found)  # pyright: ignore[reportReturnType]
 
 
 @compiled

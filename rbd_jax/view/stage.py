@@ -14,7 +14,6 @@ import numpy as np
 
 from .._compile import compiled
 from ..constraints.reactions import frame_wrenches
-from ..contact.contacts import Contacts
 from ..lie import quaternion
 from ..model import Model
 from ..sensors import Readings
@@ -25,6 +24,7 @@ from ..simulate.controls import control_of
 from ..simulate.loads import TreeLoads
 from ..simulate.systems import Simulated
 from ..simulate.tree_system import Acting, TreeSystem
+from .pushes import acting_in
 from .recording import Poses, Recording, frames_of
 from .scene import Scene, scene_of
 
@@ -177,7 +177,8 @@ def loads(model: Model, forces: Sequence[Acting], moment: Moment) -> Loads:
     touching, joints, held = _loads(model, tuple(forces), t, state, told)
     position, turned = frames_of(model, np.array([moment.t]), np.asarray(moment.state.q)[None])
     poses = Poses(np.array([moment.t]), position, turned)
-    return Loads(_contacts(model, touching), _reactions(model, poses, joints, held))
+    acting, points, pushes = acting_in(model, touching)
+    return Loads(Arrows(points[acting], pushes[acting]), _reactions(model, poses, joints, held))
 
 
 @compiled
@@ -186,15 +187,6 @@ def _loads(model: Model, forces: tuple[Acting, ...], t, state: State, told: Cont
     loads = TreeLoads(system, t, state)
     held = [wrenches[:, 3:] for wrenches in frame_wrenches(loads.motion, loads.multipliers)]
     return loads.contacts, loads.joint_wrenches[:, 3:], held
-
-
-def _contacts(model: Model, found: Contacts) -> Arrows:
-    pair, active = np.asarray(found.pair), np.asarray(found.active)
-    force = np.einsum("nij,nj->ni", np.asarray(found.frame, float), np.asarray(found.force, float)[:, :3])
-    if len(pair):
-        force = np.where(found.bodies(model)[pair, 1:] < 0, -force, force)
-    there = active & np.isfinite(force).all(axis=-1)
-    return Arrows(np.asarray(found.position, float)[there], force[there])
 
 
 def _reactions(model: Model, poses: Poses, joints, held) -> Arrows:

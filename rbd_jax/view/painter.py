@@ -1,0 +1,469 @@
+"""Pictures of a scene without a display: shaded, with shadows, on a ground that fades away. In NumPy. Decision 0058.
+
+What is opaque is found first, at several points in each pixel; what is translucent is laid over it from behind. Light comes
+from the sun, from behind the camera's shoulder, and from the sky. Colours are mixed as their squares, which is nearly how light
+adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .camera import Eye
+from .normals import with_normals
+from .raster import Fragments, doubled_area, fragments, nearest, plane_of, stacked
+from .scene import Scene, Surface
+
+
+#: Points along each side of a pixel, and texels along the longer side of the map of shadows.
+POINTS, TEXELS = 2, 512
+
+#: So many points are worked out at a time, as stay in the cache of a processor.
+CHUNK = 8192
+
+#: Colours of the ground, of its lines, and of the sky at the bottom and at the top of a picture.
+GROUND, LINES, HORIZON, ZENITH = (
+    (0.87, 0.885, 0.90),
+    (0.72, 0.745, 0.77),
+    (0.975, 0.98, 0.985),
+    (0.80, 0.87, 0.935),
+)
+
+#: How bright sun and sky are, how dark a shadow on the ground is, and how bright a gloss.
+SUN, SKY, SHADE, GLOSS = 0.80, 0.42, 0.62, 0.10
+
+#: How far the sun is to the left of the camera, and how high, in degrees.
+SUN_AROUND, SUN_ABOVE = 50.0, 58.0
+
+
+class Placed(NamedTuple):
+    """The bodies in a picture: positions (nb, 3), rotations (nb, 3, 3), and how opaque they are."""
+
+    position: np.ndarray
+    rotation: np.ndarray
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a motion happens.
+
+    - `up`: the rotation (3, 3) that takes the world to one in which z is up.
+    - `ground`: the height of the ground there; None without.
+    - `reach`: how far around what a camera looks at there is something to see; the ground fades beyond.
+    """
+
+    up: np.ndarray
+    ground: float | None
+    reach: float
+
+    @property
+    def spacing(self) -> float:
+        """Of the lines on the ground: a round length."""
+        return round_length(0.4 * self.reach)
+
+
+def round_length(most: float) -> float:
+    """The largest of 1, 2, 5, 10, ... and their like that is not longer."""
+    power = 10.0 ** np.floor(np.log10(max(most, 1e-12)))
+    return float(
+        max(factor * power for factor in (1, 2, 5) if factor == 1 or factor * power <= most * (1 + 1e-9))
+    )
+
+
+class _Triangles(NamedTuple):
+    """In the world: corners (t, 3, 3), their normals, the colour and opacity (t, 4), and whether the back is seen too."""
+
+    corners: np.ndarray
+    normals: np.ndarray
+    rgba: np.ndarray
+    open: np.ndarray
+
+    def of(self, which) -> _Triangles:
+        return _Triangles(*(field[which] for field in self))
+
+
+class Painter:
+    """Paints a scene on a stage in pictures of one size (width, height)."""
+
+    def __init__(self, scene: Scene, stage: Stage, size: tuple[int, int]):
+        self.stage, self.size = stage, size
+        drawn = [
+            surface
+            for surface in scene.surfaces
+            if len(surface.faces)
+            and not (surface.endless and stage.ground is not None and is_ground(surface, stage))
+        ]
+        self.moving = _Meshes([surface for surface in drawn if surface.body >= 0])
+        still = _Meshes([surface for surface in drawn if surface.body < 0])
+        still.bodies[:] = 0
+        self.still = still.placed(Placed(np.zeros((1, 3)), stage.up[None]))
+        self._ground: tuple[Eye, _Ground] | None = None
+
+    def paint(self, eye: Eye, all_placed: Sequence[Placed]) -> np.ndarray:
+        """The picture: (height, width, 3), uint8."""
+        parts = [self.still]
+        for placed in all_placed:
+            turned = Placed(
+                placed.position @ self.stage.up.T, self.stage.up @ placed.rotation, placed.opacity
+            )
+            parts.append(self.moving.placed(turned))
+        world = _Triangles(*(np.concatenate(field) for field in zip(*parts)))
+        world = world.of(np.isfinite(world.corners).all(axis=(1, 2)))
+        sun = _sun(eye)
+        shadows = _Shadows(world.of(world.rgba[:, 3] >= 1), sun, self.stage, eye.target)
+        ground = self._ground_from(eye, sun)
+        picture = ground.shaded(shadows)
+        pixel, light = _painted(world, eye, self.size, self.stage, sun, shadows)
+        width, height = self.size
+        column, row = pixel % (width * POINTS), pixel // (width * POINTS)
+        pixel = (row // POINTS) * width + column // POINTS
+        share = [np.bincount(pixel, channel, width * height) / POINTS**2 for channel in light.T]
+        picture *= (1 - share[3])[:, None]
+        picture += np.stack(share[:3], axis=-1)
+        shown = 255 * np.sqrt(np.clip(picture, 0, 1)) + 0.5
+        return shown.astype(np.uint8).reshape(height, width, 3)
+
+    def _ground_from(self, eye: Eye, sun: np.ndarray) -> _Ground:
+        """Kept as long as the camera stays."""
+        last = self._ground
+        if last is None or not all(np.array_equal(a, b) for a, b in zip(last[0], eye)):
+            last = self._ground = (eye, _Ground(eye, self.size, self.stage, sun))
+        return last[1]
+
+
+def is_ground(surface: Surface, stage: Stage) -> bool:
+    """Whether an endless plane is the one that is painted as the ground."""
+    height = surface.vertices @ stage.up[2]
+    return stage.ground is not None and bool(np.abs(height - stage.ground).max() < 1e-6 + 1e-3 * stage.reach)
+
+
+def _sun(eye: Eye) -> np.ndarray:
+    """Towards the sun."""
+    back = eye.axes[2]
+    around = (
+        np.arctan2(back[1], back[0])
+        if np.hypot(*back[:2]) > 1e-9
+        else np.arctan2(-eye.axes[0][0], eye.axes[0][1])
+    )
+    around, above = around - np.radians(SUN_AROUND), np.radians(SUN_ABOVE)
+    return np.array([np.cos(above) * np.cos(around), np.cos(above) * np.sin(around), np.sin(above)])
+
+
+class _Meshes:
+    """Surfaces as one array of vertices and one of faces."""
+
+    def __init__(self, surfaces: Sequence[Surface]):
+        vertices, normals, faces, bodies, rgba, open_, count = [], [], [], [], [], [], 0
+        for surface in surfaces:
+            corners, closed = surface.vertices, _closed(surface.vertices, surface.faces)
+            sides = surface.faces
+            if closed and _volume(corners, sides) < 0:  # inside out
+                sides = sides[:, ::-1]
+            points, sides, outward = with_normals(corners, sides)
+            vertices.append(points)
+            normals.append(outward)
+            faces.append(sides + count)
+            bodies.append(np.full(len(points), surface.body))
+            rgba.append(np.broadcast_to(np.asarray(surface.rgba, np.float32), (len(sides), 4)))
+            open_.append(np.full(len(sides), not closed))
+            count += len(points)
+        join = lambda parts, *shape: np.concatenate(parts) if parts else np.zeros(shape)
+        self.vertices, self.normals = join(vertices, 0, 3), join(normals, 0, 3)
+        self.faces, self.bodies = join(faces, 0, 3).astype(int), join(bodies, 0).astype(int)
+        self.rgba, self.open = join(rgba, 0, 4).astype(np.float32), join(open_, 0).astype(bool)
+
+    def placed(self, placed: Placed) -> _Triangles:
+        rotation = placed.rotation[self.bodies]
+        points = np.einsum("vij,vj->vi", rotation, self.vertices) + placed.position[self.bodies]
+        normals = np.einsum("vij,vj->vi", rotation, self.normals)
+        rgba = self.rgba
+        if placed.opacity < 1:
+            rgba = rgba * np.array([1, 1, 1, placed.opacity], np.float32)
+        return _Triangles(points[self.faces], normals[self.faces], rgba, self.open)
+
+
+def _closed(vertices: np.ndarray, faces: np.ndarray) -> bool:
+    """Whether each edge is that of two triangles which go along it in opposite directions."""
+    _, place = np.unique(np.asarray(vertices, float), axis=0, return_inverse=True)
+    faces = place.reshape(-1)[faces]
+    ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=-1).reshape(-1, 2).astype(np.int64)
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    forth, back = (np.sort(one * (len(vertices) + 1) + other) for one, other in (ends.T, ends.T[::-1]))
+    return np.array_equal(forth, back)
+
+
+def _volume(vertices: np.ndarray, faces: np.ndarray) -> float:
+    a, b, c = np.moveaxis(vertices[faces] - vertices.mean(axis=0), 1, 0)
+    return float(np.einsum("ti,ti->", a, np.cross(b, c)))
+
+
+# What is seen.
+
+
+def _painted(world: _Triangles, eye: Eye, size, stage: Stage, sun, shadows: _Shadows):
+    """Points of the picture in which there is something, and its colour and opacity there, each colour by its opacity: (n, 4)."""
+    width, height = (POINTS * side for side in size)
+    seen, normals, which = _in_front(eye.seen(world.corners), world.normals, 1e-3 * stage.reach)
+    scale = eye.focal * height / 2
+    screen = np.stack(
+        [width / 2 + scale * seen[..., 0] / seen[..., 2], height / 2 - scale * seen[..., 1] / seen[..., 2]],
+        axis=-1,
+    )
+    facing = (doubled_area(screen) < 0) | world.open[which]  # y is down in the picture
+    screen, seen, normals, which = screen[facing], seen[facing], normals[facing], which[facing]
+    near = 1 / seen[..., 2]
+    # A normal over the depth is linear in the picture, and its direction is the normal's.
+    planes = plane_of(screen, np.concatenate([near[..., None], normals * near[..., None]], axis=-1)).astype(
+        np.float32
+    )
+    rgba = world.rgba[which]
+    lit = _Light(eye, (width, height), stage, sun, shadows, planes, rgba, world.open[which])
+
+    solid = np.flatnonzero(rgba[:, 3] >= 1)
+    veiled = np.flatnonzero((rgba[:, 3] < 1) & (rgba[:, 3] > 0))
+    depths = planes[..., 0].astype(float)
+    found, front = nearest(
+        _numbered(fragments(screen[solid], depths[solid], width, height), solid), width * height
+    )
+    front_light = lit(found)
+    if not len(veiled):
+        return found.pixel, front_light
+    over = _numbered(fragments(screen[veiled], depths[veiled], width, height), veiled)
+    over = over.of(over.nearness > front[over.pixel])
+    pixels = np.union1d(found.pixel, over.pixel)
+    light = np.zeros((len(pixels), 4), np.float32)
+    light[np.searchsorted(pixels, found.pixel)] = front_light
+    for layer in stacked(over):
+        places, shade = np.searchsorted(pixels, layer.pixel), lit(layer)
+        light[places] = shade + (1 - shade[:, 3:]) * light[places]
+    return pixels, light
+
+
+def _numbered(found: Fragments, numbers: np.ndarray) -> Fragments:
+    return found._replace(triangle=numbers.astype(np.int32)[found.triangle])
+
+
+def _in_front(seen: np.ndarray, normals: np.ndarray, least: float):
+    """What of triangles is ahead by at least so much: corners, normals, and the numbers of the triangles that they are of."""
+    ahead = seen[..., 2] > least
+    count = ahead.sum(axis=1)
+    whole = np.flatnonzero(count == 3)
+    parts = [(seen[whole], normals[whole], whole)]
+    for number in (1, 2):
+        cut = np.flatnonzero(count == number)
+        if not len(cut):
+            continue
+        # The corner that is alone on its side becomes the first one.
+        alone = np.argmax(ahead[cut] == (number == 1), axis=1)
+        order = (alone[:, None] + np.arange(3)) % 3
+        both = np.concatenate([seen, normals], axis=-1)[cut[:, None], order]
+        depth = both[..., 2]
+        share = (least - depth[:, :1]) / (depth[:, 1:] - depth[:, :1])
+        crossed = both[:, :1] + share[..., None] * (both[:, 1:] - both[:, :1])
+        if number == 1:
+            shapes = [np.stack([both[:, 0], crossed[:, 0], crossed[:, 1]], axis=1)]
+        else:
+            shapes = [
+                np.stack([crossed[:, 0], both[:, 1], both[:, 2]], axis=1),
+                np.stack([crossed[:, 0], both[:, 2], crossed[:, 1]], axis=1),
+            ]
+        parts += [(shape[..., :3], shape[..., 3:], cut) for shape in shapes]
+    return tuple(np.concatenate(field) for field in zip(*parts))
+
+
+class _Light(NamedTuple):
+    """The light that comes from fragments."""
+
+    eye: Eye
+    size: tuple[int, int]
+    stage: Stage
+    sun: np.ndarray
+    shadows: _Shadows
+    planes: np.ndarray
+    rgba: np.ndarray
+    open: np.ndarray
+
+    def __call__(self, found: Fragments) -> np.ndarray:
+        """Red, green, blue, each by the opacity, and that: (n, 4)."""
+        count = len(found.pixel)
+        parts = [self._of(found.of(slice(at, at + CHUNK))) for at in range(0, count, CHUNK)]
+        return np.concatenate(parts) if parts else np.zeros((0, 4), np.float32)
+
+    def _of(self, found: Fragments) -> np.ndarray:
+        width, height = self.size
+        row, column = np.divmod(found.pixel, np.int32(width))
+        x, y = (place.astype(np.float32) + np.float32(0.5) for place in (column, row))
+        a, b, c = np.moveaxis(self.planes[found.triangle, :, 1:], 1, 0)
+        normal = a * x[:, None] + b * y[:, None] + c
+        normal /= np.maximum(np.sqrt(np.einsum("ni,ni->n", normal, normal)), 1e-20)[:, None]
+        axes = self.eye.axes.astype(np.float32)
+        scale = np.float32(self.eye.focal * height / 2)
+        right, down = (x - np.float32(width / 2)) / scale, (y - np.float32(height / 2)) / scale
+        ray = right[:, None] * axes[0] - down[:, None] * axes[1] - axes[2]
+        point = ray / found.nearness[:, None]
+        point += self.eye.point.astype(np.float32)
+        two_sided = self.open[found.triangle]
+        if two_sided.any():
+            away = two_sided & (np.einsum("ni,ni->n", normal, ray) > 0)
+            normal[away] *= -1
+        rgba = self.rgba[found.triangle]
+        sun = self.sun.astype(np.float32)
+        facing = normal @ sun
+        direct = np.maximum(facing, 0)
+        bright = np.flatnonzero(direct > 0)
+        direct[bright] *= 1 - self.shadows.on(point[bright], normal[bright])
+        ambient = SKY * (0.68 + 0.32 * normal[:, 2])
+        ray /= np.sqrt(np.einsum("ni,ni->n", ray, ray))[:, None]
+        half = sun - ray
+        gloss = np.einsum("ni,ni->n", half, normal) / np.sqrt(np.einsum("ni,ni->n", half, half))
+        gloss = GLOSS * np.maximum(gloss, 0) ** 32 * (direct > 0)
+        light = rgba[:, :3] ** 2 * (ambient + SUN * direct)[:, None] + gloss[:, None]
+        opacity = rgba[:, 3].copy()
+        if self.stage.ground is not None and self.eye.point[2] > self.stage.ground:
+            opacity[point[:, 2] < self.stage.ground - 2e-3 * self.stage.reach] = 0
+        return np.concatenate([light * opacity[:, None], opacity[:, None]], axis=1).astype(np.float32)
+
+
+# The ground and the sky.
+
+
+class _Ground:
+    """What is behind everything, from one place."""
+
+    def __init__(self, eye: Eye, size: tuple[int, int], stage: Stage, sun: np.ndarray):
+        width, height = size
+        low, high = np.array(HORIZON, np.float32) ** 2, np.array(ZENITH, np.float32) ** 2
+        share = np.linspace(1, 0, height, dtype=np.float32)[:, None]
+        self.picture = np.repeat(low + share * (high - low), width, axis=0)
+        self.pixel = np.zeros(0, int)
+        self.sun = sun
+        if stage.ground is None or eye.point[2] <= stage.ground:
+            return
+        scale = eye.focal * height / 2
+        right, up, back = eye.axes
+        x = (np.arange(width) + 0.5 - width / 2) / scale
+        y = (height / 2 - np.arange(height) - 0.5) / scale
+        ray = (x[None, :, None] * right + y[:, None, None] * up - back).reshape(-1, 3)
+        self.pixel = np.flatnonzero(ray[:, 2] < -1e-4)
+        ray = ray[self.pixel]
+        along = (stage.ground - eye.point[2]) / ray[:, 2]
+        point = eye.point[:2] + along[:, None] * ray[:, :2]
+        away = np.hypot(*(point - eye.target[:2]).T) / stage.reach
+        fade = np.exp(-((away / 5.0) ** 2)) * np.exp(-((along / (12 * stage.reach + 2 * eye.point[2])) ** 2))
+        # How far the point on the ground moves from one pixel to the next.
+        moved = np.zeros(point.shape)
+        for side in (right, up):
+            moved += np.abs(side[:2] - ray[:, :2] * (side[2] / ray[:, 2])[:, None])
+        moved *= along[:, None] / scale
+        step = stage.spacing
+        line = np.zeros(len(point))
+        for axis in range(2):
+            off = np.abs((point[:, axis] / step + 0.5) % 1 - 0.5) * step
+            broad, blur = 0.012 * step, np.maximum(moved[:, axis], 1e-9)
+            cover = np.clip((broad + blur / 2 - off) / blur, 0, 1) * np.minimum(1, 2 * broad / blur)
+            line = np.maximum(line, cover * np.exp(-((blur / step * 2.5) ** 2)))
+        plain, lines = np.array(GROUND) ** 2, np.array(LINES) ** 2
+        self.fade = fade.astype(np.float32)
+        color = plain + line[:, None] * (lines - plain)
+        self.color = (color * fade[:, None]).astype(np.float32)
+        self.rest = ((1 - fade)[:, None] * self.picture[self.pixel]).astype(np.float32)
+        self.point = np.column_stack([point, np.full(len(point), stage.ground)]).astype(np.float32)
+
+    def shaded(self, shadows: _Shadows) -> np.ndarray:
+        """The picture of it with shadows: (pixels, 3), of its own."""
+        picture = self.picture.copy()
+        if len(self.pixel):
+            picture[self.pixel] = (
+                self.rest + self.color * (1 - SHADE * shadows.on_ground(self.point))[:, None]
+            )
+        return picture
+
+
+# Shadows.
+
+
+class _Shadows:
+    """A map of what the sun sees: as far as it reaches along its rays."""
+
+    def __init__(self, solid: _Triangles, sun: np.ndarray, stage: Stage, focus: np.ndarray):
+        z = sun
+        x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
+        x /= np.linalg.norm(x)
+        self.axes = np.stack([x, np.cross(z, x), z])
+        corners = solid.corners @ self.axes.T
+        center = self.axes @ focus
+        around = 4 * stage.reach
+        near = (np.abs(corners - center) < around).all(axis=(1, 2))
+        if stage.ground is not None:
+            near &= solid.corners[..., 2].max(axis=1) > stage.ground
+        self.some = bool(near.any())
+        if not self.some:
+            return
+        solid, corners = solid.of(near), corners[near]
+        low, high = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
+        self.texel = float((high - low)[:2].max()) / (TEXELS - 16) or 1.0
+        self.low = low - 8 * self.texel
+        self.width, self.height = (int(side) for side in np.ceil((high - self.low)[:2] / self.texel) + 8)
+        screen = (corners[..., :2] - self.low[:2]) / self.texel
+        facing = (doubled_area(screen) > 0) | solid.open
+        screen, level = screen[facing], corners[facing][..., 2] - self.low[2]
+        found = fragments(screen, plane_of(screen, level[..., None])[..., 0], self.width, self.height)
+        top = np.zeros(self.width * self.height, np.float32)
+        np.maximum.at(top, found.pixel, found.nearness)
+        self.top = top
+        self.cover = None
+
+    def on(self, point: np.ndarray, normal: np.ndarray) -> np.ndarray:
+        """How much of the sun is hidden from points (n, 3) of surfaces: over 4 x 4 texels, so that edges are soft."""
+        if not self.some or not len(point):
+            return np.zeros(len(point), np.float32)
+        place = (point + normal * np.float32(1.5 * self.texel)) @ self.axes.T.astype(np.float32)
+        place -= self.low.astype(np.float32)
+        level = place[:, 2] + np.float32(0.5 * self.texel)
+        x, y = (place[:, axis] / np.float32(self.texel) - np.float32(0.5) for axis in range(2))
+        column, row = np.floor(x).astype(np.int32), np.floor(y).astype(np.int32)
+        fx, fy = x - column.astype(np.float32), y - row.astype(np.float32)
+        inside = (column >= 1) & (column < self.width - 2) & (row >= 1) & (row < self.height - 2)
+        base = np.where(inside, row * self.width + column, self.width + 1)
+        along, across = ((1 - f, np.float32(1), np.float32(1), f) for f in (fx, fy))
+        hidden = np.zeros(len(point), np.float32)
+        for i, down in enumerate(across):
+            of_row = np.zeros(len(point), np.float32)
+            for j, right in enumerate(along):
+                of_row += right * (self.top[base + ((i - 1) * self.width + j - 1)] > level)
+            hidden += down * of_row
+        return np.where(inside, hidden / 9, 0)
+
+    def on_ground(self, point: np.ndarray) -> np.ndarray:
+        """The same for points of the ground, which is below everything: from a map of what is covered, made blurred once."""
+        if not self.some:
+            return np.zeros(len(point), np.float32)
+        if self.cover is None:
+            cover = (self.top > 0).astype(np.float32).reshape(self.height, self.width)
+            for _ in range(2):
+                cover = _blurred(_blurred(cover, 2).T, 2).T
+            self.cover = np.ascontiguousarray(cover).ravel()
+        shadow = np.zeros(len(point), np.float32)
+        axes = (self.axes[:2] / self.texel).astype(np.float32)
+        x, y = axes @ point.T - (self.low[:2] / self.texel + 0.5).astype(np.float32)[:, None]
+        some = np.flatnonzero((x >= 0) & (x < self.width - 1) & (y >= 0) & (y < self.height - 1))
+        x, y = x[some].astype(np.float32), y[some].astype(np.float32)
+        column, row = x.astype(np.int32), y.astype(np.int32)
+        fx, fy = x - column.astype(np.float32), y - row.astype(np.float32)
+        at = row * self.width + column
+        above = (1 - fx) * self.cover[at] + fx * self.cover[at + 1]
+        below = (1 - fx) * self.cover[at + self.width] + fx * self.cover[at + self.width + 1]
+        shadow[some] = (1 - fy) * above + fy * below
+        return shadow
+
+
+def _blurred(image: np.ndarray, radius: int) -> np.ndarray:
+    """Means over 2 radius + 1 rows."""
+    padded = np.pad(image, ((radius + 1, radius), (0, 0)))
+    total = np.cumsum(padded, axis=0, dtype=np.float32)
+    return (total[2 * radius + 1 :] - total[: -2 * radius - 1]) / (2 * radius + 1)

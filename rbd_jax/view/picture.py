@@ -1,0 +1,35 @@
+"""What is written on painted pictures."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from .._figures import ALARM
+
+
+def stamped(picture: np.ndarray, text: str) -> np.ndarray:
+    """The picture with a line of text at the bottom, white on the colour of what failed: as large as fits."""
+    from PIL import Image, ImageDraw
+
+    image = Image.fromarray(picture)
+    draw = ImageDraw.Draw(image)
+    width, height = image.size
+    size = max(8, min(height // 22, 40))
+    while size > 8 and draw.textlength(text, font=_font(size)) > 0.94 * width:
+        size -= 1
+    tall = round(1.9 * size)
+    draw.rectangle((0, height - tall, width, height), fill=ALARM)
+    draw.text((width / 2, height - tall / 2), text, fill=(255, 255, 255), font=_font(size), anchor="mm")
+    return np.asarray(image)
+
+
+@lru_cache
+def _font(size: int):
+    """That of the figures, which matplotlib brings."""
+    import matplotlib
+    from PIL import ImageFont
+
+    return ImageFont.truetype(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), size)
