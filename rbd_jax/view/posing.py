@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._array import matmul, matvec, transpose
 from ..constraints import ReducedModel, assemble
 from ..control import Cost, Residual, inverse_kinematics
 from ..lie import SO3
@@ -121,9 +122,8 @@ class _Grip(Residual):
 
     def __call__(self, knot):
         frame = jax.tree.map(lambda x: x[self.body], knot.motion.world_frames)
-        off = frame.position + jnp.sum(frame.rotation * self.point, axis=1) - self.position
-        turned = jnp.sum(self.rotation[:, :, None] * frame.rotation[:, None, :], axis=0)
-        return jnp.concatenate([off, SO3.log(turned)])
+        off = frame.position + matvec(frame.rotation, self.point) - self.position
+        return jnp.concatenate([off, SO3.log(matmul(transpose(self.rotation), frame.rotation))])
 
 
 def _sliders(model: Simulated, size: float) -> tuple[Slider, ...]:

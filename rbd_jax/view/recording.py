@@ -106,23 +106,6 @@ class Samples:
         time = self.t[sample][max(last - 1, 0)]
         return f"failed at t = {time:.3g} s: {what}" if last < self.rows else what
 
-    def path(self, sample: int = 0) -> Trajectory:
-        """The rows of one sample that are finite, in the order of time: a trajectory without batch axes."""
-        count, whole = self.shown(sample), self.trajectory
-        forward = slice(None) if self.t[sample][max(count - 1, 0)] >= self.t[sample][0] else slice(None, None, -1)
-
-        def rows(name: str, most: int):
-            values = getattr(whole, name)
-            if values is None:
-                return None
-            values = np.asarray(values)
-            return values.reshape(self.samples, *values.shape[len(self.batch) :])[sample][:most][forward]
-
-        steps = max(count - 1, 0)
-        own = {name: rows(name, count) for name in ("q", "v", "own")}
-        told = {name: rows(name, steps) for name in ("tau", "u")}
-        return Trajectory(self.t[sample][:count][forward], **own, **told)  # pyright: ignore[reportArgumentType]
-
     def chosen(self, sample: int = 0, most: int | None = None) -> np.ndarray:
         """The numbers of the rows of one sample that are finite, in the order of time; `most` of them, spread evenly."""
         if not 0 <= sample < self.samples:
@@ -136,6 +119,22 @@ class Samples:
         return (
             rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows
         )  # time may run backwards
+
+    def path(self, sample: int = 0) -> Trajectory:
+        """One sample as far as it is finite, in the order of time: a trajectory without batch axes."""
+        whole, rows = self.trajectory, self.chosen(sample)
+        steps = np.minimum(rows[:-1], rows[1:])
+
+        def picked(x, rows):
+            if x is None:
+                return None
+            return jnp.asarray(
+                np.asarray(x).reshape(self.samples, *np.shape(x)[len(self.batch) :])[sample][rows]
+            )
+
+        t = jnp.asarray(self.t[sample][rows], whole.q.dtype)
+        q, v, own = (picked(x, rows) for x in (whole.q, whole.v, whole.own))
+        return Trajectory(t, q, v, picked(whole.tau, steps), own=own, u=picked(whole.u, steps))  # pyright: ignore[reportArgumentType]
 
     def steps(self, sample: int, rows: np.ndarray) -> Trajectory:
         """The trajectory of one sample whose steps start in some of its rows, in as many as `padded` makes of them.
