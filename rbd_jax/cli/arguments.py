@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
             "springs, and soft stops at their limits; contacts do not. Each sample starts near the neutral configuration "
             f"(moved by {SPREAD:g} rad or m, one standard deviation) at a random velocity ({SPEED:g} rad/s or "
             "m/s). Samples that fail or gain energy are simulated again in shorter steps. Writes trajectory.npz, "
-            "trajectory.png and, with --video, trajectory.mp4."
+            "trajectory.png and, with --html, run.html, with --video, trajectory.mp4."
         ),
     )
     command.add_argument("--batch", metavar="N", type=_count, default=1024, help="samples (default 1024)")
@@ -102,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--no-limits", action="store_true", help="let joints move beyond their limits")
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
     command.add_argument("--overwrite", action="store_true", help="replace an earlier result")
+    command.add_argument(
+        "--html", action="store_true", help="write a page that plays the first samples in a browser"
+    )
     command.add_argument(
         "--video",
         metavar="KIND",

@@ -45,7 +45,7 @@ EXACT = 1e-4
 FRAMES = 240
 
 #: Width and height of the picture that the camera is placed for.
-SIZE = (640, 400)
+SIZE = (500, 400)
 
 #: What can be shown beside the bodies.
 MARKS = ("frames", "sites", "mass", "contacts", "forces", "ghosts")
@@ -79,7 +79,7 @@ class Player:
         speed: float | int = 1.0,
         play: bool = True,
         loop: bool = True,
-        height: int = 480,
+        height: float | int = 480,
         owner: str = "show",
     ):
         given = {"fps": fps, "speed": speed, "height": height}
@@ -296,6 +296,7 @@ class _Drawn:
                 "distance": float(np.linalg.norm(shot.eye.point - shot.eye.target)),
                 "azimuth": float(np.arctan2(-right[0], right[1])),
                 "elevation": float(np.arcsin(np.clip(back[2], -1, 1))),
+                "aspect": SIZE[0] / SIZE[1],
                 "angle": 2 * float(np.arctan(1 / shot.eye.focal)),
             },
             "grounds": grounds,

@@ -126,28 +126,20 @@ class Samples:
 
     def path(self, sample: int = 0) -> Trajectory:
         """One sample as far as it is finite, in the order of time: a trajectory without batch axes."""
-        whole, rows = self.trajectory, self.chosen(sample)
-        steps = np.minimum(rows[:-1], rows[1:])
-
-        def picked(x, rows):
-            if x is None:
-                return None
-            return jnp.asarray(
-                np.asarray(x).reshape(self.samples, *np.shape(x)[len(self.batch) :])[sample][rows]
-            )
-
-        t = jnp.asarray(self.t[sample][rows], whole.q.dtype)
-        q, v, own = (picked(x, rows) for x in (whole.q, whole.v, whole.own))
-        return Trajectory(t, q, v, picked(whole.tau, steps), own=own, u=picked(whole.u, steps))  # pyright: ignore[reportArgumentType]
+        rows = self.chosen(sample)
+        return self._rows(sample, rows, np.minimum(rows[:-1], rows[1:]))
 
     def steps(self, sample: int, rows: np.ndarray) -> Trajectory:
         """The trajectory of one sample whose steps start in some of its rows, in as many as `padded` makes of them.
 
         The last row has the control of the step that led there.
         """
-        path, rows = self.trajectory, padded(rows)
-        saves = np.shape(path.tau)[-2]
-        states, last = np.append(rows, rows[-1]), np.minimum(rows, max(saves - 1, 0))
+        rows = padded(rows)
+        return self._rows(sample, np.append(rows, rows[-1]), np.minimum(rows, max(self.rows - 2, 0)))
+
+    def _rows(self, sample: int, states: np.ndarray, steps: np.ndarray) -> Trajectory:
+        """The trajectory of some states of a sample, and of the controls of some of its steps, zero where it has none."""
+        path = self.trajectory
 
         def picked(x, rows):
             if x is None:
@@ -157,7 +149,7 @@ class Samples:
 
         t = jnp.asarray(self.t[sample][states], self.model.dtype)
         q, v, own = (picked(x, states) for x in (path.q, path.v, path.own))
-        return Trajectory(t, q, v, picked(path.tau, last), own=own, u=picked(path.u, last))  # pyright: ignore[reportArgumentType]
+        return Trajectory(t, q, v, picked(path.tau, steps), own=own, u=picked(path.u, steps))  # pyright: ignore[reportArgumentType]
 
 
 class Recording(Samples):
