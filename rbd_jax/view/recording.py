@@ -20,6 +20,10 @@ from ..spatial import Transform
 from .scene import checked_tree
 
 
+#: The frames of so many configurations are computed at once: whatever their number is, one program does it.
+BLOCK = 64
+
+
 @dataclass(frozen=True)
 class Poses:
     """The frames of all bodies in the world over time.
@@ -175,8 +179,11 @@ def padded(rows: np.ndarray) -> np.ndarray:
 
 def frames_of(model: Simulated, t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions (n, nb, 3) and quaternions (n, nb, 4) of the bodies at times (n,) in configurations (n, nq)."""
-    found = _frames(model, jnp.asarray(padded(t), model.dtype), jnp.asarray(padded(q), model.dtype))
-    return tuple(np.asarray(x, float)[: len(q)] for x in found)  # pyright: ignore[reportReturnType]
+    parts = []
+    for start in range(0, len(q), BLOCK):
+        rows = np.minimum(np.arange(start, start + BLOCK), len(q) - 1)
+        parts.append(_frames(model, jnp.asarray(t[rows], model.dtype), jnp.asarray(q[rows], model.dtype)))
+    return tuple(np.concatenate(x).astype(float)[: len(q)] for x in zip(*parts))  # pyright: ignore[reportReturnType]
 
 
 @compiled

@@ -5,16 +5,17 @@ A `Stage` is what a viewer asks. It keeps nothing of what is on the screen: pose
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .._compile import compiled
 from ..constraints.reactions import frame_wrenches
-from ..lie import quaternion
 from ..model import Model
 from ..sensors import Readings
 from ..simulate import Controls, State, Trajectory, sense_along
@@ -118,14 +119,21 @@ class Stage:
 
     # What is fixed to bodies.
 
-    @property
+    @functools.cached_property
     def sites(self) -> tuple[Mark, ...]:
         """The sites of the model."""
         index = {"world": -1} | {name: body for body, name in enumerate(self.tree.body_names)}
         found = []
         for site in self.tree.sites:
             position, turned = (np.asarray(x, float)[0] for x in (site.frames.position, site.frames.rotation))
-            found.append(Mark(site.name or "", index[site.bodies[0]], position, _quaternion(turned)))
+            found.append(
+                Mark(
+                    site.name or "",
+                    index[site.bodies[0]],
+                    position,
+                    np.roll(Rotation.from_matrix(turned).as_quat(), 1),
+                )
+            )
         return tuple(found)
 
     def center_of_mass(self, poses: Poses) -> np.ndarray:
@@ -204,7 +212,3 @@ def _reactions(model: Model, poses: Poses, joints, held) -> Arrows:
     points, vectors = np.concatenate(points), np.concatenate(vectors)
     there = np.isfinite(vectors).all(axis=-1)
     return Arrows(points[there], vectors[there])
-
-
-def _quaternion(rotation: np.ndarray) -> np.ndarray:
-    return np.asarray(quaternion.from_matrix(jnp.asarray(rotation)), float)
