@@ -112,6 +112,14 @@ def test_simulate_is_what_rollout_does(tmp_path):
     np.testing.assert_allclose(v, traj.v[:, numbers], atol=1e-5)
 
 
+def test_simulate_writes_a_page(tmp_path, capsys):
+    arguments = ["--batch", "3", "--seconds", "0.05", "--dt", "0.005", "--html", "--out", str(tmp_path)]
+    assert main(["simulate", "pendulum", *arguments]) == 0
+    page = (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert page.count('"number":') == 3 and "</html>" in page
+    assert "run.html" in capsys.readouterr().out
+
+
 def test_the_seed_decides_and_the_limits_hold():
     model = rbd.robots.load("cartpole")
     draw = lambda model, seed: random_states(model, 1000, jax.random.key(seed), SPREAD, SPEED)

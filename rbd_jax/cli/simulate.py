@@ -1,7 +1,8 @@
-"""The command `simulate`: many samples of a robot without controls, a file of their states, a picture and a film of one."""
+"""The command `simulate`: many samples of a robot without controls, a file of their states, a picture, a page and a film."""
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
 import time
@@ -18,20 +19,24 @@ from ..model import Model
 from ..parallel import random_states, simulate_batch, xla_note
 from ..simulate import Scheme, Trajectory
 from ..simulate.begin import default_scheme
-from ..view import film, plot_trajectory
+from ..view import film, plot_trajectory, save_html
 from .energy import in_error
 from .model import Refused, load, may_float
 from .output import added_together, shared_folder
 from .report import Run, plain_console, progress_bars, report
 
 
-#: What is written, the films only where they are asked for.
-STATES, PICTURE, FILMS = (
+#: What is written, the page and the films only where they are asked for.
+STATES, PICTURE, PAGE, FILMS = (
     "trajectory.npz",
     "trajectory.png",
+    "run.html",
     {"mp4": "trajectory.mp4", "gif": "trajectory.gif"},
 )
-FILES = STATES, PICTURE, *FILMS.values()
+FILES = STATES, PICTURE, PAGE, *FILMS.values()
+
+#: Of so many samples the page plays the one that is chosen.
+PLAYED = 16
 
 #: The time step where neither the command nor the robot's file says one.
 STEP = 0.005
@@ -52,7 +57,7 @@ SPREAD, SPEED = 0.2, 0.5
 
 
 def simulate(arguments) -> None:
-    """Simulate, write `trajectory.npz`, `trajectory.png` and a film, and report."""
+    """Simulate, write `trajectory.npz`, `trajectory.png`, a page and a film, and report."""
     if arguments.dt is not None:  # what is wrong is told before anything takes long
         _steps(arguments.seconds, arguments.dt)
     scheme = None if arguments.scheme is None else _scheme(arguments.scheme)
@@ -77,7 +82,7 @@ def simulate(arguments) -> None:
     try:
         with progress_bars(console) as progress:
             run = _simulated(model, scheme, dt, steps, arguments.batch, arguments.seed, progress)
-            write = lambda part: _write(part, model, run.path, dt, arguments.video, progress)
+            write = lambda part: _write(part, model, run.path, dt, arguments, progress)
             written = added_together(folder, FILES, write)
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
@@ -193,7 +198,7 @@ def _simulated(model: Model, scheme: Scheme, dt: float, steps: int, batch: int, 
 
 
 def _write(
-    folder: Path, model: Model, path: Trajectory, dt: float, video: str | None, progress
+    folder: Path, model: Model, path: Trajectory, dt: float, wanted: argparse.Namespace, progress
 ) -> tuple[str, ...]:
     """The files, and their names."""
     saving = progress.add_task("saving", total=2)
@@ -212,9 +217,13 @@ def _write(
     shown = int(np.argmax(np.isfinite(saved["q"]).all(axis=(1, 2))))
     plot_trajectory(model, path, folder / PICTURE, shown)
     progress.advance(saving)
-    if video is None:
-        return STATES, PICTURE
-    filming = progress.add_task("filming", total=None)
-    told = lambda done, count: progress.update(filming, total=count, completed=done)
-    film.save_video(model, path, folder / FILMS[video], sample=shown, progress=told)
-    return STATES, PICTURE, FILMS[video]
+    written = [STATES, PICTURE]
+    if wanted.html:
+        save_html(model, path, folder / PAGE, sample=shown, samples=range(min(len(saved["q"]), PLAYED)))
+        written.append(PAGE)
+    if wanted.video is not None:
+        filming = progress.add_task("filming", total=None)
+        told = lambda done, count: progress.update(filming, total=count, completed=done)
+        film.save_video(model, path, folder / FILMS[wanted.video], sample=shown, progress=told)
+        written.append(FILMS[wanted.video])
+    return tuple(written)

@@ -20,6 +20,10 @@ from ..spatial import Transform
 from .scene import checked_tree
 
 
+#: The frames of so many configurations are computed at once: whatever their number is, one program does it.
+BLOCK = 64
+
+
 @dataclass(frozen=True)
 class Poses:
     """The frames of all bodies in the world over time.
@@ -106,27 +110,6 @@ class Samples:
         time = self.t[sample][max(last - 1, 0)]
         return f"failed at t = {time:.3g} s: {what}" if last < self.rows else what
 
-    def path(self, sample: int = 0) -> Trajectory:
-        """The rows of one sample that are finite, in the order of time: a trajectory without batch axes."""
-        count, whole = self.shown(sample), self.trajectory
-        forward = (
-            slice(None) if self.t[sample][max(count - 1, 0)] >= self.t[sample][0] else slice(None, None, -1)
-        )
-
-        def rows(name: str, most: int):
-            values = getattr(whole, name)
-            if values is None:
-                return None
-            values = np.asarray(values)
-            values = values.reshape(self.samples, *values.shape[len(self.batch) :])
-            return jnp.asarray(values[sample][:most][forward])
-
-        steps = max(count - 1, 0)
-        own = {name: rows(name, count) for name in ("q", "v", "own")}
-        told = {name: rows(name, steps) for name in ("tau", "u")}
-        t = jnp.asarray(self.t[sample][:count][forward], whole.q.dtype)
-        return Trajectory(t, **own, **told)  # pyright: ignore[reportArgumentType]
-
     def chosen(self, sample: int = 0, most: int | None = None) -> np.ndarray:
         """The numbers of the rows of one sample that are finite, in the order of time; `most` of them, spread evenly."""
         if not 0 <= sample < self.samples:
@@ -141,14 +124,22 @@ class Samples:
             rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows
         )  # time may run backwards
 
+    def path(self, sample: int = 0) -> Trajectory:
+        """One sample as far as it is finite, in the order of time: a trajectory without batch axes."""
+        rows = self.chosen(sample)
+        return self._rows(sample, rows, np.minimum(rows[:-1], rows[1:]))
+
     def steps(self, sample: int, rows: np.ndarray) -> Trajectory:
         """The trajectory of one sample whose steps start in some of its rows, in as many as `padded` makes of them.
 
         The last row has the control of the step that led there.
         """
-        path, rows = self.trajectory, padded(rows)
-        saves = np.shape(path.tau)[-2]
-        states, last = np.append(rows, rows[-1]), np.minimum(rows, max(saves - 1, 0))
+        rows = padded(rows)
+        return self._rows(sample, np.append(rows, rows[-1]), np.minimum(rows, max(self.rows - 2, 0)))
+
+    def _rows(self, sample: int, states: np.ndarray, steps: np.ndarray) -> Trajectory:
+        """The trajectory of some states of a sample, and of the controls of some of its steps, zero where it has none."""
+        path = self.trajectory
 
         def picked(x, rows):
             if x is None:
@@ -158,7 +149,7 @@ class Samples:
 
         t = jnp.asarray(self.t[sample][states], self.model.dtype)
         q, v, own = (picked(x, states) for x in (path.q, path.v, path.own))
-        return Trajectory(t, q, v, picked(path.tau, last), own=own, u=picked(path.u, last))  # pyright: ignore[reportArgumentType]
+        return Trajectory(t, q, v, picked(path.tau, steps), own=own, u=picked(path.u, steps))  # pyright: ignore[reportArgumentType]
 
 
 class Recording(Samples):
@@ -188,8 +179,11 @@ def padded(rows: np.ndarray) -> np.ndarray:
 
 def frames_of(model: Simulated, t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions (n, nb, 3) and quaternions (n, nb, 4) of the bodies at times (n,) in configurations (n, nq)."""
-    found = _frames(model, jnp.asarray(padded(t), model.dtype), jnp.asarray(padded(q), model.dtype))
-    return tuple(np.asarray(x, float)[: len(q)] for x in found)  # pyright: ignore[reportReturnType]
+    parts = []
+    for start in range(0, len(q), BLOCK):
+        rows = np.minimum(np.arange(start, start + BLOCK), len(q) - 1)
+        parts.append(_frames(model, jnp.asarray(t[rows], model.dtype), jnp.asarray(q[rows], model.dtype)))
+    return tuple(np.concatenate(x).astype(float)[: len(q)] for x in zip(*parts))  # pyright: ignore[reportReturnType]
 
 
 @compiled

@@ -5,17 +5,17 @@ A `Stage` is what a viewer asks. It keeps nothing of what is on the screen: pose
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .._compile import compiled
 from ..constraints.reactions import frame_wrenches
-from ..contact.contacts import Contacts
-from ..lie import quaternion
 from ..model import Model
 from ..sensors import Readings
 from ..simulate import Controls, State, Trajectory, sense_along
@@ -25,6 +25,7 @@ from ..simulate.controls import control_of
 from ..simulate.loads import TreeLoads
 from ..simulate.systems import Simulated
 from ..simulate.tree_system import Acting, TreeSystem
+from .pushes import acting_in
 from .recording import Poses, Recording, frames_of
 from .scene import Scene, scene_of
 
@@ -118,14 +119,21 @@ class Stage:
 
     # What is fixed to bodies.
 
-    @property
+    @functools.cached_property
     def sites(self) -> tuple[Mark, ...]:
         """The sites of the model."""
         index = {"world": -1} | {name: body for body, name in enumerate(self.tree.body_names)}
         found = []
         for site in self.tree.sites:
             position, turned = (np.asarray(x, float)[0] for x in (site.frames.position, site.frames.rotation))
-            found.append(Mark(site.name or "", index[site.bodies[0]], position, _quaternion(turned)))
+            found.append(
+                Mark(
+                    site.name or "",
+                    index[site.bodies[0]],
+                    position,
+                    np.roll(Rotation.from_matrix(turned).as_quat(), 1),
+                )
+            )
         return tuple(found)
 
     def center_of_mass(self, poses: Poses) -> np.ndarray:
@@ -177,7 +185,8 @@ def loads(model: Model, forces: Sequence[Acting], moment: Moment) -> Loads:
     touching, joints, held = _loads(model, tuple(forces), t, state, told)
     position, turned = frames_of(model, np.array([moment.t]), np.asarray(moment.state.q)[None])
     poses = Poses(np.array([moment.t]), position, turned)
-    return Loads(_contacts(model, touching), _reactions(model, poses, joints, held))
+    acting, points, pushes = acting_in(model, touching)
+    return Loads(Arrows(points[acting], pushes[acting]), _reactions(model, poses, joints, held))
 
 
 @compiled
@@ -186,15 +195,6 @@ def _loads(model: Model, forces: tuple[Acting, ...], t, state: State, told: Cont
     loads = TreeLoads(system, t, state)
     held = [wrenches[:, 3:] for wrenches in frame_wrenches(loads.motion, loads.multipliers)]
     return loads.contacts, loads.joint_wrenches[:, 3:], held
-
-
-def _contacts(model: Model, found: Contacts) -> Arrows:
-    pair, active = np.asarray(found.pair), np.asarray(found.active)
-    force = np.einsum("nij,nj->ni", np.asarray(found.frame, float), np.asarray(found.force, float)[:, :3])
-    if len(pair):
-        force = np.where(found.bodies(model)[pair, 1:] < 0, -force, force)
-    there = active & np.isfinite(force).all(axis=-1)
-    return Arrows(np.asarray(found.position, float)[there], force[there])
 
 
 def _reactions(model: Model, poses: Poses, joints, held) -> Arrows:
@@ -212,7 +212,3 @@ def _reactions(model: Model, poses: Poses, joints, held) -> Arrows:
     points, vectors = np.concatenate(points), np.concatenate(vectors)
     there = np.isfinite(vectors).all(axis=-1)
     return Arrows(points[there], vectors[there])
-
-
-def _quaternion(rotation: np.ndarray) -> np.ndarray:
-    return np.asarray(quaternion.from_matrix(jnp.asarray(rotation)), float)
