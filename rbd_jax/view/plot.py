@@ -50,6 +50,13 @@ def plot_model(
     - `q`: of many, the last one is solid and the others are translucent.
     - `size`: width and height, in pixels.
     - `camera`: from where it is seen, as in `rbd.save_video`.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "arm.png")
+    ...     rbd.view.plot_model(rbd.load("arm7"), jnp.zeros(7), picture, size=(160, 120))
+    ...     print(picture.stat().st_size > 1000)
+    True
     """
     from PIL import Image
 
@@ -81,6 +88,15 @@ def plot_trajectory(model: Simulated, traj: Trajectory, path: str | Path, sample
 
     - `traj`: of one sample, or of a batch of them.
     - `sample`: of a batch, the one whose motion is shown. The energy is shown of the batch.
+
+    >>> import pathlib, tempfile
+    >>> model = rbd.load("pendulum")
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "swing.png")
+    ...     rbd.view.plot_trajectory(model, path, picture)
+    ...     print(picture.stat().st_size > 1000)
+    True
     """
     page(model, traj, sample=sample).savefig(path, dpi=DPI)
 
