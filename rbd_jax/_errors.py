@@ -26,21 +26,46 @@ def is_plain(text: str) -> bool:
 
 
 class ModelError(ValueError):
-    """A model description that cannot be built; the message names the element and says the remedy."""
+    """A model description that cannot be built; the message names the element and says the remedy.
+
+    >>> try:
+    ...     rbd.planar(rbd.load("arm7"))
+    ... except rbd.ModelError as error:
+    ...     print(str(error)[:65])
+    planar: joint 'joint2' of model 'arm7' turns about (0, 1, 0) in t
+    """
 
     def __init__(self, *args):
         super().__init__(*map(shown, args))
 
 
 class ModelWarning(UserWarning):
-    """A model description that can be built but is suspicious; the message names the elements."""
+    """A model description that can be built but is suspicious; the message names the elements.
+
+    >>> import warnings
+    >>> builder = rbd.ModelBuilder()
+    >>> impossible = rbd.Inertia.from_mass_com(1.0, (0.0, 0.0, 0.0), jnp.diag(jnp.array([1.0, 1.0, 5.0])))
+    >>> wheel = builder.add_body("wheel", joint=rbd.joints.Revolute(), inertia=impossible)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     model = builder.build()
+    >>> print(told[0].category.__name__)
+    ModelWarning
+    """
 
     def __init__(self, *args):
         super().__init__(*map(shown, args))
 
 
 class UnknownNameError(ModelError, KeyError):
-    """A name that the model does not have."""
+    """A name that the model does not have.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> try:
+    ...     model.body_index("uper")
+    ... except rbd.UnknownNameError as error:
+    ...     print(error)
+    model 'double_pendulum' has no body 'uper'; did you mean 'upper'?
+    """
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -38,6 +38,13 @@ class Body:
     """One body, the joint that attaches it to its parent, and what acts along that joint.
 
     The per-dof numbers are scalars or arrays of the joint's `nv` (`spring_reference`, `lower`, `upper` and `reference`: `nq`).
+
+    >>> hinge, ball = rbd.joints.Revolute(axis=(0, 1, 0)), rbd.Inertia.sphere(1.0, 0.1)
+    >>> arm = rbd.Body("arm", "world", hinge, rbd.Transform.identity(), ball, joint_name="shoulder", damping=0.2)
+    >>> builder = rbd.ModelBuilder()
+    >>> builder.add(arm)
+    >>> print(builder.build().joint_names)
+    ('shoulder',)
     """
 
     name: str
@@ -78,7 +85,16 @@ def checked_name(what: str, name: str) -> None:
 
 
 class ModelBuilder:
-    """Collects bodies, parents first, and what is attached to them, and builds a `Model`."""
+    """Collects bodies, parents first, and what is attached to them, and builds a `Model`.
+
+    >>> builder = rbd.ModelBuilder(name="swing")
+    >>> rod = rbd.Inertia.capsule(2.0, 0.05, 1.0)
+    >>> hinge = rbd.joints.Revolute(axis=(0, 1, 0))
+    >>> arm = builder.add_body("arm", joint=hinge, placement=(0.0, 0.0, 2.0), inertia=rod, damping=0.1)
+    >>> model = builder.build()
+    >>> print(model.body_names, model.nv, model.damping)
+    ('arm',) 1 [0.1]
+    """
 
     def __init__(
         self,

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another: `q = multiplier q_leader + offset`."""
+    """A joint that follows another: `q = multiplier q_leader + offset`.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball, hinge = rbd.Inertia.sphere(1.0, 0.1), rbd.joints.Revolute(axis=(0, 0, 1))
+    >>> left = builder.add_body("left", joint=hinge, inertia=ball)
+    >>> right = builder.add_body("right", joint=hinge, inertia=ball, mimic=rbd.Mimic("left", multiplier=-1.0))
+    >>> model = builder.build()
+    >>> print(model.nv, rbd.forward_kinematics(model, jnp.array([0.5])).rotation[:, 1, 0])
+    1 [ 0.479 -0.479]
+    """
 
     leader: str
     multiplier: Any = 1.0

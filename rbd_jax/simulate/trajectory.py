@@ -44,6 +44,13 @@ class Trajectory(eqx.Module):
     - `opening`: the most that constraints were open, at the start or after a step, of angles in rad and of lengths as a share of
       the mechanism's reach (see `rbd.constraints.reach`); None where there are none.
     - `memory`: what a policy with a memory remembers at the end.
+
+    >>> model = rbd.load("pendulum")
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5]), jnp.zeros(1)), dt=0.01, steps=10)
+    >>> print(path.t[-1], path.q.shape, path.final.v, int(path.code))
+    0.1 (11, 1) [-0.463] 0
+    >>> print(path.at(model, 0.055).q)
+    [0.492]
     """
 
     t: Float[Array, "*batch saved"]
@@ -132,6 +139,12 @@ class Trajectory(eqx.Module):
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _reactions(self, model, tuple(forces))
 
+    def driving(self, model: Model) -> Float[Array, "saves nv"]:
+        """The generalized forces that drive the joints at the start of every saved step, for one sample: `tau`, and what the
+        actuators of the model do along them."""
+        instance("Trajectory", "model", model, Model, "the Model that was simulated")
+        return _driving(self, model)
+
     def contacts(self, model: Model, forces: Sequence[Acting] = ()) -> Contacts:
         """The contacts at the start of every saved step, with their forces, for one sample; `(saves, n, ...)` each.
 
@@ -145,6 +158,11 @@ class Trajectory(eqx.Module):
 @compiled
 def _contacts(path: Trajectory, model: Model, forces: Sequence[Acting]):
     return _along(path, lambda *row: _loads(model, forces, *row).contacts)
+
+
+@compiled
+def _driving(path: Trajectory, model: Model):
+    return _along(path, lambda *row: _loads(model, (), *row).driving)
 
 
 @compiled
