@@ -12,7 +12,8 @@ import pytest
 import rbd_jax as rbd
 
 
-FUNCTIONS = [name for name in rbd.__all__ if inspect.isfunction(getattr(rbd, name))]
+#: Also those that a package is.
+FUNCTIONS = [name for name in rbd.__all__ if inspect.isfunction(inspect.unwrap(getattr(rbd, name)))]
 
 #: What the examples suppose, as the docstring of the package says.
 NAMES = {"jax": jax, "jnp": jnp, "np": np, "rbd": rbd}
@@ -47,7 +48,7 @@ def test_functions_are_found():
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_example(name):
-    said, count = failures_of(name, inspect.getdoc(getattr(rbd, name)))
+    said, count = failures_of(name, inspect.getdoc(inspect.unwrap(getattr(rbd, name))))
     assert count, "there is no example"
     assert not said, said
 
