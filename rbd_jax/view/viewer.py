@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Array, Float
 
+from .._arguments import configuration
 from .._figures import COLORS
 from ..constraints import ReducedModel
 from ..model import Model
@@ -183,8 +183,9 @@ class Viewer:
         state = "stopped" if self._stopped.is_set() else f"at {self.url}"
         return f"Viewer of {self.stage.tree.name!r}, {state}"
 
-    def show(self, q: Float[Array, "nq"]) -> None:
+    def show(self, q: Any) -> None:
         """Show a configuration, closing its loops."""
+        q = configuration("view", self.stage.model, "q", q)
 
         def pose():
             self._enter("pose")
