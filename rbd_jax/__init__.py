@@ -218,7 +218,8 @@ Packages:
 - `tasks`: tasks to learn, bundled and of your own, and their wrappers
 - `learn`: policies for them, by gradients through the simulation
 - `interop`: states to and from Pinocchio and MuJoCo
-- `view`: pictures of models and of their motion
+- `view`: models and their motion to be seen; `rbd.view(model, trajectory)` shows them in the browser
+- `plot`: plots of motions: positions, torques, energies, batches; `rbd.plot(model, trajectory)` is a page of them
 - `body`: one rotating body in split, director and non-twisting form
 """
 
@@ -406,6 +407,7 @@ __all__ = [
     "learn",
     "interop",
     "view",
+    "plot",
     "body",
 ]
 
@@ -623,9 +625,11 @@ if _TYPE_CHECKING:
         tasks as tasks,
     )
     from ._callable import CallablePackage as _CallablePackage
+    from .plot import page as _page
     from .tasks import Task as Task
     from .view import save_html as save_html, save_video as save_video, view as _view
 
+    plot = _CallablePackage(_page)
     view = _CallablePackage(_view)
 
 
@@ -637,7 +641,7 @@ def __getattr__(name: str) -> object:
     """The packages for a job are imported when they are first named: together they take longer than all the others."""
     from importlib import import_module
 
-    if name in ("control", "identify", "interop", "learn", "tasks", "view"):
+    if name in ("control", "identify", "interop", "learn", "plot", "tasks", "view"):
         return import_module(f".{name}", __name__)
     if name in _LATER:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)

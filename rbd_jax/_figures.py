@@ -8,13 +8,19 @@ import io
 COLORS = ("#3b6fb6", "#c8553d", "#4a9a6a", "#8a63a8", "#c99a2e", "#4aa3b5")
 GREY = "#5a5f66"
 
+#: The colour of what failed.
+ALARM = "#b23a26"
+
 
 def dress(axes, title: str, across: str = "t [s]") -> None:
     labels = axes.get_legend_handles_labels()[1]
     if labels:
         low, high = axes.get_ylim()
-        axes.set_ylim(low, high + 0.25 * (high - low))  # room for the legend above the curves
         columns = 3 if max(map(len, labels)) < 15 else 2
+        rows = -(-len(labels) // columns)
+        axes.set_ylim(
+            low, high + max(0.25, 0.13 * rows) * (high - low)
+        )  # room for the legend above the curves
         key = axes.legend(fontsize=8, frameon=False, loc="upper left", ncols=columns, columnspacing=1.2)
         key.set_in_layout(False)
     axes.set_title(title, loc="left", fontsize=10)

@@ -29,6 +29,7 @@ ORDER = (
     ("identify", "control", "tasks"),
     ("learn",),
     ("view", "interop"),
+    ("plot",),
     ("__init__",),
     ("cli",),
     ("__main__",),

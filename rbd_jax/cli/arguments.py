@@ -20,8 +20,9 @@ from .identify import ESTIMATORS, EVERY, FILES, FOLDS, identify
 from .info import info
 from .model import Refused
 from .optimize import FILES as OPTIMIZED, NAMES as PROBLEMS, optimize, solvers
-from .simulate import SPEED, SPREAD, simulate
+from .simulate import FILMS, SPEED, SPREAD, simulate
 from .train import FILES as TRAINED, NAMES as TASKS, train
+from .view import view
 
 
 class _Parser(argparse.ArgumentParser):
@@ -86,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
             "Simulate samples of a robot without controls: gravity acts, the joints' own damping, friction and "
             "springs, and soft stops at their limits; contacts do not. Each sample starts near the neutral configuration "
             f"(moved by {SPREAD:g} rad or m, one standard deviation) at a random velocity ({SPEED:g} rad/s or "
-            "m/s). Samples that fail or gain energy are simulated again in shorter steps. Writes trajectory.npz "
-            "and trajectory.png."
+            "m/s). Samples that fail or gain energy are simulated again in shorter steps. Writes trajectory.npz, "
+            "trajectory.png and, with --html, run.html, with --video, trajectory.mp4."
         ),
     )
     command.add_argument("--batch", metavar="N", type=_count, default=1024, help="samples (default 1024)")
@@ -107,10 +108,46 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--no-limits", action="store_true", help="let joints move beyond their limits")
     command.add_argument("--out", metavar="DIR", type=Path, help="where to write (default runs/NAME)")
+    command.add_argument("--overwrite", action="store_true", help="replace an earlier result")
+    command.add_argument(
+        "--html", action="store_true", help="write a page that plays the first samples in a browser"
+    )
+    command.add_argument(
+        "--video",
+        metavar="KIND",
+        nargs="?",
+        const="mp4",
+        choices=tuple(FILMS),
+        help="write a film of the sample that is drawn, mp4 or gif (default mp4)",
+    )
     command.add_argument(
         "--seed", metavar="K", type=_seed, default=0, help="of the random states (default 0)"
     )
     command.set_defaults(run=simulate)
+
+    command = commands.add_parser(
+        "view",
+        parents=[robot],
+        help="show a robot in the browser",
+        description=(
+            "Show a robot in the browser, until Ctrl-C: its motion if there is a trajectory, configurations put together by "
+            "hand, and a simulation in which bodies are pulled. Prints the address, which is open to this machine alone."
+        ),
+    )
+    command.add_argument(
+        "--trajectory", metavar="FILE", type=Path, help="a trajectory.npz that rbd-jax simulate wrote"
+    )
+    command.add_argument(
+        "--sample", metavar="I", type=_index, help="of it, the one shown at first (default 0)"
+    )
+    command.add_argument(
+        "--port", metavar="N", type=_port, help="where to serve (default: the first one free from 8080 on)"
+    )
+    command.add_argument(
+        "--host", metavar="H", default="localhost",
+        help="where to listen; 0.0.0.0 lets everybody in who can reach this machine (default localhost)",
+    )  # fmt: skip
+    command.set_defaults(run=view)
 
     command = commands.add_parser(
         "info",
@@ -418,6 +455,18 @@ def _count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return value
+
+
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 2**16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 65535")
+    return int(text)
 
 
 def _seed(text: str) -> int:

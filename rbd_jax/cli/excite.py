@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from .. import identify
-from .._files import whole_file
 from ..identify import Excitation
 from ..model import Model
 from ..view import plot_excitation
 from .model import Refused, load, may_float
+from .output import added_together, shared_folder
 from .report import plain_console, plain_table, progress_bars
-from .simulate import _folder
 
 
 #: What is written, in this order.
@@ -27,12 +28,8 @@ def excite(arguments) -> None:
     if not model.nv:
         remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
         raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to identify{remedy}")
-    folder = _folder(arguments.out, arguments.robot, model)
-    there = [name for name in FILES if (folder / name).exists()]
-    if there and not arguments.overwrite:
-        raise Refused(
-            f"{folder} has {', '.join(there)} already; choose another --out, or replace them by --overwrite"
-        )
+    name = Path(arguments.robot).stem or model.name
+    folder = shared_folder(arguments.out, name, FILES, arguments.overwrite)
     options = {
         name: value
         for name in ("seconds", "rate", "harmonics", "margin", "clearance", "starts", "steps", "seed", "speed", "acceleration",
@@ -49,9 +46,15 @@ def excite(arguments) -> None:
         with progress_bars(console) as progress:
             found = _designed(model, arguments.free, options, progress)
             saving = progress.add_task("saving", total=len(FILES))
-            for name, write in zip(FILES, (found.save, found.save, _drawn(found)), strict=True):
-                write(folder / name)
-                progress.advance(saving)
+
+            def write(part: Path) -> tuple[str, ...]:
+                draw = lambda path: plot_excitation(found, path)
+                for name, save in zip(FILES, (found.save, found.save, draw), strict=True):
+                    save(part / name)
+                    progress.advance(saving)
+                return FILES
+
+            added_together(folder, FILES, write)
     except ValueError as error:
         raise Refused(_spelled(str(error))) from error
     except OSError as error:
@@ -79,14 +82,6 @@ def _designed(model: Model, free: list[identify.Kind], options: dict, progress) 
             progress.update(task, completed=done)
 
     return identify.excitation(model, free, **options, on_progress=advanced)
-
-
-def _drawn(found: Excitation):
-    def draw(path) -> None:
-        with whole_file(path) as part:
-            plot_excitation(found, part)
-
-    return draw
 
 
 #: What messages of the library call arguments, and what these are here.

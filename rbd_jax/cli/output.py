@@ -1,9 +1,13 @@
-"""The folder that a command writes its results to: looked at before the work begins, and there as a whole or not at all."""
+"""Where a command writes its results: looked at before the work begins, and there as a whole or not at all.
+
+A command has a folder of its own, or adds its files to one that is shared with others.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -69,6 +73,51 @@ def written_together(folder: Path, overwrite: bool, write: Callable[[Path], Sequ
                 shutil.rmtree(old)
             else:
                 os.replace(part, folder)
+        finally:
+            remove()
+    return [folder / name for name in names]
+
+
+def shared_folder(wanted: Path | None, name: str, files: Sequence[str], overwrite: bool) -> Path:
+    """Where to write, which may have other files: `wanted`, or runs/NAME, made and tried. Refused if it cannot be.
+
+    - `files`: the names of what may be written: what an earlier run left there is replaced with `overwrite` only.
+    """
+    folder = Path("runs") / name if wanted is None else wanted
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        there = [name for name in files if (folder / name).exists()]
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Refused(f"cannot write to {folder}: {reason}; choose another --out") from error
+    if there and not overwrite:
+        raise Refused(
+            f"{folder} has {', '.join(there)} already; choose another --out, or replace them by --overwrite"
+        )
+    return folder
+
+
+def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], Sequence[str]]) -> list[Path]:
+    """What `write` has written to the folder that it is given, and names, in `folder`, which gets it when all is there.
+
+    - `files`: those of which earlier ones go then, whether there are new ones or not.
+    """
+    part = folder / f".{os.getpid()}.part"
+
+    def remove() -> None:
+        shutil.rmtree(part, ignore_errors=True)
+
+    with clearing_up(remove):
+        try:
+            part.mkdir()
+            names = write(part)
+            for name in files:
+                if name not in names:
+                    (folder / name).unlink(missing_ok=True)
+            for name in names:
+                os.replace(part / name, folder / name)
         finally:
             remove()
     return [folder / name for name in names]

@@ -1,10 +1,10 @@
-"""The command `simulate`: many samples of a robot without controls, a file of their states and a picture of one."""
+"""The command `simulate`: many samples of a robot without controls, a file of their states, a picture, a page and a film."""
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
-import tempfile
 import time
 from pathlib import Path
 
@@ -14,17 +14,29 @@ import numpy as np
 
 from .. import add_forces, forces, joints, simulate as schemes
 from .._errors import suggest
-from .._files import whole_file
 from ..contact.law import contact_law
 from ..model import Model
 from ..parallel import random_states, simulate_batch, xla_note
 from ..simulate import Scheme, Trajectory
 from ..simulate.begin import default_scheme
-from ..view import plot_trajectory
+from ..view import film, plot_trajectory, save_html
 from .energy import in_error
 from .model import Refused, load, may_float
+from .output import added_together, shared_folder
 from .report import Run, plain_console, progress_bars, report
 
+
+#: What is written, the page and the films only where they are asked for.
+STATES, PICTURE, PAGE, FILMS = (
+    "trajectory.npz",
+    "trajectory.png",
+    "run.html",
+    {"mp4": "trajectory.mp4", "gif": "trajectory.gif"},
+)
+FILES = STATES, PICTURE, PAGE, *FILMS.values()
+
+#: Of so many samples the page plays the one that is chosen.
+PLAYED = 16
 
 #: The time step where neither the command nor the robot's file says one.
 STEP = 0.005
@@ -45,10 +57,15 @@ SPREAD, SPEED = 0.2, 0.5
 
 
 def simulate(arguments) -> None:
-    """Simulate, write `trajectory.npz` and `trajectory.png`, and report."""
+    """Simulate, write `trajectory.npz`, `trajectory.png`, a page and a film, and report."""
     if arguments.dt is not None:  # what is wrong is told before anything takes long
         _steps(arguments.seconds, arguments.dt)
     scheme = None if arguments.scheme is None else _scheme(arguments.scheme)
+    if arguments.video == "mp4":
+        try:
+            film.pyav()
+        except ImportError as error:
+            raise Refused(f"--video {error}: pip install 'rbd_jax[view]', or --video gif") from error
     console = plain_console()
     loaded = load(arguments, console)
     dt = arguments.dt or loaded.settings.timestep or STEP
@@ -57,14 +74,16 @@ def simulate(arguments) -> None:
     if not loaded.nv:
         remedy = "; with --floating-base its root link floats" if may_float(arguments.robot) else ""
         raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to simulate{remedy}")
-    folder = _folder(arguments.out, arguments.robot, loaded)
+    name = Path(arguments.robot).stem or loaded.name
+    folder = shared_folder(arguments.out, name, FILES, arguments.overwrite)
     model, limits = with_stops(loaded, scheme, arguments.no_limits)
     if note := xla_note():
         console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
     try:
         with progress_bars(console) as progress:
             run = _simulated(model, scheme, dt, steps, arguments.batch, arguments.seed, progress)
-            written = _written(folder, model, run.path, dt, progress)
+            write = lambda part: _write(part, model, run.path, dt, arguments, progress)
+            written = added_together(folder, FILES, write)
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
             raise Refused(f"out of memory with --batch {arguments.batch}; try a smaller one") from error
@@ -114,19 +133,6 @@ def _scheme(name: str) -> Scheme:
             f"there is no scheme {name!r}{hint}. The schemes are {', '.join(map(repr, sorted(found)))}"
         )
     return kind()
-
-
-def _folder(wanted: Path | None, robot: str, model: Model) -> Path:
-    """Where to write, made and tried before the work begins."""
-    folder = Path("runs") / (Path(robot).stem or model.name) if wanted is None else wanted
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise Refused(f"cannot write to {folder}: {reason}; choose another --out") from error
-    return folder
 
 
 def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str | None]:
@@ -191,25 +197,33 @@ def _simulated(model: Model, scheme: Scheme, dt: float, steps: int, batch: int, 
     return Run(path, compiling, simulating, tuple(repeated))
 
 
-def _written(folder: Path, model: Model, path: Trajectory, dt: float, progress) -> tuple[Path, Path]:
-    """The two files."""
+def _write(
+    folder: Path, model: Model, path: Trajectory, dt: float, wanted: argparse.Namespace, progress
+) -> tuple[str, ...]:
+    """The files, and their names."""
     saving = progress.add_task("saving", total=2)
-    states, picture = folder / "trajectory.npz", folder / "trajectory.png"
     with np.errstate(over="ignore"):  # of samples that diverge
         saved = {name: np.asarray(getattr(path, name), np.float32) for name in "qv"}
         saved["t"] = np.asarray(path.t[0], np.float32)
-    with whole_file(states) as part:
-        np.savez_compressed(
-            part,
-            **saved,  # pyright: ignore[reportArgumentType]
-            robot=np.array(model.name),
-            dt=np.float32(dt),
-            body_names=np.array(model.body_names),
-            joint_names=np.array(model.joint_names),
-        )
+    np.savez_compressed(
+        folder / STATES,
+        **saved,  # pyright: ignore[reportArgumentType]
+        robot=np.array(model.name),
+        dt=np.float32(dt),
+        body_names=np.array(model.body_names),
+        joint_names=np.array(model.joint_names),
+    )
     progress.advance(saving)
     shown = int(np.argmax(np.isfinite(saved["q"]).all(axis=(1, 2))))
-    with whole_file(picture) as part:
-        plot_trajectory(model, path, part, shown)
+    plot_trajectory(model, path, folder / PICTURE, shown)
     progress.advance(saving)
-    return states, picture
+    written = [STATES, PICTURE]
+    if wanted.html:
+        save_html(model, path, folder / PAGE, sample=shown, samples=range(min(len(saved["q"]), PLAYED)))
+        written.append(PAGE)
+    if wanted.video is not None:
+        filming = progress.add_task("filming", total=None)
+        told = lambda done, count: progress.update(filming, total=count, completed=done)
+        film.save_video(model, path, folder / FILMS[wanted.video], sample=shown, progress=told)
+        written.append(FILMS[wanted.video])
+    return tuple(written)

@@ -139,6 +139,12 @@ class Trajectory(eqx.Module):
         instance("Trajectory", "model", model, Model, "the Model that was simulated")
         return _reactions(self, model, tuple(forces))
 
+    def driving(self, model: Model) -> Float[Array, "saves nv"]:
+        """The generalized forces that drive the joints at the start of every saved step, for one sample: `tau`, and what the
+        actuators of the model do along them."""
+        instance("Trajectory", "model", model, Model, "the Model that was simulated")
+        return _driving(self, model)
+
     def contacts(self, model: Model, forces: Sequence[Acting] = ()) -> Contacts:
         """The contacts at the start of every saved step, with their forces, for one sample; `(saves, n, ...)` each.
 
@@ -152,6 +158,11 @@ class Trajectory(eqx.Module):
 @compiled
 def _contacts(path: Trajectory, model: Model, forces: Sequence[Acting]):
     return _along(path, lambda *row: _loads(model, forces, *row).contacts)
+
+
+@compiled
+def _driving(path: Trajectory, model: Model):
+    return _along(path, lambda *row: _loads(model, (), *row).driving)
 
 
 @compiled

@@ -24,9 +24,10 @@ class Camera:
       point relative to that.
     - `field_of_view`: the vertical angle of the picture.
 
-    >>> from_above = rbd.view.Camera(azimuth=0.0, elevation=60.0, look_at=(0.0, 0.0, 0.5))
-    >>> print(from_above.elevation, from_above.distance)
-    60.0 None
+    >>> print(rbd.view.Camera(azimuth=90, elevation=30).axes)  # to the right, up, and towards the camera
+    [[-1.     0.     0.   ]
+     [ 0.    -0.5    0.866]
+     [ 0.     0.866  0.5  ]]
     """
 
     azimuth: float | int = -60.0

@@ -58,7 +58,7 @@ class Drawing:
         if not scene.fixed:
             flat = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]], float) + [0, 0, ground]
             made_up = Surface(
-                "ground", -1, flat, np.array([[0, 1, 2], [0, 2, 3]]), (1, 1, 1, 1), endless=True
+                "ground", -1, flat, np.array([[0, 1, 2], [0, 2, 3]]), (1.0, 1.0, 1.0, 1.0), endless=True
             )
             self._ground = self._grid("/ground", made_up)
         self._sites = [

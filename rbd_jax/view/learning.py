@@ -11,11 +11,9 @@ import numpy as np
 from .._figures import COLORS, GREY, dress, plain
 from ..control.naming import configuration_names
 from ..learn import Episode, Trained
-from ..model import Model
-from ..simulate.systems import tree_of
 from ..tasks import Task
-from .optimization import Curve, _draw, _draw_strip, _lively
-from .plot import Filmstrip
+from .curves import Curve, draw_curve, lively
+from .plot import filmstrip_of
 
 
 #: Over so many episodes that have ended returns are averaged.
@@ -86,13 +84,13 @@ def episode_figure(task: Task, episode: Episode):
     )
     (q, terms), actions = states, np.asarray(episode.actions[:steps], float)
     t = np.arange(steps + 1) * float(task.dt)
-    strip = _filmstrip(task, t, q)
-    height = 0.0 if strip is None else 0.5 + float(np.clip(13 * strip.aspect, 2.0, 5.0))
+    strip = filmstrip_of(task.model, t, q)
+    height = 0.0 if strip is None else 0.5 + strip.height(13)
     figure = Figure(figsize=(13, height + 3.4), layout="constrained")
     rows = [height, 3.4] if strip is not None else [3.4]
     parts = np.atleast_1d(np.asarray(figure.subfigures(len(rows), 1, height_ratios=rows)))
     if strip is not None:
-        _draw_strip(parts[0], strip)
+        strip.draw(parts[0])
     terms = terms or {"reward": np.asarray(episode.states.reward[: steps + 1])}
     everywhere = -np.inf, np.inf
     groups = (
@@ -107,16 +105,9 @@ def episode_figure(task: Task, episode: Episode):
         ),
     )
     for axes, (title, curves) in zip(parts[-1].subplots(1, 3), groups, strict=True):
-        shown = _lively(curves)
+        shown = lively(curves, len(COLORS))
         for number, one in enumerate(shown):
-            _draw(axes, one, COLORS[number % len(COLORS)], plain(one.name))
+            draw_curve(axes, one, COLORS[number % len(COLORS)], plain(one.name))
         more = f" ({len(curves) - len(shown)} more not shown)" if len(curves) > len(shown) else ""
         dress(axes, title + more)
     return figure
-
-
-def _filmstrip(task: Task, t: np.ndarray, q: np.ndarray) -> Filmstrip | None:
-    model = tree_of(task.model)
-    if not isinstance(task.model, Model):
-        q = jax.vmap(task.model.closure)(q)
-    return None if model.is_planar else Filmstrip(model, t, np.asarray(q))

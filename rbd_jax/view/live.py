@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._array import cross, matmul, matvec, transpose, vecmat
 from .._compile import compiled
 from ..constraints import ReducedModel, assemble
 from ..contact import Soft
@@ -59,23 +60,29 @@ class Pull(Force):
         return Pull(jnp.asarray(-1, jnp.int32), nothing, nothing, zero, zero)
 
     def body_wrenches_in(self, motion):
-        frames, twists = motion.world_frames, motion.twists
-        arm = jnp.broadcast_to(self.point, (motion.model.nb, 3))
-        moves = twists[:, 3:] + jnp.cross(twists[:, :3], arm)
-        off = self.target - frames.position - jnp.sum(frames.rotation * self.point, axis=2)
-        off = jnp.sum(frames.rotation * off[:, :, None], axis=1)  # in the axes of each body
+        frame, twist = self._held(motion.world_frames), self._held(motion.twists)
+        off = vecmat(self._off(frame), frame.rotation)  # in the axes of the body
+        moves = twist[3:] + cross(twist[:3], self.point)
         force = self.spring_constant * off - self.damping_constant * moves
-        on = jnp.arange(motion.model.nb) == self.body
-        return jnp.where(on[:, None], jnp.concatenate([jnp.cross(arm, force), force], axis=1), 0)
+        wrench = jnp.concatenate([cross(self.point, force), force])
+        return jnp.where(self._on(motion)[:, None], wrench[None], 0)
 
     def generalized_force(self, motion):
         return motion.generalized_force(range(motion.model.nb), self.body_wrenches_in(motion))
 
     def stored_energy(self, motion):
-        frames = motion.world_frames
-        off = self.target - frames.position - jnp.sum(frames.rotation * self.point, axis=2)
-        on = jnp.arange(motion.model.nb) == self.body
-        return 0.5 * self.spring_constant * jnp.sum(jnp.where(on[:, None], off, 0) ** 2)
+        off = self._off(self._held(motion.world_frames))
+        return jnp.where(jnp.any(self._on(motion)), 0.5 * self.spring_constant * jnp.sum(off**2), 0)
+
+    def _held(self, of_bodies):
+        """Of the body that is held, or of another where none is."""
+        return jax.tree.map(lambda x: x[jnp.maximum(self.body, 0)], of_bodies)
+
+    def _off(self, frame):
+        return self.target - frame.position - matvec(frame.rotation, self.point)
+
+    def _on(self, motion):
+        return jnp.arange(motion.model.nb, dtype=jnp.int32) == self.body
 
 
 class Live:
@@ -240,11 +247,11 @@ def _felt(model: Simulated, q, body, point):
 
     def where(step):
         frame = jax.tree.map(lambda x: x[body], forward_kinematics(tree, integrate(tree, q, step)))
-        return frame.position + jnp.sum(frame.rotation * point, axis=1)
+        return frame.position + matvec(frame.rotation, point)
 
     still = jnp.zeros(tree.nv, q.dtype)
     jacobian = jax.jacfwd(where)(still)
-    answer = jnp.sum(jacobian[:, :, None] * solve_mass_matrix(tree, q, jacobian.T)[None], axis=1)
+    answer = matmul(jacobian, solve_mass_matrix(tree, q, transpose(jacobian)))
     easiest = jnp.sqrt(jnp.sum(answer**2))  # not less than the largest eigenvalue
     felt = jnp.where(easiest > 0, 1 / jnp.where(easiest > 0, easiest, 1), 0)
     return where(still), felt, jnp.sum(tree.inertias.mass)

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-import jax
 import numpy as np
 
-from .._figures import COLORS, GREY, dress, plain
+from .._figures import COLORS, dress, plain
 from ..control import Problem, Solution
 from ..control.naming import configuration_names, dof_names
-from ..model import Model
 from ..simulate.systems import tree_of
-from .plot import Filmstrip
+from .curves import Curve, draw_curve, lively
+from .plot import Filmstrip, filmstrip_of
 
 
 #: So many panels are drawn of one kind, and so many side by side.
 PANELS, ACROSS = 12, 3
-
-
-class Curve(NamedTuple):
-    """A number over time, and its bounds, infinite where there are none.
-
-    - `steps`: whether it is held from one time to the next; there is then a time more than numbers.
-    """
-
-    name: str
-    t: np.ndarray
-    values: np.ndarray
-    lower: float
-    upper: float
-    steps: bool = False
 
 
 def plot_solution(problem: Problem, solution: Solution, path: str | Path) -> None:
@@ -55,12 +39,12 @@ def plot_solution(problem: Problem, solution: Solution, path: str | Path) -> Non
 
     strip = filmstrip(problem, solution)
     width, curves = 13.0, 3.4
-    height = 0.0 if strip is None else 0.5 + float(np.clip(width * strip.aspect, 2.0, 5.0))
+    height = 0.0 if strip is None else 0.5 + strip.height(width)
     figure = Figure(figsize=(width, height + curves), layout="constrained")
     rows = [height, curves] if strip is not None else [curves]
     parts = np.atleast_1d(np.asarray(figure.subfigures(len(rows), 1, height_ratios=rows)))
     if strip is not None:
-        _draw_strip(parts[0], strip)
+        strip.draw(parts[0])
     title = f"{tree_of(problem.model).name}: {float(solution.t[-1]):.3g} s at a cost of {float(solution.cost):.4g}"
     parts[0].suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
     groups = (
@@ -69,9 +53,9 @@ def plot_solution(problem: Problem, solution: Solution, path: str | Path) -> Non
         ("control", controls(problem, solution)),
     )
     for axes, (title, group) in zip(parts[-1].subplots(1, 3), groups, strict=True):
-        shown = _lively(group)
+        shown = lively(group, len(COLORS))
         for number, curve in enumerate(shown):
-            _draw(axes, curve, COLORS[number % len(COLORS)], plain(curve.name))
+            draw_curve(axes, curve, COLORS[number % len(COLORS)], plain(curve.name))
         more = f" ({len(group) - len(shown)} more not shown)" if len(group) > len(shown) else ""
         dress(axes, title + more)
     figure.savefig(path, dpi=110)
@@ -84,8 +68,8 @@ def motion_figure(problem: Problem, solution: Solution):
     strip = filmstrip(problem, solution)
     if strip is None:
         return None
-    figure = Figure(figsize=(13, 0.5 + float(np.clip(13 * strip.aspect, 2.0, 5.0))), layout="constrained")
-    _draw_strip(figure, strip)
+    figure = Figure(figsize=(13, 0.5 + strip.height(13)), layout="constrained")
+    strip.draw(figure)
     return figure
 
 
@@ -101,7 +85,7 @@ def curves_figure(curves: Sequence[Curve]):
     for panel in panels.flat[len(shown) :]:
         panel.set_visible(False)
     for number, (panel, curve) in enumerate(zip(panels.flat, shown)):
-        _draw(panel, curve, COLORS[0], None)
+        draw_curve(panel, curve, COLORS[0], None)
         dress(panel, plain(curve.name), "t [s]" if number >= len(shown) - across else "")
     return figure
 
@@ -126,12 +110,7 @@ def search_figure(iterations: np.ndarray, cost: np.ndarray, violation: np.ndarra
 
 def filmstrip(problem: Problem, solution: Solution) -> Filmstrip | None:
     """The robot at some times of the motion."""
-    model, t, q = tree_of(problem.model), np.asarray(solution.t), solution.q
-    if not isinstance(problem.model, Model):
-        q = jax.vmap(problem.model.closure)(q)
-    if model.is_planar:
-        return None
-    return Filmstrip(model, t, np.asarray(q))
+    return filmstrip_of(problem.model, solution.t, solution.q)
 
 
 def positions(problem: Problem, solution: Solution) -> list[Curve]:
@@ -156,38 +135,3 @@ def _of_state(names: Sequence[str], t, values, bounds) -> list[Curve]:
     pair = (-np.inf, np.inf) if bounds is None else bounds
     lower, upper = (np.broadcast_to(np.asarray(side, float), values.shape[1:]) for side in pair)
     return [Curve(name, t, values[:, i], float(lower[i]), float(upper[i])) for i, name in enumerate(names)]
-
-
-def _lively(curves: Sequence[Curve]) -> list[Curve]:
-    """Those that change most, as many as there are colours."""
-    ranges = [np.ptp(curve.values) if np.isfinite(curve.values).all() else 0 for curve in curves]
-    return [curves[i] for i in np.sort(np.argsort(ranges, kind="stable")[::-1][: len(COLORS)])]
-
-
-# How.
-
-
-def _draw_strip(figure, strip: Filmstrip) -> None:
-    strip.draw(figure.add_subplot())
-    figure.text(0.99, 0.98, strip.legend, ha="right", va="top", fontsize=9, color=GREY)
-
-
-def _draw(axes, curve: Curve, color: str, label: str | None) -> None:
-    """A curve and its bounds; the axis is the curve's where these are far away."""
-    known = np.isfinite(curve.values)
-    if curve.steps:
-        axes.stairs(
-            np.where(known, curve.values, np.nan),
-            curve.t,
-            baseline=None,
-            color=color,
-            label=label,
-            linewidth=1.4,
-        )
-    else:
-        axes.plot(curve.t, np.where(known, curve.values, np.nan), color=color, label=label, linewidth=1.4)
-    low, high = (np.min(curve.values[known], initial=0), np.max(curve.values[known], initial=0))
-    room = max(high - low, 1e-9)
-    for bound in (curve.lower, curve.upper):
-        if np.isfinite(bound) and low - room <= bound <= high + room:
-            axes.axhline(bound, color=GREY if label is None else color, linewidth=1.1, linestyle=":")

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-
-#: The colour of what failed.
-ALARM = (178, 58, 38)
+from .._figures import ALARM
 
 
 def stamped(picture: np.ndarray, text: str) -> np.ndarray:

@@ -13,7 +13,6 @@ import json
 import string
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ EXACT = 1e-4
 FRAMES = 240
 
 #: Width and height of the picture that the camera is placed for.
-SIZE = (640, 400)
+SIZE = (500, 400)
 
 #: What can be shown beside the bodies.
 MARKS = ("frames", "sites", "mass", "contacts", "forces", "ghosts")
@@ -54,20 +53,19 @@ MARKS = ("frames", "sites", "mass", "contacts", "forces", "ghosts")
 #: What is shown of that.
 SHOWN = ("contacts", "forces", "ghosts")
 
-#: The scripts of the page, in their order.
+#: Where the parts of the page are, and its scripts in their order.
+PAGE = Path(__file__).parent / "page"
 SCRIPTS = ("motion.js", "triangles.js", "renderer.js", "camera.js", "player.js")
 
 
 class Player:
-    """A motion as a page: `save` writes it to a file, and a notebook shows it. The arguments are those of `save_html`.
+    """A motion as a page: `save` writes it to a file, and a notebook shows it. `html` is its text.
 
-    >>> import tempfile
-    >>> model = rbd.load("pendulum")
-    >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=100)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = rbd.view.Player(model, path, curves="swing").save(f"{folder}/swing.html")
-    ...     print(file.name, file.stat().st_size > 10000)
-    swing.html True
+    The arguments are those of `save_html`; `height` is that of the frame in a notebook, in pixels.
+
+    >>> player = rbd.view.Player(rbd.load("pendulum"), title="At rest")
+    >>> "<title>At rest</title>" in player.html
+    True
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class Player:
         speed: float | int = 1.0,
         play: bool = True,
         loop: bool = True,
-        height: int = 480,
+        height: float | int = 480,
         owner: str = "show",
     ):
         given = {"fps": fps, "speed": speed, "height": height}
@@ -146,8 +144,7 @@ class Player:
     @cached_property
     def html(self) -> str:
         """The page."""
-        page = resources.files(__package__).joinpath("page")
-        read = lambda name: page.joinpath(name).read_text(encoding="utf-8")
+        read = lambda name: (PAGE / name).read_text(encoding="utf-8")
         # A name in the recording may look like the end of a script.
         recording = json.dumps(self._data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
         return string.Template(read("page.html")).substitute(
@@ -295,7 +292,7 @@ class _Drawn:
             "masses": np.nan_to_num(np.asarray(model.inertias.mass, float)).tolist(),
             "centers": np.nan_to_num(np.asarray(model.inertias.com, float)).tolist(),
             "reach": self.reach.tolist(),
-            "size": scene.size,
+            "size": min(scene.size, stage.reach / 2),
             "radius": stage.reach,
             "cell": stage.spacing,
             # The weight of all is as long as half the model is wide.
@@ -306,6 +303,7 @@ class _Drawn:
                 "distance": float(np.linalg.norm(shot.eye.point - shot.eye.target)),
                 "azimuth": float(np.arctan2(-right[0], right[1])),
                 "elevation": float(np.arcsin(np.clip(back[2], -1, 1))),
+                "aspect": SIZE[0] / SIZE[1],
                 "angle": 2 * float(np.arctan(1 / shot.eye.focal)),
             },
             "grounds": grounds,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._array import matmul, matvec, transpose
 from ..constraints import ReducedModel, assemble
 from ..control import Cost, Residual, inverse_kinematics
 from ..lie import SO3
@@ -27,7 +28,6 @@ class Slider(NamedTuple):
     - `joint`: None of a reduced model's variable.
     - `place`: where it is in q.
     - `lower`, `upper`: its limits, or where there is none half a turn, or some lengths of the model.
-    - `turns`: whether it is an angle.
     """
 
     name: str
@@ -35,7 +35,6 @@ class Slider(NamedTuple):
     place: int
     lower: float
     upper: float
-    turns: bool
 
 
 class Posing:
@@ -121,29 +120,29 @@ class _Grip(Residual):
 
     def __call__(self, knot):
         frame = jax.tree.map(lambda x: x[self.body], knot.motion.world_frames)
-        off = frame.position + jnp.sum(frame.rotation * self.point, axis=1) - self.position
-        turned = jnp.sum(self.rotation[:, :, None] * frame.rotation[:, None, :], axis=0)
-        return jnp.concatenate([off, SO3.log(turned)])
+        off = frame.position + matvec(frame.rotation, self.point) - self.position
+        return jnp.concatenate([off, SO3.log(matmul(transpose(self.rotation), frame.rotation))])
 
 
 def _sliders(model: Simulated, size: float) -> tuple[Slider, ...]:
     if isinstance(model, ReducedModel):
-        return tuple(Slider(f"y[{i}]", None, i, -np.pi, np.pi, False) for i in range(model.nq))
+        return tuple(Slider(f"y[{i}]", None, i, -np.pi, np.pi) for i in range(model.nq))
     found, lower, upper = [], np.asarray(model.lower, float), np.asarray(model.upper, float)
     for body, name in enumerate(model.joint_names):
         joint = model.joint(body)
         if model.topology.is_mimic[body] or not joint.flat or not joint.nq:
             continue
-        columns = np.asarray(joint.motion_subspace(joint.neutral().astype(model.dtype)), float)
         for i, place in enumerate(range(*model.q_slice(name).indices(model.nq))):
-            turns = bool(np.linalg.norm(columns[:3, i]) > 0)
-            most = np.pi if turns else 2 * size
             low, high = lower[place], upper[place]
-            # What has one limit alone has as much room on its other side.
-            low = low if np.isfinite(low) else min(-most, high - most if np.isfinite(high) else -most)
-            high = high if np.isfinite(high) else max(most, low + most)
+            if not np.isfinite([low, high]).all():
+                columns = np.asarray(joint.motion_subspace(joint.neutral().astype(model.dtype)), float)
+                turns = np.linalg.norm(columns[:3, i]) > 0
+                most = np.pi if turns else 2 * size
+                # What has one limit alone has as much room on its other side.
+                low = low if np.isfinite(low) else min(-most, high - most if np.isfinite(high) else -most)
+                high = high if np.isfinite(high) else max(most, low + most)
             title = name if joint.nq == 1 else f"{name}[{i}]"
-            found.append(Slider(title, name, place, float(low), float(high), turns))
+            found.append(Slider(title, name, place, float(low), float(high)))
     return tuple(found)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from ..contact import Compliant
+from ..contact.contacts import Contacts
 from ..contact.law import contact_law
 from ..model import Model
 from ..simulate.systems import Simulated
@@ -44,15 +46,21 @@ def pushes_of(recording: Recording, sample: int, rows: np.ndarray, forces: Seque
     """
     model = recording.tree
     found = recording.steps(sample, rows).contacts(model, forces)
-    distance, position, frame = (
-        np.asarray(x, float)[: len(rows)] for x in (found.distance, found.position, found.frame)
+    found = jax.tree.map(lambda x: x[: len(rows)], found)
+    acting, point, force = acting_in(model, found)
+    return Pushes(acting.sum(axis=1), point[acting], force[acting])
+
+
+def acting_in(model: Model, found: Contacts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which contacts act, where they are, and the forces as `Pushes` has them, with the axes of what was found."""
+    distance, position, frame, push = (
+        np.asarray(x, float) for x in (found.distance, found.position, found.frame, found.force)
     )
-    push = np.asarray(found.force, float)[: len(rows), :, :3]
-    force = np.einsum("tnij,tnj->tni", frame, push)
+    force = np.einsum("...ij,...j->...i", frame, push[..., :3])
     # Which pair a contact is of is known row by row: a law may keep the deepest alone.
-    on_world = found.bodies(model)[np.asarray(found.pair)[: len(rows)], 1] < 0
+    on_world = found.bodies(model)[np.asarray(found.pair), 1] < 0
     force = np.where(on_world[..., None], -force, force)
-    acting = distance < np.asarray(found.margin, float)[: len(rows)]
+    acting = distance < np.asarray(found.margin, float)
     acting |= (force != 0).any(axis=-1)
     acting &= np.isfinite(force).all(axis=-1) & np.isfinite(position).all(axis=-1)
-    return Pushes(acting.sum(axis=1), position[acting], force[acting])
+    return acting, position, force

@@ -19,7 +19,7 @@ class Fragments(NamedTuple):
     pixel: np.ndarray
     nearness: np.ndarray
 
-    def of(self, which: np.ndarray) -> Fragments:
+    def of(self, which: np.ndarray | slice) -> Fragments:
         return Fragments(self.triangle[which], self.pixel[which], self.nearness[which])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -12,11 +13,15 @@ from .._compile import compiled
 from ..constraints import ReducedModel
 from ..dynamics import forward_kinematics
 from ..lie import quaternion
-from ..model import at_time, neutral
+from ..model import Model, at_time, neutral
 from ..simulate import Result, Trajectory
 from ..simulate.systems import Simulated, tree_of
 from ..spatial import Transform
 from .scene import checked_tree
+
+
+#: The frames of so many configurations are computed at once: whatever their number is, one program does it.
+BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -53,23 +58,20 @@ class Poses:
         return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 
 
-class Recording:
-    """The motion of a model: of a trajectory with any batch axes, of which samples are counted through, or one configuration.
+class Samples:
+    """A trajectory with any batch axes, of which samples are counted through.
 
     Samples that fail are shown up to there: `shown(sample)` is the number of their rows that are finite, from the first.
     """
 
-    def __init__(self, model: Simulated, trajectory: Trajectory | None = None):
-        self.model, self.tree = model, checked_tree(model)
-        if trajectory is None:
-            start = np.zeros(model.nq) if isinstance(model, ReducedModel) else np.asarray(neutral(model))
-            trajectory = Trajectory(*(jnp.asarray(x) for x in (
-                np.zeros(1), start[None], np.zeros((1, model.nv)), np.zeros((0, model.nv)))))  # fmt: skip
+    def __init__(self, model: Simulated, trajectory: Trajectory):
+        if not isinstance(model, (Model, ReducedModel)):
+            raise TypeError(f"view: model is a {type(model).__name__}; it takes a Model, or a ReducedModel")
         if not isinstance(trajectory, Trajectory):
             raise TypeError(
                 f"view: trajectory is a {type(trajectory).__name__}; it takes what rollout or simulate_batch returns"
             )
-        self.trajectory = trajectory
+        self.model, self.tree, self.trajectory = model, tree_of(model), trajectory
         q = np.asarray(trajectory.q)
         if q.shape[-1] != model.nq or np.shape(trajectory.v)[-1] != model.nv:
             raise ValueError(
@@ -77,11 +79,15 @@ class Recording:
                 f"has nq = {model.nq} and nv = {model.nv}: it is of another model"
             )
         self.batch, self.rows = q.shape[:-2], q.shape[-2]
-        if not self.rows or not q.size:
+        count = math.prod(self.batch)
+        if not self.rows or not count:
             raise ValueError("view: trajectory has no states; there is nothing to show")
-        self.q = q.reshape(-1, self.rows, model.nq)
+        self.q, self.v = (
+            q.reshape(count, self.rows, model.nq),
+            np.asarray(trajectory.v).reshape(count, self.rows, model.nv),
+        )
         self.t = np.broadcast_to(np.asarray(trajectory.t, float), (*self.batch, self.rows)).reshape(
-            -1, self.rows
+            count, self.rows
         )
 
     @property
@@ -104,23 +110,6 @@ class Recording:
         time = self.t[sample][max(last - 1, 0)]
         return f"failed at t = {time:.3g} s: {what}" if last < self.rows else what
 
-    def path(self, sample: int = 0) -> Trajectory:
-        """The rows of one sample that are finite, in the order of time: a trajectory without batch axes."""
-        count, whole = self.shown(sample), self.trajectory
-        forward = slice(None) if self.t[sample][max(count - 1, 0)] >= self.t[sample][0] else slice(None, None, -1)
-
-        def rows(name: str, most: int):
-            values = getattr(whole, name)
-            if values is None:
-                return None
-            values = np.asarray(values)
-            return values.reshape(self.samples, *values.shape[len(self.batch) :])[sample][:most][forward]
-
-        steps = max(count - 1, 0)
-        own = {name: rows(name, count) for name in ("q", "v", "own")}
-        told = {name: rows(name, steps) for name in ("tau", "u")}
-        return Trajectory(self.t[sample][:count][forward], **own, **told)  # pyright: ignore[reportArgumentType]
-
     def chosen(self, sample: int = 0, most: int | None = None) -> np.ndarray:
         """The numbers of the rows of one sample that are finite, in the order of time; `most` of them, spread evenly."""
         if not 0 <= sample < self.samples:
@@ -135,21 +124,22 @@ class Recording:
             rows[::-1] if self.t[sample][rows[-1]] < self.t[sample][rows[0]] else rows
         )  # time may run backwards
 
-    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
-        """The frames of the bodies in the rows of one sample that are `chosen`."""
-        rows = self.chosen(sample, most)
-        t, q = self.t[sample][rows], self.q[sample][rows]
-        position, turned = frames_of(self.model, t, q)
-        return Poses(t, position, continuous(turned))
+    def path(self, sample: int = 0) -> Trajectory:
+        """One sample as far as it is finite, in the order of time: a trajectory without batch axes."""
+        rows = self.chosen(sample)
+        return self._rows(sample, rows, np.minimum(rows[:-1], rows[1:]))
 
     def steps(self, sample: int, rows: np.ndarray) -> Trajectory:
         """The trajectory of one sample whose steps start in some of its rows, in as many as `padded` makes of them.
 
         The last row has the control of the step that led there.
         """
-        path, rows = self.trajectory, padded(rows)
-        saves = np.shape(path.tau)[-2]
-        states, last = np.append(rows, rows[-1]), np.minimum(rows, max(saves - 1, 0))
+        rows = padded(rows)
+        return self._rows(sample, np.append(rows, rows[-1]), np.minimum(rows, max(self.rows - 2, 0)))
+
+    def _rows(self, sample: int, states: np.ndarray, steps: np.ndarray) -> Trajectory:
+        """The trajectory of some states of a sample, and of the controls of some of its steps, zero where it has none."""
+        path = self.trajectory
 
         def picked(x, rows):
             if x is None:
@@ -159,7 +149,26 @@ class Recording:
 
         t = jnp.asarray(self.t[sample][states], self.model.dtype)
         q, v, own = (picked(x, states) for x in (path.q, path.v, path.own))
-        return Trajectory(t, q, v, picked(path.tau, last), own=own, u=picked(path.u, last))  # pyright: ignore[reportArgumentType]
+        return Trajectory(t, q, v, picked(path.tau, steps), own=own, u=picked(path.u, steps))  # pyright: ignore[reportArgumentType]
+
+
+class Recording(Samples):
+    """The motion of a model in space, of a trajectory or one configuration: the frames of its bodies, when they are asked for."""
+
+    def __init__(self, model: Simulated, trajectory: Trajectory | None = None):
+        checked_tree(model)
+        if trajectory is None:
+            start = np.zeros(model.nq) if isinstance(model, ReducedModel) else np.asarray(neutral(model))
+            trajectory = Trajectory(*(jnp.asarray(x) for x in (
+                np.zeros(1), start[None], np.zeros((1, model.nv)), np.zeros((0, model.nv)))))  # fmt: skip
+        super().__init__(model, trajectory)
+
+    def poses(self, sample: int = 0, most: int | None = None) -> Poses:
+        """The frames of the bodies in the rows of one sample that are `chosen`."""
+        rows = self.chosen(sample, most)
+        t, q = self.t[sample][rows], self.q[sample][rows]
+        position, turned = frames_of(self.model, t, q)
+        return Poses(t, position, continuous(turned))
 
 
 def padded(rows: np.ndarray) -> np.ndarray:
@@ -170,8 +179,11 @@ def padded(rows: np.ndarray) -> np.ndarray:
 
 def frames_of(model: Simulated, t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions (n, nb, 3) and quaternions (n, nb, 4) of the bodies at times (n,) in configurations (n, nq)."""
-    found = _frames(model, jnp.asarray(padded(t), model.dtype), jnp.asarray(padded(q), model.dtype))
-    return tuple(np.asarray(x, float)[: len(q)] for x in found)  # pyright: ignore[reportReturnType]
+    parts = []
+    for start in range(0, len(q), BLOCK):
+        rows = np.minimum(np.arange(start, start + BLOCK), len(q) - 1)
+        parts.append(_frames(model, jnp.asarray(t[rows], model.dtype), jnp.asarray(q[rows], model.dtype)))
+    return tuple(np.concatenate(x).astype(float)[: len(q)] for x in zip(*parts))  # pyright: ignore[reportReturnType]
 
 
 @compiled

@@ -27,7 +27,9 @@ def serve(owner: str, host: str, port: int | None, label: str) -> viser.ViserSer
     chosen = _port(owner, host, port)
     with _quiet():
         # Of "localhost", which is two addresses where there is IPv6, viser would have to get both.
-        server = viser.ViserServer("127.0.0.1" if host == "localhost" else host, chosen, label=label)
+        server = viser.ViserServer(
+            "127.0.0.1" if host == "localhost" else host, chosen, label=label, verbose=False
+        )
     if port is not None and server.get_port() != port:  # taken in between: viser goes on to the next
         stop(server)
         raise _in_use(owner, host, port)

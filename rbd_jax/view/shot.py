@@ -6,7 +6,7 @@ Sizes are those of most of the bodies: what flies off, as parts of models do tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class Shot:
 
     - `stage`: where it happens.
     - `poses`: of each of the motions, the first being the one that is looked at; `opacity`: of each.
+    - `corners`: points of what is to be in the picture, around the camera's path, with z up.
     - `eye`: the camera at the first time; `path`: by how much it is moved later: a point (frames, 3) for each frame of the
       first motion.
     """
@@ -47,6 +48,7 @@ class Shot:
     stage: Stage
     poses: tuple[Poses, ...]
     opacity: tuple[float, ...]
+    corners: np.ndarray
     eye: Eye
     path: np.ndarray
 
@@ -59,14 +61,8 @@ class Shot:
         """The same camera at other times."""
         t = self.poses[0].t
         path = np.stack([np.interp(times, t, column) for column in self.path.T], axis=-1)
-        return Shot(
-            self.scene,
-            self.stage,
-            tuple(poses.at(times) for poses in self.poses),
-            self.opacity,
-            self.eye,
-            path,
-        )
+        moved = tuple(poses.at(times) for poses in self.poses)
+        return replace(self, poses=moved, path=path)
 
     def __len__(self) -> int:
         return len(self.path)
@@ -121,7 +117,7 @@ def shot_of(
     eye = placed(camera, target, size[0] / size[1], up)
     wide = float(np.ptp(target, axis=0).max()) / 2
     stage = Stage(up, ground, max(reach, wide))
-    return Shot(scene, stage, poses, tuple(opacity or (1.0,) * len(poses)), eye, path)
+    return Shot(scene, stage, poses, tuple(opacity or (1.0,) * len(poses)), target, eye, path)
 
 
 def upright(model: Model) -> np.ndarray:
@@ -206,9 +202,10 @@ def _path(function, model: Model, poses: Poses, seen, near, t, reach, follow, up
     if isinstance(follow, str):
         path = poses.position[:, model.body_index(follow)] @ up.T
         return _steady(path, poses.t)
-    masked = np.where(near[..., None], seen, np.nan)
-    with np.errstate(invalid="ignore"):
-        middle = np.nanmean(masked, axis=1)
+    count = near.sum(axis=1)
+    some = count > 0  # at first all are near
+    middle = (np.where(near[..., None], seen, 0).sum(axis=1)[some]) / count[some, None]
+    middle = np.stack([np.interp(t, t[some], column) for column in middle.T], axis=-1)
     if not (follow or (follow is None and np.ptp(middle, axis=0).max() > WIDE * reach)):
         return None
     if np.ptp(middle[:, 2]) < reach:  # hops are seen better from where it stands

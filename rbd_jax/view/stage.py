@@ -5,25 +5,27 @@ A `Stage` is what a viewer asks. It keeps nothing of what is on the screen: pose
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .._compile import compiled
 from ..constraints.reactions import frame_wrenches
-from ..contact.contacts import Contacts
-from ..lie import quaternion
 from ..model import Model
 from ..sensors import Readings
 from ..simulate import Controls, State, Trajectory, sense_along
+from ..simulate.begin import in_one_precision
 from ..simulate.control import Control
 from ..simulate.controls import control_of
 from ..simulate.loads import TreeLoads
 from ..simulate.systems import Simulated
 from ..simulate.tree_system import Acting, TreeSystem
+from .pushes import acting_in
 from .recording import Poses, Recording, frames_of
 from .scene import Scene, scene_of
 
@@ -80,6 +82,7 @@ class Stage:
         self.model, self.tree, self.forces = model, self.recording.tree, tuple(forces)
         self.scene: Scene = scene_of(model)
         self._motions: dict[int, Poses] = {}
+        self._last: tuple[int, Trajectory] | None = None
 
     # Motion.
 
@@ -94,14 +97,20 @@ class Stage:
     def moment(self, sample: int, time: float) -> Moment:
         """The row of a sample at a time, or the last one before, with the controls of the step that leaves it; the last row has
         those of the step that leads to it."""
-        path = self.recording.path(sample)
+        path = self._path(sample)
         t = np.asarray(path.t, float)
         row = int(np.clip(np.searchsorted(t, time, side="right") - 1, 0, len(t) - 1))
         own = None if path.own is None else path.own[row]
         step = min(row, len(path.tau) - 1)
-        tau = path.tau[step] if step >= 0 else np.zeros(self.model.nv, np.asarray(path.q).dtype)
-        u = None if path.u is None or step < 0 else path.u[step]
+        tau = path.tau[step] if step >= 0 else jnp.zeros(self.model.nv, path.q.dtype)
+        u = jnp.zeros(self.tree.nu, path.q.dtype) if path.u is None or step < 0 else path.u[step]
         return Moment(float(t[row]), State(path.q[row], path.v[row], own), Controls(u, tau))
+
+    def _path(self, sample: int) -> Trajectory:
+        """Of the sample that was asked for last."""
+        if self._last is None or self._last[0] != sample:
+            self._last = sample, self.recording.path(sample)
+        return self._last[1]
 
     def poses(self, q: Any, t: float = 0.0) -> Poses:
         """The frames of the bodies in one configuration."""
@@ -110,14 +119,21 @@ class Stage:
 
     # What is fixed to bodies.
 
-    @property
+    @functools.cached_property
     def sites(self) -> tuple[Mark, ...]:
         """The sites of the model."""
         index = {"world": -1} | {name: body for body, name in enumerate(self.tree.body_names)}
         found = []
         for site in self.tree.sites:
             position, turned = (np.asarray(x, float)[0] for x in (site.frames.position, site.frames.rotation))
-            found.append(Mark(site.name or "", index[site.bodies[0]], position, _quaternion(turned)))
+            found.append(
+                Mark(
+                    site.name or "",
+                    index[site.bodies[0]],
+                    position,
+                    np.roll(Rotation.from_matrix(turned).as_quat(), 1),
+                )
+            )
         return tuple(found)
 
     def center_of_mass(self, poses: Poses) -> np.ndarray:
@@ -151,7 +167,7 @@ class Stage:
     def traces(self, sample: int, most: int = 500) -> tuple[np.ndarray, Readings] | None:
         """What the sensors read along a sample, at `most` times; None where there are no steps."""
         assert isinstance(self.model, Model)
-        path = self.recording.path(sample)
+        path = self._path(sample)
         if not len(path.tau):
             return None
         readings = sense_along(self.model, path, forces=self.forces)
@@ -163,12 +179,14 @@ class Stage:
 
 def loads(model: Model, forces: Sequence[Acting], moment: Moment) -> Loads:
     """What acts on a model at a moment: all that it carries, `forces`, and what it is told."""
-    t = jnp.asarray(moment.t, model.dtype)
+    model, state = in_one_precision("view", model, moment.state)
     told = control_of("view", model, moment.controls, model.dtype)
-    touching, joints, held = _loads(model, tuple(forces), t, moment.state, told)
+    t = jnp.asarray(moment.t, model.dtype)
+    touching, joints, held = _loads(model, tuple(forces), t, state, told)
     position, turned = frames_of(model, np.array([moment.t]), np.asarray(moment.state.q)[None])
     poses = Poses(np.array([moment.t]), position, turned)
-    return Loads(_contacts(model, touching), _reactions(model, poses, joints, held))
+    acting, points, pushes = acting_in(model, touching)
+    return Loads(Arrows(points[acting], pushes[acting]), _reactions(model, poses, joints, held))
 
 
 @compiled
@@ -177,15 +195,6 @@ def _loads(model: Model, forces: tuple[Acting, ...], t, state: State, told: Cont
     loads = TreeLoads(system, t, state)
     held = [wrenches[:, 3:] for wrenches in frame_wrenches(loads.motion, loads.multipliers)]
     return loads.contacts, loads.joint_wrenches[:, 3:], held
-
-
-def _contacts(model: Model, found: Contacts) -> Arrows:
-    pair, active = np.asarray(found.pair), np.asarray(found.active)
-    force = np.einsum("nij,nj->ni", np.asarray(found.frame, float), np.asarray(found.force, float)[:, :3])
-    if len(pair):
-        force = np.where(found.bodies(model)[pair, 1:] < 0, -force, force)
-    there = active & np.isfinite(force).all(axis=-1)
-    return Arrows(np.asarray(found.position, float)[there], force[there])
 
 
 def _reactions(model: Model, poses: Poses, joints, held) -> Arrows:
@@ -203,7 +212,3 @@ def _reactions(model: Model, poses: Poses, joints, held) -> Arrows:
     points, vectors = np.concatenate(points), np.concatenate(vectors)
     there = np.isfinite(vectors).all(axis=-1)
     return Arrows(points[there], vectors[there])
-
-
-def _quaternion(rotation: np.ndarray) -> np.ndarray:
-    return np.asarray(quaternion.from_matrix(jnp.asarray(rotation)), float)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Array, Float
 
+from .._arguments import configuration
 from .._figures import COLORS
 from ..constraints import ReducedModel
 from ..model import Model
@@ -88,12 +88,12 @@ def view(
     >>> viewer.stop()
     """
     stage = Stage(model, trajectory, forces=forces)
+    samples = stage.recording.samples
     for name, wanted in (("sample", [sample]), ("ghosts", list(ghosts))):
-        for one in wanted:
-            if not 0 <= one < stage.recording.samples:
-                raise IndexError(
-                    f"view: {name} has {one}; trajectory has {stage.recording.samples} samples, counted from 0"
-                )
+        if outside := [one for one in wanted if not 0 <= one < samples]:
+            raise IndexError(
+                f"view: {name}: there is no sample {outside[0]}; there are {samples}, counted from 0"
+            )
     live = {"dt": dt, "scheme": scheme, "forces": forces, "policy": policy, "memory": memory}
     return Viewer(stage, host, port, sample, tuple(ghosts), live)
 
@@ -189,8 +189,9 @@ class Viewer:
         state = "stopped" if self._stopped.is_set() else f"at {self.url}"
         return f"Viewer of {self.stage.tree.name!r}, {state}"
 
-    def show(self, q: Float[Array, "nq"]) -> None:
+    def show(self, q: Any) -> None:
         """Show a configuration, closing its loops."""
+        q = configuration("view", self.stage.model, "q", q)
 
         def pose():
             self._enter("pose")
@@ -428,7 +429,7 @@ class Viewer:
             loop = gui.add_checkbox("Over and over", self.loops)
             self._on(loop, lambda value: setattr(self, "loops", value), "loops")
             if recording.samples > 1:
-                picked = gui.add_number("Sample", self.sample, 0, recording.samples - 1, 1)
+                picked = gui.add_number("Sample", self.sample, min=0, max=recording.samples - 1, step=1)
                 self._on(picked, lambda value: self._pick(int(value)), "sample")
                 beside = gui.add_text(
                     "Ghosts",

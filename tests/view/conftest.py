@@ -3,6 +3,7 @@
 import io
 import os
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,13 @@ class Seen:
         )
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
+
+    def until(self, expression: str, seconds: float | int = 30, frame=None) -> None:
+        """Wait for an expression in JavaScript to be true; pages whose policy forbids `eval` can be asked like this alone."""
+        end = time.monotonic() + seconds
+        while not (frame or self.page).evaluate(f"Boolean({expression})"):
+            assert time.monotonic() < end, f"after {seconds} s it is still not so: {expression}"
+            self.page.wait_for_timeout(20)
 
     def picture(self, **options) -> np.ndarray:
         """What is on the screen, (height, width, 3), from 0 to 255; `clip={"x": 0, "y": 0, "width": 9, "height": 9}` of it."""

@@ -1,10 +1,11 @@
 // From where it is looked at: turned and moved by the mouse, by fingers, and by what it follows.
 
 class Camera {
-  constructor(canvas, { angle, ...first }, changed) {
+  constructor(canvas, { angle, aspect, ...first }, changed) {
     this.canvas = canvas;
     this.changed = changed;
-    this.angle = angle; // of view, from bottom to top
+    this.height = 2 * Math.tan(angle / 2); // of the picture, one away
+    this.aspect = aspect; // narrower pictures are higher, so that as much is in them
     this.first = first;
     this.moved = [0, 0, 0]; // by what it follows
     this.reset();
@@ -31,11 +32,17 @@ class Camera {
   get eye() { return add(this.target, this.back, this.distance); }
   get right() { return [-Math.sin(this.azimuth), Math.cos(this.azimuth), 0]; }
 
+  get size() {
+    const { clientWidth, clientHeight } = this.canvas;
+    const aspect = clientWidth / Math.max(clientHeight, 1), height = this.height * Math.max(1, this.aspect / Math.max(aspect, 0.1));
+    return { aspect, height };
+  }
+
   // From places relative to the target to the picture.
   get view() {
-    const aspect = this.canvas.clientWidth / Math.max(this.canvas.clientHeight, 1), far = Math.max(1e3 * this.first.distance, 20 * this.distance);
+    const { aspect, height } = this.size, far = Math.max(1e3 * this.first.distance, 20 * this.distance);
     const seen = lookingAlong(this.back, [0, 0, 1], scaled(this.back, this.distance));
-    return times(perspective(this.angle, aspect, this.distance / 100, far), seen);
+    return times(perspective(height, aspect, this.distance / 100, far), seen);
   }
 
   reset() {
@@ -48,7 +55,7 @@ class Camera {
     this.changed();
   }
   pan(x, y) {
-    const size = (2 * this.distance * Math.tan(this.angle / 2)) / Math.max(this.canvas.clientHeight, 1);
+    const size = (this.size.height * this.distance) / Math.max(this.canvas.clientHeight, 1);
     this.aim = add(add(this.aim, this.right, -size * x), cross(this.back, this.right), size * y);
     this.changed();
   }

@@ -36,8 +36,9 @@ function lookingAlong(back, up, eye) {
   return new Float32Array([x[0], y[0], z[0], 0, x[1], y[1], z[1], 0, x[2], y[2], z[2], 0, -dot(x, eye), -dot(y, eye), -dot(z, eye), 1]);
 }
 
-function perspective(angle, aspect, near, far) {
-  const f = 1 / Math.tan(angle / 2), m = new Float32Array(16);
+// height: of the picture, one away.
+function perspective(height, aspect, near, far) {
+  const f = 2 / height, m = new Float32Array(16);
   m[0] = f / aspect, m[5] = f, m[10] = (near + far) / (near - far), m[11] = -1, m[14] = (2 * near * far) / (near - far);
   return m;
 }

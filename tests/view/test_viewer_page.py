@@ -1,0 +1,225 @@
+"""The page of `rbd.view` as it is seen and handled in a browser: what is drawn, what sliders and the mouse move."""
+
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import assert_close
+
+import rbd_jax as rbd
+
+
+pytest.importorskip("viser")
+
+
+class Page:
+    """The page of a viewer."""
+
+    def __init__(self, viewer, seen):
+        self.viewer, self.seen, self.page = viewer, seen, seen.page
+        last = "/handle"  # what the server adds last
+        self.page.wait_for_function(
+            f"() => window.__viserMutable?.nodeRefFromName?.['{last}'] !== undefined", timeout=30_000
+        )
+
+    def position(self, name):
+        """Where a node of the scene is."""
+        return np.array(
+            self.page.evaluate(
+                "name => window.__viserMutable.nodeRefFromName[name].position.toArray()", f"/model/{name}"
+            )
+        )
+
+    def row(self, label):
+        """The row of the panel with that label."""
+        return self.page.get_by_text(label, exact=True).locator("xpath=../../../..")
+
+    def set(self, label, value):
+        """Type a number beside a slider."""
+        box = self.row(label).locator("input[inputmode=decimal]").first
+        box.fill(f"{value:g}")
+        box.press("Enter")
+
+    def choose(self, label, option):
+        self.row(label).locator("input").first.click()
+        self.page.get_by_role("option", name=option, exact=True).click()
+
+    def on_screen(self, point):
+        """The pixel that a point of the world is seen at."""
+        return self.page.evaluate(
+            """point => {
+                const view = window.__viserMutable, root = view.nodeRefFromName[""];
+                const at = root.localToWorld(root.position.clone().set(...point)).project(view.camera);
+                const box = view.canvas.getBoundingClientRect();
+                return [box.left + (at.x + 1) / 2 * box.width, box.top + (1 - at.y) / 2 * box.height];
+            }""",
+            [float(x) for x in point],
+        )
+
+    def until(self, there, seconds=60.0):
+        """Wait until something holds."""
+        end = time.monotonic() + seconds
+        while not there():
+            assert time.monotonic() < end, "it does not come to that"
+            self.page.wait_for_timeout(50)
+
+
+@pytest.fixture(scope="module")
+def walk():
+    """The quadruped with a motion in which it rises and bends its legs: not simulated, so that nothing is compiled."""
+    model = rbd.load("quadruped")
+    shares = jnp.linspace(0.0, 1.0, 41)
+    change = jnp.zeros(model.nv).at[5].set(0.3).at[6:].set(0.4)
+    q = jax.vmap(lambda share: rbd.integrate(model, rbd.neutral(model), share * change))(shares)
+    still = jnp.zeros((41, model.nv))
+    return model, rbd.Trajectory(2.0 * shares, q, still, still[1:])
+
+
+@pytest.fixture
+def opened(walk, see):
+    viewers = []
+
+    def opened(*args, **options):
+        size = options.pop("size", (900, 600))
+        viewer = rbd.view(*args, **options)
+        viewers.append(viewer)
+        return Page(viewer, see(viewer.url, size))
+
+    yield opened
+    for viewer in viewers:
+        viewer.stop()
+
+
+def dark(picture):
+    """The pixels of bodies: the page is white, its lines are light, the panel is on the right."""
+    return (picture.max(axis=-1) < 160)[:, : int(0.6 * picture.shape[1])]
+
+
+@pytest.mark.browser
+def test_the_page_shows_the_bodies_and_the_slider_moves_them(walk, opened):
+    model, path = walk
+    page = opened(*walk)
+    page.page.wait_for_timeout(1500)
+    before = dark(page.seen.picture())
+    # As much of the picture as the bodies would fill, within a few times.
+    assert 0.01 < before.mean() < 0.5
+    # Without them there is nothing dark: what is seen are they.
+    for name in ("trunk", "FL_foot", "RR_calf"):
+        x, y = page.on_screen(page.viewer._poses.position[0, model.body_index(name)])
+        assert 0 < x < 900 and 0 < y < 600
+    places = lambda row: rbd.forward_kinematics(model, path.q[row]).position
+    for name in model.body_names:
+        assert_close(page.position(name), places(0)[model.body_index(name)], 1e-5)
+
+    page.set("Time", 1.0)
+    page.until(lambda: abs(page.position("trunk")[2] - float(places(20)[0, 2])) < 1e-4)
+    page.page.wait_for_timeout(500)
+    after = dark(page.seen.picture())
+    assert (before ^ after).mean() > 0.01
+    for name in model.body_names:
+        assert_close(page.position(name), places(20)[model.body_index(name)], 1e-5)
+    assert not page.seen.errors
+    assert page.viewer.url in page.seen.requests[0]
+    assert all(one.split("/")[2].startswith("localhost") for one in page.seen.requests if "//" in one)
+
+
+@pytest.mark.browser
+def test_it_plays(walk, opened):
+    page = opened(*walk)
+    page.page.get_by_role("button", name="Play").click()
+    page.until(lambda: page.position("trunk")[2] > 0.1)
+    page.page.get_by_role("button", name="Pause").click()
+    page.viewer.settle()
+    page.page.wait_for_timeout(300)
+    at = page.position("trunk")[2]
+    page.page.wait_for_timeout(500)
+    assert page.position("trunk")[2] == at
+
+
+@pytest.mark.browser
+def test_a_joint_slider_moves_the_foot_to_where_it_belongs(walk, opened):
+    model, _ = walk
+    page = opened(model)
+    q = rbd.neutral(model)
+    for joint, value in (("FL_thigh", 0.6), ("FL_calf", -0.5)):
+        page.set(joint, value)
+        q = q.at[model.q_slice(joint)].set(value)
+        expected = rbd.forward_kinematics(model, q).position[model.body_index("FL_foot")]
+        page.until(lambda expected=expected: np.abs(page.position("FL_foot") - expected).max() < 1e-3)
+    page.set("RR_hip", 50.0)  # the panel has the limits, too
+    limit = float(model.upper[model.q_slice("RR_hip")][0])
+    page.until(lambda: abs(page.viewer.posing.q[model.q_slice("RR_hip")][0] - limit) < 1e-9)
+    assert not page.seen.errors
+
+
+@pytest.mark.browser
+def test_a_body_that_is_dragged_is_followed_and_pulled(opened):
+    """With the mouse, on an arm: by inverse kinematics in a pose, by a force in a simulation."""
+    model = rbd.detach(rbd.load("arm7"), "shape")
+    model = eqx.tree_at(lambda model: model.gravity, model, jnp.zeros(3))  # it stays where it is
+    page = opened(model)
+    tool = model.body_index("tool")
+    body = next(b for b in (tool, *reversed(range(model.nb))) if b in dict(page.viewer._drawing.meshes))
+
+    def drag(dx, dy, during=lambda: None):
+        x, y = page.on_screen(page.viewer._poses.position[0, body])
+        page.page.mouse.move(x, y)
+        page.page.mouse.down()
+        for share in np.linspace(0.1, 1.0, 8):
+            page.page.mouse.move(x + share * dx, y + share * dy)
+            page.page.wait_for_timeout(60)
+        during()
+        page.page.mouse.up()
+
+    page.page.wait_for_timeout(1500)
+    before = page.viewer.posing.q.copy()
+    drag(-40, -40)
+    page.until(lambda: np.abs(page.viewer.posing.q - before).max() > 0.02)
+
+    page.choose("Mode", "live")
+    page.until(lambda: page.viewer.live is not None and page.viewer.live.time > 0)
+    page.page.get_by_role("button", name="Pause").click()
+    page.until(lambda: not page.viewer.running)
+    held = []
+
+    def pulling():
+        page.until(lambda: page.viewer.live.held is not None)
+        held.append(page.viewer.live.held)
+
+    drag(-60, 40, pulling)
+    assert page.viewer.live.acting[-1].spring_constant > 0
+    place = page.viewer._poses
+    frame_point = place.position[0, held[0][0]] + place.rotation[0, held[0][0]] @ held[0][1]
+    assert np.linalg.norm(held[0][2] - frame_point) > 0.01
+    page.until(lambda: page.viewer.live.held is None)
+
+
+@pytest.mark.browser
+def test_a_large_batch_opens_at_once_and_only_what_is_shown_is_sent(walk, opened):
+    model, _ = walk
+    start = rbd.neutral(model)
+    q = np.broadcast_to(np.asarray(start, np.float32), (4096, 1000, model.nq)).copy()
+    q[:, :, 2] += np.linspace(0, 1, 1000, dtype=np.float32)
+    q[:, :, 0] += np.arange(4096, dtype=np.float32)[:, None] / 4096
+    t = jnp.broadcast_to(jnp.linspace(0, 5, 1000), (4096, 1000))
+    v = jnp.zeros((4096, 1000, model.nv), jnp.float32)
+    path = rbd.Trajectory(t, jnp.asarray(q), v, v[:, 1:])
+    page = opened(model, path, sample=7)
+    seconds, received = [], []
+    for _ in range(3):  # the machine has other things to do
+        page.page.on(
+            "websocket", lambda one: one.on("framereceived", lambda frame: received.append(len(frame)))
+        )
+        start = time.monotonic()
+        page.page.reload()
+        page = Page(page.viewer, page.seen)
+        seconds.append(time.monotonic() - start)
+    print(f"open after {min(seconds):.2f} s, with {sum(received) / len(seconds) / 1e3:.0f} kB")
+    assert min(seconds) < 3.0
+    assert 0 < sum(received) < 3 * 2e6  # not the 300 MB of the motion
+    assert page.position("trunk")[0] == pytest.approx(7 / 4096, abs=1e-5)
+    page.set("Sample", 4095)
+    page.until(lambda: abs(page.position("trunk")[0] - 4095 / 4096) < 1e-5)
