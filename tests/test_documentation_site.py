@@ -1,4 +1,4 @@
-"""What the documentation site is made with: the tables of contents of packages, docstrings as Markdown, and the check of its links."""
+"""What the documentation site is made with: tables of contents of packages, docstrings as Markdown, and the check of its links."""
 
 import importlib.util
 import types
