@@ -1,4 +1,4 @@
-"""What the documentation site is made with: tables of contents of packages, docstrings as Markdown, and the check of its links."""
+"""What the documentation site is made with: tables of contents of packages, docstrings as Markdown, the check of its links."""
 
 import importlib.util
 import types
@@ -19,7 +19,16 @@ def script(name):
 
 def test_a_table_of_contents_has_its_headings():
     package = types.ModuleType("package")
-    package.__doc__ = "What it is.\n\nMore of it.\n\nMade:\n\n- `one`: the first\n- `two`: the second\n\nChanged:\n\n- `three`: it\n"
+    package.__doc__ = "\n\n".join(
+        [
+            "What it is.",
+            "More of it.",
+            "Made:",
+            "- `one`: the first\n- `two`: the second",
+            "Changed:",
+            "- `three`: it",
+        ]
+    )
     package.__all__ = ["one", "two", "three", "four"]
     package.one = package.two = package.three = package.four = print
     before, groups = script("public_names").contents(package)
