@@ -622,13 +622,14 @@ if _TYPE_CHECKING:
         identify as identify,
         interop as interop,
         learn as learn,
-        plot as plot,
         tasks as tasks,
     )
     from ._callable import CallablePackage as _CallablePackage
+    from .plot import page as _page
     from .tasks import Task as Task
     from .view import save_html as save_html, save_video as save_video, view as _view
 
+    plot = _CallablePackage(_page)
     view = _CallablePackage(_view)
 
 

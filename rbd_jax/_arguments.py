@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 from ._array import as_jax, floating, floating_numpy, in_numpy, is_known
 from ._compile import compiled
-from ._errors import UnknownNameError
+from ._errors import UnknownNameError, is_plain
 
 
 F = TypeVar("F", bound=Callable)
@@ -417,6 +417,11 @@ def names(owner: str, what: str, value, count: int | None = None) -> tuple[str, 
     given = (value,) if isinstance(value, str) else value
     if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given) or not given:
         raise ValueError(f"{owner}: {what} is {value!r}; it takes names")
+    for name in given:
+        if not is_plain(name):
+            raise ValueError(
+                f"{owner}: {what} is {name!r}, with characters that are not shown; leave them out"
+            )
     if count is not None and len(given) != count:
         raise ValueError(f"{owner}: {what} has {len(given)} names; it takes {count}")
     return tuple(given)

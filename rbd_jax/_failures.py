@@ -43,7 +43,11 @@ class Failure(eqx.Module):
 
 
 def first_failure(*codes: Int[Array, "*batch"] | np.int32) -> Int[Array, "*batch"]:
-    """The first code that is not zero."""
+    """The first code that is not zero.
+
+    >>> print(rbd.simulate.first_failure(jnp.array([0, 0, 2]), jnp.array([0, 1, 1])))
+    [0 1 2]
+    """
     first = jnp.asarray(codes[0])
     for code in codes[1:]:
         first = jnp.where(first == 0, code, first)

@@ -22,7 +22,14 @@ from ._rules import custom_jvp
 
 
 class Code(enum.IntEnum):
-    """How an iteration ended. Anything but zero is a failure."""
+    """How an iteration ended. Anything but zero is a failure.
+
+    >>> print([code.name for code in rbd.simulate.Code])
+    ['CONVERGED', 'NOT_CONVERGED', 'NOT_FINITE']
+
+    >>> print([code.name for code in rbd.body.Code])
+    ['CONVERGED', 'NOT_CONVERGED', 'NOT_FINITE']
+    """
 
     CONVERGED = 0
     NOT_CONVERGED = 1
@@ -55,6 +62,10 @@ def newton(
     iteration is remembered. The guess has derivative zero. Under `vmap` each sample has its own code and count. Where some
     unknowns are not determined, pass `solve_redundant` as `linear_solve`. Steps are found from the Jacobian of `near`, if it
     is given: a function with nearly the same slopes as `residual`, cheaper to differentiate.
+
+    >>> x, code, jacobians = rbd.simulate.newton(lambda x: x**2 - 2.0, jnp.array([1.0]))
+    >>> print(x, rbd.simulate.Code(int(code)).name)
+    [1.414] CONVERGED
     """
     if max_steps < 1:
         raise ValueError(f"newton: max_steps is {max_steps}; it must be at least 1")
@@ -147,6 +158,10 @@ def solve_redundant(a: Float[Array, "n n"], b: Float[Array, "n"]) -> Float[Array
     """A solution of `A x = b` where rows and unknowns may be redundant; if there is none, the x that comes nearest.
 
     Of all of these the one of least norm, once the rows and columns of A are scaled to size one.
+
+    >>> twice = jnp.array([[1.0, 1.0], [1.0, 1.0]])
+    >>> print(rbd.simulate.solve_redundant(twice, jnp.array([2.0, 2.0])))
+    [1. 1.]
     """
     rows = _scale(jnp.max(jnp.abs(a), axis=1))
     columns = _scale(jnp.max(jnp.abs(a * rows[:, None]), axis=0))

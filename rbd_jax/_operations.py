@@ -12,7 +12,13 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 @dataclass(frozen=True)
 class Operations:
-    """How often a function multiplies, adds (or subtracts), divides, takes roots, and evaluates other functions."""
+    """How often a function multiplies, adds (or subtracts), divides, takes roots, and evaluates other functions.
+
+    >>> model = rbd.load("pendulum")
+    >>> counts = rbd.count_operations(rbd.gravity_force, model, jnp.zeros(1))
+    >>> print(isinstance(counts, rbd.Operations), counts.total == counts.multiplications + counts.additions + counts.functions)
+    True True
+    """
 
     multiplications: int = 0
     additions: int = 0

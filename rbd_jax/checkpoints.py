@@ -48,11 +48,27 @@ ARRAY = "array at"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be gone on from; the message names the file and says the remedy."""
+    """A checkpoint that cannot be gone on from; the message names the file and says the remedy.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "run.checkpoint")
+    ...     _ = file.write_text("something else")
+    ...     try:
+    ...         with rbd.Checkpoint(file).run("a run", {}) as run:
+    ...             pass
+    ...     except rbd.CheckpointError as error:
+    ...         print("refused:", "run.checkpoint" in str(error))
+    refused: True
+    """
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint that could not be written. The run goes on, and the one before is still there."""
+    """A checkpoint that could not be written. The run goes on, and the one before is still there.
+
+    >>> print(issubclass(rbd.CheckpointWarning, UserWarning))
+    True
+    """
 
 
 class Saved(NamedTuple):

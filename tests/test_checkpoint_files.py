@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import errno
 import functools
-import inspect
 import json
 import os
 import resource
@@ -17,7 +16,6 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from test_examples import failures_of
 
 import rbd_jax as rbd
 from rbd_jax.checkpoints import differences, fingerprint
@@ -54,10 +52,6 @@ def checkpoint(tmp_path):
 def save(checkpoint, values=VALUES, **key):
     with checkpoint.run("a run", key) as run:
         run.save(values)
-
-
-def test_the_example():
-    assert failures_of("Checkpoint", inspect.getdoc(rbd.Checkpoint)) == ("", 3)
 
 
 def test_what_is_saved_is_read(checkpoint):

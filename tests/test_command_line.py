@@ -71,6 +71,27 @@ def test_simulate(tmp_path, capsys):
     assert width > 1000 and height > 500 and picture.stat().st_size > 20_000
 
 
+def test_a_result_is_not_overwritten_without_a_word(tmp_path, capsys):
+    """And a film of the sample that is drawn is made where it is asked for; other files stay."""
+    arguments = ["simulate", "pendulum", "--batch", "2", "--seconds", "0.1", "--out", str(tmp_path)]
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main([*arguments, "--video", "gif"]) == 0
+    assert "trajectory.gif" in capsys.readouterr().out
+    assert (tmp_path / "trajectory.gif").read_bytes()[:6] == b"GIF89a"
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert main([*arguments, "--seed", "1"]) == 2
+    error = capsys.readouterr().err
+    assert "has trajectory.npz, trajectory.png, trajectory.gif already" in error and "--overwrite" in error
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert main([*arguments, "--seed", "1", "--overwrite"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "notes.txt",
+        "trajectory.npz",
+        "trajectory.png",
+    ]
+    assert (tmp_path / "trajectory.npz").read_bytes() != before["trajectory.npz"]
+
+
 def test_simulate_is_what_rollout_does(tmp_path):
     """Stretches of several steps, and a shorter one at the end: the states are those of one rollout."""
     steps = 2 * FRAMES + 3

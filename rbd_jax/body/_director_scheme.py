@@ -47,6 +47,9 @@ class DirectorScheme(eqx.Module):
       error after that step is of the order of its square. By default `ε^(2/3)` of the precision: 4e-11 in float64,
       2e-5 in float32.
     - `max_steps`: the most Newton steps for one step of time.
+
+    >>> print(isinstance(rbd.body.DirectorEnergyMomentum(), rbd.body.DirectorScheme))
+    True
     """
 
     tolerance: float | None = eqx.field(default=None, kw_only=True)

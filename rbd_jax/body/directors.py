@@ -25,7 +25,15 @@ from .rotating_body import RotatingBody
 
 
 class DirectorState(eqx.Module):
-    """Directors, their rates, and their momenta: matrices with one column for each director, at one time or many."""
+    """Directors, their rates, and their momenta: matrices with one column for each director, at one time or many.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> state = rbd.body.director_state(top, jnp.eye(3), jnp.array([0.0, 0.0, 1.0]))
+    >>> print(state.rates)
+    [[ 0. -1.  0.]
+     [ 1.  0.  0.]
+     [ 0.  0.  0.]]
+    """
 
     frame: Float[Array, "*times 3 3"]
     rates: Float[Array, "*times 3 3"]
@@ -33,7 +41,11 @@ class DirectorState(eqx.Module):
 
 
 class DirectorConstraints(eqx.Module):
-    """What the directors must obey: that they are orthonormal, and what a kind of body adds to that."""
+    """What the directors must obey: that they are orthonormal, and what a kind of body adds to that.
+
+    >>> print(isinstance(rbd.body.NonTwisting(), rbd.body.DirectorConstraints))
+    True
+    """
 
     @property
     @abstractmethod
@@ -54,7 +66,11 @@ class DirectorConstraints(eqx.Module):
 
 
 class Orthonormal(DirectorConstraints):
-    """The standard rigid body: its directors are orthonormal, `½ (Dᵀ D - I) = 0` (eq. 63 and the unit lengths)."""
+    """The standard rigid body: its directors are orthonormal, `½ (Dᵀ D - I) = 0` (eq. 63 and the unit lengths).
+
+    >>> print(rbd.body.Orthonormal().size)
+    6
+    """
 
     @property
     def size(self) -> int:
@@ -75,6 +91,9 @@ class NonTwisting(DirectorConstraints):
 
     The constraint is `(1 - a) ḋ₁·d₂ - a ḋ₂·d₁ = 0`. As the directors are orthonormal the motion does not depend on
     `a`, in the discrete equations of this room neither: only the multipliers do. It is in [0, 1].
+
+    >>> print(rbd.body.NonTwisting().size)  # one more: it does not twist
+    7
     """
 
     a: float | Float[Array, ""] = 0.5
@@ -102,19 +121,36 @@ class NonTwisting(DirectorConstraints):
 
 
 def director_rates(frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """`ḋᵢ = w × dᵢ` (eq. 57)."""
+    """`ḋᵢ = w × dᵢ` (eq. 57).
+
+    >>> print(rbd.body.director_rates(jnp.eye(3), jnp.array([0.0, 0.0, 1.0])))
+    [[ 0. -1.  0.]
+     [ 1.  0.  0.]
+     [ 0.  0.  0.]]
+    """
     return matmul(skew(velocity), frame)
 
 
 def director_velocity(frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[Array, "3"]:
-    """The angular velocity `w = ½ Σ dᵢ × ḋᵢ` of rates that are `w × dᵢ`."""
+    """The angular velocity `w = ½ Σ dᵢ × ḋᵢ` of rates that are `w × dᵢ`.
+
+    >>> rates = rbd.body.director_rates(jnp.eye(3), jnp.array([1.0, 2.0, 3.0]))
+    >>> print(rbd.body.director_velocity(jnp.eye(3), rates))
+    [1. 2. 3.]
+    """
     return _moment_of(frame, rates) / 2
 
 
 def director_state(
     body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]
 ) -> DirectorState:
-    """The state with the angular velocity `w` (eqs. 57, 65, 67)."""
+    """The state with the angular velocity `w` (eqs. 57, 65, 67).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> state = rbd.body.director_state(top, jnp.eye(3), jnp.array([0.0, 0.0, 1.0]))
+    >>> print(rbd.body.director_angular_momentum(state))
+    [0. 0. 3.]
+    """
     frame, velocity = (
         rotation("director_state", "frame", frame),
         vector("director_state", "velocity", velocity),
@@ -124,35 +160,71 @@ def director_state(
 
 
 def director_momenta(body: RotatingBody, rates: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
-    """`πⁱ = Σⱼ 𝒥ⁱʲ ḋⱼ`, a column for each director (eq. 65)."""
+    """`πⁱ = Σⱼ 𝒥ⁱʲ ḋⱼ`, a column for each director (eq. 65).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.director_momenta(top, rbd.body.director_rates(jnp.eye(3), jnp.array([0.0, 0.0, 1.0]))))
+    [[ 0. -1.  0.]
+     [ 2.  0.  0.]
+     [ 0.  0.  0.]]
+    """
     return matmul(rates, body.euler_inertia)
 
 
 def director_mass_matrix(body: RotatingBody) -> Float[Array, "9 9"]:
-    """`M = 𝒥 ⊗ I`, for the nine coordinates `(d₁, d₂, d₃)` in this order (eq. 88)."""
+    """`M = 𝒥 ⊗ I`, for the nine coordinates `(d₁, d₂, d₃)` in this order (eq. 88).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(jnp.diag(rbd.body.director_mass_matrix(top)))
+    [2. 2. 2. 1. 1. 1. 0. 0. 0.]
+    """
     return jnp.kron(body.euler_inertia, jnp.eye(3, dtype=body.inertia.dtype))
 
 
 def director_angular_momentum(state: DirectorState) -> Float[Array, "3"]:
-    """`π = Σ dᵢ × πⁱ`, in space (eq. 109); `Dᵀ π` is that in the body's axes."""
+    """`π = Σ dᵢ × πⁱ`, in space (eq. 109); `Dᵀ π` is that in the body's axes.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.director_angular_momentum(rbd.body.director_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))))
+    [1. 2. 3.]
+    """
     return _moment_of(state.frame, state.momenta)
 
 
 def director_energy(body: RotatingBody, rates: Float[Array, "3 3"]) -> Float[Array, ""]:
-    """`½ Σ 𝒥ⁱʲ ḋᵢ·ḋⱼ`, the kinetic energy (eq. 61)."""
+    """`½ Σ 𝒥ⁱʲ ḋᵢ·ḋⱼ`, the kinetic energy (eq. 61).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.director_energy(top, rbd.body.director_rates(jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))))
+    3.0
+    """
     return jnp.sum(rates * director_momenta(body, rates)) / 2
 
 
 def director_hamiltonian(
     body: RotatingBody, constraints: DirectorConstraints, state: DirectorState
 ) -> Float[Array, ""]:
-    """The kinetic energy of the angular momentum, as far as the constraints admit it: `½ Π·J⁻¹Π`."""
+    """The kinetic energy of the angular momentum, as far as the constraints admit it: `½ Π·J⁻¹Π`.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> state = rbd.body.director_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))
+    >>> for body in (rbd.body.Orthonormal(), rbd.body.NonTwisting()):
+    ...     print(rbd.body.director_hamiltonian(top, body, state))
+    3.0
+    1.5
+    """
     momentum = vecmat(director_angular_momentum(state), state.frame)
     return body.kinetic_energy(constraints.admissible_momentum(momentum))
 
 
 def director_load(frame: Float[Array, "3 3"], moment: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """`fⁱ = ½ m × dᵢ`, the forces on the directors whose virtual work is that of the moment `m` (eqs. 68, 84)."""
+    """`fⁱ = ½ m × dᵢ`, the forces on the directors whose virtual work is that of the moment `m` (eqs. 68, 84).
+
+    >>> print(rbd.body.director_load(jnp.eye(3), jnp.array([0.0, 0.0, 1.0])))
+    [[ 0.  -0.5  0. ]
+     [ 0.5  0.   0. ]
+     [ 0.   0.   0. ]]
+    """
     return matmul(skew(moment), frame) / 2
 
 
@@ -172,6 +244,14 @@ def director_acceleration(
 
     The multipliers are λ₂₃, λ₁₃, λ₁₂, λ₁₁, λ₂₂, λ₃₃, and μ where the body does not twist. They come from the
     equations of motion together with the second derivatives of the constraints (the first of `G Ḋ`).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> rates = rbd.body.director_rates(jnp.eye(3), jnp.array([0.0, 0.0, 2.0]))
+    >>> accelerations, _ = rbd.body.director_acceleration(top, rbd.body.Orthonormal(), jnp.eye(3), rates, jnp.zeros(3))
+    >>> print(accelerations)  # a steady spin: towards the axis
+    [[-4.  0.  0.]
+     [ 0. -4.  0.]
+     [ 0.  0.  0.]]
     """
 
     def equations(x):

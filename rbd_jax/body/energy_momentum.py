@@ -14,6 +14,15 @@ class DirectorEnergyMomentum(DirectorScheme):
 
     The constraint forces act on the mean directors: both Jacobians are linear in the directors, and their average
     along the step (eqs. 89, 93) is their value in the middle.
+
+    >>> top, free = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0]))), rbd.body.Orthonormal()
+    >>> scheme = rbd.body.DirectorEnergyMomentum()
+    >>> path = rbd.body.simulate(
+    ...     top, jnp.eye(3), jnp.array([0.1, 1.0, 0.1]), dt=0.1, steps=50, constraints=free, scheme=scheme
+    ... )
+    >>> momentum = jax.vmap(rbd.body.director_angular_momentum)(path.state)
+    >>> print(momentum[0], jnp.abs(momentum - momentum[:1]).max() < 1e-9)
+    [0.1 2.  0.3] True
     """
 
     def step(self, body, constraints, moment, time, state, dt):

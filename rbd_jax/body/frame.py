@@ -29,6 +29,11 @@ def non_twisting_frames(
     - `directors`: unit vectors, the curve `d₃`. No two neighbours may be antipodes, between which no geodesic is the
       shortest.
     - `initial`: the frame at the first sample; its third column is `directors[0]`.
+
+    >>> corner = jnp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])  # around an eighth of the sphere
+    >>> turned = rbd.body.non_twisting_frames(corner, jnp.eye(3))[-1]
+    >>> print(rbd.body.twist_angle(turned, jnp.eye(3)).round(3))  # its solid angle
+    1.571
     """
     directors = as_array("non_twisting_frames", "directors", directors, "unit vectors, a row each")
     if directors.ndim != 2 or directors.shape[1] != 3 or directors.shape[0] == 0:
@@ -56,19 +61,32 @@ def darboux_vector(
     (eqs. 20, 25).
 
     Without twist it is that of the non-twisting frame.
+
+    >>> print(rbd.body.darboux_vector(jnp.array([0.0, 0.0, 1.0]), jnp.array([1.0, 0.0, 0.0]), 0.5))
+    [0.  1.  0.5]
     """
     return cross(director, rate) + twist_rate * director
 
 
 def twisted(frame: Float[Array, "3 3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
-    """`exp(ψ d₃×)` times the frame: the first two directors turned about the third (eq. 24)."""
+    """`exp(ψ d₃×)` times the frame: the first two directors turned about the third (eq. 24).
+
+    >>> print(rbd.body.twisted(jnp.eye(3), jnp.array(jnp.pi / 2)))
+    [[ 0. -1.  0.]
+     [ 1.  0.  0.]
+     [ 0.  0.  1.]]
+    """
     first, second, third = frame.T
     cosine, sine = jnp.cos(angle), jnp.sin(angle)
     return jnp.stack([cosine * first + sine * second, cosine * second - sine * first, third], axis=-1)
 
 
 def twist_angle(frame: Float[Array, "3 3"], reference: Float[Array, "3 3"]) -> Float[Array, ""]:
-    """The angle ψ in (-π, π] with `frame = twisted(reference, ψ)`, of two frames with the same third director."""
+    """The angle ψ in (-π, π] with `frame = twisted(reference, ψ)`, of two frames with the same third director.
+
+    >>> print(rbd.body.twist_angle(rbd.body.twisted(jnp.eye(3), jnp.array(0.5)), jnp.eye(3)))
+    0.5
+    """
     return jnp.arctan2(dot(frame[:, 0], reference[:, 1]), dot(frame[:, 0], reference[:, 0]))
 
 
@@ -76,6 +94,9 @@ def twist_rate(frame: Float[Array, "3 3"], rates: Float[Array, "3 3"]) -> Float[
     """`ḋ₁·d₂`, the component of the angular velocity along `d₃`; zero where the frame does not twist.
 
     (Eqs. 18, 26, 47.)
+
+    >>> print(rbd.body.twist_rate(jnp.eye(3), rbd.body.director_rates(jnp.eye(3), jnp.array([1.0, 2.0, 3.0]))))
+    3.0
     """
     return dot(rates[:, 0], frame[:, 1])
 

@@ -14,6 +14,15 @@ class DirectorLagrangeDAlembert(DirectorScheme):
 
     The rates of a state are those of the chord that ends at it, so that `director_energy` is the energy half a step
     earlier; the momenta belong to the state's own time, and `director_hamiltonian` is the energy there.
+
+    >>> top, free = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0]))), rbd.body.Orthonormal()
+    >>> scheme = rbd.body.DirectorLagrangeDAlembert()
+    >>> path = rbd.body.simulate(
+    ...     top, jnp.eye(3), jnp.array([0.1, 1.0, 0.1]), dt=0.1, steps=50, constraints=free, scheme=scheme
+    ... )
+    >>> momentum = jax.vmap(rbd.body.director_angular_momentum)(path.state)
+    >>> print(momentum[0], jnp.abs(momentum - momentum[:1]).max() < 1e-9)
+    [0.1 2.  0.3] True
     """
 
     def step(self, body, constraints, moment, time, state, dt):

@@ -19,7 +19,12 @@ from .rotating_body import RotatingBody
 
 
 class NonTwistingState(eqx.Module):
-    """A frame and the angular momentum `(Π₁, Π₂)` along its first two directors; or the rates of these."""
+    """A frame and the angular momentum `(Π₁, Π₂)` along its first two directors; or the rates of these.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.non_twisting_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 5.0])).momentum)
+    [1. 2.]
+    """
 
     frame: Float[Array, "3 3"]
     momentum: Float[Array, "2"]
@@ -28,7 +33,13 @@ class NonTwistingState(eqx.Module):
 def non_twisting_state(
     body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]
 ) -> NonTwistingState:
-    """The state with the angular velocity `w` in space, whose part along `d₃` is left out (eqs. 40, 70)."""
+    """The state with the angular velocity `w` in space, whose part along `d₃` is left out (eqs. 40, 70).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> state = rbd.body.non_twisting_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 5.0]))
+    >>> print(rbd.body.non_twisting_velocity(top, state))
+    [1. 1. 0.]
+    """
     frame, velocity = (
         rotation("non_twisting_state", "frame", frame),
         vector("non_twisting_state", "velocity", velocity),
@@ -37,12 +48,22 @@ def non_twisting_state(
 
 
 def non_twisting_velocity(body: RotatingBody, state: NonTwistingState) -> Float[Array, "3"]:
-    """The angular velocity `w = w_⊥`, in space."""
+    """The angular velocity `w = w_⊥`, in space.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.non_twisting_velocity(top, rbd.body.NonTwistingState(jnp.eye(3), jnp.array([1.0, 1.0]))))
+    [1.  0.5 0. ]
+    """
     return matvec(state.frame, body.velocity(_material(state)))
 
 
 def non_twisting_energy(body: RotatingBody, state: NonTwistingState) -> Float[Array, ""]:
-    """`½ Π·J_⊥⁻¹Π`, the kinetic energy (eq. 74a)."""
+    """`½ Π·J_⊥⁻¹Π`, the kinetic energy (eq. 74a).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.non_twisting_energy(top, rbd.body.NonTwistingState(jnp.eye(3), jnp.array([1.0, 1.0]))))
+    0.75
+    """
     return body.kinetic_energy(_material(state))
 
 
@@ -52,6 +73,11 @@ def non_twisting_rates(
     """The equations of motion in the momenta that matter: `Λ̇ = w× Λ`, `Π̇ₐ = m·dₐ` for a = 1, 2 (eqs. 71a, 78, 79).
 
     The moment `m` is in space; its part along `d₃` does nothing, since the reaction balances it.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> state = rbd.body.NonTwistingState(jnp.eye(3), jnp.array([1.0, 1.0]))
+    >>> print(rbd.body.non_twisting_rates(top, state, jnp.array([0.3, 0.0, 9.0])).momentum)
+    [0.3 0. ]
     """
     rates = matmul(skew(non_twisting_velocity(body, state)), state.frame)
     return NonTwistingState(rates, vecmat(moment, state.frame)[:2])
@@ -63,6 +89,10 @@ def twist_reaction(
     """`μ = m·d₃ + π_⊥·ḋ₃`: the moment `-μ d₃` keeps the body from twisting.
 
     (Eq. 71b, with the sign that follows from eq. 53.)
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.twist_reaction(top, rbd.body.NonTwistingState(jnp.eye(3), jnp.zeros(2)), jnp.array([0.0, 0.0, 9.0])))
+    9.0
     """
     director = state.frame[:, 2]
     momentum = matvec(state.frame, _material(state))
@@ -74,6 +104,11 @@ def free_motion(body: RotatingBody, state: NonTwistingState, time: Float[Array, 
 
     The angular velocity in the body's axes is constant with the momentum, so that the body turns about an axis that
     is fixed in it and in space, and `d₃` runs along a great circle.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> state = rbd.body.non_twisting_state(top, jnp.eye(3), jnp.array([0.0, jnp.pi / 2, 0.0]))
+    >>> print(rbd.body.free_motion(top, state, jnp.array(1.0)).frame[:, 2])  # the third director after a quarter turn
+    [1. 0. 0.]
     """
     turn = SO3.exp(time * body.velocity(_material(state)))
     return NonTwistingState(matmul(state.frame, turn), state.momentum)

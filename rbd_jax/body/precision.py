@@ -12,6 +12,10 @@ def quotient_of_precision(
     The arguments are samples at equal distances from the same start to the same end, at the steps h, h/2 and h/4. The
     quotient tends to `2^p` for a scheme of order p (the "second quotient of precision" of Gebhardt & Romero 2020,
     app. A). Where two runs agree to round-off it means nothing, and 0/0 is NaN.
+
+    >>> euler = lambda steps: jnp.concatenate([jnp.ones((1, 1)), jnp.cumprod(jnp.full((steps, 1), 1 - 1.0 / steps), axis=0)])
+    >>> print(rbd.body.quotient_of_precision(euler(16), euler(32), euler(64))[-1].round(2))  # near 2: first order
+    2.04
     """
     steps = coarse.shape[0] - 1
     if steps < 1 or medium.shape[0] != 2 * steps + 1 or fine.shape[0] != 4 * steps + 1:

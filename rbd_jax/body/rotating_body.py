@@ -21,6 +21,10 @@ class RotatingBody(eqx.Module):
     The third axis is a principal one: `J` splits into `J_⊥` on the plane of the first two and `J_∥` along the third
     (eq. 32). All formulations of this room describe this body. An inertia that no real body can have gives a
     `ModelWarning` and is used as it is.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(top.momentum(jnp.array([1.0, 0.0, 1.0])), top.kinetic_energy(jnp.array([1.0, 0.0, 3.0])))
+    [1. 0. 3.] 2.0
     """
 
     inertia: Float[Array, "3 3"]

@@ -26,6 +26,11 @@ class DirectorTrajectory(eqx.Module):
 
     `t` and `state` have N + 1 rows; `code` and `iterations` have N. A step whose code is not `Code.CONVERGED` (0) has
     failed: the states after it are NaN to the end, and later codes repeat it.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> path = rbd.body.simulate(top, jnp.eye(3), jnp.array([0.1, 1.0, 0.0]), dt=0.1, steps=50)
+    >>> print(path.t[-1], path.code.sum(), path.iterations.max())
+    5.0 0 4
     """
 
     t: Float[Array, "*batch saved"]
@@ -58,6 +63,12 @@ def simulate(
 
     To differentiate by what `moment` depends on let it close over that. What is remembered for reverse-mode
     differentiation is one linear system a step, none of Newton's iterations.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> path = rbd.body.simulate(top, jnp.eye(3), jnp.array([0.1, 1.0, 0.0]), dt=0.1, steps=50)
+    >>> energy = jax.vmap(lambda rates: rbd.body.director_energy(top, rates))(path.state.rates)
+    >>> print(path.state.frame.shape, jnp.ptp(energy) < 1e-9)
+    (51, 3, 3) True
     """
     steps = whole_number("simulate", "steps", steps)
     constraints = NonTwisting() if constraints is None else constraints

@@ -22,7 +22,13 @@ from .rotating_body import RotatingBody
 
 
 class SplitState(eqx.Module):
-    """A frame and the split angular momentum `π_⊥ + π_∥ d₃`; or the rates of these."""
+    """A frame and the split angular momentum `π_⊥ + π_∥ d₃`; or the rates of these.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> state = rbd.body.split_state(top, jnp.eye(3), jnp.array([1.0, 0.0, 1.0]))
+    >>> print(state.perpendicular, state.parallel)
+    [1. 0. 0.] 3.0
+    """
 
     frame: Float[Array, "3 3"]
     perpendicular: Float[Array, "3"]
@@ -32,29 +38,53 @@ class SplitState(eqx.Module):
 def split_vector(
     director: Float[Array, "3"], vector: Float[Array, "3"]
 ) -> tuple[Float[Array, "3"], Float[Array, ""]]:
-    """`a_⊥` and `a_∥` with `a = a_⊥ + a_∥ d₃` (eqs. 30, 39)."""
+    """`a_⊥` and `a_∥` with `a = a_⊥ + a_∥ d₃` (eqs. 30, 39).
+
+    >>> print(*rbd.body.split_vector(jnp.array([0.0, 0.0, 1.0]), jnp.array([1.0, 2.0, 3.0])))
+    [1. 2. 0.] 3.0
+    """
     return S2.project(director, vector), dot(director, vector)
 
 
 def split_state(body: RotatingBody, frame: Float[Array, "3 3"], velocity: Float[Array, "3"]) -> SplitState:
-    """The state with the angular velocity `w`: its momentum is `Λ J Λᵀ w`, split (eqs. 34, 37, 40)."""
+    """The state with the angular velocity `w`: its momentum is `Λ J Λᵀ w`, split (eqs. 34, 37, 40).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.split_state(top, jnp.eye(3), jnp.array([0.0, 1.0, 0.0])).perpendicular)
+    [0. 2. 0.]
+    """
     frame, velocity = rotation("split_state", "frame", frame), vector("split_state", "velocity", velocity)
     momentum = matvec(frame, body.momentum(vecmat(velocity, frame)))
     return SplitState(frame, *split_vector(frame[:, 2], momentum))
 
 
 def split_velocity(body: RotatingBody, state: SplitState) -> Float[Array, "3"]:
-    """The angular velocity `w = w_⊥ + w_∥ d₃`. Either part is that of the same part of the momentum (eq. 40)."""
+    """The angular velocity `w = w_⊥ + w_∥ d₃`. Either part is that of the same part of the momentum (eq. 40).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.split_velocity(top, rbd.body.split_state(top, jnp.eye(3), jnp.array([1.0, 2.0, 3.0]))))
+    [1. 2. 3.]
+    """
     return matvec(state.frame, body.velocity(vecmat(split_angular_momentum(state), state.frame)))
 
 
 def split_angular_momentum(state: SplitState) -> Float[Array, "3"]:
-    """`π = π_⊥ + π_∥ d₃`, which is constant where no moment acts (eq. 54b)."""
+    """`π = π_⊥ + π_∥ d₃`, which is constant where no moment acts (eq. 54b).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.split_angular_momentum(rbd.body.split_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))))
+    [1. 2. 3.]
+    """
     return state.perpendicular + state.parallel * state.frame[:, 2]
 
 
 def split_energy(body: RotatingBody, state: SplitState) -> Float[Array, ""]:
-    """`½ π_⊥·j_⊥⁻¹π_⊥ + ½ π_∥²/j_∥`, which is constant where no moment acts (eqs. 36, 54a)."""
+    """`½ π_⊥·j_⊥⁻¹π_⊥ + ½ π_∥²/j_∥`, which is constant where no moment acts (eqs. 36, 54a).
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> print(rbd.body.split_energy(top, rbd.body.split_state(top, jnp.eye(3), jnp.array([1.0, 1.0, 1.0]))))
+    3.0
+    """
     return body.kinetic_energy(vecmat(split_angular_momentum(state), state.frame))
 
 
@@ -63,6 +93,11 @@ def split_rates(body: RotatingBody, state: SplitState, moment: Float[Array, "3"]
 
     The rate of `π_⊥` is that of a vector of space: its tangent part is the covariant derivative `m_⊥ - π_∥ ḋ₃`, and
     its part along `d₃`, which keeps `π_⊥` tangent, is `-π_⊥·ḋ₃`.
+
+    >>> top = rbd.body.RotatingBody(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> state = rbd.body.split_state(top, jnp.eye(3), jnp.array([0.0, 0.0, 1.0]))
+    >>> print(rbd.body.split_rates(top, state, jnp.array([0.5, 0.0, 0.0])).perpendicular)
+    [0.5 0.  0. ]
     """
     director = state.frame[:, 2]
     velocity = split_velocity(body, state)

@@ -34,6 +34,13 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
     Without `argv` the process is the command line's: its are the arguments, and an interrupt ends it.
+
+    >>> import contextlib, io
+    >>> from rbd_jax import cli
+    >>> with contextlib.redirect_stdout(io.StringIO()) as said:
+    ...     code = cli.main(["info", "pendulum"])
+    >>> print(code, said.getvalue().splitlines()[0])
+    0 pendulum: 1 bodies, nq = 1, nv = 1
     """
     if argv is not None:
         return _answer(argv)

@@ -26,7 +26,13 @@ from ..model.attachments import without_constraints
 
 
 class Closure(eqx.Module):
-    """A configuration given by independent variables, and how it moves: `v = G ẏ`, `a = G ÿ + bias`."""
+    """A configuration given by independent variables, and how it moves: `v = G ẏ`, `a = G ÿ + bias`.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> closure = rbd.constraints.close(model, lambda y: jnp.concatenate([y, y**2]), jnp.array([0.5]), jnp.array([1.0]))
+    >>> print(closure.q, closure.v, closure.bias)
+    [0.5  0.25] [1. 1.] [0. 2.]
+    """
 
     q: Float[Array, "nq"]
     v: Float[Array, "nv"]
@@ -40,7 +46,13 @@ def close(
     y: Float[Array, "ny"],
     y_rate: Float[Array, "ny"],
 ) -> Closure:
-    """The state of the model, and G and g (eqs. 3.11, 3.12, 8.57 to 8.60), by differentiation of `q = closure(y)`."""
+    """The state of the model, and G and g (eqs. 3.11, 3.12, 8.57 to 8.60), by differentiation of `q = closure(y)`.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> closure = rbd.constraints.close(model, lambda y: jnp.concatenate([y, -2 * y]), jnp.array([0.5]), jnp.array([1.0]))
+    >>> print(closure.jacobian[:, 0])
+    [ 1. -2.]
+    """
 
     def velocity(y, rate):
         def along(step):
@@ -63,6 +75,11 @@ class ReducedModel(eqx.Module):
     - `closure`: a function of y, differentiable twice, that gives a configuration of the model. It may be a PyTree (an
       `equinox.Module` with `__call__`), whose arrays are parameters like any other.
     - `size`: the number of variables.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> mirrored = rbd.ReducedModel(model, lambda y: jnp.concatenate([y, -2 * y]), size=1)  # the lower arm folds back
+    >>> print(mirrored.nv, rbd.rollout(mirrored, rbd.State(jnp.array([0.3]), jnp.zeros(1)), dt=0.01, steps=20).q[-1])
+    1 [0.166]
     """
 
     model: Model
@@ -137,7 +154,12 @@ def closure_dynamics(
     tau: Float[Array, "nv"],
     f_ext: ExternalForces = None,
 ) -> Float[Array, "ny"]:
-    """`ÿ` of the independent variables; the model's own constraints, which `closure` satisfies, are left aside."""
+    """`ÿ` of the independent variables; the model's own constraints, which `closure` satisfies, are left aside.
+
+    >>> model, closure = rbd.load("double_pendulum"), lambda y: jnp.concatenate([y, -2 * y])
+    >>> print(rbd.constraints.closure_dynamics(model, closure, jnp.array([0.5]), jnp.zeros(1), jnp.zeros(2)))
+    [-7.343]
+    """
     _refuse_nonholonomic("closure_dynamics", model)
     at = close(model, closure, y, y_rate)
     return reduced_acceleration(Motion(model, at.q, at.v), at, vecmat(tau, at.jacobian), f_ext)

@@ -166,7 +166,14 @@ def nearest_velocity(motion: Motion, v: Float[Array, "nv"]) -> Float[Array, "nv"
 
 
 class Assembly(eqx.Module):
-    """A configuration found, the largest residual that it leaves, and whether that is within the tolerance."""
+    """A configuration found, the largest residual that it leaves, and whether that is within the tolerance.
+
+    >>> rod = rbd.constraints.Distance("world", (0.5, 0.0, 0.0), "lower", (0.0, 0.0, -1.0), length=1.5)
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), rod)
+    >>> found = rbd.assemble(model, jnp.array([0.1, 0.5]))
+    >>> print(found.closed, found.residual < 1e-9)
+    True True
+    """
 
     q: Float[Array, "*batch nq"]
     residual: Float[Array, "*batch"]

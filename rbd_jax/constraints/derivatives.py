@@ -35,6 +35,13 @@ class ConstrainedDerivatives(eqx.Module):
 
     Those by q are along `integrate(model, q, dq)`. Where constraints are redundant, those of the multipliers are of the ones of
     least norm.
+
+    >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), coupling)
+    >>> by = rbd.constrained_dynamics_derivatives(model, jnp.zeros(2), jnp.zeros(2), jnp.zeros(2))
+    >>> print(by.by_tau)  # the joints share what drives either
+    [[0.1 0.1]
+     [0.1 0.1]]
     """
 
     by_q: Float[Array, "*batch nv nv"]

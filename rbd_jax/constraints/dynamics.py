@@ -28,6 +28,12 @@ class ConstrainedMotion(eqx.Module):
     - `rank`: how many constraints are independent.
     - `unmet`: what no acceleration can meet of `G a = -bias`, as the rest that remains; zero, but for rounding, unless
       constraints contradict each other. Constant to differentiation.
+
+    >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), coupling)
+    >>> motion = rbd.constrained_dynamics(model, jnp.array([0.5, 0.5]), jnp.zeros(2), jnp.zeros(2))
+    >>> print(motion.acceleration, motion.multipliers, motion.rank)
+    [-2.724 -2.724] [0.412] 1
     """
 
     acceleration: Float[Array, "*batch nv"]

@@ -139,7 +139,13 @@ def matrix_of(motion: Motion) -> ConstraintMatrix:
 
 
 def constraint_rows(model: Model) -> tuple[slice, ...]:
-    """The entries of residuals and multipliers that belong to each constraint."""
+    """The entries of residuals and multipliers that belong to each constraint.
+
+    >>> pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
+    >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
+    >>> print(rbd.constraints.constraint_rows(rbd.add_constraints(rbd.load("double_pendulum"), pin, coupling)))
+    (slice(0, 3, None), slice(3, 4, None))
+    """
     ends = np.cumsum([0, *(constraint.rows for constraint in model.constraints)])
     return tuple(slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:]))
 
@@ -160,6 +166,9 @@ def reach(model: Model) -> Float[Array, ""]:
 
     A body's length is from its own joint to the next one, and at the end to its centre of mass or a constraint's frame. Where
     all are zero the reach is one.
+
+    >>> print(rbd.constraints.reach(rbd.load("double_pendulum")))
+    2.0
     """
     parents = np.array(model.topology.parents, int)
     # Where a mechanism stands in the world is no length of it.

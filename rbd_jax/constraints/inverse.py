@@ -24,6 +24,13 @@ class ConstrainedEfforts(eqx.Module):
     - `tau`: zero at the joints that are not actuated.
     - `multipliers`: λ with `M a + C v + g = tau + Gᵀ λ`, of least norm.
     - `unmet`: what of the motion the actuators cannot produce, as generalized forces; zero if they can.
+
+    >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), coupling)
+    >>> q = jnp.array([0.5, 0.5])
+    >>> efforts = rbd.constrained_inverse_dynamics(model, q, jnp.zeros(2), jnp.zeros(2), actuators=["shoulder"])
+    >>> print(efforts.tau, efforts.multipliers)
+    [25.916  0.   ] [8.255]
     """
 
     tau: Float[Array, "*batch nv"]

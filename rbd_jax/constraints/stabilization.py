@@ -14,7 +14,11 @@ from .evaluate import rate_of, residual_of
 
 
 class Stabilization(eqx.Module):
-    """A way to do so. What is not overridden changes nothing."""
+    """A way to do so. What is not overridden changes nothing.
+
+    >>> print(isinstance(rbd.constraints.Baumgarte(5.0, 5.0), rbd.constraints.Stabilization))
+    True
+    """
 
     def second_rate(self, motion: Motion) -> Float[Array, "m"] | None:
         """The second rate that the residual is given instead of zero; None for zero."""
@@ -31,6 +35,12 @@ class Baumgarte(Stabilization):
     """The residual g is made to follow `g̈ + 2 α ġ + β² g = 0` (book eq. 8.22; Sueda eq. 1.82).
 
     Of constraints that hold velocities alone, what is to vanish, w, follows `ẇ + 2 α w = 0`.
+
+    >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
+    >>> model, start = rbd.add_constraints(rbd.load("double_pendulum"), coupling), rbd.State(jnp.array([0.5, 0.5]), jnp.zeros(2))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=50, stabilization=rbd.constraints.Baumgarte(10.0, 10.0))
+    >>> print(rbd.constraint_residual(model, path.q[-1]))
+    [0.]
     """
 
     alpha: Float[Array, ""]
@@ -54,6 +64,12 @@ class Projection(Stabilization):
     """After every step the state is moved onto the constraints, in positions and in velocities, as `project` moves it.
 
     Unlike `project` it expects to be near: two steps of Newton's method, which make a drift of 1e-4 vanish.
+
+    >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (0.0, -1.0)})
+    >>> model, start = rbd.add_constraints(rbd.load("double_pendulum"), coupling), rbd.State(jnp.array([0.5, 0.5]), jnp.zeros(2))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=50, stabilization=rbd.constraints.Projection())
+    >>> print(rbd.constraint_residual(model, path.q[-1]))
+    [0.]
     """
 
     def settled(self, model, q, v):

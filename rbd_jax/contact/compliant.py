@@ -51,6 +51,14 @@ class Compliant(Force):
     - `bending`: where x starts, at each of four contacts along both tangents.
     - `series_stiffness`, `pressed`: of a viscoelastic surface, s in N/m, and where z starts at each of four contacts. It takes a
       `damping`, and its exponent is 1.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> body = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> shapes = rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1)), rbd.Shape("floor", "world", rbd.shapes.Plane())
+    >>> touch = rbd.contact.Compliant("floor", "ball", stiffness=1e4, exponent=1.0)
+    >>> model = rbd.attach(builder.build(), *shapes)
+    >>> print(touch(model, jnp.array([0.099]), jnp.zeros(1)))  # 1 mm deep
+    [10.]
     """
 
     first: str = eqx.field(static=True)

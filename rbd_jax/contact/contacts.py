@@ -39,6 +39,11 @@ class Contacts(eqx.Module):
     - `condim`: in how many directions each acts.
     - `force`: what the first shape does there to the second, `[f; n]` in the frame of the contact; None where nobody asked.
     - `lost`: how many that act are not among them, where their number is bounded; None where it is not.
+
+    >>> robot = rbd.load("quadruped")
+    >>> touching = rbd.contacts(robot, rbd.neutral(robot))
+    >>> print(touching.shapes[:2], touching.distance.shape, touching.normal[0])
+    (('trunk', 'floor'), ('FL_hip', 'floor')) (56,) [ 0.  0. -1.]
     """
 
     distance: Float[Array, "*batch n"]

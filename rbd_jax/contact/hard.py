@@ -45,6 +45,14 @@ class Hard(JumpingLaw):
     - `law`: of restitution, `"newton"` or `"poisson"`; see `rbd.contact.impact`.
     - `friction_acts`: whether there is friction, with the coefficients of the shapes.
     - `rest_speed`: what comes slower than this, in m/s, does not part again. A ball that bounces ever less would never rest.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> shapes = rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1)), rbd.Shape("floor", "world", rbd.shapes.Plane())
+    >>> model = rbd.attach(builder.build(), *shapes, rbd.contact.Hard(restitution=0.8))
+    >>> falling = rbd.State(jnp.array([0.1]), jnp.array([-1.0]))
+    >>> print(rbd.contact.impact(model, falling.q, falling.v, restitution=0.8).velocity)
+    [0.8]
     """
 
     restitution: Float[Array, ""]

@@ -40,6 +40,13 @@ class Impact(eqx.Module):
     - `impulse`: of each contact, what the first shape gives the second: `[f; n]` in its frame, N s and N m s.
     - `contacts`: where the shapes touch.
     - `code`: how the search for the impulses ended, a `rbd.contact.solvers.Code`.
+
+    >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
+    >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
+    >>> pendulum = rbd.attach(rbd.detach(rbd.load("pendulum"), "shape"), ball, wall)
+    >>> hit = rbd.contact.impact(pendulum, jnp.array([0.0]), jnp.array([2.0]), restitution=0.5)
+    >>> print(hit.velocity, jnp.abs(hit.impulse).max().round(2), int(hit.code))
+    [-1.] 3.34 0
     """
 
     velocity: Float[Array, "*batch nv"]
@@ -59,7 +66,7 @@ def impulse_response(
 
     >>> model = rbd.load("double_pendulum")
     >>> print(rbd.contact.impulse_response(model, jnp.zeros(2), jnp.zeros(2), {"lower": jnp.array([0, -2.0, 0, 1, 0, 0])}))
-    [ 0. -2.]
+    [-0.001 -0.997]
     """
     return response(Motion(model, q), impulse, f_ext)
 

@@ -25,6 +25,9 @@ class Reaction(NamedTuple):
     - `contacts`: where shapes touch, and `pushes`, what the first does there to the second: `[f; n]` in its frame.
     - `acceleration`: what it is under the law.
     - `steps`, `converged`: how long the search took, and whether it found it.
+
+    >>> print(rbd.contact.Reaction._fields)
+    ('force', 'contacts', 'pushes', 'acceleration', 'steps', 'converged')
     """
 
     force: Float[Array, "n"]
@@ -64,6 +67,9 @@ class ContactLaw(Attached):
     """How bodies that touch push each other. A model has one law, and moves under it in every simulation.
 
     - `limits`, `friction`: whether it also takes care of the stops of joints, and of their dry friction.
+
+    >>> print(isinstance(rbd.contact.Soft(), rbd.contact.ContactLaw), rbd.contact.Soft().friction)
+    True True
     """
 
     #: Whether a step of `SemiImplicitEuler` is that of MuJoCo's `implicitfast`: springs along joints are taken at its start, and
@@ -122,6 +128,9 @@ class JumpingLaw(ContactLaw):
     """A law under which velocities jump at events. Between them contacts go on doing what they do: a phase, which is a PyTree.
 
     Simulations take a scheme that finds events (`Scheme.finds_events`).
+
+    >>> print(isinstance(rbd.contact.Hard(), rbd.contact.JumpingLaw), isinstance(rbd.contact.Soft(), rbd.contact.JumpingLaw))
+    True False
     """
 
     @abc.abstractmethod

@@ -25,6 +25,10 @@ class ContactPair(Attached):
     - `first`, `second`: the names of the shapes.
     - `condim`, `margin`, `gap`, `solref`, `solimp`: as a `Shape` has them; by default what the two have together.
     - `friction`: five numbers: sliding along both tangents, spinning, and rolling about both.
+
+    >>> slippery = rbd.contact.ContactPair("foot on ice", "foot", "ice", friction=(0.05, 0.05, 0.0, 0.0, 0.0))
+    >>> print(slippery.refers)
+    (Reference(role='shape', name='foot'), Reference(role='shape', name='ice'))
     """
 
     name: str = eqx.field(static=True)
@@ -88,6 +92,10 @@ class ContactExclusion(Attached):
     """Two bodies whose shapes do not touch each other, unless a `ContactPair` says so.
 
     - `bodies`: their names; "world" may be one.
+
+    >>> apart = rbd.contact.ContactExclusion("arm and base", ["arm", "base"])
+    >>> print(apart.bodies)
+    ('arm', 'base')
     """
 
     name: str = eqx.field(static=True)

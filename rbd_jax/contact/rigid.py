@@ -43,6 +43,13 @@ class Rigid(ConvexLaw):
 
     What slides hovers by the step times the coefficient of friction times its speed, the price of a convex problem. The numbers
     `solref` and `solimp` of shapes and joints do not matter here.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> shapes = rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1)), rbd.Shape("floor", "world", rbd.shapes.Plane())
+    >>> model = rbd.attach(builder.build(), *shapes, rbd.contact.Rigid())
+    >>> print(rbd.rollout(model, rbd.State(jnp.array([0.2]), jnp.zeros(1)), dt=0.01, steps=50).q[-1])  # it lies on the floor
+    [0.1]
     """
 
     cone: Literal["pyramidal", "elliptic"] = eqx.field(static=True)

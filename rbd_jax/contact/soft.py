@@ -30,6 +30,14 @@ class Soft(ConvexLaw):
       joints are left to `rbd.forces.JointLimit`, and their friction to the scheme.
 
     Constraints of the model stay hard.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> shapes = rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1)), rbd.Shape("floor", "world", rbd.shapes.Plane())
+    >>> model = rbd.attach(builder.build(), *shapes, rbd.contact.Soft())
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([0.2]), jnp.zeros(1)), dt=0.01, steps=50)
+    >>> print(path.q[-1] < 0.1)  # it gives way a little
+    [ True]
     """
 
     as_implicitfast = True

@@ -26,6 +26,11 @@ class Softness(Attached):
     - `joint`, or `tendon`: its name.
     - `solref`, `solimp`, `margin`: of its stops.
     - `friction_solref`, `friction_solimp`: of its friction.
+
+    >>> soft_stop = rbd.contact.Softness("swing", solref=(0.1, 1.0))
+    >>> model = rbd.attach(rbd.load("pendulum"), soft_stop)
+    >>> print(model.attached_as("softness")[0].joint)
+    swing
     """
 
     joint: str | None = eqx.field(static=True)

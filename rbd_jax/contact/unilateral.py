@@ -27,7 +27,11 @@ STILL = 1e-6
 
 
 class ContactState(enum.IntEnum):
-    """What a contact is doing (book figure 11.4). Values are as printed, but for what the book leaves to an impulse."""
+    """What a contact is doing (book figure 11.4). Values are as printed, but for what the book leaves to an impulse.
+
+    >>> print([state.name for state in rbd.contact.ContactState])
+    ['APART', 'PARTING', 'LEAVING', 'HELD', 'HITTING']
+    """
 
     #: 1: there is a gap.
     APART = 1
@@ -47,6 +51,13 @@ class ContactProblem(NamedTuple):
     - `normals`: T, whose columns say what these forces do: `τ = T λ`.
     - `closed`: which contacts touch and do not part, and can push. The rows and columns of the others are those of the unit
       matrix, and d is one.
+
+    >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
+    >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
+    >>> pendulum = rbd.attach(rbd.detach(rbd.load("pendulum"), "shape"), ball, wall)
+    >>> problem = rbd.contact.contact_problem(pendulum, jnp.zeros(1), jnp.zeros(1), jnp.array([2.0]))
+    >>> print(problem.closed, rbd.contact.solvers.solve_lcp(problem.M, problem.d).force)
+    [ True] [2.]
     """
 
     M: Float[Array, "n n"]
@@ -67,6 +78,13 @@ class Unilateral(eqx.Module):
       solution, or several.
     - `contacts`: where shapes touch.
     - `code`: a `rbd.contact.solvers.Code`.
+
+    >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0, 0, -1))
+    >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1, 1)), (-0.2, 0, -1))
+    >>> pendulum = rbd.attach(rbd.detach(rbd.load("pendulum"), "shape"), ball, wall)
+    >>> held = rbd.contact.unilateral_dynamics(pendulum, jnp.array([0.0]), jnp.array([0.0]), jnp.array([2.0]))
+    >>> print(held.acceleration, held.force, rbd.contact.ContactState(int(held.state[0])).name)
+    [0.] [2.] HELD
     """
 
     acceleration: Float[Array, "*batch nv"]
@@ -173,7 +191,7 @@ def contact_problem(
     >>> pendulum = rbd.attach(rbd.detach(rbd.load("pendulum"), "shape"), ball, wall)
     >>> problem = rbd.contact.contact_problem(pendulum, jnp.array([0.0]), jnp.array([0.0]), jnp.array([2.0]))
     >>> print(problem.M, problem.d)
-    [[1.]] [-2.]
+    [[0.999]] [-1.998]
     """
     at = _tree_setting(model, q, v, tau, f_ext)
     return _problem(at, at.phase().held)

@@ -28,6 +28,11 @@ class Appraisal(NamedTuple):
     - `requirements`: constraints and bounds, each with its numbers.
     - `missed`: the most that a step misses the next state: of the problem's scheme, or of the rule of a collocation.
     - `optimality`: None of a collocation, where states do not follow from the controls, or of more than 3000 controls.
+
+    >>> problem, solver, guess = rbd.control.problems.load("cartpole_swing_up")
+    >>> found = rbd.control.appraise(problem, rbd.control.solve(problem, solver, guess))
+    >>> print(isinstance(found, rbd.control.Appraisal), [one.name for one in found.requirements])
+    True ['constraints[0] (at the end)', 'constraints[1] (at the end)', 'bounds.control', 'bounds.q']
     """
 
     costs: tuple[Share, ...]

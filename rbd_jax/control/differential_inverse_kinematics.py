@@ -27,6 +27,12 @@ class VelocityCommand(eqx.Module):
     - `v`: to be held for `dt`: `rbd.integrate(model, q, dt * v)`.
     - `code`: a `Code`; `INFEASIBLE` if no velocity keeps to limits and constraints.
     - `missing`: by how much each task's numbers change otherwise than they should, one after the other.
+
+    >>> model = rbd.load("arm7")
+    >>> hand = rbd.control.Task(rbd.control.Position("tool", (0.5, 0.2, 0.4)), rate=5.0)
+    >>> command = rbd.control.differential_inverse_kinematics(model, rbd.neutral(model), [hand], 0.02)
+    >>> print(command.converged, command.v.shape, command.missing.shape)
+    True (7,) (3,)
     """
 
     v: Float[Array, "*batch nv"]

@@ -49,6 +49,11 @@ class InverseKinematics(eqx.Module):
     - `violation`: the most by which a constraint is broken, closures of loops included.
     - `stationarity`: the most by which the derivative of what was minimized last is not zero, along what can still move.
     - `iterations`: how many times the residuals were linearized, all starts together; `start`: from which of them it was found.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> found = rbd.control.inverse_kinematics(model, [rbd.control.Position("lower", (0.0, 0.0, -5.0))])  # out of reach
+    >>> print(found.converged, rbd.control.Code(int(found.code)).name, found.error.round(2))
+    False INFEASIBLE 4.0
     """
 
     q: Float[Array, "*batch nq"]

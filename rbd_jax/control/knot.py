@@ -22,6 +22,13 @@ class Knot:
     - `time`, `state`: when, and in which state.
     - `control`: what is decided on for the step that begins here, see `Problem`; None at the last knot, where none begins.
     - `system`: what moves.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> system = rbd.simulate.system_of(model, jnp.zeros(2))
+    >>> state = rbd.State(jnp.array([0.1, 0.0]), jnp.zeros(2))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, jnp.array([1.0, 2.0]))
+    >>> print(rbd.control.Posture()(knot), rbd.control.Effort()(knot))
+    [0.1 0. ] [1. 2.]
     """
 
     def __init__(

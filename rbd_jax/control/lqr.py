@@ -109,6 +109,11 @@ class Policy(eqx.Module):
     - `K`, `k`: (N, nu, nx), (N, nu).
     - `P`, `p`: (N + 1, nx, nx), (N + 1, nx).
     - `positive`: whether the second derivative by the control of every stage was positive definite; if not, there is no minimum.
+
+    >>> A, B = jnp.array([[1.0, 0.1], [0.0, 1.0]]), jnp.array([[0.0], [0.1]])
+    >>> policy = rbd.control.lqr(rbd.control.LinearQuadratic(A, B, Q=jnp.eye(2), R=jnp.eye(1), steps=100))
+    >>> print(policy.K[0] @ jnp.array([1.0, 0.0]) + policy.k[0], policy.positive)
+    [-0.917] True
     """
 
     K: Float[Array, "N nu nx"]

@@ -56,7 +56,7 @@ class MPPI(Sampling):
     ...     rbd.State(jnp.zeros(1), jnp.zeros(1)),
     ...     steps=50,
     ...     dt=0.02,
-    ...     running=[rbd.control.Value(lambda t, state, control: 1.0 * (jnp.abs(state.q[0] - 1) > 0.1))],
+    ...     running=[rbd.control.Value(lambda t, state, control: jnp.where(jnp.abs(state.q[0] - 1) > 0.1, 1.0, 0.0))],
     ...     bounds=rbd.control.Bounds(control=(-20.0, 20.0)),
     ... )
     >>> solution = rbd.control.solve(problem, rbd.control.MPPI(samples=64, max_iterations=10, knots=6, key=1))

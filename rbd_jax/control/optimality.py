@@ -45,6 +45,11 @@ class Optimality(NamedTuple):
     - `curvature`: the least and the largest eigenvalue of the second derivative of the Lagrangian, on the changes of controls
       that keep to what acts; `None` where nothing is left to change.
     - `flat`: below this a curvature is zero as far as can be told.
+
+    >>> problem, solver, guess = rbd.control.problems.load("cartpole_swing_up")
+    >>> found = rbd.control.optimality(problem, rbd.control.solve(problem, solver, guess))
+    >>> print(isinstance(found, rbd.control.Optimality), found.gradient < 1e-3, found.minimum)
+    True True True
     """
 
     gradient: float

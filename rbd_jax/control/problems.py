@@ -28,7 +28,12 @@ from .solver import Guess, Solver
 
 
 class Posed(NamedTuple):
-    """A problem, and what solves it: `rbd.control.solve(*posed)`."""
+    """A problem, and what solves it: `rbd.control.solve(*posed)`.
+
+    >>> posed = rbd.control.problems.load("cartpole_swing_up")
+    >>> print(isinstance(posed, rbd.control.problems.Posed), type(posed.solver).__name__)
+    True DDP
+    """
 
     problem: Problem
     solver: Solver
@@ -51,6 +56,10 @@ def cartpole_swing_up() -> Posed:
     """A cart swings its pole up in 2.5 s, and stands still under it where it began.
 
     The motor has at most 20 N, and the rail 2 m to each side.
+
+    >>> problem, solver, guess = rbd.control.problems.cartpole_swing_up()
+    >>> print(problem.model.name, problem.steps)
+    cartpole 100
     """
     model = cartpole()
     hanging = State(jnp.array([0.0, jnp.pi], model.dtype), jnp.zeros(2, model.dtype))
@@ -67,7 +76,12 @@ def cartpole_swing_up() -> Posed:
 
 
 def acrobot_swing_up() -> Posed:
-    """A double pendulum with a motor at its elbow alone, of 20 Nm, stands up in 3 s from hanging down, and is still then."""
+    """A double pendulum with a motor at its elbow alone, of 20 Nm, stands up in 3 s from hanging down, and is still then.
+
+    >>> problem, solver, guess = rbd.control.problems.acrobot_swing_up()
+    >>> print(problem.model.name, problem.steps)
+    acrobot 150
+    """
     model = acrobot()
     hanging, upright = neutral(model), jnp.array([jnp.pi, 0.0], model.dtype)
     problem = Problem(
@@ -87,6 +101,10 @@ def arm7_reach() -> Posed:
 
     The goal is where the hand is and how it is turned, and that it rests there; in which posture is for the search to find. It
     begins with the torques that hold the arm where it is.
+
+    >>> problem, solver, guess = rbd.control.problems.arm7_reach()
+    >>> print(problem.model.name, len(problem.constraints))
+    arm7 2
     """
     model = arm7()
     rest, still = neutral(model), jnp.zeros(model.nv, model.dtype)
@@ -109,6 +127,10 @@ def arm7_throw() -> Posed:
 
     It lets go after 0.8 s. Where from and how fast is for the search to find: what counts is where a thing lands that flies off
     like that. It begins with the torques that hold the arm where it is.
+
+    >>> problem, solver, guess = rbd.control.problems.arm7_throw()
+    >>> print(problem.model.name, problem.steps)
+    arm7 70
     """
     model = arm7()
     rest, still = neutral(model), jnp.zeros(model.nv, model.dtype)
@@ -131,6 +153,10 @@ def double_pendulum_minimum_time() -> Posed:
 
     Neither motor could hold it sideways. The duration is free from a half to 4 s, and what the motion costs is its duration,
     with a little for effort, so that the answer is one.
+
+    >>> problem, solver, guess = rbd.control.problems.double_pendulum_minimum_time()
+    >>> print(problem.model.name, type(solver).__name__)
+    double_pendulum Shooting
     """
     model = double_pendulum()
     steps = 80
@@ -155,6 +181,12 @@ class Landing(Residual):
     - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`.
     - `target`: x and y.
     - `height`: of what it lands on.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> system, state = rbd.simulate.system_of(model, jnp.zeros(2)), rbd.State(jnp.zeros(2), jnp.array([-1.0, 0.0]))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, None)
+    >>> print(rbd.control.problems.Landing("lower", (0.0, 0.0), height=-2.0)(knot))
+    [0.452 0.   ]
     """
 
     place: Located

@@ -51,6 +51,10 @@ class QuadraticProgram(eqx.Module):
     - `y`, `z`: the multipliers of `A x = b` and `G x ≤ h`; `bounds`: those of the bounds, positive at `upper`. With them
       `P x + q + Aᵀ y + Gᵀ z + bounds = 0`.
     - `residual`: by how much the conditions of optimality are missed, as `tolerance` has it. `iterations`: the number of steps.
+
+    >>> found = rbd.control.quadratic_program(jnp.eye(2), jnp.array([-1.0, -2.0]), upper=jnp.array([0.5, 5.0]))
+    >>> print(found.x, found.bounds, rbd.control.Code(int(found.code)).name)
+    [0.5 2. ] [0.5 0. ] CONVERGED
     """
 
     x: Float[Array, "*batch n"]

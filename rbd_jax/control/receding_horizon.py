@@ -43,6 +43,12 @@ class Plan(eqx.Module):
     - `control`, `states`: of its steps, and of its knots.
     - `gains`: the feedback around it, if its solver finds one.
     - `multipliers`: as its solver has them.
+
+    >>> start = rbd.State(jnp.zeros(1), jnp.zeros(1))
+    >>> problem = rbd.control.Problem(rbd.load("pendulum"), start, steps=20, dt=0.05, running=[1e-3 * rbd.control.Effort()])
+    >>> plan = rbd.control.RecedingHorizon(problem, rbd.control.DDP(max_iterations=2)).start(start).plan
+    >>> print(isinstance(plan, rbd.control.Plan), plan.control.shape, plan.states.q.shape)
+    True (20, 1) (21, 1)
     """
 
     time: Float[Array, ""]
@@ -61,6 +67,13 @@ class HorizonMemory(eqx.Module):
     - `plans`: how many were made. `failures`: how many of these were not taken: the one before went on.
     - `code`, `cost`, `violation`: of the last one that was made, taken or not.
     - `trust`: what the next one begins from: 2 `plan` with all that its solver knows, 1 its controls alone, 0 nothing.
+
+    >>> start = rbd.State(jnp.zeros(1), jnp.zeros(1))
+    >>> problem = rbd.control.Problem(rbd.load("pendulum"), start, steps=20, dt=0.05, running=[1e-3 * rbd.control.Effort()])
+    >>> controller = rbd.control.RecedingHorizon(problem, rbd.control.DDP(max_iterations=2))
+    >>> memory = controller.start(start)
+    >>> print(isinstance(memory, rbd.control.HorizonMemory), memory.plans)
+    True 0
     """
 
     plan: Plan

@@ -33,7 +33,7 @@ def lqr(problem: LinearQuadratic, *, parallel: bool = False) -> Policy:
     >>> policy = rbd.control.lqr(problem)
     >>> x, u = rbd.control.lqr_rollout(problem, policy, jnp.array([1.0, 0.0]))
     >>> print(policy.K[0], u[0])
-    [[-0.939 -1.672]] [-0.939]
+    [[-0.917 -1.682]] [-0.917]
     """
     instance("control.lqr", "problem", problem, LinearQuadratic, "a control.LinearQuadratic")
     return _parallel(problem) if parallel else _sequential(problem)
@@ -48,6 +48,12 @@ def lqr_rollout(
 
     - `start`: the first state, (nx,).
     - `parallel`: as for `lqr`.
+
+    >>> A, B = jnp.array([[1.0, 0.1], [0.0, 1.0]]), jnp.array([[0.0], [0.1]])
+    >>> problem = rbd.control.LinearQuadratic(A, B, Q=jnp.eye(2), R=jnp.eye(1), steps=100)
+    >>> x, u = rbd.control.lqr_rollout(problem, rbd.control.lqr(problem), jnp.array([1.0, 0.0]))
+    >>> print(x[::25, 0])
+    [ 1.     0.236  0.004 -0.003  0.   ]
     """
     instance("control.lqr_rollout", "problem", problem, LinearQuadratic, "a control.LinearQuadratic")
     instance("control.lqr_rollout", "policy", policy, Policy, "what control.lqr returned")

@@ -22,6 +22,15 @@ class Residual(eqx.Module):
 
     A weight times a residual is a cost: `10 * Position("tool", target)` is `10 · ½ ‖r‖²`, see `Cost`. A subclass has `__call__`;
     its arrays (targets) are leaves, which can be batched and differentiated by.
+
+    >>> class Balance(rbd.control.Residual):
+    ...     def __call__(self, knot):
+    ...         return rbd.center_of_mass(knot.model, knot.state.q)[:1]
+    >>> model = rbd.load("double_pendulum")
+    >>> system = rbd.simulate.system_of(model, jnp.zeros(2))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), rbd.State(jnp.array([0.1, 0.0]), jnp.zeros(2)), None)
+    >>> print(Balance()(knot))
+    [-0.15]
     """
 
     __array_ufunc__ = None  # an array of NumPy times a residual is the residual's business
@@ -67,7 +76,7 @@ class Along(Residual):
     - `first`: the row of the first knot; between two rows a knot's residual is between those of both, and beyond the last row it
       is that of the last. By default each knot has the row of its number.
 
-    >>> path = jnp.linspace(0.0, 1.0, 101)[:, None] * jnp.ones(7)  # (knots, nq)
+    >>> path = jnp.linspace(0.0, 1.0, 101)[:, None] * jnp.ones((1, 7))  # (knots, nq)
     >>> follow = rbd.control.Along(rbd.control.Posture(path))
     """
 

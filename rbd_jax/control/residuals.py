@@ -59,6 +59,12 @@ class Velocity(Residual):
 
     - `target`: by default zero.
     - `joints`: by name; by default all.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> system, state = rbd.simulate.system_of(model, jnp.zeros(2)), rbd.State(jnp.zeros(2), jnp.array([1.0, 2.0]))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, None)
+    >>> print(rbd.control.Velocity()(knot), rbd.control.Velocity(joints="elbow")(knot))
+    [1. 2.] [2.]
     """
 
     target: Float[Array, "*knots nv"] | None
@@ -77,6 +83,12 @@ class Effort(Residual):
     """The control, less a target.
 
     - `target`: by default zero.
+
+    >>> system = rbd.simulate.system_of(rbd.load("pendulum"), jnp.zeros(1))
+    >>> state = rbd.State(jnp.zeros(1), jnp.zeros(1))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, jnp.array([3.0]))
+    >>> print(rbd.control.Effort(target=jnp.array([1.0]))(knot))
+    [2.]
     """
 
     target: Float[Array, "*knots nu"] | None
@@ -117,6 +129,12 @@ class Orientation(Residual):
 
     - `place`: a site or a body by its name, or `rbd.sensors.OnBody(body, placement)`.
     - `target`: a rotation matrix, or a `Transform` of which the rotation counts.
+
+    >>> model = rbd.load("pendulum")
+    >>> system, state = rbd.simulate.system_of(model, jnp.zeros(1)), rbd.State(jnp.array([0.3]), jnp.zeros(1))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, None)
+    >>> print(rbd.control.Orientation("bob", jnp.eye(3))(knot))
+    [0.  0.3 0. ]
     """
 
     place: Located
@@ -148,7 +166,8 @@ class Pose(Residual):
     - `target`: a `Transform`.
 
     >>> model = rbd.load("arm7")
-    >>> there = rbd.forward_kinematics(model, rbd.neutral(model)).gather([model.body_index("tool")])
+    >>> there = rbd.forward_kinematics(model, rbd.neutral(model))[model.body_index("tool")]
+    >>> reach = rbd.control.Pose("tool", there)
     """
 
     place: Located
@@ -205,6 +224,12 @@ class Twist(Residual):
     """The velocity `[ω; v]` of a place about its own origin, in the world's axes, less a target: 6 numbers.
 
     - `target`: by default at rest.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> system, state = rbd.simulate.system_of(model, jnp.zeros(2)), rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0]))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, None)
+    >>> print(rbd.control.Twist("lower")(knot))
+    [ 0.  1.  0. -1.  0.  0.]
     """
 
     place: Located
@@ -222,6 +247,12 @@ class CenterOfMass(Residual):
     """Where the centre of mass of all bodies is in the world, less a target: 3 numbers in m.
 
     - `target`: a point, by default the world's origin.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> system, state = rbd.simulate.system_of(model, jnp.zeros(2)), rbd.State(jnp.zeros(2), jnp.zeros(2))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, None)
+    >>> print(rbd.control.CenterOfMass(target=(0.0, 0.0, -1.0))(knot))
+    [ 0.   0.  -0.5]
     """
 
     target: Float[Array, "*knots 3"]
@@ -238,6 +269,12 @@ class Momentum(Residual):
     """The momentum `[k; l]` of all bodies about their centre of mass, less a target: 6 numbers.
 
     - `target`: by default zero.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> system, state = rbd.simulate.system_of(model, jnp.zeros(2)), rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0]))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, None)
+    >>> print(rbd.control.Momentum()(knot))
+    [ 0.     0.502  0.    -3.     0.     0.   ]
     """
 
     target: Float[Array, "*knots 6"]
@@ -254,6 +291,14 @@ class Clearance(Residual):
     """How far shapes are apart, in m; negative where they overlap. For constraints: `Constraint(Clearance(), lower=0.01)`.
 
     - `pairs`: names of shapes, two by two; by default all that can touch, as contact has it.
+
+    >>> ball = rbd.Shape("ball", "bob", rbd.shapes.Sphere(0.1), (0.0, 0.0, -1.0))
+    >>> wall = rbd.Shape("wall", "world", rbd.shapes.Box((0.1, 1.0, 1.0)), (0.5, 0.0, -1.0))
+    >>> model = rbd.attach(rbd.detach(rbd.load("pendulum"), "shape"), ball, wall)
+    >>> system, state = rbd.simulate.system_of(model, jnp.zeros(1)), rbd.State(jnp.zeros(1), jnp.zeros(1))
+    >>> knot = rbd.control.Knot(system, jnp.int32(0), jnp.array(0.0), state, None)
+    >>> print(rbd.control.Clearance([("ball", "wall")])(knot))
+    [0.3]
     """
 
     pairs: tuple[tuple[str, str], ...] | None = eqx.field(static=True)

@@ -19,7 +19,11 @@ from .problem import Problem
 
 
 class Code(enum.IntEnum):
-    """How a solver ended. Anything but zero is no solution."""
+    """How a solver ended. Anything but zero is no solution.
+
+    >>> print([code.name for code in rbd.control.Code])
+    ['CONVERGED', 'NOT_CONVERGED', 'STALLED', 'NOT_FINITE', 'INFEASIBLE', 'UNBOUNDED']
+    """
 
     #: The conditions of a minimum hold to the tolerance, and so do the constraints.
     CONVERGED = 0
@@ -51,6 +55,18 @@ class Solution(eqx.Module):
     - `control_nodes`: of a collocation, whose controls are not held, those of the knots, and of the middles of the steps too by
       Hermite and Simpson's rule: (steps + 1, nu) or (2 steps + 1, nu), evenly spaced in time. `control` is then the mean.
     - `multipliers`: of constraints and bounds, as the solver has them, for a warm start.
+
+    >>> problem = rbd.control.Problem(
+    ...     rbd.load("pendulum"),
+    ...     rbd.State(jnp.array([0.5]), jnp.zeros(1)),
+    ...     steps=50,
+    ...     dt=0.02,
+    ...     running=[1e-2 * rbd.control.Effort()],
+    ...     terminal=[10.0 * rbd.control.Posture(jnp.array([1.0])), rbd.control.Velocity()],
+    ... )
+    >>> solution = rbd.control.solve(problem)
+    >>> print(solution.q.shape, solution.control.shape, rbd.control.Code(int(solution.code)).name)
+    (51, 1) (50, 1) CONVERGED
     """
 
     t: Float[Array, "*batch knots"]

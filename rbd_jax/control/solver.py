@@ -28,6 +28,10 @@ class Guess(eqx.Module):
     - `dt`: where that is free.
     - `control_nodes`: for a collocation, as a `Solution` has them.
     - `multipliers`: a solver's own, of an earlier solution.
+
+    >>> guess = rbd.control.Guess(control=jnp.zeros((50, 1)))
+    >>> print(guess.control.shape, guess.states)
+    (50, 1) None
     """
 
     control: Float[Array, "steps nu"] | None = None
@@ -69,6 +73,9 @@ class Solver(eqx.Module):
     A subclass has the four methods below; `search` is the same for all.
 
     - `max_iterations`: how many iterations it makes at most.
+
+    >>> print(isinstance(rbd.control.DDP(max_iterations=10), rbd.control.Solver), rbd.control.DDP().max_iterations)
+    True 500
     """
 
     max_iterations: eqx.AbstractVar[int]

@@ -57,6 +57,12 @@ class WholeBodyCommand(eqx.Module):
       then.
     - `acceleration`: that follows. `forces`: of the contacts, on the robot, in the world's axes.
     - `missing`: by how much each task's numbers accelerate otherwise than they should, one after the other.
+
+    >>> model = rbd.load("arm7")
+    >>> hand = rbd.control.Task(rbd.control.Position("tool", (0.5, 0.2, 0.4)), rate=10.0)
+    >>> command = rbd.control.whole_body_control(model, rbd.State(rbd.neutral(model), jnp.zeros(7)), [hand])
+    >>> print(command.converged, command.tau.shape, command.forces.shape)
+    True (7,) (0, 3)
     """
 
     tau: Float[Array, "*batch nv"]

@@ -18,6 +18,11 @@ class Bodies(eqx.Module):
       far from the world's origin.
     - `twists`: the spatial velocity `[ω; v]` of each, in its own frame.
     - `origin`: that point, in the world.
+
+    >>> at = rbd.Transform.from_position(jnp.array([[1.0, 0.0, 0.5]]))
+    >>> bodies = rbd.dynamics.Bodies(at, jnp.array([[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]), origin=jnp.array([1000.0, 0.0, 0.0]))
+    >>> print(bodies.frames.position[0] + bodies.origin, bodies.twists[0])
+    [1001.     0.     0.5] [0. 0. 1. 0. 0. 0.]
     """
 
     frames: Transform

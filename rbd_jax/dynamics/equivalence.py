@@ -57,6 +57,10 @@ class BaseParameters(eqx.Module):
 
     Where the joints are and where gravity pulls are constants here, the inertias are not: `of` and `simplified` take models with
     any, and are differentiated by them. Another geometry has other base parameters.
+
+    >>> base = rbd.base_parameters(rbd.load("double_pendulum"))
+    >>> print(base.count, base.names)
+    6 ('upper hx', 'upper hz', 'upper Iyy', 'lower hx', 'lower hz', 'lower Iyy')
     """
 
     grouping: Float[Array, "n parameters"]

@@ -15,9 +15,15 @@ from ..spatial import moment_shift
 from .motion import Motion
 
 
-#: A spatial force on each body, in the world frame at the world's origin: `{body: wrench}` or an (nb, 6) array. Of a
-#: planar model, those of its plane: three entries.
 ExternalForces: TypeAlias = Mapping[str, Float[Array, "d"]] | Float[Array, "nb d"] | None
+"""Forces on bodies: `{body: wrench}`, or a row for each body, (nb, 6), or None. Wrenches are `[n; f]`,
+in the world's axes about the world's origin.
+
+>>> model, hanging = rbd.load("pendulum"), jnp.zeros(1)
+>>> push: rbd.dynamics.ExternalForces = {"bob": jnp.array([0.0, -1.0, 0.0, 1.0, 0.0, 0.0])}  # 1 N along x, 1 m below the hinge
+>>> print(rbd.forward_dynamics(model, hanging, hanging, hanging, push))
+[-0.999]
+"""
 
 
 def external_forces(motion: Motion, f_ext: ExternalForces) -> Float[Array, "m d"] | None:

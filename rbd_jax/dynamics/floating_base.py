@@ -50,7 +50,14 @@ from .motion import Motion
 
 
 class FloatingBaseForces(eqx.Module):
-    """How the base moves, and what moves the joints; it unpacks as `base_acceleration, tau`."""
+    """How the base moves, and what moves the joints; it unpacks as `base_acceleration, tau`.
+
+    >>> model = rbd.load("quadruped")
+    >>> q, v, at_rest = rbd.neutral(model), jnp.zeros(model.nv), jnp.zeros(model.nv - 6)
+    >>> forces = rbd.floating_base_inverse_dynamics(model, q, v, at_rest)
+    >>> print(forces.base_acceleration[3:], jnp.abs(forces.tau).max() < 1e-9)  # it falls
+    [ 0.    0.   -9.81] True
+    """
 
     base_acceleration: Float[Array, "*batch 6"]
     tau: Float[Array, "*batch joints"]
@@ -60,7 +67,13 @@ class FloatingBaseForces(eqx.Module):
 
 
 class FloatingBaseAcceleration(eqx.Module):
-    """How base and joints accelerate; it unpacks as `base_acceleration, joint_acceleration`."""
+    """How base and joints accelerate; it unpacks as `base_acceleration, joint_acceleration`.
+
+    >>> model = rbd.load("quadruped")
+    >>> q, v, tau = rbd.neutral(model), jnp.zeros(model.nv), jnp.zeros(model.nv - 6)
+    >>> print(rbd.floating_base_forward_dynamics(model, q, v, tau).base_acceleration[3:])
+    [ 0.    0.   -9.81]
+    """
 
     base_acceleration: Float[Array, "*batch 6"]
     joint_acceleration: Float[Array, "*batch joints"]
@@ -76,6 +89,11 @@ class FloatingBaseEquation(eqx.Module):
     - `coupling`: F, the force on the base that goes with unit accelerations of the joints.
     - `joint_inertia`: H.
     - `base_bias`, `joint_bias`: p₀ᶜ and C, gravity, velocities and external forces in them.
+
+    >>> model = rbd.load("quadruped")
+    >>> equation = rbd.floating_base_equation(model, rbd.neutral(model), jnp.zeros(model.nv))
+    >>> print(equation.coupling.shape, equation.reduced_inertia.shape)
+    (6, 12) (12, 12)
     """
 
     base_inertia: Float[Array, "6 6"]

@@ -32,7 +32,12 @@ from .motion import Motion
 
 
 class ArticulatedBody(eqx.Module):
-    """A handle that is felt as `f = I a + p` (eq. 7.2), about one origin in one set of axes."""
+    """A handle that is felt as `f = I a + p` (eq. 7.2), about one origin in one set of axes.
+
+    >>> stone = rbd.dynamics.ArticulatedBody(2.0 * jnp.eye(6), jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 19.62]))
+    >>> print(jnp.linalg.solve(stone.inertia, -stone.bias)[3:])  # how it moves when nothing holds it
+    [ 0.    0.   -9.81]
+    """
 
     inertia: Float[Array, "6 6"]
     bias: Float[Array, "6"]
@@ -82,6 +87,10 @@ class Handles(eqx.Module):
     - `free`: b, the accelerations without force on the handles.
 
     `len()` of it is the number of handles.
+
+    >>> stone = rbd.dynamics.Handles(jnp.eye(6) / 2.0, jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, -9.81]))  # one handle: 2 kg that fall
+    >>> print(len(stone), stone.accelerations(jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 19.62]]))[0])  # held
+    1 [0. 0. 0. 0. 0. 0.]
     """
 
     mobility: Float[Array, "n n"]

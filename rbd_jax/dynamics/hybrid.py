@@ -42,7 +42,13 @@ def _led(function: str, model: Model, name: str, value):
 
 
 class HybridMotion(eqx.Module):
-    """All accelerations and all forces of a motion; it unpacks as `acceleration, tau`."""
+    """All accelerations and all forces of a motion; it unpacks as `acceleration, tau`.
+
+    >>> model, zero = rbd.load("cartpole"), jnp.zeros(2)
+    >>> motion = rbd.hybrid_dynamics(model, jnp.array([0.0, 0.1]), zero, tau=zero, a=jnp.ones(2), prescribed=["slide"])
+    >>> print(motion.acceleration, motion.tau)  # of the cart as prescribed, of the pole as follows
+    [ 1.    -0.023] [1.198 0.   ]
+    """
 
     acceleration: Float[Array, "*batch nv"]
     tau: Float[Array, "*batch nv"]

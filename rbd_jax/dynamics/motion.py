@@ -100,6 +100,11 @@ class Motion:
 
     Quantities in the *common frame* are in the world's axes about the root body of each tree. A *column* is a single
     degree of freedom in the book's expanded tree. Vectors have d entries: six, and three of a planar model.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> motion = rbd.Motion(model, jnp.array([0.3, 0.1]), jnp.array([1.0, 0.0]))
+    >>> print(motion.world_frames.position[1])
+    [-0.296  0.    -0.955]
     """
 
     def __init__(

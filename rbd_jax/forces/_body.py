@@ -22,7 +22,11 @@ from ._force import Force
 
 
 class BodyForce(Force):
-    """A force that acts on bodies. A family implements `acts_on`, `body_wrenches` and `body_energy`."""
+    """A force that acts on bodies. A family implements `acts_on`, `body_wrenches` and `body_energy`.
+
+    >>> print(isinstance(rbd.forces.ViscousDamping("bob", 0.5), rbd.forces.BodyForce))
+    True
+    """
 
     @abc.abstractmethod
     def acts_on(self, model: Model) -> list[int]:

@@ -37,6 +37,15 @@ class Force(Attached):
     A force may have a *state of its own*: an activation, the deflection of a bristle. It is kept in leaves of the force,
     which say where it starts. `own` reads it, `holding` replaces it, `own_rate` says how it changes. Schemes integrate it
     beside q and v.
+
+    >>> class Magnet(rbd.forces.Force):
+    ...     joints = ("swing",)
+    ...     def generalized_force(self, motion):
+    ...         return -jnp.sin(2 * motion.q)
+    ...     def stored_energy(self, motion):
+    ...         return jnp.sin(motion.q[0]) ** 2
+    >>> print(Magnet()(rbd.load("pendulum"), jnp.array([0.5]), jnp.zeros(1)))
+    [-0.841]
     """
 
     role = "force"
@@ -173,7 +182,13 @@ def add_forces(model: Model, *forces: Force) -> Model:
 
 
 class Together(Force):
-    """Several forces as one."""
+    """Several forces as one.
+
+    >>> wind = rbd.forces.DirectionalForce("bob", (0.0, 0.0, -1.0), (1.0, 0.0, 0.0))
+    >>> both = rbd.forces.Together(wind, rbd.forces.ViscousDamping("bob", 0.5))
+    >>> print(both(rbd.load("pendulum"), jnp.zeros(1), jnp.array([2.0])))
+    [-2.]
+    """
 
     forces: tuple[Force, ...]
 

@@ -26,6 +26,10 @@ class PointForce(BodyForce):
 
     - `bodies`: the name of the body of each point, or `"world"`.
     - `points`: in the frame of that body.
+
+    >>> wind = rbd.forces.DirectionalForce("bob", (0.0, 0.0, -1.0), (1.0, 0.0, 0.0))
+    >>> print(isinstance(wind, rbd.forces.PointForce), wind.bodies)
+    True ('bob',)
     """
 
     bodies: tuple[str, ...] = eqx.field(static=True)
@@ -89,6 +93,10 @@ class PathForce(PointForce):
     """One tension along a path that runs straight from point to point (eqs. 1.57 to 1.60).
 
     A segment without length has no direction, and pulls at nothing.
+
+    >>> cable = rbd.forces.Cable(["world", "bob"], [(1.0, 0.0, 0.0), (0.0, 0.0, -1.0)], rest_length=1.0, spring_constant=100.0)
+    >>> print(isinstance(cable, rbd.forces.PathForce), cable.bodies)
+    True ('world', 'bob')
     """
 
     def __init__(self, bodies, points, count: int | None = None):

@@ -30,6 +30,12 @@ class BristleFriction(Force):
     - `deflection`: where z starts.
 
     The energy is that of the bristles, `σ₀ z²/2`.
+
+    >>> friction = rbd.forces.BristleFriction("swing", coulomb=2.0, stiffness=1000.0)
+    >>> model = rbd.add_forces(rbd.load("pendulum"), friction)
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([0.1]), jnp.zeros(1)), dt=0.01, steps=100)
+    >>> print(path.q[-1], path.own[-1])  # it sticks, and the bristles are bent
+    [0.086] [-0.002]
     """
 
     joints: tuple[str, ...] = eqx.field(static=True)

@@ -18,6 +18,11 @@ class Cable(PathForce):
 
     - `rest_length` L; `transition`, a thousandth of it by default.
     - `spring_constant` k, in N/m, and `damping_constant` d, in N s/m.
+
+    >>> bodies, points = ["world", "upper", "lower"], [(0.5, 0.0, 0.0), (0.1, 0.0, -1.0), (0.1, 0.0, -1.0)]
+    >>> cable = rbd.forces.Cable(bodies, points, rest_length=1.9, spring_constant=100.0)
+    >>> print(cable(rbd.load("double_pendulum"), jnp.zeros(2), jnp.zeros(2)))
+    [-8.174 -1.761]
     """
 
     rest_length: Float[Array, ""]

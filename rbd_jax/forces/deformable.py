@@ -52,6 +52,15 @@ def add_deformable(
       By default all springs rest at the given positions.
     - `attach`: the bodies that hold nodes, `{node: body}`. They must be there already; `"world"` holds a node still.
     - `q`: the configuration of the bodies there, in which the nodes are where `positions` says; neutral by default.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> nodes = jnp.array([[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.2, 0.0, 0.0]])
+    >>> rope = rbd.forces.add_deformable(
+    ...     builder, "rope", nodes, [(0, 1), (1, 2)], masses=0.1, spring_constants=1000.0, attach={0: "world"}
+    ... )
+    >>> model = builder.build()
+    >>> print(model.nv, model.body_names)
+    6 ('rope 1', 'rope 2')
     """
     nodes = as_array("add_deformable", "positions", positions, "an array of points, (k, 3)")
     nodes = number("add_deformable", "positions", nodes, (nodes.shape[0] if nodes.ndim else 1, 3))

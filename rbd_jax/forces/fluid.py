@@ -24,6 +24,11 @@ class FluidForce(Force):
     - `bodies`, `placements`: the body of each frame, and the frame on it.
     - `density` (kg/m³), `viscosity` (Pa s): of the fluid.
     - `wind`: the velocity of the fluid, in the world's axes.
+
+    >>> center = rbd.Transform.from_position(jnp.zeros((1, 3)))
+    >>> air = rbd.forces.BoxDrag(["bob"], center, [(0.1, 0.1, 2.0)], density=1.2, wind=(3.0, 0.0, 0.0))
+    >>> print(isinstance(air, rbd.forces.FluidForce), air.bodies)
+    True ('bob',)
     """
 
     bodies: tuple[str, ...] = eqx.field(static=True)
@@ -67,6 +72,11 @@ class BoxDrag(FluidForce):
     """Drag on cuboids, and Stokes' friction of a sphere of their size. Only what moves feels it.
 
     - `sides`: of the cuboid that stands for each body, about the axes of its frame: (k, 3).
+
+    >>> center = rbd.Transform.from_position(jnp.zeros((1, 3)))
+    >>> air = rbd.forces.BoxDrag(["bob"], center, [(0.1, 0.1, 2.0)], density=1.2)
+    >>> print(air(rbd.load("pendulum"), jnp.zeros(1), jnp.array([2.0])))
+    [-0.12]
     """
 
     sides: Float[Array, "k 3"]
@@ -104,6 +114,11 @@ class EllipsoidDrag(FluidForce):
       lift and Magnus lift: (k, 5).
     - `added_masses`, `added_inertias`: of the fluid that moves along, over its density, about the axes: (k, 3). What they do to
       accelerations is left out, as in MuJoCo.
+
+    >>> center = rbd.Transform.from_position(jnp.zeros((1, 3)))
+    >>> air = rbd.forces.EllipsoidDrag(["bob"], center, [(0.1, 0.1, 1.0)], density=1.2, viscosity=1.8e-5)
+    >>> print(air(rbd.load("pendulum"), jnp.zeros(1), jnp.array([2.0])))
+    [-1.206]
     """
 
     semiaxes: Float[Array, "k 3"]

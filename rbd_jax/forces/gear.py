@@ -31,6 +31,10 @@ class Gear(Force):
     The slip `e = q_driven - ratio q_driver - offset` makes the force `-(k e + d ė)` at the driven joint and
     `ratio (k e + d ė)` at the driver. Both joints keep their
     degree of freedom; for teeth that do not give, see `mesh_gears`.
+
+    >>> teeth = rbd.forces.Gear("shoulder", "elbow", ratio=-2.0, spring_constant=100.0)
+    >>> print(teeth(rbd.load("double_pendulum"), jnp.array([0.1, 0.0]), jnp.zeros(2)))
+    [-40. -20.]
     """
 
     driver: str = eqx.field(static=True)
@@ -76,6 +80,10 @@ def mesh_gears(model: Model, driver: str, driven: str, ratio, offset=0.0) -> Mod
 
     The driven joint has no coordinates of its own any more. Both joints have one degree of freedom. Ratio and offset may be
     traced.
+
+    >>> model = rbd.forces.mesh_gears(rbd.load("double_pendulum"), "shoulder", "elbow", ratio=-2.0)
+    >>> print(model.nv, rbd.mass_matrix(model, jnp.zeros(1)))
+    1 [[1.002]]
     """
     builder = ModelBuilder.from_model(model)
     body = model.topology.joint_index(driven)

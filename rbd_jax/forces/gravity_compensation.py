@@ -20,6 +20,11 @@ class GravityCompensation(Force):
 
     - `bodies`, `points`: the body of each point, and the point: (k, 3).
     - `masses`: how much is held up there, (k,); negative what weighs more than it is heavy.
+
+    >>> balloon = rbd.forces.GravityCompensation(["bob"], [(0.0, 0.0, -1.0)], [1.0])
+    >>> model, q = rbd.load("pendulum"), jnp.array([1.0])
+    >>> print(balloon(model, q, jnp.zeros(1)) - rbd.gravity_force(model, q))
+    [0.]
     """
 
     bodies: tuple[str, ...] = eqx.field(static=True)

@@ -18,7 +18,12 @@ from ._body import BodyForce
 
 
 class CentralPotential(eqx.Module):
-    """`-μ/r` around `center`: the potential outside a ball of the gravitational parameter μ = G M. Singular at the centre."""
+    """`-μ/r` around `center`: the potential outside a ball of the gravitational parameter μ = G M. Singular at the centre.
+
+    >>> potential = rbd.forces.CentralPotential(3.986e14)
+    >>> print(-jax.grad(potential)(jnp.array([6.378e6, 0.0, 0.0])))
+    [-9.799  0.     0.   ]
+    """
 
     parameter: Float[Array, ""]
     center: Float[Array, "3"]
@@ -42,6 +47,13 @@ class GravityField(BodyForce):
 
     `potential` maps a point of the world to J/kg and must be twice differentiable: a `CentralPotential`, or a function
     or `equinox.Module` of your own. `bodies` are those that feel it, all by default; those without mass feel nothing.
+
+    >>> earth = rbd.forces.GravityField(rbd.forces.CentralPotential(3.986e14))
+    >>> builder = rbd.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    >>> satellite = builder.add_body("satellite", joint=rbd.joints.Free(), inertia=rbd.Inertia.box(100.0, (1.0, 1.0, 2.0)))
+    >>> model = builder.build()
+    >>> print(earth(model, rbd.neutral(model).at[0].set(6.778e6), jnp.zeros(6))[3:] / 100.0)
+    [-8.676  0.     0.   ]
     """
 
     potential: Callable[[Float[Array, "3"]], Float[Array, ""]]

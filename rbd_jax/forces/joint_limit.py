@@ -29,6 +29,12 @@ class JointLimit(Force):
     - `joints`: the names of those it is for; by default all. Coordinates without a finite limit have no stop.
 
     The limits are the model's, and results can be differentiated with respect to them.
+
+    >>> from dataclasses import replace
+    >>> model = replace(rbd.load("pendulum"), upper=jnp.array([1.0]))
+    >>> stop = rbd.forces.JointLimit(100.0)
+    >>> print(stop(model, jnp.array([0.5]), jnp.zeros(1)), stop(model, jnp.array([1.2]), jnp.zeros(1)))
+    [0.] [-19.5]
     """
 
     spring_constant: Float[Array, ""]

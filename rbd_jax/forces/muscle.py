@@ -18,26 +18,38 @@ from ._curve import Curve
 from ._point import PathForce
 
 
-#: f_P: the pull of the fibres at rest, over their length (eq. 1.41); beyond its last knot it rises straight on.
 PASSIVE_LENGTH = Curve(
     knots=(1.0, 1.3, 1.7),
     values=(0.0, 0.126110265892917, 1.0),
     slopes=(0.0, 1.07051016402631, 2.85714285714286),
 )
+"""f_P: the pull of the fibres at rest, over their length (eq. 1.41); beyond its last knot it rises straight on.
 
-#: f_L: what the active fibres can pull, over their length (eq. 1.43).
+>>> print(jax.vmap(rbd.forces.PASSIVE_LENGTH)(jnp.array([0.9, 1.3, 1.7, 2.0])))
+[0.    0.126 1.    1.857]
+"""
+
 ACTIVE_LENGTH = Curve(
     knots=(0.4, 0.7, 1.2, 1.81),
     values=(0.0, 0.767020368396388, 0.89, 0.0),
     slopes=(0.0, 1.524156807231304, -1.1129069941301226, 0.0),
 )
+"""f_L: what the active fibres can pull, over their length (eq. 1.43).
 
-#: f_V: what the active fibres can pull, over the rate at which they lengthen (eq. 1.45).
+>>> print(jax.vmap(rbd.forces.ACTIVE_LENGTH)(jnp.array([0.3, 0.7, 1.0, 1.81])))
+[0.    0.767 1.    0.   ]
+"""
+
 FORCE_VELOCITY = Curve(
     knots=(-1.0, -0.05, 0.05, 1.0),
     values=(0.0, 0.7847154471544715, 1.1713821138211382, 1.4),
     slopes=(0.0, 2.478048780487805, 0.7219512195121951, 0.0),
 )
+"""f_V: what the active fibres can pull, over the rate at which they lengthen (eq. 1.45).
+
+>>> print(jax.vmap(rbd.forces.FORCE_VELOCITY)(jnp.array([-1.0, 0.0, 0.5, 1.0])))
+[0.    1.    1.367 1.4  ]
+"""
 
 
 class Muscle(PathForce):
@@ -53,6 +65,10 @@ class Muscle(PathForce):
 
     The energy is that of the passive fibres. What the active ones bring in or take out is negative or positive
     `dissipation`.
+
+    >>> biceps = rbd.forces.Muscle(["upper", "lower"], [(0.0, 0.0, -0.2), (0.1, 0.0, -0.3)], 500.0, 1.1, activation=0.5)
+    >>> print(biceps(rbd.load("double_pendulum"), jnp.zeros(2), jnp.zeros(2)))
+    [ 0.    -18.107]
     """
 
     peak_force: Float[Array, ""]
@@ -101,6 +117,13 @@ class ActivatedMuscle(Muscle):
       arrays are parameters like any other.
     - `activation_time`, `deactivation_time`: in seconds.
     - `activation`: where it starts.
+
+    >>> points = [(0.0, 0.0, -0.2), (0.1, 0.0, -0.3)]
+    >>> biceps = rbd.forces.ActivatedMuscle(["upper", "lower"], points, 500.0, 1.1, excitation=1.0)
+    >>> model = rbd.add_forces(rbd.load("double_pendulum"), biceps)
+    >>> path = rbd.rollout(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), dt=0.001, steps=20)
+    >>> print(path.own[::10, 0])  # the activation rises with a time constant of 10 ms
+    [0.    0.651 0.878]
     """
 
     excitation: Callable | Float[Array, ""]

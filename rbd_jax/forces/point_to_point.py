@@ -14,6 +14,10 @@ class PointToPoint(PointForce):
     """`k Δx` from each of two points to the other: linear in the positions, smooth where the points meet.
 
     `spring_constant` k is in N/m; the energy is `k Δx²/2`.
+
+    >>> pull = rbd.forces.PointToPoint(["world", "bob"], [(1.0, 0.0, -1.0), (0.0, 0.0, -1.0)], spring_constant=10.0)
+    >>> print(pull(rbd.load("pendulum"), jnp.zeros(1), jnp.zeros(1)))
+    [-10.]
     """
 
     spring_constant: Float[Array, ""]

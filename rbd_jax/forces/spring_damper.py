@@ -16,6 +16,11 @@ class SpringDamper(PathForce):
       strain. Printed, (1.66) pushes the points apart where it should pull, and the damper of (1.65) drives.
 
     The energy is `k (l - L)²/2`. Where the two points meet, the spring knows no direction and does not push.
+
+    >>> ends = [(1.0, 0.0, -1.0), (0.0, 0.0, -1.0)]
+    >>> spring = rbd.forces.SpringDamper(["world", "bob"], ends, rest_length=0.5, spring_constant=10.0)
+    >>> print(spring(rbd.load("pendulum"), jnp.zeros(1), jnp.zeros(1)))  # 5 N along x, 1 m below the hinge
+    [-5.]
     """
 
     rest_length: Float[Array, ""]

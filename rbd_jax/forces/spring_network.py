@@ -24,6 +24,11 @@ class SpringNetwork(PointForce):
     - `edges`: pairs of nodes, by their places among those.
     - `rest_lengths` L, `spring_constants` k in N/m, `damping_constants` d in N s/m: a number for each edge, or one for
       all. Those of (2.85) are k L².
+
+    >>> bodies, points = ["world", "upper", "lower"], [(1.0, 0.0, 0.0), (0.0, 0.0, -1.0), (0.0, 0.0, -1.0)]
+    >>> net = rbd.forces.SpringNetwork(bodies, points, [(0, 1), (0, 2)], rest_lengths=[1.0, 2.0], spring_constants=10.0)
+    >>> print(net(rbd.load("double_pendulum"), jnp.zeros(2), jnp.zeros(2)))
+    [-5.04  -1.056]
     """
 
     edges: tuple[tuple[int, int], ...] = eqx.field(static=True)

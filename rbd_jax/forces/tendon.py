@@ -38,6 +38,10 @@ class Tendon(Force):
       under a contact law, such as `rbd.contact.Soft`.
 
     Without them it acts on nothing by itself.
+
+    >>> rope = rbd.forces.FixedTendon("rope", {"elbow": 0.2})
+    >>> print(isinstance(rope, rbd.forces.Tendon), rope.name)
+    True rope
     """
 
     name: str = eqx.field(static=True)
@@ -98,6 +102,13 @@ class FixedTendon(Tendon):
     """A sum of coordinates of joints with one degree of freedom: `Σ c_j q_j`. It runs over no points.
 
     `coefficients` maps the names of joints to numbers.
+
+    >>> tendon = rbd.forces.FixedTendon("tendon", {"shoulder": 0.1, "elbow": 0.2}, spring_constant=100.0)
+    >>> model = rbd.attach(rbd.load("double_pendulum"), tendon)
+    >>> print(rbd.forces.tendon_lengths(model, jnp.array([1.0, 2.0])))
+    [0.5]
+    >>> print(tendon(model, jnp.array([1.0, 2.0]), jnp.zeros(2)))
+    [ -5. -10.]
     """
 
     joints: tuple[str, ...] = eqx.field(static=True)
@@ -136,7 +147,13 @@ class FixedTendon(Tendon):
 
 
 class Pulley(eqx.Module):
-    """From here on a tendon is another string, with the `divisor`-th part of the tension."""
+    """From here on a tendon is another string, with the `divisor`-th part of the tension.
+
+    >>> path = [("world", (0, 0, 1)), ("upper", (0, 0, -1)), rbd.forces.Pulley(2.0), ("upper", (0, 0, -1)), ("lower", (0, 0, -1))]
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.forces.SpatialTendon("rope", path))
+    >>> print(rbd.forces.tendon_lengths(model, jnp.zeros(2)))  # 2 m, and half of 1 m
+    [2.5]
+    """
 
     divisor: Float[Array, ""]
 
@@ -150,6 +167,12 @@ class Around(eqx.Module):
     - `body`, `placement`: the body that it is on, and its frame there; or the point of its centre.
     - `side`: a point `(body, position)` or the name of a site, on whose side the string is; inside of the surface where the
       string is inside.
+
+    >>> knob = rbd.forces.Around("world", (0.0, 0.0, 0.0), radius=0.2, side=("world", (0.3, 0.0, 0.0)))
+    >>> path = [("world", (0, 0, 1)), knob, ("upper", (0, 0, -1))]
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.forces.SpatialTendon("rope", path))
+    >>> print(rbd.forces.tendon_lengths(model, jnp.zeros(2)))
+    [2.04]
     """
 
     body: str = eqx.field(static=True)
@@ -173,6 +196,11 @@ class SpatialTendon(Tendon):
 
     `path` is what it runs through: points `(body, position)` and names of sites; between two of them it may have an `Around`;
     and a `Pulley` where another string begins. A string has two points or more, and ends in one.
+
+    >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("upper", (0.1, 0, 0)), ("lower", (0, 0, -1))])
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
+    >>> print(rbd.forces.tendon_lengths(model, jnp.zeros(2)))
+    [3.007]
     """
 
     own_bodies: tuple[str, ...] = eqx.field(static=True)
@@ -502,7 +530,7 @@ def tendon_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t"]:
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
     >>> print(rbd.forces.tendon_lengths(model, jnp.array([0.5, 1.0])))
-    [2.447]
+    [2.445]
     """
     return Tendons(Motion(model, q)).lengths
 
@@ -514,7 +542,7 @@ def tendon_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
     >>> print(rbd.forces.tendon_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
-    [-2.106]
+    [-2.108]
     """
     return Tendons(Motion(model, q, v)).rates
 
@@ -526,6 +554,6 @@ def tendon_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "t nv"]:
     >>> rope = rbd.forces.SpatialTendon("rope", [("world", (0, 0, 1)), ("lower", (0, 0, -1))])
     >>> model = rbd.attach(rbd.load("double_pendulum"), rope)
     >>> print(rbd.forces.tendon_moments(model, jnp.array([0.5, 1.0])))
-    [[0. 0.]]
+    [[-0.604 -0.752]]
     """
     return Tendons(Motion(model, q)).moments

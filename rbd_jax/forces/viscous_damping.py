@@ -20,6 +20,10 @@ class ViscousDamping(BodyForce):
 
     - `coefficients`: one number for turning and moving alike, or six, one for each component: N m s, then N s/m.
     - `frame`: on the body, its own by default.
+
+    >>> damper = rbd.forces.ViscousDamping("bob", 0.5)
+    >>> print(damper(rbd.load("pendulum"), jnp.zeros(1), jnp.array([2.0])))
+    [-1.]
     """
 
     body: str = eqx.field(static=True)

@@ -40,6 +40,12 @@ class Measured(eqx.Module):
     - `t`: when, in s from the window's start; of its `log`, in s.
     - `columns`, `units`: what its errors are called. Of configurations those are changes on the tangent space.
     - `on_rows`: whether its times are those of the window's rows.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
+    >>> log = rbd.identify.Log(t, np.sin(t)[:, None], tau=np.zeros((200, 1)))
+    >>> problem = rbd.identify.Problem(model, log, rbd.identify.damping(), rbd.identify.OutputError(window=0.5))
+    >>> print(problem.windows.measured[0].channel, problem.windows.measured[0].values.shape)
+    q (4, 51, 1)
     """
 
     values: Any
@@ -62,6 +68,12 @@ class Windows(eqx.Module):
     - `scatter`: by how much first states may be off before anything is found, (windows, states), as standard deviations.
     - `places`: of ensembles, where their simulations are, in units of the scatter of first states and free numbers, (windows,
       places, states + free).
+
+    >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
+    >>> log = rbd.identify.Log(t, np.sin(t)[:, None], tau=np.zeros((200, 1)))
+    >>> problem = rbd.identify.Problem(model, log, rbd.identify.damping(), rbd.identify.OutputError(window=0.5))
+    >>> print(isinstance(problem.windows, rbd.identify.Windows), problem.windows.columns)
+    True ('q swing',)
     """
 
     given: Any
@@ -99,7 +111,11 @@ class Windows(eqx.Module):
 
 
 class Comparison(eqx.Module):
-    """How a model is compared with logs: `EquationError` or `OutputError`."""
+    """How a model is compared with logs: `EquationError` or `OutputError`.
+
+    >>> print(isinstance(rbd.identify.OutputError(), rbd.identify.Comparison))
+    True
+    """
 
     #: What happens at the first states of windows: they are as measured, or unknown, or unknown and joined.
     nodes: Literal["joined", "free", "measured"] = eqx.field(static=True, default="measured", init=False)

@@ -94,6 +94,14 @@ class EquationError(Comparison):
     - `compare`: channels to compare, as "tau" and names of sensors; by default all that there are.
     - `cutoff`, `slow`: as in `least_squares`.
     - `rows`: how many samples make a window.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> tau = jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x) + 0.3 * x[1])(q, v, a)
+    >>> log, compare = rbd.identify.Log(t, q, v, a, tau), rbd.identify.EquationError(compare=["tau"])
+    >>> problem = rbd.identify.Problem(model, log, rbd.identify.damping(), compare)
+    >>> print(rbd.identify.solve(problem).values)
+    [0.3]
     """
 
     compare: tuple[str, ...] | None = eqx.field(static=True)

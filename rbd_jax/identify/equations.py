@@ -42,13 +42,24 @@ CHUNK = 4096
 
 
 def linear_numbers(model: Model) -> Float[Array, "parameters"]:
-    """θ: the inertia parameters of all bodies, then armature, damping, friction and stiffness of all degrees of freedom."""
+    """θ: the inertia parameters of all bodies, then armature, damping, friction and stiffness of all degrees of freedom.
+
+    >>> print(rbd.identify.linear_numbers(rbd.load("pendulum")))
+    [ 1.     0.     0.    -1.     1.001  0.     1.001  0.     0.     0.001
+      0.     0.     0.     0.   ]
+    """
     own = model.armature, model.damping, model.friction, model.stiffness
     return jnp.concatenate([model.inertias.parameters.reshape(-1), *own])
 
 
 def with_linear_numbers(model: Model, numbers: Float[Array, "parameters"]) -> Model:
-    """The model with these."""
+    """The model with these.
+
+    >>> model = rbd.load("pendulum")
+    >>> numbers = rbd.identify.linear_numbers(model)
+    >>> print(rbd.identify.with_linear_numbers(model, 2 * numbers).inertias.mass)
+    [2.]
+    """
     inertial = numbers[: 10 * model.nb].reshape(-1, 10)
     armature, damping, friction, stiffness = numbers[10 * model.nb :].reshape(4, model.nv)
     return replace(
@@ -86,7 +97,12 @@ def torque_regressor(
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples of motions with the forces that made them: (n, nq), (n, nv), ...; NaN in tau where it is not known."""
+    """Samples of motions with the forces that made them: (n, nq), (n, nv), ...; NaN in tau where it is not known.
+
+    >>> one = rbd.identify.Samples(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)), np.array([[np.nan, 1.0]]))
+    >>> print(one.tau)
+    [[nan  1.]]
+    """
 
     q: np.ndarray
     v: np.ndarray
@@ -104,6 +120,12 @@ def samples_of(model: Model, log: Log, cutoff: float | int | None = None, slow: 
     - `slow`: forces at degrees of freedom that are slower than this are taken as not known.
 
     Those are `tau` and what the actuators do under `u`, less what the model's force elements do, which stay as they are.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> samples = rbd.identify.samples_of(model, rbd.identify.Log(t, q, v, a, np.zeros((300, 1))))
+    >>> print(samples.q.shape, samples.tau.shape)
+    (300, 1) (300, 1)
     """
     check_log(model, log)
     log = as_arrived(model, log)
@@ -219,6 +241,13 @@ class Equations:
     - `counts`: how many samples are in it.
     - `slow`: where it is not zero, friction is Coulomb's, and what was slower than this is not in it.
     - `cutoff`: of the smoothing, as it was given.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> tau = jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x))(q, v, a)
+    >>> equations = rbd.identify.Equations.of(model, rbd.identify.Log(t, q, v, a, tau))
+    >>> print(equations.counts, equations.factors.shape)
+    [300] (1, 15, 15)
     """
 
     model: Model

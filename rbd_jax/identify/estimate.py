@@ -22,6 +22,13 @@ class Unseen(NamedTuple):
     - `directions`: changes of the values that no force shows, a row each; sparse, each with one value that no other row has.
     - `kept`: the values that are not those: as many as can be seen.
     - `grouping`: K, whose `K values` can be seen, a row for each of `kept`.
+
+    >>> model, t = rbd.load("double_pendulum"), np.arange(300) / 100
+    >>> q, v, a = [np.stack([x, 0 * x], axis=1) for x in (np.sin(t), np.cos(t), -np.sin(t))]  # the elbow does not move
+    >>> tau = jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x))(q, v, a)
+    >>> found = rbd.identify.least_squares(model, rbd.identify.Log(t, q, v, a, tau), rbd.identify.damping())
+    >>> print(found.seen.kept, found.unobservable)
+    (0,) ('elbow damping: not seen at all',)
     """
 
     directions: np.ndarray
@@ -89,6 +96,14 @@ class Estimate:
     - `compare`: how the model was compared with logs: `EquationError` (least squares, too) or `OutputError`, as it was.
     - `unknowns`: where a search has ended, with first states of simulations; None of linear estimators.
     - `states`: how many numbers of first states were found beside the values.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> tau = jax.vmap(lambda *x: 1.5 * rbd.inverse_dynamics(model, *x))(q, v, a)
+    >>> log = rbd.identify.Log(t, q, v, a, tau + 0.1 * np.random.default_rng(0).normal(size=tau.shape))
+    >>> found = rbd.identify.least_squares(model, log, rbd.identify.masses())
+    >>> print(found.values, found.standard_errors, found.model.inertias.mass)
+    [1.5] [0.001] [1.5]
     """
 
     parameters: Parameters

@@ -83,6 +83,11 @@ class Excitation:
     - `low`, `high`, `speed`, `acceleration`, `effort`: the limits that were kept, of the joints that move, less the margin;
       infinite where there is none.
     - `remarks`: what to know.
+
+    >>> model = rbd.load("pendulum")
+    >>> found = rbd.identify.excitation(model, rbd.identify.masses(), seconds=2.0, effort=20.0, speed=4.0, starts=1, steps=20)
+    >>> print(found.parameters.names, found.log().t.shape)
+    ('bob mass',) (200,)
     """
 
     model: Model

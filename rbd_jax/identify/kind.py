@@ -30,6 +30,9 @@ class Candidate(NamedTuple):
     - `place`: its index among those of its kind in the model.
     - `label`: what to call it, where that says more than the name.
     - `turns`: whether it acts by turning, and has moments for forces; it decides on units.
+
+    >>> print([one.name for one in rbd.identify.damping().candidates(rbd.load("double_pendulum"))])
+    ['shoulder', 'elbow']
     """
 
     name: str
@@ -47,6 +50,10 @@ class Kind(eqx.Module):
 
     A kind of your own implements `candidates`, `read` and `write`, and says what its numbers are called (`components`, each with
     its unit where it turns and where it slides). It overrides `chart` and `values` where bounds are not all that there is.
+
+    >>> free = rbd.identify.damping("elbow", bounds=(0.0, 5.0))
+    >>> print(isinstance(free, rbd.identify.Kind), free.patterns, free.bounds)
+    True ('elbow',) (0.0, 5.0)
     """
 
     patterns: tuple[str, ...] = eqx.field(static=True)

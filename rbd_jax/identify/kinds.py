@@ -379,32 +379,62 @@ def inertias(*bodies: str, prior=None, spread=1.0) -> Inertias:
 
     `spread` is how far off the model's own inertia is thought to be, as a relative standard deviation: it decides where data do
     not, in estimators that keep bodies possible. A `prior` is a mean and a standard deviation of the ten numbers.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("arm7"), rbd.identify.inertias("hand"))
+    >>> print(parameters.names[:4])
+    ('hand mass', 'hand hx', 'hand hy', 'hand hz')
     """
     return Inertias(_patterns("inertias", bodies), None, prior, spread)
 
 
 def masses(*bodies: str, bounds=None, prior=None) -> Masses:
-    """Frees the masses of bodies; the inertia goes along."""
+    """Frees the masses of bodies; the inertia goes along.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("arm7"), rbd.identify.masses("link[123]", prior=(None, 0.1)))
+    >>> print(parameters.names)
+    ('link1 mass', 'link2 mass', 'link3 mass')
+    """
     return Masses(_patterns("masses", bodies), bounds, prior)
 
 
 def centers_of_mass(*bodies: str, bounds=None, prior=None) -> CentersOfMass:
-    """Frees where the centres of mass of bodies are."""
+    """Frees where the centres of mass of bodies are.
+
+    >>> model = rbd.load("pendulum")
+    >>> parameters = rbd.identify.Parameters(model, rbd.identify.centers_of_mass())
+    >>> print(parameters.names, parameters.values_of(model))
+    ('bob cx', 'bob cy', 'bob cz') [ 0.  0. -1.]
+    """
     return CentersOfMass(_patterns("centers_of_mass", bodies), bounds, prior)
 
 
 def placements(*bodies: str, bounds=None, prior=None) -> Placements:
-    """Frees where the joints of bodies sit in their parents: kinematic calibration."""
+    """Frees where the joints of bodies sit in their parents: kinematic calibration.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("pendulum"), rbd.identify.placements("bob"))
+    >>> print(parameters.names)
+    ('bob rx', 'bob ry', 'bob rz', 'bob px', 'bob py', 'bob pz')
+    """
     return Placements(_patterns("placements", bodies), bounds, prior)
 
 
 def damping(*joints: str, bounds=None, prior=None) -> Damping:
-    """Frees the viscous damping of joints, by name or pattern; of all by default."""
+    """Frees the viscous damping of joints, by name or pattern; of all by default.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("double_pendulum"), rbd.identify.damping())
+    >>> print(parameters.names)
+    ('shoulder damping', 'elbow damping')
+    """
     return Damping(_patterns("damping", joints), bounds, prior)
 
 
 def coulomb(*joints: str, bounds=None, prior=None) -> Coulomb:
-    """Frees the Coulomb friction of joints."""
+    """Frees the Coulomb friction of joints.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("double_pendulum"), rbd.identify.coulomb("elbow"))
+    >>> print(parameters.names, parameters.units)
+    ('elbow friction',) ('N m',)
+    """
     return Coulomb(_patterns("coulomb", joints), bounds, prior)
 
 
@@ -412,39 +442,77 @@ def friction(*joints: str, bounds=None, prior=None) -> Friction:
     """Frees the friction of joints, both that which grows with the speed (`damping`) and that which does not (`coulomb`).
 
     Bounds and priors are of both, or of each: `friction(prior=([0.5, 0.2], [0.1, 0.1]))`, damping first.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("pendulum"), rbd.identify.friction())
+    >>> print(parameters.names)
+    ('swing damping', 'swing friction')
     """
     return Friction(_patterns("friction", joints), bounds, prior)
 
 
 def armature(*joints: str, bounds=None, prior=None) -> Armature:
-    """Frees the armature of joints."""
+    """Frees the armature of joints.
+
+    >>> model = rbd.load("arm7")
+    >>> parameters = rbd.identify.Parameters(model, rbd.identify.armature("joint1"))
+    >>> print(parameters.names, parameters.values_of(model))
+    ('joint1 armature',) [0.2]
+    """
     return Armature(_patterns("armature", joints), bounds, prior)
 
 
 def stiffness(*joints: str, bounds=None, prior=None) -> Stiffness:
-    """Frees the stiffness of the springs at joints."""
+    """Frees the stiffness of the springs at joints.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("pendulum"), rbd.identify.stiffness())
+    >>> print(parameters.names, parameters.units)
+    ('swing stiffness',) ('N m/rad',)
+    """
     return Stiffness(_patterns("stiffness", joints), bounds, prior)
 
 
 def joint_offsets(*joints: str, bounds=None, prior=None) -> JointOffsets:
-    """Frees what must be added to measured joint coordinates."""
+    """Frees what must be added to measured joint coordinates.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("double_pendulum"), rbd.identify.joint_offsets("elbow"))
+    >>> print(parameters.names, parameters.units)
+    ('elbow offset',) ('rad',)
+    """
     return JointOffsets(_patterns("joint_offsets", joints), bounds, prior)
 
 
 def sliding_friction(*shapes: str, bounds=None, prior=None) -> Carried:
-    """Frees the coefficient of sliding friction of shapes, where they touch others."""
+    """Frees the coefficient of sliding friction of shapes, where they touch others.
+
+    >>> model = rbd.load("quadruped")
+    >>> parameters = rbd.identify.Parameters(model, rbd.identify.sliding_friction("floor"))
+    >>> print(parameters.names, parameters.values_of(model))
+    ('floor sliding friction',) [1.]
+    """
     limits = (0.0, np.inf) if bounds is None else bounds
     patterns = _patterns("sliding_friction", shapes)
     return Carried(patterns, limits, prior, "shape", "contact", 2, title="sliding friction")
 
 
 def gains(*actuators: str, bounds=None, prior=None) -> Carried:
-    """Frees the gains of actuators."""
+    """Frees the gains of actuators.
+
+    >>> model = rbd.load("cartpole")
+    >>> parameters = rbd.identify.Parameters(model, rbd.identify.gains("motor"))
+    >>> print(parameters.names, parameters.values_of(model))
+    ('motor gain',) [1.]
+    """
     return Carried(_patterns("gains", actuators), bounds, prior, "actuator", "gain.value", title="gain")
 
 
 def gear_ratios(*actuators: str, bounds=None, prior=None) -> Carried:
-    """Frees the gear ratios of actuators."""
+    """Frees the gear ratios of actuators.
+
+    >>> model = rbd.load("cartpole")
+    >>> parameters = rbd.identify.Parameters(model, rbd.identify.gear_ratios("motor"))
+    >>> print(parameters.names, parameters.values_of(model))
+    ('motor gear',) [1.]
+    """
     return Carried(_patterns("gear_ratios", actuators), bounds, prior, "actuator", "gear", 0, title="gear")
 
 
@@ -455,6 +523,11 @@ def delays(*things: str, bounds=None, prior=None) -> Carried:
     They are seen by `identify.OutputError`, from readings between which the motion goes on, and from controls that change. A
     delay that is found more than a few samples away from where it was is found better from a model that has it; that of
     an actuator may be found up to a window longer than it was.
+
+    >>> late = rbd.sensors.JointPosition("encoder", "swing", delay=0.0)
+    >>> parameters = rbd.identify.Parameters(rbd.attach(rbd.load("pendulum"), late), rbd.identify.delays())
+    >>> print(parameters.names, parameters.units)
+    ('encoder delay',) ('s',)
     """
     limits = (0.0, np.inf) if bounds is None else bounds
     return Carried(_patterns("delays", things), limits, prior, "sensor or actuator", "delay", unit="s")
@@ -467,12 +540,25 @@ def carried(role: str, pattern: str, field: str, *, entry=None, unit="", bounds=
     - `pattern`: of their names; of their families, where they have no name.
     - `field`: which number, with a dot where it is one of a part.
     - `entry`: which one of a vector.
+
+    >>> spring = rbd.forces.SpringDamper(["world", "bob"], [(1.0, 0.0, -1.0), (0.0, 0.0, -1.0)], 0.5, 10.0)
+    >>> model = rbd.add_forces(rbd.load("pendulum"), spring)
+    >>> free = rbd.identify.carried("force", "SpringDamper", "spring_constant", unit="N/m")
+    >>> print(rbd.identify.Parameters(model, free).values_of(model))
+    [10.]
     """
     return Carried(_patterns("carried", (pattern,)), bounds, prior, role, field, entry, unit)
 
 
 def numbers(name: str, where: Callable[[Model], Any], *, unit="", bounds=None, prior=None) -> Numbers:
-    """Frees any leaf of a model: `numbers("gravity", lambda model: model.gravity, unit="m/s²")`."""
+    """Frees any leaf of a model: `numbers("gravity", lambda model: model.gravity, unit="m/s²")`.
+
+    >>> free = rbd.identify.numbers("gravity", lambda model: model.gravity, unit="m/s²")
+    >>> model = rbd.load("pendulum")
+    >>> parameters = rbd.identify.Parameters(model, free)
+    >>> print(parameters.names, parameters.values_of(model))
+    ('gravity[0]', 'gravity[1]', 'gravity[2]') [ 0.    0.   -9.81]
+    """
     return Numbers((name,), bounds, prior, where, name, unit)
 
 

@@ -21,11 +21,22 @@ from .kinds import degrees_of_freedom
 
 
 class LogError(ValueError):
-    """A log that cannot be what it is said to be; the message names the channel and says the remedy."""
+    """A log that cannot be what it is said to be; the message names the channel and says the remedy.
+
+    >>> try:
+    ...     rbd.identify.Log(np.arange(3) / 100, np.zeros((4, 2)))
+    ... except rbd.identify.LogError as error:
+    ...     print(error)
+    Log 'log': q has 4 rows, and there are 3 times; give it as an identify.Channel if it has times of its own
+    """
 
 
 class LogWarning(UserWarning):
-    """A log that is suspicious, or of which something is not used."""
+    """A log that is suspicious, or of which something is not used.
+
+    >>> print(issubclass(rbd.identify.LogWarning, UserWarning))
+    True
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +46,11 @@ class Channel:
     - `values`: (n, k), NaN where missing.
     - `t`: the times of the rows, in s; None for those of the log.
     - `delay`: by how much the times are later than what was measured, in s.
+
+    >>> slow = rbd.identify.Channel(np.zeros((2, 1)), t=np.array([0.0, 0.05]), delay=0.01)
+    >>> log = rbd.identify.Log(np.arange(6) / 100, np.zeros((6, 1)), sensors={"gyro": slow})
+    >>> print(log.sensors["gyro"].values.shape)
+    (2, 1)
     """
 
     values: np.ndarray

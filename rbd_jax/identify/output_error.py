@@ -94,6 +94,14 @@ class OutputError(Comparison):
     - `scheme`, `dt`: of the simulation; the step divides the time between samples. By default as `rollout` has them, and the
       time between samples, or the model's own time step if that is less.
     - `checkpoint`: what reverse-mode differentiation remembers, as in `rollout`.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(200) / 100
+    >>> truth = rbd.identify.Parameters(model, rbd.identify.damping()).with_values(jnp.array([0.3]))
+    >>> swing = rbd.rollout(truth, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=199)
+    >>> log = rbd.identify.Log(t, swing.q, tau=np.zeros((200, 1)))
+    >>> problem = rbd.identify.Problem(model, log, rbd.identify.damping(), rbd.identify.OutputError(window=1.0))
+    >>> print(f"{rbd.identify.solve(problem).value('swing damping'):.2f}")
+    0.30
     """
 
     window: float | None = eqx.field(static=True)

@@ -46,6 +46,11 @@ class Posterior:
     - `divergences`: how many draws came of motions whose energy went astray; where there are many, the posterior has corners that
       are not reached.
     - `accepted`: the mean probability with which steps were accepted.
+
+    >>> parameters = rbd.identify.Parameters(rbd.load("pendulum"), rbd.identify.damping())
+    >>> draws = rbd.identify.Posterior(parameters, 0.3 + 0.01 * np.random.default_rng(0).normal(size=(500, 1)))
+    >>> print(draws, draws.mean, draws.models(2).damping[:, 0])
+    Posterior(500 draws of swing damping) [0.3] [0.301 0.299]
     """
 
     parameters: Parameters

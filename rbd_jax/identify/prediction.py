@@ -48,6 +48,11 @@ class Prediction:
       these are coordinates on the tangent space. Torques of robots whose actuators were told what to do are sums of tau and
       what the model says that the actuators did.
     - `errors`: predicted less measured.
+
+    >>> t = np.arange(3) / 100
+    >>> one = rbd.identify.Prediction("run 1", "tau elbow", "N m", t, np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.0, -0.1]))
+    >>> print(one, one.predicted)
+    Prediction('tau elbow' of 'run 1': 3 samples, off by 0.0816 N m) [1.1 2.  2.9]
     """
 
     log: str

@@ -49,7 +49,11 @@ SCATTER = 0.1
 
 class Unknowns(NamedTuple):
     """What a problem is solved for: `x`, the free numbers without bounds, and changes of the first states of windows, (windows,
-    states), on the tangent space: empty where they are not free."""
+    states), on the tangent space: empty where they are not free.
+
+    >>> print(rbd.identify.Unknowns(jnp.array([0.1]), jnp.zeros((0, 2))).x)
+    [0.1]
+    """
 
     x: Float[Array, "free"]
     states: Float[Array, "windows states"]

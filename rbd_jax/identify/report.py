@@ -64,6 +64,14 @@ class Report:
     - `doubts`: reasons not to trust the result, each a sentence; none if there is no reason.
     - `remarks`: what is worth knowing.
     - `html`: the page, one file with its figures, that asks nothing of a network; `markdown`: the same without figures.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> tau = jax.vmap(lambda *x: 1.5 * rbd.inverse_dynamics(model, *x))(q, v, a)
+    >>> log = rbd.identify.Log(t, q, v, a, tau + 0.1 * np.random.default_rng(0).normal(size=tau.shape))
+    >>> page = rbd.identify.report(rbd.identify.least_squares(model, log, rbd.identify.masses()), log)
+    >>> print(page.title, page.doubts, page.html[:15])
+    Identification of pendulum () <!DOCTYPE html>
     """
 
     title: str

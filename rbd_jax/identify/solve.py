@@ -63,6 +63,14 @@ def solve(
     - `on_turn`: called with the number of turns so far, and the least loss.
     - `checkpoint`: a file to save to on the way and to go on from, with the same result to the last bit: see `rbd.Checkpoint`.
       With more `turns` or `steps` than before it goes on where it had ended. Not for optimistix, whose searches are one call.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(300) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> tau = jax.vmap(lambda *x: 1.5 * rbd.inverse_dynamics(model, *x))(q, v, a)
+    >>> log = rbd.identify.Log(t, q, v, a, tau)
+    >>> problem = rbd.identify.Problem(model, log, rbd.identify.masses(), rbd.identify.EquationError())
+    >>> print(rbd.identify.solve(problem).values)
+    [1.5]
     """
     instance("identify.solve", "problem", problem, Problem, "an identify.Problem")
     starts = whole_number("identify.solve", "starts", starts)

@@ -140,6 +140,10 @@ def tied(kind: Kind, leader: str | None = None, follower: str | None = None, *, 
 
     `tied(inertias("left_*"), "left_*", "right_*", mirror=(0, 1, 0))` frees the inertias of the left side, and the right side has
     their mirror images across the plane with this normal. `tied(damping("leg_*"))` frees one number, that of all.
+
+    >>> free = rbd.identify.tied(rbd.identify.damping("*_thigh"))  # one number for four joints
+    >>> print(len(rbd.identify.Parameters(rbd.load("quadruped"), free).names))
+    1
     """
     if not isinstance(kind, Kind):
         raise ModelError(f"identify.tied: kind is {kind!r}; it is what identify.inertias and others return")

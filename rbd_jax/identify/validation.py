@@ -26,6 +26,14 @@ class CrossValidation:
     - `held_out`: on what was not.
     - `folds`: what was held out in each; `by_fold`: the errors on it, (folds, columns), NaN where nothing was measured.
     - `estimates`: those of the folds.
+
+    >>> model, t = rbd.load("pendulum"), np.arange(400) / 100
+    >>> q, v, a = np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None]
+    >>> tau = jax.vmap(lambda *x: 1.5 * rbd.inverse_dynamics(model, *x))(q, v, a)
+    >>> log = rbd.identify.Log(t, q, v, a, tau + 0.1 * np.random.default_rng(0).normal(size=tau.shape))
+    >>> found = rbd.identify.cross_validation(lambda logs: rbd.identify.least_squares(model, logs, rbd.identify.masses()), log)
+    >>> print(found.columns, found.ratio)
+    ('tau swing',) [1.002]
     """
 
     columns: tuple[str, ...]

@@ -45,6 +45,11 @@ class Whiteness:
     - `samples`: how many errors there are.
     - `statistic`, `lags`, `p`: Ljung and Box's, how many lags are in it, and how likely white errors have a larger one.
     - `lasting`: s, how many samples errors last; 1 where they are white.
+
+    >>> walk = np.cumsum(np.random.default_rng(1).normal(size=4000))
+    >>> found = rbd.identify.whiteness(walk, 0.01)
+    >>> print(found.white, found.lasting > 10)
+    False True
     """
 
     autocorrelation: np.ndarray

@@ -46,6 +46,13 @@ class MujocoMap:
     Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. What MuJoCo has not as one joint (a
     `Universal`, a `Composite` of hinges) is what `rbd.to_mjcf` makes of it: `joint:1`, `joint:2`. Free joints must attach
     to the world with no placement of their own, as those that `load_mjcf` and `load_urdf` make.
+
+    >>> import mujoco
+    >>> model = rbd.load("cartpole")
+    >>> theirs = mujoco.MjModel.from_xml_string(rbd.to_mjcf(model))
+    >>> between = rbd.interop.MujocoMap(model, theirs)
+    >>> print(between.configuration(jnp.array([0.5, 0.1])), between.velocity(jnp.array([0.5, 0.1]), jnp.array([1.0, 2.0])))
+    [0.5 0.1] [1. 2.]
     """
 
     def __init__(self, model: Model, mj_model: Any, names: Mapping[str, str] | None = None):

@@ -47,6 +47,18 @@ class PinocchioMap:
     Joints are matched by name; `names={"ours": "theirs"}` matches those that differ. Joints of ours that
     mimic others have no coordinates: build the Pinocchio model with `mimic=True` then, or load ours with
     `mimic="free"`.
+
+    >>> import pinocchio
+    >>> inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    >>> urdf = f'<robot name="box"><link name="box">{inertial}</link></robot>'
+    >>> model = rbd.load_urdf(urdf, floating_base=True)
+    >>> theirs = pinocchio.buildModelFromXML(urdf, pinocchio.JointModelFreeFlyer())
+    >>> between = rbd.interop.PinocchioMap(model, theirs, names={model.joint_names[0]: "root_joint"})
+    >>> q = jnp.array([1.0, 2.0, 3.0, 0.6, 0.0, 0.0, 0.8])
+    >>> print(between.configuration(q))  # their quaternion has its scalar last
+    [1.  2.  3.  0.  0.  0.8 0.6]
+    >>> print(between.velocity(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])))
+    [4. 5. 6. 1. 2. 3.]
     """
 
     def __init__(self, model: Model, pin_model: Any, names: Mapping[str, str] | None = None):
@@ -162,13 +174,21 @@ class PinocchioMap:
 
 
 def spatial_vector(x) -> Float[Array, "*batch 6"]:
-    """A motion or force vector with its halves (the last axis) exchanged: to Pinocchio's, and back."""
+    """A motion or force vector with its halves (the last axis) exchanged: to Pinocchio's, and back.
+
+    >>> print(rbd.interop.pinocchio.spatial_vector(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])))
+    [4. 5. 6. 1. 2. 3.]
+    """
     x = floating(x)
     return jnp.concatenate([x[..., 3:], x[..., :3]], axis=-1)
 
 
 def spatial_matrix(m) -> Float[Array, "*batch 6 6"]:
-    """A 6x6 matrix (inertia, transform, ...) with its blocks exchanged: to Pinocchio's, and back."""
+    """A 6x6 matrix (inertia, transform, ...) with its blocks exchanged: to Pinocchio's, and back.
+
+    >>> print(rbd.interop.pinocchio.spatial_matrix(jnp.diag(jnp.arange(6.0)))[0])
+    [3. 0. 0. 0. 0. 0.]
+    """
     return spatial_vector(jnp.swapaxes(spatial_vector(jnp.swapaxes(floating(m), -1, -2)), -1, -2))
 
 

@@ -26,6 +26,13 @@ class Joint(eqx.Module):
 
     Parameters (an axis, a pitch, control frames) are array fields and so differentiable leaves of the model. Methods
     take one joint and one configuration; the library batches them.
+
+    >>> class Spiral(rbd.joints.Joint):
+    ...     nv = 1
+    ...     def transform(self, q):
+    ...         return rbd.Transform.from_position(q[0] * jnp.stack([jnp.cos(q[0]), jnp.sin(q[0]), 0 * q[0]]))
+    >>> print(Spiral().motion_subspace(jnp.array([jnp.pi]))[:, 0])  # by differentiation
+    [ 0.     0.     0.    -1.    -3.142  0.   ]
     """
 
     #: Whether the joint changes by itself as time passes, as `Driven` does or a screw whose pitch grows. It has a field `time`.
@@ -176,7 +183,17 @@ class Joint(eqx.Module):
 
 
 class ConstantSubspaceJoint(Joint):
-    """A joint whose motion subspace is the same in every configuration, at any time, so that `c_J` vanishes (or is σ̊)."""
+    """A joint whose motion subspace is the same in every configuration, at any time, so that `c_J` vanishes (or is σ̊).
+
+    >>> class Vertical(rbd.joints.ConstantSubspaceJoint):
+    ...     nv = 1
+    ...     def transform(self, q):
+    ...         return rbd.Transform.from_position(jnp.stack([0 * q[0], 0 * q[0], q[0]]))
+    ...     def columns(self):
+    ...         return jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]).T
+    >>> print(Vertical().motion_subspace(jnp.array([0.3]))[:, 0])
+    [0. 0. 0. 0. 0. 1.]
+    """
 
     @abc.abstractmethod
     def columns(self) -> Float[Array, "6 nv"]:

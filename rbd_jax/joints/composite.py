@@ -23,7 +23,13 @@ from .translational import Translational
 
 
 class Composite(Joint):
-    """One joint after the other, the first on the predecessor. `q` and `v` are theirs, one after the other."""
+    """One joint after the other, the first on the predecessor. `q` and `v` are theirs, one after the other.
+
+    >>> joint = rbd.joints.Composite([rbd.joints.Prismatic(axis=(1, 0, 0)), rbd.joints.Revolute(axis=(0, 0, 1))])
+    >>> place = joint.transform(jnp.array([2.0, jnp.pi / 2]))
+    >>> print(joint.nv, place.point(jnp.array([1.0, 0.0, 0.0])))
+    2 [2. 1. 0.]
+    """
 
     joints: tuple[Joint, ...]
 
@@ -148,6 +154,10 @@ def Free2D() -> Composite:
     """Free motion in the x-y plane by its coordinates (eqs. 2.53 to 2.56): `q = (x, y, θ)` and `v = q̇`.
 
     `Planar` is the same motion with the velocity in body coordinates.
+
+    >>> joint = rbd.joints.Free2D()
+    >>> print(joint.integrate(jnp.array([1.0, 0.0, jnp.pi / 2]), jnp.array([0.5, 0.0, 0.0])))
+    [1.5   0.    1.571]
     """
     return Composite((Prismatic((1.0, 0.0, 0.0)), Prismatic((0.0, 1.0, 0.0)), Revolute((0.0, 0.0, 1.0))))
 
@@ -157,6 +167,11 @@ def Free3D() -> Composite:
 
     `q` is position and quaternion, as for `Free`; `v` is the velocity in the predecessor frame, then the angular
     velocity in the successor frame.
+
+    >>> joint = rbd.joints.Free3D()
+    >>> q = joint.neutral()
+    >>> print(joint.integrate(q, jnp.array([jnp.pi / 2, 0.0, 0.0, 0.0, 0.0, jnp.pi / 2])))  # straight on, while it turns
+    [1.571 0.    0.    0.707 0.    0.    0.707]
     """
     return Composite((Translational(), Spherical()))
 

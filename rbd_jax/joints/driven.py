@@ -47,6 +47,13 @@ class Driven(Rheonomic):
 
     The motion may be a PyTree (an `equinox.Module` with `__call__`): its arrays are parameters like any other. Its
     first two derivatives in time become the velocity and the acceleration.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> motor = rbd.joints.Driven(rbd.joints.Revolute(axis=(0, 0, 1)), lambda t: jnp.stack([jnp.sin(t)]))
+    >>> rotor = builder.add_body("rotor", joint=motor, inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> model = rbd.at_time(builder.build(), jnp.pi / 2)
+    >>> print(model.nv, rbd.forward_kinematics(model, jnp.zeros(0)).rotation[0, :2, 0])
+    0 [0.54  0.841]
     """
 
     joint: Joint
@@ -75,7 +82,12 @@ class Driven(Rheonomic):
 
 
 class ConstantVelocity(Rheonomic):
-    """A joint that moves at a constant velocity: at time t it is at `start ⊕ t velocity`."""
+    """A joint that moves at a constant velocity: at time t it is at `start ⊕ t velocity`.
+
+    >>> belt = rbd.joints.ConstantVelocity(rbd.joints.Prismatic(axis=(1, 0, 0)), velocity=jnp.array([0.5]), time=4.0)
+    >>> print(belt.transform(jnp.zeros(0)).position)
+    [2. 0. 0.]
+    """
 
     joint: Joint
     velocity: Float[Array, " inner_nv"]

@@ -23,6 +23,10 @@ class SphericalEuler(Joint):
 
     Each letter of `order` is the axis of one turn, carried along by the turns before it (intrinsic angles): "zyx" is
     yaw, pitch, roll.
+
+    >>> ball = rbd.joints.SphericalEuler("zyx")
+    >>> print(ball.transform(jnp.array([jnp.pi / 2, 0.0, 0.0])).point(jnp.array([1.0, 0.0, 0.0])))  # yaw
+    [0. 1. 0.]
     """
 
     order: str = eqx.field(static=True)

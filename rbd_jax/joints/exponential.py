@@ -13,7 +13,12 @@ from ._joint import Joint
 
 
 class SphericalExponential(Joint):
-    """A ball in its socket. `q` is the rotation vector (axis times angle), and `v = q̇`."""
+    """A ball in its socket. `q` is the rotation vector (axis times angle), and `v = q̇`.
+
+    >>> ball = rbd.joints.SphericalExponential()
+    >>> print(ball.transform(jnp.array([0.0, 0.0, jnp.pi / 2])).point(jnp.array([1.0, 0.0, 0.0])))
+    [0. 1. 0.]
+    """
 
     nv = 3
     charted = True

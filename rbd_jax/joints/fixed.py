@@ -7,7 +7,15 @@ from ._joint import ConstantSubspaceJoint
 
 
 class Fixed(ConstantSubspaceJoint):
-    """A weld."""
+    """A weld.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = rbd.Inertia.sphere(1.0, 0.1)
+    >>> arm = builder.add_body("arm", joint=rbd.joints.Revolute(axis=(0, 1, 0)), inertia=ball)
+    >>> hand = builder.add_body("hand", parent=arm, joint=rbd.joints.Fixed(), placement=(0.0, 0.0, -0.5), inertia=ball)
+    >>> print(builder.build().nv)
+    1
+    """
 
     nv = 0
 

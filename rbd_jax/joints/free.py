@@ -17,6 +17,11 @@ class Free(ConstantSubspaceJoint):
     """Six degrees of freedom. `q = [x y z, w x y z]` places the body, `v = [ω; v]` is its spatial velocity in its own frame.
 
     A constant velocity is a screw motion, and `integrate` follows it exactly: `X ⊕ v = X exp(v)` on SE(3).
+
+    >>> free = rbd.joints.Free()
+    >>> q = free.neutral()
+    >>> print(free.integrate(q, jnp.array([0.0, 0.0, jnp.pi / 2, jnp.pi / 2, 0.0, 0.0])))  # a quarter of a circle of radius 1
+    [1.    1.    0.    0.707 0.    0.    0.707]
     """
 
     nv = 6

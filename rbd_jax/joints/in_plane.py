@@ -14,6 +14,11 @@ class InPlane(Wrapped):
     """`joint`, with a planar placement and motions of three entries; `q` and `v` are its own.
 
     `axes` are the x and y axes of the plane, as rows, in the frames of the joint. `rbd.planar` makes these.
+
+    >>> flat = rbd.planar(rbd.load("double_pendulum"))
+    >>> print(type(flat.joints[0]).__name__, flat.joints[0].axes[0])
+    InPlane [[ 1.  0.  0.]
+     [0.  0.  1.]]
     """
 
     joint: Joint

@@ -23,6 +23,11 @@ class Planar(ConstantSubspaceJoint):
     `q = (θ, x, y)`: the angle, and the position in the predecessor frame along two fixed directions of the plane (the
     x and y axes if the normal is z). `v = (ω, v_x, v_y)`: the turn rate, and the velocity along the same directions of
     the successor. A constant velocity moves the body on a circle.
+
+    >>> joint = rbd.joints.Planar()
+    >>> q = jnp.array([jnp.pi / 2, 1.0, 0.0])
+    >>> print(joint.integrate(q, jnp.array([0.0, 0.5, 0.0])))  # forwards, where the body looks: along y
+    [1.571 1.    0.5  ]
     """
 
     normal: Float[Array, "3"]

@@ -10,7 +10,12 @@ from ._joint import ConstantSubspaceJoint
 
 
 class Prismatic(ConstantSubspaceJoint):
-    """A slide along `axis`. `q` is the distance."""
+    """A slide along `axis`. `q` is the distance.
+
+    >>> slide = rbd.joints.Prismatic(axis=(1, 0, 0))
+    >>> print(slide.transform(jnp.array([0.3])).position)
+    [0.3 0.  0. ]
+    """
 
     axis: Float[Array, "3"]
 

@@ -14,6 +14,10 @@ class RackAndPinion(Joint):
     """A pinion on the successor's z axis, rolling on a rack along the predecessor's x axis. `q` is the angle.
 
     One radian about z moves the pinion by `radius` along x, so the rack lies above it, at `y = radius`.
+
+    >>> pinion = rbd.joints.RackAndPinion(radius=0.5)
+    >>> print(pinion.transform(jnp.array([jnp.pi])).position)
+    [1.571 0.    0.   ]
     """
 
     radius: Float[Array, ""]

@@ -21,7 +21,12 @@ from .revolute import Revolute
 
 
 class Reversed(Wrapped):
-    """`joint`, from its successor to its predecessor. `q` and `v` are its own: only who moves against whom is changed about."""
+    """`joint`, from its successor to its predecessor. `q` and `v` are its own: only who moves against whom is changed about.
+
+    >>> pinion = rbd.joints.Reversed(rbd.joints.RackAndPinion(radius=0.5))  # the rack moves
+    >>> print(pinion.transform(jnp.array([jnp.pi])).position)
+    [ 1.571  0.     0.   ]
+    """
 
     joint: Joint
 

@@ -11,7 +11,12 @@ from ._joint import ConstantSubspaceJoint
 
 
 class Revolute(ConstantSubspaceJoint):
-    """A hinge about `axis`, through the origin of the joint frame. `q` is the angle."""
+    """A hinge about `axis`, through the origin of the joint frame. `q` is the angle.
+
+    >>> hinge = rbd.joints.Revolute(axis=(0, 0, 1))
+    >>> print(hinge.transform(jnp.array([jnp.pi / 2])).point(jnp.array([1.0, 0.0, 0.0])))
+    [0. 1. 0.]
+    """
 
     axis: Float[Array, "3"]
 

@@ -12,6 +12,11 @@ class Spherical(ConstantSubspaceJoint):
     """A ball in its socket. `q` is a quaternion `(w, x, y, z)`, `v` the angular velocity in the successor frame.
 
     The length of `q` does not matter; `integrate` returns unit length.
+
+    >>> ball = rbd.joints.Spherical()
+    >>> q = ball.integrate(ball.neutral(), jnp.array([0.0, 0.0, jnp.pi / 2]))
+    >>> print(q, ball.transform(q).point(jnp.array([1.0, 0.0, 0.0])))
+    [0.707 0.    0.    0.707] [0. 1. 0.]
     """
 
     nv = 3

@@ -24,6 +24,11 @@ class SplineCurve(Joint):
     The curve is drawn by n control `frames`, which act four at a time. A cyclic one has n segments and returns at
     `q = n`; an open one has n - 3, from `q = 0` to `n - 3`, and goes on beyond as the polynomial of its last segment.
     The frames turn by less than half a turn from one to the next.
+
+    >>> corners = jnp.array([[1.0, 1.0, 0.0], [-1.0, 1.0, 0.0], [-1.0, -1.0, 0.0], [1.0, -1.0, 0.0]])
+    >>> track = rbd.joints.SplineCurve(rbd.Transform.from_position(corners))
+    >>> print(track.transform(jnp.array([0.5])).position, track.transform(jnp.array([4.5])).position)
+    [-0.917  0.     0.   ] [-0.917  0.     0.   ]
     """
 
     frames: Transform
@@ -90,6 +95,12 @@ class SplineSurface(Joint):
 
     `controls` is a grid of control values (n1, n2, 6), each a position `x y z` and three angles (intrinsic x, y, z:
     keep the second within ±90°). `q` goes from 0 to `n1 - 3` and `n2 - 3`; beyond, the patches at the rim go on.
+
+    >>> x, y = jnp.meshgrid(jnp.arange(4.0), jnp.arange(4.0), indexing="ij")
+    >>> sheet = jnp.stack([x, y, 0.1 * x**2, 0 * x, 0 * x, 0 * x], axis=-1)
+    >>> joint = rbd.joints.SplineSurface(sheet)
+    >>> print(joint.transform(jnp.array([0.5, 0.5])).position)
+    [1.5   1.5   0.258]
     """
 
     controls: Float[Array, "n1 n2 6"]

@@ -23,6 +23,13 @@ class Subspaces(eqx.Module):
     - `motion`: S, the joint's own.
     - `active`: T_a, with `T_aᵀ S = 1`.
     - `constraint`: T, with `Tᵀ S = 0`.
+
+    >>> spaces = rbd.joints.subspaces(rbd.joints.Revolute(axis=(0, 0, 1)), jnp.zeros(1))
+    >>> print(spaces.motion[:, 0], spaces.constraint.shape)
+    [0. 0. 1. 0. 0. 0.] (6, 5)
+    >>> tau, reactions = spaces.split(jnp.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+    >>> print(tau, reactions)
+    [3.] [ 2. -1.  4.  5.  6.]
     """
 
     motion: Float[Array, "6 nv"]

@@ -15,6 +15,12 @@ class Universal(Joint):
     """A turn about `axis1`, fixed in the predecessor, then one about `axis2`, fixed in the successor.
 
     `q` is the two angles.
+
+    >>> joint = rbd.joints.Universal(axis1=(1, 0, 0), axis2=(0, 1, 0))
+    >>> print(joint.transform(jnp.array([jnp.pi / 2, 0.0])).rotation)
+    [[ 1.  0.  0.]
+     [ 0.  0. -1.]
+     [ 0.  1.  0.]]
     """
 
     axis1: Float[Array, "3"]

@@ -16,6 +16,10 @@ class Network(eqx.Module):
     """A perceptron: `x -> y`, both vectors. Each hidden layer is linear, then an exponential linear unit, then normalized.
 
     - `weights`, `biases`: of its linear layers, from the first to the last.
+
+    >>> network = rbd.learn.Network.drawn(jax.random.key(0), 3, (16,), 2, last=0.01, dtype=jnp.float64)
+    >>> print(network(jnp.ones(3)).shape)
+    (2,)
     """
 
     weights: tuple[Float[Array, "_ _"], ...]
@@ -47,7 +51,12 @@ class Network(eqx.Module):
 
 
 class Normalization(eqx.Module):
-    """Mean and variance of all that was observed so far; called, it makes an observation one of mean zero and variance one."""
+    """Mean and variance of all that was observed so far; called, it makes an observation one of mean zero and variance one.
+
+    >>> seen = rbd.learn.Normalization.of_size(2, jnp.float64).with_more(jnp.array([[1.0, 10.0], [3.0, 30.0]]))
+    >>> print(seen.mean, seen(jnp.array([2.0, 20.0])))
+    [ 2. 20.] [0. 0.]
+    """
 
     count: Float[Array, ""]
     mean: Float[Array, "n"]

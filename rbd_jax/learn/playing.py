@@ -29,6 +29,11 @@ class Evaluation(eqx.Module):
     - `steps`: how many each had.
     - `terminated`: whether it ended before its time.
     - `terms`: the sums of the terms of the reward by name, if the task tells them.
+
+    >>> task = rbd.tasks.load("cartpole", episode_length=20)
+    >>> found = rbd.learn.evaluate(task, lambda observation: jnp.zeros(1), jax.random.key(0), episodes=4)
+    >>> print(found.returns.shape, found.steps, found.terminated)
+    (4,) [20 20 20 20] [False False False False]
     """
 
     returns: Float[Array, "*episodes"]
@@ -48,6 +53,11 @@ class Episode(eqx.Module):
     - `states`: of the task, one before each step and one at the end; what comes after an end repeats it.
     - `actions`: of each step.
     - `steps`: how many were made until the end.
+
+    >>> task = rbd.tasks.load("cartpole")
+    >>> episode = rbd.learn.play(task, lambda observation: jnp.zeros(1), jax.random.key(0), steps=10)
+    >>> print(episode.states.state.q.shape, episode.actions.shape, episode.steps)
+    (11, 2) (10, 1) 10
     """
 
     states: TaskState

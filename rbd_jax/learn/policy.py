@@ -174,6 +174,14 @@ def load(path: str | os.PathLike, task: Task | None = None) -> Policy:
     - `task`: the task that it is for; one with observations or actions of another size is refused.
 
     Without 64-bit numbers (`jax_enable_x64`) it has 32-bit ones, whatever is in the file.
+
+    >>> import tempfile
+    >>> task = rbd.tasks.load("cartpole")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rbd.learn.save(f"{folder}/policy.npz", rbd.learn.Policy.drawn(task, jax.random.key(0)))
+    ...     policy = rbd.learn.load(f"{folder}/policy.npz", task)
+    >>> print(policy(task.reset(jax.random.key(1)).observation).shape)
+    (1,)
     """
     try:
         with np.load(path, allow_pickle=False) as file:

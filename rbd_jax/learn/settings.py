@@ -14,6 +14,10 @@ class Settings(NamedTuple):
 
     - `config`: how it is learned.
     - `threshold`: the mean return of its episodes from which on it counts as learned; None if nobody has said.
+
+    >>> config, threshold = rbd.learn.settings_for("quadruped_trot")
+    >>> print(config.epochs, threshold)
+    400 500.0
     """
 
     config: ShortHorizonActorCritic

@@ -29,6 +29,12 @@ class Learner(eqx.Module):
     - `target`: the critic as it follows by and by, which says what states are worth.
     - `actor_memory`, `critic_memory`: of the optimizers.
     - `returns`: of the episodes under way, so far.
+
+    >>> task = rbd.tasks.load("cartpole")
+    >>> small = rbd.learn.ShortHorizonActorCritic(epochs=2, environments=4, horizon=4)
+    >>> learner = rbd.learn.train(task, small, key=jax.random.key(0)).learner
+    >>> print(learner.epoch, learner.episodes.steps)
+    2 [8 8 8 8]
     """
 
     policy: Policy
@@ -59,6 +65,10 @@ class ShortHorizonActorCritic:
     - `steepest`: derivatives of the return by the state and the action of one step are cut to this length, sample by sample.
     - `deviation`: of actions, before they are squashed, in the first epoch. It is learned from there.
     - `squashed`: whether actions are brought into [-1, 1] by the hyperbolic tangent, or cut off.
+
+    >>> small = rbd.learn.ShortHorizonActorCritic(epochs=100, environments=16, horizon=32, discount=0.98)
+    >>> print(small.epochs, small.actor_widths)
+    100 (64, 64)
     """
 
     epochs: int = 500

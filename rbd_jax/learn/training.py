@@ -32,6 +32,12 @@ class Trained(NamedTuple):
     - `policy`: what was learned.
     - `curve`: what was told of each epoch by name, an array with a row for each.
     - `learner`: where learning would go on.
+
+    >>> task = rbd.tasks.load("cartpole")
+    >>> small = rbd.learn.ShortHorizonActorCritic(epochs=2, environments=4, horizon=4)
+    >>> trained = rbd.learn.train(task, small, key=jax.random.key(0))
+    >>> print(trained.epochs, sorted(trained.curve)[:3])
+    2 ['deviation', 'dropped', 'episodes']
     """
 
     policy: Policy

@@ -161,6 +161,12 @@ class Group(eqx.Module):
 
     A new group implements these methods, with as many parameters; their arguments are checked before. Public methods
     of its own it lists in `own_signatures`, with a check for each argument (`anything` where none is due).
+
+    >>> def geodesic(group, a, b, t):
+    ...     return group.compose(a, group.exp(t * group.log(group.compose(group.inverse(a), b))))
+    >>> a, b = rbd.lie.SO3.identity(jnp.float64), rbd.lie.SO3.exp(jnp.array([0.0, 0.0, 1.0]))
+    >>> print(rbd.lie.SO3.log(geodesic(rbd.lie.SO3, a, b, 0.25)))
+    [0.   0.   0.25]
     """
 
     own_signatures: ClassVar[Mapping[str, tuple[Check, ...]]] = {}

@@ -101,7 +101,12 @@ class DirectProduct(Group):
 
 
 class Product(DirectProduct):
-    """The product of the given groups. Elements are tuples of theirs."""
+    """The product of the given groups. Elements are tuples of theirs.
+
+    >>> pose = rbd.lie.Product(rbd.lie.S3, rbd.lie.Rn(1))
+    >>> print(pose.dim, pose.exp(jnp.array([0.0, 0.0, jnp.pi, 2.0])))
+    4 (Array([0., 0., 0., 1.], dtype=float64), Array([2.], dtype=float64))
+    """
 
     groups: tuple[Group, ...]
 
@@ -130,7 +135,12 @@ def _component_vectors(power, function: str, name: str, value: Any) -> Array:
 
 
 class Power(Group):
-    """The product of `n` times the same group. Elements are its elements with an axis of length `n` in front."""
+    """The product of `n` times the same group. Elements are its elements with an axis of length `n` in front.
+
+    >>> bodies = rbd.lie.Power(rbd.lie.SO3, 3)
+    >>> print(bodies.dim, bodies.exp(jnp.zeros(9)).shape)
+    9 (3, 3, 3)
+    """
 
     group: Group
     n: int = eqx.field(static=True)

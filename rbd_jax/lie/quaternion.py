@@ -17,34 +17,58 @@ from ._series import arctan_ratio, stumpff
 
 
 def multiply(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
-    """The product `a ∘ b`: the rotation `b`, then `a`, both about fixed axes. Nothing is normalized."""
+    """The product `a ∘ b`: the rotation `b`, then `a`, both about fixed axes. Nothing is normalized.
+
+    >>> quarter = rbd.lie.quaternion.exp(jnp.array([0.0, 0.0, jnp.pi / 2]))
+    >>> print(rbd.lie.quaternion.multiply(quarter, quarter))
+    [0. 0. 0. 1.]
+    """
     (aw, av), (bw, bv) = _split(a), _split(b)
     scalar = aw * bw - dot(av, bv)[..., None]
     return jnp.concatenate([scalar, aw * bv + bw * av + cross(av, bv)], axis=-1)
 
 
 def conjugate(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
-    """`(w, -x, -y, -z)`: the inverse rotation."""
+    """`(w, -x, -y, -z)`: the inverse rotation.
+
+    >>> print(rbd.lie.quaternion.conjugate(jnp.array([0.6, 0.0, 0.0, 0.8])))
+    [ 0.6  0.   0.  -0.8]
+    """
     w, v = _split(q)
     return jnp.concatenate([w, -v], axis=-1)
 
 
 def normalize(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
-    """`q / |q|`. Zero, which is no rotation, becomes the identity, with derivative zero."""
+    """`q / |q|`. Zero, which is no rotation, becomes the identity, with derivative zero.
+
+    >>> print(rbd.lie.quaternion.normalize(jnp.array([3.0, 0.0, 0.0, 4.0])), rbd.lie.quaternion.normalize(jnp.zeros(4)))
+    [0.6 0.  0.  0.8] [1. 0. 0. 0.]
+    """
     unit, null = _unit(q)
     w, v = _split(unit)
     return jnp.concatenate([jnp.where(null, 1, w), v], axis=-1)
 
 
 def rotate(q: Float[Array, "*batch 4"], vector: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
-    """The vector part of `q ∘ (0, vector) ∘ q⁻¹`: a vector of the moving frame in the fixed one."""
+    """The vector part of `q ∘ (0, vector) ∘ q⁻¹`: a vector of the moving frame in the fixed one.
+
+    >>> quarter = jnp.array([1.0, 0.0, 0.0, 1.0])  # about z; any length will do
+    >>> print(rbd.lie.quaternion.rotate(quarter, jnp.array([1.0, 0.0, 0.0])))
+    [0. 1. 0.]
+    """
     w, v = _split(normalize(q))
     turn = 2 * cross(v, vector)
     return vector + w * turn + cross(v, turn)
 
 
 def to_matrix(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
-    """The rotation matrix, the transpose of the book's E (eq. 4.12)."""
+    """The rotation matrix, the transpose of the book's E (eq. 4.12).
+
+    >>> print(rbd.lie.quaternion.to_matrix(jnp.array([1.0, 0.0, 0.0, 1.0])))
+    [[ 0. -1.  0.]
+     [ 1.  0.  0.]
+     [ 0.  0.  1.]]
+    """
     q = normalize(q)
     w, x, y, z = (q[..., i] for i in range(4))
     return matrix(
@@ -61,6 +85,9 @@ def from_matrix(rotation: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 4"
 
     The entries of the matrix give all products `4 q_i q_j`. Their row with the largest diagonal entry, which
     is at least 1, is `q` up to its length (Shepperd 1978): no rotation has a small divisor.
+
+    >>> print(rbd.lie.quaternion.from_matrix(jnp.diag(jnp.array([1.0, -1.0, -1.0]))))
+    [0. 1. 0. 0.]
     """
     r = [[rotation[..., i, j] for j in range(3)] for i in range(3)]
     wx, wy, wz = r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]
@@ -76,7 +103,11 @@ def from_matrix(rotation: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 4"
 
 
 def shortest(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
-    """Of `q` and `-q` the one that turns by at most half a turn: its first nonzero entry is positive."""
+    """Of `q` and `-q` the one that turns by at most half a turn: its first nonzero entry is positive.
+
+    >>> print(rbd.lie.quaternion.shortest(jnp.array([-0.6, 0.0, 0.0, 0.8])))
+    [ 0.6  0.   0.  -0.8]
+    """
     first = q[..., 3]
     for i in (2, 1, 0):
         first = jnp.where(q[..., i] == 0, first, q[..., i])
@@ -84,7 +115,11 @@ def shortest(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
 
 
 def exp(x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
-    """The unit quaternion `(cos(θ/2), sin(θ/2)/θ x)` of a rotation vector `x` of length `θ`."""
+    """The unit quaternion `(cos(θ/2), sin(θ/2)/θ x)` of a rotation vector `x` of length `θ`.
+
+    >>> print(rbd.lie.quaternion.exp(jnp.array([jnp.pi / 2, 0.0, 0.0])))
+    [0.707 0.707 0.    0.   ]
+    """
     half = dot(x, x)[..., None] / 4
     return jnp.concatenate([stumpff(0, half), stumpff(1, half) * x / 2], axis=-1)
 
@@ -94,6 +129,9 @@ def log(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
 
     At half a turn exactly, where opposite vectors rotate alike, it is the one whose first entry that is not
     zero is positive, and derivatives are those from the side on which that one is the shortest.
+
+    >>> print(rbd.lie.quaternion.log(jnp.array([1.0, 1.0, 0.0, 0.0])))
+    [1.571 0.    0.   ]
     """
     w, v = _split(shortest(normalize(q)))
     square = dot(v, v)[..., None]
@@ -108,25 +146,43 @@ def log(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
 def from_axis_angle(
     axis: Float[Array, "*batch 3"], angle: Float[Array, "*batch"]
 ) -> Float[Array, "*batch 4"]:
-    """The rotation by `angle` (rad) about an axis of any length. About the zero axis it is the identity."""
+    """The rotation by `angle` (rad) about an axis of any length. About the zero axis it is the identity.
+
+    >>> print(rbd.lie.quaternion.from_axis_angle(jnp.array([0.0, 0.0, 5.0]), jnp.array(jnp.pi)))
+    [0. 0. 0. 1.]
+    """
     axis, null = _unit(axis)
     half = jnp.where(null, 0, angle[..., None] / 2)
     return jnp.concatenate([jnp.cos(half), jnp.sin(half) * axis], axis=-1)
 
 
 def derivative(q: Float[Array, "*batch 4"], angular: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
-    """`q̇ = ½ q ∘ (0, ω)`, with the angular velocity `ω` in the moving frame (book eq. 4.13). `q` is taken as it is."""
+    """`q̇ = ½ q ∘ (0, ω)`, with the angular velocity `ω` in the moving frame (book eq. 4.13). `q` is taken as it is.
+
+    >>> print(rbd.lie.quaternion.derivative(jnp.array([1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 2.0])))
+    [0. 0. 0. 1.]
+    """
     return multiply(q, jnp.concatenate([jnp.zeros_like(angular[..., :1]), angular / 2], axis=-1))
 
 
 def angular_velocity(q: Float[Array, "*batch 4"], rate: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
-    """The angular velocity in the moving frame, `2 q⁻¹ ∘ q̇`, of what `q` stands for while it changes at `rate`."""
+    """The angular velocity in the moving frame, `2 q⁻¹ ∘ q̇`, of what `q` stands for while it changes at `rate`.
+
+    >>> q = jnp.array([1.0, 0.0, 0.0, 0.0])
+    >>> print(rbd.lie.quaternion.angular_velocity(q, jnp.array([0.0, 0.0, 0.0, 1.0])))
+    [0. 0. 2.]
+    """
     unit, change = jax.jvp(normalize, (q,), (rate,))
     return 2 * multiply(conjugate(unit), change)[..., 1:]
 
 
 def random(key: PRNGKeyArray | Shaped[Array, "2"], dtype=None) -> Float[Array, "4"]:
-    """A unit quaternion, all rotations equally likely: the direction of a normal sample."""
+    """A unit quaternion, all rotations equally likely: the direction of a normal sample.
+
+    >>> q = rbd.lie.quaternion.random(jax.random.key(0))
+    >>> print(jnp.linalg.norm(q).round(3))
+    1.0
+    """
     return normalize(jax.random.normal(key, (4,), dtype))
 
 

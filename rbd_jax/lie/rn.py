@@ -14,7 +14,12 @@ from .group import Group
 
 
 class Rn(Group):
-    """The vectors of `n` numbers under addition."""
+    """The vectors of `n` numbers under addition.
+
+    >>> R2 = rbd.lie.Rn(2)
+    >>> print(R2.compose(jnp.array([1.0, 2.0]), R2.exp(jnp.array([0.5, 0.5]))))
+    [1.5 2.5]
+    """
 
     n: int = eqx.field(static=True)
 

@@ -107,3 +107,10 @@ class Sphere2(eqx.Module):
 
 
 S2 = Sphere2()
+"""Directions: unit vectors. No group, but `exp`, `log` and the derivatives of them are there, at a point.
+
+>>> S2 = rbd.lie.S2
+>>> x, y = jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0])
+>>> print(S2.log(x, y), S2.exp(x, S2.log(x, y)))
+[0.    1.571 0.   ] [0. 1. 0.]
+"""

@@ -92,3 +92,10 @@ def _root(g):
 
 
 S3 = UnitQuaternions()
+"""Rotations as unit quaternions, scalar first. The methods are those of `Group`.
+
+>>> S3 = rbd.lie.S3
+>>> q = S3.exp(jnp.array([0.0, 0.0, jnp.pi / 2]))
+>>> print(q, S3.log(S3.compose(q, q)))
+[0.707 0.    0.    0.707] [0.    0.    3.142]
+"""

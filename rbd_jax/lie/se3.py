@@ -115,3 +115,10 @@ def _dual(function, x):
 
 
 SE3 = SpecialEuclidean3()
+"""Rigid motions as `Transform`s, which compose as frames do. The methods are those of `Group`.
+
+>>> SE3 = rbd.lie.SE3
+>>> X = SE3.exp(jnp.array([0.0, 0.0, jnp.pi / 2, jnp.pi / 2, 0.0, 0.0]))  # a quarter of a circle of radius 1
+>>> print(X.position, SE3.log(X))
+[1. 1. 0.] [0.    0.    1.571 1.571 0.    0.   ]
+"""

@@ -116,3 +116,10 @@ def _polynomial(x, first, second):
 
 
 SO3 = SpecialOrthogonal3()
+"""Rotations as matrices, 3 by 3. The methods are those of `Group`.
+
+>>> SO3 = rbd.lie.SO3
+>>> R = SO3.exp(jnp.array([0.0, 0.0, jnp.pi / 2]))
+>>> print(R @ jnp.array([1.0, 0.0, 0.0]), SO3.log(SO3.compose(R, R)))
+[0. 1. 0.] [0.    0.    3.142]
+"""

@@ -32,3 +32,10 @@ class RotationsAndTranslations(DirectProduct):
 
 
 SO3xR3 = RotationsAndTranslations()
+"""Rotations and translations side by side, as `Transform`s. The methods are those of `Group`.
+
+>>> G = rbd.lie.SO3xR3
+>>> X = G.exp(jnp.array([0.0, 0.0, jnp.pi / 2, jnp.pi / 2, 0.0, 0.0]))  # straight on, while it turns
+>>> print(X.position, G.log(X))
+[1.571 0.    0.   ] [0.    0.    1.571 1.571 0.    0.   ]
+"""

@@ -4,7 +4,13 @@ from .relative import RelativeConstraint
 
 
 class Connect(RelativeConstraint):
-    """`point_b` of `body_b` stays on `point_a` of `body_a`. The residual is the way to it, in the world's axes."""
+    """`point_b` of `body_b` stays on `point_a` of `body_a`. The residual is the way to it, in the world's axes.
+
+    >>> pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), pin)
+    >>> print(rbd.constraint_residual(model, jnp.array([0.1, 0.0])))
+    [-0.2   0.    0.01]
+    """
 
     rows = 3
     meets = True

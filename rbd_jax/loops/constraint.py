@@ -26,6 +26,10 @@ class Constraint(Attached):
     - `joints`: the names of joints with one degree of freedom.
 
     One that is `rheonomic` has a `time`.
+
+    >>> pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
+    >>> print(isinstance(pin, rbd.constraints.Constraint), pin.rows, pin.bodies)
+    True 3 ('world', 'lower')
     """
 
     bodies: tuple[str, ...] = eqx.field(static=True)

@@ -17,6 +17,11 @@ class CoordinateCoupling(Constraint):
 
     `polynomials` maps the name of a joint to its coefficients, the constant one first: `{"b": (0, 1), "a": (-0.1, -2)}` lets
     joint b follow joint a as `q_b = 0.1 + 2 q_a`. The joints have one degree of freedom each.
+
+    >>> coupling = rbd.constraints.CoordinateCoupling({"elbow": (0.0, 1.0), "shoulder": (-0.1, -2.0)})  # elbow = 0.1 + 2 shoulder
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), coupling)
+    >>> print(rbd.constraint_residual(model, jnp.array([0.2, 0.5])))
+    [0.]
     """
 
     coefficients: Float[Array, "j degree"]

@@ -12,6 +12,11 @@ class Distance(RelativeConstraint):
     """`point_b` of `body_b` stays `length` away from `point_a` of `body_a`.
 
     The residual is `(d² - length²) / (2 length)`: near zero the excess of the distance d, and smooth everywhere.
+
+    >>> rod = rbd.constraints.Distance("world", (0.5, 0.0, 0.0), "lower", (0.0, 0.0, -1.0), length=2.0)
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), rod)
+    >>> print(rbd.constraint_residual(model, jnp.zeros(2)), rbd.mobility(model, jnp.zeros(2)))
+    [0.062] 1
     """
 
     length: Float[Array, ""]

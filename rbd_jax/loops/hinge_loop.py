@@ -23,6 +23,14 @@ class HingeLoop(RelativeConstraint):
     loop open in that plane: the `mobility` is too large by one. Give the axis about which the mechanism's hinges turn, or take a
     `LoopJoint` with a `Revolute`, which has all five rows. Hinges that are parallel to each other and not to the axis are told
     in a `ModelWarning`.
+
+    >>> frame = rbd.Transform.from_position
+    >>> hinge = rbd.constraints.HingeLoop(
+    ...     "world", frame(jnp.array([1.0, 0.0, -1.0])), "lower", frame(jnp.array([0.0, 0.0, -1.0])), axis=(0, 1, 0)
+    ... )
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), hinge)
+    >>> print(rbd.assemble(model, jnp.array([0.1, -1.0])).q)  # the lower arm lies level
+    [ 0.    -1.571]
     """
 
     axis: Float[Array, "3"]

@@ -14,6 +14,12 @@ class KnifeEdge(NonholonomicConstraint):
     """`point_b` of `body_b` does not move along the direction `across`, which is in body b's axes, as seen from `body_a`.
 
     One row, of velocities. In the plane it is the wheel or the blade of a sleigh; in space a keel or a fin.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> sleigh = builder.add_body("sleigh", joint=rbd.joints.Planar(), inertia=rbd.Inertia.box(1.0, (0.4, 0.2, 0.1)))
+    >>> model = rbd.add_constraints(builder.build(), rbd.constraints.KnifeEdge("world", "sleigh", (0.0, 0.0, 0.0)))
+    >>> print(rbd.constraint_velocity(model, jnp.zeros(3), jnp.array([0.0, 1.0, 0.5])))  # it slips sideways
+    [0.5]
     """
 
     across: Float[Array, "3"]
@@ -33,6 +39,13 @@ class Skate(NonholonomicConstraint):
 
     The plane passes through `point_a` with the `normal`, in body a's axes; the heading is in body b's. Two rows: that the point
     stays on the plane, and that it does not move there at right angles to the heading. The blade may lean and pitch.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> skater = builder.add_body("skater", joint=rbd.joints.Free(), inertia=rbd.Inertia.box(1.0, (0.4, 0.2, 0.1)))
+    >>> skate = rbd.constraints.Skate("world", (0, 0, 0), (0, 0, 1), "skater", (0, 0, 0))
+    >>> model = rbd.add_constraints(builder.build(), skate)
+    >>> print(rbd.mobility(model, rbd.neutral(model)))
+    4
     """
 
     normal: Float[Array, "3"]

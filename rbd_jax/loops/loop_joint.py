@@ -27,6 +27,14 @@ class LoopJoint(RelativeConstraint):
     """`frame_b` of `body_b` moves against `frame_a` of `body_a` as `joint` lets it: `6 - nv` rows.
 
     `frame_a` is the joint's predecessor, `frame_b` its successor. The joint has no coordinates in the model.
+
+    >>> frame = rbd.Transform.from_position
+    >>> slot = rbd.constraints.LoopJoint(
+    ...     "world", frame(jnp.array([0.0, 0.0, -1.5])), "lower", frame(jnp.array([0.0, 0.0, -1.0])), rbd.joints.Planar()
+    ... )
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slot)
+    >>> print(rbd.constraint_residual(model, jnp.array([0.0, 0.0])))  # three rows: two turns and the height
+    [ 0.   0.  -0.5]
     """
 
     joint: Joint

@@ -23,6 +23,18 @@ class NonholonomicConstraint(RelativeConstraint):
 
     A new family implements `rows` and `slip`. Rows that hold a position too say so in `holonomic`, and `deviation` has that
     position: there the slip is to be its rate.
+
+    >>> class Fin(rbd.constraints.NonholonomicConstraint):
+    ...     rows = 1
+    ...     def __init__(self, body):
+    ...         self.attach("world", None, body, None)
+    ...     def slip(self, relative, twist):
+    ...         return relative.rotation[:, 2] @ twist[3:, None]  # it does not move along its own z axis
+    >>> builder = rbd.ModelBuilder()
+    >>> fish = builder.add_body("fish", joint=rbd.joints.Free(), inertia=rbd.Inertia.box(1.0, (0.5, 0.1, 0.2)))
+    >>> model = rbd.add_constraints(builder.build(), Fin("fish"))
+    >>> print(rbd.constraint_velocity(model, rbd.neutral(model), jnp.array([0.0, 0.0, 0.5, 1.0, 0.0, 0.2])))
+    [0.2]
     """
 
     if not TYPE_CHECKING:  # a family may give plain values, which is no error

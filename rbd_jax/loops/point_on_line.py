@@ -7,7 +7,13 @@ from .relative import RelativeConstraint, across
 
 
 class PointOnLine(RelativeConstraint):
-    """`point_b` of `body_b` stays on the line through `point_a` of `body_a` in the `direction`, given in body a's axes."""
+    """`point_b` of `body_b` stays on the line through `point_a` of `body_a` in the `direction`, given in body a's axes.
+
+    >>> rail = rbd.constraints.PointOnLine("world", (0.0, 0.0, -1.5), (1.0, 0.0, 0.0), "lower", (0.0, 0.0, -1.0))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), rail)
+    >>> print(rbd.constraint_residual(model, jnp.zeros(2)))  # half a metre too low
+    [0.5 0. ]
+    """
 
     direction: Float[Array, "3"]
 

@@ -8,7 +8,13 @@ from .relative import RelativeConstraint
 
 
 class PointOnPlane(RelativeConstraint):
-    """`point_b` of `body_b` stays on the plane through `point_a` of `body_a` with the `normal`, given in body a's axes."""
+    """`point_b` of `body_b` stays on the plane through `point_a` of `body_a` with the `normal`, given in body a's axes.
+
+    >>> table = rbd.constraints.PointOnPlane("world", (0.0, 0.0, -1.5), (0.0, 0.0, 1.0), "lower", (0.0, 0.0, -1.0))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), table)
+    >>> print(rbd.constraint_residual(model, jnp.zeros(2)))
+    [-0.5]
+    """
 
     normal: Float[Array, "3"]
 

@@ -34,7 +34,15 @@ def _off(joint: Joint, q, relative):
 
 
 class PointOnCurve(_PointOn):
-    """`point_b` of `body_b` stays on a `curve` in `frame_a` of `body_a`: a joint with one degree of freedom, as `SplineCurve`."""
+    """`point_b` of `body_b` stays on a `curve` in `frame_a` of `body_a`: a joint with one degree of freedom, as `SplineCurve`.
+
+    >>> corners = jnp.array([[1.0, 0.0, -1.0], [0.0, 0.0, 0.0], [-1.0, 0.0, -1.0], [0.0, 0.0, -2.0]])
+    >>> track = rbd.joints.SplineCurve(rbd.Transform.from_position(corners))
+    >>> bead = rbd.constraints.PointOnCurve("world", rbd.Transform.identity(), track, "lower", (0.0, 0.0, -1.0))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), bead)
+    >>> print(rbd.constraint_residual(model, jnp.zeros(2)))
+    [ 0.    -0.333]
+    """
 
     curve: Joint
 
@@ -50,7 +58,15 @@ class PointOnCurve(_PointOn):
 
 
 class PointOnSurface(_PointOn):
-    """`point_b` of `body_b` stays on a `surface` in `frame_a` of `body_a`: a joint with two degrees of freedom."""
+    """`point_b` of `body_b` stays on a `surface` in `frame_a` of `body_a`: a joint with two degrees of freedom.
+
+    >>> x, y = jnp.meshgrid(jnp.linspace(-2.0, 2.0, 4), jnp.linspace(-2.0, 2.0, 4), indexing="ij")
+    >>> sheet = rbd.joints.SplineSurface(jnp.stack([x, y, -1.5 + 0 * x, 0 * x, 0 * x, 0 * x], axis=-1))
+    >>> slide = rbd.constraints.PointOnSurface("world", rbd.Transform.identity(), sheet, "lower", (0.0, 0.0, -1.0))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), slide)
+    >>> print(jnp.abs(rbd.constraint_residual(model, jnp.zeros(2))))
+    [0.5]
+    """
 
     surface: Joint
 

@@ -17,6 +17,11 @@ class PrescribedCoordinate(Constraint):
     """`q_joint = motion(t)`, `motion` a function of time that gives a number. The multiplier is the effort it takes.
 
     The motion may be a PyTree (an `equinox.Module` with `__call__`), whose arrays are parameters like any other.
+
+    >>> crank = rbd.constraints.PrescribedCoordinate("shoulder", lambda t: 2.0 * t)
+    >>> model = rbd.at_time(rbd.add_constraints(rbd.load("double_pendulum"), crank), 0.1)
+    >>> print(rbd.constraint_residual(model, jnp.array([0.2, 0.5])))
+    [0.]
     """
 
     motion: Callable

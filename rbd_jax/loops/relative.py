@@ -28,6 +28,16 @@ class RelativeConstraint(Constraint):
     Where the frames' origins must meet, the residual has their distance in axes that do not turn. Between the steps of an
     integrator velocities break constraints a little; in the axes of a spinning body, Coriolis terms of that
     enter the acceleration, and the energy of a double pendulum errs forty times as much.
+
+    >>> class Level(rbd.constraints.RelativeConstraint):
+    ...     rows = 1
+    ...     def __init__(self, body_a, body_b):
+    ...         self.attach(body_a, None, body_b, None)
+    ...     def deviation(self, frame):
+    ...         return frame.position[2:]
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), Level("world", "lower"))
+    >>> print(rbd.constraint_residual(model, jnp.zeros(2)))
+    [-1.]
     """
 
     #: Whether the residual has all three components of the position.

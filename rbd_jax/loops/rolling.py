@@ -48,6 +48,14 @@ class RollingSphere(_Rolling):
     """A sphere about the point `center` of `body_b` rolls on the plane through `point_a` of `body_a` with the `normal`.
 
     The normal is in body a's axes. Three rows: that the sphere stays on the plane, and that it does not slip.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> rolling = rbd.constraints.RollingSphere("world", (0, 0, 0), (0, 0, 1), "ball", (0, 0, 0), radius=0.1)
+    >>> model = rbd.add_constraints(builder.build(), rolling)
+    >>> on_floor = rbd.neutral(model).at[2].set(0.1)
+    >>> print(rbd.mobility(model, on_floor))
+    3
     """
 
     radius: Float[Array, ""]
@@ -70,6 +78,14 @@ class RollingDisk(_Rolling):
     Three rows: that the disk stays on the plane, and that it does not slip. Where something else holds the height, as of the
     wheels of a cart that moves in the plane, the first is redundant, which is no error. Lying flat a disk touches nowhere in
     particular: its motion through there is not meaningful.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> disk = builder.add_body("disk", joint=rbd.joints.Free(), inertia=rbd.Inertia.cylinder(1.0, 0.1, 0.01))
+    >>> rolling = rbd.constraints.RollingDisk("world", (0, 0, 0), (0, 0, 1), "disk", (0, 0, 0), (0, 1, 0), radius=0.1)
+    >>> model = rbd.add_constraints(builder.build(), rolling)
+    >>> upright = rbd.neutral(model).at[2].set(0.1)
+    >>> print(rbd.constraint_residual(model, upright), rbd.mobility(model, upright))
+    [0. 0. 0.] 3
     """
 
     axis: Float[Array, "3"]

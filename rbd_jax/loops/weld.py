@@ -7,6 +7,12 @@ class Weld(RelativeConstraint):
     """`frame_b` of `body_b` stays on `frame_a` of `body_a`. The residual is a rotation vector and a displacement.
 
     Table 8.1 takes the sine of the angle instead, which is zero after half a turn too.
+
+    >>> tip = rbd.Transform.from_position(jnp.array([0.0, 0.0, -1.0]))
+    >>> anchor = rbd.Transform.from_position(jnp.array([0.0, 0.0, -2.0]))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), rbd.constraints.Weld("world", anchor, "lower", tip))
+    >>> print(rbd.constraint_residual(model, jnp.array([0.1, 0.0])))
+    [ 0.    0.1   0.   -0.2   0.    0.01]
     """
 
     rows = 6

@@ -154,7 +154,13 @@ def add_constraints(model: Model, *constraints: Constraint) -> Model:
 
 
 def without_constraints(model: Model) -> Model:
-    """The bare tree, with the forces that act on it."""
+    """The bare tree, with the forces that act on it.
+
+    >>> pin = rbd.constraints.Connect("world", (0.0, 0.0, -2.0), "lower", (0.0, 0.0, -1.0))
+    >>> model = rbd.add_constraints(rbd.load("double_pendulum"), pin)
+    >>> print(len(model.constraints), len(rbd.constraints.without_constraints(model).constraints))
+    1 0
+    """
     return without(model, "constraint")
 
 

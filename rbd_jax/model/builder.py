@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from .._arguments import UNIT, a_model, number, plain_vector
 from .._array import from_numpy, is_known, with_numpy_leaves
-from .._errors import ModelError, ModelWarning, suggest
+from .._errors import ModelError, ModelWarning, is_plain, suggest
 from ..joints import Fixed, Joint
 from ..loops import Constraint
 from ..spatial import Attached, Inertia, Transform
@@ -38,6 +38,13 @@ class Body:
     """One body, the joint that attaches it to its parent, and what acts along that joint.
 
     The per-dof numbers are scalars or arrays of the joint's `nv` (`spring_reference`, `lower`, `upper` and `reference`: `nq`).
+
+    >>> hinge, ball = rbd.joints.Revolute(axis=(0, 1, 0)), rbd.Inertia.sphere(1.0, 0.1)
+    >>> arm = rbd.Body("arm", "world", hinge, rbd.Transform.identity(), ball, joint_name="shoulder", damping=0.2)
+    >>> builder = rbd.ModelBuilder()
+    >>> builder.add(arm)
+    >>> print(builder.build().joint_names)
+    ('shoulder',)
     """
 
     name: str
@@ -67,8 +74,27 @@ ALONG_JOINT = (*PER_DOF, *PER_COORDINATE)
 DEFAULTS = {field.name: field.default for field in fields(Body) if field.name in ALONG_JOINT}
 
 
+def checked_name(what: str, name: str) -> None:
+    """Refuse what cannot be the name of a body, a joint or a parent."""
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"the name of a {what} is {name!r}; it must be text that is not empty")
+    if not is_plain(name):
+        raise ModelError(
+            f"the name of a {what} is {name!r}, with characters that are not shown; leave them out"
+        )
+
+
 class ModelBuilder:
-    """Collects bodies, parents first, and what is attached to them, and builds a `Model`."""
+    """Collects bodies, parents first, and what is attached to them, and builds a `Model`.
+
+    >>> builder = rbd.ModelBuilder(name="swing")
+    >>> rod = rbd.Inertia.capsule(2.0, 0.05, 1.0)
+    >>> hinge = rbd.joints.Revolute(axis=(0, 1, 0))
+    >>> arm = builder.add_body("arm", joint=hinge, placement=(0.0, 0.0, 2.0), inertia=rod, damping=0.1)
+    >>> model = builder.build()
+    >>> print(model.body_names, model.nv, model.damping)
+    ('arm',) 1 [0.1]
+    """
 
     def __init__(
         self,
@@ -134,8 +160,7 @@ class ModelBuilder:
     def add(self, body: Body) -> None:
         """Attach a described body."""
         for what, name in (("body", body.name), ("joint", body.joint_name), ("parent", body.parent)):
-            if not isinstance(name, str) or not name:
-                raise ModelError(f"the name of a {what} is {name!r}; it must be text that is not empty")
+            checked_name(what, name)
         known, joints = self._names()
         if body.name == "world" or body.name in known:
             raise ModelError(f"body {body.name!r}: the name is taken; every body needs a name of its own")

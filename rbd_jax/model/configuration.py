@@ -68,7 +68,15 @@ def difference(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> 
 def chart_velocity(
     model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"], rate: Float[Array, "nv"]
 ) -> Float[Array, "nv"]:
-    """The velocity of `q ⊕ dv` when `dv` changes at `rate`: `dexp`, for steps in the tangent space at q."""
+    """The velocity of `q ⊕ dv` when `dv` changes at `rate`: `dexp`, for steps in the tangent space at q.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Spherical(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> model = builder.build()
+    >>> turned, rate = jnp.array([0.0, 0.0, 1.0]), jnp.array([1.0, 0.0, 0.0])
+    >>> print(rbd.model.chart_velocity(model, rbd.neutral(model), turned, rate))
+    [ 0.841 -0.46   0.   ]
+    """
     arguments = (_by_kind(model, x, space) for x, space in ((q, "q"), (dv, "v"), (rate, "v")))
     return _assemble(model, lambda joint, *x: joint.chart_velocity(*x), "v", *arguments)
 
@@ -76,7 +84,15 @@ def chart_velocity(
 def chart_rate(
     model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"], v: Float[Array, "nv"]
 ) -> Float[Array, "nv"]:
-    """The rate at which `dv` changes when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`."""
+    """The rate at which `dv` changes when `q ⊕ dv` moves at `v`: the inverse of `chart_velocity`.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Spherical(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> model = builder.build()
+    >>> turned, velocity = jnp.array([0.0, 0.0, 1.0]), jnp.array([1.0, 0.0, 0.0])
+    >>> print(rbd.model.chart_rate(model, rbd.neutral(model), turned, velocity))
+    [0.915 0.5   0.   ]
+    """
     arguments = (_by_kind(model, x, space) for x, space in ((q, "q"), (dv, "v"), (v, "v")))
     return _assemble(model, lambda joint, *x: joint.chart_rate(*x), "v", *arguments)
 

@@ -40,6 +40,11 @@ class DenavitHartenberg(eqx.Module):
     - `theta`, `d`: angle about and distance along each z axis; the first is the base's, the last the end frame's: (n + 2,).
     - `alpha`, `a`: angle about and distance along each x axis: (n + 1,).
     - `joints`: about the z axis.
+
+    >>> parameters = rbd.denavit_hartenberg(rbd.load("arm7"))
+    >>> print(parameters.table()[:2])
+    [[ 0.     0.     0.35   3.142]
+     [ 0.     1.571  0.    -2.642]]
     """
 
     theta: Float[Array, "axes"]

@@ -21,7 +21,7 @@ from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Reference, Transform
 from .attachments import after_locking, check_attached, cut_bodies, fused, reframed, renamed, without_repeated
-from .builder import Body, ModelBuilder, describe
+from .builder import Body, ModelBuilder, checked_name, describe
 from .lumping import moving_inertias, moving_placements, weld_frames
 from .model import Model
 from .settings import Settings
@@ -324,6 +324,7 @@ def rename(
         for name in new[what]:
             if name not in names:
                 raise UnknownNameError(f"rename: there is no {what} {name!r}{suggest(name, names)}")
+            checked_name(what, new[what][name])
         given = [new[what].get(name, name) for name in names]
         twice = sorted({name for name in given if given.count(name) > 1})
         if twice or (what == "body" and "world" in given):

@@ -23,6 +23,10 @@ class Keyframe(Attached):
     - `q`, `v`: of some joints, by name, each an array of the joint's nq and nv; the others are neutral and at rest.
     - `controls`, `activations`: of some actuators, by name; by default zero, and the state in which the actuator starts.
     - `time`: of the state.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Keyframe("folded", {"elbow": jnp.pi}))
+    >>> print(rbd.keyframe(model, "folded").q)
+    [0.    3.142]
     """
 
     name: str = eqx.field(static=True)

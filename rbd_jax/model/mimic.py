@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another: `q = multiplier q_leader + offset`."""
+    """A joint that follows another: `q = multiplier q_leader + offset`.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball, hinge = rbd.Inertia.sphere(1.0, 0.1), rbd.joints.Revolute(axis=(0, 0, 1))
+    >>> left = builder.add_body("left", joint=hinge, inertia=ball)
+    >>> right = builder.add_body("right", joint=hinge, inertia=ball, mimic=rbd.Mimic("left", multiplier=-1.0))
+    >>> model = builder.build()
+    >>> print(model.nv, rbd.forward_kinematics(model, jnp.array([0.5])).rotation[:, 1, 0])
+    1 [ 0.479 -0.479]
+    """
 
     leader: str
     multiplier: Any = 1.0
@@ -53,13 +62,20 @@ def ratios(bodies: Sequence[Body], dtype) -> dict[str, Ratio]:
         for name, mimicking in reversed(way.items()):
             leader, multiplier, offset = _own_ratio(mimicking, dtype)
             if above := found.get(leader):
-                leader, offset = above.leader, multiplier * above.offset + offset
-                multiplier = multiplier * above.multiplier
+                with np.errstate(over="ignore", invalid="ignore"):
+                    leader, offset = above.leader, multiplier * above.offset + offset
+                    multiplier = multiplier * above.multiplier
             for end in (mimicking, by_joint[leader]):
                 if (end.joint.nq, end.joint.nv) != (1, 1):
                     raise ModelError(
                         f"joint {name!r} mimics {leader!r}, but joint {end.joint_name!r} has {end.joint.nv} degrees of "
                         "freedom; only joints with one can be coupled"
+                    )
+            for what, value in (("multiplier", multiplier), ("offset", offset)):
+                if is_known(value) and not np.isfinite(value):
+                    raise ModelError(
+                        f"joint {name!r} mimics {leader!r} by way of others, and together their {what} is {value}, which is not "
+                        "finite; make those of the chain smaller"
                     )
             found[name] = Ratio(leader, multiplier, offset)
     return found

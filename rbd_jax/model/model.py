@@ -37,6 +37,13 @@ class Model(eqx.Module):
     - `reference`: the configuration that it is described in, `neutral`; every joint at its zero unless a file says otherwise.
     - `attached`: what the tree does not say: constraints, force elements, sites, shapes, actuators, sensors. See `attach`.
     - `settings`: what a file says about simulating it.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> print(model.nq, model.nv, model.body_names, model.inertias.mass)
+    2 2 ('upper', 'lower') [1. 1.]
+    >>> of_mass = jax.grad(lambda model: rbd.potential_energy(model, jnp.array([0.3, 0.1])))(model).inertias.mass
+    >>> print(of_mass)
+    [ 0.    -9.372]
     """
 
     gravity: Float[Array, "k"]

@@ -22,6 +22,11 @@ class Settings:
     - `unsupported`: what of the file has no effect on the model, in words.
     - `switched_off`: what the file switches off in all of its model, in its words: `"contact"`, `"constraint"`. The model has
       no law of contact then, and is written so.
+
+    >>> settings = rbd.model.Settings(timestep=0.002, integrator="implicitfast")
+    >>> model = rbd.ModelBuilder(settings=settings).build()
+    >>> print(model.settings.timestep, model.settings.integrator)
+    0.002 implicitfast
     """
 
     timestep: float | None

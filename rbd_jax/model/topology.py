@@ -35,7 +35,12 @@ class JointKind:
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """The static part of a model. `leaders[b]` is the body whose joint the joint of body b mimics, or -1."""
+    """The static part of a model. `leaders[b]` is the body whose joint the joint of body b mimics, or -1.
+
+    >>> topology = rbd.load("cartpole").topology
+    >>> print(topology.parents, topology.nv, topology.body_index("pole"))
+    (-1, 0) 2 1
+    """
 
     name: str
     body_names: tuple[str, ...]

@@ -36,6 +36,12 @@ class Tree:
     """A rooted forest of `size` nodes, numbered so that a parent comes before its children; -1 is the root's parent.
 
     Immutable and hashable: it is a static part of a model.
+
+    >>> tree = rbd.Tree([-1, 0, 1, 0])
+    >>> print(tree.depths, tree.ancestors[3])
+    [0 1 2 1] [0 3 4]
+    >>> print(tree.subtree_sum(jnp.ones(4)), tree.path_sum(jnp.ones(4)))
+    [4. 2. 1. 1.] [1. 2. 3. 2.]
     """
 
     def __init__(self, parents: Sequence[int], traversal: Traversal = "auto"):

@@ -144,6 +144,11 @@ def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, sp
     Configurations are moved by normal deviates of the size `spread` in every degree of freedom, and back into the joint limits;
     velocities are normal deviates of the size `speed`. Where shapes touch, they are then moved apart. Those of a model with
     constraints are then assembled and projected: what cannot be closed from where it was drawn starts open.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> states = rbd.parallel.random_states(model, 3, jax.random.key(0), spread=0.1, speed=0.0)
+    >>> print(states.q.shape, states.v[0])
+    (3, 2) [0. 0.]
     """
 
     keys = jax.random.split(key, batch)
@@ -171,6 +176,12 @@ def energies_along(
     """Kinetic and potential energy of every sample in some of the frames of a batch's trajectory.
 
     The latter with what springs at the joints and the forces that the model carries have stored.
+
+    >>> model = rbd.load("pendulum")
+    >>> path = rbd.simulate_batch(model, rbd.State(jnp.array([[0.0], [0.5]]), jnp.zeros((2, 1))), dt=0.01, steps=10, frames=2)
+    >>> print(rbd.parallel.energies_along(model, path, [0])[0])  # kinetic and potential
+    [[ 0.    -9.81 ]
+     [ 0.    -8.609]]
     """
 
     own = np.zeros((*path.q.shape[:2], 0)) if path.own is None else path.own

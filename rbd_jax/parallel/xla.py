@@ -49,7 +49,11 @@ def prepare() -> None:
 
 
 def xla_note() -> str:
-    """What was done about the compiler option when the library was imported."""
+    """What was done about the compiler option when the library was imported.
+
+    >>> print(isinstance(rbd.parallel.xla_note(), str))
+    True
+    """
     return _notes[-1] if _notes else ""
 
 

@@ -68,11 +68,19 @@ _BUNDLED = {
     )
 }
 
-#: The names of the bundled robots.
 NAMES = tuple(_BUNDLED)
+"""The names that `load` knows.
 
-#: The endings of the files that `load` reads.
+>>> print(rbd.robots.NAMES[:3])
+('pendulum', 'double_pendulum', 'acrobot')
+"""
+
 SUFFIXES = (".urdf", ".xml", ".mjcf", ".sdf")
+"""The endings of the files that `load` reads.
+
+>>> print(rbd.robots.SUFFIXES)
+('.urdf', '.xml', '.mjcf', '.sdf')
+"""
 
 
 def load(name_or_path: str | Path, **options: Any) -> Model:
@@ -108,7 +116,14 @@ def load(name_or_path: str | Path, **options: Any) -> Model:
 
 
 def options_of(name_or_path: str | Path) -> tuple[str, ...]:
-    """The names of the options that `load` takes for this robot."""
+    """The names of the options that `load` takes for this robot.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rbd.save_urdf(rbd.load("arm7"), pathlib.Path(folder, "arm.urdf"))
+    ...     print(rbd.robots.options_of(pathlib.Path(folder, "arm.urdf")), rbd.robots.options_of("arm7"))
+    ('floating_base', 'lock', 'mimic', 'strict', 'gravity', 'package_dirs') ()
+    """
     name, path = str(name_or_path), Path(name_or_path)
     if name in _BUNDLED:
         return ()
@@ -142,23 +157,13 @@ def _loader(path: Path):
 
 def _root(path: Path) -> str | None:
     """The tag of a file's outermost element, or None where it cannot be told: the loader will say why."""
-    from xml.parsers import expat
+    from ..files.limits import Limits, read_file
+    from ..files.xml import outermost
 
-    class Found(Exception):
-        pass
-
-    def stop(tag, attributes):
-        raise Found(tag)
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = stop
     try:
-        parser.Parse(path.read_bytes(), True)
-    except Found as found:
-        return found.args[0]
-    except (expat.ExpatError, OSError, LookupError, ValueError):
-        pass
-    return None
+        return outermost(read_file(path, Limits(size=2**40)))  # how large it may be, the loader knows
+    except (ModelError, OSError, ValueError):
+        return None
 
 
 def _exists(path: Path) -> bool:

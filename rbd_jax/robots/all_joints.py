@@ -29,6 +29,10 @@ def all_joints() -> Model:
     Bodies and joints are called by the family: `spherical_euler` is attached to a `SphericalEuler`. Every degree of freedom moves
     inertia. Two joints move by themselves (`driven`, `constant_velocity`); the slides and splines have springs, which
     keep them near the middle of their ranges.
+
+    >>> model = rbd.robots.all_joints()
+    >>> print(sorted({type(joint).__name__ for joint in model.joints})[:6])
+    ['Composite', 'ConstantVelocity', 'Cylindrical', 'Driven', 'Fixed', 'Free']
     """
     swing = Swing(jnp.array([0.5]), jnp.array(3.0))
     ring = [at(0.3, 0, 0, pitch=-0.4), at(0, 0, 0.3, pitch=0.4), at(-0.3, 0, 0.1), at(0, 0.2, -0.3, roll=0.5)]

@@ -17,6 +17,10 @@ def arm7() -> Model:
 
     At q = 0 it is bent, with the hand in front of it and pointing down. The joints have some damping, and the inertia
     of the rotors behind their gears.
+
+    >>> model = rbd.robots.arm7()
+    >>> print(model.nv, rbd.forward_kinematics(model, jnp.zeros(7))[model.body_index("tool")].position)
+    7 [0.499 0.    0.247]
     """
     shoulder, elbow, wrist = BENT
     strong: dict[str, Any] = {"damping": 0.5, "armature": 0.2, "velocity_limit": 2.2}

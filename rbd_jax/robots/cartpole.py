@@ -11,6 +11,10 @@ def cartpole() -> Model:
 
     The pole stands upright at q = 0, which is an equilibrium but not a stable one. The motor is the cart's, of at most 20 N.
     Sensors read both joints.
+
+    >>> model = rbd.robots.cartpole()
+    >>> print(rbd.gravity_force(model, jnp.array([0.0, 0.1])))  # it pulls the pole further down
+    [ 0.    -0.098]
     """
     builder = ModelBuilder(name="cartpole")
     add(

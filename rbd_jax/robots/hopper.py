@@ -26,6 +26,10 @@ def hopper() -> Model:
     the knee a little bent, and the hip is in the world's origin. x is forward, z is up. All angles are about y: pitch leans
     forward, hip and knee swing back what is below them, and the ankle points the toe down. Hip, knee and ankle have motors, of at
     most 40, 40 and 20 Nm, and sensors.
+
+    >>> model = rbd.robots.hopper()
+    >>> print(model.nv, model.joint_names)
+    6 ('root', 'hip', 'knee', 'ankle', 'heel', 'toe')
     """
     builder = ModelBuilder(name="hopper")
     root = Composite((Prismatic((1, 0, 0)), Prismatic((0, 0, 1)), Revolute((0, 1, 0))))

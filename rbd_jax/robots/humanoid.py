@@ -32,6 +32,10 @@ def humanoid() -> Model:
     Every joint has a position servo for each way that it moves, by the name of the joint and of the axis, `left_hip_x`: its
     control is the angle that it holds. Knees and elbows have sensors of their position and velocity, the pelvis an inertial
     unit, the ankles sensors of force and torque.
+
+    >>> model = rbd.robots.humanoid()
+    >>> print(model.nq, model.nv, model.inertias.mass.sum().round(1))
+    41 35 60.5
     """
     builder = ModelBuilder(name="humanoid")
     add(builder, "pelvis", "world", Free(), None, box(9.0, (0.16, 0.3, 0.16), (0, 0, 0.02)))

@@ -8,14 +8,25 @@ from ._links import Solid, add, add_joint_sensors, at, ball
 
 
 def pendulum() -> Model:
-    """A ball of 1 kg on a massless rod of 1 m, which swings about the y axis. It hangs down at q = 0."""
+    """A ball of 1 kg on a massless rod of 1 m, which swings about the y axis. It hangs down at q = 0.
+
+    >>> model = rbd.robots.pendulum()
+    >>> print(rbd.gravity_force(model, jnp.array([jnp.pi / 2])))
+    [9.81]
+    """
     builder = ModelBuilder(name="pendulum")
     add(builder, "bob", "world", Revolute((0, 1, 0)), None, _bob(), joint_name="swing")
     return builder.build(strict=True)
 
 
 def double_pendulum() -> Model:
-    """Two such pendulums, the second on the ball of the first. Both hang down at q = 0."""
+    """Two such pendulums, the second on the ball of the first. Both hang down at q = 0.
+
+    >>> print(rbd.robots.double_pendulum())
+    double_pendulum: 2 bodies, nq = 2, nv = 2
+    └─ upper (shoulder)  Revolute v[0:1], 1 kg
+       └─ lower (elbow)  Revolute v[1:2], 1 kg
+    """
     return _double("double_pendulum").build(strict=True)
 
 
@@ -23,6 +34,10 @@ def acrobot() -> Model:
     """The double pendulum with a motor at the elbow alone, of at most 20 Nm. Both hang down at q = 0.
 
     Sensors read both joints; the site `tip` is at the end.
+
+    >>> model = rbd.robots.acrobot()
+    >>> print(model.nv, [actuator.name for actuator in model.actuators])
+    2 ['motor']
     """
     builder = _double("acrobot")
     builder.attach(Motor("motor", "elbow", control_range=(-20.0, 20.0)), Site("tip", "lower", (0, 0, -1)))

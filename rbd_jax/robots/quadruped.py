@@ -29,6 +29,10 @@ def quadruped() -> Model:
 
     Every joint of a leg has a position servo of its name, whose control is the position that it holds, and sensors of its
     position and velocity. There is an inertial unit in the trunk.
+
+    >>> model = rbd.robots.quadruped()
+    >>> print(model.nq, model.nv, model.inertias.mass.sum().round(1))
+    19 18 14.0
     """
     builder = ModelBuilder(name="quadruped")
     add(builder, "trunk", "world", Free(), None, box(6.4, (0.38, 0.2, 0.11)))

@@ -17,6 +17,11 @@ def reacher() -> Model:
 
     Both joints have a motor of at most 1 Nm, damping, and sensors. `to_target` reads where the site `target`, which stands in the
     world at (0.3, 0.3, 0), is as seen from the site `fingertip`.
+
+    >>> model = rbd.robots.reacher()
+    >>> print(rbd.site_frames(model, jnp.zeros(2)).position)
+    [[0.6 0.  0. ]
+     [0.3 0.3 0. ]]
     """
     builder = ModelBuilder(name="reacher")
     link = rod(0.5, (0, 0, 0), (LINK, 0, 0), 0.02)

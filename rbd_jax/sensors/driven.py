@@ -57,7 +57,12 @@ class ActuatorSensor(NamedSensor):
 
 
 class ActuatorPosition(ActuatorSensor):
-    """The length of an actuator."""
+    """The length of an actuator.
+
+    >>> model = rbd.attach(rbd.load("cartpole"), rbd.sensors.ActuatorPosition("length", "motor"))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.5, 0.0]), jnp.zeros(2)))["length"])
+    0.5
+    """
 
     __init__ = ActuatorSensor.__init__
 
@@ -69,7 +74,12 @@ class ActuatorPosition(ActuatorSensor):
 
 
 class ActuatorVelocity(ActuatorSensor):
-    """The rate of that."""
+    """The rate of that.
+
+    >>> model = rbd.attach(rbd.load("cartpole"), rbd.sensors.ActuatorVelocity("speed", "motor"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([0.5, 0.0])))["speed"])
+    0.5
+    """
 
     __init__ = ActuatorSensor.__init__
 
@@ -81,7 +91,12 @@ class ActuatorVelocity(ActuatorSensor):
 
 
 class ActuatorForce(ActuatorSensor):
-    """What an actuator exerts along its length."""
+    """What an actuator exerts along its length.
+
+    >>> model = rbd.attach(rbd.load("cartpole"), rbd.sensors.ActuatorForce("force", "motor"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), rbd.Controls(jnp.array([3.0])))["force"])
+    3.0
+    """
 
     __init__ = ActuatorSensor.__init__
 
@@ -99,7 +114,13 @@ class TendonSensor(NamedSensor):
 
 
 class TendonPosition(TendonSensor):
-    """The length of a tendon."""
+    """The length of a tendon.
+
+    >>> rope = rbd.forces.FixedTendon("rope", {"shoulder": 0.1, "elbow": 0.2})
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rope, rbd.sensors.TendonPosition("length", "rope"))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([1.0, 2.0]), jnp.zeros(2)))["length"])
+    0.5
+    """
 
     __init__ = TendonSensor.__init__
 
@@ -109,7 +130,13 @@ class TendonPosition(TendonSensor):
 
 
 class TendonVelocity(TendonSensor):
-    """The rate of that."""
+    """The rate of that.
+
+    >>> rope = rbd.forces.FixedTendon("rope", {"shoulder": 0.1, "elbow": 0.2})
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rope, rbd.sensors.TendonVelocity("speed", "rope"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 2.0])))["speed"])
+    0.5
+    """
 
     __init__ = TendonSensor.__init__
 
@@ -119,7 +146,14 @@ class TendonVelocity(TendonSensor):
 
 
 class TendonForce(TendonSensor):
-    """What all actuators of a tendon exert together, each along its own length."""
+    """What all actuators of a tendon exert together, each along its own length.
+
+    >>> rope = rbd.forces.FixedTendon("rope", {"shoulder": 0.1, "elbow": 0.2})
+    >>> winch = rbd.actuators.Motor("winch", rbd.actuators.OnTendon("rope"))
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rope, winch, rbd.sensors.TendonForce("pull", "rope"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), rbd.Controls(jnp.array([5.0])))["pull"])
+    5.0
+    """
 
     __init__ = TendonSensor.__init__
 

@@ -35,7 +35,13 @@ class FrameSensor(PlacedSensor):
 
 
 class FramePosition(FrameSensor):
-    """The position of its origin."""
+    """The position of its origin.
+
+    >>> seen = rbd.sensors.FramePosition("elbow", rbd.sensors.OnBody("lower"), relative_to=rbd.sensors.OnBody("upper"))
+    >>> model = rbd.attach(rbd.load("double_pendulum"), seen)
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.5, 1.0]), jnp.zeros(2)))["elbow"])
+    [ 0.  0. -1.]
+    """
 
     __init__ = FrameSensor.__init__
 
@@ -46,7 +52,12 @@ class FramePosition(FrameSensor):
 
 
 class FrameOrientation(FrameSensor):
-    """Its orientation as a unit quaternion `w x y z`, of the two the one with `w >= 0`."""
+    """Its orientation as a unit quaternion `w x y z`, of the two the one with `w >= 0`.
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.FrameOrientation("turned", rbd.sensors.OnBody("bob")))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([jnp.pi / 2]), jnp.zeros(1)))["turned"])
+    [0.707 0.    0.707 0.   ]
+    """
 
     __init__ = FrameSensor.__init__
 
@@ -63,6 +74,10 @@ class FrameAxis(FrameSensor):
     """One of its axes.
 
     - `axis`: `"x"`, `"y"` or `"z"`.
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.FrameAxis("up", rbd.sensors.OnBody("bob"), "z"))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([jnp.pi / 2]), jnp.zeros(1)))["up"])
+    [1. 0. 0.]
     """
 
     axis: Literal["x", "y", "z"] = eqx.field(static=True)
@@ -81,7 +96,13 @@ class FrameAxis(FrameSensor):
 
 
 class FrameLinearVelocity(FrameSensor):
-    """The velocity of its origin, as seen from the other frame."""
+    """The velocity of its origin, as seen from the other frame.
+
+    >>> tip = rbd.sensors.OnBody("lower", (0.0, 0.0, -1.0))
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.FrameLinearVelocity("tip", tip))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0])))["tip"])
+    [-2.  0.  0.]
+    """
 
     __init__ = FrameSensor.__init__
 
@@ -95,7 +116,12 @@ class FrameLinearVelocity(FrameSensor):
 
 
 class FrameAngularVelocity(FrameSensor):
-    """Its angular velocity, as seen from the other frame."""
+    """Its angular velocity, as seen from the other frame.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.FrameAngularVelocity("turns", rbd.sensors.OnBody("lower")))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 2.0])))["turns"])
+    [0. 3. 0.]
+    """
 
     __init__ = FrameSensor.__init__
 
@@ -107,7 +133,13 @@ class FrameAngularVelocity(FrameSensor):
 
 
 class FrameLinearAcceleration(FrameSensor):
-    """The proper acceleration `r̈ - g` of its origin, in the world's axes: at rest it is g upwards, as MuJoCo has it."""
+    """The proper acceleration `r̈ - g` of its origin, in the world's axes: at rest it is g upwards, as MuJoCo has it.
+
+    >>> tip = rbd.sensors.OnBody("bob", (0.0, 0.0, -1.0))
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.FrameLinearAcceleration("tip", tip))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(1), jnp.array([2.0])))["tip"])  # towards the hinge, and gravity
+    [0.    0.   13.81]
+    """
 
     def __init__(self, name: str, place: Place, **options: Any):
         super().__init__(name, place, **options)
@@ -118,7 +150,12 @@ class FrameLinearAcceleration(FrameSensor):
 
 
 class FrameAngularAcceleration(FrameSensor):
-    """Its angular acceleration, in the world's axes."""
+    """Its angular acceleration, in the world's axes.
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.FrameAngularAcceleration("turns", rbd.sensors.OnBody("bob")))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([jnp.pi / 2]), jnp.zeros(1)))["turns"])
+    [ 0.  -9.8  0. ]
+    """
 
     def __init__(self, name: str, place: Place, **options: Any):
         super().__init__(name, place, **options)

@@ -25,7 +25,12 @@ class PointSensor(PlacedSensor):
 
 
 class Gyro(PointSensor):
-    """The angular velocity, in the sensor's axes."""
+    """The angular velocity, in the sensor's axes.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.Gyro("gyro", rbd.sensors.OnBody("lower")))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 2.0])))["gyro"])
+    [0. 3. 0.]
+    """
 
     __init__ = PointSensor.__init__
 
@@ -35,7 +40,13 @@ class Gyro(PointSensor):
 
 
 class Velocimeter(PointSensor):
-    """The linear velocity of the sensor's origin, in its axes."""
+    """The linear velocity of the sensor's origin, in its axes.
+
+    >>> bob = rbd.sensors.OnBody("bob", (0.0, 0.0, -1.0))
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.Velocimeter("speed", bob))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(1), jnp.array([2.0])))["speed"])
+    [-2.  0.  0.]
+    """
 
     __init__ = PointSensor.__init__
 
@@ -45,7 +56,12 @@ class Velocimeter(PointSensor):
 
 
 class Accelerometer(PointSensor):
-    """The proper acceleration `Rᵀ (r̈ - g)` of the sensor's origin, in its axes: at rest it reads g upwards."""
+    """The proper acceleration `Rᵀ (r̈ - g)` of the sensor's origin, in its axes: at rest it reads g upwards.
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.Accelerometer("imu", rbd.sensors.OnBody("bob")))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(1), jnp.zeros(1)))["imu"])  # hanging at rest
+    [0.   0.   9.81]
+    """
 
     __init__ = PointSensor.__init__
 
@@ -58,6 +74,11 @@ class Magnetometer(PointSensor):
     """The magnetic field, which is the same everywhere, in the sensor's axes.
 
     - `field`: in the world's axes. By default MuJoCo's: half a gauss towards -y.
+
+    >>> compass = rbd.sensors.Magnetometer("compass", rbd.sensors.OnBody("pole"), field=(0.5, 0.0, 0.0))
+    >>> model = rbd.attach(rbd.load("cartpole"), compass)
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.0, jnp.pi / 2]), jnp.zeros(2)))["compass"])
+    [0.  0.  0.5]
     """
 
     field: Float[Array, "3"]
@@ -88,6 +109,10 @@ class ForceSensor(InterfaceSensor):
 
     It is what the joint between them transmits, a weld included. Forces that act on bodies are told apart from it (those
     of springs and of constraints, and `f_ext`); those that act along joints are not.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.ForceSensor("load", rbd.sensors.OnBody("upper")))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)))["load"])  # it carries 2 kg
+    [0.    0.   19.62]
     """
 
     __init__ = InterfaceSensor.__init__
@@ -98,7 +123,12 @@ class ForceSensor(InterfaceSensor):
 
 
 class TorqueSensor(InterfaceSensor):
-    """The torque about the sensor's origin that its body gets from its parent, in its axes (see `ForceSensor`)."""
+    """The torque about the sensor's origin that its body gets from its parent, in its axes (see `ForceSensor`).
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.TorqueSensor("torque", rbd.sensors.OnBody("bob")))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), jnp.array([3.0]))["torque"])
+    [0. 3. 0.]
+    """
 
     __init__ = InterfaceSensor.__init__
 

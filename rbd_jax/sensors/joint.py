@@ -19,7 +19,12 @@ from .sensor import JointSensor
 
 
 class JointPosition(JointSensor):
-    """The coordinate of a joint with one degree of freedom."""
+    """The coordinate of a joint with one degree of freedom.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointPosition("angle", "elbow"))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.1, 0.2]), jnp.array([1.0, 2.0])))["angle"])
+    0.2
+    """
 
     __init__ = JointSensor.__init__
 
@@ -31,7 +36,12 @@ class JointPosition(JointSensor):
 
 
 class JointVelocity(JointSensor):
-    """The rate of that coordinate."""
+    """The rate of that coordinate.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointVelocity("rate", "elbow"))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.1, 0.2]), jnp.array([1.0, 2.0])))["rate"])
+    2.0
+    """
 
     __init__ = JointSensor.__init__
 
@@ -46,6 +56,10 @@ class JointForce(JointSensor):
     """What drives a joint with one degree of freedom: the generalized force of its actuators, and of `tau`.
 
     A joint that mimics another has none of its own.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.JointForce("torque", "elbow"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), jnp.array([3.0, 4.0]))["torque"])
+    4.0
     """
 
     __init__ = JointSensor.__init__
@@ -62,7 +76,14 @@ class JointForce(JointSensor):
 
 
 class JointOrientation(JointSensor):
-    """The unit quaternion of a ball joint (`joints.Spherical`)."""
+    """The unit quaternion of a ball joint (`joints.Spherical`).
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Spherical(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> model = rbd.attach(builder.build(), rbd.sensors.JointOrientation("turned", "ball"))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.6, 0.0, 0.0, 0.8]), jnp.zeros(3)))["turned"])
+    [0.6 0.  0.  0.8]
+    """
 
     __init__ = JointSensor.__init__
 
@@ -78,7 +99,14 @@ class JointOrientation(JointSensor):
 
 
 class JointAngularVelocity(JointSensor):
-    """The angular velocity of a ball joint, in the axes of the body that it moves."""
+    """The angular velocity of a ball joint, in the axes of the body that it moves.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Spherical(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> model = rbd.attach(builder.build(), rbd.sensors.JointAngularVelocity("turns", "ball"))
+    >>> print(rbd.sense(model, rbd.State(rbd.neutral(model), jnp.array([0.0, 0.0, 1.0])))["turns"])
+    [0. 0. 1.]
+    """
 
     __init__ = JointSensor.__init__
 
@@ -120,7 +148,15 @@ class LimitSensor(JointSensor):
 
 
 class JointLimitPosition(LimitSensor):
-    """How far a joint is from the limit that it is near, less the margin: never positive, zero where none is near."""
+    """How far a joint is from the limit that it is near, less the margin: never positive, zero where none is near.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = rbd.Inertia.sphere(1.0, 0.1)
+    >>> slide = builder.add_body("slide", joint=rbd.joints.Prismatic(), inertia=ball, lower=-1.0, upper=1.0)
+    >>> model = rbd.attach(builder.build(), rbd.sensors.JointLimitPosition("stop", "slide", margin=0.1))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.95]), jnp.zeros(1)))["stop"].round(3))
+    -0.05
+    """
 
     __init__ = LimitSensor.__init__
 
@@ -131,7 +167,15 @@ class JointLimitPosition(LimitSensor):
 
 
 class JointLimitVelocity(LimitSensor):
-    """The rate of that distance; zero where no limit is near."""
+    """The rate of that distance; zero where no limit is near.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = rbd.Inertia.sphere(1.0, 0.1)
+    >>> slide = builder.add_body("slide", joint=rbd.joints.Prismatic(), inertia=ball, lower=-1.0, upper=1.0)
+    >>> model = rbd.attach(builder.build(), rbd.sensors.JointLimitVelocity("stop", "slide", margin=0.1))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.95]), jnp.array([2.0])))["stop"])
+    -2.0
+    """
 
     __init__ = LimitSensor.__init__
 

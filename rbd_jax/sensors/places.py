@@ -20,6 +20,11 @@ class OnBody(eqx.Module):
 
     - `body`: by name, or "world".
     - `placement`: the frame in that of the body, or the point where its origin is; by default the body's own frame.
+
+    >>> tip = rbd.sensors.OnBody("lower", (0.0, 0.0, -1.0))
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.FramePosition("tip", tip))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)))["tip"])
+    [ 0.  0. -2.]
     """
 
     body: str = eqx.field(static=True)
@@ -37,6 +42,11 @@ class OnShape(eqx.Module):
     """The frame of a shape, as the place of a sensor.
 
     - `shape`: by name.
+
+    >>> ball = rbd.Shape("ball", "lower", rbd.shapes.Sphere(0.1), (0.0, 0.0, -1.0))
+    >>> model = rbd.attach(rbd.load("double_pendulum"), ball, rbd.sensors.FramePosition("tip", rbd.sensors.OnShape("ball")))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)))["tip"])
+    [ 0.  0. -2.]
     """
 
     shape: str = eqx.field(static=True)
@@ -54,6 +64,10 @@ class PlacedSensor(Sensor):
 
     - `places`: what the frames are of: sites and shapes, or bodies.
     - `placements`: of those on bodies, in the frame of the body: (k,).
+
+    >>> imu = rbd.sensors.Gyro("gyro", rbd.sensors.OnBody("trunk"))
+    >>> print(isinstance(imu, rbd.sensors.PlacedSensor), imu.bodies)
+    True ('trunk',)
     """
 
     places: tuple[Reference, ...] = eqx.field(static=True)

@@ -23,6 +23,14 @@ class RangeFinder(PlacedSensor):
 
     What is met of a shape is told in `rbd.ray_distances`. The reading jumps where a ray comes to a shape or leaves it; its
     gradient is that in between.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> lift = builder.add_body("lift", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> down = rbd.sensors.OnBody("lift", rbd.Transform.from_xyz_rpy((0.0, 0.0, 0.0), (jnp.pi, 0.0, 0.0)))
+    >>> floor = rbd.Shape("floor", "world", rbd.shapes.Plane())
+    >>> model = rbd.attach(builder.build(), floor, rbd.sensors.RangeFinder("height", down))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.7]), jnp.zeros(1)))["height"])
+    0.7
     """
 
     ignored: tuple[str, ...] | None = eqx.field(static=True)

@@ -19,6 +19,11 @@ class Readings(eqx.Module):
     mapping: `dict(readings)` is one of arrays.
 
     - `names`, `sizes`: of the sensors in the order of the vector, and how many numbers each of them reads.
+
+    >>> model = rbd.load("cartpole")
+    >>> readings = rbd.sense(model, rbd.State(jnp.array([0.1, 0.2]), jnp.array([0.3, 0.4])))
+    >>> print(list(readings), readings["hinge_position"], readings.vector)
+    ['slide_position', 'slide_velocity', 'hinge_position', 'hinge_velocity'] 0.2 [0.1 0.3 0.2 0.4]
     """
 
     vector: Float[Array, "*batch n"]

@@ -71,6 +71,14 @@ class Sensing:
 
     - `motion`: the model in motion.
     - `loads`: what acts on it.
+
+    >>> class Doubled(rbd.sensors.JointPosition):
+    ...     @classmethod
+    ...     def read(cls, sensors, sensing: rbd.sensors.Sensing):
+    ...         return 2 * super().read(sensors, sensing)
+    >>> model = rbd.attach(rbd.load("pendulum"), Doubled("angle", "swing"))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([0.3]), jnp.zeros(1)))["angle"])
+    0.6
     """
 
     def __init__(self, motion: Motion, sensors: Sequence[Sensor], loads: Callable[[], Loads]):

@@ -25,6 +25,12 @@ class Noise(eqx.Module):
     - `drift`: that of a random walk after 1 s. It grows along a trajectory, and is nothing in a single state.
 
     Axes and quaternions stay of length one; there the numbers are angles in rad.
+
+    >>> encoder = rbd.sensors.JointPosition("angle", "swing", noise=rbd.sensors.Noise(deviation=0.01, bias=0.1))
+    >>> model = rbd.attach(rbd.load("pendulum"), encoder)
+    >>> state = rbd.State(jnp.zeros(1), jnp.zeros(1))
+    >>> print(rbd.sense(model, state)["angle"], rbd.sense(model, state, key=jax.random.key(0))["angle"] != 0)
+    0.0 True
     """
 
     deviation: Float[Array, ""]
@@ -46,6 +52,16 @@ class Sensor(Attached):
 
     A family of your own says how many numbers a reading has, `size`, and implements `read`. If it is made like the one that it
     inherits from, it says that too, `__init__ = Sensor.__init__`: type checkers would otherwise take its fields for arguments.
+
+    >>> class Power(rbd.sensors.Sensor):
+    ...     __init__ = rbd.sensors.Sensor.__init__
+    ...     @classmethod
+    ...     def read(cls, sensors, sensing):
+    ...         motion = sensing.motion
+    ...         return -jnp.dot(rbd.gravity_force(motion.model, motion.q), motion.v) * jnp.ones((len(sensors), 1))
+    >>> model = rbd.attach(rbd.load("pendulum"), Power("power"))
+    >>> print(rbd.sense(model, rbd.State(jnp.array([jnp.pi / 2]), jnp.array([-2.0])))["power"])  # falling
+    19.62
     """
 
     name: str = eqx.field(static=True)
@@ -91,6 +107,9 @@ class JointSensor(Sensor):
     """A sensor in a joint. It goes where the joint is locked.
 
     - `joint`: by name.
+
+    >>> print(issubclass(rbd.sensors.JointPosition, rbd.sensors.JointSensor), rbd.sensors.JointPosition("angle", "elbow").joints)
+    True ('elbow',)
     """
 
     joint: str = eqx.field(static=True)

@@ -48,7 +48,12 @@ class SubtreeSensor(BodySensor):
 
 
 class SubtreeCenterOfMass(SubtreeSensor):
-    """The centre of mass, in the world; of what has no mass the origin of the body."""
+    """The centre of mass, in the world; of what has no mass the origin of the body.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.SubtreeCenterOfMass("all", "upper"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)))["all"])
+    [ 0.   0.  -1.5]
+    """
 
     __init__ = SubtreeSensor.__init__
 
@@ -59,7 +64,12 @@ class SubtreeCenterOfMass(SubtreeSensor):
 
 
 class SubtreeLinearVelocity(SubtreeSensor):
-    """The velocity of the centre of mass, in the world's axes; zero for what has no mass."""
+    """The velocity of the centre of mass, in the world's axes; zero for what has no mass.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.SubtreeLinearVelocity("all", "upper"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0])))["all"])
+    [-1.5  0.   0. ]
+    """
 
     __init__ = SubtreeSensor.__init__
 
@@ -71,7 +81,12 @@ class SubtreeLinearVelocity(SubtreeSensor):
 
 
 class SubtreeAngularMomentum(SubtreeSensor):
-    """The angular momentum about the centre of mass, in the world's axes."""
+    """The angular momentum about the centre of mass, in the world's axes.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.SubtreeAngularMomentum("all", "upper"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0])))["all"])
+    [0.    0.502 0.   ]
+    """
 
     __init__ = SubtreeSensor.__init__
 

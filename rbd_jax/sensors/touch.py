@@ -22,6 +22,15 @@ class Touch(PlacedSensor):
 
     A contact counts where the line of its force, from its position on, meets the zone, as MuJoCo has it. Without a contact law
     nothing presses.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> ball = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> shapes = rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1)), rbd.Shape("floor", "world", rbd.shapes.Plane())
+    >>> skin = rbd.sensors.Touch("skin", rbd.sensors.OnBody("ball"), rbd.shapes.Sphere(0.11))
+    >>> model = rbd.attach(builder.build(), *shapes, rbd.contact.Soft(), skin)
+    >>> rest = rbd.rollout(model, rbd.State(jnp.array([0.1]), jnp.zeros(1)), dt=0.01, steps=50).final
+    >>> print(rbd.sense(model, rest)["skin"].round(2))  # the weight of 1 kg
+    9.81
     """
 
     zone: Geometry

@@ -18,7 +18,12 @@ class WholeSensor(Sensor):
 
 
 class KineticEnergy(WholeSensor):
-    """The kinetic energy of all bodies."""
+    """The kinetic energy of all bodies.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.KineticEnergy("energy"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.array([1.0, 0.0])))["energy"].round(3))
+    2.501
+    """
 
     __init__ = WholeSensor.__init__
 
@@ -28,7 +33,12 @@ class KineticEnergy(WholeSensor):
 
 
 class PotentialEnergy(WholeSensor):
-    """The potential energy in gravity and in the springs at the joints."""
+    """The potential energy in gravity and in the springs at the joints.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.sensors.PotentialEnergy("energy"))
+    >>> print(rbd.sense(model, rbd.State(jnp.zeros(2), jnp.zeros(2)))["energy"])
+    -29.43
+    """
 
     __init__ = WholeSensor.__init__
 
@@ -39,7 +49,13 @@ class PotentialEnergy(WholeSensor):
 
 
 class Clock(WholeSensor):
-    """The time."""
+    """The time.
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.sensors.Clock("time"))
+    >>> path = rbd.rollout(model, rbd.State(jnp.zeros(1), jnp.zeros(1)), dt=0.5, steps=2)
+    >>> print(rbd.sense_along(model, path)["time"])
+    [0.  0.5]
+    """
 
     __init__ = WholeSensor.__init__
 

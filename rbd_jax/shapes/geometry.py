@@ -21,7 +21,12 @@ from .surfaces import Triangles
 
 
 class Geometry(eqx.Module):
-    """The geometry of a shape, in its frame."""
+    """The geometry of a shape, in its frame.
+
+    >>> corners, triangles = rbd.shapes.Box((0.1, 0.2, 0.3)).triangles()
+    >>> print(corners.shape, triangles.shape, isinstance(rbd.shapes.Box((0.1, 0.2, 0.3)), rbd.shapes.Geometry))
+    (8, 3) (12, 3) True
+    """
 
     @abc.abstractmethod
     def inertia(self, density: Any) -> Inertia:
@@ -40,7 +45,12 @@ class Geometry(eqx.Module):
 
 
 class Sphere(Geometry):
-    """A ball."""
+    """A ball.
+
+    >>> ball = rbd.shapes.Sphere(0.1)
+    >>> print(ball.inertia(1000.0).mass.round(3))  # of a density of 1000 kg/m³
+    4.189
+    """
 
     radius: Float[Array, ""]
 
@@ -59,7 +69,12 @@ class Sphere(Geometry):
 
 
 class Capsule(Geometry):
-    """A cylinder along z between two half balls; `half_length` is that of the cylinder alone."""
+    """A cylinder along z between two half balls; `half_length` is that of the cylinder alone.
+
+    >>> pill = rbd.shapes.Capsule(0.1, 0.4)
+    >>> print(pill.ray(jnp.array([1.0, 0.0, 0.2]), jnp.array([-1.0, 0.0, 0.0])))
+    0.9
+    """
 
     radius: Float[Array, ""]
     half_length: Float[Array, ""]
@@ -80,7 +95,12 @@ class Capsule(Geometry):
 
 
 class Cylinder(Geometry):
-    """A cylinder along z."""
+    """A cylinder along z.
+
+    >>> can = rbd.shapes.Cylinder(0.1, 0.4)
+    >>> print(can.inertia(1000.0).mass.round(3))
+    25.133
+    """
 
     radius: Float[Array, ""]
     half_length: Float[Array, ""]
@@ -101,7 +121,12 @@ class Cylinder(Geometry):
 
 
 class Box(Geometry):
-    """A cuboid, by half the lengths of its sides."""
+    """A cuboid, by half the lengths of its sides.
+
+    >>> box = rbd.shapes.Box((0.1, 0.2, 0.3))
+    >>> print(box.ray(jnp.array([1.0, 0.0, 0.0]), jnp.array([-1.0, 0.0, 0.0])))
+    0.9
+    """
 
     half_sizes: Float[Array, "3"]
 
@@ -119,7 +144,12 @@ class Box(Geometry):
 
 
 class Ellipsoid(Geometry):
-    """An ellipsoid, by its semiaxes along x, y and z."""
+    """An ellipsoid, by its semiaxes along x, y and z.
+
+    >>> egg = rbd.shapes.Ellipsoid((0.1, 0.2, 0.3))
+    >>> print(jnp.diag(egg.inertia(1000.0).rotational_matrix))
+    [0.653 0.503 0.251]
+    """
 
     semiaxes: Float[Array, "3"]
 
@@ -141,7 +171,12 @@ class Ellipsoid(Geometry):
 
 
 class Plane(Geometry):
-    """The plane z = 0, solid below. It is drawn to the half sizes along x and y; it is infinite where they are zero."""
+    """The plane z = 0, solid below. It is drawn to the half sizes along x and y; it is infinite where they are zero.
+
+    >>> floor = rbd.shapes.Plane()
+    >>> print(floor.ray(jnp.array([0.0, 0.0, 2.0]), jnp.array([0.0, 0.6, -0.8])))
+    2.5
+    """
 
     half_sizes: Float[Array, "2"]
 

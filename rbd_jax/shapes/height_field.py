@@ -22,6 +22,10 @@ class HeightField(Geometry):
     - `base`: how far it goes down below zero.
 
     Each cell is two triangles, split along the diagonal from its corner of least x and y.
+
+    >>> ramp = rbd.shapes.HeightField([[0.0, 0.5, 1.0], [0.0, 0.5, 1.0]], half_sizes=(1.0, 1.0))
+    >>> print(ramp.ray(jnp.array([0.0, 0.0, 2.0]), jnp.array([0.0, 0.0, -1.0])))
+    1.5
     """
 
     heights: Float[Array, "r c"]

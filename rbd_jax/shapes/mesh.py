@@ -137,6 +137,11 @@ class Mesh(Geometry):
     - `faces`: three of them for each triangle, by number, counterclockwise seen from outside: (f, 3).
     - `scale`: what all vertices are multiplied by, along each axis.
     - `file`: the name of the file that they come from, if any.
+
+    >>> corners = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> tetrahedron = rbd.shapes.Mesh(corners, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    >>> print(tetrahedron.inertia(1.0).com)
+    [0.25 0.25 0.25]
     """
 
     source: MeshSource = eqx.field(static=True)

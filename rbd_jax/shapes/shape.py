@@ -40,6 +40,11 @@ class Shape(Attached):
     - `solmix`: the weight of that where two shapes touch.
 
     The last six are one leaf, `contact`, one after the other: (13,): a model has many shapes, and each leaf has its price.
+
+    >>> ball = rbd.Shape("ring", "bob", rbd.shapes.Sphere(0.1), (0.0, 0.0, -0.5))
+    >>> model = rbd.attach(rbd.load("pendulum"), ball)
+    >>> print(rbd.shape_frames(model, jnp.array([jnp.pi / 2])).position[-1])
+    [-0.5  0.   0. ]
     """
 
     name: str = eqx.field(static=True)

@@ -15,6 +15,10 @@ class Site(Attached):
 
     - `body`: the name of the body, or "world".
     - `placement`: the frame in that of the body, or the point where its origin is.
+
+    >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.Site("tip", "lower", (0.0, 0.0, -1.0)))
+    >>> print(rbd.site_frames(model, jnp.zeros(2)).position)
+    [[ 0.  0. -2.]]
     """
 
     name: str = eqx.field(static=True)

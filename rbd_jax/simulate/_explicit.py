@@ -28,7 +28,11 @@ Displacement: TypeAlias = tuple[tuple[float | int, ...], ...]
 
 
 class ExplicitRungeKutta(Scheme):
-    """A scheme given by the displacements of its stages, the first of which is zero, and of the step's end."""
+    """A scheme given by the displacements of its stages, the first of which is zero, and of the step's end.
+
+    >>> print(isinstance(rbd.RungeKutta4(), rbd.simulate.ExplicitRungeKutta), rbd.RungeKutta4().stages)
+    True (((0.5,),), ((0, 0.5),), ((0, 0, 1),))
+    """
 
     if TYPE_CHECKING:  # a scheme gives plain tuples, which is no error
         stages: ClassVar[tuple[Displacement, ...]]
@@ -93,14 +97,30 @@ def combined(shares: Float[Array, "steps stages"] | np.ndarray, rates, dt):
 
 
 class MuntheKaas(ExplicitRungeKutta):
-    """A Runge–Kutta scheme in the chart at the step's start."""
+    """A Runge–Kutta scheme in the chart at the step's start.
+
+    >>> class Heun(rbd.simulate.MuntheKaas):
+    ...     stages = (((1.0,),),)
+    ...     end = ((0.5, 0.5),)
+    >>> path = rbd.rollout(rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1)), dt=0.01, steps=100, scheme=Heun())
+    >>> print(path.q[-1])
+    [-0.499]
+    """
 
     def rate(self, system, q0, displacement, v):
         return system.chart_rate(q0, displacement, v)
 
 
 class CommutatorFree(ExplicitRungeKutta):
-    """A scheme of successive steps along sums of the stages' velocities."""
+    """A scheme of successive steps along sums of the stages' velocities.
+
+    >>> class Heun(rbd.simulate.CommutatorFree):
+    ...     stages = (((1.0,),),)
+    ...     end = ((0.5, 0.5),)
+    >>> path = rbd.rollout(rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1)), dt=0.01, steps=100, scheme=Heun())
+    >>> print(path.q[-1])
+    [-0.499]
+    """
 
     def rate(self, system, q0, displacement, v):
         return v

@@ -27,6 +27,10 @@ def solve_motion(
     - `guesses`: of the unknowns but the multipliers, which start at zero: velocities, the forces' own states.
     - `rows`: the number of multipliers.
     - `near`: equations with nearly the same Jacobian, cheaper to evaluate.
+
+    >>> (v, _), code = rbd.simulate.solve_motion(lambda v, none: (v**2 - 2.0, none), [jnp.array([1.0])], rows=0)
+    >>> print(v, int(code))
+    [1.414] 0
     """
     starts = (*guesses, jnp.zeros(rows, guesses[0].dtype))
     ends = np.cumsum([start.size for start in starts])[:-1]
@@ -54,6 +58,13 @@ def implicit_stage(
 
     Euler's, the backward-differentiation and the diagonally implicit Runge–Kutta formulas are made of such stages.
     **Returns** the state, its ξ, and a code.
+
+    >>> system = rbd.simulate.system_of(rbd.load("pendulum"), jnp.zeros(1))
+    >>> state, none = rbd.State(jnp.array([0.5]), jnp.zeros(1)), jnp.zeros(0)
+    >>> h = jnp.array(0.1)
+    >>> after, _, code = rbd.simulate.implicit_stage(system, h, state, jnp.zeros(1), state.v, none, h)
+    >>> print(after.q, after.v, int(code))  # a step of 0.1 s of Euler's implicit scheme
+    [0.457] [-0.432] 0
     """
 
     def placed(rate, own_end):

@@ -17,6 +17,12 @@ class Adaptive(AdaptiveScheme):
     `max_steps` bounds the number of tried steps within one interval of the rollout. Between the rollout's times
     `Trajectory.at` gives the cubic through its rows, not the scheme's own steps: the error there is of their distance
     `dt`, not of the tolerances. Events are looked for at the rows, too.
+
+    >>> import diffrax
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.5, steps=2, scheme=rbd.Adaptive(diffrax.Bosh3(), rtol=1e-5))
+    >>> print(path.q[:, 0])
+    [ 0.5    0.015 -0.499]
     """
 
     solver: Any = eqx.field(static=True)

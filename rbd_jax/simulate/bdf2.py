@@ -18,6 +18,11 @@ class BDF2(Scheme):
 
     The first step is one of the two-stage singly diagonally implicit Runge–Kutta scheme. Its second stage and a step
     of the formula are the same equations with other constants, which are the memory.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.BDF2())
+    >>> print(path.q[-1], int(path.code))
+    [-0.499] 0
     """
 
     fallible = True

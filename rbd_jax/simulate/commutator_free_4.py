@@ -7,6 +7,11 @@ class CommutatorFree4(CommutatorFree):
     """Fourth order, four evaluations; the last stage and the end are two steps each (Celledoni, Marthinsen & Owren 2003).
 
     In a vector space it is the classical Runge–Kutta scheme.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.CommutatorFree4())
+    >>> print(path.q[-1])
+    [-0.499]
     """
 
     stages = (((1 / 2,),), ((0, 1 / 2),), ((1 / 2,), (-1 / 2, 0, 1)))

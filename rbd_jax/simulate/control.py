@@ -17,7 +17,7 @@ class Controls(eqx.Module):
     An array alone, where controls are asked for, is `tau`, never `u`.
 
     >>> rbd.Controls(jnp.array([0.5, -0.5]))
-    Controls(u=f64[2], tau=None)
+    Controls(u=f64[2])
     """
 
     u: Float[Array, "*steps nu"] | None

@@ -31,6 +31,11 @@ class Actuation(eqx.Module):
 
     - `joints`: by name; by default all.
     - `limits`: whether efforts are cut off at the model's `effort_limit`.
+
+    >>> model = rbd.load("cartpole")
+    >>> cart_only = rbd.Actuation("slide")
+    >>> print(cart_only.effort(model, jnp.array([3.0])))
+    [3. 0.]
     """
 
     joints: tuple[str, ...] | None = eqx.field(static=True)

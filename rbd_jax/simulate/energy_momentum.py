@@ -41,6 +41,12 @@ class EnergyMomentum(Scheme):
 
     Springs, the user's forces, damping and controls enter by their mean over the path, so the energy of conservative ones is kept
     too. Joints that move by themselves do work of their own: such a model has no energy to keep, and is refused.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.EnergyMomentum())
+    >>> energy = jax.vmap(lambda q, v: rbd.mechanical_energy(model, q, v).sum())(path.q, path.v)
+    >>> print(path.q[-1], jnp.ptp(energy) < 1e-9)
+    [-0.499] True
     """
 
     fallible = True

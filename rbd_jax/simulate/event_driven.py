@@ -30,6 +30,15 @@ class EventDriven(Scheme):
 
     - `scheme`: any explicit one with steps of fixed length, by default `RungeKutta4()`.
     - `events`: so many within a step at most; more are told, by `Result.TOO_MANY_EVENTS`.
+
+    >>> builder = rbd.ModelBuilder()
+    >>> body = builder.add_body("ball", joint=rbd.joints.Prismatic(), inertia=rbd.Inertia.sphere(1.0, 0.1))
+    >>> ball = rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1))
+    >>> floor = rbd.Shape("floor", "world", rbd.shapes.Plane())
+    >>> model = rbd.attach(builder.build(), ball, floor, rbd.contact.Hard(restitution=0.5))
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5]), jnp.zeros(1)), dt=0.05, steps=10, scheme=rbd.EventDriven())
+    >>> print(path.q[::2, 0])
+    [0.5   0.451 0.304 0.119 0.196 0.175]
     """
 
     scheme: ExplicitRungeKutta

@@ -22,6 +22,11 @@ class GeneralizedAlpha(Scheme):
 
     Constraints are closed in positions (index 3). With `stabilized` they are in velocities too (index 2, after Gear, Gupta &
     Leimkuhler 1985 and Arnold & Brüls 2007): `h M⁻¹ Gᵀ η`, with multipliers η of its own, is added to what moves q.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.GeneralizedAlpha(rho_infinity=0.8))
+    >>> print(path.q[-1], int(path.code))
+    [-0.499] 0
     """
 
     rho_infinity: float = eqx.field(static=True, default=0.9)

@@ -10,6 +10,11 @@ class ImplicitMidpoint(Scheme):
 
     Symmetric in time. Symplectic where the mass matrix is constant; for the symplectic rule of any model see
     `VariationalMidpoint`.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.ImplicitMidpoint())
+    >>> print(path.q[-1], int(path.code))
+    [-0.499] 0
     """
 
     fallible = True

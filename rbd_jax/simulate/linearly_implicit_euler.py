@@ -24,6 +24,11 @@ class LinearlyImplicitEuler(Scheme):
 
     `prescribed` names joints that are led and not driven: hybrid dynamics on the level of velocities (eq. 2.107). Their
     entries of the controls are not forces but the velocities that they shall have at the end of the step.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.LinearlyImplicitEuler())
+    >>> print(path.q[-1])
+    [-0.5]
     """
 
     closes_loops = True

@@ -8,6 +8,11 @@ class Rattle(Variational):
 
     Where the mass matrix is constant, as in coordinates of bodies that loops hold together, it is RATTLE: a kick, a drift along
     ⊕ and a kick, with the loops closed in positions and in velocities.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.Rattle())
+    >>> print(path.q[-1], int(path.code))
+    [-0.499] 0
     """
 
     def missing(self, system, time, start, end, dt, momentum):

@@ -28,7 +28,13 @@ from .tree_system import Acting, TreeSystem
 
 
 class ReducedSystem(System):
-    """A `ReducedModel` with the control `tau` of the present step: q and v are its variables y and their rates."""
+    """A `ReducedModel` with the control `tau` of the present step: q and v are its variables y and their rates.
+
+    >>> model = rbd.ReducedModel(rbd.load("double_pendulum"), lambda y: jnp.concatenate([y, -2 * y]), size=1)
+    >>> system = rbd.simulate.system_of(model, jnp.zeros(1))
+    >>> print(type(system).__name__, system.acceleration(jnp.array(0.0), rbd.State(jnp.array([0.5]), jnp.zeros(1))))
+    ReducedSystem [-7.343]
+    """
 
     reduced: ReducedModel
     tau: Float[Array, "ny"]

@@ -10,7 +10,12 @@ import enum
 
 
 class Result(enum.IntEnum):
-    """How a step ended; a trajectory keeps the first that is not `SUCCESS`. The first three are Newton's (`_newton.Code`)."""
+    """How a step ended; a trajectory keeps the first that is not `SUCCESS`. The first three are Newton's (`_newton.Code`).
+
+    >>> result = rbd.Result(7)
+    >>> print(result.name, "-", result.title)
+    SINGULAR - singular
+    """
 
     SUCCESS = 0
     NOT_CONVERGED = 1

@@ -28,6 +28,11 @@ class RKMK45(AdaptiveScheme):
     `max_steps` bounds the number of tried steps within one interval of the rollout. Between the rollout's times
     `Trajectory.at` gives the cubic through its rows, not the scheme's own steps: the error there is of their distance
     `dt`, not of the tolerances. Events are looked for at the rows, too.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.5, steps=2, scheme=rbd.RKMK45(rtol=1e-6, atol=1e-9))
+    >>> print(path.q[:, 0])
+    [ 0.5    0.015 -0.499]
     """
 
     rtol: float = eqx.field(static=True, converter=functools.partial(tolerance, "rtol"), default=1e-6)

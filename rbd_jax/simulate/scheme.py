@@ -15,15 +15,42 @@ from .system import System
 from .trajectory import between
 
 
-#: What a scheme hands to its next step: a PyTree of arrays, always of the same structure.
 Memory: TypeAlias = Any
+"""What a scheme remembers from step to step: a PyTree, made by `Scheme.init`; None where there is nothing to remember.
 
-#: The code of a step that has nothing to report.
+>>> class AdamsBashforth(rbd.Scheme):
+...     def init(self, system, time, state, dt) -> rbd.simulate.Memory:
+...         return system.acceleration(time, state)
+...     def step(self, system, time, state, memory, dt):
+...         now = system.acceleration(time, state)
+...         v = state.v + dt * (1.5 * now - 0.5 * memory)
+...         moved = system.move(state.q, dt * (state.v + v) / 2)
+...         return rbd.State(moved, v, state.internal), now, rbd.simulate.SUCCESS
+>>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+>>> print(rbd.rollout(model, start, dt=0.01, steps=100, scheme=AdamsBashforth()).q[-1])
+[-0.499]
+"""
+
 SUCCESS = np.int32(Result.SUCCESS)
+"""The code of a step that has nothing to report.
+
+>>> print(rbd.simulate.SUCCESS, rbd.Result(int(rbd.simulate.SUCCESS)).name)
+0 SUCCESS
+"""
 
 
 class Scheme(eqx.Module):
-    """A rule that carries a state over one step of time."""
+    """A rule that carries a state over one step of time.
+
+    >>> class Heun(rbd.simulate.CommutatorFree):
+    ...     stages = ((), ((1.0,),))
+    ...     end = ((0.5, 0.5),)
+    >>> print(isinstance(Heun(), rbd.Scheme))
+    True
+    >>> path = rbd.rollout(rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1)), dt=0.01, steps=100, scheme=Heun())
+    >>> print(path.q[-1])
+    [-0.524]
+    """
 
     #: Whether a step can fail in another way than by numbers that are not finite. If so, every step's code is looked at.
     fallible: ClassVar[bool] = False

@@ -21,6 +21,11 @@ class SemiImplicitEuler(Scheme):
       it is at the end of the step; springs and soft stops (`rbd.forces.JointLimit`) as stiff as the step can follow, without
       loss of energy; and Coulomb's dry friction by its own law, under which a joint sticks. With `"explicit"` they are forces at
       the start of the step like all others, friction smoothed as `passive_force` has it.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.SemiImplicitEuler())
+    >>> print(path.q[-1])
+    [-0.5]
     """
 
     passive: Literal["implicit", "explicit"] = eqx.field(static=True, default="implicit")

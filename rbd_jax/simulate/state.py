@@ -15,6 +15,11 @@ class State(eqx.Module):
 
     `own` holds the states of the forces that have one, those that the model carries first and then those that a rollout is
     given. Left out, they start where the forces say; where no force has one it is None.
+
+    >>> model = rbd.load("double_pendulum")
+    >>> state = rbd.State(rbd.neutral(model), jnp.zeros(model.nv))
+    >>> print(state.q, state.v)
+    [0. 0.] [0. 0.]
     """
 
     q: Float[Array, "*batch nq"]

@@ -27,6 +27,11 @@ class System(eqx.Module):
     """Something that moves, with the control of the present step: `tau`, and `u` of its actuators.
 
     Every method without a body is one that a system has to have; those with one are the same for all.
+
+    >>> model = rbd.load("pendulum")
+    >>> system = rbd.simulate.system_of(model, jnp.zeros(1))
+    >>> print(type(system).__name__, isinstance(system, rbd.System), system.name)
+    TreeSystem True pendulum
     """
 
     if TYPE_CHECKING:  # a field of every system, in a place of its own choice among its fields

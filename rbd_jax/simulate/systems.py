@@ -13,8 +13,12 @@ from .system import System
 from .tree_system import Acting, TreeSystem
 
 
-#: What can be simulated.
 Simulated: TypeAlias = Model | ReducedModel
+"""What can be simulated: a `Model`, or a `ReducedModel` of one.
+
+>>> print(isinstance(rbd.load("pendulum"), rbd.simulate.Simulated))
+True
+"""
 
 
 def tree_of(model: Simulated) -> Model:
@@ -29,7 +33,12 @@ def system_of(
     stabilization: Stabilization | None = None,
     u: Float[Array, "nu"] | None = None,
 ) -> System:
-    """The system of a model with the control `tau`, and `u` of its actuators."""
+    """The system of a model with the control `tau`, and `u` of its actuators.
+
+    >>> system = rbd.simulate.system_of(rbd.load("double_pendulum"), jnp.array([1.0, 0.0]))
+    >>> print(system.name, system.nu, system.rheonomic)
+    double_pendulum 0 False
+    """
     if isinstance(model, Model):
         return TreeSystem(model=model, tau=tau, forces=forces, stabilization=stabilization, u=u)
     if stabilization is not None:

@@ -44,6 +44,13 @@ class Trajectory(eqx.Module):
     - `opening`: the most that constraints were open, at the start or after a step, of angles in rad and of lengths as a share of
       the mechanism's reach (see `rbd.constraints.reach`); None where there are none.
     - `memory`: what a policy with a memory remembers at the end.
+
+    >>> model = rbd.load("pendulum")
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([0.5]), jnp.zeros(1)), dt=0.01, steps=10)
+    >>> print(path.t[-1], path.q.shape, path.final.v, int(path.code))
+    0.1 (11, 1) [-0.463] 0
+    >>> print(path.at(model, 0.055).q)
+    [0.492]
     """
 
     t: Float[Array, "*batch saved"]

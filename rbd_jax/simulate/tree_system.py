@@ -46,9 +46,14 @@ from .state import State
 from .system import System
 
 
-#: What acts in a rollout beside what the model carries: a force element, or a function of the model, its configuration and its
-#: velocity that gives a generalized force.
 Acting: TypeAlias = Force | Callable[[Model, Float[Array, "nq"], Float[Array, "nv"]], Float[Array, "nv"]]
+"""What can act in a rollout: a `Force`, or a function `(model, q, v) -> tau`.
+
+>>> push: rbd.simulate.Acting = lambda model, q, v: jnp.ones(1)
+>>> path = rbd.rollout(rbd.load("pendulum"), rbd.State(jnp.zeros(1), jnp.zeros(1)), dt=0.01, steps=100, forces=(push,))
+>>> print(path.q[-1])
+[0.205]
+"""
 
 #: So many motions are remembered, for the next who asks about the same state.
 REMEMBERED = 4
@@ -64,6 +69,10 @@ class TreeSystem(System):
     - `overlaps`: by how much pairs of shapes may overlap at the start; see `prepared`.
     - `guess`: an acceleration for that law to begin with.
     - `phase`: what contacts do until the next event, under a law by which velocities jump.
+
+    >>> system = rbd.simulate.system_of(rbd.load("pendulum"), jnp.array([2.0]))
+    >>> print(system.acceleration(jnp.array(0.0), rbd.State(jnp.zeros(1), jnp.zeros(1))))
+    [1.998]
     """
 
     model: Model

@@ -8,7 +8,13 @@ from .state import State
 
 
 class VariationalMidpoint(Variational):
-    """`L_d = h L(q ⊕ ξ/2, ξ/h)`, forces at the midpoint: second order, symplectic for every model."""
+    """`L_d = h L(q ⊕ ξ/2, ξ/h)`, forces at the midpoint: second order, symplectic for every model.
+
+    >>> model, start = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> path = rbd.rollout(model, start, dt=0.01, steps=100, scheme=rbd.VariationalMidpoint())
+    >>> print(path.q[-1], int(path.code))
+    [-0.499] 0
+    """
 
     def missing(self, system, time, start, end, dt, momentum):
         half, middle = dt / 2 * start.v, self._middle(system, start, end, dt)

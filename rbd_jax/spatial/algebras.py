@@ -16,4 +16,14 @@ if TYPE_CHECKING:
     AnyInertia = Inertia
 else:
     AnyTransform = Transform | planar.Transform
+    """A frame in another one, of space (`Transform`) or of a plane (`spatial.planar.Transform`).
+
+    >>> print(isinstance(rbd.Transform.identity(jnp.float64), rbd.spatial.AnyTransform))
+    True
+    """
     AnyInertia = Inertia | planar.Inertia
+    """The inertia of a rigid body, of space (`Inertia`) or of a plane (`spatial.planar.Inertia`).
+
+    >>> print(isinstance(rbd.planar(rbd.load("pendulum")).inertias, rbd.spatial.AnyInertia))
+    True
+    """

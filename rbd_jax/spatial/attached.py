@@ -23,7 +23,11 @@ A = TypeVar("A", bound="Attached")
 
 
 class Reference(NamedTuple):
-    """Something else that is attached to the same model, by its role and its name there."""
+    """Something else that is attached to the same model, by its role and its name there.
+
+    >>> print(rbd.spatial.Reference("sites", "tool"))
+    Reference(role='sites', name='tool')
+    """
 
     role: str
     name: str
@@ -39,6 +43,11 @@ class Attached(eqx.Module):
     - `refers`: the other things that it means by name.
     - `cuts`: the bodies that stay apart from what they are welded to when welds are fused, since something is measured in
       between: they themselves, `Reference("body", name)`, or those that other things are on.
+
+    >>> model = rbd.load("arm7")
+    >>> tool = rbd.Site("tool", "link7", (0.0, 0.0, 0.1))
+    >>> print(isinstance(tool, rbd.Attached), tool.bodies, tool.frames.position)
+    True ('link7',) [[0.  0.  0.1]]
     """
 
     if TYPE_CHECKING:  # fields of some, properties of others
@@ -132,5 +141,9 @@ class Attached(eqx.Module):
 
 
 def no_frames() -> Transform:
-    """The frames of what is on no body: (0,)."""
+    """The frames of what is on no body: (0,).
+
+    >>> print(rbd.spatial.no_frames().position.shape)
+    (0, 3)
+    """
     return Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))

@@ -37,6 +37,12 @@ class AxialScrew(eqx.Module):
 
     `products` are `cs`, `s²`, `2cs` and `1 - 2s²` of the cosine and the sine: what matrices are turned with, computed
     once. Leading axes are a batch, and what is transformed has the same.
+
+    >>> turn = rbd.spatial.AxialScrew.about("z", jnp.array(jnp.pi / 2), jnp.array(0.5))
+    >>> print(turn.motion(jnp.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    [ 0.   1.   0.  -0.5  0.   0. ]
+    >>> print(turn.transform.motion(jnp.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    [ 0.   1.   0.  -0.5  0.   0. ]
     """
 
     axis: Literal["x", "y", "z"] = eqx.field(static=True)

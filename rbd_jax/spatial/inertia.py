@@ -45,6 +45,13 @@ class Inertia(Rows):
 
     `mass`; `first_moment`, the mass times the centre of mass; `rotational`, the lower triangle `xx, xy, yy, xz, yz, zz` of
     the rotational inertia about the frame's *origin* (not the centre of mass).
+
+    >>> box = rbd.Inertia.box(2.0, (0.4, 0.3, 0.1))
+    >>> print(box.mass, jnp.diag(box.rotational_matrix))
+    2.0 [0.017 0.028 0.042]
+    >>> both = box + rbd.Inertia.from_mass_com(1.0, (0.0, 0.0, 0.3), jnp.zeros((3, 3)))
+    >>> print(both.mass, both.com)
+    3.0 [0.  0.  0.1]
     """
 
     mass: Float[Array, "*batch"]
@@ -323,6 +330,10 @@ class ArticulatedInertia(eqx.Module):
     """The apparent inertia of a body that carries others: `[[I, H], [Hᵀ, M]]`, in 21 numbers (table A.3).
 
     `rotational` and `linear` are the lower triangles of I and M, `coupling` is H.
+
+    >>> body = rbd.Inertia.from_mass_com(2.0, (0.0, 0.0, 0.5), jnp.eye(3))
+    >>> print(rbd.spatial.ArticulatedInertia.from_rigid(body).force(jnp.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0])))
+    [0.  1.5 0.  1.  0.  0. ]
     """
 
     rotational: Float[Array, "*batch 6"]

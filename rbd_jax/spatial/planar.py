@@ -25,6 +25,10 @@ class Transform(Rows):
     """Frame B placed in frame A of the same plane.
 
     `direction` is B's x axis in A, a unit vector: the cosine and the sine of the angle from A to B. `position` is B's origin.
+
+    >>> frame = rbd.spatial.planar.Transform.from_angle(jnp.array(jnp.pi / 2), jnp.array([1.0, 0.0]))
+    >>> print(frame.point(jnp.array([1.0, 0.0])), frame.motion(jnp.array([1.0, 0.0, 0.0])))
+    [1. 1.] [ 1.  0. -1.]
     """
 
     direction: Float[Array, "*batch 2"]
@@ -140,7 +144,12 @@ class Transform(Rows):
 
 
 class Inertia(Rows):
-    """Mass, first moment of mass and rotational inertia about the frame's origin: four numbers (eq. 2.78)."""
+    """Mass, first moment of mass and rotational inertia about the frame's origin: four numbers (eq. 2.78).
+
+    >>> rod = rbd.spatial.planar.Inertia.from_mass_com(jnp.array(3.0), jnp.array([0.5, 0.0]), jnp.array(0.25))
+    >>> print(rod.rotational, rod.momentum(jnp.array([1.0, 0.0, 0.0])))
+    1.0 [1.  0.  1.5]
+    """
 
     mass: Float[Array, "*batch"]
     first_moment: Float[Array, "*batch 2"]
@@ -217,6 +226,12 @@ class ArticulatedInertia(eqx.Module):
     """The apparent inertia of a body that carries others: `[[I, H], [Hᵀ, M]]`, in six numbers (§2.16).
 
     `rotational` is I, `coupling` is H, `linear` the lower triangle `xx, xy, yy` of M.
+
+    >>> rod = rbd.spatial.planar.Inertia.from_mass_com(jnp.array(3.0), jnp.array([0.5, 0.0]), jnp.array(0.25))
+    >>> print(rbd.spatial.planar.ArticulatedInertia.from_rigid(rod).matrix)
+    [[ 1.   0.   1.5]
+     [0.   3.   0. ]
+     [ 1.5  0.   3. ]]
     """
 
     rotational: Float[Array, "*batch"]
@@ -261,6 +276,10 @@ def plane_axes(normal: Float[Array, "3"]) -> Float[Array, "2 3"]:
     """The x and y axes of a plane in space, as rows, with `x × y = normal`, a unit vector.
 
     x is the shadow of the x axis of space on the plane, or that of its y axis where the plane is nearly normal to x.
+
+    >>> print(rbd.spatial.planar.plane_axes(jnp.array([0.0, -1.0, 0.0])))
+    [[ 1.  0.  0.]
+     [0.  0.  1.]]
     """
     flat = jnp.where(jnp.abs(normal[0]) < 0.9, jnp.arange(3) == 0, jnp.arange(3) == 1).astype(normal.dtype)
     x = flat - dot(flat, normal) * normal
@@ -269,14 +288,26 @@ def plane_axes(normal: Float[Array, "3"]) -> Float[Array, "2 3"]:
 
 
 def cross_motion_matrix(v: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
-    """`v×` (eq. 2.75)."""
+    """`v×` (eq. 2.75).
+
+    >>> print(rbd.spatial.planar.cross_motion_matrix(jnp.array([1.0, 2.0, 3.0])))
+    [[ 0.  0.  0.]
+     [ 3.  0. -1.]
+     [-2.  1.  0.]]
+    """
     w, x, y = _entries(v)
     o = jnp.zeros_like(w)
     return matrix([[o, o, o], [y, o, -w], [-x, w, o]])
 
 
 def cross_force_matrix(v: Float[Array, "*a 3"]) -> Float[Array, "*a 3 3"]:
-    """`v×* = -(v×)ᵀ`."""
+    """`v×* = -(v×)ᵀ`.
+
+    >>> print(rbd.spatial.planar.cross_force_matrix(jnp.array([1.0, 2.0, 3.0])))
+    [[ 0. -3.  2.]
+     [ 0.  0. -1.]
+     [ 0.  1.  0.]]
+    """
     return -jnp.swapaxes(cross_motion_matrix(v), -1, -2)
 
 

@@ -35,6 +35,12 @@ class Transform(Rows):
     """Frame B placed in frame A: `rotation` has B's axes as its columns, `position` is B's origin, both in A.
 
     As a map of points, `x_A = rotation @ x_B + position`. Leading axes are a batch of transforms.
+
+    >>> elbow = rbd.Transform.from_xyz_rpy((1.0, 0.0, 0.0), (0.0, 0.0, jnp.pi / 2))
+    >>> print(elbow.point(jnp.array([0.5, 0.0, 0.0])), (elbow @ elbow).position)
+    [1.  0.5 0. ] [1. 1. 0.]
+    >>> print(elbow.motion(jnp.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])))  # a turn about its axis, as seen from the base
+    [ 0.  0.  1.  0. -1.  0.]
     """
 
     rotation: Float[Array, "*batch 3 3"]

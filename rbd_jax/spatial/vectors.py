@@ -15,13 +15,23 @@ from .._array import blocks, cross, dot, matmul, skew, transpose
 
 
 def parts(v: Float[Array, "*a d"]) -> tuple[Float[Array, "*a n"], Float[Array, "*a k"]]:
-    """The angular and the linear part: of six entries three and three, of the three of a plane one and two."""
+    """The angular and the linear part: of six entries three and three, of the three of a plane one and two.
+
+    >>> angular, linear = rbd.spatial.parts(jnp.arange(6.0))
+    >>> print(angular, linear)
+    [0. 1. 2.] [3. 4. 5.]
+    """
     angular = v.shape[-1] // 2
     return v[..., :angular], v[..., angular:]
 
 
 def cross_motion(v: Float[Array, "*a d"], m: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
-    """`v × m`, the rate of a motion vector `m` that moves with velocity `v` (eq. 2.31)."""
+    """`v × m`, the rate of a motion vector `m` that moves with velocity `v` (eq. 2.31).
+
+    >>> spin, slide = jnp.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+    >>> print(rbd.spatial.cross_motion(spin, slide))
+    [0. 0. 0. 0. 1. 0.]
+    """
     (angular, linear), (turning, moving) = parts(v), parts(m)
     return jnp.concatenate(
         [cross(angular, turning), cross(angular, moving) + cross(linear, turning)], axis=-1
@@ -29,41 +39,76 @@ def cross_motion(v: Float[Array, "*a d"], m: Float[Array, "*b d"]) -> Float[Arra
 
 
 def cross_force(v: Float[Array, "*a d"], f: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
-    """`v ×* f`, the rate of a force vector `f` that moves with velocity `v` (eq. 2.32)."""
+    """`v ×* f`, the rate of a force vector `f` that moves with velocity `v` (eq. 2.32).
+
+    >>> spin, push = jnp.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+    >>> print(rbd.spatial.cross_force(spin, push))
+    [0. 0. 0. 0. 1. 0.]
+    """
     (angular, linear), (moment, push) = parts(v), parts(f)
     return jnp.concatenate([cross(angular, moment) + cross(linear, push), cross(angular, push)], axis=-1)
 
 
 def cross_motion_matrix(v: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
-    """`v×`, the matrix `[[ω×, 0], [v_O×, ω×]]` (eq. 2.31)."""
+    """`v×`, the matrix `[[ω×, 0], [v_O×, ω×]]` (eq. 2.31).
+
+    >>> v, m = jnp.arange(6.0), jnp.ones(6)
+    >>> print(rbd.spatial.cross_motion_matrix(v) @ m - rbd.spatial.cross_motion(v, m))
+    [0. 0. 0. 0. 0. 0.]
+    """
     angular, linear = skew(v[..., :3]), skew(v[..., 3:])
     return blocks(angular, jnp.zeros_like(angular), linear, angular)
 
 
 def cross_force_matrix(v: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
-    """`v×* = -(v×)ᵀ`, the matrix `[[ω×, v_O×], [0, ω×]]` (eq. 2.32)."""
+    """`v×* = -(v×)ᵀ`, the matrix `[[ω×, v_O×], [0, ω×]]` (eq. 2.32).
+
+    >>> v, f = jnp.arange(6.0), jnp.ones(6)
+    >>> print(rbd.spatial.cross_force_matrix(v) @ f - rbd.spatial.cross_force(v, f))
+    [0. 0. 0. 0. 0. 0.]
+    """
     angular, linear = skew(v[..., :3]), skew(v[..., 3:])
     return blocks(angular, linear, jnp.zeros_like(angular), angular)
 
 
 def cross_force_operand_matrix(f: Float[Array, "*a 6"]) -> Float[Array, "*a 6 6"]:
-    """`f ×̄*`, the matrix that takes `m` to `m ×* f`: the force cross product as a map of its first operand."""
+    """`f ×̄*`, the matrix that takes `m` to `m ×* f`: the force cross product as a map of its first operand.
+
+    >>> m, f = jnp.arange(6.0), jnp.ones(6)
+    >>> print(rbd.spatial.cross_force_operand_matrix(f) @ m - rbd.spatial.cross_force(m, f))
+    [0. 0. 0. 0. 0. 0.]
+    """
     moment, linear = skew(f[..., :3]), skew(f[..., 3:])
     return -blocks(moment, linear, linear, jnp.zeros_like(moment))
 
 
 def power(motion: Float[Array, "*a d"], force: Float[Array, "*b d"]) -> Float[Array, "*c"]:
-    """The scalar product of a motion with a force: the power of the force on that velocity (eq. 2.12)."""
+    """The scalar product of a motion with a force: the power of the force on that velocity (eq. 2.12).
+
+    >>> velocity, wrench = jnp.array([0.0, 0.0, 2.0, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 3.0, 1.0, 0.0, 0.0])
+    >>> print(rbd.spatial.power(velocity, wrench))
+    6.0
+    """
     return dot(motion, force)
 
 
 def classical_acceleration(v: Float[Array, "*a d"], a: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
-    """`[ω̇; r̈]` of the body point at O, from its spatial velocity and spatial acceleration (eq. 2.50)."""
+    """`[ω̇; r̈]` of the body point at O, from its spatial velocity and spatial acceleration (eq. 2.50).
+
+    >>> v = jnp.array([0.0, 0.0, 2.0, 0.0, 1.0, 0.0])
+    >>> print(rbd.spatial.classical_acceleration(v, jnp.zeros(6)))  # a steady spin: O accelerates towards the axis
+    [ 0.  0.  0. -2.  0.  0.]
+    """
     return a + _centripetal(v)
 
 
 def spatial_acceleration(v: Float[Array, "*a d"], classical: Float[Array, "*b d"]) -> Float[Array, "*c d"]:
-    """The spatial acceleration `[ω̇; r̈ - ω × ṙ]`, from spatial velocity and `[ω̇; r̈]` (eq. 2.48)."""
+    """The spatial acceleration `[ω̇; r̈ - ω × ṙ]`, from spatial velocity and `[ω̇; r̈]` (eq. 2.48).
+
+    >>> v = jnp.array([0.0, 0.0, 2.0, 0.0, 1.0, 0.0])  # O moves on a circle of radius 0.5, towards whose centre it accelerates
+    >>> print(rbd.spatial.spatial_acceleration(v, jnp.array([0.0, 0.0, 0.0, -2.0, 0.0, 0.0])))
+    [0. 0. 0. 0. 0. 0.]
+    """
     return classical - _centripetal(v)
 
 
@@ -79,6 +124,10 @@ class Screw(eqx.Module):
     `point` is the point of the axis nearest the origin, `direction` a unit vector, `magnitude` the length of the
     angular part (of the linear part for a pure slide) and `pitch` the slide for each radian of turn. A pure slide has
     an infinite pitch and no axis of its own: its `point` is the origin. The zero vector has the direction zero.
+
+    >>> screw = rbd.spatial.Screw.of_motion(jnp.array([0.0, 0.0, 2.0, 0.0, -2.0, 1.0]))
+    >>> print(screw.point, screw.direction, screw.pitch, screw.magnitude)
+    [ 1.  0.  0.] [0. 0. 1.] 0.5 2.0
     """
 
     point: Float[Array, "*batch 3"]
@@ -111,19 +160,34 @@ class Screw(eqx.Module):
 
 
 def moment_shift(force: Float[Array, "*a d"], by: Float[Array, "*b k"]) -> Float[Array, "*c d"]:
-    """A force vector given for the origin, for the point at `by` instead: `n - by × f`."""
+    """A force vector given for the origin, for the point at `by` instead: `n - by × f`.
+
+    >>> weight = jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, -9.81])
+    >>> print(rbd.spatial.moment_shift(weight, jnp.array([1.0, 0.0, 0.0])))
+    [ 0.   -9.81  0.    0.    0.   -9.81]
+    """
     moment, linear = parts(force)
     return jnp.concatenate([moment - cross(by, linear), linear], axis=-1)
 
 
 def motion_shift(motion: Float[Array, "*a d"], by: Float[Array, "*b k"]) -> Float[Array, "*c d"]:
-    """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`."""
+    """A motion vector given for the origin, for the point at `by` instead: `v - by × ω`.
+
+    >>> spin = jnp.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    >>> print(rbd.spatial.motion_shift(spin, jnp.array([1.0, 0.0, 0.0])))  # a point beside the axis moves
+    [0. 0. 1. 0. 1. 0.]
+    """
     angular, linear = parts(motion)
     return jnp.concatenate([angular, linear - cross(by, angular)], axis=-1)
 
 
 def inertia_shift(inertia: Float[Array, "d d"], by: Float[Array, "k"]) -> Float[Array, "d d"]:
-    """An articulated-body inertia about the point at `by`, about the origin instead: table A.4, without a turn."""
+    """An articulated-body inertia about the point at `by`, about the origin instead: table A.4, without a turn.
+
+    >>> ball = rbd.Inertia.from_mass_com(2.0, (0.0, 0.0, 0.0), jnp.eye(3)).matrix
+    >>> print(jnp.diag(rbd.spatial.inertia_shift(ball, jnp.array([1.0, 0.0, 0.0]))))
+    [1. 3. 3. 2. 2. 2.]
+    """
     arm = skew(by)
     k = arm.shape[0]
     coupling, linear = inertia[:k, k:], inertia[k:, k:]

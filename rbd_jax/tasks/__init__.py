@@ -90,8 +90,12 @@ _BUNDLED = {
     for make in (cartpole, acrobot, reacher, arm_reach, quadruped_stand, quadruped_trot, hopper)
 }
 
-#: The names of the bundled tasks.
 NAMES = tuple(_BUNDLED)
+"""The names of the bundled tasks, which `load` knows.
+
+>>> print(rbd.tasks.NAMES)
+('cartpole', 'acrobot', 'reacher', 'arm_reach', 'quadruped_stand', 'quadruped_trot', 'hopper')
+"""
 
 
 def load(name: str, **options: Any) -> Task:

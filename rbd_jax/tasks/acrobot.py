@@ -44,6 +44,11 @@ class Acrobot(Task):
 
 
 def acrobot(**options: Any) -> Acrobot:
-    """The swing-up of `rbd.load("acrobot")`: 250 steps of 0.04 s."""
+    """The swing-up of `rbd.load("acrobot")`: 250 steps of 0.04 s.
+
+    >>> task = rbd.tasks.acrobot()
+    >>> print(task.observation_size, task.action_size, task.dt)
+    6 1 0.04
+    """
     options = {"model": load("acrobot"), "dt": 0.04, "substeps": 4, "episode_length": 250} | options
     return Acrobot(**options)

@@ -43,6 +43,11 @@ class Cartpole(Task):
 
 
 def cartpole(**options: Any) -> Cartpole:
-    """The swing-up of `rbd.load("cartpole")`: 250 steps of 0.04 s."""
+    """The swing-up of `rbd.load("cartpole")`: 250 steps of 0.04 s.
+
+    >>> task = rbd.tasks.cartpole(episode_length=100)
+    >>> print(task.observation_size, task.action_size, task.dt)
+    5 1 0.04
+    """
     options = {"model": load("cartpole"), "dt": 0.04, "substeps": 2, "episode_length": 250} | options
     return Cartpole(**options)

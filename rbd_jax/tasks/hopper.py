@@ -46,7 +46,12 @@ class Hopper(Task):
 
 
 def hopper(**options: Any) -> Hopper:
-    """Hopping with `rbd.load("hopper")`: 500 steps of 0.02 s."""
+    """Hopping with `rbd.load("hopper")`: 500 steps of 0.02 s.
+
+    >>> task = rbd.tasks.hopper()
+    >>> print(task.observation_size, task.action_size, task.dt)
+    11 3 0.02
+    """
     if "model" not in options:
         model = on_ground(load("hopper"), ("heel", "toe"), stiffness=6e3, damping=80.0)
         options["model"] = add_forces(model, JointLimit(100.0, 2.0, joints=("hip", "knee", "ankle")))

@@ -217,14 +217,24 @@ def _robot(knees: bool) -> Model:
 
 
 def quadruped_stand(**options: Any) -> Stand:
-    """Standing up with `rbd.load("quadruped")`: 150 steps of 0.02 s."""
+    """Standing up with `rbd.load("quadruped")`: 150 steps of 0.02 s.
+
+    >>> task = rbd.tasks.quadruped_stand()
+    >>> print(task.observation_size, task.action_size, task.dt)
+    45 12 0.02
+    """
     if "model" not in options:
         options["model"] = _robot(knees=True)
     return Stand(**({"dt": 0.02, "substeps": 5, "episode_length": 150} | options))
 
 
 def quadruped_trot(**options: Any) -> Trot:
-    """Trotting with `rbd.load("quadruped")`: 500 steps of 0.02 s."""
+    """Trotting with `rbd.load("quadruped")`: 500 steps of 0.02 s.
+
+    >>> task = rbd.tasks.quadruped_trot()
+    >>> print(task.observation_size, task.action_size, task.dt)
+    50 12 0.02
+    """
     if "model" not in options:
         options["model"] = _robot(knees=False)
     return Trot(**({"dt": 0.02, "substeps": 5, "episode_length": 500} | options))

@@ -24,7 +24,16 @@ from ..spatial import Inertia, Transform
 
 
 class Randomization(eqx.Module):
-    """A rule that draws numbers of a model: `(key, model) -> model`, with the same structure and the same shapes."""
+    """A rule that draws numbers of a model: `(key, model) -> model`, with the same structure and the same shapes.
+
+    >>> import equinox
+    >>> class OtherPlanet(rbd.tasks.Randomization):
+    ...     def __call__(self, key, model):
+    ...         share = jax.random.uniform(key, (), minval=0.1, maxval=1.0)
+    ...         return equinox.tree_at(lambda model: model.gravity, model, share * model.gravity)
+    >>> print(OtherPlanet()(jax.random.key(0), rbd.load("pendulum")).gravity.shape)
+    (3,)
+    """
 
     @abc.abstractmethod
     def __call__(self, key: PRNGKeyArray, model: Simulated) -> Simulated:

@@ -59,7 +59,12 @@ class Reacher(Task):
 
 
 def reacher(**options: Any) -> Reacher:
-    """Reaching with `rbd.load("reacher")`: 150 steps of 0.02 s."""
+    """Reaching with `rbd.load("reacher")`: 150 steps of 0.02 s.
+
+    >>> task = rbd.tasks.reacher()
+    >>> print(task.observation_size, task.action_size, task.dt)
+    10 2 0.02
+    """
     options = {"model": load("reacher"), "dt": 0.02, "substeps": 2, "episode_length": 150} | options
     return Reacher(**options)
 
@@ -104,6 +109,11 @@ class ArmReach(Task):
 
 
 def arm_reach(**options: Any) -> ArmReach:
-    """Reaching with `rbd.load("arm7")`: 150 steps of 0.02 s."""
+    """Reaching with `rbd.load("arm7")`: 150 steps of 0.02 s.
+
+    >>> task = rbd.tasks.arm_reach()
+    >>> print(task.observation_size, task.action_size, task.dt)
+    20 7 0.02
+    """
     options = {"model": load("arm7"), "dt": 0.02, "substeps": 2, "episode_length": 150} | options
     return ArmReach(**options)

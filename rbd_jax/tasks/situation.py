@@ -30,6 +30,11 @@ class TaskState(eqx.Module):
     - `code`: how the simulation of the step ended, see `rbd.Result`; 0 is well.
     - `changes`: the numbers of the model that were drawn for this episode; None where they are those of the task's model.
     - `key`: what was and is drawn in this episode and in those after it follows from this.
+
+    >>> task = rbd.tasks.load("cartpole")
+    >>> episode = task.step(task.reset(jax.random.key(0)), jnp.zeros(1))
+    >>> print(episode.observation.shape, episode.steps, episode.done)
+    (5,) 1 False
     """
 
     state: State
@@ -59,6 +64,11 @@ class Situation(eqx.Module):
     - `time`: since the episode began.
     - `memory`: what the task remembers.
     - `key`: for what is drawn at this moment, as the noise of an observation.
+
+    >>> state = rbd.State(jnp.array([0.1, 0.2]), jnp.zeros(2))
+    >>> now = rbd.tasks.Situation(rbd.load("cartpole"), state, jnp.array(0.0), memory=None, key=jax.random.key(0))
+    >>> print(now.q, rbd.tasks.load("cartpole").observe(now))
+    [0.1 0.2] [0.1   0.98  0.199 0.    0.   ]
     """
 
     model: Any

@@ -23,6 +23,11 @@ class Camera:
     - `look_at`: the point in the world that it looks at; by default the middle of the motion. Where it follows a body, the
       point relative to that.
     - `field_of_view`: the vertical angle of the picture.
+
+    >>> print(rbd.view.Camera(azimuth=90, elevation=30).axes)  # to the right, up, and towards the camera
+    [[-1.     0.     0.   ]
+     [ 0.    -0.5    0.866]
+     [ 0.     0.866  0.5  ]]
     """
 
     azimuth: float | int = -60.0

@@ -7,7 +7,7 @@ quaternions have panels of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,9 @@ class Column(NamedTuple):
 class Run:
     """One sample of a trajectory, in the coordinates of joints, up to where it failed."""
 
-    def __init__(self, function: str, model: Simulated, trajectory: Trajectory, joints: Any, sample: int):
+    def __init__(
+        self, function: str, model: Simulated, trajectory: Trajectory, joints: Any, sample: SupportsIndex
+    ):
         self.function, self.samples = function, Samples(model, trajectory)
         self.model, self.tree = model, tree_of(model)
         if not isinstance(sample, (int, np.integer)) or not 0 <= sample < self.samples.samples:
@@ -443,7 +445,12 @@ def draw_curve(
 
 
 def positions(
-    model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: int = 0, axes: Any = None
+    model: Simulated,
+    trajectory: Trajectory,
+    *,
+    joints: Any = None,
+    sample: SupportsIndex = 0,
+    axes: Any = None,
 ):
     """Draw the positions of joints over time, with their limits (dotted).
 
@@ -465,7 +472,12 @@ def positions(
 
 
 def velocities(
-    model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: int = 0, axes: Any = None
+    model: Simulated,
+    trajectory: Trajectory,
+    *,
+    joints: Any = None,
+    sample: SupportsIndex = 0,
+    axes: Any = None,
 ):
     """Draw the velocities of joints over time, with their limits (dotted).
 
@@ -481,7 +493,12 @@ def velocities(
 
 
 def torques(
-    model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: int = 0, axes: Any = None
+    model: Simulated,
+    trajectory: Trajectory,
+    *,
+    joints: Any = None,
+    sample: SupportsIndex = 0,
+    axes: Any = None,
 ):
     """Draw the generalized forces that drive the joints, `tau` and those of actuators, within their limits (dotted).
 
@@ -510,7 +527,12 @@ def torque_panels(run: Run) -> list[Panel]:
 
 
 def energies(
-    model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: int = 0, axes: Any = None
+    model: Simulated,
+    trajectory: Trajectory,
+    *,
+    joints: Any = None,
+    sample: SupportsIndex = 0,
+    axes: Any = None,
 ):
     """Draw the kinetic energy, the potential energy with that of springs at joints, and their sum over time.
 
@@ -526,7 +548,12 @@ def energies(
 
 
 def contact_forces(
-    model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: int = 0, axes: Any = None
+    model: Simulated,
+    trajectory: Trajectory,
+    *,
+    joints: Any = None,
+    sample: SupportsIndex = 0,
+    axes: Any = None,
 ):
     """Draw the normal forces between shapes that touch over time, a curve for each two of them.
 
@@ -542,7 +569,14 @@ def contact_forces(
     )
 
 
-def phase(model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: int = 0, axes: Any = None):
+def phase(
+    model: Simulated,
+    trajectory: Trajectory,
+    *,
+    joints: Any = None,
+    sample: SupportsIndex = 0,
+    axes: Any = None,
+):
     """Draw phase portraits, velocity over position, of joints that have as many numbers of position as degrees of freedom.
 
     A panel for each of them; a dot is where the motion starts. Arguments and what is returned are those of `positions`.
@@ -596,7 +630,7 @@ def fan(
     *,
     of: Literal["position", "velocity"] = "position",
     joints: Any = None,
-    sample: int = 0,
+    sample: SupportsIndex = 0,
     axes: Any = None,
 ):
     """Draw how a batch spreads: of each number its median, between which values half and nine tenths of it are, and one sample.
@@ -616,7 +650,8 @@ def fan(
         raise ValueError(f"rbd.plot.fan: of is {of!r}; it is 'position' or 'velocity'")
     run = Run("rbd.plot.fan", model, trajectory, joints, sample)
     samples = run.samples
-    states = in_joints(model, samples.q.reshape(-1, model.nq), samples.v.reshape(-1, model.nv))
+    count = samples.samples * samples.rows
+    states = in_joints(model, samples.q.reshape(count, model.nq), samples.v.reshape(count, model.nv))
     rows = states[of == "velocity"].reshape(samples.samples, samples.rows, -1)
     columns = {one.label: one for one in run.columns("q" if of == "position" else "v")}
     curves = run.positions() if of == "position" else run.velocities()
@@ -664,10 +699,10 @@ def energy_change_panel(run: Run) -> Panel:
     """How the energy changes from its first value: of the batch its spread, and the one sample."""
     samples, count = run.samples, run.samples.samples
     some = np.unique(np.append(np.linspace(0, count - 1, min(count, SAMPLES)).astype(int), run.sample))
-    q, v = in_joints(
-        run.model, samples.q[some].reshape(-1, run.model.nq), samples.v[some].reshape(-1, run.model.nv)
-    )
-    change = energies_of(run.tree, samples.t[some].ravel(), q, v).sum(axis=1).reshape(len(some), -1)
+    rows = len(some) * samples.rows
+    states = samples.q[some].reshape(rows, run.model.nq), samples.v[some].reshape(rows, run.model.nv)
+    q, v = in_joints(run.model, *states)
+    change = energies_of(run.tree, samples.t[some].ravel(), q, v).sum(axis=1).reshape(len(some), samples.rows)
     change = change - change[:, :1]
     own = Curve("", run.t, change[np.searchsorted(some, run.sample)][run.rows])
 
@@ -680,7 +715,12 @@ def energy_change_panel(run: Run) -> Panel:
 
 
 def sensors(
-    model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: int = 0, axes: Any = None
+    model: Simulated,
+    trajectory: Trajectory,
+    *,
+    joints: Any = None,
+    sample: SupportsIndex = 0,
+    axes: Any = None,
 ):
     """Draw what the sensors of a model read over time, a panel for each, the first of many.
 

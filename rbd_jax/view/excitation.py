@@ -19,6 +19,15 @@ def plot_excitation(excitation: Excitation, path: str | Path) -> None:
 
     Each joint is drawn between its limits as they were kept, -1 and 1, so that joints of all sizes are seen; what has no limit
     is drawn as a share of its own largest value.
+
+    >>> import pathlib, tempfile
+    >>> free = rbd.identify.masses()
+    >>> found = rbd.identify.excitation(rbd.load("pendulum"), free, seconds=2.0, effort=20.0, speed=4.0, starts=1, steps=20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "motion.png")
+    ...     rbd.view.plot_excitation(found, picture)
+    ...     print(picture.stat().st_size > 1000)
+    True
     """
     from matplotlib.figure import Figure
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def save_video(
     size: Sequence[int] = (640, 480),
     camera: Camera | Mapping[str, Any] | None = None,
     follow: bool | str | None = None,
-    sample: int = 0,
+    sample: SupportsIndex = 0,
     ghosts: Sequence[int] = (),
     speed: float | int = 1.0,
     progress: bool | Callable[[int, int], None] = True,
@@ -78,6 +78,7 @@ def save_video(
     writer_checks(path, fps, size)
     recording = Recording(model, trajectory)
     samples = checked_samples("save_video", recording, sample, ghosts)
+    sample = samples[0]
     first, last = recording.t[sample][0], recording.t[sample][recording.shown(sample) - 1]
     count = int(np.floor(abs(last - first) * fps / speed * (1 + 1e-9))) + 1
     shot = shot_of(
@@ -129,7 +130,7 @@ def checked_size(function: str, size) -> tuple[int, int]:
 
 
 def checked_samples(
-    function: str, recording: Recording, sample: int, ghosts: Sequence[int]
+    function: str, recording: Recording, sample: SupportsIndex, ghosts: Any
 ) -> tuple[int, ...]:
     """The sample to show, and those which accompany it, if there are any such."""
     (sample,) = checked_numbers(function, recording, "sample", (sample,))
@@ -137,7 +138,7 @@ def checked_samples(
     return sample, *(ghost for ghost in ghosts if ghost != sample and recording.shown(ghost))
 
 
-def checked_numbers(function: str, recording: Recording, name: str, given: Sequence[int]) -> tuple[int, ...]:
+def checked_numbers(function: str, recording: Recording, name: str, given: Any) -> tuple[int, ...]:
     """Numbers of samples."""
     if isinstance(given, (int, np.integer)):
         raise TypeError(f"{function}: {name} is {given!r}; it is a sequence of samples, such as ({given},)")
@@ -181,7 +182,7 @@ class _Film:
         """Some pictures that have the colours of all."""
         return [
             self.picture(number)
-            for number in np.unique(np.linspace(0, len(self.shot) - 1, count).astype(int))
+            for number in np.unique(np.linspace(0, len(self.shot) - 1, count).astype(int)).tolist()
         ]
 
 

@@ -24,6 +24,16 @@ def plot_learning(trained: Trained, path: str | Path, threshold: float | None = 
     """Draw how a policy was learned into a PNG (or whatever the ending of `path` says): returns, rewards, gradients.
 
     - `threshold`: a return to be drawn as well, from which on the task counts as learned.
+
+    >>> import pathlib, tempfile
+    >>> task = rbd.tasks.load("cartpole")
+    >>> small = rbd.learn.ShortHorizonActorCritic(epochs=2, environments=4, horizon=4)
+    >>> trained = rbd.learn.train(task, small, key=jax.random.key(0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "learning.png")
+    ...     rbd.view.plot_learning(trained, picture)
+    ...     print(picture.stat().st_size > 1000)
+    True
     """
     learning_figure(trained.curve, threshold).savefig(path, dpi=110)
 

@@ -24,6 +24,16 @@ def plot_solution(problem: Problem, solution: Solution, path: str | Path) -> Non
 
     Poses along the motion, and positions, velocities and controls over time between the bounds of the problem: of the joints and
     controls that have a share in it, the first of many.
+
+    >>> import pathlib, tempfile
+    >>> start = rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> costs = dict(running=[1e-2 * rbd.control.Effort()], terminal=[10.0 * rbd.control.Posture(jnp.array([1.0]))])
+    >>> problem = rbd.control.Problem(rbd.load("pendulum"), start, steps=50, dt=0.02, **costs)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "solution.png")
+    ...     rbd.view.plot_solution(problem, rbd.control.solve(problem), picture)
+    ...     print(picture.stat().st_size > 1000)
+    True
     """
     from matplotlib.figure import Figure
 

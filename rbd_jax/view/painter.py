@@ -344,35 +344,29 @@ class _Ground:
         self.sun = sun
         if stage.ground is None or eye.point[2] <= stage.ground:
             return
-        scale = eye.focal * height / 2
-        right, up, back = eye.axes
-        x = (np.arange(width) + 0.5 - width / 2) / scale
-        y = (height / 2 - np.arange(height) - 0.5) / scale
-        ray = (x[None, :, None] * right + y[:, None, None] * up - back).reshape(-1, 3)
-        self.pixel = np.flatnonzero(ray[:, 2] < -1e-4)
-        ray = ray[self.pixel]
-        along = (stage.ground - eye.point[2]) / ray[:, 2]
-        point = eye.point[:2] + along[:, None] * ray[:, :2]
-        away = np.hypot(*(point - eye.target[:2]).T) / stage.reach
-        fade = np.exp(-((away / 5.0) ** 2)) * np.exp(-((along / (12 * stage.reach + 2 * eye.point[2])) ** 2))
+        self.pixel, ray = _downwards(eye, size)
+        height_above = np.float32(eye.point[2] - stage.ground)
+        along = -height_above / ray[:, 2]
+        point = eye.point[:2].astype(np.float32) + along[:, None] * ray[:, :2]
+        reach = np.float32(stage.reach)
+        away = np.hypot(*(point - eye.target[:2].astype(np.float32)).T) / reach
+        fade = np.exp(-((away / 5) ** 2) - (along / (12 * reach + 2 * height_above)) ** 2)
         # How far the point on the ground moves from one pixel to the next.
-        moved = np.zeros(point.shape)
-        for side in (right, up):
-            moved += np.abs(side[:2] - ray[:, :2] * (side[2] / ray[:, 2])[:, None])
-        moved *= along[:, None] / scale
-        step = stage.spacing
-        line = np.zeros(len(point))
+        moved, slope = np.zeros_like(point), ray[:, :2] / ray[:, 2:]
+        for side in eye.axes[:2].astype(np.float32):
+            moved += np.abs(side[:2] - slope * side[2])
+        moved *= along[:, None] / np.float32(eye.focal * height / 2)
+        step = np.float32(stage.spacing)
+        line = np.zeros_like(along)
         for axis in range(2):
-            off = np.abs((point[:, axis] / step + 0.5) % 1 - 0.5) * step
-            broad, blur = 0.012 * step, np.maximum(moved[:, axis], 1e-9)
+            off = np.abs((point[:, axis] / step + np.float32(0.5)) % 1 - np.float32(0.5)) * step
+            broad, blur = np.float32(0.012) * step, np.maximum(moved[:, axis], np.float32(1e-9))
             cover = np.clip((broad + blur / 2 - off) / blur, 0, 1) * np.minimum(1, 2 * broad / blur)
-            line = np.maximum(line, cover * np.exp(-((blur / step * 2.5) ** 2)))
-        plain, lines = np.array(GROUND) ** 2, np.array(LINES) ** 2
-        self.fade = fade.astype(np.float32)
-        color = plain + line[:, None] * (lines - plain)
-        self.color = (color * fade[:, None]).astype(np.float32)
-        self.rest = ((1 - fade)[:, None] * self.picture[self.pixel]).astype(np.float32)
-        self.point = np.column_stack([point, np.full(len(point), stage.ground)]).astype(np.float32)
+            line = np.maximum(line, cover * np.exp(-((blur / step * np.float32(2.5)) ** 2)))
+        plain, lines = np.array(GROUND, np.float32) ** 2, np.array(LINES, np.float32) ** 2
+        self.color = (plain + line[:, None] * (lines - plain)) * fade[:, None]
+        self.rest = (1 - fade)[:, None] * self.picture[self.pixel]
+        self.point = np.column_stack([point, np.full_like(along, stage.ground)])
 
     def shaded(self, shadows: _Shadows) -> np.ndarray:
         """The picture of it with shadows: (pixels, 3), of its own."""
@@ -382,6 +376,18 @@ class _Ground:
                 self.rest + self.color * (1 - SHADE * shadows.on_ground(self.point))[:, None]
             )
         return picture
+
+
+def _downwards(eye: Eye, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The pixels that look down, and along which rays, of which the share ahead is 1."""
+    width, height = size
+    scale = eye.focal * height / 2
+    right, up, back = eye.axes.astype(np.float32)
+    x = ((np.arange(width) + 0.5 - width / 2) / scale).astype(np.float32)
+    y = ((height / 2 - np.arange(height) - 0.5) / scale).astype(np.float32)
+    ray = (x[None, :, None] * right + y[:, None, None] * up - back).reshape(-1, 3)
+    pixel = np.flatnonzero(ray[:, 2] < -1e-4)
+    return pixel, ray[pixel]
 
 
 # Shadows.

@@ -59,7 +59,14 @@ SCRIPTS = ("motion.js", "triangles.js", "renderer.js", "camera.js", "player.js")
 
 
 class Player:
-    """A motion as a page: `save` writes it to a file, and a notebook shows it. The arguments are those of `save_html`."""
+    """A motion as a page: `save` writes it to a file, and a notebook shows it. `html` is its text.
+
+    The arguments are those of `save_html`; `height` is that of the frame in a notebook, in pixels.
+
+    >>> player = rbd.view.Player(rbd.load("pendulum"), title="At rest")
+    >>> "<title>At rest</title>" in player.html
+    True
+    """
 
     def __init__(
         self,
@@ -285,7 +292,7 @@ class _Drawn:
             "masses": np.nan_to_num(np.asarray(model.inertias.mass, float)).tolist(),
             "centers": np.nan_to_num(np.asarray(model.inertias.com, float)).tolist(),
             "reach": self.reach.tolist(),
-            "size": min(scene.size, stage.reach),
+            "size": min(scene.size, stage.reach / 2),
             "radius": stage.reach,
             "cell": stage.spacing,
             # The weight of all is as long as half the model is wide.

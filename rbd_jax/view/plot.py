@@ -6,9 +6,9 @@ this works without a display and in any thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,7 @@ from ..simulate import Trajectory
 from ..simulate.systems import Simulated, tree_of
 from .camera import Camera
 from .curves import Panel, Run, by_unit, draw_panels, energy_change_panel, grid, heading, torque_panels
-from .film import GHOST
+from .film import GHOST, checked_size
 from .painter import Painter
 from .recording import Poses, Recording
 from .scene import branches, scene_of
@@ -42,7 +42,7 @@ def plot_model(
     q: Float[Array, "*many nq"],
     path: str | Path,
     *,
-    size: tuple[int, int] = (800, 800),
+    size: Sequence[int] = (800, 800),
     camera: Camera | Mapping[str, Any] | None = None,
 ) -> None:
     """Draw the model in one configuration, or in many at once, into a PNG (or whatever picture the ending of `path` says).
@@ -50,9 +50,17 @@ def plot_model(
     - `q`: of many, the last one is solid and the others are translucent.
     - `size`: width and height, in pixels.
     - `camera`: from where it is seen, as in `rbd.save_video`.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "arm.png")
+    ...     rbd.view.plot_model(rbd.load("arm7"), jnp.zeros(7), picture, size=(160, 120))
+    ...     print(picture.stat().st_size > 1000)
+    True
     """
     from PIL import Image
 
+    size = checked_size("plot_model", size)
     rows = np.asarray(q).reshape(-1, np.shape(q)[-1])[::-1]
     count = len(rows)
     still = Trajectory(*(jnp.asarray(x, model.dtype) for x in (
@@ -73,18 +81,27 @@ def plot_model(
     Image.fromarray(picture).save(path)
 
 
-def plot_trajectory(model: Simulated, traj: Trajectory, path: str | Path, sample: int = 0) -> None:
+def plot_trajectory(model: Simulated, traj: Trajectory, path: str | Path, sample: SupportsIndex = 0) -> None:
     """Draw how a model moved into a PNG (or whatever the ending of `path` says): the page of `rbd.plot`.
 
     **Arguments**
 
     - `traj`: of one sample, or of a batch of them.
     - `sample`: of a batch, the one whose motion is shown. The energy is shown of the batch.
+
+    >>> import pathlib, tempfile
+    >>> model = rbd.load("pendulum")
+    >>> path = rbd.rollout(model, rbd.State(jnp.array([1.0]), jnp.zeros(1)), dt=0.01, steps=100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = pathlib.Path(folder, "swing.png")
+    ...     rbd.view.plot_trajectory(model, path, picture)
+    ...     print(picture.stat().st_size > 1000)
+    True
     """
     page(model, traj, sample=sample).savefig(path, dpi=DPI)
 
 
-def page(model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: int = 0):
+def page(model: Simulated, trajectory: Trajectory, *, joints: Any = None, sample: SupportsIndex = 0):
     """Draw how a model moved: poses along its motion, positions, velocities, torques, contact forces and energy over time.
 
     **Arguments**
@@ -162,7 +179,7 @@ class Filmstrip:
         self.size = _size(look((400, 400)))
         self.shot = look(self.size).at(self.times)
 
-    def height(self, width: float) -> float:
+    def height(self, width: float | int) -> float:
         """In inches, of as many: of the pictures with their labels."""
         return width / max(len(self.times), 3) * self.size[1] / self.size[0] + 0.35
 

@@ -1,13 +1,15 @@
 """What there is to see of a model: triangles fixed to its bodies, in NumPy. All that draws, draws this.
 
 A tree of bodies is seen by the shapes that its model carries: those to be seen, or, where it has none of them, those to touch
-with. A tree without any shape gets a look made up from its numbers: capsules along its links, and around the centre of mass of
-each body the ellipsoid that has its inertia.
+with; a body whose shapes are away from the joint that it turns about hangs there on a thin rod. A tree without any shape gets a
+look made up from its numbers: capsules along its links, and around the centre of mass of each body the ellipsoid that has its
+inertia.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +28,9 @@ THICKNESS = 0.07
 
 #: How opaque the ellipsoids of inertia are.
 VEIL = 0.35
+
+#: The colour of rods, and how far from its joint a body must be to get one, of the typical length.
+ROD, AWAY = (0.55, 0.57, 0.6, 1.0), 0.15
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,8 @@ def scene_of(model: Simulated) -> Scene:
     surfaces = []
     for root, own in shapes.items():
         looks = [shape for shape in own if shape.visual] or own
-        surfaces += [_surface_of(tree, shape, size, troubles) for shape in looks]
+        found = [_surface_of(tree, shape, size, troubles) for shape in looks]
+        surfaces += [*found, *_rods(tree, found, size)]
         if root >= 0 and not own:
             surfaces += _made_up(tree, np.flatnonzero(roots == root), size)
     if troubles:
@@ -139,6 +145,27 @@ def _surface_of(model: Model, shape: Shape, size: float, troubles: list[str]) ->
     endless = isinstance(shape.geometry, Plane) and not np.asarray(shape.geometry.half_sizes).all()
     rgba = tuple(float(x) for x in shape.rgba)
     return Surface(shape.name, _body(model, shape), vertices, np.asarray(faces), rgba, endless)  # pyright: ignore[reportArgumentType]
+
+
+def _rods(model: Model, surfaces: Sequence[Surface], size: float) -> list[Surface]:
+    """From the joints that bodies turn about to their shapes, where these are away from there."""
+    rods = []
+    for body in sorted({surface.body for surface in surfaces if surface.body >= 0}):
+        points = np.concatenate([surface.vertices for surface in surfaces if surface.body == body])
+        low, high = points.min(axis=0), points.max(axis=0)
+        gap = np.linalg.norm(np.maximum(np.maximum(low, -high), 0))
+        if gap > AWAY * size and _turns_in_place(model, body):
+            rod = _link((low + high) / 2, 0.15 * THICKNESS * size)
+            rods.append(Surface(f"{model.body_names[body]} rod", body, *rod, ROD))
+    return rods
+
+
+def _turns_in_place(model: Model, body: int) -> bool:
+    """Whether the origin of a body stays where it is in its parent, whatever its joint does."""
+    if not 0 < model.topology.joint_nv[body] <= 3:
+        return False
+    joint = model.joint(body)
+    return not np.abs(np.asarray(joint.motion_subspace(joint.neutral()))[3:]).max() > 1e-9
 
 
 # Looks that are made up.

@@ -1,4 +1,4 @@
-"""The programs of docs/scaling.md, run as it says: alone, by hand, and by launchers that are stood in for."""
+"""The programs of docs/how_to/scaling.md, run as it says: alone, by hand, and by launchers that are stood in for."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from test_processes import environment, free_port
 
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how_to" / "scaling.md").read_text(encoding="utf-8")
 
 #: As many processes as tasks, with the variables that Slurm sets for each.
 SRUN = """#!{python}

@@ -1,5 +1,7 @@
 """Films: they last as long as the motion, show what the camera is told, and stop where a sample failed."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from rbd_jax.view.scene import scene_of
 from rbd_jax.view.shot import shot_of, upright
 
 
-SMALL = {"size": (64, 48), "progress": False}
+SMALL: dict[str, Any] = {"size": (64, 48), "progress": False}
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +56,7 @@ def gif(path):
     """The pictures, and for how long each is shown (s)."""
     from PIL import Image
 
-    image = Image.open(path)
+    image: Any = Image.open(path)
     pictures, times = [], []
     for number in range(image.n_frames):
         image.seek(number)
@@ -86,7 +88,7 @@ def test_an_mp4_has_its_frames_in_its_size(model, swing, tmp_path):
 
 
 def test_what_failed_is_played_to_there_and_stamped(model, many, tmp_path):
-    rbd.save_video(model, many, tmp_path / "a.gif", fps=10, sample=3, **SMALL | {"size": (320, 240)})
+    rbd.save_video(model, many, tmp_path / "a.gif", fps=10, sample=3, size=(320, 240), progress=False)
     pictures, times = gif(tmp_path / "a.gif")
     red = [np.sum((p[..., 0] > 140) & (p[..., 1] < 100) & (p[..., 2] < 100)) for p in pictures]
     assert red[0] == 0 and red[-1] > 2000  # the stamp
@@ -252,7 +254,9 @@ def test_up_is_against_gravity(gravity):
     builder.add_body("a", "world", rbd.joints.Revolute(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     up = upright(builder.build())
     np.testing.assert_allclose(up @ up.T, np.eye(3), atol=1e-12)
-    np.testing.assert_allclose(up @ np.asarray(gravity), [0, 0, -np.linalg.norm(gravity)], atol=1e-12)
+    np.testing.assert_allclose(
+        up @ np.asarray(gravity), np.array([0, 0, -np.linalg.norm(gravity)]), atol=1e-12
+    )
     assert np.linalg.det(up) == pytest.approx(1)
 
 

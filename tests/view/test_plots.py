@@ -1,9 +1,11 @@
 """Every plot of every kind of model: what is drawn is what the numbers say, in panels by unit."""
 
+from typing import Any
+
 import jax.numpy as jnp
-import matplotlib
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from support import assert_close
 
@@ -22,7 +24,7 @@ def mixed():
     """A floating base with a hinge within limits, a slide, a ball and a hinge that mimics; a motor, a sensor, no contact law."""
     builder = rbd.ModelBuilder(name="mixed")
     builder.add_body("base", "world", joints.Free(), inertia=ROD)
-    limits = {"lower": -0.5, "upper": 0.5, "velocity_limit": 1.0, "effort_limit": 2.0}
+    limits: Any = {"lower": -0.5, "upper": 0.5, "velocity_limit": 1.0, "effort_limit": 2.0}
     builder.add_body("hinged", "base", joints.Revolute((0, 1, 0)), TIP, ROD, **limits)
     builder.add_body("slid", "hinged", joints.Prismatic((0, 0, 1)), TIP, ROD, lower=-0.1, upper=0.1)
     builder.add_body("turned", "slid", joints.Spherical(), TIP, ROD)
@@ -150,7 +152,9 @@ def test_contact_forces_are_those_of_the_law(cases):
     low = rbd.Trajectory(path.t, path.q.at[:, 2].set(0.095), 0 * path.v, 0 * path.tau)
     (line,) = curves_of(rbd.plot.contact_forces(model, low))["normal force [N]"].values()
     state = rbd.State(low.q[3], low.v[3])
-    assert_close(line.get_ydata()[3], float(rbd.contact_forces(model, state).force[0, 0]), 1e-9)
+    force = rbd.contact_forces(model, state).force
+    assert force is not None
+    assert_close(line.get_ydata()[3], float(force[0, 0]), 1e-9)
     assert line.get_ydata()[3] > 5 and {"floor", "skin"} == set(line.get_label().split(" – "))
 
 
@@ -167,7 +171,7 @@ def test_fans_are_quantiles(cases):
     axes = rbd.plot.fan(model, path, joints=["shoulder"], of="velocity").axes[0]
     median = next(line for line in axes.lines if line.get_label() == "median")
     assert_close(median.get_ydata(), np.median(path.v[:, :, 0], axis=0), 1e-12)
-    half = axes.collections[1].get_paths()[0].vertices[:, 1]
+    half = np.asarray(axes.collections[1].get_paths()[0].vertices)[:, 1]
     low, high = np.percentile(path.v[:, :, 0], (25, 75), axis=0)
     assert_close(half.max(), high.max(), 1e-9)
     assert_close(half.min(), low.min(), 1e-9)
@@ -206,14 +210,14 @@ def test_what_failed_is_shown_up_to_there(cases, tmp_path):
             ), name
             assert figure.axes[0].get_xlim() == (0.0, 1.0)
     page = rbd.plot(model, failed, sample=5)
-    labels = [axes.get_xlabel() for axes in page.findobj(matplotlib.axes.Axes)]
+    labels = [axes.get_xlabel() for axes in page.findobj(Axes)]
     assert "failed at t = 0.545 s" in labels and "t = 0 s" in labels
     nothing = rbd.Trajectory(
         path.t, path.q * jnp.nan, path.v, path.tau, path.code, path.failed_step, u=path.u
     )
     for name in PLOTS:
         assert getattr(rbd.plot, name)(model, nothing).axes
-    assert rbd.plot(model, nothing).findobj(matplotlib.axes.Axes)
+    assert rbd.plot(model, nothing).findobj(Axes)
 
 
 BAD = {

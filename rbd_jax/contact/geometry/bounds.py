@@ -20,6 +20,10 @@ def bounding_sphere(geometry: Geometry) -> Ball:
     """The middle (3,) and radius () of a sphere around a geometry, in its frame. The radius is infinite for a plane.
 
     Of a geometry of one's own it is that around a box along its axes, by its core.
+
+    >>> ball = rbd.contact.bounding_sphere(rbd.shapes.Capsule(0.1, 0.4))
+    >>> print(ball)
+    (Array([0., 0., 0.], dtype=float64), Array(0.5, dtype=float64))
     """
     body = core(geometry)
     dtype = body.radius.dtype

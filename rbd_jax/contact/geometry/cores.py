@@ -43,6 +43,10 @@ class Core:
       normal of that side. A straight side has its points twice, a round one is one point, again and again.
     - `points`: the most points that a side is touched in: 1 for what is round, 2 for what is straight, else 4.
     - `is_disc`: whether the flattened ball is flat, so that it has sides of its own.
+
+    >>> core = rbd.contact.core(rbd.shapes.Box((0.1, 0.2, 0.3)))
+    >>> print(core.normals.shape, core.radius)
+    (6, 3) 0.0
     """
 
     corner: Callable[[Array], Array]
@@ -62,6 +66,9 @@ def core(geometry: Geometry) -> Core:
 
     @rbd.contact.core.register
     def _(geometry: Mine) -> rbd.contact.Core: ...
+
+    >>> print(rbd.contact.core(rbd.shapes.Capsule(0.1, 0.4)).radius)  # a segment, with 0.1 m around it
+    0.1
     """
     raise ModelError(
         f"{type(geometry).__name__} has no convex core to touch with; register one: rbd.contact.core.register"
@@ -75,6 +82,11 @@ def from_support(support: Callable[[Vector], Vector], dtype, normals: Any = ()) 
     - `normals`: unit normals of its flat sides, if there are any.
 
     Where it is round, the derivatives of the normal do not know of its curvature.
+
+    >>> sizes = jnp.array([0.1, 0.1, 0.2])
+    >>> egg = rbd.contact.from_support(lambda n: sizes**2 * n / jnp.linalg.norm(sizes * n), jnp.float64)
+    >>> print(egg.place(egg.corner(jnp.array([[0.0, 0.0, 1.0]]))))  # farthest upwards
+    [[0.  0.  0.2]]
     """
     return Core(
         corner=jax.vmap(support),

@@ -28,6 +28,15 @@ class ContactPoints(eqx.Module):
     - `distance`: negative where they overlap; infinite where there is no such point, and then nothing changes with anything.
     - `position`: midway between the two surfaces, in the world.
     - `frame`: the columns are the normal, from the first into the second, and two tangents. MuJoCo's are the same.
+
+    >>> box, floor = rbd.shapes.Box((0.1, 0.1, 0.1)), rbd.shapes.Plane()
+    >>> above = rbd.Transform.from_position(jnp.array([0.0, 0.0, 0.1]))
+    >>> points = rbd.contact.contact_points(floor, rbd.Transform.identity(), box, above)
+    >>> print(points.position)
+    [[-0.1 -0.1  0. ]
+     [ 0.1 -0.1  0. ]
+     [-0.1  0.1  0. ]
+     [ 0.1  0.1  0. ]]
     """
 
     distance: Float[Array, "k"]
@@ -46,6 +55,13 @@ class SignedDistance(eqx.Module):
     - `distance`.
     - `normal`: a unit vector from the first to the second, along which that is.
     - `points`: one on each surface, in the world, so that the second is the first and `distance * normal`.
+
+    >>> a, b = rbd.shapes.Sphere(0.1), rbd.shapes.Sphere(0.2)
+    >>> there = rbd.Transform.from_position(jnp.array([0.0, 0.0, 1.0]))
+    >>> found = rbd.contact.signed_distance(a, rbd.Transform.identity(), b, there)
+    >>> print(found.normal, found.points)
+    [0. 0. 1.] [[0.  0.  0.1]
+     [0.  0.  0.8]]
     """
 
     distance: Float[Array, ""]
@@ -90,6 +106,11 @@ def contact_points(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) -
 
     Flat sides that face each other touch at corners of what they have in common, four of them where there are more. With terrain
     there are 4 points whatever touches it.
+
+    >>> ball, floor = rbd.shapes.Sphere(0.1), rbd.shapes.Plane()
+    >>> above = rbd.Transform.from_position(jnp.array([0.0, 0.0, 0.08]))
+    >>> print(rbd.contact.contact_points(floor, rbd.Transform.identity(), ball, above).distance)
+    [-0.02]
     """
     found = _touching(a, b)(a, at_a, b, at_b)
     return ContactPoints(found.distance, found.position, jax.vmap(frame)(found.normal, found.tangent))
@@ -99,6 +120,11 @@ def signed_distance(a: Geometry, at_a: Transform, b: Geometry, at_b: Transform) 
     """How far two geometries are apart, or how deep they overlap, and where; see `SignedDistance`.
 
     Differentiable by sizes and placements: the distance by `n · (v_b - v_a)`, of the velocities of the two points.
+
+    >>> a, b = rbd.shapes.Box((0.1, 0.1, 0.1)), rbd.shapes.Sphere(0.1)
+    >>> there = rbd.Transform.from_position(jnp.array([0.5, 0.0, 0.0]))
+    >>> print(rbd.contact.signed_distance(a, rbd.Transform.identity(), b, there).distance.round(3))
+    0.3
     """
     function, _ = _look_up(a, b)
     if function is convex.convex_convex or function in NOT_NEAREST:

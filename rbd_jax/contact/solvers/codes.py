@@ -4,7 +4,11 @@ import enum
 
 
 class Code(enum.IntEnum):
-    """How a solver ended. Anything but zero is a failure, and what is returned then solves nothing."""
+    """How a solver ended. Anything but zero is a failure, and what is returned then solves nothing.
+
+    >>> print([code.name for code in rbd.contact.solvers.Code])
+    ['SOLVED', 'INFEASIBLE', 'UNBOUNDED', 'NOT_CONVERGED']
+    """
 
     SOLVED = 0
     #: Nothing satisfies all conditions.

@@ -51,6 +51,10 @@ def solve_cone(
     - `A`: positive semidefinite, its rows and columns in the order of `b.reshape(-1)`.
     - `smoothing`: the product of force and velocity of each contact, zero by default.
     - `guess`: forces that solve a problem nearby, from which this one takes fewer steps.
+
+    >>> found = rbd.contact.solvers.solve_cone(jnp.eye(3), jnp.array([[-1.0, 2.0, 0.0]]), friction=jnp.array([[0.5, 0.5]]))
+    >>> print(found.force, found.velocity)
+    [[ 1.6 -0.8  0. ]] [[0.6 1.2 0. ]]
     """
     _check("solve_cone", A, b, friction)
     if not b.shape[0]:
@@ -86,6 +90,10 @@ def solve_pyramid(
 
     The forces are sums of those along the edges, which are not negative: an LCP. (Sueda's eq. 1.84 must be
     `M Φ - Nᵀ α = f` for eqs. 1.83 and 1.88 to be what it says.)
+
+    >>> found = rbd.contact.solvers.solve_pyramid(jnp.eye(3), jnp.array([[-1.0, 2.0, 0.0]]), friction=jnp.array([[0.5, 0.5]]))
+    >>> print(found.force, found.velocity)
+    [[ 1.6 -0.8  0. ]] [[0.6 1.2 0. ]]
     """
     _check("solve_pyramid", A, b, friction)
     if not b.shape[0]:

@@ -48,6 +48,10 @@ def solve_lcp(
 
     - `smoothing`: the product of each force and its slack, zero by default.
     - `guess`: forces that solve a problem nearby, from which this one takes fewer steps.
+
+    >>> found = rbd.contact.solvers.solve_lcp(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.array([-1.0, 1.0]))
+    >>> print(found.force, found.slack)
+    [0.5 0. ] [0.  1.5]
     """
     if not d.shape[0]:
         return _nothing(d)
@@ -79,6 +83,10 @@ def lemke(M: Float[Array, "n n"], d: Float[Array, "n"], *, max_pivots: int | Non
     **Arguments**
 
     - `max_pivots`: after so many it is given up, by default 50 + 10 n.
+
+    >>> found = rbd.contact.solvers.lemke(jnp.array([[2.0, 1.0], [0.0, 2.0]]), jnp.array([-1.0, 1.0]))
+    >>> print(found.force, found.slack)
+    [0.5 0. ] [0. 1.]
     """
     if not d.shape[0]:
         return _nothing(d)

@@ -50,6 +50,10 @@ def solve_qp(
     - `smoothing`: the product of each slack and its multiplier, zero by default. The greater, the smoother is x as a function of
       the problem, and the farther from the sides.
     - `guess`: the solution of a problem nearby, from which this one takes fewer steps.
+
+    >>> found = rbd.contact.solvers.solve_qp(jnp.eye(2), jnp.array([-1.0, -2.0]), jnp.eye(2), jnp.array([0.5, 5.0]))
+    >>> print(found.x)
+    [0.5 2. ]
     """
     if (A is None) != (b is None):
         raise ValueError("solve_qp: A and b belong together; give both or none")

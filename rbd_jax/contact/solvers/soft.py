@@ -50,6 +50,11 @@ def solve_soft(problem: Problem, guess: Float[Array, "n"] | None = None) -> Solu
     """The acceleration and the forces; differentiable by all that is in the problem, in both modes and to any order.
 
     - `guess`: an acceleration to begin with, by default that without constraints, `M⁻¹ f`.
+
+    >>> from rbd_jax.contact.solvers.soft import Problem
+    >>> falling = Problem(jnp.diag(jnp.array([1.0, 2.0])), jnp.array([0.0, -9.81]), terms=())  # nothing that touches
+    >>> print(rbd.contact.solvers.solve_soft(falling).acceleration)
+    [ 0.    -4.905]
     """
     start = solve_positive(*lax.stop_gradient(problem[:2])) if guess is None else guess
     a, steps, converged = _solution(problem, lax.stop_gradient(start))

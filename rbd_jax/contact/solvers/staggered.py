@@ -91,6 +91,11 @@ def staggered_projections(
     - `bilateral`: which contacts hold in both directions; none by default.
     - `guess`: what they ended at in a problem nearby.
     - `tolerance`: of the change of α in the norm of `N M⁻¹ Nᵀ`, relative to α; by default the root of the precision.
+
+    >>> normal, tangent = jnp.array([[0.0, 1.0]]), jnp.array([[[1.0, 0.0]]])  # a point of 1 kg on the floor
+    >>> found = rbd.contact.solvers.staggered_projections(jnp.eye(2), jnp.array([1.0, -0.5]), normal, tangent, jnp.array([0.4]))
+    >>> print(found.velocity, found.normal)  # it is braked, and falls no further
+    [0.8 0. ] [0.5]
     """
     c, t, n = tangent.shape
     if max_rounds < 1:

@@ -13,7 +13,14 @@ from ..._arguments import number
 
 
 class Activation(eqx.Module):
-    """The rate of an activation."""
+    """The rate of an activation.
+
+    >>> class Fatigue(rbd.actuators.Activation):
+    ...     def rate(self, control, activation):
+    ...         return control - 0.1 * activation
+    >>> print(Fatigue().rate(jnp.array(0.5), jnp.array(1.0)))
+    0.4
+    """
 
     @abc.abstractmethod
     def rate(self, control: Float[Array, ""], activation: Float[Array, ""]) -> Float[Array, ""]:
@@ -21,14 +28,22 @@ class Activation(eqx.Module):
 
 
 class Integrator(Activation):
-    """The activation is the integral of the control."""
+    """The activation is the integral of the control.
+
+    >>> print(rbd.actuators.Integrator().rate(jnp.array(0.2), jnp.array(0.5)))
+    0.2
+    """
 
     def rate(self, control, activation):
         return control
 
 
 class Filter(Activation):
-    """The activation follows the control with a time constant: `T ȧ = u - a`."""
+    """The activation follows the control with a time constant: `T ȧ = u - a`.
+
+    >>> print(rbd.actuators.Filter(0.1).rate(jnp.array(0.2), jnp.array(0.5)).round(3))
+    -3.0
+    """
 
     time_constant: Float[Array, ""]
 
@@ -44,6 +59,10 @@ class MuscleActivation(Activation):
 
     - `rising`, `falling`: the time constants at half activation.
     - `smoothing`: over how much of `u - a` one goes over into the other.
+
+    >>> activation = rbd.actuators.MuscleActivation()
+    >>> print(jax.vmap(lambda control: activation.rate(control, jnp.array(0.5)))(jnp.array([1.0, 0.0])))
+    [ 40.    -15.625]
     """
 
     numbers: Float[Array, "3"]

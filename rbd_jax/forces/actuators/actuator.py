@@ -39,6 +39,11 @@ class Actuator(Attached):
       that has arrived at that moment; `rbd.step`, and controls of a policy, are refused.
 
     What all actuators together do to a joint with one degree of freedom is cut off at the model's `effort_limit`.
+
+    >>> motor = rbd.actuators.Actuator("motor", "swing", gain=10.0, control_range=(-1.0, 1.0))
+    >>> model = rbd.attach(rbd.load("pendulum"), motor)
+    >>> print(rbd.acceleration(model, rbd.State(jnp.zeros(1), jnp.zeros(1)), rbd.Controls(jnp.array([5.0]))))  # of 5 it takes 1
+    [9.99]
     """
 
     name: str = eqx.field(static=True)
@@ -147,7 +152,12 @@ class Actuator(Attached):
 
 
 class Motor(Actuator):
-    """A force as it is told: a motor, or a thruster at a site."""
+    """A force as it is told: a motor, or a thruster at a site.
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.actuators.Motor("motor", "swing", gear=50.0))
+    >>> print(rbd.acceleration(model, rbd.State(jnp.zeros(1), jnp.zeros(1)), rbd.Controls(jnp.array([0.1]))))
+    [4.995]
+    """
 
     def __init__(self, name: str, on: str | Transmission, **options: Any):
         super().__init__(name, on, **options)
@@ -159,6 +169,11 @@ class Position(Actuator):
     On a ball joint, or on a site whose orientation another one sees, positions are angles, and it takes the shorter way round.
 
     - `time_constant`: with one, the position that it goes to follows the control so.
+
+    >>> servo = rbd.actuators.Position("servo", "swing", kp=100.0, kv=20.0)
+    >>> model, start = rbd.attach(rbd.load("pendulum"), servo), rbd.State(jnp.zeros(1), jnp.zeros(1))
+    >>> print(rbd.rollout(model, start, rbd.Controls(jnp.full((200, 1), 0.5)), dt=0.01).q[-1])  # it gives way to gravity a little
+    [0.457]
     """
 
     def __init__(
@@ -178,7 +193,13 @@ class Position(Actuator):
 
 
 class Velocity(Actuator):
-    """A servo to a velocity: `kv (u - rate)`."""
+    """A servo to a velocity: `kv (u - rate)`.
+
+    >>> servo = rbd.actuators.Velocity("servo", "swing", kv=50.0)
+    >>> model, start = rbd.attach(rbd.load("pendulum"), servo), rbd.State(jnp.zeros(1), jnp.zeros(1))
+    >>> print(rbd.rollout(model, start, rbd.Controls(jnp.full((50, 1), 0.5)), dt=0.01).v[-1])
+    [0.458]
+    """
 
     def __init__(self, name: str, on: str | Transmission, kv: Any = 1.0, **options: Any):
         kv = number(f"Velocity {name!r}", "kv", kv, least=0)
@@ -186,7 +207,13 @@ class Velocity(Actuator):
 
 
 class IntegratedVelocity(Actuator):
-    """A servo to a position that moves with the velocity `u`: `kp (a - length) - kv rate`, `ȧ = u`."""
+    """A servo to a position that moves with the velocity `u`: `kp (a - length) - kv rate`, `ȧ = u`.
+
+    >>> servo = rbd.actuators.IntegratedVelocity("servo", "swing", kp=100.0, kv=20.0)
+    >>> model, start = rbd.attach(rbd.load("pendulum"), servo), rbd.State(jnp.zeros(1), jnp.zeros(1))
+    >>> print(rbd.rollout(model, start, rbd.Controls(jnp.full((100, 1), 0.5)), dt=0.01).own[-1])  # 0.5 rad/s for 1 s
+    [0.5]
+    """
 
     def __init__(self, name: str, on: str | Transmission, kp: Any = 1.0, kv: Any = 0.0, **options: Any):
         owner = f"IntegratedVelocity {name!r}"
@@ -195,7 +222,13 @@ class IntegratedVelocity(Actuator):
 
 
 class Damper(Actuator):
-    """A damper as strong as it is told: `-kv u rate`, u not below zero."""
+    """A damper as strong as it is told: `-kv u rate`, u not below zero.
+
+    >>> brake = rbd.actuators.Damper("brake", "swing", kv=2.0)
+    >>> model = rbd.attach(rbd.load("pendulum"), brake)
+    >>> print(rbd.acceleration(model, rbd.State(jnp.zeros(1), jnp.array([3.0])), rbd.Controls(jnp.array([0.5]))))
+    [-2.997]
+    """
 
     def __init__(
         self,
@@ -217,6 +250,14 @@ class Cylinder(Actuator):
     """A pneumatic or hydraulic cylinder: `area * pressure + bias`, the pressure following the control.
 
     - `bias`: a number, or three: `b[0] + b[1] length + b[2] rate`.
+
+    >>> ram = rbd.actuators.Cylinder("ram", "slide", area=10.0, time_constant=0.1)
+    >>> model = rbd.attach(rbd.load("cartpole"), ram)
+    >>> controls = rbd.Controls(jnp.ones((20, model.nu)))
+    >>> print(rbd.rollout(model, rbd.State(jnp.zeros(2), jnp.zeros(2)), controls, dt=0.01).own[::10])  # the pressure
+    [[0.   ]
+     [0.651]
+     [0.878]]
     """
 
     def __init__(
@@ -239,6 +280,12 @@ class Muscle(Actuator):
 
     - `curves`: what the force is: `MuscleCurves(peak_force, length_range)`.
     - `rising`, `falling`, `smoothing`: how the activation follows the control, see `MuscleActivation`.
+
+    >>> curves = rbd.actuators.MuscleCurves(peak_force=100.0, length_range=(0.0, 1.0))
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.actuators.Muscle("muscle", "swing", curves))
+    >>> path = rbd.rollout(model, rbd.State(jnp.zeros(1), jnp.zeros(1)), rbd.Controls(jnp.ones((30, 1))), dt=0.001)
+    >>> print(path.own[::15, 0])  # its activation
+    [0.    0.75  0.897]
     """
 
     def __init__(

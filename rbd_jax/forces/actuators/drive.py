@@ -24,6 +24,11 @@ class Drive(Force):
 
     - `controls`: one for each, zero by default.
     - `activations`: of those that have one, which are its own state; where they start, by default.
+
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.actuators.Motor("motor", "swing", gear=50.0))
+    >>> drive = rbd.actuators.Drive(model.actuators, jnp.array([0.1]))
+    >>> print(drive(model, jnp.zeros(1), jnp.zeros(1)))
+    [5.]
     """
 
     actuators: tuple[Actuator, ...]
@@ -179,7 +184,7 @@ def actuator_lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu"]:
     """The length of every actuator, in the order of `model.actuators`.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
-    >>> print(rbd.actuator_lengths(model, jnp.array([0.5, 1.0])))
+    >>> print(rbd.actuators.actuator_lengths(model, jnp.array([0.5, 1.0])))
     [50.]
     """
     return Transmissions(Motion(model, q), actuators_of(model)).lengths
@@ -190,7 +195,7 @@ def actuator_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv
     """The rate of the length of every actuator.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
-    >>> print(rbd.actuator_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
+    >>> print(rbd.actuators.actuator_velocities(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
     [100.]
     """
     return Transmissions(Motion(model, q, v), actuators_of(model)).rates
@@ -201,7 +206,7 @@ def actuator_moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv
     """J, the moment arms of every actuator: `J v` is the rate of its length, and `Jᵀ f` what a force f along it does.
 
     >>> model = rbd.attach(rbd.load("double_pendulum"), rbd.actuators.Motor("motor", "elbow", gear=50.0))
-    >>> print(rbd.actuator_moments(model, jnp.array([0.5, 1.0])))
+    >>> print(rbd.actuators.actuator_moments(model, jnp.array([0.5, 1.0])))
     [[ 0. 50.]]
     """
     known = Transmissions(Motion(model, q), actuators_of(model))

@@ -18,7 +18,14 @@ from ..._errors import ModelError
 
 
 class Law(eqx.Module):
-    """A number that depends on the length of an actuator and on its rate."""
+    """A number that depends on the length of an actuator and on its rate.
+
+    >>> class Saturating(rbd.actuators.Law):
+    ...     def __call__(self, length, rate):
+    ...         return -jnp.tanh(length)
+    >>> print(Saturating()(jnp.array(0.5), jnp.array(0.0)).round(3))
+    -0.462
+    """
 
     @abc.abstractmethod
     def __call__(self, length: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
@@ -26,7 +33,11 @@ class Law(eqx.Module):
 
 
 class Constant(Law):
-    """A number that depends on neither."""
+    """A number that depends on neither.
+
+    >>> print(rbd.actuators.Constant(3.0)(jnp.array(0.2), jnp.array(0.0)))
+    3.0
+    """
 
     value: Float[Array, ""]
 
@@ -38,7 +49,11 @@ class Constant(Law):
 
 
 class Affine(Law):
-    """`c[0] + c[1] length + c[2] rate`."""
+    """`c[0] + c[1] length + c[2] rate`.
+
+    >>> print(rbd.actuators.Affine(1.0, -10.0, -2.0)(jnp.array(0.2), jnp.array(0.5)))
+    -2.0
+    """
 
     coefficients: Float[Array, "3"]
 
@@ -62,6 +77,10 @@ class MuscleCurves(eqx.Module):
     - `fastest`: the rate of shortening, in optimal lengths per second, at which there is none.
     - `passive`: the passive force at `longest`, in peak forces.
     - `eccentric`: the most active force when it is drawn out, in peak forces.
+
+    >>> curves = rbd.actuators.MuscleCurves(peak_force=100.0, length_range=(0.2, 0.5))
+    >>> print(curves.scaled(jnp.array(0.2), jnp.array(0.0))[0])  # in optimal lengths
+    0.75
     """
 
     numbers: Float[Array, "10"]
@@ -101,7 +120,12 @@ class MuscleCurves(eqx.Module):
 
 
 class MuscleGain(Law):
-    """The active force of a muscle that is wholly activated, negative since it pulls: its force by length times that by rate."""
+    """The active force of a muscle that is wholly activated, negative since it pulls: its force by length times that by rate.
+
+    >>> curves = rbd.actuators.MuscleCurves(peak_force=100.0, length_range=(0.2, 0.5))
+    >>> print(rbd.actuators.MuscleGain(curves)(jnp.array(0.45), jnp.array(0.0)))
+    -100.0
+    """
 
     curves: MuscleCurves
 
@@ -124,7 +148,12 @@ class MuscleGain(Law):
 
 
 class MuscleBias(Law):
-    """The passive force of a muscle, negative since it pulls: from the optimal length on."""
+    """The passive force of a muscle, negative since it pulls: from the optimal length on.
+
+    >>> curves = rbd.actuators.MuscleCurves(peak_force=100.0, length_range=(0.2, 0.5))
+    >>> print(rbd.actuators.MuscleBias(curves)(jnp.array(0.6), jnp.array(0.0)).round(2))
+    -16.25
+    """
 
     curves: MuscleCurves
 

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 
 class Transmission(eqx.Module):
-    """What an actuator acts on. `joints` and `refers` are what it names."""
+    """What an actuator acts on. `joints` and `refers` are what it names.
+
+    >>> print(isinstance(rbd.actuators.OnJoint("swing"), rbd.actuators.Transmission), rbd.actuators.OnJoint("swing").joints)
+    True ('swing',)
+    """
 
     if TYPE_CHECKING:  # properties of some
         joints: tuple[str, ...]
@@ -54,6 +58,10 @@ class OnJoint(Transmission):
     `[torque; force]`. The length is the part of the ball's rotation vector along the axis, and nothing for the free joint.
 
     - `in_parent`: whether the torque is in the axes of the parent, and not of the body that moves. The force always is.
+
+    >>> motor = rbd.actuators.Motor("motor", rbd.actuators.OnJoint("swing"), gear=2.0)
+    >>> print(rbd.actuators.actuator_lengths(rbd.attach(rbd.load("pendulum"), motor), jnp.array([0.3])))
+    [0.6]
     """
 
     numbers = None
@@ -74,7 +82,13 @@ class OnJoint(Transmission):
 
 
 class OnTendon(Transmission):
-    """Along a tendon, by name: the length is `gear` times the tendon's."""
+    """Along a tendon, by name: the length is `gear` times the tendon's.
+
+    >>> tendon = rbd.forces.FixedTendon("tendon", {"shoulder": 0.1, "elbow": 0.2})
+    >>> model = rbd.attach(rbd.load("double_pendulum"), tendon, rbd.actuators.Motor("winch", rbd.actuators.OnTendon("tendon")))
+    >>> print(rbd.actuators.actuator_moments(model, jnp.zeros(2)))
+    [[0.1 0.2]]
+    """
 
     tendon: str = eqx.field(static=True)
 
@@ -95,6 +109,11 @@ class OnSite(Transmission):
     - `reference`: a second site. The wrench is then in its axes, pushes back there, and does nothing to what carries both
       sites. The length is the place of the first as the second sees it, along the gear, if that has a force, and its rotation
       vector, if it has a torque.
+
+    >>> thruster = rbd.actuators.Motor("thruster", rbd.actuators.OnSite("nozzle"), gear=(0, 0, 0, 1, 0, 0))
+    >>> model = rbd.attach(rbd.load("pendulum"), rbd.Site("nozzle", "bob", (0.0, 0.0, -1.0)), thruster)
+    >>> print(rbd.actuators.actuator_moments(model, jnp.zeros(1)))
+    [[-1.]]
     """
 
     numbers = 6
@@ -116,7 +135,14 @@ class OnSite(Transmission):
 
 
 class SliderCrank(Transmission):
-    """A rod from the site `crank` to a slider on the z axis of the site `slider`, whose place on that is the length."""
+    """A rod from the site `crank` to a slider on the z axis of the site `slider`, whose place on that is the length.
+
+    >>> crank, slider = rbd.Site("crank", "bob", (0.0, 0.0, -0.2)), rbd.Site("slider", "world")
+    >>> drive = rbd.actuators.Motor("piston", rbd.actuators.SliderCrank("crank", "slider", rod=0.5))
+    >>> model = rbd.attach(rbd.load("pendulum"), crank, slider, drive)
+    >>> print(rbd.actuators.actuator_lengths(model, jnp.array([0.0])))  # the crank, and the rod below it
+    [-0.7]
+    """
 
     crank: str = eqx.field(static=True)
     slider: str = eqx.field(static=True)

@@ -91,6 +91,7 @@ class Player {
     this.playing = true;
     this.before = null;
     this.recent = [];
+    this.since = 0;
     this.changed();
   }
   pause() {
@@ -244,9 +245,11 @@ class Player {
 
   // Where drawing is slow, fewer pixels are drawn.
   keepUp() {
-    if (this.recent.length < 20 || this.framesPerSecond > 27 || this.renderer.sharpness < 0.5) return;
+    const enough = 20, took = this.recent.at(-1) - this.recent.at(-1 - enough);
+    this.since += 1; // frames of this sharpness
+    if (this.since <= enough || took < (1000 * enough) / 27 || this.renderer.sharpness < 0.5) return;
     this.renderer.sharpness *= 0.8;
-    this.recent = [];
+    this.since = 0;
   }
 
   draw(fine) {

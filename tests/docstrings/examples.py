@@ -1,0 +1,76 @@
+"""The examples of docstrings: which there are, and what they print that they do not say. Each room has a file of tests."""
+
+import doctest
+import importlib.util
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+
+
+HERE = Path(__file__).resolve().parent
+
+#: What the examples suppose, as the docstring of the package says.
+NAMES = {"jax": jax, "jnp": jnp, "np": np, "rbd": rbd}
+
+#: Those that take more than two seconds, most of it to compile.
+TAKE_LONG = frozenset((HERE / "take_long.txt").read_text(encoding="utf-8").split())
+
+
+def _public_names():
+    where = importlib.util.spec_from_file_location(
+        "public_names", HERE.parents[1] / "scripts" / "public_names.py"
+    )
+    module = importlib.util.module_from_spec(where)
+    where.loader.exec_module(module)
+    return module
+
+
+public_names = _public_names()
+ENTRIES = public_names.entries()
+
+#: Public names that still have none. It only gets shorter.
+WITHOUT = frozenset((HERE / "without_examples.txt").read_text(encoding="utf-8").split())
+
+
+class Checker(doctest.OutputChecker):
+    """Takes a zero for a zero whatever its sign, and with it the width of the column that it is in."""
+
+    def check_output(self, want, got, optionflags):
+        return super().check_output(*map(self._unsigned, (want, got)), optionflags)
+
+    @staticmethod
+    def _unsigned(text):
+        return re.sub(r"\[ +", "[", re.sub(r"-(0\.0*)(?![\d])", r"\1", text))
+
+
+def failures_of(name, docstring):
+    """What the examples of a docstring print that it does not say, as text; and how many examples there are."""
+    test = doctest.DocTestParser().get_doctest(docstring, dict(NAMES), name, None, None)
+    said = []
+    runner = doctest.DocTestRunner(Checker(), optionflags=doctest.NORMALIZE_WHITESPACE)
+    with np.printoptions(precision=3, suppress=True):
+        runner.run(test, out=said.append)
+    return "".join(said), len(test.examples)
+
+
+def docstring_of(path):
+    return public_names.docstring_of(*path.rsplit(".", 1))
+
+
+def examples_of(*packages):
+    """The names that have their entries with these packages, to parametrize a test with."""
+    paths = [path for path, name in ENTRIES.items() if name.package in packages and path not in WITHOUT]
+    return [pytest.param(path, marks=[pytest.mark.slow] if path in TAKE_LONG else []) for path in paths]
+
+
+def check_example(path):
+    """Fails where the example is missing, or prints something else than it says."""
+    said, count = failures_of(path, docstring_of(path))
+    assert count, f"{path} has no example: its docstring should end with one (>>>)"
+    assert not said, said

@@ -1,0 +1,7 @@
+import pytest
+from examples import check_example, examples_of
+
+
+@pytest.mark.parametrize("path", examples_of("rbd_jax.lie", "rbd_jax.lie.quaternion"))
+def test_example(path):
+    check_example(path)
