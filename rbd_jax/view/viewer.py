@@ -107,6 +107,12 @@ class Viewer:
     - `posing`, `live`: the configuration put together by hand, and the simulation, None before it is begun.
 
     As a context manager it stops at the end of the block.
+
+    >>> import contextlib, io
+    >>> with contextlib.redirect_stdout(io.StringIO()), rbd.view(rbd.load("quadruped")) as viewer:
+    ...     mode, url = viewer.mode, viewer.url
+    >>> print(mode, url.startswith("http://"))
+    pose True
     """
 
     def __init__(
