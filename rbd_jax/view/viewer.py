@@ -394,6 +394,7 @@ class Viewer:
 
     def _panel(self) -> None:
         gui = self._server.gui
+        gui.main_panel.dock_right()  # beside the picture, not on it
         self._status = gui.add_markdown("")
         modes = [mode for mode in ("motion", "pose", "live") if self.moves or mode != "motion"]
         self._mode = gui.add_dropdown("Mode", modes, initial_value=self.mode)
@@ -609,8 +610,16 @@ class Viewer:
                 "Length of forces", 0.1, 10.0, 0.1, 1.0, hint="of the weight, in lengths of the model"
             )
             self._follow = gui.add_checkbox("Camera follows", self._extent.travels)
-            fine = gui.add_checkbox("Shadows", False, hint="and light from all around: for a GPU")
-            self._on(fine, self._drawing.light, "light")
+            fine = gui.add_checkbox(
+                "Fine", False, hint="all triangles, shadows, light from all around: for a GPU"
+            )
+
+            def refine(value: bool) -> None:
+                self._drawing.fine(value)
+                show(value)
+                self._hold_bodies()
+
+            self._on(fine, refine, "fine")
             for handle in (self._show_mass, self._scale, self._follow):
                 self._on(handle, redraw, handle.label)
             for handle in (self._show_contacts, self._show_reactions):
@@ -637,6 +646,10 @@ class Viewer:
         if self.mode == "live" and self.live is not None:
             self._said.content = f"{self.live.dt:g} s a step. {self.live.said}"
             self._tell_controls()
+        self._hold_bodies()
+
+    def _hold_bodies(self) -> None:
+        """Bodies can be taken hold of, but where a motion is played."""
         for body, mesh in self._drawing.meshes:
             mesh.remove_drag_callback()
             if self.mode != "motion":
