@@ -218,7 +218,7 @@ Packages:
 - `tasks`: tasks to learn, bundled and of your own, and their wrappers
 - `learn`: policies for them, by gradients through the simulation
 - `interop`: states to and from Pinocchio and MuJoCo
-- `view`: pictures of models and of their motion
+- `view`: models and their motion to be seen; `rbd.view(model, trajectory)` shows them in the browser
 - `plot`: plots of motions: positions, torques, energies, batches; `rbd.plot(model, trajectory)` is a page of them
 - `body`: one rotating body in split, director and non-twisting form
 """

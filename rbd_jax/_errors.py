@@ -1,5 +1,29 @@
 """The faults that the library reports about what it is given."""
 
+from unicodedata import category
+
+
+#: How long a message gets, in bytes: what a file is full of is in its messages.
+LONGEST = 2000
+
+
+def shown(message: object) -> object:
+    """A message as it can be shown: characters that a terminal obeys are spelt out, and of a long one the ends are kept."""
+    if not isinstance(message, str):
+        return message
+    text = "".join(one if one == "\n" or is_plain(one) else ascii(one)[1:-1] for one in message)
+    if len(text) > LONGEST or len(text.encode(errors="replace")) > LONGEST:
+        kept = text.encode(errors="replace")
+        half = LONGEST // 2 - 20
+        start, end = (part.decode(errors="ignore") for part in (kept[:half], kept[-half:]))
+        text = f"{start} [...] {end}"
+    return text
+
+
+def is_plain(text: str) -> bool:
+    """Whether text has no characters that are obeyed and not shown: of control, of direction, of lines, halves of pairs."""
+    return text.isprintable() or not any(category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") for one in text)
+
 
 class ModelError(ValueError):
     """A model description that cannot be built; the message names the element and says the remedy.
@@ -10,6 +34,9 @@ class ModelError(ValueError):
     ...     print(str(error)[:65])
     planar: joint 'joint2' of model 'arm7' turns about (0, 1, 0) in t
     """
+
+    def __init__(self, *args):
+        super().__init__(*map(shown, args))
 
 
 class ModelWarning(UserWarning):
@@ -24,6 +51,9 @@ class ModelWarning(UserWarning):
     >>> print(told[0].category.__name__)
     ModelWarning
     """
+
+    def __init__(self, *args):
+        super().__init__(*map(shown, args))
 
 
 class UnknownNameError(ModelError, KeyError):

@@ -14,6 +14,7 @@ import base64
 import html
 import inspect
 import json
+import logging
 import posixpath
 import re
 import sys
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 import public_names
-from docs_objects import as_markdown, entries, linked
+from docs_objects import as_markdown, called, entries, linked
 
 
 #: Files of the checkout outside docs/ that are pages.
@@ -43,7 +44,9 @@ LANGUAGES = {".py": "python", ".sh": "bash", ".toml": "toml", ".xml": "xml", ".u
 
 FENCE = re.compile(r"^ *(`{3,}|~{3,})")
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(\))")
-NAME = re.compile(r"(?<!\[)`rbd(?:_jax)?\.([\w.]+)`(?!\])")
+NAME = re.compile(r"(?<!\[)`rbd\.([\w.]*\w)(\([^`]*\))?`(?!\])")
+
+log = logging.getLogger("mkdocs.plugins.docs_pages")
 
 #: Where each page comes from, as a path in the checkout.
 origins: dict[str, str] = {}
@@ -107,9 +110,12 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    if page.file.src_uri.startswith("source/"):
-        return markdown
-    return outside_code(markdown, lambda text: with_names(with_links(text, page.file.src_uri)))
+    uri = page.file.src_uri
+    if uri.startswith(
+        ("source/", "decisions/", "changelog", "notebooks/")
+    ):  # as they were written: names may have changed since
+        return outside_code(markdown, lambda text: with_links(text, uri))
+    return outside_code(markdown, lambda text: with_names(with_links(text, uri), uri))
 
 
 # Links
@@ -170,11 +176,19 @@ def outside_code(text: str, change) -> str:
     return "\n".join(lines)
 
 
-def with_names(text: str) -> str:
-    """Names such as `rbd.rollout` as links to their entries."""
-    if text.startswith("#"):
-        return text
-    return NAME.sub(lambda match: linked(f"rbd_jax.{match[1]}", match[0]), text)
+def with_names(text: str, page: str) -> str:
+    """Names such as `rbd.rollout` as links to their entries. What there is not is told."""
+
+    def link(match):
+        thing = public_names.rbd_jax
+        for part in match[1].split("."):
+            thing = getattr(thing, part, None)
+            if thing is None:
+                log.warning(f"{page}: {match[0]} is not there")
+                return match[0]
+        return linked(f"rbd_jax.{match[1]}", match[0])
+
+    return text if text.startswith("#") else NAME.sub(link, text)
 
 
 # The reference
@@ -272,7 +286,7 @@ def entries_of(group, level: int) -> list[str]:
     lines = []
     for name in group.names:
         if name.path in entries():
-            lines += [f"::: {name.path}", "    options:", f"      heading_level: {level}", ""]
+            lines += [f"::: {called(name)}", "    options:", f"      heading_level: {level}", ""]
     return lines
 
 

@@ -1,11 +1,13 @@
 """The Python in the README and in docs/ runs as it stands, in a process like a reader's: JAX in single precision.
 
-The blocks of a document share their names, in order. A block below a comment `<!-- not run: reason -->` is left out.
+The blocks of a document share their names, in order. A block below a comment `<!-- not run: reason -->` is left out. What a
+tutorial has for the shell runs as well, in its place among the Python, in a folder of its own.
 """
 
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -31,30 +33,40 @@ TAKE_LONG = tuple(
         "how_to/inverse_kinematics",
         "how_to/learning",
         "how_to/scaling",
+        "coming_from/brax",
         "how_to/tasks",
+        "tutorials/closed_loops",
+        "tutorials/contact",
         "tutorials/extending",
+        "tutorials/first_steps",
+        "tutorials/identify",
+        "tutorials/integrators",
+        "tutorials/optimize",
     )
 )
 
-FENCE = re.compile(r"^(?P<indent> *)```python *$")
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>python|bash) *$")
 NOT_RUN = re.compile(r"^<!-- *not run: *\S.*-->$")
 
-#: Runs `(line, code)` pairs from its input; what fails does so with the line of the document.
+#: Runs `(line, language, code)` from its input; what fails does so with the line of the document.
 RUNNER = """
-import json, sys
+import json, subprocess, sys
 path, blocks = json.load(sys.stdin)
 names = {"__name__": "__main__"}
-for line, code in blocks:
+for line, language, code in blocks:
     try:
-        exec(compile("\\n" * line + code, path, "exec"), names)
+        if language == "bash":
+            subprocess.run(["bash", "-euo", "pipefail", "-c", code], check=True, stdin=subprocess.DEVNULL)
+        else:
+            exec(compile("\\n" * line + code, path, "exec"), names)
     except BaseException as error:
         print(f"{path}:{line}: the block that starts here fails", file=sys.stderr)
         raise
 """
 
 
-def python_blocks(text):
-    """`(line, code)` of each ```python block that is to run: the line of its fence, counted from one, and what is in it."""
+def blocks_of(text, languages=("python",)):
+    """`(line, language, code)` of each block that is to run: the line of its fence, counted from one, and what is in it."""
     blocks, lines, last = [], text.splitlines(), ""
     number = 0
     while number < len(lines):
@@ -67,21 +79,32 @@ def python_blocks(text):
         while number < len(lines) and lines[number].rstrip() != end:
             number += 1
         assert number < len(lines), f"the block of line {start + 1} has no end"
-        if not NOT_RUN.match(last):
+        if fence["language"] in languages and not NOT_RUN.match(last):
             code = [line.removeprefix(fence["indent"]) for line in lines[start + 1 : number]]
-            blocks.append((start + 1, "\n".join(code)))
+            blocks.append((start + 1, fence["language"], "\n".join(code)))
         number, last = number + 1, ""
     return blocks
 
 
-def run(path, blocks):
-    """The blocks in a fresh process, with none of the settings of these tests but those of the compiler and its cache."""
+def run(path, blocks, folder=ROOT):
+    """The blocks in a fresh process, with none of the settings of these tests but those of the compiler and its cache.
+
+    In another folder than the checkout there are the commands of an environment that the library is installed in.
+    """
     settings = ("JAX_ENABLE_X64", "JAX_NUMPY_DTYPE_PROMOTION", "JAX_NUMPY_RANK_PROMOTION")
     environment = {name: value for name, value in os.environ.items() if name not in settings}
     environment |= {"PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
+    if folder != ROOT:
+        commands = folder / ".commands"
+        commands.mkdir()
+        for name, call in (("rbd-jax", "-m rbd_jax"), ("python", "")):
+            command = commands / name
+            command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {call} "$@"\n')
+            command.chmod(0o755)
+        environment["PATH"] = f"{commands}{os.pathsep}{environment['PATH']}"
     given = json.dumps((str(path), blocks))
     command = [sys.executable, "-c", RUNNER]
-    return subprocess.run(command, input=given, env=environment, cwd=ROOT, capture_output=True, text=True)
+    return subprocess.run(command, input=given, env=environment, cwd=folder, capture_output=True, text=True)
 
 
 def _case(path):
@@ -90,10 +113,11 @@ def _case(path):
 
 
 @pytest.mark.parametrize("path", map(_case, DOCUMENTS))
-def test_document(path):
-    blocks = python_blocks(path.read_text())
+def test_document(path, tmp_path):
+    tutorial = path.parent.name == "tutorials"
+    blocks = blocks_of(path.read_text(), ("python", "bash") if tutorial else ("python",))
     if blocks:
-        done = run(path.relative_to(ROOT), blocks)
+        done = run(path.relative_to(ROOT), blocks, tmp_path if tutorial else ROOT)
         assert done.returncode == 0, done.stderr
 
 
@@ -124,11 +148,18 @@ exit 1
 
 
 def test_blocks_are_found():
-    assert python_blocks(EXAMPLE) == [(4, "x = 1"), (20, "assert x == 1\nx / 0")]
+    assert blocks_of(EXAMPLE) == [(4, "python", "x = 1"), (20, "python", "assert x == 1\nx / 0")]
+    assert blocks_of(EXAMPLE, ("bash",)) == [(14, "bash", "exit 1")]
 
 
 def test_the_line_of_what_fails_is_said():
-    done = run(Path("example.md"), python_blocks(EXAMPLE))
+    done = run(Path("example.md"), blocks_of(EXAMPLE))
     assert done.returncode != 0
     assert "example.md:20: the block" in done.stderr and 'example.md", line 22' in done.stderr
     assert "ZeroDivisionError" in done.stderr
+
+
+def test_commands_run_where_the_page_is_tried(tmp_path):
+    text = "```bash\necho 3 > number\n```\n\n```python\nassert int(open('number').read()) == 3\n```\n\n```bash\nfalse\n```\n"
+    done = run(Path("example.md"), blocks_of(text, ("python", "bash")), tmp_path)
+    assert "example.md:9: the block" in done.stderr and "example.md:5" not in done.stderr

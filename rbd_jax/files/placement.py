@@ -8,8 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._array import with_numpy_leaves
+from .._errors import ModelError
 from ..spatial import Transform
 from .xml import Element
+
+
+#: Beyond so many radians rounding turns a frame by more than 1e-8 rad.
+LARGEST_ANGLE = 1e8
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,16 @@ def origin(owner: Element | None) -> Placement:
         return Placement.identity()
     zero = (0.0, 0.0, 0.0)
     xyz, rpy = element.numbers("xyz", 3, zero), element.numbers("rpy", 3, zero)
-    return Placement(rotation_of_angles(rpy), xyz)
+    return Placement(rotation_of_angles(element, rpy), xyz)
 
 
-def rotation_of_angles(rpy) -> np.ndarray:
-    """`Rz(yaw) Ry(pitch) Rx(roll)`."""
+def rotation_of_angles(element: Element, rpy) -> np.ndarray:
+    """`Rz(yaw) Ry(pitch) Rx(roll)`, as an element says them."""
+    if np.max(np.abs(rpy)) > LARGEST_ANGLE:
+        raise ModelError(
+            f"{element}: an angle of {np.max(np.abs(rpy)):g} rad is so large that nothing is left of its place on the circle; "
+            "a full turn is 6.283 rad"
+        )
     (cr, cp, cy), (sr, sp, sy) = np.cos(rpy).tolist(), np.sin(rpy).tolist()
     return np.array(
         [

@@ -25,6 +25,7 @@ from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
 from ..model.settings import Settings
 from ..spatial import Inertia, Transform
+from .limits import USUAL, Limits
 from .placement import Placement, quaternion, rotation_matrix, rotation_of_angles
 from .resources import Resources
 from .sdf_shapes import SdfShapes
@@ -71,6 +72,7 @@ def load_sdf(
     *,
     gravity: Any = None,
     package_dirs: str | Path | Iterable[str | Path] = (),
+    limits: Limits = USUAL,
 ) -> Model:
     """The model that an SDF file describes, which must be a tree.
 
@@ -84,6 +86,7 @@ def load_sdf(
       (0, 0, -9.81) for a model alone.
     - `package_dirs`: folders in which the models of `model://` and the packages of `package://` are looked for, before
       GZ_SIM_RESOURCE_PATH, ROS_PACKAGE_PATH and the folders above the file.
+    - `limits`: how large the file may be.
 
     **Returns**
 
@@ -112,9 +115,9 @@ def load_sdf(
     └─ base (root_joint)  Free v[0:6], 1 kg
        └─ tip (hinge)  Revolute v[6:7], 1 kg
     """
-    source, content = read("load_sdf", "SDF", path_or_xml)
+    source, content = read("load_sdf", "SDF", path_or_xml, limits)
     try:
-        file = _File(parse(content))
+        file = _File(parse(content, limits))
         resources = Resources("load_sdf", source if isinstance(content, bytes) else None, package_dirs)
         reader = SdfShapes(resources, file.within, file.touching_bits, file.leave_out)
         shapes = [one for link, body in file.named_links() for one in reader.shapes_of(link, body)]
@@ -666,7 +669,9 @@ def _pose(owner: Element) -> Placement:
     values = owner.inside("pose", 7 if kind == "quat_xyzw" else 6, ())
     if kind == "euler_rpy":
         degrees = pose.attributes.get("degrees", "").strip() in ("true", "1")
-        return Placement(rotation_of_angles(np.deg2rad(values[3:]) if degrees else values[3:]), values[:3])
+        return Placement(
+            rotation_of_angles(pose, np.deg2rad(values[3:]) if degrees else values[3:]), values[:3]
+        )
     turn = values[[6, 3, 4, 5]]
     if not np.linalg.norm(turn) > 0:
         raise ModelError(f"{pose}: its quaternion is zero; that of no turn is 0 0 0 1")

@@ -22,11 +22,13 @@ from ..model import Body, Mimic, Model, ModelBuilder, Settings
 from ..model.builder import report_inertias
 from ..model.edit import Locks, locked
 from ..spatial import Inertia
+from .limits import USUAL, Limits
 from .placement import Placement, origin
 from .resources import Resources
 from .shapes import report_shapes
 from .urdf_shapes import UrdfShapes
 from .urdf_transmissions import transmissions_of
+from .urdf_words import report_words
 from .xml import Element, parse, read
 
 
@@ -48,6 +50,7 @@ def load_urdf(
     *,
     gravity: Any = (0.0, 0.0, -9.81),
     package_dirs: str | Path | Iterable[str | Path] = (),
+    limits: Limits = USUAL,
 ) -> Model:
     """The model that a URDF describes.
 
@@ -58,10 +61,12 @@ def load_urdf(
     - `lock`: joints to weld: names of joints, which are locked at their zero, or `{name: q}`.
     - `mimic`: `"couple"` makes joints that mimic others follow them, without degrees of freedom of their own; `"free"` makes them
       ordinary joints, which a `rbd_jax.constraints.CoordinateCoupling` may tie afterwards.
-    - `strict`: whether inertias that no real body can have, and shapes that are none, are an error or one warning each.
+    - `strict`: whether inertias that no real body can have, shapes that are none, and words that are misspelt or misplaced, are
+      an error or one warning each.
     - `gravity`: in the world.
     - `package_dirs`: folders in which the packages of `package://` are looked for, before ROS_PACKAGE_PATH and the folders
       above the file.
+    - `limits`: how large the file may be.
 
     **Returns**
 
@@ -95,11 +100,12 @@ def load_urdf(
         raise ModelError(
             f"load_urdf: mimic is {mimic!r}; it is 'couple' or 'free'{suggest(mimic, ('couple', 'free'))}"
         )
-    source, content = read("load_urdf", "URDF", path_or_xml)
+    source, content = read("load_urdf", "URDF", path_or_xml, limits)
     try:
-        robot = parse(content)
+        robot = parse(content, limits)
         _check_root(robot)
         name = robot.text("name")
+        report_words(name, robot, strict)
         builder = ModelBuilder(gravity, name)
         bodies, names = _bodies(robot, floating_base, mimic == "couple")
         for body in bodies:

@@ -1,7 +1,7 @@
 """XML that describes a robot, with the line of everything in it.
 
-Read with Python's own parser with entities switched off, so a file can neither blow up nor reach for other files. What is wrong
-in it is told with the element, its line and the remedy.
+Read with Python's own parser with entities and includes refused, so a file can neither blow up nor reach for other files. What
+is wrong in it is told with the element, its line and the remedy.
 """
 
 from __future__ import annotations
@@ -14,21 +14,34 @@ from xml.parsers import expat
 
 import numpy as np
 
+from .._arguments import instance
 from .._errors import ModelError
+from .limits import Limits, read_file
 
 
-def read(function: str, kind: str, path_or_xml) -> tuple[str, str | bytes]:
+#: What expat calls a byte that cannot be where it is.
+INVALID_TOKEN = expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN]
+
+
+def read(function: str, kind: str, path_or_xml, limits: Limits) -> tuple[str, str | bytes]:
     """What to call the source in errors, and its content. `kind` is that of the file: "URDF"."""
     a = "a" if kind == "URDF" else "an"
+    instance(function, "limits", limits, Limits, "an rbd.files.Limits")
     if not isinstance(path_or_xml, str | Path):
         raise ModelError(f"{function}: got a {type(path_or_xml).__name__}; give a path or the XML text")
     if isinstance(path_or_xml, str):
         text = path_or_xml.lstrip("\ufeff \t\r\n")
         if text.startswith("<"):
+            try:
+                limits.check_size(len(text))
+            except ModelError as error:
+                raise ModelError(f"{kind} text: {error}") from None
             return f"{kind} text", text
     path = Path(path_or_xml)
     try:
-        return str(path), path.read_bytes()
+        return str(path), read_file(path, limits)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
     except FileNotFoundError:
         raise ModelError(
             f"{path}: there is no such file; give the path of {a} {kind} file or the XML text"
@@ -143,7 +156,7 @@ def _numbers(what: Callable[[], str], text: str, count: int, finite: bool) -> li
     if len(words) != count:
         raise ModelError(f"{what()}={text!r} has {len(words)} numbers; it takes {count}, separated by spaces")
     try:
-        if "_" in text:  # a number to Python alone
+        if "_" in text or not text.isascii():  # a number to Python alone
             raise ValueError
         values = list(map(float, words))
     except ValueError:
@@ -158,34 +171,70 @@ def malformed(content: str | bytes) -> str | None:
     try:
         expat.ParserCreate().Parse(content, True)
     except expat.ExpatError as error:
-        return _malformed(error)
+        return _malformed(error, content)
     return None
 
 
-def _malformed(error: expat.ExpatError) -> str:
+def _malformed(error: expat.ExpatError, content: str | bytes) -> str:
     place = f"line {error.lineno}, column {error.offset + 1}"
+    if isinstance(content, bytes) and error.code == INVALID_TOKEN:
+        try:
+            content.decode()
+        except UnicodeDecodeError as fault:
+            line = content.count(b"\n", 0, fault.start) + 1
+            byte = f"byte 0x{content[fault.start]:02x} in line {line}"
+            return f"it is not UTF-8 ({byte}), nor does it say what else it is; save it as UTF-8"
     return f"it is not well-formed XML: {expat.ErrorString(error.code)} in {place}"
 
 
-def parse(content: str | bytes) -> Element:
+def outermost(content: str | bytes) -> str | None:
+    """The tag of the outermost element of an XML text, or None where it cannot be told."""
+
+    class Found(Exception):
+        pass
+
+    def stop(tag, attributes):
+        raise Found(tag)
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = stop
+    try:
+        parser.Parse(content, True)
+    except Found as found:
+        return found.args[0]
+    except (expat.ExpatError, LookupError, ValueError):
+        pass
+    return None
+
+
+def parse(content: str | bytes, limits: Limits) -> Element:
     """The root element of an XML text."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     top = Element("", {}, 0, None)
-    open_elements = [top]
+    open_elements, texts, count = [top], [[]], 0
 
     def start(tag, attributes):
+        nonlocal count
         element = Element(tag, attributes, parser.CurrentLineNumber, open_elements[-1])
         if tag.startswith("xacro:"):
             raise ModelError(f"{element} is xacro; expand the file first: xacro robot.xacro > robot.urdf")
+        if tag.startswith("xi:"):
+            raise ModelError(
+                f"{element} is XInclude, and other files are not read; put their content in its place"
+            )
+        count += 1
+        limits.check_elements(count)
+        limits.check_depth(len(open_elements))
         open_elements[-1].children.append(element)
         open_elements.append(element)
+        texts.append([])
 
     def end(tag):
-        open_elements.pop()
+        open_elements.pop().content = "".join(texts.pop())
 
     def characters(text):
-        open_elements[-1].content += text
+        texts[-1].append(text)
 
     def doctype(name, system, public, has_internal):
         if system or public:
@@ -199,15 +248,22 @@ def parse(content: str | bytes) -> Element:
             "write out what it stands for"
         )
 
+    def defaults(element, attribute, *_):
+        raise ModelError(
+            f"line {parser.CurrentLineNumber}: the DOCTYPE gives <{element}> an attribute {attribute!r}, and such defaults are "
+            "not read; write it where it is meant"
+        )
+
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     parser.CharacterDataHandler = characters
     parser.StartDoctypeDeclHandler = doctype
     parser.EntityDeclHandler = entity
+    parser.AttlistDeclHandler = defaults
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise ModelError(_malformed(error)) from None
+        raise ModelError(_malformed(error, content)) from None
     except (LookupError, ValueError) as error:
         if isinstance(error, ModelError):
             raise

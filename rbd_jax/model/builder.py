@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from .._arguments import UNIT, a_model, number, plain_vector
 from .._array import from_numpy, is_known, with_numpy_leaves
-from .._errors import ModelError, ModelWarning, suggest
+from .._errors import ModelError, ModelWarning, is_plain, suggest
 from ..joints import Fixed, Joint
 from ..loops import Constraint
 from ..spatial import Attached, Inertia, Transform
@@ -72,6 +72,16 @@ PER_COORDINATE = ("spring_reference", "lower", "upper", "reference")
 ALONG_JOINT = (*PER_DOF, *PER_COORDINATE)
 #: What they are where nothing is said.
 DEFAULTS = {field.name: field.default for field in fields(Body) if field.name in ALONG_JOINT}
+
+
+def checked_name(what: str, name: str) -> None:
+    """Refuse what cannot be the name of a body, a joint or a parent."""
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"the name of a {what} is {name!r}; it must be text that is not empty")
+    if not is_plain(name):
+        raise ModelError(
+            f"the name of a {what} is {name!r}, with characters that are not shown; leave them out"
+        )
 
 
 class ModelBuilder:
@@ -150,8 +160,7 @@ class ModelBuilder:
     def add(self, body: Body) -> None:
         """Attach a described body."""
         for what, name in (("body", body.name), ("joint", body.joint_name), ("parent", body.parent)):
-            if not isinstance(name, str) or not name:
-                raise ModelError(f"the name of a {what} is {name!r}; it must be text that is not empty")
+            checked_name(what, name)
         known, joints = self._names()
         if body.name == "world" or body.name in known:
             raise ModelError(f"body {body.name!r}: the name is taken; every body needs a name of its own")

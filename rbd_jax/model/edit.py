@@ -6,6 +6,7 @@ are given; what they decide about the tree depends on its topology and on names 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,7 @@ from .._errors import ModelError, UnknownNameError, suggest
 from ..joints import Fixed
 from ..spatial import Reference, Transform
 from .attachments import after_locking, check_attached, cut_bodies, fused, reframed, renamed, without_repeated
-from .builder import Body, ModelBuilder, describe
+from .builder import Body, ModelBuilder, checked_name, describe
 from .lumping import moving_inertias, moving_placements, weld_frames
 from .model import Model
 from .settings import Settings
@@ -319,11 +320,15 @@ def rename(
     ('hinge',)
     """
     a_model("rename", model)
+    for what, given in (("bodies", bodies), ("joints", joints), ("attached", attached)):
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"rename: {what} is {reprlib.repr(given)}; it takes {{name: new name}}")
     new = {"body": dict(bodies or {}), "joint": dict(joints or {})}
     for what, names in (("body", model.body_names), ("joint", model.joint_names)):
         for name in new[what]:
             if name not in names:
                 raise UnknownNameError(f"rename: there is no {what} {name!r}{suggest(name, names)}")
+            checked_name(what, new[what][name])
         given = [new[what].get(name, name) for name in names]
         twice = sorted({name for name in given if given.count(name) > 1})
         if twice or (what == "body" and "world" in given):

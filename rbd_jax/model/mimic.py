@@ -62,13 +62,20 @@ def ratios(bodies: Sequence[Body], dtype) -> dict[str, Ratio]:
         for name, mimicking in reversed(way.items()):
             leader, multiplier, offset = _own_ratio(mimicking, dtype)
             if above := found.get(leader):
-                leader, offset = above.leader, multiplier * above.offset + offset
-                multiplier = multiplier * above.multiplier
+                with np.errstate(over="ignore", invalid="ignore"):
+                    leader, offset = above.leader, multiplier * above.offset + offset
+                    multiplier = multiplier * above.multiplier
             for end in (mimicking, by_joint[leader]):
                 if (end.joint.nq, end.joint.nv) != (1, 1):
                     raise ModelError(
                         f"joint {name!r} mimics {leader!r}, but joint {end.joint_name!r} has {end.joint.nv} degrees of "
                         "freedom; only joints with one can be coupled"
+                    )
+            for what, value in (("multiplier", multiplier), ("offset", offset)):
+                if is_known(value) and not np.isfinite(value):
+                    raise ModelError(
+                        f"joint {name!r} mimics {leader!r} by way of others, and together their {what} is {value}, which is not "
+                        "finite; make those of the chain smaller"
                     )
             found[name] = Ratio(leader, multiplier, offset)
     return found

@@ -157,23 +157,13 @@ def _loader(path: Path):
 
 def _root(path: Path) -> str | None:
     """The tag of a file's outermost element, or None where it cannot be told: the loader will say why."""
-    from xml.parsers import expat
+    from ..files.limits import Limits, read_file
+    from ..files.xml import outermost
 
-    class Found(Exception):
-        pass
-
-    def stop(tag, attributes):
-        raise Found(tag)
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = stop
     try:
-        parser.Parse(path.read_bytes(), True)
-    except Found as found:
-        return found.args[0]
-    except (expat.ExpatError, OSError, LookupError, ValueError):
-        pass
-    return None
+        return outermost(read_file(path, Limits(size=2**40)))  # how large it may be, the loader knows
+    except (ModelError, OSError, ValueError):
+        return None
 
 
 def _exists(path: Path) -> bool:

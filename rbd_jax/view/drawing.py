@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: Colours of what is no body: the centre of mass, contacts, reactions, and the lines of the ground.
 MASS, CONTACT, REACTION, LINES = (230, 159, 0), (213, 94, 0), (0, 114, 178), (176, 182, 190)
 
+#: So many triangles are drawn; of more, meshes are made coarser, but for those that have few. For all of them it takes a GPU.
+TRIANGLES, FEW = 20_000, 200
+
 #: How opaque ghosts are, of what the model is.
 GHOST = 0.3
 
@@ -43,17 +46,9 @@ class Drawing:
         )
         frame(-1)
         self.bodies: list[viser.FrameHandle] = [frame(body) for body in range(scene.model.nb)]
-        self.meshes: list[tuple[int, viser.MeshHandle]] = []
-        self._surfaces: list[Any] = []
-        for body, number, surface in _merged(scene.surfaces):
-            path = f"{paths[body]}/shape{number}"
-            if surface.endless and body < 0:
-                self._surfaces.append(self._grid(path, surface))
-                continue
-            node = self._mesh(path, surface)
-            self._surfaces.append(node)
-            if body >= 0:
-                self.meshes.append((body, node))
+        self.meshes: list[tuple[int, Any]] = []
+        self._paths, self._shapes = paths, []
+        self._add_shapes(fine=False)
         self._ground = None
         if not scene.fixed:
             flat = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]], float) + [0, 0, ground]
@@ -78,19 +73,32 @@ class Drawing:
         self._contacts = self._arrows("/contacts", CONTACT)
         self._reactions = self._arrows("/reactions", REACTION)
         self._mark = self._scene.add_label("/mark", "", visible=False)
-        self.light(fine=False)
+        self._light(fine=False)
 
-    def _mesh(self, path: str, surface: Surface, opacity: float = 1.0) -> viser.MeshHandle:
-        vertices, faces, _ = with_normals(surface.vertices, surface.faces)
-        opacity *= surface.rgba[3]
-        return self._scene.add_mesh_simple(
-            path,
-            vertices,
-            faces,
-            color=surface.rgba[:3],
-            opacity=opacity if opacity < 1 else None,
-            side="double" if surface.endless else "front",
-        )
+    def _add_shapes(self, fine: bool) -> None:
+        """What bodies look like; unless it is to be fine, with no more triangles than are drawn quickly."""
+        for node in self._shapes:
+            node.remove()
+        self._shapes, self.meshes = [], []
+        count = sum(len(surface.faces) for surface in self.scene.surfaces)
+        share = 1.0 if fine else min(TRIANGLES / max(count, 1), 1.0)
+        for body, number, surface in _merged(self.scene.surfaces):
+            path = f"{self._paths[body]}/shape{number}"
+            if surface.endless and body < 0:
+                self._shapes.append(self._grid(path, surface))
+                continue
+            vertices, faces, _ = with_normals(*_coarser(surface, share))
+            node = self._scene.add_mesh_simple(
+                path,
+                vertices,
+                faces,
+                color=surface.rgba[:3],
+                opacity=surface.rgba[3] if surface.rgba[3] < 1 else None,
+                side="double" if surface.endless else "front",
+            )
+            self._shapes.append(node)
+            if body >= 0:
+                self.meshes.append((body, node))
 
     def _grid(self, path: str, surface: Surface) -> Any:
         """A plane without end, as lines: to shade all of it takes longer than all of a robot."""
@@ -140,9 +148,10 @@ class Drawing:
         self._ghosts = []
         if not count:
             return
+        share = min(TRIANGLES / max(sum(len(one.faces) for one in self.scene.moving), 1) / count, 1.0)
         nowhere = np.tile([1.0, 0, 0, 0], (count, 1)), np.zeros((count, 3))
         for body, number, surface in _merged(self.scene.moving):
-            vertices, faces, _ = with_normals(surface.vertices, surface.faces)
+            vertices, faces, _ = with_normals(*_coarser(surface, share))
             node = self._scene.add_batched_meshes_simple(
                 f"/ghosts/{body} {number}",
                 vertices,
@@ -189,7 +198,7 @@ class Drawing:
     # What is chosen.
 
     def show(self, shapes: bool, frames: bool, sites: bool, ground: bool) -> None:
-        for node in self._surfaces:
+        for node in self._shapes:
             node.visible = shapes
         for node in self.bodies:
             node.show_axes = frames
@@ -198,8 +207,13 @@ class Drawing:
         if self._ground is not None:
             self._ground.visible = ground
 
-    def light(self, fine: bool) -> None:
-        """Shadows and light from all around, which take a GPU; or one lamp and the sky."""
+    def fine(self, fine: bool) -> None:
+        """All triangles of meshes, with shadows and light from all around, which takes a GPU; or less."""
+        if sum(len(surface.faces) for surface in self.scene.surfaces) > TRIANGLES:
+            self._add_shapes(fine)
+        self._light(fine)
+
+    def _light(self, fine: bool) -> None:
         self._scene.configure_default_lights(enabled=fine, cast_shadow=fine)
         if fine:
             self._scene.configure_environment_map("studio")
@@ -249,6 +263,17 @@ def _merged(surfaces: Sequence[Surface]) -> Iterator[tuple[int, int, Surface]]:
                 parts[0].endless,
             ),
         )
+
+
+def _coarser(surface: Surface, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """The vertices and faces of a surface, or as large a share of the faces as that, by quadric error metrics."""
+    if share >= 1 or len(surface.faces) < FEW:
+        return surface.vertices, surface.faces
+    import fast_simplification
+
+    vertices, place = np.unique(surface.vertices, axis=0, return_inverse=True)
+    faces = place.reshape(-1)[surface.faces].astype(np.int32)
+    return fast_simplification.simplify(vertices.astype(np.float32), faces, 1 - max(share, FEW / len(faces)))
 
 
 def paths_of(model: Model) -> dict[int, str]:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Array, Float
 
+from .._arguments import configuration
 from .._figures import COLORS
 from ..constraints import ReducedModel
 from ..model import Model
@@ -107,6 +107,12 @@ class Viewer:
     - `posing`, `live`: the configuration put together by hand, and the simulation, None before it is begun.
 
     As a context manager it stops at the end of the block.
+
+    >>> import contextlib, io
+    >>> with contextlib.redirect_stdout(io.StringIO()), rbd.view(rbd.load("quadruped")) as viewer:
+    ...     mode, url = viewer.mode, viewer.url
+    >>> print(mode, url.startswith("http://"))
+    pose True
     """
 
     def __init__(
@@ -183,8 +189,9 @@ class Viewer:
         state = "stopped" if self._stopped.is_set() else f"at {self.url}"
         return f"Viewer of {self.stage.tree.name!r}, {state}"
 
-    def show(self, q: Float[Array, "nq"]) -> None:
+    def show(self, q: Any) -> None:
         """Show a configuration, closing its loops."""
+        q = configuration("view", self.stage.model, "q", q)
 
         def pose():
             self._enter("pose")
@@ -387,6 +394,7 @@ class Viewer:
 
     def _panel(self) -> None:
         gui = self._server.gui
+        gui.main_panel.dock_right()  # beside the picture, not on it
         self._status = gui.add_markdown("")
         modes = [mode for mode in ("motion", "pose", "live") if self.moves or mode != "motion"]
         self._mode = gui.add_dropdown("Mode", modes, initial_value=self.mode)
@@ -602,8 +610,16 @@ class Viewer:
                 "Length of forces", 0.1, 10.0, 0.1, 1.0, hint="of the weight, in lengths of the model"
             )
             self._follow = gui.add_checkbox("Camera follows", self._extent.travels)
-            fine = gui.add_checkbox("Shadows", False, hint="and light from all around: for a GPU")
-            self._on(fine, self._drawing.light, "light")
+            fine = gui.add_checkbox(
+                "Fine", False, hint="all triangles, shadows, light from all around: for a GPU"
+            )
+
+            def refine(value: bool) -> None:
+                self._drawing.fine(value)
+                show(value)
+                self._hold_bodies()
+
+            self._on(fine, refine, "fine")
             for handle in (self._show_mass, self._scale, self._follow):
                 self._on(handle, redraw, handle.label)
             for handle in (self._show_contacts, self._show_reactions):
@@ -630,6 +646,10 @@ class Viewer:
         if self.mode == "live" and self.live is not None:
             self._said.content = f"{self.live.dt:g} s a step. {self.live.said}"
             self._tell_controls()
+        self._hold_bodies()
+
+    def _hold_bodies(self) -> None:
+        """Bodies can be taken hold of, but where a motion is played."""
         for body, mesh in self._drawing.meshes:
             mesh.remove_drag_callback()
             if self.mode != "motion":

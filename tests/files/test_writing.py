@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -716,11 +717,11 @@ def test_bad_models():
     with pytest.raises(rbd.ModelError, match="inertia of body 'bob' is not finite"):
         rbd.to_urdf(broken)
     with pytest.raises(rbd.ModelError, match="XML cannot hold"):
-        rbd.to_urdf(rbd.rename(model, bodies={"bob": "a\x00"}))
+        rbd.to_urdf(replace(model, topology=replace(model.topology, body_names=("a\x00",))))
 
 
 def test_names_with_marks():
-    model = rbd.rename(rbd.load("pendulum"), bodies={"bob": "a \"<&>' ü\n b"})
+    model = rbd.rename(rbd.load("pendulum"), bodies={"bob": "a \"<&>' ü b"})
     for write, read in WRITERS.values():
         assert read(write(model)).body_names == model.body_names
 

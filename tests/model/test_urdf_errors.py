@@ -269,7 +269,7 @@ def test_files_that_are_none(tmp_path):
     assert "cannot be read" in refused("a\0b")
     binary = tmp_path / "mesh.urdf"
     binary.write_bytes(bytes(range(256)))
-    assert f"{binary}: it is not well-formed XML" in refused(binary)
+    assert f"{binary}: it is not UTF-8" in refused(binary)
     foreign = tmp_path / "foreign.urdf"
     foreign.write_text("<?xml version='1.0' encoding='martian'?>" + arm())
     assert "martian" in refused(foreign)

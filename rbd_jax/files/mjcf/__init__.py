@@ -14,6 +14,7 @@ import numpy as np
 from ..._errors import ModelError, ModelWarning
 from ...model import Model, ModelBuilder
 from ...model.builder import report_inertias
+from ..limits import USUAL, Limits
 from .actuators import actuator_names as actuator_names, actuators_of, control_place as control_place
 from .compensation import compensation_of
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
@@ -31,7 +32,14 @@ from .tree import bodies_of
 from .unsupported import left_out, not_in_force
 
 
-def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = True) -> Model:
+def load_mjcf(
+    path_or_xml: str | Path,
+    strict: bool = False,
+    *,
+    contact: bool = True,
+    untrusted: bool = False,
+    limits: Limits = USUAL,
+) -> Model:
     """The model that an MJCF file describes.
 
     **Arguments**
@@ -44,6 +52,9 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = 
       has the stops and the dry friction of joints and tendons as well; a file without any of these has no law. Without it,
       stops are not in force (`rbd.forces.JointLimit` makes springs of them), dry friction is Coulomb's, nothing touches,
       and touch sensors are left out.
+    - `untrusted`: whether MuJoCo compiles the file in a process of its own, which is stopped when it takes too long or too much
+      memory, and whose crash is an error and no more. That takes about half a second.
+    - `limits`: how large the file may be, and what MuJoCo may take for one that is untrusted.
 
     **Returns**
 
@@ -93,7 +104,7 @@ def load_mjcf(path_or_xml: str | Path, strict: bool = False, *, contact: bool = 
         raise ImportError(
             "load_mjcf reads MJCF with MuJoCo's compiler, which is not installed: pip install 'rbd_jax[mjcf]'"
         ) from error
-    source, compiled = compiled_from(mujoco, path_or_xml)
+    source, compiled = compiled_from(mujoco, path_or_xml, limits, untrusted)
     try:
         name = compiled.names.split(b"\0", 1)[0].decode() or "model"
         missing = left_out(mujoco, compiled, contact)

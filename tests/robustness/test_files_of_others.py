@@ -1,0 +1,213 @@
+"""Files that are wrong, hostile or no files: each is told in a line, soon, and nothing else happens."""
+
+import os
+import threading
+import time
+import warnings
+
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax.files import Limits
+
+
+LINK = '<link name="{}"><inertial>{}<mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+JOINT = '<joint name="{}" type="revolute"><parent link="{}"/><child link="{}"/><limit effort="1" velocity="1"/>{}</joint>'
+GEOM = '<body name="b"><joint/><geom size="1"/></body>'
+
+
+def urdf(more="", inside="", origin="", first="a"):
+    links = LINK.format(first, "") + LINK.format("b", origin)
+    return f'<robot name="r">{links}{JOINT.format("j", first, "b", inside)}{more}</robot>'
+
+
+def mjcf(world=GEOM, before=""):
+    return f"<mujoco>{before}<worldbody>{world}</worldbody></mujoco>"
+
+
+def chain_of_mimics(multiplier, count=12):
+    """Joints that follow one another, the first of them `j`."""
+    links = "".join(LINK.format(f"l{i}", "") for i in range(count))
+    names = ["j", *(f"m{i}" for i in range(count))]
+    joints = (
+        JOINT.format(
+            name, "a", f"l{i}", f'<mimic joint="{names[i]}" multiplier="{multiplier}"/>'
+        )  # fmt: skip
+        for i, name in enumerate(names[1:])
+    )
+    return links + "".join(joints)
+
+
+def test_the_sound_ones_are_read():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rbd.load_urdf(urdf()).nv == 1
+        assert rbd.load_mjcf(mjcf()).nv == 1
+        assert rbd.load_urdf(urdf(chain_of_mimics(2))).nv == 1
+
+
+WRONG = {
+    "a character of another script's digits": (
+        urdf().replace('mass value="1"', 'mass value="١"'),
+        "is not a number",
+    ),
+    "an underscore": (urdf().replace('mass value="1"', 'mass value="1_0"'), "is not a number"),
+    "a name with a line feed": (urdf(first="a&#10;b"), "characters that are not shown"),
+    "a name that turns the writing around": (urdf(first="a\u202eb"), "characters that are not shown"),
+    "an attribute by default": (
+        '<!DOCTYPE robot [<!ATTLIST mass value CDATA "7">]>' + urdf(),
+        "DOCTYPE gives <mass>",
+    ),
+    "an entity": ('<!DOCTYPE robot [<!ENTITY x "y">]>' + urdf(), "entities are not read"),
+    "XInclude": (
+        urdf('<xi:include href="/etc/passwd" xmlns:xi="http://www.w3.org/2001/XInclude"/>'),
+        "is XInclude",
+    ),
+    "an angle without a place": (urdf(origin='<origin rpy="1e300 0 0"/>'), "a full turn is"),
+    "mimics that overflow": (urdf(chain_of_mimics(1e30)), "by way of others"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_told(what):
+    content, says = WRONG[what]
+    with pytest.raises(rbd.ModelError, match=says):
+        rbd.load_urdf(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (urdf(inside='<dynamics dampng="3"/>'), "did you mean 'damping'"),
+        (urdf(inside='<dynamic damping="3"/>'), "did you mean <dynamics>"),
+        (urdf('<limit lower="3"/>'), "it belongs into <joint>"),
+        (urdf(inside='<Mimic joint="j"/>'), "did you mean <mimic>"),
+    ],
+)
+def test_words_that_nobody_would_find_are_told(content, says):
+    with pytest.warns(rbd.ModelWarning, match=says):
+        rbd.load_urdf(content)
+    with pytest.raises(rbd.ModelError, match=says):
+        rbd.load_urdf(content, strict=True)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '<gazebo reference="a"><mu1>1</mu1></gazebo>',
+        "<drake:limit/>",
+        '<ros2_control name="x"><joint name="j"/></ros2_control>',
+    ],
+)
+def test_extensions_are_left_alone(more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rbd.load_urdf(urdf(more)).nv == 1
+
+
+@pytest.mark.parametrize("load", [rbd.load_urdf, rbd.load_sdf, rbd.load_mjcf, rbd.load])
+def test_what_is_no_file_is_not_waited_for(load, tmp_path):
+    pipe = tmp_path / "robot.urdf"
+    os.mkfifo(pipe)
+    told = []
+
+    def attempt():
+        try:
+            load(pipe)
+        except rbd.ModelError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert told, "it waits"
+    assert "pipe" in told[0]
+
+
+@pytest.mark.parametrize("load", [rbd.load_urdf, rbd.load_sdf])
+def test_bytes_that_are_no_text(load, tmp_path):
+    file = tmp_path / "robot.urdf"
+    file.write_bytes(urdf().encode() + b"\n\xff\xfe")
+    with pytest.raises(rbd.ModelError, match=r"not UTF-8 \(byte 0xff in line 2\)"):
+        load(file)
+
+
+@pytest.mark.parametrize("load", [rbd.load_urdf, rbd.load_sdf, rbd.load_mjcf])
+def test_comments_that_do_not_end_take_no_time(load):
+    begin = time.perf_counter()
+    with pytest.raises(rbd.ModelError, match="well-formed"):
+        load("<!--" * 40_000)
+    with pytest.raises(rbd.ModelError, match="well-formed"):
+        load("<mujoco>" + "<!--" * 40_000)
+    assert time.perf_counter() - begin < 5
+
+
+def test_text_in_many_pieces_takes_no_time():
+    begin = time.perf_counter()
+    assert rbd.load_urdf(urdf(f"<notes>{'x<!---->' * 200_000}</notes>")).nv == 1
+    assert time.perf_counter() - begin < 20
+
+
+@pytest.mark.parametrize(
+    ("load", "content", "limits", "says"),
+    [
+        (rbd.load_urdf, urdf(), Limits(size=100), "up to"),
+        (rbd.load_sdf, urdf(), Limits(size=100), "up to"),
+        (rbd.load_mjcf, mjcf(), Limits(size=50), "up to"),
+        (rbd.load_urdf, urdf(), Limits(elements=5), "more than 5 elements"),
+        (rbd.load_urdf, urdf("<x>" * 200 + "</x>" * 200), Limits(), "more than 100 elements within"),
+        (
+            rbd.load_mjcf,
+            mjcf(f'<replicate count="1000"><replicate count="1000">{GEOM}</replicate></replicate>'),
+            Limits(),
+            "more than 100,000 elements",
+        ),
+        (
+            rbd.load_mjcf,
+            mjcf(before='<asset><texture builtin="flat" type="2d" width="60000" height="60000"/></asset>'),
+            Limits(),
+            "pixels in textures",
+        ),
+    ],
+)
+def test_what_is_too_large_is_told(load, content, limits, says):
+    with pytest.raises(rbd.ModelError, match=says):
+        load(content, limits=limits)
+
+
+def test_limits_can_be_raised_and_are_checked(unchecked):
+    deep = urdf("<x>" * 200 + "</x>" * 200)
+    assert rbd.load_urdf(deep, limits=Limits(depth=300)).nv == 1
+    with pytest.raises(ValueError, match="depth is 0"):
+        Limits(depth=0)
+    with pytest.raises(ValueError, match="limits is a int"):
+        rbd.load_urdf(urdf(), limits=3)
+
+
+def test_messages_end():
+    content = urdf().replace('child link="b"', f'child link="{"z" * 100_000}"')
+    with pytest.raises(rbd.ModelError) as told:
+        rbd.load_urdf(content)
+    assert len(str(told.value).encode()) <= 2000
+    assert "did you mean" in str(told.value) or "there are" in str(told.value)
+
+
+def test_messages_obey_nobody():
+    error = rbd.ModelError("red: \x1b[31m and \u202e around\nnext")
+    assert str(error) == "red: \\x1b[31m and \\u202e around\nnext"
+
+
+def test_an_untrusted_file_is_compiled_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here, apart = rbd.load_mjcf(mjcf()), rbd.load_mjcf(mjcf(), untrusted=True)
+    assert repr(here) == repr(apart)
+    file = tmp_path / "robot.xml"
+    file.write_text(mjcf())
+    assert repr(rbd.load(file, untrusted=True)) == repr(here)
+    with pytest.raises(rbd.ModelError, match="MuJoCo does not accept it"):
+        rbd.load_mjcf(mjcf(before="<optin/>"), untrusted=True)
+    with pytest.raises(rbd.ModelError, match=r"after 0.01 s"):
+        rbd.load_mjcf(mjcf(), untrusted=True, limits=Limits(seconds=0.01))
+    with pytest.raises(rbd.ModelError, match="for want of memory"):
+        rbd.load_mjcf(mjcf(), untrusted=True, limits=Limits(memory=1_000_000))
+    assert sorted(os.listdir(tmp_path)) == ["robot.xml"]
