@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
 from ._array import as_jax, floating, floating_numpy, in_numpy, is_known
 from ._compile import compiled
@@ -87,6 +87,11 @@ def is_planar(model) -> bool:
 def anything(function: str, model, name: str, value):
     """Whatever it is; the function looks at it itself."""
     return value
+
+
+def positive(function: str, model, name: str, value):
+    """A number greater than zero, or None for the usual one."""
+    return None if value is None else number(function, name, value, dtype=model.dtype, above=0)
 
 
 def configuration(function: str, model, name: str, value) -> Array:
@@ -436,6 +441,17 @@ def whole_number(owner: str, name: str, value, wanted: str = "it is a positive i
     if count < 1 or isinstance(value, bool):
         raise ValueError(f"{owner}: {name} is {value!r}; {wanted}")
     return count
+
+
+def random_key(owner: str, key: Any, batched: str = "jax.vmap over the keys") -> PRNGKeyArray:
+    """One random key: those of the old kind, two numbers, become one of the new kind."""
+    shape = jnp.shape(key) if isinstance(key, jax.Array | np.ndarray) else None
+    typed = shape is not None and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not typed and (shape is None or shape[-1:] != (2,) or key.dtype != jnp.uint32):
+        raise ValueError(f"{owner}: key is {reprlib.repr(key)}; it takes a random key: jax.random.key(0)")
+    if shape[: len(shape) - (not typed)]:
+        raise ValueError(f"{owner}: key has shape {shape}; it takes one, so batch: {batched}")
+    return key if typed else jax.random.wrap_key_data(key)
 
 
 def instance(owner: str, name: str, value, kind: type, expected: str) -> None:

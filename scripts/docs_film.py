@@ -1,4 +1,4 @@
-"""Makes the page that plays where the documentation starts: `python scripts/docs_film.py` writes docs/films/quadruped.html.
+"""The page that plays on the start page of the documentation: `python scripts/docs_film.py` writes docs/films/quadruped.html.
 
 Three quadrupeds are dropped on a floor from poses of their own, and their servos take them back to standing.
 """
@@ -16,7 +16,7 @@ FILM = Path(__file__).resolve().parent.parent / "docs" / "films" / "quadruped.ht
 
 def main() -> None:
     model = rbd.attach(rbd.load("quadruped"), rbd.contact.Soft())
-    states = rbd.parallel.random_states(model, 3, jax.random.key(3), spread=0.3, speed=0.7)
+    states = rbd.parallel.random_states(model, 3, jax.random.key(3), spread=0.12, speed=0.3)
     states = eqx.tree_at(lambda states: states.q, states, states.q.at[:, 2].add(0.25))
     path = jax.jit(rbd.batch_map(lambda state: rbd.rollout(model, state, dt=0.004, steps=625)))(states)
     camera = {"azimuth": 40.0, "elevation": 20.0}

@@ -26,14 +26,21 @@ def entries() -> dict[str, public_names.Name]:
 
 @functools.cache
 def homes() -> dict[str, str]:
-    """Of each path under which something public can be named the one that has its entry."""
+    """Of each path under which something public can be named what its entry is called."""
     found = {}
     for module in public_names.packages().values():
         for group in public_names.contents(module)[1]:
             for name in group.names:
                 if not inspect.ismodule(name.thing):
-                    found[name.path] = public_names.home(name, entries())
+                    found[name.path] = called(entries()[public_names.home(name, entries())])
     return found
+
+
+def called(name: public_names.Name) -> str:
+    """What an entry is called: by its path, but for what has the name of its module, which griffe would take for that."""
+    module = getattr(name.thing, "__module__", None) or ""
+    same = module.startswith("rbd_jax.") and module.rpartition(".")[2] == name.name
+    return f"{module}.{name.name}" if same else name.path
 
 
 def linked(path: str, text: str) -> str:

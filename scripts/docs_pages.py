@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 import public_names
-from docs_objects import as_markdown, entries, linked
+from docs_objects import as_markdown, called, entries, linked
 
 
 #: Files of the checkout outside docs/ that are pages.
@@ -286,7 +286,7 @@ def entries_of(group, level: int) -> list[str]:
     lines = []
     for name in group.names:
         if name.path in entries():
-            lines += [f"::: {name.path}", "    options:", f"      heading_level: {level}", ""]
+            lines += [f"::: {called(name)}", "    options:", f"      heading_level: {level}", ""]
     return lines
 
 

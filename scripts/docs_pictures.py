@@ -1,4 +1,4 @@
-"""Draws the conventions: `python scripts/docs_pictures.py` writes docs/images/convention_*.svg. Plain SVG, light on light and dark pages."""
+"""Draws the conventions: `python scripts/docs_pictures.py` writes docs/images/convention_*.svg."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def axes(x, y, length, name, tilt=(1.0, 0.0)):
             f'<circle cx="{x}" cy="{y}" r="4" fill="{INK}"/>',
             text(x + (length + 14) * c, y - (length + 14) * s + 5, "x", X),
             text(x - (length + 14) * s, y - (length + 14) * c + 5, "z", Z),
-            text(x - 6, y + 24, name),
+            text(x + 8, y + 26, name),
         )
     )
 
@@ -53,8 +53,8 @@ def box(x, y, width, height, angle):
 
 def picture(name, width, height, *parts):
     markers = "".join(
-        f'<marker id="{color[1:]}" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
-        f'<path d="M 0 0 L 10 5 L 0 10 z" fill="{color}"/></marker>'
+        f'<marker id="{color[1:]}" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="7" markerHeight="7" '
+        f'orient="auto-start-reverse"><path d="M 0 0 L 10 5 L 0 10 z" fill="{color}"/></marker>'
         for color in (INK, X, Y, Z, ACCENT)
     )
     content = "".join(parts)
@@ -79,7 +79,7 @@ def frames():
         f'<circle cx="455" cy="78" r="5" fill="{ACCENT}"/>',
         text(468, 74, "P", ACCENT, anchor="start"),
         text(310, 30, "x_world = rotation · x_body + position", INK, 16),
-        text(500, 230, "the columns of rotation are the body's axes", INK, 13),
+        text(440, 236, "the columns of rotation are the body's axes", INK, 13),
     )
 
 

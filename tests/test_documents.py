@@ -1,7 +1,7 @@
 """The Python in the README and in docs/ runs as it stands, in a process like a reader's: JAX in single precision.
 
-The blocks of a document share their names, in order. A block below a comment `<!-- not run: reason -->` is left out. What a tutorial
-has for the shell runs as well, in its place among the Python, in a folder of its own.
+The blocks of a document share their names, in order. A block below a comment `<!-- not run: reason -->` is left out. What a
+tutorial has for the shell runs as well, in its place among the Python, in a folder of its own.
 """
 
 import json

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import anything, configuration, joint_names, takes, velocity
+from .._arguments import configuration, joint_names, positive, takes, velocity
 from .._array import gather, identity_like, is_known, matmul, matvec, transpose, vecmat
 from .._rules import custom_jvp
 from .._text import can_be_shown, numbers
@@ -30,7 +30,7 @@ PROJECTION_STEPS = 10
 ASSEMBLY_STEPS = 100
 
 
-@takes(compile=False, planar=True, q=configuration, v=velocity, tolerance=anything)
+@takes(compile=False, planar=True, q=configuration, v=velocity, tolerance=positive)
 def check_consistent(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], tolerance: float | None = None
 ) -> None:
@@ -190,7 +190,7 @@ class Assembly(eqx.Module):
         return f"Assembly: {which}, open by {worst:.2g} at most, q={numbers(self.q)}"
 
 
-@takes(q=configuration, hold=joint_names, tolerance=anything)
+@takes(q=configuration, hold=joint_names, tolerance=positive)
 def assemble(
     model: Model, q: Float[Array, "nq"], hold: Sequence[str] = (), tolerance: float | None = None
 ) -> Assembly:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import a_model, configuration, takes, velocity
+from .._arguments import a_model, configuration, random_key, takes, velocity
 from .._array import gather, is_known
 from .model import Model
 
@@ -31,6 +31,7 @@ def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
     True
     """
     a_model("random_configuration", model, planar=True)
+    key = random_key("random_configuration", key)
     keys = jax.random.split(key, model.nb + 1)
     by_kind = [keys[np.array(_owners(model, kind), int)] for kind in range(len(model.joints))]
     drawn = _assemble(model, lambda joint, key: joint.random(key).astype(model.dtype), "q", by_kind)

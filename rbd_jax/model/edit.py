@@ -6,6 +6,7 @@ are given; what they decide about the tree depends on its topology and on names 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -319,6 +320,9 @@ def rename(
     ('hinge',)
     """
     a_model("rename", model)
+    for what, given in (("bodies", bodies), ("joints", joints), ("attached", attached)):
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"rename: {what} is {reprlib.repr(given)}; it takes {{name: new name}}")
     new = {"body": dict(bodies or {}), "joint": dict(joints or {})}
     for what, names in (("body", model.body_names), ("joint", model.joint_names)):
         for name in new[what]:

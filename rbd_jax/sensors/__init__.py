@@ -1,6 +1,8 @@
 """What is measured of a model in motion: joints, inertial units, frames, forces, subtrees, energies.
 
-A sensor is attached to a model (`rbd.attach`) and read by `rbd.sense`. Its place is the name of a site, or one of these:
+A sensor is attached to a model (`rbd.attach`) and read by `rbd.sense`. Its place is the name of a site, or another frame.
+
+Places:
 
 - `OnBody`: a frame on a body
 - `OnShape`: the frame of a shape

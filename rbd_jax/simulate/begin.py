@@ -66,9 +66,9 @@ def begun(
         )
     refuse_faults(owner, tree_of(model))
     q, v, dtype = state.q, state.v, state.q.dtype
-    if is_known(dt) and np.shape(dt) == () and np.asarray(dt) == 0:
-        raise ValueError(f"{owner}: dt is zero; a step needs a length")
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
+    if is_known(dt) and dt == 0:
+        raise ValueError(f"{owner}: dt is zero; a step needs a length")
     forces = checked_forces(owner, forces)
     for force in forces if is_planar(model) else ():
         if isinstance(force, Force) and not fits_planar(force):

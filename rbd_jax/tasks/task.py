@@ -7,7 +7,6 @@ All of it is pure: an episode is a `TaskState` that is handed from step to step.
 from __future__ import annotations
 
 import abc
-import reprlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
@@ -18,7 +17,16 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from .._arguments import a_model, as_array, configuration, instance, number, velocity, whole_number
+from .._arguments import (
+    a_model,
+    as_array,
+    configuration,
+    instance,
+    number,
+    random_key,
+    velocity,
+    whole_number,
+)
 from .._compile import compiled
 from .._rules import custom_jvp
 from ..forces.actuators.drive import actuators_of
@@ -146,7 +154,7 @@ class Task(eqx.Module):
 
         For a batch, give every sample a key: `jax.vmap(task.reset)(jax.random.split(key, 1024))`.
         """
-        return _reset(self, _checked_key(self, key))
+        return _reset(self, random_key(f"{type(self).__name__}.reset", key, "jax.vmap(task.reset)(keys)"))
 
     def step(self, state: TaskState, action: Float[Array, "na"]) -> TaskState:
         """The episode one step later, whether it has ended or not.
@@ -368,21 +376,6 @@ def _ranges(model: Simulated, owner: str) -> tuple[Float[Array, "nu"], Float[Arr
             )
     pairs = jnp.stack([jnp.asarray(one.control_range) for one in found])
     return pairs[:, 0], pairs[:, 1]
-
-
-def _checked_key(task: Task, key: Any) -> PRNGKeyArray:
-    shape = jnp.shape(key)
-    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    plain = not typed and shape[-1:] == (2,) and jnp.issubdtype(jnp.asarray(key).dtype, jnp.uint32)
-    if not typed and not plain:
-        raise ValueError(
-            f"{type(task).__name__}.reset: key is {reprlib.repr(key)}; it takes a key: jax.random.key(0)"
-        )
-    if shape[: len(shape) - plain]:
-        raise ValueError(
-            f"{type(task).__name__}.reset: key has shape {shape}; it takes one, so batch: jax.vmap(task.reset)(keys)"
-        )
-    return key if typed else jax.random.wrap_key_data(key)
 
 
 def _checked_action(task: Task, action: Any) -> Float[Array, "na"]:

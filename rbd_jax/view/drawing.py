@@ -276,7 +276,8 @@ def _coarser(surface: Surface, share: float) -> tuple[np.ndarray, np.ndarray]:
 
     vertices, place = np.unique(surface.vertices, axis=0, return_inverse=True)
     faces = place.reshape(-1)[surface.faces].astype(np.int32)
-    return fast_simplification.simplify(vertices.astype(np.float32), faces, 1 - max(share, FEW / len(faces)))
+    vertices, faces = fast_simplification.simplify(vertices, faces, 1 - max(share, FEW / len(faces)))[:2]
+    return vertices, faces
 
 
 def paths_of(model: Model) -> dict[int, str]:

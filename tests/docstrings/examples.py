@@ -34,9 +34,6 @@ def _public_names():
 public_names = _public_names()
 ENTRIES = public_names.entries()
 
-#: Public names that still have none. It only gets shorter.
-WITHOUT = frozenset((HERE / "without_examples.txt").read_text(encoding="utf-8").split())
-
 
 class Checker(doctest.OutputChecker):
     """Takes a zero for a zero whatever its sign, and with it the width of the column that it is in."""
@@ -65,7 +62,7 @@ def docstring_of(path):
 
 def examples_of(*packages):
     """The names that have their entries with these packages, to parametrize a test with."""
-    paths = [path for path, name in ENTRIES.items() if name.package in packages and path not in WITHOUT]
+    paths = [path for path, name in ENTRIES.items() if name.package in packages]
     return [pytest.param(path, marks=[pytest.mark.slow] if path in TAKE_LONG else []) for path in paths]
 
 

@@ -2,6 +2,6 @@ import pytest
 from examples import check_example, examples_of
 
 
-@pytest.mark.parametrize("path", examples_of("rbd_jax.model", "rbd_jax.robots"))
+@pytest.mark.parametrize("path", examples_of("rbd_jax.model", "rbd_jax.robots", "rbd_jax.files"))
 def test_example(path):
     check_example(path)

@@ -2,6 +2,6 @@ import pytest
 from examples import check_example, examples_of
 
 
-@pytest.mark.parametrize("path", examples_of("rbd_jax.view", "rbd_jax.cli"))
+@pytest.mark.parametrize("path", examples_of("rbd_jax.view", "rbd_jax.plot", "rbd_jax.cli"))
 def test_example(path):
     check_example(path)

@@ -104,7 +104,7 @@ const SUNWARD = unit([0.3, -0.4, 1]);
 // Whether the browser draws without a graphics processor.
 function inSoftware() {
   const gl = document.createElement("canvas").getContext("webgl2"), told = gl?.getExtension("WEBGL_debug_renderer_info");
-  const name = told ? gl.getParameter(told.UNMASKED_RENDERER_WEBGL) : "";
+  const name = gl?.getParameter(told ? told.UNMASKED_RENDERER_WEBGL : gl.RENDERER);
   gl?.getExtension("WEBGL_lose_context")?.loseContext();
   return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name);
 }
@@ -242,16 +242,16 @@ class Renderer {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, width, rows.length, 0, gl.RGBA, gl.FLOAT, data);
   }
 
-  // The world as the sun sees it, in a box around the bodies.
+  // The world as the sun sees it, in a box around the bodies, but for those that are far from most.
   castShadows(opaque, poses, origin) {
-    const { gl, recording } = this, near = 8 * recording.radius;
-    let reach = 0;
-    poses.slice(1).forEach(({ position }, body) => {
-      const away = norm(add(position, origin, -1)) + recording.reach[body];
-      if (away < near) reach = Math.max(reach, away);
+    const { gl, recording } = this, places = poses.slice(1).map(({ position }) => add(position, origin, -1));
+    const middle = [0, 1, 2].map((k) => places.map((place) => place[k]).sort((a, b) => a - b)[places.length >> 1] ?? 0);
+    let reach = recording.radius;
+    places.forEach((place, body) => {
+      const away = norm(add(place, middle, -1)) + recording.reach[body];
+      if (away < 8 * recording.radius) reach = Math.max(reach, away);
     });
-    reach = reach || recording.radius;
-    const seen = lookingAlong(SUNWARD, [0, 1, 0], [0, 0, 0]), box = new Float32Array(16);
+    const seen = lookingAlong(SUNWARD, [0, 1, 0], middle), box = new Float32Array(16);
     box[0] = box[5] = 1 / reach, box[10] = -1 / (4 * reach), box[15] = 1;
     const shadow = times(box, seen);
     gl.bindFramebuffer(gl.FRAMEBUFFER, this.target);
