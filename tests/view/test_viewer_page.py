@@ -223,3 +223,45 @@ def test_a_large_batch_opens_at_once_and_only_what_is_shown_is_sent(walk, opened
     assert page.position("trunk")[0] == pytest.approx(7 / 4096, abs=1e-5)
     page.set("Sample", 4095)
     page.until(lambda: abs(page.position("trunk")[0] - 4095 / 4096) < 1e-5)
+
+
+@pytest.fixture(scope="module")
+def waving():
+    """The humanoid with all of its joints in motion."""
+    model = rbd.load("humanoid")
+    wave = 0.3 * np.sin(np.linspace(0.0, 2 * np.pi, 101))
+    change = jax.random.normal(jax.random.key(0), (model.nv,))
+    q = jax.vmap(lambda x: rbd.integrate(model, rbd.neutral(model), x * change))(jnp.asarray(wave))
+    still = jnp.zeros((101, model.nv))
+    return model, rbd.Trajectory(jnp.linspace(0.0, 2.0, 101), q, still, still[1:])
+
+
+def frames_drawn(page, seconds):
+    """How many frames are drawn in a while."""
+    drawn = "() => window.__viserTestpoints.rendererInfo.render.frame"
+    begin, start = page.page.evaluate(drawn), time.monotonic()
+    page.page.wait_for_timeout(1000 * seconds)
+    return (page.page.evaluate(drawn) - begin) / (time.monotonic() - start)
+
+
+@pytest.mark.browser
+def test_a_frame_is_little_to_draw_and_to_send(waving, opened):
+    model, _ = waving
+    page = opened(*waving, size=(640, 480))
+    page.viewer.play()
+    page.until(lambda: frames_drawn(page, 0.5) > 0)
+    drawn = page.page.evaluate("() => window.__viserTestpoints.rendererInfo.render")
+    # At once what is of one colour on a body, and the ground.
+    assert 0 < drawn["calls"] <= model.nb + 4
+    assert 500 < drawn["triangles"] < 5000
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_thirty_frames_a_second_are_drawn_in_software(waving, opened):
+    page = opened(*waving, size=(640, 480))
+    page.viewer.play()
+    page.page.wait_for_timeout(4000)
+    best = max(frames_drawn(page, 3.0) for _ in range(5))
+    print(f"{best:.1f} frames a second")
+    assert best > 30
