@@ -1,5 +1,4 @@
 import pytest
-
 from examples import check_example, examples_of
 
 
