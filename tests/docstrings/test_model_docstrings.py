@@ -1,4 +1,5 @@
 import pytest
+
 from examples import check_example, examples_of
 
 
