@@ -67,9 +67,10 @@ class Drawing:
             )
             for mark in sites
         ]
-        self._mass = self._scene.add_icosphere(
-            "/center of mass", 0.06 * size, color=MASS, visible=False, subdivisions=2
-        )
+        self._bottom = ground
+        ball: Any = {"color": MASS, "visible": False, "subdivisions": 2}
+        self._mass = self._scene.add_icosphere("/center of mass", 0.06 * size, **ball)
+        self._below = self._scene.add_icosphere("/below center of mass", 0.03 * size, **ball)
         self._contacts = self._arrows("/contacts", CONTACT)
         self._reactions = self._arrows("/reactions", REACTION)
         self._mark = self._scene.add_label("/mark", "", visible=False)
@@ -166,8 +167,10 @@ class Drawing:
             self._ghosts.append((body, node))
 
     def move_ghosts(self, poses: Sequence[Poses]) -> None:
-        """The ghosts where they are in the first of the poses of each."""
-        if not self._ghosts:
+        """The ghosts where they are in the first of the poses of each, or, without any, out of sight."""
+        for _, node in self._ghosts:
+            node.visible = len(poses) > 0
+        if not self._ghosts or not poses:
             return
         position = np.stack([one.position[0] for one in poses])
         turned = np.stack([one.quaternion[0] for one in poses])
@@ -176,10 +179,10 @@ class Drawing:
             node.batched_wxyzs = turned[:, body].astype(np.float32)
 
     def mass(self, position: np.ndarray | None) -> None:
-        """The centre of mass, or none."""
-        self._mass.visible = position is not None
+        """The centre of mass, and where it is above the ground; or none."""
+        self._mass.visible = self._below.visible = position is not None
         if position is not None:
-            self._mass.position = position
+            self._mass.position, self._below.position = position, (*position[:2], self._bottom)
 
     def contacts(self, arrows: Arrows | None, scale: float) -> None:
         """Forces of contact, of so many m a newton, or none."""
@@ -273,7 +276,8 @@ def _coarser(surface: Surface, share: float) -> tuple[np.ndarray, np.ndarray]:
 
     vertices, place = np.unique(surface.vertices, axis=0, return_inverse=True)
     faces = place.reshape(-1)[surface.faces].astype(np.int32)
-    return fast_simplification.simplify(vertices.astype(np.float32), faces, 1 - max(share, FEW / len(faces)))
+    vertices, faces = fast_simplification.simplify(vertices, faces, 1 - max(share, FEW / len(faces)))[:2]
+    return vertices, faces
 
 
 def paths_of(model: Model) -> dict[int, str]:

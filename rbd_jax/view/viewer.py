@@ -108,11 +108,13 @@ class Viewer:
 
     As a context manager it stops at the end of the block.
 
-    >>> import contextlib, io
-    >>> with contextlib.redirect_stdout(io.StringIO()), rbd.view(rbd.load("quadruped")) as viewer:
-    ...     mode, url = viewer.mode, viewer.url
-    >>> print(mode, url.startswith("http://"))
-    pose True
+    >>> model = rbd.load("double_pendulum")
+    >>> with rbd.view(model) as viewer:  # doctest: +ELLIPSIS
+    ...     viewer.show(jnp.array([0.5, 1.0]))
+    ...     viewer.settle()  # until it is shown
+    double_pendulum: http://localhost:...
+    >>> print(viewer.posing.q)
+    [0.5 1. ]
     """
 
     def __init__(
@@ -269,9 +271,8 @@ class Viewer:
                 traceback.print_exc()
                 self._tell(f"**{type(error).__name__}**: {error}")
             with self._lock:
-                idle = not self._asked
-            if idle:
-                self._settled.set()
+                if not self._asked:
+                    self._settled.set()
             spent = time.monotonic() - now
             if moving and spent < 1 / RATE:
                 self._stopped.wait(1 / RATE - spent)
@@ -318,11 +319,11 @@ class Viewer:
         self._panel_for_mode()
 
     def _begin_live(self, moment: Moment) -> None:
-        state = State(moment.state.q, moment.state.v)
+        """The simulation from a moment on, with actuators told what they are told there."""
         if self.live is None:
-            self.live = Live(self.stage.model, state, contact=self._contact.value, **self._live_options)
-        else:
-            self.live.put(state)
+            contact = self._contact.value
+            self.live = Live(self.stage.model, moment.state, contact=contact, **self._live_options)
+        self.live.put(moment.state, moment.controls.u)
 
     def _moment(self) -> Moment:
         """What is shown, as a state."""
@@ -347,7 +348,8 @@ class Viewer:
         failure = self._failure()
         with self._server.atomic():
             drawing.move(poses)
-            drawing.move_ghosts([self.stage.motion(one).at(np.array([self.time])) for one in self.ghosts])
+            beside = self.ghosts if self.mode == "motion" else ()
+            drawing.move_ghosts([self.stage.motion(one).at(np.array([self.time])) for one in beside])
             drawing.mass(center if self._show_mass.value else None)
             drawing.contacts(arrows.contacts if arrows and self._show_contacts.value else None, scale)
             drawing.reactions(arrows.reactions if arrows and self._show_reactions.value else None, scale)
@@ -355,8 +357,8 @@ class Viewer:
         if followed is not None and np.linalg.norm(followed) > 1e-9:
             for client in self._server.get_clients().values():
                 client.camera.position = client.camera.position + followed
-        self._tell_state(failure)
         self._plot()
+        self._tell_state(failure)
 
     def _seen(self) -> Poses:
         if self.mode == "motion":

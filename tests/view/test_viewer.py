@@ -237,3 +237,19 @@ def test_ghosts_are_written_as_numbers_and_ranges():
             ghosts_of(text, 20)
     with pytest.raises(ValueError, match="200 ghosts are more"):
         ghosts_of("0-199", 4096)
+
+
+def test_meshes_of_many_triangles_are_coarser_until_asked_otherwise(viewing, tmp_path):
+    trimesh = pytest.importorskip("trimesh")
+    trimesh.creation.icosphere(subdivisions=6, radius=0.1).export(tmp_path / "ball.stl")
+    shape = rbd.Shape("ball", "bob", rbd.shapes.Mesh.from_file(tmp_path / "ball.stl"))
+    viewer = viewing(rbd.attach(rbd.detach(rbd.load("pendulum"), "shape"), shape))
+    (surface,) = viewer.stage.scene.moving
+    assert len(surface.faces) == 81920
+    ((_, coarse),) = viewer._drawing.meshes
+    assert 10_000 < len(coarse.faces) < 21_000
+    # It is where the surface was.
+    assert_close(np.ptp(coarse.vertices, axis=0), np.full(3, 0.2), 2e-3)
+    viewer._drawing.fine(True)
+    ((_, full),) = viewer._drawing.meshes
+    assert len(full.faces) == 81920
