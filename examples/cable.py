@@ -8,7 +8,7 @@ import rbd_jax as rbd
 from rbd_jax import joints, shapes
 
 
-LINKS, LENGTH, RADIUS = 40, 0.05, 0.012
+LINKS, LENGTH, RADIUS = 40, 0.05, 0.025
 builder = rbd.ModelBuilder(name="cable")
 link = rbd.Inertia.cylinder(0.02, RADIUS, LENGTH, (0, 0, -LENGTH / 2))
 parent = "world"

@@ -116,24 +116,23 @@ class Live:
         self.keyframes = tuple(one.name for one in tree_of(model).keyframes if one.name)
         if isinstance(model, ReducedModel):
             self.keyframes = ()
-        self._begin = _at_rest(model) if state is None else state
-        self.reset()
+        self.put(_at_rest(model) if state is None else state)
 
     def reset(self, name: str | None = None) -> None:
         """Begin anew, where it began at first or in a keyframe of the model."""
         dtype, tree = self.model.dtype, tree_of(self.model)
-        begin, u = self._begin, jnp.zeros(tree.nu, dtype)
+        begin, u = self._begin
         if name is not None:
             begin, u = keyframe(tree, name), keyframe_controls(tree, name).u
         own = None if begin.own is None else jnp.asarray(begin.own, dtype)
         self.state = State(jnp.asarray(begin.q, dtype), jnp.asarray(begin.v, dtype), own)
-        self.controls = Controls(u, jnp.zeros(self.model.nv, dtype))
+        self.controls = Controls(jnp.asarray(u, dtype), jnp.zeros(self.model.nv, dtype))
         self.time, self.failed, self._owed, self._memory = 0.0, None, 0.0, self._memories
         self.release()
 
-    def put(self, state: State) -> None:
-        """Begin anew in a state, and from now on always there."""
-        self._begin = state
+    def put(self, state: State, u: Any = None) -> None:
+        """Begin anew in a state, and from now on always there; actuators are told `u`, by default zero."""
+        self._begin = state, np.zeros(tree_of(self.model).nu) if u is None else u
         self.reset()
 
     @property

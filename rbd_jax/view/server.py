@@ -34,7 +34,8 @@ def serve(owner: str, host: str, port: int | None, label: str) -> viser.ViserSer
         stop(server)
         raise _in_use(owner, host, port)
     atexit.unregister(server.stop)  # which has words; who has asked for the server ends it
-    # Nobody is let in from outside by a click: viser would open a tunnel.
+    # Nobody is let in from outside, by a click or by a page that asks: viser would open a tunnel.
+    server.request_share_url = lambda verbose=True: None
     server.gui.configure_theme(show_share_button=False, show_logo=False, control_width="medium")
     return server
 

@@ -141,7 +141,7 @@ class Stage:
         masses = np.asarray(self.tree.inertias.mass, float)
         places = np.einsum("bij,bj->bi", poses.rotation[0], np.asarray(self.tree.inertias.com, float))
         total = masses.sum()
-        weights = masses / total if total > 0 else np.full(len(masses), 1 / len(masses))
+        weights = masses / total if total > 0 else np.full(len(masses), 1 / max(len(masses), 1))
         return weights @ (poses.position[0] + places)
 
     @property

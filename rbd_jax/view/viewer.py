@@ -271,9 +271,8 @@ class Viewer:
                 traceback.print_exc()
                 self._tell(f"**{type(error).__name__}**: {error}")
             with self._lock:
-                idle = not self._asked
-            if idle:
-                self._settled.set()
+                if not self._asked:
+                    self._settled.set()
             spent = time.monotonic() - now
             if moving and spent < 1 / RATE:
                 self._stopped.wait(1 / RATE - spent)
@@ -320,11 +319,11 @@ class Viewer:
         self._panel_for_mode()
 
     def _begin_live(self, moment: Moment) -> None:
-        state = State(moment.state.q, moment.state.v)
+        """The simulation from a moment on, with actuators told what they are told there."""
         if self.live is None:
-            self.live = Live(self.stage.model, state, contact=self._contact.value, **self._live_options)
-        else:
-            self.live.put(state)
+            contact = self._contact.value
+            self.live = Live(self.stage.model, moment.state, contact=contact, **self._live_options)
+        self.live.put(moment.state, moment.controls.u)
 
     def _moment(self) -> Moment:
         """What is shown, as a state."""

@@ -113,6 +113,10 @@ def test_actuators_are_told_by_hand_or_by_a_policy():
     live.set_control(0, 2.0)
     live.advance(live.span)
     held = live.state
+    live.put(live.state, jnp.array([3.0]))
+    live.set_control(0, 1.0)
+    live.reset()
+    assert_close(live.controls.u, [3.0], 1e-12)
     policy = lambda t, state: rbd.Controls(jnp.full(1, 2.0))
     by_policy = Live(model, dt=0.01, policy=policy)
     by_policy.advance(by_policy.span)
