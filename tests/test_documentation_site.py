@@ -12,6 +12,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 
 def script(name):
     where = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    assert where and where.loader
     module = importlib.util.module_from_spec(where)
     where.loader.exec_module(module)
     return module
@@ -29,8 +30,8 @@ def test_a_table_of_contents_has_its_headings():
             "- `three`: it",
         ]
     )
-    package.__all__ = ["one", "two", "three", "four"]
-    package.one = package.two = package.three = package.four = print
+    names = ["one", "two", "three", "four"]
+    vars(package).update(dict.fromkeys(names, print), __all__=names)
     before, groups = script("public_names").contents(package)
     assert before == "What it is.\n\nMore of it."
     told = [(group.title, [name.name for name in group.names]) for group in groups]

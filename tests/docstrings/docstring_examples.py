@@ -26,6 +26,7 @@ def _public_names():
     where = importlib.util.spec_from_file_location(
         "public_names", HERE.parents[1] / "scripts" / "public_names.py"
     )
+    assert where and where.loader
     module = importlib.util.module_from_spec(where)
     where.loader.exec_module(module)
     return module
@@ -39,7 +40,7 @@ class Checker(doctest.OutputChecker):
     """Takes a zero for a zero whatever its sign, and with it the width of the column that it is in."""
 
     def check_output(self, want, got, optionflags):
-        return super().check_output(*map(self._unsigned, (want, got)), optionflags)
+        return super().check_output(self._unsigned(want), self._unsigned(got), optionflags)
 
     @staticmethod
     def _unsigned(text):
