@@ -67,7 +67,8 @@ class Drawing:
             )
             for mark in sites
         ]
-        self._bottom = ground
+        floors = [surface.vertices[:, 2].max() for surface in scene.fixed if surface.endless]
+        self._bottom = max(floors, default=ground)
         ball: Any = {"color": MASS, "visible": False, "subdivisions": 2}
         self._mass = self._scene.add_icosphere("/center of mass", 0.06 * size, **ball)
         self._below = self._scene.add_icosphere("/below center of mass", 0.03 * size, **ball)
