@@ -8,7 +8,7 @@ import rbd_jax as rbd
 from rbd_jax import joints, shapes
 
 
-LINKS, LENGTH, RADIUS = 40, 0.05, 0.012
+LINKS, LENGTH, RADIUS = 40, 0.05, 0.025
 builder = rbd.ModelBuilder(name="cable")
 link = rbd.Inertia.cylinder(0.02, RADIUS, LENGTH, (0, 0, -LENGTH / 2))
 parent = "world"
@@ -24,6 +24,6 @@ for i in range(LINKS):
 model = builder.build()
 
 level = rbd.State(jnp.zeros(LINKS).at[0].set(-jnp.pi / 2), jnp.zeros(LINKS))
-steps = 50 if "--short" in sys.argv else 3000
-path = rbd.rollout(model, level, dt=1e-3, steps=steps, save_every=10, scheme=rbd.ImplicitMidpoint())
+steps = 100 if "--short" in sys.argv else 6000
+path = rbd.rollout(model, level, dt=5e-4, steps=steps, save_every=20, scheme=rbd.RungeKutta4())
 rbd.save_video(model, path, "cable.gif", size=(320, 240), fps=25, camera={"azimuth": -90})

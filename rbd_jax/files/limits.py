@@ -24,7 +24,7 @@ class Limits:
 
     >>> rbd.load_urdf("<robot name='box'><link name='box'/></robot>", limits=rbd.files.Limits(elements=2))
     box: 1 bodies, nq = 0, nv = 0
-    └─ box (root_joint)  Fixed, 0 kg
+    └─ box (root_joint)  Fixed, massless
     """
 
     size: int = 64 * 2**20

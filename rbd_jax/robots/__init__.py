@@ -122,7 +122,7 @@ def options_of(name_or_path: str | Path) -> tuple[str, ...]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     rbd.save_urdf(rbd.load("arm7"), pathlib.Path(folder, "arm.urdf"))
     ...     print(rbd.robots.options_of(pathlib.Path(folder, "arm.urdf")), rbd.robots.options_of("arm7"))
-    ('floating_base', 'lock', 'mimic', 'strict', 'gravity', 'package_dirs') ()
+    ('floating_base', 'lock', 'mimic', 'strict', 'gravity', 'package_dirs', 'limits') ()
     """
     name, path = str(name_or_path), Path(name_or_path)
     if name in _BUNDLED:

@@ -678,9 +678,11 @@ def draw_fan(axes, t: np.ndarray, rows: np.ndarray, curve: Curve | None, color: 
     """The median of rows (samples, times), and bands around it; a curve over it, if it is given."""
     rows = np.where(np.isfinite(rows), rows, np.nan)
     seen = np.isfinite(rows).any(axis=0) & np.isfinite(t)
+    edges = [np.zeros(0) if curve is None else curve.values[np.isfinite(curve.values)]]
     if len(rows) > 1 and seen.any():
         for number, band in enumerate(BANDS):
             low, high = np.nanpercentile(rows[:, seen], band, axis=0)
+            edges += [np.percentile(low, BANDS[0]), np.percentile(high, BANDS[0])]
             axes.fill_between(
                 t[seen],
                 low,
@@ -693,6 +695,10 @@ def draw_fan(axes, t: np.ndarray, rows: np.ndarray, curve: Curve | None, color: 
         axes.plot(t[seen], np.nanmedian(rows[:, seen], axis=0), color=color, linewidth=1.4, label="median")
     if curve is not None:
         draw_curve(axes, curve, COLORS[1], "this sample" if len(rows) > 1 else None)
+    edges = np.concatenate(edges)
+    if len(edges) and np.ptp(edges) > 0:  # what few samples do for a moment makes nothing else flat
+        room = 0.15 * np.ptp(edges)
+        axes.set_ylim(edges.min() - room, edges.max() + room)
 
 
 def energy_change_panel(run: Run) -> Panel:

@@ -120,9 +120,7 @@ class Painter:
         picture = ground.shaded(shadows)
         pixel, light = _painted(world, eye, self.size, self.stage, sun, shadows)
         width, height = self.size
-        column, row = pixel % (width * POINTS), pixel // (width * POINTS)
-        pixel = (row // POINTS) * width + column // POINTS
-        share = [np.bincount(pixel, channel, width * height) / POINTS**2 for channel in light.T]
+        share = [np.bincount(pixel, channel, width * height) for channel in light.T]
         picture *= (1 - share[3])[:, None]
         picture += np.stack(share[:3], axis=-1)
         shown = 255 * np.sqrt(np.clip(picture, 0, 1)) + 0.5
@@ -206,7 +204,7 @@ def _volume(vertices: np.ndarray, faces: np.ndarray) -> float:
 
 
 def _painted(world: _Triangles, eye: Eye, size, stage: Stage, sun, shadows: _Shadows):
-    """Points of the picture in which there is something, and its colour and opacity there, each colour by its opacity: (n, 4)."""
+    """Pixels in which there is something, some of them several times, and what that adds to them: colours and opacity (n, 4)."""
     width, height = (POINTS * side for side in size)
     seen, normals, which = _in_front(eye.seen(world.corners), world.normals, 1e-3 * stage.reach)
     scale = eye.focal * height / 2
@@ -230,9 +228,10 @@ def _painted(world: _Triangles, eye: Eye, size, stage: Stage, sun, shadows: _Sha
     found, front = nearest(
         _numbered(fragments(screen[solid], depths[solid], width, height), solid), width * height
     )
-    front_light = lit(found)
     if not len(veiled):
-        return found.pixel, front_light
+        found, pixel, share = _once_a_pixel(found, size)
+        return pixel, lit(found) * share[:, None]
+    front_light = lit(found)
     over = _numbered(fragments(screen[veiled], depths[veiled], width, height), veiled)
     over = over.of(over.nearness > front[over.pixel])
     pixels = np.union1d(found.pixel, over.pixel)
@@ -241,7 +240,30 @@ def _painted(world: _Triangles, eye: Eye, size, stage: Stage, sun, shadows: _Sha
     for layer in stacked(over):
         places, shade = np.searchsorted(pixels, layer.pixel), lit(layer)
         light[places] = shade + (1 - shade[:, 3:]) * light[places]
-    return pixels, light
+    row, column = np.divmod(pixels, width)
+    return (row // POINTS) * size[0] + column // POINTS, light / np.float32(POINTS**2)
+
+
+def _once_a_pixel(found: Fragments, size: tuple[int, int]) -> tuple[Fragments, np.ndarray, np.ndarray]:
+    """Of the points that a triangle has in a pixel the first one, the pixel, and which share of all points of it they are."""
+    width, height = (POINTS * side for side in size)
+    number = np.full((height, width), -1, np.int32)
+    number.ravel()[found.pixel] = np.arange(len(found.pixel), dtype=np.int32)
+    triangle = np.where(number >= 0, found.triangle[number] if len(found.pixel) else -1, -1)
+    parts = [(slice(i, None, POINTS), slice(j, None, POINTS)) for i in range(POINTS) for j in range(POINTS)]
+    first, pixels, shares = [], [], []
+    for k, part in enumerate(parts):
+        own = triangle[part]
+        new, count = own >= 0, np.ones(own.shape, np.float32)
+        for other in parts[:k]:
+            new &= own != triangle[other]
+        for other in parts[k + 1 :]:
+            count += own == triangle[other]
+        pixel = np.flatnonzero(new)
+        first.append(number[part].ravel()[pixel])
+        pixels.append(pixel)
+        shares.append(count.ravel()[pixel] / np.float32(POINTS**2))
+    return found.of(np.concatenate(first)), np.concatenate(pixels), np.concatenate(shares)
 
 
 def _numbered(found: Fragments, numbers: np.ndarray) -> Fragments:

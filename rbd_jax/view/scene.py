@@ -182,8 +182,8 @@ def _made_up(model: Model, bodies: np.ndarray, size: float) -> list[Surface]:
         children = [child for child in bodies.tolist() if parents[child] == body]
         axes = ellipsoid_of_inertia(model, body)
         center = np.asarray(model.inertias.com[body], float)
-        ends = [(model.body_names[child], places[child]) for child in children]
-        if not children and axes is not None:
+        ends = [(model.body_names[child], places[child]) for child in children] + _anchors(model, name)
+        if not ends and axes is not None:
             ends = [(name, center)]
         for end, place in ends:
             if np.linalg.norm(place) > 1e-6 * size:
@@ -197,6 +197,15 @@ def _made_up(model: Model, bodies: np.ndarray, size: float) -> list[Surface]:
                 Surface(f"{name} inertia", body, vertices @ axes.T + center, faces, (*color, VEIL))
             )
     return surfaces
+
+
+def _anchors(model: Model, body: str) -> list[tuple[str, np.ndarray]]:
+    """The points of a body that loops hold, each with the name of the constraint."""
+    found = []
+    for constraint in model.constraints:
+        points = np.asarray(constraint.frames.position, float).reshape(-1, 3)
+        found += [(constraint.label, point) for one, point in zip(constraint.bodies, points) if one == body]
+    return found
 
 
 def branches(model: Model) -> np.ndarray:

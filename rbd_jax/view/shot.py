@@ -18,7 +18,8 @@ from .recording import Poses, Recording
 from .scene import Scene, Surface
 
 
-#: Bodies that are so many times as far away from the others as all are at first have flown off, and need not be in the picture.
+#: Bodies that are so many times as far away from the others as all are at first have flown off, and need not be in the picture;
+#: so have those that are once as far from the bodies that they are on, and what is on them.
 FAR = 4.0
 
 #: A camera follows a motion by itself that goes so many times as far as the model reaches.
@@ -104,7 +105,7 @@ def shot_of(
     looks = [one.at(np.linspace(one.t[0], one.t[-1], min(LOOKS, len(one.t)))) for one in poses]
     points, where = _outermost(scene)
     seen = [_in_world(look, points, where, up) for look in looks]
-    near, reach = _near(seen, where)
+    near, reach = _near(seen, where, looks, recording.tree)
     corners = np.concatenate([one[kept] for one, kept in zip(seen, near)])
     still = _still(scene, up, corners, reach)
     ground = _ground(recording.tree, scene, up, corners, reach)
@@ -157,16 +158,29 @@ def _in_world(poses: Poses, points: np.ndarray, where: np.ndarray, up: np.ndarra
     return (np.einsum("fnij,nj->fni", poses.rotation[:, where], points) + poses.position[:, where]) @ up.T
 
 
-def _near(seen: Sequence[np.ndarray], where: np.ndarray) -> tuple[list[np.ndarray], float]:
+def _near(
+    seen: Sequence[np.ndarray], where: np.ndarray, looks: Sequence[Poses], model: Model
+) -> tuple[list[np.ndarray], float]:
     """Which of the points have not flown off, and how far those at first reach from their middle."""
     first = np.concatenate([one[:1] for one in seen])
     reach = max(float(np.linalg.norm(one - np.median(one, axis=0), axis=1).max(initial=0)) for one in first)
     reach = reach if np.isfinite(reach) and reach > 1e-6 else 1.0
     near = []
-    for one in seen:
+    for one, look in zip(seen, looks):
+        there = ~_torn_off(look, model, reach)[:, where]
         middle = np.median(one, axis=1, keepdims=True)
-        near.append(np.linalg.norm(one - middle, axis=-1) < FAR * reach)
+        near.append(there & (np.linalg.norm(one - middle, axis=-1) < FAR * reach))
     return near, reach
+
+
+def _torn_off(look: Poses, model: Model, reach: float) -> np.ndarray:
+    """Which bodies are farther from the ones that they are on than they were, by more than the model reaches: (frames, nb)."""
+    off = np.zeros(look.position.shape[:2], bool)
+    for body, parent in enumerate(model.topology.parents):
+        if parent >= 0:
+            away = np.linalg.norm(look.position[:, body] - look.position[:, parent], axis=-1)
+            off[:, body] = off[:, parent] | (away - away[0] > reach)
+    return off
 
 
 def _still(scene: Scene, up: np.ndarray, corners: np.ndarray, reach: float) -> np.ndarray:

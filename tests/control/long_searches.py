@@ -65,6 +65,5 @@ def killed_at(save: int, moment: str, number: int = signal.SIGKILL) -> None:
 
 if __name__ == "__main__":
     name, file, save, moment = sys.argv[1:]
-    jax.config.update("jax_enable_x64", True)
     killed_at(int(save), moment)
     search(name, rbd.Checkpoint(file, every=0))

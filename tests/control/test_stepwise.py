@@ -24,7 +24,7 @@ def killed(name, path, save, moment):
     paths = os.pathsep.join([str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")])
     found = subprocess.run(
         [sys.executable, SCRIPT, name, path, str(save), moment],
-        env=os.environ | {"PYTHONPATH": paths},
+        env=os.environ | {"PYTHONPATH": paths, "JAX_ENABLE_X64": "1"},
         capture_output=True,
     )
     assert found.returncode == -signal.SIGKILL, found.stderr.decode()

@@ -53,7 +53,7 @@ def remembering():
 
 SYSTEMS = {"fixed": fixed, "floating": floating, "reduced": reduced, "remembering": remembering}
 #: Everyday each transcription and each system once; the others are slow.
-EVERYDAY = {("hermite-simpson", "floating"), ("trapezoid", "remembering"), ("shooting", "reduced")}
+EVERYDAY = {("trapezoid", "floating"), ("hermite-simpson", "remembering"), ("shooting", "reduced")}
 PRODUCTS = [
     pytest.param(way, system, marks=() if (way, system) in EVERYDAY else pytest.mark.slow)
     for way in TRANSCRIPTIONS

@@ -6,8 +6,9 @@ The examples are run room by room, by the files beside this one.
 import inspect
 import re
 
+from docstring_examples import ENTRIES, HERE, TAKE_LONG, docstring_of, failures_of, public_names
+
 import rbd_jax as rbd
-from examples import ENTRIES, HERE, TAKE_LONG, docstring_of, failures_of, public_names
 
 
 def test_names_are_found():

@@ -1,5 +1,5 @@
 import pytest
-from examples import check_example, examples_of
+from docstring_examples import check_example, examples_of
 
 
 @pytest.mark.parametrize("path", examples_of("rbd_jax.lie", "rbd_jax.lie.quaternion"))

@@ -222,6 +222,25 @@ def test_what_flies_off_makes_nothing_else_small():
     )
 
 
+def test_what_is_torn_off_makes_nothing_else_small():
+    builder = rbd.ModelBuilder(name="hand")
+    rod = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
+    builder.add_body("arm", "world", rbd.joints.Revolute((0, 1, 0)), inertia=rod)
+    builder.add_body("finger", "arm", rbd.joints.Prismatic((0, 0, 1)), (1.0, 0.0, 0.0), rod)
+    model = builder.build()
+    slid = np.linspace(0, 1, 21) ** 3
+    kept, torn = (
+        seen_from(model, path_of(model, np.stack([0 * slid, far * slid], axis=-1))) for far in (0.5, 30.0)
+    )
+    assert np.ptp(torn.corners, axis=0).max() < 2 * np.ptp(kept.corners, axis=0).max()
+
+
+def test_a_body_away_from_its_joint_hangs_on_a_rod(model):
+    rods = [surface for surface in scene_of(model).surfaces if surface.name.endswith("rod")]
+    assert [surface.body for surface in rods] == [0, 1]
+    assert not [one for one in scene_of(rbd.load("arm7")).surfaces if one.name.endswith("rod")]
+
+
 def test_the_camera_moves_along_with_what_goes_far():
     both = np.linspace(0, 50, 41)[:, None] * np.array([1.0, 0.0, 0.0])
     model, path = falling(both + [0, 0, 0.5])
