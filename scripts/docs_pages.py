@@ -38,6 +38,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "examples/README.md": "gallery.md",
     "README.md": "index.md",
+    "SECURITY.md": "security.md",
 }
 
 #: Languages of the sources that pages cite, by ending.
