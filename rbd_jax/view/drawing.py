@@ -67,11 +67,21 @@ class Drawing:
             )
             for mark in sites
         ]
-        self._bottom = ground
+        floors = [surface.vertices[:, 2].max() for surface in scene.fixed if surface.endless]
+        self._bottom = max(floors, default=ground)
         ball: Any = {"color": MASS, "visible": False, "subdivisions": 2}
         self._mass = self._scene.add_icosphere("/center of mass", 0.06 * size, **ball)
         self._below = self._scene.add_icosphere("/below center of mass", 0.03 * size, **ball)
         self._contacts = self._arrows("/contacts", CONTACT)
+        self._touching = self._scene.add_point_cloud(
+            "/contact points",
+            np.zeros((1, 3), np.float32),
+            CONTACT,
+            point_size=0.04 * size,
+            point_shape="circle",
+            precision="float32",
+            visible=False,
+        )
         self._reactions = self._arrows("/reactions", REACTION)
         self._mark = self._scene.add_label("/mark", "", visible=False)
         self._light(fine=False)
@@ -185,12 +195,15 @@ class Drawing:
             self._mass.position, self._below.position = position, (*position[:2], self._bottom)
 
     def contacts(self, arrows: Arrows | None, scale: float) -> None:
-        """Forces of contact, of so many m a newton, or none."""
-        _point(self._contacts, arrows, scale, 0.03 * self.scene.size)
+        """Where shapes touch, and the forces there, of so many m a newton; or none."""
+        _point(self._contacts, arrows, scale)
+        self._touching.visible = arrows is not None and len(arrows.points) > 0
+        if arrows is not None and len(arrows.points):
+            self._touching.points = arrows.points.astype(np.float32)
 
     def reactions(self, arrows: Arrows | None, scale: float) -> None:
         """Forces in joints, of so many m a newton, or none."""
-        _point(self._reactions, arrows, scale, 0.0)
+        _point(self._reactions, arrows, scale)
 
     def mark(self, words: str | None, position: np.ndarray) -> None:
         """Words at a place, or none."""
@@ -231,18 +244,12 @@ class Drawing:
             self._scene.add_light_directional("/lamp", intensity=2.2, position=(0.4, -0.6, 1.0))
 
 
-def _point(node: Any, arrows: Arrows | None, scale: float, least: float) -> None:
-    """Arrows to those that are shown: longer than `least`, or what they stand for is not seen."""
-    if arrows is None:
-        node.visible = False
-        return
-    vectors = scale * arrows.vectors
-    length = np.linalg.norm(vectors, axis=-1)
-    there = length > max(least * 1e-3, 1e-9)
-    node.visible = bool(there.any())
-    if there.any():
-        points, vectors, length = arrows.points[there], vectors[there], length[there]
-        vectors = vectors * np.maximum(least / length, 1)[:, None]
+def _point(node: Any, arrows: Arrows | None, scale: float) -> None:
+    """Arrows to those that are shown."""
+    there = None if arrows is None else scale * np.linalg.norm(arrows.vectors, axis=-1) > 1e-9
+    node.visible = there is not None and bool(there.any())
+    if arrows is not None and node.visible:
+        points, vectors = arrows.points[there], scale * arrows.vectors[there]
         node.points = np.stack([points, points + vectors], axis=1).astype(np.float32)
 
 

@@ -108,7 +108,7 @@ class Samples:
             return None
         what = Result(code).title if code and code in set(Result) else "not finite"
         time = self.t[sample][max(last - 1, 0)]
-        return f"failed at t = {time:.3g} s: {what}" if last < self.rows else what
+        return f"failed at t = {time:.3g} s: {what}" if last < self.rows else f"doubtful: {what}"
 
     def chosen(self, sample: int = 0, most: int | None = None) -> np.ndarray:
         """The numbers of the rows of one sample that are finite, in the order of time; `most` of them, spread evenly."""

@@ -223,6 +223,7 @@ def test_forces_and_sensors_are_shown_when_asked_for(viewing):
     viewer.seek(0.02)
     viewer.settle()
     assert drawing._contacts.visible and drawing._mass.visible
+    assert drawing._touching.visible and len(drawing._touching.points) == 1
     start, end = drawing._contacts.points[0]
     assert (end - start)[2] > 0 and np.abs((end - start)[:2]).max() < 1e-3
     t, *values = viewer._plotted.data
