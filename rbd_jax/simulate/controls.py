@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import as_array, instance, names, whole_number
-from .._array import sum_rows
+from .._array import clamped, sum_rows
 from .._errors import UnknownNameError
 from ..forces.actuators.drive import actuators_of
 from ..model import Model
@@ -64,7 +64,7 @@ class Actuation(eqx.Module):
         dof = self.dof(model)
         if self.limits:
             most = model.effort_limit[dof].astype(controls.dtype)
-            controls = jnp.clip(controls, -most, most)
+            controls = clamped(controls, -most, most)
         return sum_rows(controls, dof, model.nv)
 
 

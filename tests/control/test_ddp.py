@@ -379,3 +379,25 @@ def test_delayed_actuators_are_refused():
     builder.attach(rbd.actuators.Motor("late", "slide", delay=0.1))
     with pytest.raises(ValueError, match="actuator 'late' of model .* has a delay"):
         C.Problem(builder.build(), rbd.State(jnp.zeros(1), jnp.zeros(1)), steps=2, dt=0.1)
+
+
+def test_ranges_of_actuators_that_are_the_bounds_change_nothing():
+    """A pendulum that has to swing, with its motor at its limits for most of the time."""
+
+    def problem(most):
+        motor = rbd.actuators.Motor("motor", "swing", control_range=(-most, most))
+        return C.Problem(
+            rbd.attach(rbd.load("pendulum"), motor),
+            rbd.State(jnp.array([0.1]), jnp.zeros(1)),
+            steps=30,
+            dt=0.05,
+            running=[1e-3 * C.Effort(), C.Posture(jnp.array([2.0]))],
+            bounds=C.Bounds(control=(-2.0, 2.0)),
+        )
+
+    solve = jax.jit(lambda problem: C.solve(problem, C.DDP(max_iterations=60)))
+    wide, narrow = solve(problem(1000.0)), solve(problem(2.0))
+    assert wide.code == narrow.code == C.Code.CONVERGED
+    assert np.sum(np.abs(narrow.control) == 2.0) > 10
+    assert narrow.iterations == wide.iterations
+    assert_close(narrow.control, wide.control, 1e-9)

@@ -378,3 +378,23 @@ def test_refused(case):
     make, message = REFUSED[case]
     with pytest.raises((ValueError, rbd.ModelError), match=message):
         make()
+
+
+@pytest.mark.parametrize("end", [-1.0, 1.0])
+def test_at_the_end_of_a_range_the_derivative_is_that_from_inside(end):
+    """So that controls at a bound that is the range answer to a change, and a solver sees that they do."""
+    motor = AT.Motor("motor", "shoulder", gear=3.0, control_range=(-1, 1))
+    model, state = rbd.attach(rbd.load("double_pendulum"), motor), rbd.State(jnp.ones(2), jnp.zeros(2))
+
+    @jax.jit
+    @jax.vmap
+    def slopes(u):
+        after = lambda u: rbd.step(model, state, rbd.Controls(u[None]), dt=0.01).v
+        return jax.jacfwd(after)(u), jax.jacrev(after)(u)
+
+    forward, reverse = slopes(end * jnp.array([0.5, 1.0, 1.5]))
+    assert_close(forward, reverse, 1e-14)
+    assert_close(forward[1], forward[0], 1e-12)
+    assert jnp.abs(forward[0]).max() > 1e-3 and not forward[2].any()
+    by_u = rbd.step_derivatives(model, state, rbd.Controls(jnp.array([end])), dt=0.01)[1]
+    assert_close(by_u[2:, 0], forward[0], 1e-12)

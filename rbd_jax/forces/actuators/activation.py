@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..._arguments import number
+from ..._array import clamped
 
 
 class Activation(eqx.Module):
@@ -79,7 +80,7 @@ class MuscleActivation(Activation):
 
     def rate(self, control, activation):
         rising, falling, smoothing = self.numbers
-        missing = jnp.clip(control, 0, 1) - activation
+        missing = clamped(control, 0, 1) - activation
         share = 0.5 + 1.5 * jnp.clip(activation, 0, 1)
         rising, falling = rising * share, falling / share
         sharp = smoothing <= 0

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._arguments import configuration, takes, velocity
-from ..._array import gather, sum_rows
+from ..._array import clamped, gather, sum_rows
 from ...dynamics import Motion
 from ...model import Model
 from .._force import Force
@@ -72,7 +72,7 @@ class Drive(Force):
         known = Transmissions(motion, self.actuators)
         total = known.generalized_force(self._forces(motion, known)[0])
         most = motion.model.effort_limit.astype(total.dtype)
-        return jnp.clip(total, -most, most)
+        return clamped(total, -most, most)
 
     def body_wrenches_in(self, motion):
         """Of strings that actuators pull at. Joints, and thrusters at sites, count as acting along the joints, as for MuJoCo."""
@@ -115,7 +115,7 @@ class Drive(Force):
 
     def _controls(self, motion: Motion) -> Float[Array, "nu"]:
         low, high = self._ranges(self.actuators, "control_range", motion)
-        return jnp.clip(self.controls.astype(motion.q.dtype), low, high)
+        return clamped(self.controls.astype(motion.q.dtype), low, high)
 
     def _inputs(self, motion: Motion) -> Float[Array, "nu"]:
         """What each law is multiplied by: its control, or its activation within its range."""
@@ -123,7 +123,7 @@ class Drive(Force):
         if not len(chosen):
             return controls
         low, high = self._ranges([self.actuators[i] for i in chosen], "activation_range", motion)
-        activations = jnp.clip(self.activations.astype(motion.q.dtype), low, high)
+        activations = clamped(self.activations.astype(motion.q.dtype), low, high)
         place = np.full(len(self.actuators), -1)
         place[chosen] = np.arange(len(chosen))
         return jnp.where(place >= 0, gather(activations, np.maximum(place, 0)), controls)
@@ -138,7 +138,7 @@ class Drive(Force):
             return gain * inputs + bias
 
         low, high = self._ranges(self.actuators, "force_range", motion)
-        return jnp.clip(exerted(known.lengths, known.rates), low, high), exerted
+        return clamped(exerted(known.lengths, known.rates), low, high), exerted
 
     def _nearest(self, inputs: Float[Array, "nu"], known: Transmissions) -> Float[Array, "nu"]:
         """The inputs, by whole turns nearer where a servo goes to them on a circle: it takes the shorter way, as MuJoCo's."""
