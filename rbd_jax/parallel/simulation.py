@@ -19,6 +19,7 @@ from ..dynamics import mechanical_energy
 from ..model import Model, integrate, neutral
 from ..simulate import (
     Acting,
+    Result,
     Scheme,
     Simulated,
     State,
@@ -112,7 +113,10 @@ def simulate_batch(
         found = advance[count](*arguments, count=count, **options)
         states, ended, last, most = jax.block_until_ready(found)
         opening = most if opening is None or most is None else jnp.fmax(opening, most)
-        first = (code == 0) & (np.asarray(ended) != 0)
+        ended = np.asarray(ended)
+        if done:  # shapes that are pressed into each other by then were not so at the start
+            ended = np.where(ended == Result.OVERLAPPING, Result.SUCCESS, ended)
+        first = (code == 0) & (ended != 0)
         code, failed = np.where(first, ended, code), np.where(first, np.asarray(last) + done, failed)
         done += count
         rows.append(jax.tree.map(np.asarray, states))

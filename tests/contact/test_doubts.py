@@ -44,6 +44,17 @@ def test_a_start_deep_in_another_shape_is_told_of_each_sample(paths):
     assert "rbd.contact.separated(model, q)" in rbd.Result.OVERLAPPING.message
 
 
+def test_what_is_pressed_in_on_the_way_is_no_start():
+    """A batch is simulated row by row: a ball that has hit the floor hard is deep in it where the next row begins."""
+    model = ball("thrown")
+    starts = jax.vmap(lambda height: at(model, height))(jnp.array([0.2, 0.05]))
+    starts = rbd.State(starts.q, starts.v.at[0, 5].set(-12.0))
+    path = rbd.simulate_batch(model, starts, dt=0.005, steps=12, frames=12)
+    assert path.q[0, :, 2].min() < 0.1 - 0.25 * 0.1
+    assert [rbd.Result(code).name for code in np.asarray(path.code)] == ["SUCCESS", "OVERLAPPING"]
+    assert list(path.failed_step) == [-1, 0]
+
+
 @pytest.mark.slow
 def test_what_it_says_helps():
     model = ball("sunk")
