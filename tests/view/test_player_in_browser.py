@@ -259,6 +259,7 @@ def test_marks_and_curves(played):
     box = seen.page.locator(".curve").nth(1).bounding_box()
     seen.page.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 40)
     assert seen.page.evaluate("player.time") == pytest.approx(0.25, abs=0.01)
+    settled(seen)  # the cursor is drawn with the next picture
     cursor = seen.page.locator(".curve div").nth(1).bounding_box()
     assert cursor["x"] == pytest.approx(box["x"] + 0.25 * box["width"], abs=2)
     inked = seen.picture(clip=box).astype(int)
