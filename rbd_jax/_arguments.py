@@ -445,13 +445,15 @@ def whole_number(owner: str, name: str, value, wanted: str = "it is a positive i
 
 def random_key(owner: str, key: Any, batched: str = "jax.vmap over the keys") -> PRNGKeyArray:
     """One random key: those of the old kind, two numbers, become one of the new kind."""
-    shape = jnp.shape(key) if isinstance(key, jax.Array | np.ndarray) else None
-    typed = shape is not None and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    if not typed and (shape is None or shape[-1:] != (2,) or key.dtype != jnp.uint32):
-        raise ValueError(f"{owner}: key is {reprlib.repr(key)}; it takes a random key: jax.random.key(0)")
-    if shape[: len(shape) - (not typed)]:
-        raise ValueError(f"{owner}: key has shape {shape}; it takes one, so batch: {batched}")
-    return key if typed else jax.random.wrap_key_data(key)
+    wrong = f"{owner}: key is {reprlib.repr(key)}; it takes a key: jax.random.key(0)"
+    if not isinstance(key, jax.Array | np.ndarray):
+        raise ValueError(wrong)
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not typed and (key.shape[-1:] != (2,) or key.dtype != jnp.uint32):
+        raise ValueError(wrong)
+    if key.shape[: key.ndim - (not typed)]:
+        raise ValueError(f"{owner}: key has shape {key.shape}; it takes one, so batch: {batched}")
+    return key if typed else jax.random.wrap_key_data(jnp.asarray(key))  # pyright: ignore[reportReturnType]
 
 
 def instance(owner: str, name: str, value, kind: type, expected: str) -> None:

@@ -16,7 +16,7 @@ STATE = rbd.State(jnp.array([0.1, 0.2]), jnp.zeros(2))
     "key", [None, 3, "x", (), np.zeros(2), np.zeros(3, np.uint32), object, {}, [1, 2]], ids=repr
 )
 def test_keys(key, unchecked):
-    with pytest.raises(ValueError, match="random_configuration: key is .* it takes a random key"):
+    with pytest.raises(ValueError, match="random_configuration: key is .* it takes a key"):
         rbd.random_configuration(MODEL, key)
 
 
