@@ -66,9 +66,9 @@ def begun(
         )
     refuse_faults(owner, tree_of(model))
     q, v, dtype = state.q, state.v, state.q.dtype
-    given = dt
+    given = dt  # as an array of JAX it is not known where a function is traced
     dt, time = (number(owner, name, value, dtype=dtype) for name, value in (("dt", dt), ("t0", time)))
-    if is_known(given) and np.asarray(given) == 0:  # as an array of JAX it is not known where a function is traced
+    if is_known(given) and np.asarray(given) == 0:
         raise ValueError(f"{owner}: dt is zero; a step needs a length")
     forces = checked_forces(owner, forces)
     for force in forces if is_planar(model) else ():
