@@ -15,9 +15,12 @@ SHOWN, ENDS = 12, 3
 
 
 def can_be_shown(tree) -> bool:
-    """Whether all leaves are arrays whose numbers can be looked at."""
+    """Whether all leaves are arrays whose numbers can be looked at: of a derivative by integers there are none."""
     leaves = jax.tree.leaves(tree)
-    arrays = all(isinstance(leaf, jax.Array | np.ndarray | np.generic) for leaf in leaves)
+    number = lambda leaf: (
+        isinstance(leaf, jax.Array | np.ndarray | np.generic) and leaf.dtype != jax.dtypes.float0
+    )
+    arrays = all(map(number, leaves))
     return arrays and is_known(tree) and not any(getattr(leaf, "is_deleted", bool)() for leaf in leaves)
 
 

@@ -100,7 +100,7 @@ def changed(
         points, _ = placed(program, solution)
         return missed(program, points, inputs, costates, rows, act, side)
 
-    missing, ahead, cost = jax.jvp(faults, values, changes)[1]
+    (_, costs_ahead, _), (missing, ahead, cost) = jax.jvp(faults, values, changes)
     system = System(program, expanded, act)
     change = system.solve(jax.tree.map(jnp.negative, missing))
 
@@ -115,13 +115,24 @@ def changed(
         lambda values, x, w: outputs(values, x, w), (values, *nothing), (changes, change.x, change.w)
     )[1]
     described_change["cost"] = cost + system.costing(change)
-    costate_change = ahead + system.ahead(change)
+    nx = program.stages.nx
+    turn = jax.vmap(lambda *at: turned(program.stages, *at))
+    basis = turn(program.states(points), change.x[:, :nx], costs_ahead[:, :nx])
+    costate_change = (ahead + system.ahead(change))[:, :nx] + basis
     return eqx.tree_at(
         lambda s: tuple(getattr(s, name) for name in (*described_change, "costates")),
         still,
-        (*described_change.values(), costate_change[:, : program.stages.nx]),
+        (*described_change.values(), costate_change),
         is_leaf=lambda x: x is None,
     )
+
+
+def turned(stages: Stages, point: Point, change: Float[Array, "nx"], costate: Float[Array, "nx"]):
+    """How the components of a costate change because its basis turns with the point: rotations do not commute."""
+    zeros = jnp.zeros_like(costate)
+    from_there = lambda x, further: stages.difference(point, stages.move(stages.move(point, x), further))
+    components = lambda x: jax.grad(lambda further: jnp.vdot(costate, from_there(x, further)))(zeros)
+    return jax.jvp(components, (zeros,), (change,))[1]
 
 
 def placed(program: Transcription, solution: Solution) -> tuple[Any, Array]:
