@@ -1,4 +1,5 @@
-"""The page that plays on the start page of the documentation: `python scripts/docs_film.py` writes docs/films/quadruped.html.
+"""The page that plays on the start page of the documentation: it writes docs/films/quadruped.html, which
+scripts/docs.sh needs before it builds the site.
 
 Three quadrupeds are dropped on a floor from poses of their own, and their servos take them back to standing.
 """
@@ -20,6 +21,7 @@ def main() -> None:
     states = eqx.tree_at(lambda states: states.q, states, states.q.at[:, 2].add(0.25))
     path = jax.jit(rbd.batch_map(lambda state: rbd.rollout(model, state, dt=0.004, steps=625)))(states)
     camera = {"azimuth": 40.0, "elevation": 20.0}
+    FILM.parent.mkdir(exist_ok=True)
     rbd.save_html(
         model,
         path,

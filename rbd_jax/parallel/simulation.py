@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
-from .._arguments import a_model, instance, whole_number
+from .._arguments import a_model, instance, number, whole_number
 from .._compile import compiled, prepared
+from ..checkpoints import Checkpoint, Run, plain_leaves, running, with_leaves
 from ..constraints import Stabilization, assemble, project_velocity
 from ..contact.law import contact_law
 from ..contact.separated import separated
@@ -19,13 +21,12 @@ from ..dynamics import mechanical_energy
 from ..model import Model, integrate, neutral
 from ..simulate import (
     Acting,
-    Result,
     Scheme,
     Simulated,
     State,
+    Stretches,
     Trajectory,
     TreeSystem,
-    rollout,
     system_of,
 )
 from ..simulate.begin import default_step
@@ -44,6 +45,7 @@ def simulate_batch(
     stabilization: Stabilization | Literal["auto"] | None = "auto",
     substeps: int = 1,
     on_progress: Callable[[int], Any] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike | None = None,
 ) -> Trajectory:
     """Simulate a batch of states without controls, keeping some of the rows only: in memory that of those rows.
 
@@ -57,8 +59,10 @@ def simulate_batch(
     - `scheme`, `forces`, `stabilization`: as for `rollout`.
     - `substeps`: every step is made in so many shorter ones; what is counted and kept stays the same.
     - `on_progress`: called with the number of steps done: with 0 when all is compiled, and after each stretch.
+    - `checkpoint`: a file to save to, and to go on from to the same result (see `rbd.Checkpoint`).
 
-    **Returns** a trajectory of all samples, the leading axis of everything in it.
+    **Returns** a trajectory of all samples, the leading axis of everything in it. Of more than fits into memory,
+    `rbd.parallel.simulate_to_disk` makes files.
 
     The devices of this process share the samples out among them. Within `rbd.parallel.use_devices()` the devices of all
     processes do; each process gives the same states, and gets the whole. Without, each may simulate its own rows,
@@ -72,74 +76,181 @@ def simulate_batch(
     >>> rbd.simulate_batch(model, states, dt=0.01, steps=100, frames=10).q.shape  # sample, row, coordinate
     (2, 11, 2)
     """
-    a_model("simulate_batch", model, planar=True)
-    instance("simulate_batch", "states", states, State, "a State with a leading axis of samples")
-    if any(map(is_global, jax.tree.leaves(states))):
-        raise ValueError(
-            "simulate_batch: states are global arrays; give it this process's rows, rbd.parallel.share(states), or, within "
-            "rbd.parallel.use_devices(), the whole batch in every process, rbd.parallel.gather(states)"
+    made = Simulation(
+        "simulate_batch", model, states, dt, steps, frames, substeps, scheme, forces, stabilization
+    )
+    kept = _InMemory()
+    with running(made.owner, checkpoint, lambda: made.key) as run:
+        end = made.run(kept, run, on_progress)
+    rows = jax.tree.map(lambda *x: np.stack(x, axis=1), *kept.rows)
+    missing = end.missing(made.row_steps)
+    turned = lambda x: np.where(missing[..., None], np.asarray(np.nan, x.dtype), x) if missing.any() else x
+    rows = jax.tree.map(lambda x: jnp.asarray(turned(x)), rows)
+    t = jnp.asarray(np.broadcast_to(made.times, missing.shape))
+    tau = jnp.zeros((len(missing), missing.shape[1] - 1, model.nv), rows.q.dtype)
+    codes = jnp.asarray(end.code), jnp.asarray(end.failed_step)
+    opening = None if end.opening is None else jnp.asarray(end.opening)
+    return Trajectory(t, rows.q, rows.v, tau, *codes, own=rows.own, opening=opening)
+
+
+class Rows(Protocol):
+    """Where the rows of a batch are kept while it is simulated."""
+
+    def put(self, number: int, state: State) -> None:
+        """A row of all samples, in NumPy's arrays."""
+
+    def saved(self) -> Mapping[str, Any]:
+        """What a checkpoint needs of those put until now."""
+        ...
+
+    def restored(self, saved: Mapping[str, Any]) -> None:
+        """Begin with what was saved."""
+
+
+class _InMemory:
+    def __init__(self):
+        self.rows: list[State] = []
+
+    def put(self, number: int, state: State) -> None:
+        self.rows.append(state)
+
+    def saved(self) -> Mapping[str, Any]:
+        rows = jax.tree.map(lambda *x: np.stack(x), *self.rows)
+        return {name: getattr(rows, name) for name in State.__annotations__}
+
+    def restored(self, saved: Mapping[str, Any]) -> None:
+        rows = State(**saved)
+        self.rows = [jax.tree.map(lambda x, i=i: x[i], rows) for i in range(len(rows.q))]
+
+
+class End(NamedTuple):
+    """What became of the samples.
+
+    - `lost_after`: the step that could not be made, -1 without one: states after its start are no numbers.
+    - `code`, `failed_step`, `opening`: as those of a `Trajectory`.
+    """
+
+    lost_after: Int[np.ndarray, "batch"]
+    code: Int[np.ndarray, "batch"]
+    failed_step: Int[np.ndarray, "batch"]
+    opening: Float[np.ndarray, "batch"] | None
+
+    def missing(self, row_steps: Int[np.ndarray, "rows"]) -> Bool[np.ndarray, "batch rows"]:
+        """Which rows are no numbers, of those after so many steps each."""
+        return (self.lost_after[:, None] >= 0) & (row_steps > self.lost_after[:, None])
+
+
+class Simulation:
+    """A batch that is to be simulated: the arguments of `simulate_batch`, checked.
+
+    - `row_steps`: after how many steps each row is; `times`: when.
+    - `key`: what decides on the numbers.
+    """
+
+    def __init__(self, owner: str, model, states, dt, steps, frames, substeps, scheme, forces, stabilization):
+        a_model(owner, model, planar=True)
+        instance(owner, "states", states, State, "a State with a leading axis of samples")
+        if any(map(is_global, jax.tree.leaves(states))):
+            raise ValueError(
+                f"{owner}: states are global arrays; give it this process's rows, rbd.parallel.share(states), or, within "
+                "rbd.parallel.use_devices(), the whole batch in every process, rbd.parallel.gather(states)"
+            )
+        dt = default_step(owner, model) if dt is None else dt
+        steps = whole_number(owner, "steps", steps)
+        frames = whole_number(owner, "frames", frames)
+        self.substeps = whole_number(owner, "substeps", substeps)
+        stretch = -(-steps // frames)
+        # The last stretch may be shorter: the simulated time is what was asked for.
+        self.row_steps = np.minimum(stretch * np.arange(-(-steps // stretch) + 1), steps)
+        self.owner, self.model, self.made = (
+            owner,
+            model,
+            Stretches(owner, scheme, tuple(forces), stabilization),
         )
-    dt = default_step("simulate_batch", model) if dt is None else dt
-    steps = whole_number("simulate_batch", "steps", steps)
-    frames = whole_number("simulate_batch", "frames", frames)
-    substeps = whole_number("simulate_batch", "substeps", substeps)
-    stretch = -(-steps // frames)
-    # The last stretch may be shorter: the simulated time is what was asked for.
-    stretches = [stretch] * (steps // stretch) + [steps % stretch] * (steps % stretch > 0)
-    dtype = jnp.result_type(states.q)
+        dtype = jnp.result_type(states.q)
+        self.dt = jnp.asarray(number(owner, "dt", dt), dtype)
+        self.times = np.asarray(self.row_steps * float(dt), dtype)
+        if states.own is None:
+            own = system_of(model, jnp.zeros(model.nv, dtype), tuple(forces)).own.astype(dtype)
+            states = State(states.q, states.v, jnp.broadcast_to(own, (len(states.q), *own.shape)))
+        self.states = states
+        self.key = {
+            "model": model,
+            "states": states,
+            "dt": self.dt,
+            "steps": steps,
+            "frames": frames,
+            "substeps": self.substeps,
+            "scheme": scheme,
+            "forces": tuple(forces),
+            "stabilization": stabilization,
+        }
 
-    if states.own is None:  # what forces remember is carried from stretch to stretch
-        own = system_of(model, jnp.zeros(model.nv, dtype), tuple(forces)).own.astype(dtype)
-        states = State(states.q, states.v, jnp.broadcast_to(own, (len(states.q), *own.shape)))
-    step = jnp.asarray(dt, dtype)
-    options = {
-        "substeps": substeps,
-        "scheme": scheme,
-        "forces": tuple(forces),
-        "stabilization": stabilization,
-    }
-    advance = {
-        count: prepared(_advance, model, jnp.int32(0), states, step, count=count, **options)
-        for count in set(stretches)
-    }
-    report = on_progress if on_progress is not None else lambda done: None
-    report(0)
-    rows, times, done = [jax.tree.map(np.asarray, states)], [0], 0
-    batch = len(states.q)
-    code, failed = np.zeros(batch, np.int32), np.full(batch, -1, np.int32)
-    opening = None
-    for count in stretches:
-        arguments = model, jnp.int32(done), states, step
-        found = advance[count](*arguments, count=count, **options)
-        states, ended, last, most = jax.block_until_ready(found)
-        opening = most if opening is None or most is None else jnp.fmax(opening, most)
-        ended = np.asarray(ended)
-        if done:  # shapes that are pressed into each other by then were not so at the start
-            ended = np.where(ended == Result.OVERLAPPING, Result.SUCCESS, ended)
-        first = (code == 0) & (ended != 0)
-        code, failed = np.where(first, ended, code), np.where(first, np.asarray(last) + done, failed)
-        done += count
-        rows.append(jax.tree.map(np.asarray, states))
-        times.append(done)
-        report(done)
-    kept = jax.tree.map(lambda *x: jnp.asarray(np.stack(x, axis=1)), *rows)
-    t = jnp.broadcast_to(jnp.asarray(np.array(times) * dt, dtype), (batch, len(times)))
-    tau = jnp.zeros((batch, len(times) - 1, model.nv), dtype)
-    codes = jnp.asarray(code), jnp.asarray(failed)
-    return Trajectory(t, kept.q, kept.v, tau, *codes, own=kept.own, opening=opening)
-
-
-def _advance(model: Simulated, first, states: State, dt, *, count: int, substeps: int, **options):
-    """All samples after `count` steps from the `first` one on."""
-    inner = count * substeps
-
-    def one(model, state, first, dt):
-        time = first.astype(dt.dtype) * dt
-        path = rollout(model, state, dt=dt / substeps, steps=inner, save_every=inner, t0=time, **options)
+    def run(self, rows: Rows, run: Run, on_progress: Callable[[int], Any] | None) -> End:
+        """Simulate, or go on from what was saved. All rows are put, the first one too."""
+        report = on_progress if on_progress is not None else lambda done: None
+        numbers = self.row_steps.tolist()
+        arguments = self.model, self.states, self.dt
+        options = {"made": self.made, "substeps": self.substeps}
+        carry = prepared(_started, *arguments, **options)(*arguments, **options)
+        counts = np.diff(numbers).tolist()
+        advance = {
+            count: prepared(_advanced, self.model, carry, jnp.int32(0), self.dt, count=count, **options)
+            for count in set(counts)
+        }
+        judge = prepared(_judged, *arguments, carry, jnp.int32(0), **options)
+        if run.found is None:
+            begin = 0
+            rows.put(0, jax.tree.map(np.asarray, self.states))
+        else:
+            begin = run.found["row"]
+            carry = with_leaves(carry, run.found["carry"])
+            rows.restored(run.found["rows"])
+        report(0)
+        if begin:
+            report(numbers[begin])
+        for row, count in enumerate(counts[begin:], begin + 1):
+            given = self.model, carry, jnp.int32(numbers[row - 1]), self.dt
+            carry = jax.block_until_ready(advance[count](*given, count=count, **options))
+            rows.put(row, jax.tree.map(np.asarray, carry.state))
+            values = lambda row=row, carry=carry: {
+                "row": row,
+                "carry": plain_leaves(carry),
+                "rows": rows.saved(),
+            }
+            run.save(values()) if row == len(counts) else run.offer(values)
+            report(numbers[row])
+        failure, ended, opening = judge(*arguments, carry, jnp.int32(numbers[-1]), **options)
         # -1 stays what it is.
-        return path.final, path.code, path.failed_step // substeps, path.opening
+        step = lambda step: np.asarray(step) // self.substeps
+        most = None if opening is None else np.asarray(opening)
+        return End(step(failure.step), np.asarray(ended.code), step(ended.step), most)
 
-    return whole(batch_map(one, in_axes=(None, 0, None, None))(model, whole(states), first, dt))
+
+def _started(model: Simulated, states: State, dt, *, made: Stretches, substeps: int):
+    """Before the first step of all samples."""
+    start = lambda made, model, state, dt: made.start(model, state, dt / substeps)
+    return whole(batch_map(start, in_axes=(None, None, 0, None))(made, model, whole(states), dt))
+
+
+def _advanced(model: Simulated, carry, first, dt, *, count: int, made: Stretches, substeps: int):
+    """All samples after `count` steps from the `first` one on."""
+
+    def advance(made, model, carry, first, dt):
+        return made.advance(model, carry, first * substeps, dt / substeps, count * substeps)
+
+    axes = None, None, 0, None, None
+    return whole(batch_map(advance, in_axes=axes)(made, model, whole(carry), first, dt))
+
+
+def _judged(model: Simulated, states: State, dt, carry, steps, *, made: Stretches, substeps: int):
+    """What became of all samples."""
+
+    def judge(made, model, state, carry, steps, dt):
+        return made.judge(model, state, carry, steps * substeps, dt / substeps)
+
+    axes = None, None, 0, 0, None, None
+    return whole(batch_map(judge, in_axes=axes)(made, model, whole(states), whole(carry), steps, dt))
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:

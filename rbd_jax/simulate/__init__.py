@@ -64,6 +64,7 @@ A system of your own:
 - `TreeSystem`: a `Model` as a system
 - `ReducedSystem`: a `ReducedModel` as a system
 - `system_of`: either of them
+- `Stretches`: a rollout that is made piece by piece
 - `Simulated`: what can be simulated: the type of models
 - `Acting`: what can act in a rollout: the type of forces
 """
@@ -119,6 +120,7 @@ __all__ = [
     "TreeSystem",
     "ReducedSystem",
     "system_of",
+    "Stretches",
     "Simulated",
     "Acting",
 ]
@@ -165,6 +167,7 @@ from .sensing import (
 )
 from .state import State as State
 from .step import step as step, step_derivatives as step_derivatives
+from .stretches import Stretches as Stretches
 from .system import System as System
 from .systems import Simulated as Simulated, system_of as system_of
 from .trajectory import Trajectory as Trajectory

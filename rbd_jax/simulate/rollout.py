@@ -32,6 +32,10 @@ from .trajectory import Trajectory
 from .tree_system import Acting
 
 
+#: By how much constraints may be open before that is told: angles in rad, lengths as a share of the reach.
+TOLERANCE = 1e-3
+
+
 def rollout(
     model: Simulated,
     state: State,
@@ -48,7 +52,7 @@ def rollout(
     actuation: Actuation | None = None,
     memory: Any = None,
     stabilization: Stabilization | Literal["auto"] | None = "auto",
-    constraint_tolerance: float = 1e-3,
+    constraint_tolerance: float = TOLERANCE,
     progress: bool = False,
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
@@ -144,7 +148,7 @@ def _simulated(
     """`rollout` of arguments that have been checked."""
     model = begin.system.simulated
     drive = driver("rollout", model, controls, steps, actuation, memory, begin.dt)
-    run = _Run(
+    run = Run(
         begin,
         drive,
         event,
@@ -181,15 +185,18 @@ class Carry(eqx.Module):
     crossing: Crossing | None
 
 
-class _Run:
-    """A rollout with all arguments known: what happens in a step, what is kept of it, and what becomes of that."""
+class Run:
+    """A rollout with all arguments known: what happens in a step, what is kept of it, and what becomes of that.
+
+    - `save_every`: the steps between two rows; None where somebody else keeps them.
+    """
 
     def __init__(
         self,
         begin: Begin,
         drive: Driver,
         event: EventFunction | None,
-        save_every: int,
+        save_every: int | None,
         allowed: float | Float[Array, ""] | None,
         bar: Callable | None,
     ):
@@ -202,7 +209,7 @@ class _Run:
         )
         self.allowed, self.bar = allowed, bar
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
-        self.watched = self.scheme.fallible or save_every > 1 or event is not None
+        self.watched = self.scheme.fallible or save_every is None or save_every > 1 or event is not None
         # Differentiation remembers the state at each step, not what was computed on the way.
         self.step = jax.checkpoint(self.advance)
 
@@ -289,27 +296,37 @@ class _Run:
 
     def finish(self, carry: Carry, states: State, controls: Control) -> Trajectory:
         """The trajectory, from its first state and those that were saved."""
-        state, steps = self.begin.state, self.drive.steps
-        end = self.t0 + self.dt * steps
-        doubted, most = self.watch_state(self.system, end, carry, np.int32(steps))
+        state = self.begin.state
         rows = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, states)
         failure, before = carry.failure, carry.state  # the last good one
         if not self.watched:
             failure = seen_in(rows)
             before = jax.tree.map(lambda x: x[jnp.maximum(failure.step, 0)], rows)
-        failed_at = self.t0 + self.dt * failure.step.astype(self.dt.dtype)
-        failure = explained(failure, self.system, (failed_at, self.t0), before, state, self.dt)
+        failure, ended, most = self.judged(carry, failure, before, np.int32(self.drive.steps), state)
         rows = without_failed(rows, failure, self.save_every)
-        failure = doubted.or_earlier(failure)
         t = self.t0 + self.dt * (jnp.arange(len(rows.q)) * self.save_every).astype(self.dt.dtype)
-        most = None if self.allowed is None else most
         u = controls.u if self.system.nu else None
         extra = {"own": rows.own, "opening": most, "memory": carry.policy, "u": u}
-        path = Trajectory(t, rows.q, rows.v, controls.tau, failure.code, failure.step, **extra)
+        path = Trajectory(t, rows.q, rows.v, controls.tau, ended.code, ended.step, **extra)
         if self.event is None or carry.crossing is None:
             return path
         system = self.system.with_control(carry.crossing.control)
         return carry.crossing.cut(self.scheme, system, self.event, path, self.t0, self.dt, self.save_every)
+
+    def judged(
+        self, carry: Carry, failure: Failure, before: State, steps, start: State
+    ) -> tuple[Failure, Failure, Float[Array, ""] | None]:
+        """After all steps: the step that could not be made, and its cause; that or a doubt, whichever came first; and how far
+        constraints were open, None without any.
+
+        - `failure`, `before`: the step that could not be made, and the state before it.
+        - `start`: the initial state.
+        """
+        end = self.t0 + self.dt * steps
+        doubted, most = self.watch_state(self.system, end, carry, steps)
+        failed_at = self.t0 + self.dt * failure.step.astype(self.dt.dtype)
+        failure = explained(failure, self.system, (failed_at, self.t0), before, start, self.dt)
+        return failure, doubted.or_earlier(failure), None if self.allowed is None else most
 
 
 def _scan(body, carry, inputs, segment: int | None):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..model import Model
 from .normals import with_normals
+from .painter import Setting
 from .recording import Poses
 from .scene import Scene, Surface
 from .stage import Arrows, Mark
@@ -34,10 +35,13 @@ class Drawing:
 
     - `bodies`: a node for each body of the model, which its pose moves.
     - `meshes`: what can be taken hold of: nodes of triangles, each with the number of its body.
+    - `setting`: which way is up, and where the ground is under a model that brings none.
     """
 
-    def __init__(self, server: viser.ViserServer, scene: Scene, sites: Sequence[Mark], ground: float):
+    def __init__(self, server: viser.ViserServer, scene: Scene, sites: Sequence[Mark], setting: Setting):
         self._scene, self._server, self._ghosts = server.scene, server, []
+        self._up = setting.up
+        self._scene.set_up_direction(tuple(self._up[2].tolist()))
         self.scene, size = scene, scene.size
         paths = paths_of(scene.model)
         axes: dict[str, Any] = {"axes_length": 0.4 * size, "axes_radius": 0.012 * size}
@@ -50,11 +54,10 @@ class Drawing:
         self._paths, self._shapes = paths, []
         self._add_shapes(fine=False)
         self._ground = None
-        if not scene.fixed:
-            flat = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]], float) + [0, 0, ground]
-            made_up = Surface(
-                "ground", -1, flat, np.array([[0, 1, 2], [0, 2, 3]]), (1.0, 1.0, 1.0, 1.0), endless=True
-            )
+        if not scene.fixed and setting.ground is not None:
+            flat = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]], float) + [0, 0, setting.ground]
+            faces, white = np.array([[0, 1, 2], [0, 2, 3]]), (1.0, 1.0, 1.0, 1.0)
+            made_up = Surface("ground", -1, flat @ self._up, faces, white, endless=True)
             self._ground = self._grid("/ground", made_up)
         self._sites = [
             self._scene.add_frame(
@@ -67,8 +70,8 @@ class Drawing:
             )
             for mark in sites
         ]
-        floors = [surface.vertices[:, 2].max() for surface in scene.fixed if surface.endless]
-        self._bottom = max(floors, default=ground)
+        floors = [(surface.vertices @ self._up[2]).max() for surface in scene.fixed if surface.endless]
+        self._bottom = max(floors, default=setting.ground)
         ball: Any = {"color": MASS, "visible": False, "subdivisions": 2}
         self._mass = self._scene.add_icosphere("/center of mass", 0.06 * size, **ball)
         self._below = self._scene.add_icosphere("/below center of mass", 0.03 * size, **ball)
@@ -190,9 +193,13 @@ class Drawing:
 
     def mass(self, position: np.ndarray | None) -> None:
         """The centre of mass, and where it is above the ground; or none."""
-        self._mass.visible = self._below.visible = position is not None
+        self._mass.visible = position is not None
+        self._below.visible = position is not None and self._bottom is not None
         if position is not None:
-            self._mass.position, self._below.position = position, (*position[:2], self._bottom)
+            self._mass.position = position
+        if self._below.visible:
+            vertical = self._up[2]
+            self._below.position = position + (self._bottom - vertical @ position) * vertical
 
     def contacts(self, arrows: Arrows | None, scale: float) -> None:
         """Where shapes touch, and the forces there, of so many m a newton; or none."""
@@ -210,6 +217,11 @@ class Drawing:
         self._mark.visible = words is not None
         if words is not None:
             self._mark.text, self._mark.position = words, position
+
+    @property
+    def invents_ground(self) -> bool:
+        """Whether there is ground that the model does not bring."""
+        return self._ground is not None
 
     # What is chosen.
 
@@ -241,7 +253,7 @@ class Drawing:
             self._scene.add_light_hemisphere(
                 "/sky", sky_color=(255, 255, 255), ground_color=(120, 120, 130), intensity=1.6
             )
-            self._scene.add_light_directional("/lamp", intensity=2.2, position=(0.4, -0.6, 1.0))
+            self._scene.add_light_directional("/lamp", intensity=2.2, position=self._up.T @ [0.4, -0.6, 1.0])
 
 
 def _point(node: Any, arrows: Arrows | None, scale: float) -> None:

@@ -156,7 +156,7 @@ class _Film:
 
     def __init__(self, shot: Shot, size: tuple[int, int], moving: int, failure: str | None):
         self.shot, self.size, self.moving, self.failure = shot, size, moving, failure
-        self.painter = Painter(shot.scene, shot.stage, size)
+        self.painter = Painter(shot.scene, shot.setting, size)
 
     def picture(self, number: int) -> np.ndarray:
         picture = self.painter.paint(*self.shot.frame(number))

@@ -49,7 +49,7 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stage:
+class Setting:
     """Where a motion happens.
 
     - `up`: the rotation (3, 3) that takes the world to one in which z is up.
@@ -88,20 +88,20 @@ class _Triangles(NamedTuple):
 
 
 class Painter:
-    """Paints a scene on a stage in pictures of one size (width, height)."""
+    """Paints a scene on a setting in pictures of one size (width, height)."""
 
-    def __init__(self, scene: Scene, stage: Stage, size: tuple[int, int]):
-        self.stage, self.size = stage, size
+    def __init__(self, scene: Scene, setting: Setting, size: tuple[int, int]):
+        self.setting, self.size = setting, size
         drawn = [
             surface
             for surface in scene.surfaces
             if len(surface.faces)
-            and not (surface.endless and stage.ground is not None and is_ground(surface, stage))
+            and not (surface.endless and setting.ground is not None and is_ground(surface, setting))
         ]
         self.moving = _Meshes([surface for surface in drawn if surface.body >= 0])
         still = _Meshes([surface for surface in drawn if surface.body < 0])
         still.bodies[:] = 0
-        self.still = still.placed(Placed(np.zeros((1, 3)), stage.up[None]))
+        self.still = still.placed(Placed(np.zeros((1, 3)), setting.up[None]))
         self._ground: tuple[Eye, _Ground] | None = None
 
     def paint(self, eye: Eye, all_placed: Sequence[Placed]) -> np.ndarray:
@@ -109,16 +109,16 @@ class Painter:
         parts = [self.still]
         for placed in all_placed:
             turned = Placed(
-                placed.position @ self.stage.up.T, self.stage.up @ placed.rotation, placed.opacity
+                placed.position @ self.setting.up.T, self.setting.up @ placed.rotation, placed.opacity
             )
             parts.append(self.moving.placed(turned))
         world = _Triangles(*(np.concatenate(field) for field in zip(*parts)))
         world = world.of(np.isfinite(world.corners).all(axis=(1, 2)))
         sun = _sun(eye)
-        shadows = _Shadows(world.of(world.rgba[:, 3] >= 1), sun, self.stage, eye.target)
+        shadows = _Shadows(world.of(world.rgba[:, 3] >= 1), sun, self.setting, eye.target)
         ground = self._ground_from(eye, sun)
         picture = ground.shaded(shadows)
-        pixel, light = _painted(world, eye, self.size, self.stage, sun, shadows)
+        pixel, light = _painted(world, eye, self.size, self.setting, sun, shadows)
         width, height = self.size
         share = [np.bincount(pixel, channel, width * height) for channel in light.T]
         picture *= (1 - share[3])[:, None]
@@ -130,14 +130,16 @@ class Painter:
         """Kept as long as the camera stays."""
         last = self._ground
         if last is None or not all(np.array_equal(a, b) for a, b in zip(last[0], eye)):
-            last = self._ground = (eye, _Ground(eye, self.size, self.stage, sun))
+            last = self._ground = (eye, _Ground(eye, self.size, self.setting, sun))
         return last[1]
 
 
-def is_ground(surface: Surface, stage: Stage) -> bool:
+def is_ground(surface: Surface, setting: Setting) -> bool:
     """Whether an endless plane is the one that is painted as the ground."""
-    height = surface.vertices @ stage.up[2]
-    return stage.ground is not None and bool(np.abs(height - stage.ground).max() < 1e-6 + 1e-3 * stage.reach)
+    height = surface.vertices @ setting.up[2]
+    return setting.ground is not None and bool(
+        np.abs(height - setting.ground).max() < 1e-6 + 1e-3 * setting.reach
+    )
 
 
 def _sun(eye: Eye) -> np.ndarray:
@@ -203,10 +205,10 @@ def _volume(vertices: np.ndarray, faces: np.ndarray) -> float:
 # What is seen.
 
 
-def _painted(world: _Triangles, eye: Eye, size, stage: Stage, sun, shadows: _Shadows):
+def _painted(world: _Triangles, eye: Eye, size, setting: Setting, sun, shadows: _Shadows):
     """Pixels in which there is something, some of them several times, and what that adds to them: colours and opacity (n, 4)."""
     width, height = (POINTS * side for side in size)
-    seen, normals, which = _in_front(eye.seen(world.corners), world.normals, 1e-3 * stage.reach)
+    seen, normals, which = _in_front(eye.seen(world.corners), world.normals, 1e-3 * setting.reach)
     scale = eye.focal * height / 2
     screen = np.stack(
         [width / 2 + scale * seen[..., 0] / seen[..., 2], height / 2 - scale * seen[..., 1] / seen[..., 2]],
@@ -220,7 +222,7 @@ def _painted(world: _Triangles, eye: Eye, size, stage: Stage, sun, shadows: _Sha
         np.float32
     )
     rgba = world.rgba[which]
-    lit = _Light(eye, (width, height), stage, sun, shadows, planes, rgba, world.open[which])
+    lit = _Light(eye, (width, height), setting, sun, shadows, planes, rgba, world.open[which])
 
     solid = np.flatnonzero(rgba[:, 3] >= 1)
     veiled = np.flatnonzero((rgba[:, 3] < 1) & (rgba[:, 3] > 0))
@@ -303,7 +305,7 @@ class _Light(NamedTuple):
 
     eye: Eye
     size: tuple[int, int]
-    stage: Stage
+    setting: Setting
     sun: np.ndarray
     shadows: _Shadows
     planes: np.ndarray
@@ -346,8 +348,8 @@ class _Light(NamedTuple):
         gloss = GLOSS * np.maximum(gloss, 0) ** 32 * (direct > 0)
         light = rgba[:, :3] ** 2 * (ambient + SUN * direct)[:, None] + gloss[:, None]
         opacity = rgba[:, 3].copy()
-        if self.stage.ground is not None and self.eye.point[2] > self.stage.ground:
-            opacity[point[:, 2] < self.stage.ground - 2e-3 * self.stage.reach] = 0
+        if self.setting.ground is not None and self.eye.point[2] > self.setting.ground:
+            opacity[point[:, 2] < self.setting.ground - 2e-3 * self.setting.reach] = 0
         return np.concatenate([light * opacity[:, None], opacity[:, None]], axis=1).astype(np.float32)
 
 
@@ -357,20 +359,20 @@ class _Light(NamedTuple):
 class _Ground:
     """What is behind everything, from one place."""
 
-    def __init__(self, eye: Eye, size: tuple[int, int], stage: Stage, sun: np.ndarray):
+    def __init__(self, eye: Eye, size: tuple[int, int], setting: Setting, sun: np.ndarray):
         width, height = size
         low, high = np.array(HORIZON, np.float32) ** 2, np.array(ZENITH, np.float32) ** 2
         share = np.linspace(1, 0, height, dtype=np.float32)[:, None]
         self.picture = np.repeat(low + share * (high - low), width, axis=0)
         self.pixel = np.zeros(0, int)
         self.sun = sun
-        if stage.ground is None or eye.point[2] <= stage.ground:
+        if setting.ground is None or eye.point[2] <= setting.ground:
             return
         self.pixel, ray = _downwards(eye, size)
-        height_above = np.float32(eye.point[2] - stage.ground)
+        height_above = np.float32(eye.point[2] - setting.ground)
         along = -height_above / ray[:, 2]
         point = eye.point[:2].astype(np.float32) + along[:, None] * ray[:, :2]
-        reach = np.float32(stage.reach)
+        reach = np.float32(setting.reach)
         away = np.hypot(*(point - eye.target[:2].astype(np.float32)).T) / reach
         fade = np.exp(-((away / 5) ** 2) - (along / (12 * reach + 2 * height_above)) ** 2)
         # How far the point on the ground moves from one pixel to the next.
@@ -378,7 +380,7 @@ class _Ground:
         for side in eye.axes[:2].astype(np.float32):
             moved += np.abs(side[:2] - slope * side[2])
         moved *= along[:, None] / np.float32(eye.focal * height / 2)
-        step = np.float32(stage.spacing)
+        step = np.float32(setting.spacing)
         line = np.zeros_like(along)
         for axis in range(2):
             off = np.abs((point[:, axis] / step + np.float32(0.5)) % 1 - np.float32(0.5)) * step
@@ -388,7 +390,7 @@ class _Ground:
         plain, lines = np.array(GROUND, np.float32) ** 2, np.array(LINES, np.float32) ** 2
         self.color = (plain + line[:, None] * (lines - plain)) * fade[:, None]
         self.rest = (1 - fade)[:, None] * self.picture[self.pixel]
-        self.point = np.column_stack([point, np.full_like(along, stage.ground)])
+        self.point = np.column_stack([point, np.full_like(along, setting.ground)])
 
     def shaded(self, shadows: _Shadows) -> np.ndarray:
         """The picture of it with shadows: (pixels, 3), of its own."""
@@ -418,17 +420,17 @@ def _downwards(eye: Eye, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]
 class _Shadows:
     """A map of what the sun sees: as far as it reaches along its rays."""
 
-    def __init__(self, solid: _Triangles, sun: np.ndarray, stage: Stage, focus: np.ndarray):
+    def __init__(self, solid: _Triangles, sun: np.ndarray, setting: Setting, focus: np.ndarray):
         z = sun
         x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
         x /= np.linalg.norm(x)
         self.axes = np.stack([x, np.cross(z, x), z])
         corners = solid.corners @ self.axes.T
         center = self.axes @ focus
-        around = 4 * stage.reach
+        around = 4 * setting.reach
         near = (np.abs(corners - center) < around).all(axis=(1, 2))
-        if stage.ground is not None:
-            near &= solid.corners[..., 2].max(axis=1) > stage.ground
+        if setting.ground is not None:
+            near &= solid.corners[..., 2].max(axis=1) > setting.ground
         self.some = bool(near.any())
         if not self.some:
             return

@@ -274,15 +274,15 @@ class _Drawn:
     """
 
     def __init__(self, scene: Scene, shot: Shot):
-        model, stage = scene.model, shot.stage
+        model, setting = scene.model, shot.setting
         self.off = EXACT * scene.size
         self.reach = np.zeros(model.nb)
         for surface in scene.moving:
             far = np.linalg.norm(surface.vertices, axis=-1).max(initial=0)
             self.reach[surface.body] = max(self.reach[surface.body], far)
         grounds = [_plane(surface) for surface in scene.fixed if surface.endless]
-        if not grounds and stage.ground is not None:
-            point, normal = stage.up.T @ [0, 0, stage.ground], stage.up[2]
+        if not grounds and setting.ground is not None:
+            point, normal = setting.up.T @ [0, 0, setting.ground], setting.up[2]
             grounds = [{"point": point.tolist(), "normal": normal.tolist(), "rgba": (*GROUND, 1.0)}]
         sites: tuple[Site, ...] = model.sites  # pyright: ignore[reportAssignmentType]
         weight = float(np.nansum(model.inertias.mass)) * float(np.linalg.norm(model.gravity))
@@ -292,12 +292,12 @@ class _Drawn:
             "masses": np.nan_to_num(np.asarray(model.inertias.mass, float)).tolist(),
             "centers": np.nan_to_num(np.asarray(model.inertias.com, float)).tolist(),
             "reach": self.reach.tolist(),
-            "size": min(scene.size, stage.reach / 2),
-            "radius": stage.reach,
-            "cell": stage.spacing,
+            "size": min(scene.size, setting.reach / 2),
+            "radius": setting.reach,
+            "cell": setting.spacing,
             # The weight of all is as long as half the model is wide.
-            "newton": stage.reach / weight if np.isfinite(weight) and weight > 0 else stage.reach,
-            "up": _quaternion(stage.up),
+            "newton": setting.reach / weight if np.isfinite(weight) and weight > 0 else setting.reach,
+            "up": _quaternion(setting.up),
             "camera": {
                 "target": (shot.eye.target + shot.path[0]).tolist(),
                 "distance": float(np.linalg.norm(shot.eye.point - shot.eye.target)),

@@ -77,7 +77,7 @@ def plot_model(
         camera=camera,
         follow=False,
     )
-    picture = Painter(scene, shot.stage, size).paint(*shot.frame(0))
+    picture = Painter(scene, shot.setting, size).paint(*shot.frame(0))
     Image.fromarray(picture).save(path)
 
 
@@ -186,15 +186,15 @@ class Filmstrip:
     @property
     def legend(self) -> str:
         """What else there is to know about it."""
-        spacing = self.shot.stage.spacing
+        spacing = self.shot.setting.spacing
         unit = f"{spacing:g} m" if spacing >= 1 else f"{100 * spacing:g} cm"
-        ground = "" if self.shot.stage.ground is None else f"; lines on the ground are {unit} apart"
+        ground = "" if self.shot.setting.ground is None else f"; lines on the ground are {unit} apart"
         moves = "; the camera moves along" if self.shot.follows else ""
         return f"coloured lines: the paths of the extremities{ground}{moves}"
 
     def draw(self, figure) -> None:
         """Draw it into a figure, or a part of one."""
-        painter = Painter(self.scene, self.shot.stage, self.size)
+        painter = Painter(self.scene, self.shot.setting, self.size)
         across = max(len(self.times), 3)
         all_axes = figure.subplots(1, across, squeeze=False)[0]
         tips, branch = self._tips()
@@ -211,7 +211,7 @@ class Filmstrip:
             axes.imshow(painter.paint(eye, placed), extent=(0, width, height, 0), interpolation="antialiased")
             since = np.linspace(self.times[max(number - 1, 0)], self.times[number], FINE)
             for tip, which in zip(tips, branch):
-                seen = eye.on_screen(tip(since) @ self.shot.stage.up.T, self.size)
+                seen = eye.on_screen(tip(since) @ self.shot.setting.up.T, self.size)
                 axes.plot(*seen.T, color=COLORS[which % len(COLORS)], linewidth=1.0, alpha=0.7)
             axes.set_xlim(0, width)
             axes.set_ylim(height, 0)

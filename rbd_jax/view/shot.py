@@ -13,7 +13,7 @@ import numpy as np
 
 from ..model import Model
 from .camera import Camera, Eye, given_camera, placed
-from .painter import Placed, Stage
+from .painter import Placed, Setting
 from .recording import Poses, Recording
 from .scene import Scene, Surface
 
@@ -38,7 +38,7 @@ DIRECTIONS = np.array(
 class Shot:
     """A motion, or several at once, before a camera.
 
-    - `stage`: where it happens.
+    - `setting`: which way is up, and where the ground is.
     - `poses`: of each of the motions, the first being the one that is looked at; `opacity`: of each.
     - `corners`: points of what is to be in the picture, around the camera's path, with z up.
     - `eye`: the camera at the first time; `path`: by how much it is moved later: a point (frames, 3) for each frame of the
@@ -46,7 +46,7 @@ class Shot:
     """
 
     scene: Scene
-    stage: Stage
+    setting: Setting
     poses: tuple[Poses, ...]
     opacity: tuple[float, ...]
     corners: np.ndarray
@@ -117,8 +117,8 @@ def shot_of(
         target = (seen[0] - moved[:, None])[near[0]]
     eye = placed(camera, target, size[0] / size[1], up)
     wide = float(np.ptp(target, axis=0).max()) / 2
-    stage = Stage(up, ground, max(reach, wide))
-    return Shot(scene, stage, poses, tuple(opacity or (1.0,) * len(poses)), target, eye, path)
+    setting = Setting(up, ground, max(reach, wide))
+    return Shot(scene, setting, poses, tuple(opacity or (1.0,) * len(poses)), target, eye, path)
 
 
 def upright(model: Model) -> np.ndarray:

@@ -30,6 +30,10 @@ from .recording import Poses, Recording, frames_of
 from .scene import Scene, scene_of
 
 
+#: So many rows of a motion are played at most, evenly chosen.
+MOST_ROWS = 20_000
+
+
 class Moment(NamedTuple):
     """A state of a model, and what it is told there: numbers of one sample."""
 
@@ -91,7 +95,7 @@ class Stage:
         if sample not in self._motions:
             while len(self._motions) >= 64:
                 self._motions.pop(next(iter(self._motions)))
-            self._motions[sample] = self.recording.poses(sample, most=20_000)
+            self._motions[sample] = self.recording.poses(sample, most=MOST_ROWS)
         return self._motions[sample]
 
     def moment(self, sample: int, time: float) -> Moment:

@@ -25,12 +25,12 @@ from ..simulate import Controls, Scheme, State, Trajectory, keyframe, sense
 from ..simulate.systems import Simulated
 from ..simulate.tree_system import Acting
 from .drawing import Drawing
-from .extent import extent
 from .live import Live
 from .posing import Posing, Slider
 from .recording import Poses
 from .server import address, serve, stop
-from .stage import Moment, Stage, loads
+from .shot import shot_of
+from .stage import MOST_ROWS, Moment, Stage, loads
 
 
 #: What is shown: the trajectory, a configuration put together by hand, or a simulation.
@@ -130,7 +130,8 @@ class Viewer:
         self.posing = Posing(stage.model, recording.q[sample][0], stage.scene.size)
         self.live: Live | None = None
         self.running = False
-        self._extent = extent(stage.scene, [motion])
+        # In a square, and so in a window of any shape.
+        self._shot = shot_of("view", recording, stage.scene, (1, 1), samples=(sample,), most=MOST_ROWS)
         self._trace: tuple[np.ndarray, Readings] | None = None
         self._read: list[tuple[float, Any]] = []
         self._poses, self._grabbed = motion, None
@@ -142,7 +143,7 @@ class Viewer:
         self._asked: dict[str, Callable[[], object]] = {}
         self._woken, self._stopped, self._settled = threading.Event(), threading.Event(), threading.Event()
         try:
-            self._drawing = Drawing(self._server, stage.scene, stage.sites, self._extent.ground)
+            self._drawing = Drawing(self._server, stage.scene, stage.sites, self._shot.setting)
             self._camera()
             self._panel()
             self._drawing.ghosts(len(ghosts))
@@ -345,7 +346,7 @@ class Viewer:
         self._poses, self._center = poses, center
         arrows = self._loads() if self._show_contacts.value or self._show_reactions.value else None
         scale = self._scale.value * self.stage.scene.size / self.stage.weight
-        failure = self._failure()
+        failure, setting = self._failure(), self._shot.setting
         with self._server.atomic():
             drawing.move(poses)
             beside = self.ghosts if self.mode == "motion" else ()
@@ -353,7 +354,7 @@ class Viewer:
             drawing.mass(center if self._show_mass.value else None)
             drawing.contacts(arrows.contacts if arrows and self._show_contacts.value else None, scale)
             drawing.reactions(arrows.reactions if arrows and self._show_reactions.value else None, scale)
-            drawing.mark(failure, center + [0, 0, self._extent.radius])
+            drawing.mark(failure, center + 0.6 * setting.reach * setting.up[2])
         if followed is not None and np.linalg.norm(followed) > 1e-9:
             for client in self._server.get_clients().values():
                 client.camera.position = client.camera.position + followed
@@ -382,15 +383,13 @@ class Viewer:
         return failure if self.time >= self._span[1] else None
 
     def _camera(self) -> None:
-        camera, bounds = self._server.initial_camera, self._extent
-        low, high = bounds.low[0], bounds.high[0]
+        camera, setting = self._server.initial_camera, self._shot.setting
         self._center = self.stage.center_of_mass(self._poses)
-        look_at = (low + high) / 2
-        radius = max(bounds.radius, float(np.linalg.norm(high - low)) / 2, 0.1 * self.stage.scene.size)
-        camera.fov = np.radians(40.0)
-        camera.look_at = look_at
-        camera.position = look_at + 3.2 * radius * np.array([0.75, -0.6, 0.35])
-        camera.near, camera.far = 0.01 * radius, 1000 * max(bounds.reach, radius)
+        eye, _ = self._shot.frame(0)
+        camera.fov = 2 * np.arctan(1 / eye.focal)
+        camera.look_at, camera.position = setting.up.T @ eye.target, setting.up.T @ eye.point
+        distance = float(np.linalg.norm(eye.point - eye.target))
+        camera.near, camera.far = 0.01 * min(setting.reach, distance), 1000 * max(setting.reach, distance)
 
     # The panel.
 
@@ -595,7 +594,7 @@ class Viewer:
             shapes = gui.add_checkbox("Shapes", True)
             frames = gui.add_checkbox("Frames", False)
             sites = gui.add_checkbox("Sites", False, visible=bool(stage.sites))
-            ground = gui.add_checkbox("Ground", True, visible=not stage.scene.fixed)
+            ground = gui.add_checkbox("Ground", True, visible=self._drawing.invents_ground)
             show = lambda _: self._drawing.show(shapes.value, frames.value, sites.value, ground.value)
             for name, handle in (
                 ("shapes", shapes),
@@ -611,7 +610,7 @@ class Viewer:
             self._scale = gui.add_slider(
                 "Length of forces", 0.1, 10.0, 0.1, 1.0, hint="of the weight, in lengths of the model"
             )
-            self._follow = gui.add_checkbox("Camera follows", self._extent.travels)
+            self._follow = gui.add_checkbox("Camera follows", self._shot.follows)
             fine = gui.add_checkbox(
                 "Fine", False, hint="all triangles, shadows, light from all around: for a GPU"
             )

@@ -134,16 +134,16 @@ def assert_derivative(found, high, low, step, tolerance):
 
 @functools.cache
 def posed(solver, problem):
-    """The numbers of a problem, and what solves it for others, from a guess of the controls."""
+    """The numbers of a problem, and what solves it for others, from a guess."""
     one = PROBLEMS[problem]()
     numbers, rest = eqx.partition(one, eqx.is_inexact_array)
-    none = jnp.zeros((one.steps, one.nu))
+    none = C.Guess(control=jnp.zeros((one.steps, one.nu)))
 
     @jax.jit
-    def solved(numbers, control):
-        return C.solve(eqx.combine(numbers, rest), SOLVERS[solver], C.Guess(control=control))
+    def solved(numbers, guess):
+        return C.solve(eqx.combine(numbers, rest), SOLVERS[solver], guess)
 
-    return numbers, lambda numbers, control=none: solved(numbers, control)
+    return numbers, lambda numbers, guess=none: solved(numbers, guess)
 
 
 @pytest.mark.parametrize("solver, problem", PRODUCTS)
@@ -151,7 +151,7 @@ def test_they_are_those_of_problems_solved_again(solver, problem):
     numbers, solved = posed(solver, problem)
     changes, step = changes_of(PROBLEMS[problem]().model, numbers), 1e-4
     # From the solution itself: from afar the search may come to another minimum.
-    near = solved(numbers).control
+    near = C.Guess.of(solved(numbers))
     moved = lambda h: solved(jax.tree.map(lambda x, d: x + h * d, numbers, changes), near)
     high, low = moved(step), moved(-step)
     assert not high.code and not low.code
@@ -216,3 +216,13 @@ def test_gradients_take_no_more_memory_for_more_iterations():
         return memory.temp_size_in_bytes
 
     assert size(10) == size(1000)
+
+
+def test_a_guess_does_not_say_how_long_steps_are_that_the_problem_says():
+    """The solution of a problem with other steps is a place to begin, and no more."""
+    problem = pendulum()
+    longer = eqx.tree_at(lambda p: p.dt, problem, problem.dt * 1.25)
+    found = C.solve(longer, SOLVERS["ddp"], C.Guess.of(C.solve(problem, SOLVERS["ddp"])))
+    assert not found.code
+    np.testing.assert_allclose(found.dt, longer.dt)
+    assert_close(found.q, C.solve(longer, SOLVERS["ddp"]).q, 1e-6)

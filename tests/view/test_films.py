@@ -116,7 +116,7 @@ def test_ghosts_are_paler_than_the_sample(model, many, tmp_path):
         opacity=(1, 0.3),
         camera=Camera(look_at=(0, 0, 0), distance=9.0),
     )
-    paint = lambda shot: Painter(scene, both.stage, (320, 240)).paint(*shot.frame(10)).astype(int)
+    paint = lambda shot: Painter(scene, both.setting, (320, 240)).paint(*shot.frame(10)).astype(int)
     changed = np.abs(paint(both) - paint(alone)).max(axis=-1)
     assert 50 < np.sum(changed > 4) < 5000 and changed.max() < 120, (np.sum(changed > 8), changed.max())
     rbd.save_video(model, many, tmp_path / "a.gif", fps=4, sample=0, ghosts=[1, 2, 3], **SMALL)
@@ -216,7 +216,7 @@ def test_all_of_a_motion_is_in_the_picture(model, swing):
 def test_what_flies_off_makes_nothing_else_small():
     places = np.array([[0.0, 0.0, 0.5]] * 10 + [[100.0, 0.0, 300.0]] * 10)
     near, far = (seen_from(*falling(rows)) for rows in (places[:10], places))
-    assert far.stage.reach < 3 * near.stage.reach and not far.follows
+    assert far.setting.reach < 3 * near.setting.reach and not far.follows
     assert np.linalg.norm(far.eye.point - far.eye.target) < 3 * np.linalg.norm(
         near.eye.point - near.eye.target
     )
@@ -260,11 +260,11 @@ def test_the_camera_moves_along_with_what_goes_far():
 def test_the_ground_is_the_models_own_or_below_all_of_the_motion():
     high = np.array([[0.0, 0.0, 0.5]] * 3)
     model, path = falling(high)
-    assert seen_from(model, path).stage.ground == 0
-    assert seen_from(*falling(high - [0, 0, 0.9])).stage.ground == pytest.approx(-0.5)
+    assert seen_from(model, path).setting.ground == 0
+    assert seen_from(*falling(high - [0, 0, 0.9])).setting.ground == pytest.approx(-0.5)
     floor = rbd.Shape("floor", "world", rbd.shapes.Plane(), (0.0, 0.0, -0.7))
-    assert seen_from(rbd.attach(model, floor), path).stage.ground == pytest.approx(-0.7)
-    assert seen_from(*falling(high, (0.0, 0.0, 0.0))).stage.ground is None
+    assert seen_from(rbd.attach(model, floor), path).setting.ground == pytest.approx(-0.7)
+    assert seen_from(*falling(high, (0.0, 0.0, 0.0))).setting.ground is None
 
 
 @pytest.mark.parametrize("gravity", [(0, 0, -9.81), (0, -9.81, 0), (0, 0, 3), (1, 2, -3)])

@@ -6,7 +6,7 @@ import pytest
 import rbd_jax as rbd
 from rbd_jax.shapes.surfaces import ball, box
 from rbd_jax.view.camera import Camera, placed
-from rbd_jax.view.painter import Painter, Placed, Stage, round_length
+from rbd_jax.view.painter import Painter, Placed, Setting, round_length
 from rbd_jax.view.raster import fragments, nearest, plane_of, stacked
 from rbd_jax.view.scene import Scene, Surface
 
@@ -74,12 +74,12 @@ def scene_with(model, *surfaces):
 
 
 def picture_of(scene, ground: float | None = 0.0, size=(80, 60), count=1, **camera):
-    stage = Stage(np.eye(3), ground, 1.0)
+    setting = Setting(np.eye(3), ground, 1.0)
     given = {"azimuth": 0.0, "elevation": 0.0, "distance": 4.0, "look_at": (0, 0, 0.5), **camera}
     eye = placed(Camera(**given), np.zeros((1, 3)), size[0] / size[1], np.eye(3))
     nb = scene.model.nb
     still = Placed(np.zeros((nb, 3)), np.tile(np.eye(3), (nb, 1, 1)))
-    return Painter(scene, stage, size).paint(eye, [still] * count), eye
+    return Painter(scene, setting, size).paint(eye, [still] * count), eye
 
 
 def colored(picture, channel):

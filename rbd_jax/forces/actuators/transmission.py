@@ -5,6 +5,7 @@ All actuators of a model are worked out together. A force `f` along a length act
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -46,9 +47,9 @@ class Transmission(eqx.Module):
     #: How many numbers a gear has; None where that depends on the joint.
     numbers: ClassVar[int | None] = 1
 
+    @abc.abstractmethod
     def renamed(self, joints: Sequence[str], refers: Sequence[Reference]) -> Transmission:
         """The same where things have other names."""
-        raise NotImplementedError
 
 
 class OnJoint(Transmission):

@@ -1,0 +1,69 @@
+"""A rollout without controls, made in stretches: the same as one made at once, whoever looks at it in between.
+
+All that it hands from step to step is handed from stretch to stretch: what schemes and forces remember, and what has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from .._failures import Failure
+from ..constraints import Stabilization
+from .begin import begun
+from .controls import driver
+from .rollout import TOLERANCE, Carry, Run
+from .scheme import Scheme
+from .state import State
+from .systems import Simulated
+from .tree_system import Acting
+
+
+class Stretches(eqx.Module):
+    """What a rollout in stretches is made with; its arguments are those of `rollout`. Its methods are of one sample.
+
+    - `owner`: who asks, for messages.
+
+    >>> model, state = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
+    >>> made = rbd.simulate.Stretches("a loop of mine")
+    >>> dt = jnp.asarray(0.01)
+    >>> carry = made.start(model, state, dt)
+    >>> for first in (0, 50):
+    ...     carry = made.advance(model, carry, jnp.int32(first), dt, 50)
+    >>> print(carry.state.q, rbd.rollout(model, state, dt=0.01, steps=100).final.q)
+    [-0.494] [-0.494]
+    """
+
+    owner: str = eqx.field(static=True)
+    scheme: Scheme | None = None
+    forces: Sequence[Acting] = ()
+    stabilization: Stabilization | Literal["auto"] | None = "auto"
+
+    def _run(self, model: Simulated, state: State, dt: Float[Array, ""]) -> Run:
+        begin = begun(self.owner, model, state, dt, 0.0, self.scheme, self.forces, self.stabilization)
+        drive = driver(self.owner, begin.system.simulated, None, 1, None, None, begin.dt)
+        return Run(begin, drive, None, None, TOLERANCE if begin.system.constraint_rows else None, None)
+
+    def start(self, model: Simulated, state: State, dt: Float[Array, ""]) -> Carry:
+        """Before the first step."""
+        return self._run(model, state, dt).start(())
+
+    def advance(
+        self, model: Simulated, carry: Carry, first: Int[Array, ""], dt: Float[Array, ""], count: int
+    ) -> Carry:
+        """After so many steps more, of which the `first` has that number."""
+        run = self._run(model, carry.state, dt)
+        numbers = first + jnp.arange(count, dtype=jnp.int32)
+        return lax.scan(lambda carry, number: (run.step(carry, number, ())[0], None), carry, numbers)[0]
+
+    def judge(
+        self, model: Simulated, start: State, carry: Carry, steps: Int[Array, ""], dt: Float[Array, ""]
+    ) -> tuple[Failure, Failure, Float[Array, ""] | None]:
+        """After all steps: the step that could not be made, after which states are lost; that or a doubt, whichever came first;
+        and how far constraints were open, None without any."""
+        return self._run(model, start, dt).judged(carry, carry.failure, carry.state, steps, start)
