@@ -16,11 +16,11 @@ from ..simulate import Result, Scheme, Trajectory
 from .energy import GAIN, energies, falls_freely, loses
 
 
-def plain_console():
+def plain_console(quiet: bool = False):
     """Where to print. What colours text takes time to import, so it is imported when something is printed."""
     from rich.console import Console
 
-    return Console(soft_wrap=False)
+    return Console(soft_wrap=False, quiet=quiet)
 
 
 def plain_table(title: str | None = None, header: bool = True):
@@ -32,12 +32,16 @@ def plain_table(title: str | None = None, header: bool = True):
 
 @dataclass(frozen=True)
 class Run:
-    """A batch simulated: what came of it, the seconds it took, and how many samples were repeated in how many substeps each."""
+    """A batch simulated: what came of it, the seconds it took, and how many samples were repeated in how many substeps each.
+
+    - `resumed`: whether some of it was simulated before, so that the time tells nothing of how fast it is.
+    """
 
     path: Trajectory
     compiling: float
     simulating: float
     repeated: tuple[tuple[int, int], ...]
+    resumed: bool
 
 
 def report(model: Model, scheme: Scheme, dt: float, steps: int, limits: str | None, run: Run):
@@ -64,9 +68,10 @@ def report(model: Model, scheme: Scheme, dt: float, steps: int, limits: str | No
     row("compiling", f"{run.compiling:.2f} s", "once")
     note = f"{place}, {jax.device_count()} device(s), {model.dtype}"
     row("simulating", f"{run.simulating:.3g} s", note)
-    row("steps per second", f"{rate:,.0f}", f"all samples; {1e6 / rate:.3g} µs a step")
-    row("real-time factor", f"{rate * dt:,.4g}", "all samples together")
-    row("", f"{rate * dt / batch:,.4g}", "each sample")
+    if not run.resumed:
+        row("steps per second", f"{rate:,.0f}", f"all samples; {1e6 / rate:.3g} µs a step")
+        row("real-time factor", f"{rate * dt:,.4g}", "all samples together")
+        row("", f"{rate * dt / batch:,.4g}", "each sample")
     if limits:
         row("joint limits", "", limits)
     _energy_rows(row, model, change, risen, scheme)

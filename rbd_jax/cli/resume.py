@@ -1,8 +1,8 @@
-"""Where a run saves what it has reached: a folder beside that of its results, from which `--resume` goes on.
+"""Where a run saves what it has reached: a folder of its own, from which `--resume` goes on.
 
-Each search has a file there (of an identification the whole one, and those of cross-validation), and `run.ckpt` has the
-options and what was told of the logs until then. The folder is there while the command is at work, and after it has been
-killed. While a process has it, it is locked.
+It is beside the folder of the results, or within if others write there, too. Each search has a file there (of an identification
+the whole one, and those of cross-validation), and `run.ckpt` has the options and what was told of the logs until then. The
+folder is there while the command is at work, and after it has been killed. While a process has it, it is locked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,16 @@ class Place:
     @staticmethod
     def beside(owner: str, results: Path, every: float, resume: bool) -> Place:
         """That of a run which writes its results to a folder; refused if there is something that is not asked for."""
-        place = Place(owner, results.with_name(f"{results.name}.checkpoint"), every, resume)
+        return Place._of(owner, results.with_name(f"{results.name}.checkpoint"), every, resume)
+
+    @staticmethod
+    def within(owner: str, results: Path, every: float, resume: bool) -> Place:
+        """The same where the folder has files of others, too."""
+        return Place._of(owner, results / f"{owner.split()[-1]}.checkpoint", every, resume)
+
+    @staticmethod
+    def _of(owner: str, folder: Path, every: float, resume: bool) -> Place:
+        place = Place(owner, folder, every, resume)
         if resume and not place.saves:
             raise Refused(
                 "--resume goes on from what is saved, and with --checkpoint-every never nothing is; leave out one of them"

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import add_forces, forces, joints, simulate as schemes
 from .._errors import suggest
+from ..checkpoints import CheckpointError
 from ..contact.law import contact_law
 from ..model import Model
 from ..parallel import random_states, simulate_batch, xla_note
@@ -23,8 +24,12 @@ from ..view import film, plot_trajectory, save_html
 from .energy import in_error
 from .model import Refused, load, may_float
 from .output import added_together, shared_folder
-from .report import Run, plain_console, progress_bars, report
+from .report import Run, error_console, plain_console, progress_bars, report
+from .resume import Place, one_line
 
+
+#: The exit code where samples came to no end, or to one that is doubtful.
+DOUBTFUL = 3
 
 #: What is written, the page and the films only where they are asked for.
 STATES, PICTURE, PAGE, FILMS = (
@@ -56,7 +61,7 @@ SHORTER = (8, 64)
 SPREAD, SPEED = 0.2, 0.5
 
 
-def simulate(arguments) -> None:
+def simulate(arguments) -> int:
     """Simulate, write `trajectory.npz`, `trajectory.png`, a page and a film, and report."""
     if arguments.dt is not None:  # what is wrong is told before anything takes long
         _steps(arguments.seconds, arguments.dt)
@@ -66,7 +71,7 @@ def simulate(arguments) -> None:
             film.pyav()
         except ImportError as error:
             raise Refused(f"--video {error}: pip install 'rbd_jax[view]', or --video gif") from error
-    console = plain_console()
+    console = plain_console(arguments.quiet)
     loaded = load(arguments, console)
     dt = arguments.dt or loaded.settings.timestep or STEP
     steps = _steps(arguments.seconds, dt)
@@ -76,24 +81,42 @@ def simulate(arguments) -> None:
         raise Refused(f"{arguments.robot}: no joint moves, so there is nothing to simulate{remedy}")
     name = Path(arguments.robot).stem or loaded.name
     folder = shared_folder(arguments.out, name, FILES, arguments.overwrite)
+    place = Place.within("rbd-jax simulate", folder, arguments.checkpoint_every, arguments.resume)
     model, limits = with_stops(loaded, scheme, arguments.no_limits)
     if note := xla_note():
         console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+    if abs(steps * dt - arguments.seconds) > 1e-6 * arguments.seconds:
+        told = f"{arguments.seconds:g} s are not a whole number of steps of {dt:g} s; simulated are {steps}, {steps * dt:.6g} s"
+        console.print(told, highlight=False, markup=False, soft_wrap=True)
+    options = {"model": model, "scheme": scheme, "dt": dt, "steps": steps}
+    options |= {"--batch": arguments.batch, "--seed": arguments.seed}
     try:
-        with progress_bars(console) as progress:
-            run = _simulated(model, scheme, dt, steps, arguments.batch, arguments.seed, progress)
+        with progress_bars(console, arguments.quiet) as progress, place.kept(options) as saved:
+            place.tell(console)
+            saved.save({})  # the options: others do not go on from what is saved after them
+            run = _simulated(model, scheme, dt, steps, arguments.batch, arguments.seed, progress, place)
             write = lambda part: _write(part, model, run.path, dt, arguments, progress)
             written = added_together(folder, FILES, write)
+    except CheckpointError as error:
+        raise place.refused(one_line(str(error)), error) from error
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-            raise Refused(f"out of memory with --batch {arguments.batch}; try a smaller one") from error
+            said = f"out of memory with --batch {arguments.batch}; try a smaller one"
+            raise place.refused(said, error) from error
         raise
     except OSError as error:
-        raise Refused(f"cannot write to {folder}: {error.strerror or error}") from error
+        raise place.refused(f"cannot write to {folder}: {error.strerror or error}", error) from error
     console.print(report(model, scheme, dt, steps, limits, run))
     for file in written:
         size = file.stat().st_size / 1e6
         console.print(f"wrote {file} ({size:.2g} MB)", highlight=False, markup=False, soft_wrap=True)
+    doubtful = int(np.count_nonzero(run.path.code))
+    if doubtful:
+        told = (
+            f"{doubtful} of {arguments.batch} samples are not to be trusted: see what the table says of them"
+        )
+        error_console().print(told, style="bold red", highlight=False, markup=False, soft_wrap=True)
+    return DOUBTFUL if doubtful else 0
 
 
 # Before.
@@ -162,10 +185,13 @@ def with_stops(model: Model, scheme: Scheme, left_out: bool) -> tuple[Model, str
 # Meanwhile.
 
 
-def _simulated(model: Model, scheme: Scheme, dt: float, steps: int, batch: int, seed: int, progress) -> Run:
+def _simulated(
+    model: Model, scheme: Scheme, dt: float, steps: int, batch: int, seed: int, progress, place: Place
+) -> Run:
     """The samples simulated, those in error again in shorter steps."""
     frames = min(FRAMES, max(1, NUMBERS // (batch * (model.nq + model.nv + 1)) - 1))
     options = {"dt": dt, "steps": steps, "scheme": scheme, "frames": frames}
+    resumed = place.reached
     begin, task, compiling = time.perf_counter(), progress.add_task("compiling", total=None), 0.0
 
     def advanced(done: int) -> None:
@@ -177,7 +203,7 @@ def _simulated(model: Model, scheme: Scheme, dt: float, steps: int, batch: int, 
         progress.update(task, completed=done)
 
     states = random_states(model, batch, jax.random.key(seed), SPREAD, SPEED)
-    path = simulate_batch(model, states, **options, on_progress=advanced)
+    path = simulate_batch(model, states, **options, on_progress=advanced, checkpoint=place.file("all"))
     simulating = time.perf_counter() - begin - compiling
     repeated = []
     for substeps in SHORTER:
@@ -191,10 +217,11 @@ def _simulated(model: Model, scheme: Scheme, dt: float, steps: int, batch: int, 
             **options,
             substeps=substeps,
             on_progress=lambda done, task=task: progress.update(task, completed=done),
+            checkpoint=place.file(f"in-{substeps}"),
         )
         path = jax.tree.map(lambda all, new, rows=rows: jnp.asarray(all).at[rows].set(new), path, again)
         repeated.append((len(rows), substeps))
-    return Run(path, compiling, simulating, tuple(repeated))
+    return Run(path, compiling, simulating, tuple(repeated), resumed)
 
 
 def _write(
@@ -203,13 +230,13 @@ def _write(
     """The files, and their names."""
     saving = progress.add_task("saving", total=2)
     with np.errstate(over="ignore"):  # of samples that diverge
-        saved = {name: np.asarray(getattr(path, name), np.float32) for name in "qv"}
-        saved["t"] = np.asarray(path.t[0], np.float32)
+        saved = {name: np.asarray(getattr(path, name)) for name in "qv"}
+        saved["t"] = np.asarray(path.t[0])
     np.savez_compressed(
         folder / STATES,
         **saved,  # pyright: ignore[reportArgumentType]
         robot=np.array(model.name),
-        dt=np.float32(dt),
+        dt=saved["t"].dtype.type(dt),
         body_names=np.array(model.body_names),
         joint_names=np.array(model.joint_names),
     )

@@ -162,7 +162,7 @@ class Direction(NamedTuple):
     """Where to go: a feedback, the change of the length of steps, and what that promises.
 
     - `decrease`: by how much the quadratic model falls along it; `noise`, how exact the cost is.
-    - `slope`, `bend`: the derivatives of the cost along it, but for what closing gaps changes.
+    - `slope`, `bend`: the derivatives of the cost along it. The closing of gaps is in the first one.
     - `positive`: whether the model has a minimum.
     """
 
@@ -491,7 +491,9 @@ class Search:
             F, slope, curvature, gap, pressed, point, u = stage
             if keeping.any:
                 slope, curvature = slope + keeping.slope(pressed), curvature + keeping.curvature(pressed)
-            ahead = p if gap is None else p + matvec(P, gap)
+            ahead, closing = p, jnp.zeros((), dtype)
+            if gap is not None:  # a whole step closes it: the next point moves back by as much
+                ahead, closing = p - matvec(P, gap), -jnp.sum(p * gap)
             H = curvature + rowwise(transpose(F), rowwise(P, F))
             h = slope + vecmat(ahead, F)
             xx, ux, uu, qx, qu = H[:nx, :nx], H[nx:, :nx], H[nx:, nx:], h[:nx], h[nx:]
@@ -506,7 +508,7 @@ class Search:
             along, bend = jnp.sum(k * qu), jnp.sum(k * uuk)
             decrease = decrease - along - 0.5 * (bend + jnp.sum(k**2 * jnp.diagonal(added)))
             noise = noise + self.rounding(P, p, point)
-            return (P, p, decrease, noise, positive & fine), (K, k, along, bend)
+            return (P, p, decrease, noise, positive & fine), (K, k, along + closing, bend)
 
         none = jnp.zeros((), dtype)
         P, p = local.end_curvature, local.end_slope

@@ -9,6 +9,9 @@
 - `gather`: the rows of all processes, in the memory of each
 - `specialize`: a function of one model, without the arithmetic that its numbers spare
 - `simulate_batch`: many samples for a long time, some of the rows kept
+- `simulate_to_disk`: the same into files, for more than fits into memory
+- `open_trajectory`: what that has made
+- `StoredTrajectory`: a batch of trajectories in files
 - `random_states`: states near the neutral one
 - `energies_along`: kinetic and potential energy along a batch's trajectory
 - `xla_note`: what was done about the compiler option
@@ -24,6 +27,9 @@ __all__ = [
     "gather",
     "specialize",
     "simulate_batch",
+    "simulate_to_disk",
+    "open_trajectory",
+    "StoredTrajectory",
     "random_states",
     "energies_along",
     "xla_note",
@@ -37,4 +43,9 @@ from .simulation import (
     simulate_batch as simulate_batch,
 )
 from .specialization import specialize as specialize
+from .stored import (
+    StoredTrajectory as StoredTrajectory,
+    open_trajectory as open_trajectory,
+    simulate_to_disk as simulate_to_disk,
+)
 from .xla import xla_note as xla_note

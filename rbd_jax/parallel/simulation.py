@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -93,6 +93,7 @@ def simulate_batch(
     return Trajectory(t, rows.q, rows.v, tau, *codes, own=rows.own, opening=opening)
 
 
+@runtime_checkable
 class Rows(Protocol):
     """Where the rows of a batch are kept while it is simulated."""
 

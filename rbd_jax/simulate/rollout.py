@@ -322,7 +322,7 @@ class Run:
         - `failure`, `before`: the step that could not be made, and the state before it.
         - `start`: the initial state.
         """
-        end = self.t0 + self.dt * steps
+        end = self.t0 + self.dt * steps.astype(self.dt.dtype)
         doubted, most = self.watch_state(self.system, end, carry, steps)
         failed_at = self.t0 + self.dt * failure.step.astype(self.dt.dtype)
         failure = explained(failure, self.system, (failed_at, self.t0), before, start, self.dt)

@@ -1,0 +1,262 @@
+"""A batch simulated into files, for as many samples and rows as the disk has room for; and how to read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..checkpoints import Checkpoint, CheckpointError, Run
+from ..constraints import Stabilization
+from ..simulate import Acting, Scheme, Simulated, State, Trajectory
+from .simulation import Simulation
+
+
+#: The checkpoint in a folder that is written to, and is kept with what was: it says what was simulated.
+RUN = "run.ckpt"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTrajectory:
+    """A batch of trajectories in files: as arrays of NumPy that are read where they are looked at.
+
+    - `folder`: where they are. There is a file NAME.npy for each of the arrays, those of states row by row: (rows, batch, ...).
+    - `t`: (rows,). `q`, `v`, `own`: (batch, rows, ...), as a `Trajectory` has them; `own` is None where no force has a state.
+    - `code`, `failed_step`, `opening`: (batch,), the last None without constraints.
+
+    Some of the samples, `stored[3]` or `stored[10:20]`, are a `Trajectory` in memory; `stored[:, ::100]` is of some of the rows.
+
+    >>> import pathlib, tempfile
+    >>> model = rbd.load("double_pendulum")
+    >>> states = rbd.parallel.random_states(model, 20, jax.random.key(0), spread=0.1, speed=0.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stored = rbd.parallel.simulate_to_disk(pathlib.Path(folder, "run"), model, states, dt=0.01, steps=100, frames=50)
+    ...     print(len(stored), stored.q.shape, stored[3].q.shape, stored[10:12, ::5].q.shape)
+    20 (20, 51, 2) (51, 2) (2, 11, 2)
+    """
+
+    folder: Path
+    t: Float[np.ndarray, "rows"]
+    q: Float[np.ndarray, "batch rows nq"]
+    v: Float[np.ndarray, "batch rows nv"]
+    own: Float[np.ndarray, "batch rows own"] | None
+    code: Int[np.ndarray, "batch"]
+    failed_step: Int[np.ndarray, "batch"]
+    opening: Float[np.ndarray, "batch"] | None
+
+    def __len__(self) -> int:
+        """The number of samples."""
+        return len(self.code)
+
+    def __getitem__(self, which) -> Trajectory:
+        """Some samples, and of those some rows, read into memory. Forces along them are zero, as in `simulate_batch`."""
+        samples, rows = which if isinstance(which, tuple) else (which, slice(None))
+        if isinstance(rows, int | np.integer):
+            raise TypeError("StoredTrajectory: rows are a slice: stored[samples, 100:101]")
+        read = lambda x: None if x is None else jnp.asarray(np.asarray(x[samples])[..., rows, :])
+        one = lambda x: None if x is None else jnp.asarray(x[samples])
+        q, v = read(self.q), read(self.v)
+        t = jnp.broadcast_to(jnp.asarray(self.t[rows]), q.shape[:-1])
+        tau = jnp.zeros((*q.shape[:-2], max(q.shape[-2] - 1, 0), v.shape[-1]), q.dtype)
+        return Trajectory(
+            t, q, v, tau, one(self.code), one(self.failed_step), own=read(self.own), opening=one(self.opening)
+        )
+
+    def __repr__(self) -> str:
+        batch, rows, _ = self.q.shape
+        failed = int(np.count_nonzero(self.code))
+        told = f", {failed} failed" if failed else ""
+        return f"StoredTrajectory({str(self.folder)!r}: {batch} samples of {rows} rows{told}, {self.q.dtype})"
+
+
+def simulate_to_disk(
+    folder: str | os.PathLike,
+    model: Simulated,
+    states: State,
+    *,
+    dt: float | None = None,
+    steps: int,
+    scheme: Scheme | None = None,
+    frames: int = 100,
+    forces: Sequence[Acting] = (),
+    stabilization: Stabilization | Literal["auto"] | None = "auto",
+    substeps: int = 1,
+    on_progress: Callable[[int], Any] | None = None,
+    every: float | int = 30.0,
+) -> StoredTrajectory:
+    """`simulate_batch` into a folder of files: in memory is one row of all samples, whatever is kept.
+
+    While it is at work the files are in FOLDER.part, where it also saves what it has reached; `folder` is there when all is. The
+    same call goes on from what a process that was killed has left, to the same bytes, and returns what is there already if it
+    was finished. What another call has left is refused.
+
+    **Arguments**
+
+    - `every`: how long, in s, from one save to the next; 0 for one after each row.
+    - the others: as for `simulate_batch`.
+
+    >>> import pathlib, tempfile
+    >>> model = rbd.load("pendulum")
+    >>> states = rbd.State(jnp.array([[0.1], [0.2]]), jnp.zeros((2, 1)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stored = rbd.parallel.simulate_to_disk(pathlib.Path(folder, "run"), model, states, dt=0.01, steps=1000)
+    ...     print(stored.q.shape, sorted(path.name for path in stored.folder.iterdir()))
+    (2, 101, 1) ['code.npy', 'failed_step.npy', 'q.npy', 'run.ckpt', 't.npy', 'v.npy']
+    """
+    owner = "parallel.simulate_to_disk"
+    made = Simulation(owner, model, states, dt, steps, frames, substeps, scheme, forces, stabilization)
+    whole = Path(folder)
+    part = whole.with_name(f"{whole.name}.part")
+    if whole.exists() or whole.is_symlink():
+        if not (whole / RUN).is_file():
+            raise FileExistsError(
+                f"{owner}: {whole} is there already, and is no trajectory; name another folder"
+            )
+        with Checkpoint(whole / RUN).run(owner, made.key):  # refused if it is another one
+            return open_trajectory(whole)
+    others = _others(part)
+    if others:
+        raise FileExistsError(
+            f"{owner}: {part} has other files ({', '.join(others[:3])}), and is where this would write; name another folder"
+        )
+    part.mkdir(parents=True, exist_ok=True)
+    with Checkpoint(part / RUN, every).run(owner, made.key) as run:
+        _simulated_into(part, made, run, on_progress)
+    os.rename(part, whole)
+    return open_trajectory(whole)
+
+
+def _simulated_into(part: Path, made: Simulation, run: Run, on_progress) -> None:
+    """All files of a folder."""
+    shape = len(made.row_steps), len(made.states.q)
+    states = {name: getattr(made.states, name) for name in ("q", "v", "own")}
+    files = {
+        name: (part / f"{name}.npy", (*shape, *x.shape[1:]), x.dtype)
+        for name, x in states.items()
+        if x is not None
+    }
+    rows = _OnDisk(files, anew=run.found is None)
+    try:
+        end = made.run(rows, run, on_progress)
+        for sample in np.flatnonzero(end.missing(made.row_steps).any(axis=1)):
+            rows.lose(sample, end.missing(made.row_steps)[sample])
+        rows.saved()
+    finally:
+        rows.close()
+    told = {"t": made.times, "code": end.code, "failed_step": end.failed_step, "opening": end.opening}
+    for name, x in told.items():
+        if x is not None:
+            with open(part / f"{name}.npy", "wb") as file:
+                np.save(file, x)
+                _brought_to_disk(file)
+
+
+def open_trajectory(folder: str | os.PathLike) -> StoredTrajectory:
+    """What `simulate_to_disk` has made in a folder. Nothing is read until it is looked at.
+
+    >>> import pathlib, tempfile
+    >>> model = rbd.load("pendulum")
+    >>> states = rbd.State(jnp.array([[0.1], [0.2]]), jnp.zeros((2, 1)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     place = pathlib.Path(folder, "run")
+    ...     _ = rbd.parallel.simulate_to_disk(place, model, states, dt=0.01, steps=100)
+    ...     print(rbd.parallel.open_trajectory(place)[1].final.q.shape)
+    (1,)
+    """
+    owner, folder = "parallel.open_trajectory", Path(folder)
+    if not (folder / RUN).is_file():
+        left = folder.with_name(f"{folder.name}.part").is_dir()
+        why = (
+            "one that was not finished is beside it; the same call of simulate_to_disk goes on from that"
+            if left
+            else ("a folder that parallel.simulate_to_disk has made is one")
+        )
+        raise FileNotFoundError(f"{owner}: {folder} is no trajectory; {why}")
+
+    def read(name: str, needed: bool = True):
+        path = folder / f"{name}.npy"
+        if not needed and not path.exists():
+            return None
+        try:
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{owner}: {path} cannot be read ({error}); simulate again") from error
+
+    by_sample = lambda x: None if x is None else x.swapaxes(0, 1)
+    return StoredTrajectory(
+        folder,
+        read("t"),
+        by_sample(read("q")),
+        by_sample(read("v")),
+        by_sample(read("own", needed=False)),
+        read("code"),
+        read("failed_step"),
+        read("opening", needed=False),
+    )
+
+
+class _OnDisk:
+    """Rows in files that have room for all of them from the beginning on.
+
+    They are written, not mapped into memory: of a disk that is full the system then tells, and does not end the process.
+    """
+
+    def __init__(self, files: Mapping[str, tuple[Path, tuple[int, ...], Any]], anew: bool):
+        self.files: dict[str, BinaryIO] = {}
+        self.begin: dict[str, int] = {}
+        self.shapes = {name: (shape, np.dtype(dtype)) for name, (_, shape, dtype) in files.items()}
+        for name, (path, shape, dtype) in files.items():
+            file = self.files[name] = open(path, "w+b" if anew else "r+b")
+            head = {
+                "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+                "fortran_order": False,
+                "shape": shape,
+            }
+            np.lib.format.write_array_header_2_0(file, head)
+            self.begin[name] = file.tell()
+            file.truncate(self.begin[name] + int(np.prod(shape)) * np.dtype(dtype).itemsize)
+
+    def put(self, number: int, state: State) -> None:
+        for name, file in self.files.items():
+            row = np.ascontiguousarray(getattr(state, name))
+            file.seek(self.begin[name] + number * row.nbytes)
+            file.write(row.data)
+
+    def saved(self) -> Mapping[str, Any]:
+        for file in self.files.values():
+            _brought_to_disk(file)
+        return {}
+
+    def restored(self, saved: Mapping[str, Any]) -> None:
+        """They are in the files."""
+
+    def lose(self, sample: int, missing: np.ndarray) -> None:
+        """Turn some rows of a sample into what is no number."""
+        for name, file in self.files.items():
+            (_, batch, *rest), dtype = self.shapes[name]
+            one = np.full(rest, np.nan, dtype)
+            for row in np.flatnonzero(missing):
+                file.seek(self.begin[name] + (row * batch + sample) * one.nbytes)
+                file.write(one.data)
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+
+
+def _brought_to_disk(file) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _others(part: Path) -> list[str]:
+    """What is in a folder that is written to, and is not ours."""
+    ours = {f"{name}.npy" for name in ("t", "q", "v", "own", "code", "failed_step", "opening")}
+    there = [path.name for path in part.iterdir()] if part.is_dir() else []
+    return sorted(name for name in there if name not in ours and not name.lstrip(".").startswith("run."))
