@@ -126,9 +126,16 @@ def simulate_to_disk(
             f"{owner}: {part} has other files ({', '.join(others[:3])}), and is where this would write; name another folder"
         )
     part.mkdir(parents=True, exist_ok=True)
-    with Checkpoint(part / RUN, every).run(owner, made.key) as run:
-        _simulated_into(part, made, run, on_progress)
-    os.rename(part, whole)
+    try:
+        with Checkpoint(part / RUN, every).run(owner, made.key) as run:
+            _simulated_into(part, made, run, on_progress)
+        os.rename(part, whole)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{owner}: {error.strerror or error}. The same call goes on from what was saved there",
+            str(part),
+        ) from error
     return open_trajectory(whole)
 
 
@@ -144,8 +151,9 @@ def _simulated_into(part: Path, made: Simulation, run: Run, on_progress) -> None
     rows = _OnDisk(files, anew=run.found is None)
     try:
         end = made.run(rows, run, on_progress)
-        for sample in np.flatnonzero(end.missing(made.row_steps).any(axis=1)):
-            rows.lose(sample, end.missing(made.row_steps)[sample])
+        missing = end.missing(made.row_steps)
+        for sample in np.flatnonzero(missing.any(axis=1)).tolist():
+            rows.lose(sample, missing[sample])
         rows.saved()
     finally:
         rows.close()

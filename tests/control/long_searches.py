@@ -3,14 +3,13 @@
 It ends itself by SIGKILL at a save, "before" the new file has its name or "after". Tests make the same searches by `SEARCHES`.
 """
 
-import os
-import signal
 import sys
 
 import jax
 import jax.numpy as jnp
 
 import rbd_jax as rbd
+from tests.killed import killed_at
 
 
 C = rbd.control
@@ -46,21 +45,6 @@ def search(name, checkpoint=None, on_iteration=None, solver=None, **changes):
     """What the solver of that name finds for the pendulum."""
     solver = SOLVERS[name] if solver is None else solver
     return C.solve(pendulum(**changes), solver, on_iteration=on_iteration, checkpoint=checkpoint)
-
-
-def killed_at(save: int, moment: str, number: int = signal.SIGKILL) -> None:
-    """From now on this process ends at so many saves, by a signal."""
-    rename, left = os.replace, [save]
-
-    def replace(*names):
-        left[0] -= 1
-        if not left[0] and moment == "before":
-            os.kill(os.getpid(), number)
-        rename(*names)
-        if not left[0]:
-            os.kill(os.getpid(), number)
-
-    os.replace = replace
 
 
 if __name__ == "__main__":

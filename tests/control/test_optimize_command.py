@@ -250,8 +250,8 @@ def test_options_of_the_search(folder, capsys):
 #: A command that ends itself by a signal at a save.
 KILLED = """if True:
     import sys
-    from long_searches import killed_at
     from rbd_jax.__main__ import main
+    from tests.killed import killed_at
 
     save, number, *sys.argv[1:] = sys.argv[1:]
     killed_at(int(save), "after", int(number))

@@ -224,6 +224,6 @@ def test_a_guess_does_not_say_how_long_steps_are_that_the_problem_says(problem, 
     numbers, solved = posed("ddp", problem)
     longer = eqx.tree_at(lambda p: p.dt, numbers, numbers.dt * factor)
     found, anew = solved(longer, C.Guess.of(solved(numbers))), solved(longer)
-    assert not found.code and found.iterations < anew.iterations
+    assert not found.code and found.iterations <= anew.iterations
     np.testing.assert_allclose(found.dt, longer.dt)
     assert_close(found.q, anew.q, 1e-6)

@@ -4,8 +4,6 @@ It ends itself by SIGKILL at a save, "before" the new file has its name or "afte
 """
 
 import dataclasses
-import os
-import signal
 import sys
 
 import jax
@@ -13,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import rbd_jax as rbd
+from tests.killed import killed_at
 
 
 I = rbd.identify
@@ -100,21 +99,6 @@ RUNS = {
     "windows": windows,
     "gradients": gradients,
 }
-
-
-def killed_at(save: int, moment: str, number: int = signal.SIGKILL) -> None:
-    """From now on this process ends at so many saves, by a signal."""
-    rename, left = os.replace, [save]
-
-    def replace(*names):
-        left[0] -= 1
-        if not left[0] and moment == "before":
-            os.kill(os.getpid(), number)
-        rename(*names)
-        if not left[0]:
-            os.kill(os.getpid(), number)
-
-    os.replace = replace
 
 
 if __name__ == "__main__":

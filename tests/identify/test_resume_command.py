@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 #: A command that ends itself by a signal at a save.
 KILLED = """if True:
     import sys
-    from long_runs import killed_at
     from rbd_jax.__main__ import main
+    from tests.killed import killed_at
 
     save, number, *sys.argv[1:] = sys.argv[1:]
     killed_at(int(save), "after", int(number))
