@@ -49,7 +49,7 @@ def test_while_compiling(start, tmp_path):
     process = start("-m", "rbd_jax", "simulate", "pendulum", "--seconds", "5000", "--out", tmp_path)
     process.stdout.readline()  # of the compiler's option: the last before compiling
     time.sleep(1.0)
-    assert interrupt(process) == (130, "rbd-jax: interrupted\n")
+    assert interrupt(process) == (130, "rbd-jax: interrupted; there is nothing to go on from\n")
     assert not list(tmp_path.iterdir())
 
 
@@ -120,8 +120,16 @@ def test_at_any_moment(start, tmp_path, presses):
             time.sleep(draw.uniform(0, 0.003))
         result = interrupt(process)
         ended += result == (0, "")  # by itself, before
-        assert result in ((130, "rbd-jax: interrupted\n"), (0, "")), attempt
+        place = folder.resolve() / "simulate.checkpoint"
+        left = (
+            f"; the same command with --resume goes on from {place}",
+            "; there is nothing to go on from",
+            "",
+        )
+        assert result in (*((130, f"rbd-jax: interrupted{what}\n") for what in left), (0, "")), attempt
         names = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
+        assert (place.name in names) == ("--resume" in result[1]), attempt
+        names = [name for name in names if name != place.name]
         assert names in ([], ["trajectory.npz"], ["trajectory.npz", "trajectory.png"])
         if names:
             assert np.load(folder / "trajectory.npz")["q"].shape[0] == 64

@@ -1,0 +1,150 @@
+"""`rbd-jax simulate` that was killed, interrupted or refused: the same files in the end, and nothing lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax.__main__ import main
+
+
+ROOT = Path(__file__).resolve().parents[1]
+WORDS = [
+    "simulate",
+    "double_pendulum",
+    "--batch",
+    "6",
+    "--seconds",
+    "0.5",
+    "--quiet",
+    "--checkpoint-every",
+    "0",
+]
+#: The command, which ends itself by a signal at a save.
+KILLED = """if True:
+    import sys
+    from rbd_jax.__main__ import main
+    from tests.killed import killed_at
+
+    save, number, *sys.argv[1:] = sys.argv[1:]
+    killed_at(int(save), "after", int(number))
+    sys.exit(main())
+"""
+
+
+def environment():
+    """That of another process: with its precision, so that the results are the same."""
+    return os.environ | {"PYTHONPATH": str(ROOT), "JAX_ENABLE_X64": "1"}
+
+
+def killed(save, words, number=signal.SIGKILL):
+    """The command, ended by a signal at a save; what it says on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(save), str(int(number)), *words],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == (130 if number == signal.SIGINT else -number), done.stderr
+    return done.stderr
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("simulate") / "whole"
+    assert main([*WORDS, "--out", str(folder)]) == 0
+    files = content(folder)
+    assert sorted(files) == ["trajectory.npz", "trajectory.png"]
+    return files
+
+
+def refused(capsys, *words):
+    capsys.readouterr()
+    assert main([*words]) == 2
+    out, err = capsys.readouterr()
+    assert not out and err.count("\n") == 1 and err.startswith("rbd-jax: error: ")
+    return err.removeprefix("rbd-jax: error: ").rstrip()
+
+
+def test_one_that_was_killed_goes_on_to_the_same_bytes(undisturbed, tmp_path, capsys):
+    words = [*WORDS, "--out", str(tmp_path)]
+    said = killed(20, words, signal.SIGINT)
+    place = tmp_path / "simulate.checkpoint"
+    assert said == f"rbd-jax: interrupted; the same command with --resume goes on from {place}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["simulate.checkpoint"]
+    assert "has what an earlier run had reached; --resume goes on from it" in refused(capsys, *words)
+    assert "--seed: 0 there, 1 here" in refused(capsys, *words, "--resume", "--seed", "1")
+    assert main([*words, "--resume"]) == 0
+    assert content(tmp_path) == undisturbed
+    assert "trajectory.npz, trajectory.png already" in refused(capsys, *words, "--resume")
+    assert content(tmp_path) == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_one_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(undisturbed, tmp_path, seed):
+    """In imports, while it compiles, between two saves or while it writes."""
+    words = [sys.executable, "-m", "rbd_jax", *WORDS, "--out", str(tmp_path)]
+    before = time.monotonic()
+    subprocess.run([*words, "--out", str(tmp_path / "timed")], env=environment(), check=True)
+    moments = np.random.default_rng().uniform(0.1, 1.0, 4) * (time.monotonic() - before)
+    for moment in moments:
+        process = subprocess.Popen([*words, "--resume"], env=environment())
+        try:
+            assert process.wait(moment) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if not (tmp_path / "trajectory.png").exists():
+        subprocess.run([*words, "--resume"], env=environment(), check=True)
+    timed = {path.name: path.read_bytes() for path in (tmp_path / "timed").iterdir()}
+    found = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert found == timed == undisturbed, moments
+
+
+def test_steps_that_do_not_make_up_the_time_are_told(tmp_path, capsys):
+    out = "--out", str(tmp_path)
+    assert main(["simulate", "pendulum", "--batch", "2", "--seconds", "0.1", "--dt", "0.03", *out]) == 0
+    told = "0.1 s are not a whole number of steps of 0.03 s; simulated are 3, 0.09 s"
+    assert told in capsys.readouterr().out
+    with np.load(tmp_path / "trajectory.npz") as saved:  # in the precision of the run
+        assert saved["q"].dtype == rbd.load("pendulum").dtype and saved["t"][-1] == pytest.approx(0.09)
+
+
+def test_samples_that_fail_are_told_by_the_exit_code(tmp_path, capsys):
+    """Two hinges on one axis, between which there is nothing: of what acts on the first alone nothing can be said."""
+    path = tmp_path / "coaxial.urdf"
+    link = '<link name="{}"/>'.format
+    joint = '<joint name="{0}-{1}" type="continuous"><parent link="{0}"/><child link="{1}"/><axis xyz="0 0 1"/></joint>'.format
+    heavy = (
+        '<link name="end"><inertial><mass value="1"/>'
+        '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+    )
+    parts = link("base"), link("mid"), heavy, joint("base", "mid"), joint("mid", "end")
+    path.write_text(f'<robot name="coaxial">{"".join(parts)}</robot>')
+    words = [
+        "simulate",
+        str(path),
+        "--batch",
+        "2",
+        "--seconds",
+        "0.02",
+        "--quiet",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(words) == 3
+    out, err = capsys.readouterr()
+    assert not out and "2 of 2 samples are not to be trusted" in err
+    assert (tmp_path / "out" / "trajectory.npz").exists()
