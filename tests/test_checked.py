@@ -85,3 +85,40 @@ def test_differentiable():
     expected = jax.jit(jax.grad(plain))(tau)
     np.testing.assert_allclose(jax.jit(jax.grad(safe))(tau), expected, rtol=1e-12)
     np.testing.assert_allclose(jax.jit(jax.jacfwd(safe))(tau), expected, rtol=1e-12)
+
+
+SUDDEN = jnp.array([0.0, 1e200])
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, jax.jit])
+def test_rollout_raises_if_it_is_told_to(compile):
+    """With the message of its code; a motion that goes well is what it is without."""
+    model = rbd.load("double_pendulum")
+
+    @compile
+    def final(v):
+        return rbd.rollout(model, rbd.State(jnp.zeros(2), v), dt=0.1, steps=5, throw=True).final.q
+
+    where = "rollout: diverged in step 0" if compile is not jax.jit else "rollout: diverged"
+    with pytest.raises(RuntimeError, match=f"{where}: a speed is beyond that of light"):
+        jax.block_until_ready(final(SUDDEN))
+    expected = rbd.rollout(model, rbd.State(jnp.zeros(2), jnp.ones(2)), dt=0.1, steps=5).final.q
+    np.testing.assert_allclose(final(jnp.ones(2)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("over", [jax.vmap, rbd.batch_map])
+def test_a_batch_of_rollouts_raises_for_one_of_them(over):
+    model = rbd.load("double_pendulum")
+    one = lambda v: rbd.rollout(model, rbd.State(jnp.zeros(2), v), dt=0.1, steps=5, throw=True).final.q
+    with pytest.raises(RuntimeError, match="a speed is beyond that of light"):
+        jax.block_until_ready(over(one)(jnp.stack([jnp.ones(2), SUDDEN])))
+
+
+def test_a_rollout_that_raises_has_the_gradient_of_one_that_does_not():
+    model = rbd.load("double_pendulum")
+
+    def loss(v, throw):
+        return jnp.sum(rbd.rollout(model, rbd.State(jnp.zeros(2), v), dt=0.01, steps=5, throw=throw).q)
+
+    slope = jax.jit(jax.grad(loss), static_argnums=1)
+    np.testing.assert_allclose(slope(jnp.ones(2), True), slope(jnp.ones(2), False), rtol=1e-12)

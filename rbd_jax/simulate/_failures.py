@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
+from .._array import is_known
 from .._failures import Failure, lost
 from .result import Result
 from .state import State
 from .system import System
+from .trajectory import Trajectory
 
 
 #: In m/s, and for want of a better one in rad/s: what moves faster has diverged, long before its numbers overflow.
@@ -69,6 +73,16 @@ def without_failed(rows: State, failure: Failure, save_every: int) -> State:
         return lost(rows, failure.happened & (made > failure.step))
 
     return turned(rows, failure)
+
+
+def raising(owner: str, path: Trajectory) -> Trajectory:
+    """The trajectory, if all went well; else a RuntimeError says what did not, where its code is known or when it is."""
+    if is_known(path.code) and np.asarray(path.code) != Result.SUCCESS:
+        code, step = Result(int(path.code)), int(path.failed_step)
+        raise RuntimeError(f"{owner}: {code.title} in step {step}: {code.message}")
+    # Under `jit`: a branch for each message.
+    messages = [f"{owner}: {code.title}: {code.message}" for code in Result]
+    return eqx.branched_error_if(path, path.code != Result.SUCCESS, path.code, messages)
 
 
 def _is_finite(state: State) -> Bool[Array, ""]:

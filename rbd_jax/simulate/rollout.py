@@ -18,7 +18,7 @@ from .._compile import compiled
 from .._failures import Failure, first_failure
 from ..constraints import Stabilization
 from ._event import Crossing, EventFunction, choose
-from ._failures import broken, explained, opening, seen_in, without_failed
+from ._failures import broken, explained, opening, raising, seen_in, without_failed
 from ._progress import progress_bar
 from .begin import Begin, begun
 from .control import Control
@@ -54,6 +54,7 @@ def rollout(
     stabilization: Stabilization | Literal["auto"] | None = "auto",
     constraint_tolerance: float = TOLERANCE,
     progress: bool = False,
+    throw: bool = False,
 ) -> Trajectory:
     """Simulate `steps` steps of length `dt` from `state`.
 
@@ -98,6 +99,8 @@ def rollout(
       angles in rad, lengths as a share of the mechanism's reach (see `rbd.constraints.reach`). `Trajectory.opening` is by how
       much they were.
     - `progress`: show a progress bar.
+    - `throw`: raise a RuntimeError that says what happened where `code` would not be 0, of any sample of a batch, and in compiled
+      code too.
 
     Outside `jit` it compiles itself: once for the model's structure, the shapes of what it is given, the scheme, the numbers of
     steps and rows, and the functions among its arguments. With other numbers it runs at once. A function that is made again
@@ -128,7 +131,8 @@ def rollout(
         "segment": _segment(checkpoint, drive.steps // save_every),
         "progress": bool(progress),
     }
-    return _simulated(begin, controls, actuation, memory, event, constraint_tolerance, **options)
+    path = _simulated(begin, controls, actuation, memory, event, constraint_tolerance, **options)
+    return raising("rollout", path) if throw else path
 
 
 @compiled
