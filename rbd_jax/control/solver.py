@@ -123,8 +123,8 @@ def started(stages: Stages, guess: Guess) -> Start:
     """A guess in full."""
     control = jnp.zeros((stages.steps, stages.nu), stages.dtype) if guess.control is None else guess.control
     # Where it is not free the problem says it, whatever it was in the solution that the guess is of.
-    given = stages.free and guess.dt is not None
-    first = stages.first._replace(dt=guess.dt.astype(stages.dtype)) if given else stages.first
+    dt = guess.dt if stages.free else None
+    first = stages.first if dt is None else stages.first._replace(dt=dt.astype(stages.dtype))
     if guess.states is None:
         return Start(first, control, None, guess.control_nodes, guess.multipliers)
     given = guess.states

@@ -59,14 +59,13 @@ class StoredTrajectory:
         samples, rows = which if isinstance(which, tuple) else (which, slice(None))
         if isinstance(rows, int | np.integer):
             raise TypeError("StoredTrajectory: rows are a slice: stored[samples, 100:101]")
-        read = lambda x: None if x is None else jnp.asarray(np.asarray(x[samples])[..., rows, :])
-        one = lambda x: None if x is None else jnp.asarray(x[samples])
-        q, v = read(self.q), read(self.v)
+        read = lambda x: jnp.asarray(np.asarray(x[samples])[..., rows, :])
+        one = lambda x: jnp.asarray(x[samples])
+        q, v, own = read(self.q), read(self.v), None if self.own is None else read(self.own)
+        opening = None if self.opening is None else one(self.opening)
         t = jnp.broadcast_to(jnp.asarray(self.t[rows]), q.shape[:-1])
         tau = jnp.zeros((*q.shape[:-2], max(q.shape[-2] - 1, 0), v.shape[-1]), q.dtype)
-        return Trajectory(
-            t, q, v, tau, one(self.code), one(self.failed_step), own=read(self.own), opening=one(self.opening)
-        )
+        return Trajectory(t, q, v, tau, one(self.code), one(self.failed_step), own=own, opening=opening)
 
     def __repr__(self) -> str:
         batch, rows, _ = self.q.shape
@@ -187,7 +186,7 @@ def open_trajectory(folder: str | os.PathLike) -> StoredTrajectory:
         )
         raise FileNotFoundError(f"{owner}: {folder} is no trajectory; {why}")
 
-    def read(name: str, needed: bool = True):
+    def read(name: str, needed: bool = True) -> Any:
         path = folder / f"{name}.npy"
         if not needed and not path.exists():
             return None
@@ -196,13 +195,13 @@ def open_trajectory(folder: str | os.PathLike) -> StoredTrajectory:
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{owner}: {path} cannot be read ({error}); simulate again") from error
 
-    by_sample = lambda x: None if x is None else x.swapaxes(0, 1)
+    own = read("own", needed=False)
     return StoredTrajectory(
         folder,
         read("t"),
-        by_sample(read("q")),
-        by_sample(read("v")),
-        by_sample(read("own", needed=False)),
+        read("q").swapaxes(0, 1),
+        read("v").swapaxes(0, 1),
+        None if own is None else own.swapaxes(0, 1),
         read("code"),
         read("failed_step"),
         read("opening", needed=False),
@@ -249,7 +248,7 @@ class _OnDisk:
         for name, file in self.files.items():
             (_, batch, *rest), dtype = self.shapes[name]
             one = np.full(rest, np.nan, dtype)
-            for row in np.flatnonzero(missing):
+            for row in np.flatnonzero(missing).tolist():
                 file.seek(self.begin[name] + (row * batch + sample) * one.nbytes)
                 file.write(one.data)
 

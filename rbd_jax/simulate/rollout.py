@@ -192,7 +192,8 @@ class Carry(eqx.Module):
 class Run:
     """A rollout with all arguments known: what happens in a step, what is kept of it, and what becomes of that.
 
-    - `save_every`: the steps between two rows; None where somebody else keeps them.
+    - `save_every`: the steps between two rows.
+    - `watched`: whether each step is asked how it went; it is where rows do not tell.
     """
 
     def __init__(
@@ -200,9 +201,10 @@ class Run:
         begin: Begin,
         drive: Driver,
         event: EventFunction | None,
-        save_every: int | None,
+        save_every: int,
         allowed: float | Float[Array, ""] | None,
-        bar: Callable | None,
+        bar: Callable | None = None,
+        watched: bool = False,
     ):
         self.begin, self.drive, self.event, self.save_every = begin, drive, event, save_every
         self.system, self.scheme, self.t0, self.dt = (
@@ -213,7 +215,7 @@ class Run:
         )
         self.allowed, self.bar = allowed, bar
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
-        self.watched = self.scheme.fallible or save_every is None or save_every > 1 or event is not None
+        self.watched = watched or self.scheme.fallible or save_every > 1 or event is not None
         # Differentiation remembers the state at each step, not what was computed on the way.
         self.step = jax.checkpoint(self.advance)
 

@@ -47,7 +47,8 @@ class Stretches(eqx.Module):
     def _run(self, model: Simulated, state: State, dt: Float[Array, ""]) -> Run:
         begin = begun(self.owner, model, state, dt, 0.0, self.scheme, self.forces, self.stabilization)
         drive = driver(self.owner, begin.system.simulated, None, 1, None, None, begin.dt)
-        return Run(begin, drive, None, None, TOLERANCE if begin.system.constraint_rows else None, None)
+        allowed = TOLERANCE if begin.system.constraint_rows else None
+        return Run(begin, drive, None, 1, allowed, watched=True)
 
     def start(self, model: Simulated, state: State, dt: Float[Array, ""]) -> Carry:
         """Before the first step."""

@@ -253,7 +253,9 @@ class Drawing:
             self._scene.add_light_hemisphere(
                 "/sky", sky_color=(255, 255, 255), ground_color=(120, 120, 130), intensity=1.6
             )
-            self._scene.add_light_directional("/lamp", intensity=2.2, position=self._up.T @ [0.4, -0.6, 1.0])
+            self._scene.add_light_directional(
+                "/lamp", intensity=2.2, position=tuple((self._up.T @ [0.4, -0.6, 1.0]).tolist())
+            )
 
 
 def _point(node: Any, arrows: Arrows | None, scale: float) -> None:
