@@ -104,7 +104,8 @@ def _as_loop(above: str, placement: Transform, body: str, joint: Joint) -> LoopJ
 
 def _free(body: str, joint) -> Joint:
     """A joint to attach a body by, given as an instance or as what makes one."""
-    free = joint() if callable(joint) else joint
+    makes = not isinstance(joint, type) or issubclass(joint, Joint)
+    free = joint() if callable(joint) and makes else joint
     if not isinstance(free, Joint):
         raise ModelError(
             f"maximal_coordinates: joint is {reprlib.repr(joint)}; it takes rbd.joints.Free or rbd.joints.Free3D, or a "

@@ -13,6 +13,8 @@ A joint that mimics another has columns but no coordinates: its q and v are its 
 
 from __future__ import annotations
 
+import operator
+import reprlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -243,11 +245,17 @@ class Topology:
                     f"model {self.name!r} has no body {body!r}{suggest(body, self.body_names)}"
                 )
             return self._body_numbers[body]
-        if not 0 <= int(body) < self.nb:
+        try:
+            number = operator.index(body)
+        except TypeError as error:
             raise UnknownNameError(
-                f"model {self.name!r} has no body number {body}: it has {self.nb} bodies, from 0"
+                f"model {self.name!r} has no body {reprlib.repr(body)}: bodies have names, and numbers from 0"
+            ) from error
+        if not 0 <= number < self.nb:
+            raise UnknownNameError(
+                f"model {self.name!r} has no body number {number}: it has {self.nb} bodies, from 0"
             )
-        return int(body)
+        return number
 
     def joint_index(self, joint: str | int) -> int:
         """The index of the body that a joint attaches, by the joint's name or already an index."""

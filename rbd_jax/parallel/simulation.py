@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import a_model, instance, number, whole_number
+from .._array import is_known
 from .._compile import compiled, prepared
 from ..checkpoints import Checkpoint, Run, plain_leaves, running, with_leaves
 from ..constraints import Stabilization, assemble, project_velocity
@@ -155,6 +156,11 @@ class Simulation:
             raise ValueError(
                 f"{owner}: states are global arrays; give it this process's rows, rbd.parallel.share(states), or, within "
                 "rbd.parallel.use_devices(), the whole batch in every process, rbd.parallel.gather(states)"
+            )
+        if not is_known((model, states)):
+            raise ValueError(
+                f"{owner}: model or states are traced, as within jit, grad or vmap, where nothing is kept while it is simulated; "
+                "rbd.batch_map of rbd.rollout can be traced"
             )
         dt = default_step(owner, model) if dt is None else dt
         steps = whole_number(owner, "steps", steps)

@@ -50,3 +50,20 @@ def test_steps(dt, unchecked):
     ):
         with pytest.raises(ValueError, match="dt"):
             call(MODEL, STATE, dt=dt)
+
+
+def test_a_batch_that_is_traced(unchecked):
+    states = rbd.State(jnp.zeros((2, 2)), jnp.zeros((2, 2)))
+    final = lambda states: rbd.simulate_batch(MODEL, states, dt=0.01, steps=2).q
+    with pytest.raises(
+        ValueError, match="simulate_batch: model or states are traced, as within jit, .*rbd.batch_map of"
+    ):
+        jax.jit(final)(states)
+
+
+@pytest.mark.parametrize("body", [1.0, float("inf"), None, (), np.zeros(2)], ids=str)
+def test_bodies(body, unchecked):
+    with pytest.raises(
+        ValueError, match="model 'double_pendulum' has no body .*: bodies have names, and numbers from 0"
+    ):
+        MODEL.body_index(body)

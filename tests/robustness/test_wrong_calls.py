@@ -1,0 +1,27 @@
+"""What is handed to public functions is refused in words of ours, whatever it is."""
+
+import random
+
+import pytest
+from wrong_calls import calls, fault_of
+
+
+CALLS = calls()
+#: Everyday so many of them are tried, by a seed.
+SOME, SEED = 400, 20
+
+
+def test_there_are_many():
+    assert len({call.name for call in CALLS}) > 80 and len(CALLS) > 8000
+
+
+def test_some(unchecked):
+    assert {
+        str(call): fault for call in random.Random(SEED).sample(CALLS, SOME) if (fault := fault_of(call))
+    } == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_all(unchecked, part):
+    assert {str(call): fault for call in CALLS[part::8] if (fault := fault_of(call))} == {}

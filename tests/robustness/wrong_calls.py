@@ -1,0 +1,133 @@
+"""Public functions called with something wrong in the place of one argument: each says so in words of ours, or is right."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import rbd_jax as rbd
+
+
+MODEL = rbd.load("double_pendulum")
+Q, V = jnp.array([0.1, 0.2]), jnp.array([0.3, 0.4])
+
+#: What is right, by the names that arguments have.
+RIGHT: dict[str, Any] = {
+    "model": MODEL,
+    **dict.fromkeys(("q", "q0", "q1"), Q),
+    **dict.fromkeys(("v", "a", "tau", "dv", "control", "x"), V),
+    "rhs": jnp.eye(2),
+    "body": "lower",
+    "state": rbd.State(Q, V),
+    "states": rbd.State(jnp.stack([Q, Q]), jnp.stack([V, V])),
+    "dt": 0.01,
+    "steps": 4,
+    "count": 3,
+    **dict.fromkeys(("time", "t"), 0.0),
+    "key": jax.random.key(0),
+    "controls": jnp.zeros((4, 2)),
+    "point": jnp.zeros(3),
+    "frame": "world",
+    "function": lambda model, q: rbd.mass_matrix(model, q),
+    "dtype": jnp.float32,
+    "traversal": "levels",
+}
+
+#: What is put in its place, where it may be right by chance.
+WRONG: tuple[Any, ...] = (
+    None, "x", "", "lower", b"x", 3, -3, -1.5, 2**70, 10**400, True, float("nan"), float("inf"), object(), type,
+    np.zeros(3), np.zeros((2, 2)), jnp.zeros((0,)), jnp.zeros(2, jnp.int32), jnp.zeros((2, 3, 2)), np.float16([1, 2]),
+    np.array([1 + 2j, 2]), np.array(["a", "b"]), np.array([np.nan, 1.0]), np.array([np.inf, 1.0]),
+    [1, "a"], [1.0, 2.0], [[1, 2], [3]], (), {}, rbd.load("pendulum"), rbd.State(jnp.zeros(1), jnp.zeros(1)), rbd.State,
+    lambda: 1,
+)  # fmt: skip
+
+#: Of the public functions those that are given one function or one model and make another: they are asked elsewhere.
+OTHERS = "checked", "view", "plot", "shard", "batch_map", "specialize"
+
+#: Errors that say what is wrong with what was given.
+TELLING = ValueError, TypeError, IndexError, KeyError, ImportError, OSError
+
+
+class Call(NamedTuple):
+    """A function of a name, with something wrong (by its number) as the argument of a name."""
+
+    name: str
+    argument: str
+    wrong: int
+
+    def __str__(self) -> str:
+        return f"rbd.{self.name}({self.argument}={str(WRONG[self.wrong])[:30]!r})"
+
+
+def functions() -> Iterator[tuple[str, Callable, list[str]]]:
+    """The public functions whose arguments are known, and the names of those that they need."""
+    for name in sorted(rbd.__all__):
+        function = getattr(rbd, name)
+        if (
+            inspect.isclass(function)
+            or inspect.ismodule(function)
+            or not callable(function)
+            or name in OTHERS
+        ):
+            continue
+        parameters = [
+            one
+            for one in inspect.signature(function).parameters.values()
+            if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        ]
+        needed = [one.name for one in parameters if one.default is one.empty]
+        if all(one in RIGHT for one in needed):
+            yield name, function, [one.name for one in parameters]
+
+
+def calls() -> list[Call]:
+    """All of them."""
+    return [
+        Call(name, argument, wrong)
+        for (name, _, arguments) in functions()
+        for argument, wrong in itertools.product(arguments, range(len(WRONG)))
+    ]
+
+
+def fault_of(call: Call) -> str | None:
+    """What is wrong with the answer to a call: no words, or those of somebody who was not called."""
+    function = getattr(rbd, call.name)
+    needed = [
+        name
+        for name, one in inspect.signature(function).parameters.items()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    given = {name: RIGHT[name] for name in needed} | {call.argument: WRONG[call.wrong]}
+    arrays, rest = eqx.partition(given, lambda x: isinstance(x, jax.Array))
+
+    def called(arrays):
+        found = function(**eqx.combine(arrays, rest))
+        return eqx.filter(found, eqx.is_array)
+
+    try:
+        # As users have it, and not as strictly as other tests.
+        usual = jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow")
+        with warnings.catch_warnings(), usual[0], usual[1]:
+            warnings.simplefilter("ignore")
+            jax.eval_shape(called, arrays)  # arrays are traced, and nothing is computed
+    except TELLING as error:
+        if not str(error):
+            return f"a {type(error).__name__} without a word"
+        where = traceback.extract_tb(error.__traceback__)[-1].filename
+        if call.argument == "function" and WRONG[call.wrong] is rbd.State:
+            return None  # which was called, as it was to be
+        if "rbd_jax" not in where and not isinstance(error, ImportError):
+            return f"{type(error).__name__} of {where.rpartition('site-packages/')[2]}: {str(error)[:120]}"
+    except Exception as error:  # whatever it is: that is what is asked
+        return f"{type(error).__name__}: {str(error)[:120]}"
+    return None
