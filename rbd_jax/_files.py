@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are there as a whole or not at all, whatever happens meanwhile, a loss of power too."""
 
 from __future__ import annotations
 
@@ -24,6 +24,19 @@ def whole_file(path: Path) -> Iterator[Path]:
     with clearing_up(remove):
         try:
             yield part
+            brought_to_disk(part)
             os.replace(part, path)
         finally:
             remove()
+    with contextlib.suppress(OSError):
+        brought_to_disk(path.parent)
+
+
+def brought_to_disk(path: Path) -> None:
+    """Wait until a file is on the disk and not on its way, or a folder with the names in it. Some systems have no way to wait
+    for folders, and say so; there names come to the disk in time."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -415,19 +415,9 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def _write(path: Path, parts: list[bytes | memoryview]) -> None:
-    with whole_file(path) as part:
-        with open(part, "wb") as file:
-            for one in parts:
-                file.write(one)
-            file.flush()
-            os.fsync(file.fileno())
-    # The name, too; where folders cannot be brought to the disk, it gets there in time.
-    with contextlib.suppress(OSError):
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with whole_file(path) as part, open(part, "wb") as file:
+        for one in parts:
+            file.write(one)
 
 
 def _decoded(path: Path, content: bytes) -> Saved:

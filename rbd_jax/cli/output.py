@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .._files import brought_to_disk
 from .._interrupts import clearing_up
 from .model import Refused
 
@@ -59,6 +60,7 @@ def written_together(folder: Path, overwrite: bool, write: Callable[[Path], Sequ
         try:
             part.mkdir()
             names = write(part)
+            _brought_to_disk(part, names)
             if folder.exists() and any(folder.iterdir()):
                 if not overwrite:
                     raise Refused(
@@ -113,6 +115,7 @@ def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], S
         try:
             part.mkdir()
             names = write(part)
+            _brought_to_disk(part, names)
             for name in files:
                 if name not in names:
                     (folder / name).unlink(missing_ok=True)
@@ -121,3 +124,9 @@ def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], S
         finally:
             remove()
     return [folder / name for name in names]
+
+
+def _brought_to_disk(folder: Path, names: Sequence[str]) -> None:
+    """Files of a folder, before others are given up for them."""
+    for name in names:
+        brought_to_disk(folder / name)

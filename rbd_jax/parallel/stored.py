@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._files import whole_file
 from ..checkpoints import Checkpoint, CheckpointError, Run
 from ..constraints import Stabilization
 from ..simulate import Acting, Scheme, Simulated, State, Trajectory
@@ -20,6 +22,8 @@ from .simulation import Simulation
 
 #: The checkpoint in a folder that is written to, and is kept with what was: it says what was simulated.
 RUN = "run.ckpt"
+#: What a process leaves that is killed while it writes a file.
+LEFT = re.compile(r"\.\w+\.\d+\.part\.npy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +131,9 @@ def simulate_to_disk(
     part.mkdir(parents=True, exist_ok=True)
     try:
         with Checkpoint(part / RUN, every).run(owner, made.key) as run:
+            for path in part.iterdir():
+                if LEFT.fullmatch(path.name):
+                    path.unlink()
             _simulated_into(part, made, run, on_progress)
         os.rename(part, whole)
     except OSError as error:
@@ -159,9 +166,8 @@ def _simulated_into(part: Path, made: Simulation, run: Run, on_progress) -> None
     told = {"t": made.times, "code": end.code, "failed_step": end.failed_step, "opening": end.opening}
     for name, x in told.items():
         if x is not None:
-            with open(part / f"{name}.npy", "wb") as file:
+            with whole_file(part / f"{name}.npy") as file:
                 np.save(file, x)
-                _brought_to_disk(file)
 
 
 def open_trajectory(folder: str | os.PathLike) -> StoredTrajectory:
@@ -237,7 +243,8 @@ class _OnDisk:
 
     def saved(self) -> Mapping[str, Any]:
         for file in self.files.values():
-            _brought_to_disk(file)
+            file.flush()
+            os.fsync(file.fileno())
         return {}
 
     def restored(self, saved: Mapping[str, Any]) -> None:
@@ -257,13 +264,11 @@ class _OnDisk:
             file.close()
 
 
-def _brought_to_disk(file) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
 def _others(part: Path) -> list[str]:
     """What is in a folder that is written to, and is not ours."""
     ours = {f"{name}.npy" for name in ("t", "q", "v", "own", "code", "failed_step", "opening")}
     there = [path.name for path in part.iterdir()] if part.is_dir() else []
-    return sorted(name for name in there if name not in ours and not name.lstrip(".").startswith("run."))
+    checkpoint = re.compile(r"\.?run\..*")
+    return sorted(
+        name for name in there if not (name in ours or checkpoint.fullmatch(name) or LEFT.fullmatch(name))
+    )
