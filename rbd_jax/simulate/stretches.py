@@ -36,7 +36,7 @@ class Stretches(eqx.Module):
     >>> for first in (0, 50):
     ...     carry = made.advance(model, carry, jnp.int32(first), dt, 50)
     >>> print(carry.state.q, rbd.rollout(model, state, dt=0.01, steps=100).final.q)
-    [-0.494] [-0.494]
+    [-0.5] [-0.5]
     """
 
     owner: str = eqx.field(static=True)
