@@ -28,7 +28,8 @@ WORDS = [
 ]
 #: The command, which ends itself by a signal at a save.
 KILLED = """if True:
-    import sys
+    import signal, sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests were started with it ignored
     from rbd_jax.__main__ import main
     from tests.killed import killed_at
 
