@@ -85,7 +85,11 @@ def test_one_that_was_killed_goes_on_to_the_same_bytes(undisturbed, tmp_path, ca
     assert [path.name for path in tmp_path.iterdir()] == ["simulate.checkpoint"]
     assert "has what an earlier run had reached; --resume goes on from it" in refused(capsys, *words)
     assert "--seed: 0 there, 1 here" in refused(capsys, *words, "--resume", "--seed", "1")
+    # What a process has left that was killed while it wrote goes, too; not what one is at.
+    for number in (2**22 + 1, os.getppid()):
+        (tmp_path / f".{number}.{os.uname().nodename}.part").mkdir()
     assert main([*words, "--resume"]) == 0
+    (tmp_path / f".{os.getppid()}.{os.uname().nodename}.part").rmdir()
     assert content(tmp_path) == undisturbed
     assert "trajectory.npz, trajectory.png already" in refused(capsys, *words, "--resume")
     assert content(tmp_path) == undisturbed

@@ -106,13 +106,14 @@ def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], S
 
     - `files`: those of which earlier ones go then, whether there are new ones or not.
     """
-    part = folder / f".{os.getpid()}.part"
+    part = folder / f".{os.getpid()}.{os.uname().nodename}.part"
 
     def remove() -> None:
         shutil.rmtree(part, ignore_errors=True)
 
     with clearing_up(remove):
         try:
+            _remove_parts(folder)
             part.mkdir()
             names = write(part)
             _brought_to_disk(part, names)
@@ -124,6 +125,24 @@ def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], S
         finally:
             remove()
     return [folder / name for name in names]
+
+
+def _remove_parts(folder: Path) -> None:
+    """What processes of this machine have left that were killed while they wrote."""
+    for path in folder.glob(f".*.{os.uname().nodename}.part"):
+        number = path.name.split(".")[1]
+        if number.isdecimal() and not _runs(int(number)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of somebody else
+        return True
+    return True
 
 
 def _brought_to_disk(folder: Path, names: Sequence[str]) -> None:
