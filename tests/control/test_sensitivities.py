@@ -150,13 +150,11 @@ def posed(solver, problem):
 def test_they_are_those_of_problems_solved_again(solver, problem):
     numbers, solved = posed(solver, problem)
     changes, step = changes_of(PROBLEMS[problem]().model, numbers), 1e-4
-    # From the solution itself: from afar the search may come to another minimum.
-    near = C.Guess.of(solved(numbers))
-    # By the method that knows solutions more exactly: DDP ends where the cost tells nothing more.
-    exactly = posed("shooting", problem)[1] if solver == "ddp" else solved
-    moved = lambda h: exactly(
-        jax.tree.map(lambda x, d: x + h * d, numbers, changes), C.Guess(near.control, near.states, near.dt)
-    )
+    # By the method that knows solutions more exactly: DDP ends where the cost tells nothing more. And from the solution itself:
+    # from afar the search may come to another minimum.
+    exactly = posed("shooting" if solver == "ddp" else solver, problem)[1]
+    near = C.Guess.of(exactly(numbers))
+    moved = lambda h: exactly(jax.tree.map(lambda x, d: x + h * d, numbers, changes), near)
     high, low = moved(step), moved(-step)
     assert not high.code and not low.code
 
