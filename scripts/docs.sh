@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Sets up what is missing, then builds the documentation site into site/ and checks the links in it; warnings are errors. With `serve`
-# it shows the site at http://127.0.0.1:8000 instead, and builds it anew when a page changes. Neither needs a
-# network.
+# it shows the site at http://127.0.0.1:8000 instead, and builds it anew when a page changes. Neither needs a network.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 

@@ -1,5 +1,4 @@
-"""The page that plays on the start page of the documentation: it writes docs/films/quadruped.html, which
-scripts/docs.sh needs before it builds the site.
+"""Write docs/films/quadruped.html, which plays on the start page of the documentation: scripts/docs.sh does so first.
 
 Three quadrupeds are dropped on a floor from poses of their own, and their servos take them back to standing.
 """

@@ -65,3 +65,21 @@ def differences(batched, x, step=3e-6, order=2):
     slopes = np.zeros((len(x), *values.shape[3:], x.shape[1]))
     slopes[..., finite] = np.moveaxis(np.tensordot(weights, values, (0, 1)) / step, 1, -1)
     return slopes
+
+
+def said_by(capsys, code, *arguments):
+    """What a command of the command line says on stderr that ends with this code."""
+    from rbd_jax.__main__ import main
+
+    capsys.readouterr()
+    assert main([*arguments]) == code
+    out, err = capsys.readouterr()
+    assert not out
+    return err
+
+
+def refused(capsys, *arguments):
+    """The line with which a command is refused."""
+    err = said_by(capsys, 2, *arguments)
+    assert err.count("\n") == 1 and err.startswith("rbd-jax: error: ")
+    return err.removeprefix("rbd-jax: error: ").rstrip()

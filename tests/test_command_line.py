@@ -1,6 +1,8 @@
 """The command line: what it writes and prints, and how it refuses what it cannot do."""
 
 import dataclasses
+import os
+import platform
 import re
 
 import jax
@@ -11,6 +13,7 @@ import pytest
 import rbd_jax as rbd
 from rbd_jax.__main__ import main
 from rbd_jax.cli.energy import GAIN, energies, falls_freely
+from rbd_jax.cli.output import written_together
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
 from rbd_jax.parallel import random_states, simulate_batch
 from rbd_jax.view import plot_trajectory
@@ -455,3 +458,21 @@ iyz="0"/></inertial></link>
 iyz="0"/></inertial></link>
 <joint name="j" type="continuous"><parent link="base"/><child link="a"/><axis xyz="0 1 0"/></joint>
 <joint name="k" type="continuous"><parent link="a"/><child link="b"/><origin xyz="0 0 0.1"/><axis xyz="0 1 0"/></joint></robot>"""
+
+
+def test_what_a_killed_process_left_beside_its_results_goes_with_the_next_run(tmp_path):
+    """Not what one is at that is running, and nothing of others."""
+    node, ended = platform.node(), 2**22 + 1
+    left, others = (
+        f".out.{ended}.{node}.part",
+        {f".out.{os.getppid()}.{node}.part", f".other.{ended}.{node}.part"},
+    )
+    for name in (left, *others):
+        (tmp_path / name).mkdir()
+
+    def write(folder):
+        (folder / "result").write_text("whole")
+        return ["result"]
+
+    assert written_together(tmp_path / "out", False, write) == [tmp_path / "out" / "result"]
+    assert {path.name for path in tmp_path.iterdir()} == {"out"} | others

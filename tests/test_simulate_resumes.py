@@ -4,14 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support import refused
 
 import rbd_jax as rbd
 from rbd_jax.__main__ import main
+from tests import killed
 
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +45,7 @@ def environment():
     return os.environ | {"PYTHONPATH": str(ROOT), "JAX_ENABLE_X64": "1"}
 
 
-def killed(save, words, number=signal.SIGKILL):
+def killed_at_a_save(save, words, number=signal.SIGKILL):
     """The command, ended by a signal at a save; what it says on stderr."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(save), str(int(number)), *words],
@@ -69,17 +70,9 @@ def undisturbed(tmp_path_factory):
     return files
 
 
-def refused(capsys, *words):
-    capsys.readouterr()
-    assert main([*words]) == 2
-    out, err = capsys.readouterr()
-    assert not out and err.count("\n") == 1 and err.startswith("rbd-jax: error: ")
-    return err.removeprefix("rbd-jax: error: ").rstrip()
-
-
 def test_one_that_was_killed_goes_on_to_the_same_bytes(undisturbed, tmp_path, capsys):
     words = [*WORDS, "--out", str(tmp_path)]
-    said = killed(20, words, signal.SIGINT)
+    said = killed_at_a_save(20, words, signal.SIGINT)
     place = tmp_path / "simulate.checkpoint"
     assert said == f"rbd-jax: interrupted; the same command with --resume goes on from {place}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["simulate.checkpoint"]
@@ -99,22 +92,10 @@ def test_one_that_was_killed_goes_on_to_the_same_bytes(undisturbed, tmp_path, ca
 @pytest.mark.parametrize("seed", range(5))
 def test_one_that_is_killed_at_any_moment_goes_on_to_the_same_bytes(undisturbed, tmp_path, seed):
     """In imports, while it compiles, between two saves or while it writes."""
-    words = [sys.executable, "-m", "rbd_jax", *WORDS, "--out", str(tmp_path)]
-    before = time.monotonic()
-    subprocess.run([*words, "--out", str(tmp_path / "timed")], env=environment(), check=True)
-    moments = np.random.default_rng().uniform(0.1, 1.0, 4) * (time.monotonic() - before)
-    for moment in moments:
-        process = subprocess.Popen([*words, "--resume"], env=environment())
-        try:
-            assert process.wait(moment) == 0
-            break
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            if (tmp_path / "trajectory.png").exists():  # it had done all but to end
-                break
-    if not (tmp_path / "trajectory.png").exists():
-        subprocess.run([*words, "--resume"], env=environment(), check=True)
+    words = [sys.executable, "-m", "rbd_jax", *WORDS, "--out"]
+    whole = killed.undisturbed([*words, str(tmp_path / "timed")], environment())
+    result = tmp_path / "trajectory.png"
+    moments = killed.killed_at_moments([*words, str(tmp_path)], environment(), whole, result, 4)
     timed = {path.name: path.read_bytes() for path in (tmp_path / "timed").iterdir()}
     found = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     assert found == timed == undisturbed, moments

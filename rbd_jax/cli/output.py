@@ -5,7 +5,9 @@ A command has a folder of its own, or adds its files to one that is shared with 
 
 from __future__ import annotations
 
+import glob
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -51,7 +53,8 @@ def results_folder(wanted: Path | None, name: str, files: Sequence[str], overwri
 
 def written_together(folder: Path, overwrite: bool, write: Callable[[Path], Sequence[str]]) -> list[Path]:
     """What `write` has written to the folder that it is given, and names, under `folder`, which gets that all at once."""
-    part, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{what}") for what in ("part", "old"))
+    part = _new_part(folder.parent, f".{folder.name}.")
+    old = part.with_suffix(".old")
 
     def remove() -> None:
         shutil.rmtree(part, ignore_errors=True)
@@ -106,14 +109,13 @@ def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], S
 
     - `files`: those of which earlier ones go then, whether there are new ones or not.
     """
-    part = folder / f".{os.getpid()}.{os.uname().nodename}.part"
+    part = _new_part(folder, ".")
 
     def remove() -> None:
         shutil.rmtree(part, ignore_errors=True)
 
     with clearing_up(remove):
         try:
-            _remove_parts(folder)
             part.mkdir()
             names = write(part)
             _brought_to_disk(part, names)
@@ -127,22 +129,27 @@ def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], S
     return [folder / name for name in names]
 
 
-def _remove_parts(folder: Path) -> None:
-    """What processes of this machine have left that were killed while they wrote."""
-    for path in folder.glob(f".*.{os.uname().nodename}.part"):
-        number = path.name.split(".")[1]
-        if number.isdecimal() and not _runs(int(number)):
+def _new_part(where: Path, prefix: str) -> Path:
+    """A folder for this process to write to, which is not there yet. What processes of this machine have left that were killed
+    while they wrote is removed."""
+    ending = f".{platform.node()}.part"
+    for path in where.glob(f"{glob.escape(prefix)}*{glob.escape(ending)}"):
+        process = path.name.removeprefix(prefix).removesuffix(ending)
+        if process.isdecimal() and _has_ended(int(process)):
             shutil.rmtree(path, ignore_errors=True)
+    return where / f"{prefix}{os.getpid()}{ending}"
 
 
-def _runs(process: int) -> bool:
+def _has_ended(process: int) -> bool:
+    if os.name != "posix":  # where asking is a signal of its own
+        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
-        return False
-    except OSError:  # of somebody else
         return True
-    return True
+    except PermissionError:  # it is somebody else's
+        return False
+    return False
 
 
 def _brought_to_disk(folder: Path, names: Sequence[str]) -> None:

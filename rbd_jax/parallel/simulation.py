@@ -169,11 +169,8 @@ class Simulation:
         stretch = -(-steps // frames)
         # The last stretch may be shorter: the simulated time is what was asked for.
         self.row_steps = np.minimum(stretch * np.arange(-(-steps // stretch) + 1), steps)
-        self.owner, self.model, self.made = (
-            owner,
-            model,
-            Stretches(owner, scheme, tuple(forces), stabilization),
-        )
+        self.owner, self.model = owner, model
+        self.made = Stretches(owner, scheme, tuple(forces), stabilization)
         dtype = jnp.result_type(states.q)
         self.dt = jnp.asarray(number(owner, "dt", dt), dtype)
         self.times = np.asarray(self.row_steps * float(dt), dtype)

@@ -6,16 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import refused, said_by
 
 import rbd_jax as rbd
 from rbd_jax.__main__ import main
 from rbd_jax.cli.optimize import FILES
+from tests.killed import killed_at_moments, undisturbed
 
 
 HERE = Path(__file__).parent
@@ -85,22 +86,6 @@ def folder(results):
 
 def command(name, *options):
     return ["optimize", f"{name}.py", "--quiet", *map(str, options)]
-
-
-def said_by(capsys, code, *arguments):
-    """What a command says that ends with this code."""
-    capsys.readouterr()
-    assert main([*arguments]) == code
-    out, err = capsys.readouterr()
-    assert not out
-    return err
-
-
-def refused(capsys, *arguments):
-    """The line with which a command is refused."""
-    err = said_by(capsys, 2, *arguments)
-    assert err.count("\n") == 1 and err.startswith("rbd-jax: error: ")
-    return err.removeprefix("rbd-jax: error: ").rstrip()
 
 
 def content(name):
@@ -305,23 +290,9 @@ def test_one_that_is_killed_at_any_moment_goes_on_to_the_same_files(folder):
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     }
-    before = time.monotonic()
-    subprocess.run(words, env=env, check=True)
-    whole = time.monotonic() - before
-    Path("out").rename("out_undisturbed")
-    moments = np.random.default_rng().uniform(0.1, 1.0, 5) * whole
-    for moment in moments:
-        process = subprocess.Popen([*words, "--resume"], env=env)
-        try:
-            assert process.wait(moment) == 0
-            break
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            if Path("out").exists():  # it had done all but to end
-                break
-    if not Path("out").exists():
-        subprocess.run([*words, "--resume"], env=env, check=True)
+    whole = undisturbed(words, env)
+    Path("out").rename("out_undisturbed")  # the command line is in the report
+    moments = killed_at_moments(words, env, whole, Path("out"), 5)
     assert content("out") == content("out_undisturbed"), moments
 
 

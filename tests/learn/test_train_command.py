@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from support import refused
 
 import rbd_jax as rbd
 from rbd_jax.__main__ import main
@@ -66,15 +67,6 @@ def folder(results):
 
 def command(name, *options):
     return ["train", f"{name}.py", "--quiet", *map(str, options)]
-
-
-def refused(capsys, *arguments):
-    """The line with which a command is refused."""
-    capsys.readouterr()
-    assert main([*arguments]) == 2
-    out, err = capsys.readouterr()
-    assert not out and err.count("\n") == 1 and err.startswith("rbd-jax: error: ")
-    return err.removeprefix("rbd-jax: error: ").rstrip()
 
 
 def content(name):

@@ -39,13 +39,16 @@ class Faults:
     def _watch(self, module, name, always=False) -> None:
         true = getattr(module, name)
 
+        opens = name == "open" and module is not os
+
         def watched(path, *args, **named):
+            mode = args[0] if args else named.get("mode", "r")
             ours = always or str(path).startswith(str(self.below))
-            if not ours or (name == "open" and module is not os and not set(str(args[:1])) & set("wax+")):
+            if not ours or (opens and not set(mode) & set("wax+")):  # of others, or to read
                 return true(path, *args, **named)
             self.called()
             found = true(path, *args, **named)
-            return self.written(found) if name == "open" and module is not os else found
+            return self.written(found) if opens else found
 
         self.monkeypatch.setattr(module, name, watched)
 
