@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 #: Colours of what is no body: the centre of mass, contacts, reactions, and the lines of the ground.
 MASS, CONTACT, REACTION, LINES = (230, 159, 0), (213, 94, 0), (0, 114, 178), (176, 182, 190)
 
-#: So many triangles are drawn; of more, meshes are made coarser, but for those that have few. For all of them it takes a GPU.
-TRIANGLES, FEW = 20_000, 200
+#: So many triangles are drawn, if meshes have more than that: more where bodies are large, and of none fewer than a few. It is
+#: what a browser without a GPU draws thirty times a second.
+TRIANGLES, FEW = 8_000, 60
 
 #: How opaque ghosts are, of what the model is.
 GHOST = 0.3
@@ -94,14 +95,12 @@ class Drawing:
         for node in self._shapes:
             node.remove()
         self._shapes, self.meshes = [], []
-        count = sum(len(surface.faces) for surface in self.scene.surfaces)
-        share = 1.0 if fine else min(TRIANGLES / max(count, 1), 1.0)
-        for body, number, surface in _merged(self.scene.surfaces):
+        for body, number, surface, most in _shared_out(self.scene.surfaces, None if fine else TRIANGLES):
             path = f"{self._paths[body]}/shape{number}"
             if surface.endless and body < 0:
                 self._shapes.append(self._grid(path, surface))
                 continue
-            vertices, faces, _ = with_normals(*_coarser(surface, share))
+            vertices, faces, _ = with_normals(*_coarser(surface, most))
             node = self._scene.add_mesh_simple(
                 path,
                 vertices,
@@ -162,10 +161,9 @@ class Drawing:
         self._ghosts = []
         if not count:
             return
-        share = min(TRIANGLES / max(sum(len(one.faces) for one in self.scene.moving), 1) / count, 1.0)
         nowhere = np.tile([1.0, 0, 0, 0], (count, 1)), np.zeros((count, 3))
-        for body, number, surface in _merged(self.scene.moving):
-            vertices, faces, _ = with_normals(*_coarser(surface, share))
+        for body, number, surface, most in _shared_out(self.scene.moving, TRIANGLES // count):
+            vertices, faces, _ = with_normals(*_coarser(surface, most))
             node = self._scene.add_batched_meshes_simple(
                 f"/ghosts/{body} {number}",
                 vertices,
@@ -289,16 +287,61 @@ def _merged(surfaces: Sequence[Surface]) -> Iterator[tuple[int, int, Surface]]:
         )
 
 
-def _coarser(surface: Surface, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """The vertices and faces of a surface, or as large a share of the faces as that, by quadric error metrics."""
-    if share >= 1 or len(surface.faces) < FEW:
+def _shared_out(surfaces: Sequence[Surface], most: int | None) -> Iterator[tuple[int, int, Surface, int]]:
+    """What is drawn at once, as `_merged` has it, each with how many triangles it may have: by its size."""
+    merged = list(_merged(surfaces))
+    counts = np.array([len(surface.faces) for *_, surface in merged], int)
+    shares = counts.copy()
+    if most is not None and counts.sum() > most:
+        sizes = np.array([np.linalg.norm(np.ptp(surface.vertices, axis=0)) for *_, surface in merged])
+        left = most  # what has few leaves the rest of its share to the others
+        for one in np.argsort(counts / sizes):
+            shares[one] = min(counts[one], max(int(left * sizes[one] / sizes.sum()), FEW))
+            left, sizes[one] = max(left - shares[one], 0), 0.0
+    for (body, number, surface), share in zip(merged, shares.tolist()):
+        yield body, number, surface, share
+
+
+def _coarser(surface: Surface, goal: int) -> tuple[np.ndarray, np.ndarray]:
+    """The vertices and faces of a surface, of not many more faces than that, by quadric error metrics.
+
+    Not every mesh can be collapsed that far, a drawing with its screws least: of what is left, vertices are merged that are near.
+    """
+    if goal >= len(surface.faces):
         return surface.vertices, surface.faces
     import fast_simplification
 
     vertices, place = np.unique(surface.vertices, axis=0, return_inverse=True)
-    faces = place.reshape(-1)[surface.faces].astype(np.int32)
-    vertices, faces = fast_simplification.simplify(vertices, faces, 1 - max(share, FEW / len(faces)))[:2]
-    return vertices, faces
+    faces = _proper(place.reshape(-1)[surface.faces]).astype(np.int32)
+    vertices, faces = fast_simplification.simplify(vertices, faces, target_count=goal)[:2]
+    cells = 256
+    merged = vertices, faces
+    while len(merged[1]) > 1.2 * goal and cells > 4:
+        cells = int(cells / 1.25)
+        merged = _clustered(vertices, faces, cells)
+    return merged
+
+
+def _clustered(vertices: np.ndarray, faces: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """A mesh with the vertices within a cell, of so many along its longest side, made one in their middle."""
+    low = vertices.min(axis=0)
+    width = np.ptp(vertices, axis=0).max() / cells
+    _, place, count = np.unique(
+        np.floor((vertices - low) / width).astype(int), axis=0, return_inverse=True, return_counts=True
+    )
+    place = place.reshape(-1)
+    middle = np.stack([np.bincount(place, x) for x in vertices.T], axis=1) / count[:, None]
+    faces = _proper(place[faces])
+    turn = np.argmin(faces, axis=1)[:, None] + np.arange(
+        3
+    )  # one face, from whichever corner: two sides are two faces
+    return middle, np.unique(np.take_along_axis(faces, turn % 3, axis=1), axis=0)
+
+
+def _proper(faces: np.ndarray) -> np.ndarray:
+    """The faces with three corners."""
+    a, b, c = faces.T
+    return faces[(a != b) & (b != c) & (c != a)]
 
 
 def paths_of(model: Model) -> dict[int, str]:

@@ -101,8 +101,8 @@ class Samples:
 
     def failure(self, sample: int = 0) -> str | None:
         """What to say of a sample that failed, and when; None of one that did not."""
-        code = int(np.asarray(self.trajectory.code).reshape(-1)[sample] if np.size(self.trajectory.code) > 1
-                   else np.asarray(self.trajectory.code))  # fmt: skip
+        codes = np.ravel(self.trajectory.code)
+        code = int(codes[sample if len(codes) > 1 else 0])  # one for all, where they are not told apart
         last = self.shown(sample)
         if not code and last == self.rows:
             return None
