@@ -293,7 +293,7 @@ def _shared_out(surfaces: Sequence[Surface], most: int | None) -> Iterator[tuple
     counts = np.array([len(surface.faces) for *_, surface in merged], int)
     shares = counts.copy()
     if most is not None and counts.sum() > most:
-        sizes = np.array([np.linalg.norm(np.ptp(surface.vertices, axis=0)) for *_, surface in merged])
+        sizes = np.array([np.linalg.norm(np.ptp(surface.vertices, axis=0)) + 1e-12 for *_, surface in merged])
         left = most  # what has few leaves the rest of its share to the others
         for one in np.argsort(counts / sizes):
             shares[one] = min(counts[one], max(int(left * sizes[one] / sizes.sum()), FEW))
