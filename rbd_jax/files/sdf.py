@@ -31,7 +31,8 @@ from .resources import Resources
 from .sdf_shapes import SdfShapes
 from .shapes import report_shapes
 from .urdf import unused
-from .xml import Element, parse, read
+from .words import SDF, report_words
+from .xml import Element, parse, read, telling
 
 
 #: The types of SDF joints that are read, with how many axes each has.
@@ -116,8 +117,10 @@ def load_sdf(
        └─ tip (hinge)  Revolute v[6:7], 1 kg
     """
     source, content = read("load_sdf", "SDF", path_or_xml, limits)
-    try:
-        file = _File(parse(content, limits))
+    with telling(source):
+        top = parse(content, limits)
+        file = _File(top)
+        report_words(SDF, file.name, top, strict)
         resources = Resources("load_sdf", source if isinstance(content, bytes) else None, package_dirs)
         reader = SdfShapes(resources, file.within, file.touching_bits, file.leave_out)
         shapes = [one for link, body in file.named_links() for one in reader.shapes_of(link, body)]
@@ -132,8 +135,6 @@ def load_sdf(
         report_shapes(file.name, reader.faults, strict)
         report_inertias(file.name, builder.bodies, strict)
         return builder.lay_out()
-    except ModelError as error:
-        raise type(error)(f"{source}: {error}") from None
 
 
 def _report(name: str, unsupported: list[str], strict: bool) -> None:
@@ -380,7 +381,8 @@ class _File:
 
     def touching_bits(self, body: str) -> tuple[int, int]:
         """`contype` and `conaffinity` of the shapes of a body."""
-        return self._bits[(self._hidden + body).partition("::")[0]]
+        name = self._hidden + body
+        return next(bits for model, bits in self._bits.items() if name.startswith(f"{model}::"))
 
     def _bits_of(self, models: list[Element]) -> dict[str, tuple[int, int]]:
         """Of each model: those that do not touch themselves have a bit of their own, which touches all others."""

@@ -28,8 +28,8 @@ from .resources import Resources
 from .shapes import report_shapes
 from .urdf_shapes import UrdfShapes
 from .urdf_transmissions import transmissions_of
-from .urdf_words import report_words
-from .xml import Element, parse, read
+from .words import URDF, report_words
+from .xml import Element, parse, read, telling
 
 
 #: The types of URDF joints.
@@ -101,11 +101,11 @@ def load_urdf(
             f"load_urdf: mimic is {mimic!r}; it is 'couple' or 'free'{suggest(mimic, ('couple', 'free'))}"
         )
     source, content = read("load_urdf", "URDF", path_or_xml, limits)
-    try:
+    with telling(source):
         robot = parse(content, limits)
         _check_root(robot)
         name = robot.text("name")
-        report_words(name, robot, strict)
+        report_words(URDF, name, robot, strict)
         builder = ModelBuilder(gravity, name)
         bodies, names = _bodies(robot, floating_base, mimic == "couple")
         for body in bodies:
@@ -122,8 +122,6 @@ def load_urdf(
         report_shapes(name, reader.faults, strict)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
-    except ModelError as error:
-        raise type(error)(f"{source}: {error}") from None
 
 
 def _check_root(robot: Element) -> None:

@@ -6,8 +6,9 @@ is wrong in it is told with the element, its line and the remedy.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -148,6 +149,20 @@ class Element:
         if word not in ("true", "1", "false", "0"):
             raise ModelError(f"{child} says {child.content.strip()!r}; it is true or false")
         return word in ("true", "1")
+
+
+@contextlib.contextmanager
+def telling(source: str) -> Iterator[None]:
+    """While a model is made of a file: what is wrong with it is told with the name of the file.
+
+    Numbers may overflow on the way; where they end up they are refused.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            yield
+        except ValueError as error:
+            kind = type(error) if isinstance(error, ModelError) else ModelError
+            raise kind(f"{source}: {error}") from None
 
 
 def _numbers(what: Callable[[], str], text: str, count: int, finite: bool) -> list[float]:

@@ -96,16 +96,35 @@ def _own_ratio(body: Body, dtype) -> Ratio:
 
 
 def absorbed(
-    leaders: Mapping[str, Any], mimics: Mapping[str, Any], factor, offset, at: Mapping[str, np.ndarray]
+    leaders: Mapping[str, Any],
+    mimics: Mapping[str, Any],
+    factor,
+    offset,
+    at: Mapping[str, np.ndarray],
+    names: Sequence[str],
 ):
     """What acts along the leaders, with what acts along the joints that mimic them.
 
     Damping, armature and stiffness act on the leader through the multiplier squared, Coulomb friction through its size.
     The leader's limits shrink to what those of the mimic joints allow.
 
-    **Arguments**: what acts along each, by name; multiplier and offset of each mimic joint; and for each name the entry of its
-    leader.
+    **Arguments**: what acts along each, by name; multiplier and offset of each mimic joint; for each name the entry of its
+    leader; and what the mimic joints are called.
     """
+    with np.errstate(over="ignore", invalid="ignore"):  # what that leads to is refused
+        total = _absorbed(leaders, mimics, factor, offset, at)
+    for name in ("armature", "damping", "stiffness", "friction", "spring_reference"):
+        own = total[name]
+        for joint, entry in zip(names, at[name]):
+            if is_known(own) and not np.isfinite(own[entry]):
+                raise ModelError(
+                    f"joint {joint!r} mimics another, which adds up to a {name.replace('_', ' ')} of {own[entry]} there: the "
+                    "multiplier is too large for it"
+                )
+    return total
+
+
+def _absorbed(leaders, mimics, factor, offset, at):
     xp = array_module([leaders, mimics, factor, offset])
     leaders, mimics = ({k: xp.asarray(x, factor.dtype) for k, x in own.items()} for own in (leaders, mimics))
     square = factor * factor

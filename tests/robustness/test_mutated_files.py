@@ -1,26 +1,33 @@
 """Files changed at random are refused in words, or read to what can be."""
 
 import pytest
-from mutations import ROBOT, faults_of, mutated
+from mutations import ROBOTS, faults_of, mutated
 
 import rbd_jax as rbd
 
 
-def test_the_original_is_read():
-    assert faults_of(ROBOT) is None
-    assert rbd.load_urdf(ROBOT).nv == 8
+LOADERS = {kind: getattr(rbd, f"load_{kind}") for kind in ROBOTS}
+#: How many of each kind, in parts of 250.
+MANY = {"urdf": 4, "mjcf": 1, "sdf": 1}
 
 
-@pytest.mark.parametrize("start", range(0, 1000, 250))
-def test_mutations_of_urdf(start, tmp_path):
+@pytest.mark.parametrize("kind, nv", [("urdf", 8), ("mjcf", 11), ("sdf", 12)])
+def test_the_original_is_read(kind, nv):
+    assert faults_of(ROBOTS[kind], LOADERS[kind]) is None
+    model = LOADERS[kind](ROBOTS[kind])
+    assert model.nv == nv and model.unsupported == ()
+
+
+@pytest.mark.parametrize("kind, part", [(kind, part) for kind in MANY for part in range(MANY[kind])])
+def test_mutations(kind, part, tmp_path):
     found = {}
-    for seed in range(start, start + 250):
-        content = mutated(ROBOT, seed)
+    for seed in range(250 * part, 250 * (part + 1)):
+        content = mutated(ROBOTS[kind], seed)
         if isinstance(content, bytes) or not content.lstrip().startswith("<"):  # else it would be a path
-            file = tmp_path / "robot.urdf"
+            file = tmp_path / f"robot.{'xml' if kind == 'mjcf' else kind}"
             file.write_bytes(content if isinstance(content, bytes) else content.encode())
             content = file
-        fault = faults_of(content)
+        fault = faults_of(content, LOADERS[kind])
         if fault:
             found[seed] = fault
     assert not found

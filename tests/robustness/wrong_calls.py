@@ -99,15 +99,16 @@ def calls() -> list[Call]:
     ]
 
 
-def fault_of(call: Call) -> str | None:
-    """What is wrong with the answer to a call: no words, or those of somebody who was not called."""
-    function = getattr(rbd, call.name)
+def fault_of(*calls: Call) -> str | None:
+    """What is wrong with the answer to a call of a function, with all that is wrong in the calls: no words, or those of somebody
+    who was not called."""
+    function = getattr(rbd, calls[0].name)
     needed = [
         name
         for name, one in inspect.signature(function).parameters.items()
         if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
     ]
-    given = {name: RIGHT[name] for name in needed} | {call.argument: WRONG[call.wrong]}
+    given = {name: RIGHT[name] for name in needed} | {call.argument: WRONG[call.wrong] for call in calls}
     arrays, rest = eqx.partition(given, lambda x: isinstance(x, jax.Array))
 
     def called(arrays):
@@ -124,7 +125,7 @@ def fault_of(call: Call) -> str | None:
         if not str(error):
             return f"a {type(error).__name__} without a word"
         where = traceback.extract_tb(error.__traceback__)[-1].filename
-        if call.argument == "function" and WRONG[call.wrong] is rbd.State:
+        if any(call.argument == "function" and WRONG[call.wrong] is rbd.State for call in calls):
             return None  # which was called, as it was to be
         if "rbd_jax" not in where and not isinstance(error, ImportError):
             return f"{type(error).__name__} of {where.rpartition('site-packages/')[2]}: {str(error)[:120]}"

@@ -15,6 +15,7 @@ from ..._errors import ModelError, ModelWarning
 from ...model import Model, ModelBuilder
 from ...model.builder import report_inertias
 from ..limits import USUAL, Limits
+from ..xml import telling
 from .actuators import actuator_names as actuator_names, actuators_of, control_place as control_place
 from .compensation import compensation_of
 from .compiled import body_names as body_names, disabled_effects, joint_names as joint_names
@@ -105,7 +106,7 @@ def load_mjcf(
             "load_mjcf reads MJCF with MuJoCo's compiler, which is not installed: pip install 'rbd_jax[mjcf]'"
         ) from error
     source, compiled = compiled_from(mujoco, path_or_xml, limits, untrusted)
-    try:
+    with telling(source):
         name = compiled.names.split(b"\0", 1)[0].decode() or "model"
         missing = left_out(mujoco, compiled, contact)
         _report(name, missing, strict)
@@ -130,8 +131,6 @@ def load_mjcf(
         builder.attached += keyframes_of(mujoco, compiled)
         report_inertias(name, builder.bodies, strict)
         return builder.lay_out()
-    except ModelError as error:
-        raise type(error)(f"{source}: {error}") from None
 
 
 def _report(name: str, left_out: list[str], strict: bool) -> None:

@@ -22,8 +22,11 @@ def compiled_from(mujoco, path_or_xml, limits: Limits, untrusted: bool) -> tuple
         _check_root(outermost(content))
         _check_sizes(content, limits)
         if untrusted:
-            return source, _compiled_apart(mujoco, path_or_xml, content, limits)
-        return source, _compiled_here(mujoco, path_or_xml, content)
+            compiled = _compiled_apart(mujoco, path_or_xml, content, limits)
+        else:
+            compiled = _compiled_here(mujoco, path_or_xml, content)
+        compiled.names.decode()  # MuJoCo takes them as they are
+        return source, compiled
     except ModelError as error:
         raise ModelError(f"{source}: {error}") from None
     except ValueError as error:

@@ -1,0 +1,228 @@
+"""Looks for what breaks the library, job after job, in processes that can be killed; scripts/soak.sh runs it.
+
+A job is a row of numbered cases (`_soak_jobs.py`). A process of its own works through them and says which it is at; one that is
+silent for longer than a case of its job may take is killed, and what it was at is a fault, as is a process that dies. All cases
+come from a seed and their number: `--case JOB:NUMBER` runs one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import _soak_jobs
+
+
+HERE = Path(__file__).resolve().parent
+
+#: A process starts anew when it has so many mappings, which each compiled kernel adds to and of which Linux grants 65,530.
+MAPPINGS = 30_000
+
+#: Each job's turn takes so much of the whole time, at least so many seconds: to import and compile takes some tens.
+TURN, SHORTEST = 1 / 6, 60.0
+
+
+@dataclass
+class Tally:
+    """What a job has found until now: the next case, and what is wrong with those before it."""
+
+    next: int = 0
+    seconds: float = 0.0
+    slowest: float = 0.0
+    slowest_case: int = -1
+    faults: dict[int, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/soak.sh", description="Look for what breaks the library.")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", help=f"some of {', '.join(_soak_jobs.JOBS)}, with commas between")
+    parser.add_argument("--out", type=Path, default=Path("runs/soak"))
+    parser.add_argument("--resume", action="store_true", help="go on with what is in --out")
+    parser.add_argument("--case", help="JOB:NUMBER: that case alone, in this process")
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    told = parser.parse_args()
+    if told.work:
+        return work(told.work[0], told.seed, int(told.work[1]), float(told.work[2]))
+    if told.case:
+        name, _, number = told.case.partition(":")
+        if name not in _soak_jobs.JOBS or not number.isdecimal():
+            parser.error(f"--case takes JOB:NUMBER, of {', '.join(_soak_jobs.JOBS)}; it is {told.case}")
+        fault = _soak_jobs.JOBS[name].prepare(told.seed)(int(number))
+        print(fault or "nothing is wrong with it")
+        return int(bool(fault))
+    names = told.jobs.split(",") if told.jobs else list(_soak_jobs.JOBS)
+    for name in names:
+        if name not in _soak_jobs.JOBS:
+            parser.error(f"--jobs has {name}; there are {', '.join(_soak_jobs.JOBS)}")
+    return soak(names, 60 * told.minutes, told.seed, told.out, told.resume)
+
+
+# The process that works.
+
+
+def work(name: str, seed: int, number: int, seconds: float) -> int:
+    """Work through the cases of a job from a number, telling each on stdout, until the time is over."""
+    out = os.fdopen(os.dup(1), "w")  # what others print must not come between
+    os.dup2(2, 1)
+    tell = lambda **what: print(json.dumps(what), file=out, flush=True)
+    case = _soak_jobs.JOBS[name].prepare(seed)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and mappings() < MAPPINGS:
+        tell(begun=number)
+        fault = case(number)
+        tell(done=number, fault=fault, notes=_soak_jobs.NOTES)
+        number += 1
+    return 0
+
+
+def mappings() -> int:
+    try:
+        return Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:  # elsewhere than on Linux there is no such limit
+        return 0
+
+
+# The process that watches.
+
+
+def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -> int:
+    state = out / "state.json"
+    tallies = {name: Tally() for name in names}
+    if state.exists():
+        if not resume:
+            print(f"error: {out} has a run; --resume goes on with it, another --out begins one.", file=sys.stderr)
+            return 2
+        kept = json.loads(state.read_text())
+        if kept["seed"] != seed:
+            print(f"error: the run in {out} has the seed {kept['seed']}.", file=sys.stderr)
+            return 2
+        for name, one in kept["jobs"].items():
+            one["faults"] = {int(number): fault for number, fault in one["faults"].items()}
+            tallies[name] = Tally(**one)
+    out.mkdir(parents=True, exist_ok=True)
+    share = {name: _soak_jobs.JOBS[name].share for name in names}
+    spent = lambda: sum(tally.seconds for tally in tallies.values())
+    while spent() < seconds:
+        # The one that is furthest behind its share has its turn.
+        name = min(names, key=lambda name: tallies[name].seconds / share[name])
+        turn = max(TURN * seconds * share[name] / sum(share.values()), SHORTEST)
+        watch(name, tallies[name], seed, min(turn, max(seconds - spent(), SHORTEST)), out)
+        whole(state, json.dumps({"seed": seed, "jobs": {name: asdict(one) for name, one in tallies.items()}}))
+        whole(out / "report.md", report(tallies, seed))
+        tally = tallies[name]
+        print(
+            f"{spent() / 60:5.1f} min  {name}: {tally.next} cases, {len(tally.faults)} faults, "
+            f"the slowest {tally.slowest:.2f} s",
+            flush=True,
+        )
+    print(report(tallies, seed))
+    print(f"The report is {out / 'report.md'}")
+    return int(any(tally.faults for tally in tallies.values()))
+
+
+def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path) -> None:
+    """One turn of a job: processes, one after the other, until its time is over."""
+    job, begin = _soak_jobs.JOBS[name], time.monotonic()
+    while (left := seconds - (time.monotonic() - begin)) > 0:
+        words = [sys.executable, __file__, "--seed", str(seed), "--work", name, str(tally.next), str(left)]
+        with tempfile.TemporaryDirectory(dir=out) as folder, open(out / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(
+                words, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, start_new_session=True
+            )
+            lines: queue.Queue[str] = queue.Queue()
+            threading.Thread(target=lambda: [lines.put(line) for line in process.stdout] + [lines.put("")],
+                             daemon=True).start()  # fmt: skip
+            ended = _followed(job, tally, lines)
+            if ended is not None:
+                os.killpg(process.pid, 9)
+            code = process.wait()
+        if ended is None and code:
+            ended = f"the process died with {code}, see {name}.log"
+        if ended is not None:
+            tally.faults[tally.next] = ended
+            tally.next += 1
+    tally.seconds += time.monotonic() - begin
+
+
+def _followed(job: _soak_jobs.Job, tally: Tally, lines: queue.Queue[str]) -> str | None:
+    """Read what a process tells until it ends, or, if it is silent for too long, say so."""
+    begun, limit = time.monotonic(), _soak_jobs.START
+    while True:
+        try:
+            line = lines.get(timeout=limit)
+        except queue.Empty:
+            return f"nothing for {limit:g} s"
+        if not line:
+            return None
+        told = json.loads(line)
+        limit = job.limit
+        if "begun" in told:
+            begun = time.monotonic()
+            continue
+        took = time.monotonic() - begun
+        tally.next = told["done"] + 1
+        tally.notes |= told["notes"]
+        if took > tally.slowest:
+            tally.slowest, tally.slowest_case = took, told["done"]
+        if told["fault"]:
+            tally.faults[told["done"]] = told["fault"]
+
+
+def whole(path: Path, content: str) -> None:
+    """Write a file that is there whole or as it was."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(content, encoding="utf-8")
+    os.replace(new, path)
+
+
+def report(tallies: dict[str, Tally], seed: int) -> str:
+    """What was found, in Markdown."""
+    import jax
+
+    cases, faults = (sum(count) for count in zip(*((one.next, len(one.faults)) for one in tallies.values())))
+    spent = sum(tally.seconds for tally in tallies.values())
+    rows = [
+        f"| {name} | {_soak_jobs.JOBS[name].what} | {tally.next:,} | {len(tally.faults)} | {tally.seconds / 60:.1f} | "
+        f"{tally.slowest:.2f} |"
+        for name, tally in tallies.items()
+    ]
+    notes = [f"- {name}: {note}" for tally in tallies.values() for name, note in tally.notes.items()]
+    found = [
+        f"- `{name}:{number}`: {fault}" for name, tally in tallies.items() for number, fault in tally.faults.items()
+    ]
+    return "\n".join(
+        [
+            "# What was tried to break it",
+            "",
+            "By `bash scripts/soak.sh`: numbered cases of each job, in processes that are killed when a case takes too long. "
+            "A fault is what no user should see: an error that is none of the library's, a number that is not finite or not "
+            "the one of finite differences, a file by half, a case that does not end.",
+            "",
+            f"{cases:,} cases in {spent / 60:.0f} minutes, {faults} faults; seed {seed}. Python {platform.python_version()}, "
+            f"jax {jax.__version__}, {os.cpu_count()} cores.",
+            "",
+            "| job | what is tried | cases | faults | minutes | slowest case, s |",
+            "|---|---|--:|--:|--:|--:|",
+            *rows,
+            *(["", "What was measured:", "", *notes] if notes else []),
+            *(["", "Faults, each run again by `bash scripts/soak.sh --case`:", "", *found] if found else []),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,535 @@
+"""The jobs of `_soak.py`: numbered cases that a seed makes, and what is wrong with each, in words, or None."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+
+#: How long a process may take to begin, s.
+START = 180.0
+
+#: What jobs measured, by name, for the report.
+NOTES: dict[str, str] = {}
+
+Case = Callable[[int], "str | None"]
+
+
+class Job(NamedTuple):
+    """A row of cases.
+
+    - `what` is tried, for the report.
+    - `prepare`: from the seed what a case's number is handed to.
+    - `share`: of the time, beside those of the other jobs.
+    - `limit`: how long a case may take, s. Where numbers are compared what may take long is compilation.
+    """
+
+    what: str
+    prepare: Callable[[int], Case]
+    share: float
+    limit: float
+
+
+def _precise() -> None:
+    """Before the first array: float64, and the modules of the tests."""
+    for folder in (ROOT, TESTS, *(TESTS / name for name in ("robustness", "derivatives", "simulate", "constraints", "contact"))):
+        sys.path.insert(0, str(folder))
+    os.environ["JAX_ENABLE_X64"] = "1"
+
+
+# Files.
+
+
+def mutated_files(kind: str, seed: int) -> Case:
+    _precise()
+    from mutations import ROBOTS, faults_of, mutated
+
+    import rbd_jax as rbd
+
+    text = ROBOTS[kind]
+    load = getattr(rbd, f"load_{kind}")
+    fault = faults_of(text, load)
+    assert fault is None, fault
+    file = Path(f"robot.{'xml' if kind == 'mjcf' else kind}").resolve()
+
+    def case(number: int) -> str | None:
+        content = mutated(text, _chance(seed, kind, number).getrandbits(63))
+        if isinstance(content, bytes) or not content.lstrip().startswith("<"):  # else it would be a path
+            file.write_bytes(content if isinstance(content, bytes) else content.encode())
+            content = file
+        return faults_of(content, load)
+
+    return case
+
+
+# Calls.
+
+
+def wrong_calls(seed: int) -> Case:
+    """One wrong argument, in turn all there are, and after them two at once."""
+    _precise()
+    from wrong_calls import WRONG, Call, calls, fault_of, functions
+
+    every = calls()
+    arguments = {name: names for name, _, names in functions()}
+
+    def case(number: int) -> str | None:
+        if number < len(every):
+            return fault_of(every[number])
+        chance = _chance(seed, "calls", number)
+        name = chance.choice([name for name in arguments if len(arguments[name]) > 1])
+        pair = chance.sample(arguments[name], 2)
+        return fault_of(*(Call(name, argument, chance.randrange(len(WRONG))) for argument in pair))
+
+    return case
+
+
+# What the system refuses.
+
+
+def faults(seed: int) -> Case:
+    """Each call that writers make, failed with each error: all in turn, and then again."""
+    _precise()
+    import faults as tried
+    import rbd_jax  # noqa: F401
+
+    place = Path("place").resolve()
+    place.mkdir()
+    expected = {}
+    rows = []
+    for name in tried.WRITERS:
+        if name in tried.FOLDERS:
+            tried.WRITERS[name](Path("whole") / name)
+            expected[name] = tried.content(Path("whole") / name)
+        with tried.Faults(place) as counted:
+            tried.WRITERS[name](place / name)
+        _emptied(place)
+        rows += itertools.product([name], range(1, counted.count + 1), tried.ERRORS)
+
+    def case(number: int) -> str | None:
+        name, call, error = rows[number % len(rows)]
+        if name in tried.FILES:
+            fault, _ = tried.fault_of_file(name, place, call, error)
+        else:
+            fault, _ = tried.fault_of_folder(name, place, expected[name], call, error)
+        _emptied(place)
+        return fault and f"{name}, call {call}, {os.strerror(error)}: {fault}"
+
+    return case
+
+
+def _emptied(place: Path) -> None:
+    import shutil
+
+    shutil.rmtree(place)
+    place.mkdir()
+
+
+def kills(seed: int) -> Case:
+    """`rbd-jax simulate --resume`, killed at a moment, and once more: the bytes of one that nobody disturbed."""
+    _precise()
+    from tests.killed import undisturbed
+
+    words = [sys.executable, "-m", "rbd_jax", "simulate", "double_pendulum", "--batch", "256", "--seconds", "20", "--quiet",
+             "--checkpoint-every", "0", "--no-plots"]  # fmt: skip
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    undisturbed([*words, "--out", "cache"], env)  # compiles, for the others to load
+    whole = undisturbed([*words, "--out", "whole"], env)
+    expected = _files(Path("whole"))
+
+    def case(number: int) -> str | None:
+        out = Path(f"run{number}")
+        kill_after = _chance(seed, "kills", number).uniform(0.05, 1.05) * whole
+        process = subprocess.Popen([*words, "--resume", "--out", str(out)], env=env)
+        try:
+            process.wait(kill_after)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        # What had ended is not to be done again; a folder with results refuses a second run.
+        if not (out / "trajectory.npz").exists():
+            subprocess.run([*words, "--resume", "--out", str(out)], env=env, check=True)
+        found = _files(out)
+        hidden = [path.name for path in Path().iterdir() if path.name.startswith(".")]
+        if found != expected:
+            return f"killed after {kill_after:.3f} s: {sorted(found)} are not the same as {sorted(expected)}"
+        return f"{hidden} are left" if hidden else None
+
+    return case
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".npz", ".npy")}
+
+
+# Numbers.
+
+#: So many points of a model are looked at before the next is compiled.
+POINTS = 25
+
+
+def gradients(seed: int) -> Case:
+    """Of forward and inverse dynamics by all numbers along a direction, by both modes, and curvatures along it."""
+    _precise()
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from differences import MODELS, dynamics_scalar, points, states
+
+    import rbd_jax as rbd
+
+    @functools.cache
+    def compiled(name: str):
+        model = MODELS[name]()
+        x, unravel = points(model)
+        scalar = dynamics_scalar(unravel)
+        both = lambda x, step: jax.jvp(jax.grad(scalar), (x,), (step,))
+        return model, x, unravel, jax.jit(scalar), jax.jit(jax.grad(scalar)), jax.jit(both), states(model)[0]
+
+    def case(number: int) -> str | None:
+        name = list(MODELS)[number // POINTS % len(MODELS)]
+        model, x, unravel, scalar, gradient, both, special = compiled(name)
+        rng = np.random.default_rng([seed, number])
+        given = unravel(x[0])
+        # A configuration of any kind, or a special one; velocities and forces of any size, or none.
+        given["q"] = (
+            rbd.random_configuration(model, jax.random.key(number))
+            if number % 2
+            else special[rng.integers(len(special))]
+        )
+        for key in ("v", "tau", "a", "f_ext"):
+            size = rng.choice([0.0, 1e-9, 1.0, 30.0])
+            given[key] = jnp.asarray(size * rng.normal(size=given[key].shape))
+        flat = jax.flatten_util.ravel_pytree(given)[0]
+        step = jnp.asarray(np.where(np.isfinite(flat), rng.normal(size=flat.shape), 0.0)) * jnp.maximum(
+            jnp.where(jnp.isfinite(flat), jnp.abs(flat), 0), 0.1
+        )
+        step = step / jnp.linalg.norm(step)
+        slopes, curved = both(flat, step)
+        if not (np.isfinite(slopes).all() and np.isfinite(curved).all()):
+            return f"{name}: derivatives are not finite"
+        size = float(jnp.sum(jnp.abs(slopes * step))) + 1.0
+        for h in (1e-4, 1e-5, 1e-6):  # friction turns within 1e-3 of a speed: the step is to be small beside it
+            lo, hi = scalar(flat - h * step), scalar(flat + h * step)
+            error = abs(float((hi - lo) / (2 * h) - slopes @ step)) / max(size, 1e-9 * abs(float(hi)) / h)
+            if error < 1e-5:
+                break
+        else:
+            return f"{name}: the slope is off by {error:.1e} of its terms"
+        for h in (1e-5, 1e-6, 1e-7):
+            lo, hi = gradient(flat - h * step), gradient(flat + h * step)
+            rounding = 1e-14 * float(jnp.max(jnp.abs(hi))) / h
+            error = float(jnp.max(jnp.abs((hi - lo) / (2 * h) - curved))) / (float(jnp.max(jnp.abs(curved))) + rounding + 1.0)
+            if error < 1e-4:
+                break
+        else:
+            return f"{name}: the curvature is off by {error:.1e}"
+        return None
+
+    return case
+
+
+def hessians(seed: int) -> Case:
+    """Of forward dynamics by the state: finite, symmetric."""
+    _precise()
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from differences import MODELS, states
+
+    import rbd_jax as rbd
+
+    @functools.cache
+    def compiled(name: str):
+        model = MODELS[name]()
+
+        def scalar(moved, q, v):
+            dq, dv = moved
+            a = rbd.forward_dynamics(model, rbd.integrate(model, q, dq), v + dv, jnp.ones(model.nv))
+            return jnp.sum(a * jnp.linspace(0.5, 1.5, model.nv))
+
+        zero = jnp.zeros((2, model.nv))
+        return model, states(model)[0], jax.jit(lambda q, v: jax.hessian(scalar)(zero, q, v))
+
+    def case(number: int) -> str | None:
+        name = list(MODELS)[number // POINTS % len(MODELS)]
+        model, special, hessian = compiled(name)
+        rng = np.random.default_rng([seed, number])
+        q = (
+            rbd.random_configuration(model, jax.random.key(number))
+            if number % 2
+            else special[rng.integers(len(special))]
+        )
+        found = hessian(q, jnp.asarray(rng.choice([0.0, 1e-9, 1.0]) * rng.normal(size=model.nv)))
+        found = np.asarray(found).reshape(2 * model.nv, 2 * model.nv)
+        if not np.isfinite(found).all():
+            return f"{name}: not finite"
+        uneven = np.abs(found - found.T).max() / (np.abs(found).max() + 1e-30)
+        return f"{name}: not symmetric, by {uneven:.1e}" if uneven > 1e-9 else None
+
+    return case
+
+
+def schemes(seed: int) -> Case:
+    """Every scheme on every kind of system from any state: what comes is finite or has a code, as do derivatives."""
+    _precise()
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    import test_schemes_on_systems as told
+
+    import rbd_jax as rbd
+
+    rows = list(itertools.product(told.SYSTEMS, told.ORDERS))
+
+    @functools.cache
+    def compiled(system: str, name: str):
+        model = told.case(system)[0]
+        scheme = getattr(rbd, name)()
+
+        def along(change, q, v):
+            # Changes that the constraints forbid are taken out again.
+            start = rbd.State(q, rbd.project_velocity(model, q, v + change) if system in ("loop", "blade") else v + change)
+            path = rbd.rollout(model, start, dt=0.005, steps=20, scheme=scheme)
+            return jnp.sum(path.q[-1]) + jnp.sum(path.v[-1]), path.code
+
+        def both(change, q, v, step):
+            slope = jax.grad(along, has_aux=True)(change, q, v)[0] @ step
+            value, other, code = jax.jvp(lambda x: along(x, q, v), (change,), (step,), has_aux=True)
+            return value, slope, other, code
+
+        return jax.jit(both), jax.jit(along)
+
+    def case(number: int) -> str | None:
+        system, name = rows[number // POINTS % len(rows)]
+        both, along = compiled(system, name)
+        model, q, v = told.case(system)
+        rng = np.random.default_rng([seed, number])
+        if system in ("tree", "remembering", "reduced"):
+            q = jnp.asarray(rng.uniform(-3, 3, q.shape))
+        v = rng.choice([0.0, 1.0, 5.0]) * v
+        step = jnp.asarray(rng.normal(size=v.shape))
+        none = jnp.zeros_like(v)
+        value, slope, other, code = both(none, q, v, step)
+        if int(code):
+            return None  # it says that it failed
+        where = f"{name} of {system}"
+        if not (np.isfinite(value) and np.isfinite(slope) and np.isfinite(other)):
+            return f"{where}: {value}, and derivatives {slope}, {other}, without a code"
+        if abs(slope - other) > 1e-6 * max(abs(slope), 1.0):
+            return f"{where}: reverse mode has {slope}, forward mode {other}"
+        errors = []
+        for h in (1e-4, 1e-5, 1e-6):
+            quotient = (along(h * step, q, v)[0] - along(-h * step, q, v)[0]) / (2 * h)
+            errors.append(abs(float(quotient - slope)) / max(abs(float(slope)), 1.0))
+        return f"{where}: the slope {slope} is off by {min(errors):.1e}" if min(errors) > 1e-4 else None
+
+    return case
+
+
+def contacts(seed: int) -> Case:
+    """Robots that fall on the ground, and loops that swing: finite with derivatives, and those of differences where it is smooth."""
+    _precise()
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import rbd_jax as rbd
+    from rbd_jax import contact
+
+    laws = {
+        "compliant": contact.Compliant(),
+        "soft": contact.Soft(),
+    }
+    rows = list(itertools.product(("quadruped", "hopper"), laws))
+
+    @functools.cache
+    def compiled(robot: str, law: str):
+        model = rbd.attach(rbd.detach(rbd.load(robot), "contact"), laws[law])
+
+        def along(share, q, v, step):
+            path = rbd.rollout(model, rbd.State(q, v + share * step), dt=0.002, steps=25, scheme="auto")
+            return jnp.sum(path.q[-1]) + 0.1 * jnp.sum(path.v[-1]), path.code
+
+        def both(share, *given):
+            slope, code = jax.grad(along, has_aux=True)(share, *given)
+            value, other = jax.jvp(lambda x: along(x, *given)[0], (share,), (jnp.ones(()),))
+            return value, slope, other, code
+
+        return model, jax.jit(both), jax.jit(along)
+
+    def case(number: int) -> str | None:
+        robot, law = rows[number // POINTS % len(rows)]
+        model, both, along = compiled(robot, law)
+        rng = np.random.default_rng([seed, number])
+        q = rbd.integrate(model, jnp.asarray(model.reference), jnp.asarray(0.1 * rng.normal(size=model.nv)))
+        v = jnp.asarray(rng.choice([0.0, 1.0]) * rng.normal(size=model.nv))
+        step = jnp.asarray(rng.normal(size=model.nv))
+        value, slope, other, code = both(jnp.zeros(()), q, v, step)
+        if int(code):
+            return None
+        where = f"{robot}, {law}"
+        if not (np.isfinite(value) and np.isfinite(slope) and np.isfinite(other)):
+            return f"{where}: {value}, and derivatives {slope}, {other}, without a code"
+        if abs(slope - other) > 1e-5 * max(abs(slope), 1.0):
+            return f"{where}: reverse mode has {slope}, forward mode {other}"
+        quotients = np.array(
+            [
+                float(along(jnp.asarray(h), q, v, step)[0] - along(jnp.asarray(-h), q, v, step)[0]) / (2 * h)
+                for h in (1e-5, 1e-6, 1e-7)
+            ]
+        )
+        size = max(abs(float(slope)), 1.0)
+        smooth = np.ptp(quotients) < 1e-3 * size  # else a point touches or lets go between
+        error = np.abs(quotients - float(slope)).min() / size
+        return f"{where}: the slope {slope} is off by {error:.1e}" if smooth and error > 1e-3 else None
+
+    return case
+
+
+# Long runs.
+
+#: Of a million steps: the scheme, the robot, the length of a step, and what of the energy's range may be gained or lost.
+LONG_RUNS = {
+    "VariationalMidpoint": ("double_pendulum", 1e-3, 1e-3),
+    "Rattle": ("double_pendulum", 1e-3, 1e-3),
+    "EnergyMomentum": ("double_pendulum", 1e-3, 1e-6),
+    "RungeKutta4": ("double_pendulum", 1e-3, 1e-3),
+    "SemiImplicitEuler": ("arm7", 1e-4, 5e-2),
+    "CommutatorFree4": ("quadruped", 1e-3, 1e-3),
+}
+
+
+def long_runs(seed: int) -> Case:
+    """A million steps: the energy stays within its budget, and rotations stay rotations."""
+    _precise()
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import rbd_jax as rbd
+
+    names = list(LONG_RUNS)
+
+    def case(number: int) -> str | None:
+        name = names[number % len(names)]
+        robot, dt, budget = LONG_RUNS[name]
+        model = rbd.load(robot)
+        model = rbd.detach(model, "contact") if robot == "quadruped" else model
+        # Nothing that takes energy.
+        model = model.replace(damping=0 * model.damping, friction=0 * model.friction)
+        rng = np.random.default_rng([seed, number])
+        q = rbd.integrate(model, jnp.asarray(model.reference), jnp.asarray(0.3 * rng.normal(size=model.nv)))
+        v = jnp.asarray(0.3 * rng.normal(size=model.nv))
+        if robot == "quadruped":
+            model = model.replace(gravity=0 * model.gravity)  # it would be a thousand kilometres down
+        count, stretches = 1000, 1000
+        path = rbd.rollout(model, rbd.State(q, v), dt=dt, steps=count * stretches, every=count, scheme=getattr(rbd, name)())
+        kinetic = jax.vmap(lambda q, v: rbd.kinetic_energy(model, q, v))(path.q, path.v)
+        energy = kinetic + jax.vmap(lambda q: rbd.potential_energy(model, q))(path.q)
+        where = f"{name} of {robot}"
+        if int(path.code) or not np.isfinite(energy).all():
+            return f"{where}: {rbd.Result(int(path.code)).title}"
+        size = float(jnp.max(kinetic)) + 1e-12
+        gained = float(jnp.max(jnp.abs(energy - energy[0]))) / size
+        rotation = jax.vmap(lambda q: rbd.forward_kinematics(model, q).rotation)(path.q[-1:])
+        skew = float(jnp.max(jnp.abs(jnp.swapaxes(rotation, -1, -2) @ rotation - jnp.eye(3))))
+        NOTES[where] = f"a million steps of {dt:g} s: energy within {gained:.1e} of the largest kinetic energy, rotations to {skew:.1e}"
+        if gained > budget:
+            return f"{where}: the energy is off by {gained:.1e}"
+        return f"{where}: rotations are off by {skew:.1e}" if skew > 1e-10 else None
+
+    return case
+
+
+# Cost.
+
+
+def scaling(seed: int) -> Case:
+    """Twice the links take less than 2.5 times as long, to run and to compile."""
+    _precise()
+    import jax
+    import jax.numpy as jnp
+
+    import rbd_jax as rbd
+
+    functions = {
+        "forward dynamics": lambda model, q, v: rbd.forward_dynamics(model, q, v, v),
+        "inverse dynamics": lambda model, q, v: rbd.inverse_dynamics(model, q, v, v),
+        "forward kinematics": lambda model, q, v: rbd.forward_kinematics(model, q).position,
+        "a gradient of forward dynamics": lambda model, q, v: jax.grad(
+            lambda q: jnp.sum(rbd.forward_dynamics(model, q, v, v))
+        )(q),
+        "ten steps": lambda model, q, v: rbd.rollout(model, rbd.State(q, v), dt=1e-4, steps=10).q[-1],
+    }
+    shapes = {"chain": lambda i: i - 1, "bush": lambda i: (i - 1) // 2}
+    rows = list(itertools.product(shapes, functions))
+
+    def model_of(shape: str, count: int):
+        builder = rbd.ModelBuilder(name=shape)
+        for i in range(count):
+            parent = shapes[shape](i) if i else -1
+            builder.add_body(
+                f"link {i}", "world" if parent < 0 else f"link {parent}", rbd.joints.Revolute((0, i % 2, (i + 1) % 2)),
+                rbd.Transform.from_position((0.1, 0.0, 0.1)), rbd.Inertia.box(1.0, (0.1, 0.1, 0.1)),
+            )  # fmt: skip
+        return builder.build()
+
+    def cost(shape: str, name: str, count: int) -> tuple[float, float]:
+        model = model_of(shape, count)
+        q = jnp.full((64, model.nq), 0.1)
+        function = jax.jit(jax.vmap(functools.partial(functions[name], model)))
+        begin = time.perf_counter()
+        jax.block_until_ready(function(q, q))
+        compiled = time.perf_counter() - begin
+        took = []
+        for _ in range(20):
+            begin = time.perf_counter()
+            jax.block_until_ready(function(q, q))
+            took.append(time.perf_counter() - begin)
+        return min(took), compiled
+
+    def case(number: int) -> str | None:
+        shape, name = rows[number % len(rows)]
+        # Others at work disturb times: what is too much is measured again.
+        for _ in range(3):
+            (few, first), (twice, second) = (cost(shape, name, count) for count in (64, 128))
+            ratios = twice / few, second / first
+            if max(ratios) < 2.5:
+                break
+        NOTES[f"{shape}, {name}"] = f"128 links take {ratios[0]:.2f} times as long as 64, and {ratios[1]:.2f} times to compile"
+        return f"{shape}, {name}: {ratios[0]:.2f} times as long, {ratios[1]:.2f} to compile" if max(ratios) >= 2.5 else None
+
+    return case
+
+
+def _chance(seed: int, name: str, number: int) -> random.Random:
+    return random.Random(f"{seed} {name} {number}")
+
+
+JOBS = {
+    "urdf": Job("URDF changed at random", functools.partial(mutated_files, "urdf"), 3, 5.0),
+    "mjcf": Job("MJCF changed at random", functools.partial(mutated_files, "mjcf"), 3, 5.0),
+    "sdf": Job("SDF changed at random", functools.partial(mutated_files, "sdf"), 3, 5.0),
+    "calls": Job("wrong arguments of all public functions, then two at once", wrong_calls, 4, 60.0),
+    "faults": Job("open, write, fsync, rename that fail, in all writers", faults, 2, 30.0),
+    "kills": Job("`simulate` killed, then `--resume`", kills, 3, 120.0),
+    "gradients": Job("slopes and curvatures of all joint families at any and at special states", gradients, 4, 600.0),
+    "hessians": Job("Hessians by the state there", hessians, 3, 600.0),
+    "schemes": Job("all schemes on all kinds of system, and their derivatives", schemes, 6, 600.0),
+    "contacts": Job("robots on the ground, and derivatives through contact", contacts, 3, 600.0),
+    "long": Job("a million steps", long_runs, 4, 600.0),
+    "scaling": Job("twice the links", scaling, 2, 300.0),
+}
