@@ -60,7 +60,10 @@ def main() -> int:
         name, _, number = told.case.partition(":")
         if name not in _soak_jobs.JOBS or not number.isdecimal():
             parser.error(f"--case takes JOB:NUMBER, of {', '.join(_soak_jobs.JOBS)}; it is {told.case}")
-        fault = _soak_jobs.JOBS[name].prepare(told.seed)(int(number))
+        try:
+            fault = _soak_jobs.JOBS[name].prepare(told.seed)(int(number))
+        except _soak_jobs.Spent:
+            fault = None
         print(fault or "nothing is wrong with it")
         return int(bool(fault))
     names = told.jobs.split(",") if told.jobs else list(_soak_jobs.JOBS)
@@ -82,7 +85,10 @@ def work(name: str, seed: int, number: int, seconds: float) -> int:
     end = time.monotonic() + seconds
     while time.monotonic() < end and mappings() < MAPPINGS:
         tell(begun=number)
-        fault = case(number)
+        try:
+            fault = case(number)
+        except _soak_jobs.Spent:
+            end, fault = 0.0, None
         tell(done=number, fault=fault, notes=_soak_jobs.NOTES)
         number += 1
     return 0
@@ -103,7 +109,10 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
     tallies = {name: Tally() for name in names}
     if state.exists():
         if not resume:
-            print(f"error: {out} has a run; --resume goes on with it, another --out begins one.", file=sys.stderr)
+            print(
+                f"error: {out} has a run; --resume goes on with it, another --out begins one.",
+                file=sys.stderr,
+            )
             return 2
         kept = json.loads(state.read_text())
         if kept["seed"] != seed:
@@ -142,10 +151,7 @@ def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path) -> None
             process = subprocess.Popen(
                 words, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, start_new_session=True
             )
-            lines: queue.Queue[str] = queue.Queue()
-            threading.Thread(target=lambda: [lines.put(line) for line in process.stdout] + [lines.put("")],
-                             daemon=True).start()  # fmt: skip
-            ended = _followed(job, tally, lines)
+            ended = _followed(job, tally, _lines_of(process))
             if ended is not None:
                 os.killpg(process.pid, 9)
             code = process.wait()
@@ -155,6 +161,20 @@ def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path) -> None
             tally.faults[tally.next] = ended
             tally.next += 1
     tally.seconds += time.monotonic() - begin
+
+
+def _lines_of(process: subprocess.Popen[str]) -> queue.Queue[str]:
+    """What a process tells, to be waited for; at its end an empty line."""
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
 
 
 def _followed(job: _soak_jobs.Job, tally: Tally, lines: queue.Queue[str]) -> str | None:
@@ -201,7 +221,9 @@ def report(tallies: dict[str, Tally], seed: int) -> str:
     ]
     notes = [f"- {name}: {note}" for tally in tallies.values() for name, note in tally.notes.items()]
     found = [
-        f"- `{name}:{number}`: {fault}" for name, tally in tallies.items() for number, fault in tally.faults.items()
+        f"- `{name}:{number}`: {fault}"
+        for name, tally in tallies.items()
+        for number, fault in tally.faults.items()
     ]
     return "\n".join(
         [

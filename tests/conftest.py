@@ -6,13 +6,10 @@ import shutil
 import tempfile
 import zlib
 
+from quickly import QUICKLY
 
-# What is compiled here runs a few times: to compile it as for use would take six times as long for nothing. XLA reads this
-# once, before the first array; the processes that tests start inherit it.
-QUICKLY = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false "
-    "--xla_cpu_parallel_codegen_split_count=1 --xla_disable_hlo_passes=constant_folding"
-)
+
+# XLA reads this once, before the first array; the processes that tests start inherit it.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
 
 import jax

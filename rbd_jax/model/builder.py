@@ -239,7 +239,9 @@ class ModelBuilder:
         )
         if mimics:
             at = {name: topology.leader_v if name in PER_DOF else topology.leader_q for name in ALONG_JOINT}
-            along = absorbed(along, theirs, multiplier, offset, at, [bodies[index].joint_name for index in mimics])
+            along = absorbed(
+                along, theirs, multiplier, offset, at, [bodies[index].joint_name for index in mimics]
+            )
         model = Model(
             gravity=self.gravity,
             placements=_stack([body.placement for body in bodies], Transform.identity(), dtype),

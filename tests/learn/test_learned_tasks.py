@@ -61,7 +61,7 @@ def test_a_pole_is_swung_up_and_held(learned):
 def test_a_quadruped_stands_up(learned):
     height = learned["q"][..., 2] - float(rbd.load("quadruped").reference[2])
     up = _up(learned["q"])
-    assert np.median(height[:, 0]) < -0.12
+    assert np.median(height[:, 0]) < -0.08  # it lies, on folded legs, some of them under it
     stands = (np.abs(last_second("quadruped_stand", height)) < 0.06).all(1)
     stands &= (last_second("quadruped_stand", up) > 0.95).all(1)
     assert stands.mean() > 0.9

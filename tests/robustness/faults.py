@@ -131,7 +131,9 @@ def fault_of_file(name: str, place: Path, number: int, error: int = errno.ENOSPC
                 return f"{said} is not the error that was", True
             if path.read_text() != "before":
                 return "what was there is gone", True
-        except Exception as said:  # a library of others may say it in its own words, after which all must be as it was
+        except (
+            Exception
+        ) as said:  # a library of others may say it in its own words, after which all must be as it was
             if type(said).__module__.startswith("rbd_jax") or path.read_text() != "before":
                 return f"{type(said).__name__}: {said}", True
         else:

@@ -18,7 +18,9 @@ VALUES = (
 )  # fmt: skip
 
 #: What is said by others than the library.
-RAW = re.compile("broadcast|operands|could not convert|not enough values|invalid literal|codec can|out of bounds|NoneType|has no attribute")
+RAW = re.compile(
+    "broadcast|operands|could not convert|not enough values|invalid literal|codec can|out of bounds|NoneType|has no attribute"
+)
 
 LINK = """<link name="{0}"><inertial><origin xyz="0.1 0 0.2" rpy="0.1 0.2 0.3"/><mass value="{1}"/>
 <inertia ixx="0.02" iyy="0.03" izz="0.04" ixy="0.001" ixz="0.002" iyz="0"/></inertial>
@@ -49,8 +51,10 @@ ROBOT = "".join(
 
 
 #: Joints of all kinds and their references, shapes, sites, classes, tendons, constraints, actuators, sensors, a key.
-MJCF = """<mujoco model="r"><compiler angle="degree" autolimits="true"/><option timestep="0.002" gravity="0 0 -9.81" cone="elliptic"/>
-<default><joint armature=".1" damping=".2"/><default class="shell"><geom type="capsule" size=".05 .2" friction="1 .1 .1"/></default>
+MJCF = """<mujoco model="r"><compiler angle="degree" autolimits="true"/>
+<option timestep="0.002" gravity="0 0 -9.81" cone="elliptic"/>
+<default><joint armature=".1" damping=".2"/>
+<default class="shell"><geom type="capsule" size=".05 .2" friction="1 .1 .1"/></default>
 </default><asset><texture name="t" type="2d" builtin="flat" width="4" height="4"/><material name="m" texture="t" rgba="1 0 0 1"/>
 </asset><worldbody><light pos="0 0 3"/><geom name="floor" size="1 1 .1" type="plane"/>
 <body name="a" pos="0 0 1" euler="10 20 30"><freejoint name="f"/><geom type="box" size=".1 .2 .3" mass="2"/>
@@ -61,7 +65,8 @@ MJCF = """<mujoco model="r"><compiler angle="degree" autolimits="true"/><option 
 <geom type="ellipsoid" size=".1 .2 .1"/><site name="e"/></body></body></body></body></worldbody>
 <tendon><fixed name="t1"><joint joint="j" coef="1"/><joint joint="k" coef="-2"/></fixed>
 <spatial name="t2" range="0 2"><site site="s"/><site site="e"/></spatial></tendon>
-<equality><connect body1="d" body2="a" anchor="0 .1 0"/><joint joint1="j" joint2="k" polycoef="0 1 0 0 0" active="false"/></equality>
+<equality><connect body1="d" body2="a" anchor="0 .1 0"/>
+<joint joint1="j" joint2="k" polycoef="0 1 0 0 0" active="false"/></equality>
 <contact><exclude body1="a" body2="b"/></contact>
 <actuator><motor name="m1" joint="j" gear="3" ctrlrange="-1 1"/><position name="p1" joint="k" kp="20" kv="1"/>
 <general name="g1" tendon="t1" gainprm="2" biastype="affine" biasprm="0 -1 -.1" dyntype="filter" dynprm=".1"/></actuator>
@@ -73,7 +78,8 @@ SDF = """<?xml version="1.0"?><sdf version="1.9"><world name="w"><gravity>0 0 -9
 <link name="a"><pose>0 0 1 0 0 0</pose><inertial><pose>0 0 0.1 0 0 0</pose><mass>2</mass><inertia><ixx>0.02</ixx><iyy>0.03</iyy>
 <izz>0.04</izz><ixy>0.001</ixy><ixz>0</ixz><iyz>0</iyz></inertia></inertial>
 <visual name="v"><geometry><box><size>0.1 0.2 0.3</size></box></geometry><material><diffuse>1 0 0 1</diffuse></material></visual>
-<collision name="c"><pose relative_to="f">0 0 0.1 0 0 0</pose><geometry><sphere><radius>0.1</radius></sphere></geometry></collision></link>
+<collision name="c"><pose relative_to="f">0 0 0.1 0 0 0</pose>
+<geometry><sphere><radius>0.1</radius></sphere></geometry></collision></link>
 <link name="b"><pose relative_to="f">0 0 0.5 0.1 0 0</pose><inertial><mass>1</mass></inertial>
 <collision name="c"><geometry><cylinder><radius>0.1</radius><length>0.4</length></cylinder></geometry></collision></link>
 <link name="d"><pose relative_to="j2">0 0 0.2 0 0 0</pose></link><link name="e"><pose degrees="true">1 0 0 0 0 90</pose></link>
@@ -83,8 +89,10 @@ SDF = """<?xml version="1.0"?><sdf version="1.9"><world name="w"><gravity>0 0 -9
 <dynamics><damping>0.1</damping><friction>0.2</friction><spring_stiffness>1</spring_stiffness>
 <spring_reference>0.1</spring_reference></dynamics></axis></joint>
 <joint name="j2" type="prismatic"><pose relative_to="b">0 0 0.1 0 0 0</pose><parent>b</parent><child>d</child>
-<axis><xyz>1 0 0</xyz><mimic joint="j1"><multiplier>0.5</multiplier><offset>0.1</offset><reference>0</reference></mimic></axis></joint>
-<joint name="j3" type="universal"><parent>d</parent><child>e</child><axis><xyz>1 0 0</xyz></axis><axis2><xyz>0 1 0</xyz></axis2></joint>
+<axis><xyz>1 0 0</xyz><mimic joint="j1">
+<multiplier>0.5</multiplier><offset>0.1</offset><reference>0</reference></mimic></axis></joint>
+<joint name="j3" type="universal"><parent>d</parent><child>e</child><axis><xyz>1 0 0</xyz></axis>
+<axis2><xyz>0 1 0</xyz></axis2></joint>
 <joint name="j4" type="ball"><parent>e</parent><child>g</child></joint></model></world></sdf>"""
 
 ROBOTS = {"urdf": ROBOT, "mjcf": MJCF, "sdf": SDF}

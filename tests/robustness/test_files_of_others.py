@@ -65,6 +65,8 @@ WRONG = {
     ),
     "an angle without a place": (urdf(origin='<origin rpy="1e300 0 0"/>'), "a full turn is"),
     "mimics that overflow": (urdf(chain_of_mimics(1e30)), "by way of others"),
+    "a mimic whose inertia overflows": (urdf(chain_of_mimics(1e200, 1)), "the multiplier is too large"),
+    "a centre of mass that overflows": (urdf(origin='<origin xyz="1e200 0 0"/>'), "is not finite"),
 }
 
 
@@ -89,6 +91,77 @@ def test_words_that_nobody_would_find_are_told(content, says):
         rbd.load_urdf(content)
     with pytest.raises(rbd.ModelError, match=says):
         rbd.load_urdf(content, strict=True)
+
+
+def sdf(inside="", more="", link="", name="r"):
+    axis = f"<axis><xyz>0 1 0</xyz>{inside}</axis>"
+    joint = f'<joint name="j" type="revolute"><parent>a</parent><child>b</child>{axis}{more}</joint>'
+    return f'<sdf version="1.9"><model name="{name}"><link name="a">{link}</link><link name="b"/>{joint}</model></sdf>'
+
+
+BOX = '<collision name="c"><geometry><box><size>1 1 1</size></box></geometry></collision>'
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (sdf("<dynamics><dampng>3</dampng></dynamics>"), "did you mean <damping>"),
+        (sdf("<dynamic><damping>3</damping></dynamic>"), "did you mean <dynamics>"),
+        (sdf(more="<limit><lower>3</lower></limit>"), "it belongs into <axis> or <axis2>"),
+        (sdf("<limits><lower>1</lower></limits>"), "did you mean <limit>"),
+        (sdf(link="<inertail><mass>3</mass></inertail>"), "did you mean <inertial>"),
+        (sdf(link='<pose relativ_to="b">0 0 0 0 0 0</pose>'), "did you mean 'relative_to'"),
+        (sdf(link=BOX.replace("size>", "sze>")), "did you mean <size>"),
+    ],
+)
+def test_words_of_sdf_that_nobody_would_find_are_told(content, says):
+    with pytest.warns(rbd.ModelWarning, match=says):
+        rbd.load_sdf(content)
+    with pytest.raises(rbd.ModelError, match=says):
+        rbd.load_sdf(content, strict=True)
+
+
+@pytest.mark.parametrize(
+    "link", [BOX, '<sensor name="s" type="imu"><pose>1 0 0 0 0 0</pose></sensor>', "<drake:limit/>"]
+)
+def test_what_sdf_has_for_others_is_left_alone(link):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert (
+            rbd.load_sdf(
+                sdf("<dynamics/>", "<physics><ode><limit><cfm>0</cfm></limit></ode></physics>", link)
+            ).nv
+            == 7
+        )
+    assert not [one for one in told if "not read" in str(one.message)]
+
+
+def test_a_model_named_by_a_colon():
+    model = rbd.load_sdf(sdf(link=BOX, name=":"))
+    assert model.name == ":" and [shape.name for shape in model.shapes] == ["a:c"]
+
+
+def test_names_of_mjcf_that_are_no_text(tmp_path):
+    """MuJoCo takes them."""
+    file = tmp_path / "robot.xml"
+    file.write_bytes(mjcf(GEOM.replace('name="b"', 'name="b?"')).encode().replace(b"?", b"\x8a"))
+    with pytest.raises(rbd.ModelError, match="is not UTF-8"):
+        rbd.load_mjcf(file)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '<equality><connect body1="b" anchor="0 -1e400 0"/></equality>',
+        '<keyframe><key qpos="1e400"/></keyframe>',
+        '<tendon><fixed><joint joint="h" coef="1e308"/><joint joint="h" coef="1e308"/></fixed></tendon>',
+    ],
+)
+def test_numbers_of_mjcf_that_are_not_finite(more):
+    """They are MuJoCo's to refuse, or else of a kind that the loader tells of with the name of the file."""
+    text = f'<mujoco><worldbody><body name="b"><joint name="h" ref="1e200"/><geom size="1"/></body></worldbody>{more}</mujoco>'
+    with pytest.raises(rbd.ModelError, match="^MJCF text: "):
+        rbd.load_mjcf(text)
 
 
 @pytest.mark.parametrize(

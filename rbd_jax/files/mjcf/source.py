@@ -32,6 +32,11 @@ def compiled_from(mujoco, path_or_xml, limits: Limits, untrusted: bool) -> tuple
     except ValueError as error:
         fault = malformed(content) or f"MuJoCo does not accept it: {error}"
         raise ModelError(f"{source}: {fault}") from None
+    except RuntimeError as error:
+        raise ModelError(
+            f"{source}: MuJoCo fails on it: {error} It may not read another file in this process; with untrusted=True a process "
+            "of its own reads what may be of that kind"
+        ) from None
 
 
 def _check_root(tag: str | None) -> None:

@@ -127,7 +127,9 @@ def _along(compiled, joint: int, disabled) -> dict[str, Any]:
 def _inertia(compiled, body: int) -> Inertia:
     mass, com = compiled.body_mass[body], compiled.body_ipos[body]
     axes = rotation_matrix(compiled.body_iquat[body])
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused where the model is laid out
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # what overflows is refused where the model is laid out
         about = (axes * compiled.body_inertia[body]) @ axes.T + mass * (
             com @ com * np.eye(3) - np.outer(com, com)
         )
