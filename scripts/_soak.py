@@ -144,18 +144,23 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
 
 def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path) -> None:
     """One turn of a job: processes, one after the other, until its time is over."""
-    job, begin = _soak_jobs.JOBS[name], time.monotonic()
+    job, begin, deaths = _soak_jobs.JOBS[name], time.monotonic(), 0
     while (left := seconds - (time.monotonic() - begin)) > 0:
         words = [sys.executable, __file__, "--seed", str(seed), "--work", name, str(tally.next), str(left)]
         with tempfile.TemporaryDirectory(dir=out) as folder, open(out / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 words, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, start_new_session=True
             )
-            ended = _followed(job, tally, _lines_of(process))
+            begun, ended = _followed(job, tally, _lines_of(process))
             if ended is not None:
                 os.killpg(process.pid, 9)
             code = process.wait()
         if ended is None and code:
+            deaths += 1
+            if not begun or deaths == 3:
+                sys.exit(
+                    f"error: the processes of the job {name} die one after the other, see {out / name}.log"
+                )
             ended = f"the process died with {code}, see {name}.log"
         if ended is not None:
             tally.faults[tally.next] = ended
@@ -177,18 +182,19 @@ def _lines_of(process: subprocess.Popen[str]) -> queue.Queue[str]:
     return lines
 
 
-def _followed(job: _soak_jobs.Job, tally: Tally, lines: queue.Queue[str]) -> str | None:
-    """Read what a process tells until it ends, or, if it is silent for too long, say so."""
-    begun, limit = time.monotonic(), _soak_jobs.START
+def _followed(job: _soak_jobs.Job, tally: Tally, lines: queue.Queue[str]) -> tuple[bool, str | None]:
+    """Read what a process tells until it ends or is silent for too long, and say so: whether it came to a case, and what is wrong
+    with the last."""
+    first, begun, limit = True, time.monotonic(), _soak_jobs.START
     while True:
         try:
             line = lines.get(timeout=limit)
         except queue.Empty:
-            return f"nothing for {limit:g} s"
+            return not first, f"nothing for {limit:g} s"
         if not line:
-            return None
+            return not first, None
         told = json.loads(line)
-        limit = job.limit
+        first, limit = False, job.limit
         if "begun" in told:
             begun = time.monotonic()
             continue

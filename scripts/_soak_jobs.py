@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -381,10 +382,10 @@ def contacts(seed: int) -> Case:
 
     @functools.cache
     def compiled(robot: str, law: str):
-        model = rbd.attach(rbd.detach(rbd.load(robot), "contact"), laws[law])
+        model = rbd.attach(rbd.detach(rbd.load(robot), "contact law"), laws[law])
 
         def along(share, q, v, step):
-            path = rbd.rollout(model, rbd.State(q, v + share * step), dt=0.002, steps=25, scheme="auto")
+            path = rbd.rollout(model, rbd.State(q, v + share * step), dt=0.002, steps=25)
             return jnp.sum(path.q[-1]) + 0.1 * jnp.sum(path.v[-1]), path.code
 
         def both(share, *given):
@@ -425,14 +426,15 @@ def contacts(seed: int) -> Case:
 
 # Long runs.
 
-#: Of a million steps: the scheme, the robot, the length of a step, and what of the energy's range may be gained or lost.
+#: Of a million steps: the scheme, the robot, the length of a step, and how much of the largest kinetic energy may be gained or
+#: lost. The semi-implicit Euler scheme is symplectic only where the mass matrix is constant, and an arm's is not.
 LONG_RUNS = {
     "VariationalMidpoint": ("double_pendulum", 1e-3, 1e-3),
     "Rattle": ("double_pendulum", 1e-3, 1e-3),
     "EnergyMomentum": ("double_pendulum", 1e-3, 1e-6),
     "RungeKutta4": ("double_pendulum", 1e-3, 1e-3),
-    "SemiImplicitEuler": ("arm7", 1e-4, 5e-2),
-    "CommutatorFree4": ("quadruped", 1e-3, 1e-3),
+    "SemiImplicitEuler": ("arm7", 1e-4, 0.5),
+    "CommutatorFree4": ("quadruped", 1e-3, 1e-2),
 }
 
 
@@ -451,17 +453,22 @@ def long_runs(seed: int) -> Case:
         name = names[number % len(names)]
         robot, dt, budget = LONG_RUNS[name]
         model = rbd.load(robot)
-        model = rbd.detach(model, "contact") if robot == "quadruped" else model
+        model = rbd.detach(model, "contact law") if robot == "quadruped" else model
         # Nothing that takes energy.
-        model = model.replace(damping=0 * model.damping, friction=0 * model.friction)
+        model = replace(model, damping=0 * model.damping, friction=0 * model.friction)
         rng = np.random.default_rng([seed, number])
         q = rbd.integrate(model, jnp.asarray(model.reference), jnp.asarray(0.3 * rng.normal(size=model.nv)))
         v = jnp.asarray(0.3 * rng.normal(size=model.nv))
         if robot == "quadruped":
-            model = model.replace(gravity=0 * model.gravity)  # it would be a thousand kilometres down
+            model = replace(model, gravity=0 * model.gravity)  # it would be a thousand kilometres down
         count, stretches = 1000, 1000
         path = rbd.rollout(
-            model, rbd.State(q, v), dt=dt, steps=count * stretches, every=count, scheme=getattr(rbd, name)()
+            model,
+            rbd.State(q, v),
+            dt=dt,
+            steps=count * stretches,
+            save_every=count,
+            scheme=getattr(rbd, name)(),
         )
         kinetic = jax.vmap(lambda q, v: rbd.kinetic_energy(model, q, v))(path.q, path.v)
         energy = kinetic + jax.vmap(lambda q: rbd.potential_energy(model, q))(path.q)
