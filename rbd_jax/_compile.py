@@ -20,9 +20,9 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax.core import Tracer
-from jax.extend.core import get_opaque_trace_state
 
 from ._devices import compiled_for
+from ._versions import get_opaque_trace_state
 
 
 F = TypeVar("F", bound=Callable)

@@ -14,10 +14,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, Float
 
 from .._array import dot, gather, gather_or_zero, sum_rows
+from .._versions import get_opaque_trace_state
 from ..model import Model, at_time
 from ..model.lumping import moving_inertias
 from ..spatial import AnyInertia, AnyTransform, Transform, cross_motion

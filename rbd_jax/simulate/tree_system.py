@@ -11,7 +11,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import velocity
@@ -19,6 +18,7 @@ from .._array import is_known, with_precision
 from .._errors import ModelError
 from .._failures import first_failure
 from .._positive import solve_positive
+from .._versions import get_opaque_trace_state
 from ..constraints import Stabilization
 from ..constraints.consistency import nearest_velocity
 from ..constraints.dynamics import motion_under_constraints

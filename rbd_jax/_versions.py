@@ -1,0 +1,6 @@
+"""What has other places in other versions of JAX, from 0.9 on."""
+
+try:
+    from jax.extend.core import get_opaque_trace_state as get_opaque_trace_state
+except ImportError:  # before 0.10
+    from jax.core import get_opaque_trace_state as get_opaque_trace_state
