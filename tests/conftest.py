@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import zlib
+from pathlib import Path
 
 from quickly import QUICKLY
 
@@ -70,6 +71,16 @@ def unchecked():
 def key(request):
     """A random key of the test's own: the same in every run and on every worker, another for another test."""
     return jax.random.key(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture(autouse=True)
+def _room_for_what_is_compiled(request):
+    """Each compiled kernel takes some of the 65,530 mappings that Linux grants a process, and without them XLA ends it. A module
+    of slow tests can take more."""
+    yield
+    maps = Path("/proc/self/maps")
+    if request.node.get_closest_marker("slow") and maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="module", autouse=True)

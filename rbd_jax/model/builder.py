@@ -30,7 +30,7 @@ from .mimic import Mimic, absorbed, array_module, numbers_of, ratios
 from .model import Model
 from .settings import Settings
 from .topology import JointKind, Topology
-from .tree import Traversal
+from .tree import Traversal, Tree
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class ModelBuilder:
         except ValueError as error:
             raise ModelError(str(error)) from None
         self.name = name
-        self.traversal: Traversal = traversal
+        self.traversal: Traversal = Tree((), traversal).traversal  # refuses what is no traversal
         self.settings = settings or Settings()
         self.attached: list[Attached] = []
         self.bodies: list[Body] = []

@@ -410,3 +410,8 @@ def test_names_are_found_or_suggested(model):
         rbd.UnknownNameError, match="has no joint 'left sholder'; did you mean 'left shoulder'?"
     ):
         model.q_slice("left sholder")
+
+
+def test_what_is_no_traversal_is_refused_where_it_is_given(unchecked):
+    with pytest.raises(ValueError, match="traversal is 'bodies'; it is one of 'auto'"):
+        rbd.ModelBuilder(traversal="bodies")  # pyright: ignore[reportArgumentType]
