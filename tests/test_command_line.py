@@ -13,7 +13,8 @@ import pytest
 import rbd_jax as rbd
 from rbd_jax.__main__ import main
 from rbd_jax.cli.energy import GAIN, energies, falls_freely
-from rbd_jax.cli.output import written_together
+from rbd_jax.cli.model import Refused
+from rbd_jax.cli.output import claimed, results_folder, written_together
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
 from rbd_jax.parallel import random_states, simulate_batch
 from rbd_jax.view import plot_trajectory
@@ -476,3 +477,34 @@ def test_what_a_killed_process_left_beside_its_results_goes_with_the_next_run(tm
 
     assert written_together(tmp_path / "out", False, write) == [tmp_path / "out" / "result"]
     assert {path.name for path in tmp_path.iterdir()} == {"out"} | others
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_result_that_a_killed_process_gave_up_comes_back(tmp_path, there):
+    """Killed between two names: the earlier result is the result, if there is no later one."""
+    old = tmp_path / f".out.{2**22 + 1}.{platform.node()}.old"
+    for folder, content in ((old, "earlier"), *([(tmp_path / "out", "later")] if there else [])):
+        folder.mkdir()
+        (folder / "result").write_text(content)
+    with pytest.raises(Refused, match="is there already"):
+        results_folder(tmp_path / "out", "out", ["result"], False)
+    assert (tmp_path / "out" / "result").read_text() == ("later" if there else "earlier")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_two_runs_into_one_folder(tmp_path):
+    with claimed(tmp_path):
+        with pytest.raises(Refused, match="another run is at work"), claimed(tmp_path):
+            pass
+    with claimed(tmp_path):
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "command", [["simulate", "pendulum", "--seconds", "0.01"], ["excite", "pendulum", "--seconds", "1"]]
+)
+def test_a_folder_in_which_another_run_is_at_work(tmp_path, command, capsys):
+    with claimed(tmp_path):
+        assert main([*command, "--out", str(tmp_path)]) == 2
+    assert "another run is at work" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ from ..identify import Excitation
 from ..model import Model
 from ..view import plot_excitation
 from .model import Refused, load, may_float
-from .output import added_together, shared_folder
+from .output import added_together, claimed, shared_folder
 from .report import plain_console, plain_table, progress_bars
 
 
@@ -43,7 +43,7 @@ def excite(arguments) -> None:
     if arguments.from_reference:
         options["start"] = model.reference
     try:
-        with progress_bars(console) as progress:
+        with progress_bars(console) as progress, claimed(folder):
             found = _designed(model, arguments.free, options, progress)
             saving = progress.add_task("saving", total=len(FILES))
 

@@ -5,17 +5,22 @@ A command has a folder of its own, or adds its files to one that is shared with 
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from .._files import brought_to_disk
 from .._interrupts import clearing_up
 from .model import Refused
+
+
+#: What is written to, and what is about to be replaced by it, end so.
+PART, OLD = ".part", ".old"
 
 
 def results_folder(wanted: Path | None, name: str, files: Sequence[str], overwrite: bool) -> Path:
@@ -26,6 +31,7 @@ def results_folder(wanted: Path | None, name: str, files: Sequence[str], overwri
     wanted = Path("runs") / name if wanted is None else wanted
     try:
         folder = wanted.resolve()
+        _restore(folder)
         if folder == Path.cwd() or folder in Path.cwd().parents:
             raise Refused(
                 f"cannot write to {wanted}: it is the current folder, or one around it; name another --out"
@@ -54,7 +60,7 @@ def results_folder(wanted: Path | None, name: str, files: Sequence[str], overwri
 def written_together(folder: Path, overwrite: bool, write: Callable[[Path], Sequence[str]]) -> list[Path]:
     """What `write` has written to the folder that it is given, and names, under `folder`, which gets that all at once."""
     part = _new_part(folder.parent, f".{folder.name}.")
-    old = part.with_suffix(".old")
+    old = part.with_suffix(OLD)
 
     def remove() -> None:
         shutil.rmtree(part, ignore_errors=True)
@@ -104,6 +110,31 @@ def shared_folder(wanted: Path | None, name: str, files: Sequence[str], overwrit
     return folder
 
 
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """A folder that others share, while this process is at work in it: another run into it is refused.
+
+    The lock is on the folder itself, and goes with the process. Where there are none it is not waited for.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refused(
+                    f"another run is at work in {folder}; wait for its end, or choose another --out"
+                ) from None
+        yield
+    finally:
+        os.close(held)
+
+
 def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], Sequence[str]]) -> list[Path]:
     """What `write` has written to the folder that it is given, and names, in `folder`, which gets it when all is there.
 
@@ -132,12 +163,29 @@ def added_together(folder: Path, files: Sequence[str], write: Callable[[Path], S
 def _new_part(where: Path, prefix: str) -> Path:
     """A folder for this process to write to, which is not there yet. What processes of this machine have left that were killed
     while they wrote is removed."""
-    ending = f".{platform.node()}.part"
+    for path in _left(where, prefix, PART):
+        shutil.rmtree(path, ignore_errors=True)
+    return where / f"{prefix}{os.getpid()}.{platform.node()}{PART}"
+
+
+def _restore(folder: Path) -> None:
+    """An earlier result, if a process was killed when it had given that up and not yet put its own in the place."""
+    for old in _left(folder.parent, f".{folder.name}.", OLD):
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(old, folder)
+
+
+def _left(where: Path, prefix: str, suffix: str) -> list[Path]:
+    """What processes of this machine have left that are no more."""
+    ending = f".{platform.node()}{suffix}"
+    found = []
     for path in where.glob(f"{glob.escape(prefix)}*{glob.escape(ending)}"):
         process = path.name.removeprefix(prefix).removesuffix(ending)
         if process.isdecimal() and _has_ended(int(process)):
-            shutil.rmtree(path, ignore_errors=True)
-    return where / f"{prefix}{os.getpid()}{ending}"
+            found.append(path)
+    return found
 
 
 def _has_ended(process: int) -> bool:

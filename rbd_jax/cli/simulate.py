@@ -23,7 +23,7 @@ from ..simulate.begin import default_scheme
 from ..view import film, plot_trajectory, save_html
 from .energy import in_error
 from .model import Refused, load, may_float
-from .output import added_together, shared_folder
+from .output import added_together, claimed, shared_folder
 from .report import Run, error_console, plain_console, progress_bars, report
 from .resume import Place, one_line
 
@@ -91,7 +91,11 @@ def simulate(arguments) -> int:
     options = {"model": model, "scheme": scheme, "dt": dt, "steps": steps}
     options |= {"--batch": arguments.batch, "--seed": arguments.seed}
     try:
-        with progress_bars(console, arguments.quiet) as progress, place.kept(options) as saved:
+        with (
+            progress_bars(console, arguments.quiet) as progress,
+            claimed(folder),
+            place.kept(options) as saved,
+        ):
             place.tell(console)
             saved.save({})  # the options: others do not go on from what is saved after them
             run = _simulated(model, scheme, dt, steps, arguments.batch, arguments.seed, progress, place)
