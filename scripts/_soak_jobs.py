@@ -510,7 +510,8 @@ def scaling(seed: int) -> Case:
         "ten steps": lambda model, q, v: rbd.rollout(model, rbd.State(q, v), dt=1e-4, steps=10).q[-1],
     }
     shapes = {"chain": lambda i: i - 1, "bush": lambda i: (i - 1) // 2}
-    rows = list(itertools.product(shapes, functions))
+    maps = {"jax.vmap": jax.vmap, "rbd.batch_map": rbd.batch_map}
+    rows = list(itertools.product(shapes, functions, maps))
 
     def model_of(shape: str, count: int):
         builder = rbd.ModelBuilder(name=shape)
@@ -522,10 +523,10 @@ def scaling(seed: int) -> Case:
             )  # fmt: skip
         return builder.build()
 
-    def cost(shape: str, name: str, count: int) -> tuple[float, float]:
+    def cost(shape: str, name: str, over: str, count: int) -> tuple[float, float]:
         model = model_of(shape, count)
         q = jnp.full((64, model.nq), 0.1)
-        function = jax.jit(rbd.batch_map(functools.partial(functions[name], model)))
+        function = jax.jit(maps[over](functools.partial(functions[name], model)))
         begin = time.perf_counter()
         jax.block_until_ready(function(q, q))
         compiled = time.perf_counter() - begin
@@ -537,18 +538,19 @@ def scaling(seed: int) -> Case:
         return min(took), compiled
 
     def case(number: int) -> str | None:
-        shape, name = rows[number % len(rows)]
+        shape, name, over = rows[number % len(rows)]
+        where = f"{shape}, {name} by {over}"
         # Others at work disturb times: what is too much is measured again.
         for _ in range(3):
-            (few, first), (twice, second) = (cost(shape, name, count) for count in (64, 128))
+            (few, first), (twice, second) = (cost(shape, name, over, count) for count in (64, 128))
             ratios = twice / few, second / first
             if max(ratios) < 2.5:
                 break
-        NOTES[f"{shape}, {name}"] = (
+        NOTES[where] = (
             f"128 links take {ratios[0]:.2f} times as long as 64, and {ratios[1]:.2f} times to compile"
         )
         return (
-            f"{shape}, {name}: {ratios[0]:.2f} times as long, {ratios[1]:.2f} to compile"
+            f"{where}: {ratios[0]:.2f} times as long, {ratios[1]:.2f} to compile"
             if max(ratios) >= 2.5
             else None
         )

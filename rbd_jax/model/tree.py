@@ -237,38 +237,42 @@ class Tree:
 
             return lax.scan(link, root, inputs)[1]
 
-        # The values above each node wait in one buffer, the root's in row 0. A row is written once, by a slice update
-        # rather than a scatter, so that the compiler keeps the loop in one piece.
-        buffer = jax.tree.map(
-            lambda r: jnp.concatenate([r[None], jnp.zeros((self.size, *r.shape), r.dtype)]), root
-        )
+        # The values above each node wait in one buffer, the root's in row 0. Each is written by the next node, before that reads:
+        # a value that is written where others are read to make it would be a copy of the whole buffer, under `vmap` at least.
+        # And by a slice update rather than a scatter, so that the compiler keeps the loop in one piece.
+        buffer = jax.tree.map(lambda r: jnp.zeros((self.size, *r.shape), r.dtype), root)
 
-        def visit(buffer, node):
-            index, parent, own = node
-            value, output = step(_read(buffer, parent), own)
-            return _write(buffer, index, value), output
+        def visit(carry, node):
+            buffer, last = carry
+            row, parent_row, own = node
+            buffer = _write(buffer, row, last)
+            value, output = step(_read(buffer, parent_row), own)
+            return (buffer, value), (value, output)
 
-        buffer, outputs = lax.scan(visit, buffer, (self._rows, self._parent_rows, inputs))
-        return jax.tree.map(lambda rows: rows[1:], buffer), outputs
+        return lax.scan(visit, (buffer, root), (self._rows, self._parent_rows, inputs))[1]
 
     def _up_scan(self, step, leaf, inputs):
         if self.is_chain:
             return lax.scan(step, leaf, inputs, reverse=True)
 
-        # What children leave waits in a buffer for their parent. Rows are used again, so that the buffer stays in the cache.
+        # What children leave waits in a buffer for their parent, written by the next node as on the way down. Rows are used
+        # again, so that the buffer stays in the cache.
         rows, parent_rows, first = self._waiting_rows
         count = 1 + int(parent_rows.max())
         buffer = jax.tree.map(lambda zero: jnp.zeros((count, *zero.shape), zero.dtype), leaf)
+        last_rows = np.append(parent_rows[1:], np.zeros_like(parent_rows[:1]))
 
-        def visit(buffer, node):
-            row, parent_row, first, own = node
+        def visit(carry, node):
+            buffer, last = carry
+            row, parent_row, last_row, first, own = node
+            buffer = _write(buffer, last_row, last)
             value, output = step(_read(buffer, row), own)
             others = jax.tree.map(lambda x: jnp.where(first, 0, x), _read(buffer, parent_row))
-            total = jax.tree.map(jnp.add, value, others)
-            return _write(buffer, parent_row, total), output
+            return (buffer, jax.tree.map(jnp.add, value, others)), output
 
-        buffer, outputs = lax.scan(visit, buffer, (rows, parent_rows, first, inputs), reverse=True)
-        return jax.tree.map(lambda waiting: waiting[parent_rows[0]], buffer), outputs
+        nodes = rows, parent_rows, last_rows, first, inputs
+        (_, total), outputs = lax.scan(visit, (buffer, leaf), nodes, reverse=True)
+        return total, outputs
 
     def _down_levels(self, step, root, inputs):
         parents, above = np.asarray(self.parents), None
@@ -350,7 +354,7 @@ class Tree:
 
     @cached_property
     def _rows(self) -> np.ndarray:
-        return np.arange(1, self.size + 1, dtype=np.int32)
+        return np.arange(self.size, dtype=np.int32)
 
     @cached_property
     def _parent_rows(self) -> np.ndarray:
