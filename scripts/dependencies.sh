@@ -25,6 +25,18 @@ if ! (($#)); then
         tests/control/test_problems.py tests/tasks tests/view/test_plots.py tests/view/test_films.py tests/view/test_viewer.py
 fi
 
+# The interpreter of a version: one on PATH that runs (a version manager's stub may not), or one that pyenv keeps.
+interpreter() {
+    local candidate
+    for candidate in "python$1" "${PYENV_ROOT:-${HOME:-}/.pyenv}"/versions/"$1".*/bin/python; do
+        if "$candidate" -c '' </dev/null >/dev/null 2>&1; then
+            echo "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 make_environment "$work/uv"
@@ -35,10 +47,11 @@ failed=0
 for version in ${pythons//,/ }; do
     for which in ${versions//,/ }; do
         environment=$work/$version-$which
-        if ! "$uv" venv --quiet --python "$version" --no-python-downloads "$environment" 2>/dev/null; then
-            echo "Python $version: it is not on this machine"
+        if ! base=$(interpreter "$version"); then
+            echo "== Python $version: it is not on this machine"
             break
         fi
+        "$uv" venv --quiet --python "$base" "$environment"
         resolution=highest
         [[ $which == lowest ]] && resolution=lowest-direct
         "$uv" pip install --quiet --python "$environment/bin/python" --resolution "$resolution" "${root}[test]"
