@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -28,8 +29,11 @@ HERE = Path(__file__).resolve().parent
 #: A process starts anew when it has so many mappings, which each compiled kernel adds to and of which Linux grants 65,530.
 MAPPINGS = 30_000
 
-#: Each job's turn takes so much of the whole time, at least so many seconds: to import and compile takes some tens.
-TURN, SHORTEST = 1 / 6, 60.0
+#: A job's turn takes at least so many seconds: to import and compile takes some tens, for which the next turn begins anew.
+SHORTEST = 60.0
+
+#: What is reached is saved so often, s.
+SAVED = 10.0
 
 
 @dataclass
@@ -124,14 +128,23 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
     out.mkdir(parents=True, exist_ok=True)
     share = {name: _soak_jobs.JOBS[name].share for name in names}
     spent = lambda: sum(tally.seconds for tally in tallies.values())
+    saved = 0.0
+
+    def save(always: bool = False) -> None:
+        nonlocal saved
+        if always or time.monotonic() > saved + SAVED:
+            jobs = {name: asdict(one) for name, one in tallies.items()}
+            whole(state, json.dumps({"seed": seed, "jobs": jobs}))
+            whole(out / "report.md", report(tallies, seed))
+            saved = time.monotonic()
+
     while spent() < seconds:
-        # The one that is furthest behind its share has its turn.
+        # The one that is furthest behind its share has its turn, and catches up.
         name = min(names, key=lambda name: tallies[name].seconds / share[name])
-        turn = max(TURN * seconds * share[name] / sum(share.values()), SHORTEST)
-        watch(name, tallies[name], seed, min(turn, max(seconds - spent(), SHORTEST)), out)
-        whole(state, json.dumps({"seed": seed, "jobs": {name: asdict(one) for name, one in tallies.items()}}))
-        whole(out / "report.md", report(tallies, seed))
-        tally = tallies[name]
+        tally, fair = tallies[name], seconds * share[name] / sum(share.values())
+        turn = max(min(fair - tally.seconds, seconds - spent()), SHORTEST)
+        watch(name, tally, seed, turn, out, save)
+        save(always=True)
         print(
             f"{spent() / 60:5.1f} min  {name}: {tally.next} cases, {len(tally.faults)} faults, "
             f"the slowest {tally.slowest:.2f} s",
@@ -142,7 +155,7 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
     return int(any(tally.faults for tally in tallies.values()))
 
 
-def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path) -> None:
+def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path, save: Callable[[], None]) -> None:
     """One turn of a job: processes, one after the other, until its time is over."""
     job, begin, deaths = _soak_jobs.JOBS[name], time.monotonic(), 0
     while (left := seconds - (time.monotonic() - begin)) > 0:
@@ -151,7 +164,7 @@ def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path) -> None
             process = subprocess.Popen(
                 words, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, start_new_session=True
             )
-            begun, ended = _followed(job, tally, _lines_of(process))
+            begun, ended = _followed(job, tally, _lines_of(process), save)
             if ended is not None:
                 os.killpg(process.pid, 9)
             code = process.wait()
@@ -182,7 +195,9 @@ def _lines_of(process: subprocess.Popen[str]) -> queue.Queue[str]:
     return lines
 
 
-def _followed(job: _soak_jobs.Job, tally: Tally, lines: queue.Queue[str]) -> tuple[bool, str | None]:
+def _followed(
+    job: _soak_jobs.Job, tally: Tally, lines: queue.Queue[str], save: Callable[[], None]
+) -> tuple[bool, str | None]:
     """Read what a process tells until it ends or is silent for too long, and say so: whether it came to a case, and what is wrong
     with the last."""
     first, begun, limit = True, time.monotonic(), _soak_jobs.START
@@ -205,6 +220,7 @@ def _followed(job: _soak_jobs.Job, tally: Tally, lines: queue.Queue[str]) -> tup
             tally.slowest, tally.slowest_case = took, told["done"]
         if told["fault"]:
             tally.faults[told["done"]] = told["fault"]
+        save()
 
 
 def whole(path: Path, content: str) -> None:
