@@ -64,10 +64,7 @@ def main() -> int:
         name, _, number = told.case.partition(":")
         if name not in _soak_jobs.JOBS or not number.isdecimal():
             parser.error(f"--case takes JOB:NUMBER, of {', '.join(_soak_jobs.JOBS)}; it is {told.case}")
-        try:
-            fault = _soak_jobs.JOBS[name].prepare(told.seed)(int(number))
-        except _soak_jobs.Spent:
-            fault = None
+        fault = _soak_jobs.JOBS[name].prepare(told.seed)(int(number))
         print(fault or "nothing is wrong with it")
         return int(bool(fault))
     names = told.jobs.split(",") if told.jobs else list(_soak_jobs.JOBS)
@@ -89,10 +86,7 @@ def work(name: str, seed: int, number: int, seconds: float) -> int:
     end = time.monotonic() + seconds
     while time.monotonic() < end and mappings() < MAPPINGS:
         tell(begun=number)
-        try:
-            fault = case(number)
-        except _soak_jobs.Spent:
-            end, fault = 0.0, None
+        fault = case(number)
         tell(done=number, fault=fault, notes=_soak_jobs.NOTES)
         number += 1
     return 0

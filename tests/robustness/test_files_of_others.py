@@ -1,6 +1,8 @@
 """Files that are wrong, hostile or no files: each is told in a line, soon, and nothing else happens."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -284,3 +286,21 @@ def test_an_untrusted_file_is_compiled_apart(tmp_path, monkeypatch):
     with pytest.raises(rbd.ModelError, match="for want of memory"):
         rbd.load_mjcf(mjcf(), untrusted=True, limits=Limits(memory=1_000_000))
     assert sorted(os.listdir(tmp_path)) == ["robot.xml"]
+
+
+FAILS = '<equality><connect body1="b" body2="b" anchor=""/></equality>'
+AFTER_A_FAILURE = """if True:
+    import rbd_jax as rbd
+    for more, told in (({fails!r}, "MuJoCo"), ({fails!r}, "MuJoCo"), ("", None)):
+        try:
+            model = rbd.load_mjcf({world!r}.replace("<worldbody>", more + "<worldbody>"))
+            assert told is None and model.nv == 1
+        except rbd.ModelError as error:
+            assert told in str(error), error
+"""
+
+
+def test_after_a_failure_of_mujoco_others_are_read():
+    """It gives up on an empty anchor, and would wait forever with the next file."""
+    code = AFTER_A_FAILURE.format(fails=FAILS, world=mjcf())
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

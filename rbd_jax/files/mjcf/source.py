@@ -15,13 +15,18 @@ from ..limits import Limits
 from ..xml import malformed, outermost, read
 
 
+#: What MuJoCo said when it failed on a file in this process, after which it may wait there forever when it is asked to read the
+#: next: others are then compiled in processes of their own.
+_stuck: list[str] = []
+
+
 def compiled_from(mujoco, path_or_xml, limits: Limits, untrusted: bool) -> tuple[str, Any]:
     """What to call the source in errors, and the compiled model."""
     source, content = read("load_mjcf", "MJCF", path_or_xml, limits)
     try:
         _check_root(outermost(content))
         _check_sizes(content, limits)
-        if untrusted:
+        if untrusted or _stuck:
             compiled = _compiled_apart(mujoco, path_or_xml, content, limits)
         else:
             compiled = _compiled_here(mujoco, path_or_xml, content)
@@ -32,11 +37,6 @@ def compiled_from(mujoco, path_or_xml, limits: Limits, untrusted: bool) -> tuple
     except ValueError as error:
         fault = malformed(content) or f"MuJoCo does not accept it: {error}"
         raise ModelError(f"{source}: {fault}") from None
-    except RuntimeError as error:
-        raise ModelError(
-            f"{source}: MuJoCo fails on it: {error} It may not read another file in this process; with untrusted=True a process "
-            "of its own reads what may be of that kind"
-        ) from None
 
 
 def _check_root(tag: str | None) -> None:
@@ -92,6 +92,9 @@ def _compiled_here(mujoco, path_or_xml, content: str | bytes):
         if isinstance(content, str):
             return mujoco.MjModel.from_xml_string(content)
         return mujoco.MjModel.from_xml_path(str(path_or_xml))
+    except RuntimeError as error:
+        _stuck.append(str(error))
+        raise ModelError(f"MuJoCo fails on it: {error}") from None
     finally:
         mujoco.set_mju_user_warning(before)
 
