@@ -24,8 +24,6 @@ from pathlib import Path
 import _soak_jobs
 
 
-HERE = Path(__file__).resolve().parent
-
 #: A process starts anew when it has so many mappings, which each compiled kernel adds to and of which Linux grants 65,530.
 MAPPINGS = 30_000
 
@@ -43,7 +41,6 @@ class Tally:
     next: int = 0
     seconds: float = 0.0
     slowest: float = 0.0
-    slowest_case: int = -1
     faults: dict[int, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -103,6 +100,8 @@ def mappings() -> int:
 
 
 def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -> int:
+    from rbd_jax._files import whole_file
+
     state = out / "state.json"
     tallies = {name: Tally() for name in names}
     if state.exists():
@@ -119,6 +118,7 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
         for name, one in kept["jobs"].items():
             one["faults"] = {int(number): fault for number, fault in one["faults"].items()}
             tallies[name] = Tally(**one)
+    tallies = {name: tallies[name] for name in _soak_jobs.JOBS if name in tallies}
     out.mkdir(parents=True, exist_ok=True)
     share = {name: _soak_jobs.JOBS[name].share for name in names}
     spent = lambda: sum(tally.seconds for tally in tallies.values())
@@ -128,8 +128,12 @@ def soak(names: list[str], seconds: float, seed: int, out: Path, resume: bool) -
         nonlocal saved
         if always or time.monotonic() > saved + SAVED:
             jobs = {name: asdict(one) for name, one in tallies.items()}
-            whole(state, json.dumps({"seed": seed, "jobs": jobs}))
-            whole(out / "report.md", report(tallies, seed))
+            for path, content in (
+                (state, json.dumps({"seed": seed, "jobs": jobs})),
+                (out / "report.md", report(tallies, seed)),
+            ):
+                with whole_file(path) as new:
+                    new.write_text(content, encoding="utf-8")
             saved = time.monotonic()
 
     while spent() < seconds:
@@ -158,12 +162,13 @@ def watch(name: str, tally: Tally, seed: int, seconds: float, out: Path, save: C
             process = subprocess.Popen(
                 words, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, start_new_session=True
             )
+            before = tally.next
             begun, ended = _followed(job, tally, _lines_of(process), save)
             if ended is not None:
                 os.killpg(process.pid, 9)
             code = process.wait()
         if ended is None and code:
-            deaths += 1
+            deaths = deaths + 1 if tally.next == before else 1
             if not begun or deaths == 3:
                 sys.exit(
                     f"error: the processes of the job {name} die one after the other, see {out / name}.log"
@@ -210,18 +215,10 @@ def _followed(
         took = time.monotonic() - begun
         tally.next = told["done"] + 1
         tally.notes |= told["notes"]
-        if took > tally.slowest:
-            tally.slowest, tally.slowest_case = took, told["done"]
+        tally.slowest = max(tally.slowest, took)
         if told["fault"]:
             tally.faults[told["done"]] = told["fault"]
         save()
-
-
-def whole(path: Path, content: str) -> None:
-    """Write a file that is there whole or as it was."""
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(content, encoding="utf-8")
-    os.replace(new, path)
 
 
 def report(tallies: dict[str, Tally], seed: int) -> str:

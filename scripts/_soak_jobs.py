@@ -48,14 +48,17 @@ def _precise(quickly: bool = False) -> None:
     for folder in (
         ROOT,
         TESTS,
-        *(TESTS / name for name in ("robustness", "derivatives", "simulate", "constraints", "contact")),
+        *(TESTS / name for name in ("robustness", "derivatives", "simulate")),
     ):
         sys.path.insert(0, str(folder))
-    os.environ["JAX_ENABLE_X64"] = "1"
+    os.environ["JAX_ENABLE_X64"] = "1"  # of the processes that jobs start
     if quickly:
         from quickly import QUICKLY
 
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}"
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
 
 
 # Files.
@@ -63,7 +66,7 @@ def _precise(quickly: bool = False) -> None:
 
 def mutated_files(kind: str, seed: int) -> Case:
     _precise()
-    from mutations import ROBOTS, faults_of, mutated
+    from mutations import ROBOTS, faults_of, given, mutated
 
     import rbd_jax as rbd
 
@@ -71,14 +74,10 @@ def mutated_files(kind: str, seed: int) -> Case:
     load = getattr(rbd, f"load_{kind}")
     fault = faults_of(text, load)
     assert fault is None, fault
-    file = Path(f"robot.{'xml' if kind == 'mjcf' else kind}").resolve()
 
     def case(number: int) -> str | None:
         content = mutated(text, _chance(seed, kind, number).getrandbits(63))
-        if isinstance(content, bytes) or not content.lstrip().startswith("<"):  # else it would be a path
-            file.write_bytes(content if isinstance(content, bytes) else content.encode())
-            content = file
-        return faults_of(content, load)
+        return faults_of(given(content, kind, Path.cwd()), load)
 
     return case
 
@@ -169,13 +168,14 @@ def kills(seed: int) -> Case:
             process.kill()
             process.wait()
         # What had ended is not to be done again; a folder with results refuses a second run.
-        if not (out / "trajectory.npz").exists():
+        again = not (out / "trajectory.npz").exists()
+        if again:
             subprocess.run([*words, "--resume", "--out", str(out)], env=env, check=True)
         found = _files(out)
-        hidden = [path.name for path in Path().iterdir() if path.name.startswith(".")]
         if found != expected:
             return f"killed after {kill_after:.3f} s: {sorted(found)} are not the same as {sorted(expected)}"
-        return f"{hidden} are left" if hidden else None
+        left = sorted({*os.listdir(out)} - {*os.listdir("whole")})
+        return f"killed after {kill_after:.3f} s: {left} are left" if again and left else None
 
     return case
 
@@ -231,11 +231,8 @@ def gradients(seed: int) -> Case:
         if not (np.isfinite(slopes).all() and np.isfinite(curved).all()):
             return f"{name}: derivatives are not finite"
         size = float(jnp.sum(jnp.abs(slopes * step))) + 1.0
-        for h in (
-            1e-4,
-            1e-5,
-            1e-6,
-        ):  # friction turns within 1e-3 of a speed: the step is to be small beside it
+        # Friction turns within 1e-3 of a speed: the step is to be small beside it.
+        for h in (1e-4, 1e-5, 1e-6):
             lo, hi = scalar(flat - h * step), scalar(flat + h * step)
             error = abs(float((hi - lo) / (2 * h) - slopes @ step)) / max(size, 1e-9 * abs(float(hi)) / h)
             if error < 1e-5:
@@ -298,6 +295,21 @@ def hessians(seed: int) -> Case:
     return case
 
 
+def _told(job: str, code: int) -> bool:
+    """Whether a motion says that it failed, after which nothing is asked; how often that is, is in the report."""
+    asked, said = _codes.get(job, (0, 0))
+    _codes[job] = asked + 1, said + bool(code)
+    NOTES[f"{job}, what was asked"] = (
+        "of {} cases of the last process {} ended with a code, and were asked nothing more".format(
+            *_codes[job]
+        )
+    )
+    return bool(code)
+
+
+_codes: dict[str, tuple[int, int]] = {}
+
+
 def schemes(seed: int) -> Case:
     """Every scheme on every kind of system from any state: what comes is finite or has a code, as do derivatives."""
     _precise(quickly=True)
@@ -341,8 +353,8 @@ def schemes(seed: int) -> Case:
         step = jnp.asarray(rng.normal(size=v.shape))
         none = jnp.zeros_like(v)
         value, slope, other, code = both(none, q, v, step)
-        if int(code):
-            return None  # it says that it failed
+        if _told("schemes", int(code)):
+            return None
         where = f"{name} of {system}"
         if not (np.isfinite(value) and np.isfinite(slope) and np.isfinite(other)):
             return f"{where}: {value}, and derivatives {slope}, {other}, without a code"
@@ -357,6 +369,10 @@ def schemes(seed: int) -> Case:
     return case
 
 
+#: Robots on the ground, and the number of their velocity upwards.
+UPWARDS = {"quadruped": 5, "hopper": 1}
+
+
 def contacts(seed: int) -> Case:
     """Robots that fall on the ground: finite with derivatives, and those of differences where it is smooth."""
     _precise(quickly=True)
@@ -368,7 +384,7 @@ def contacts(seed: int) -> Case:
     from rbd_jax import contact
 
     laws = {"soft": contact.Soft(), "rigid": contact.Rigid()}
-    rows = list(itertools.product(("quadruped", "hopper"), laws))
+    rows = list(itertools.product(UPWARDS, laws))
 
     @functools.cache
     def compiled(robot: str, law: str):
@@ -389,11 +405,14 @@ def contacts(seed: int) -> Case:
         robot, law = rows[number // POINTS % len(rows)]
         model, both, along = compiled(robot, law)
         rng = np.random.default_rng([seed, number])
-        q = rbd.integrate(model, jnp.asarray(model.reference), jnp.asarray(0.1 * rng.normal(size=model.nv)))
-        v = jnp.asarray(rng.choice([0.0, 1.0]) * rng.normal(size=model.nv))
+        # From above the ground, which it meets on the way.
+        up = UPWARDS[robot]
+        change, v = 0.1 * rng.normal(size=model.nv), rng.choice([0.0, 1.0]) * rng.normal(size=model.nv)
+        change[up], v[up] = rng.uniform(0.05, 0.15), -rng.uniform(2.0, 4.0)
+        q, v = rbd.integrate(model, jnp.asarray(model.reference), jnp.asarray(change)), jnp.asarray(v)
         step = jnp.asarray(rng.normal(size=model.nv))
         value, slope, other, code = both(jnp.zeros(()), q, v, step)
-        if int(code):
+        if _told("contacts", int(code)):
             return None
         where = f"{robot}, {law}"
         if not (np.isfinite(value) and np.isfinite(slope) and np.isfinite(other)):
@@ -419,10 +438,10 @@ def contacts(seed: int) -> Case:
 #: Of a million steps: the scheme, the robot, the length of a step, and how much of the largest kinetic energy may be gained or
 #: lost. The semi-implicit Euler scheme is symplectic only where the mass matrix is constant, and an arm's is not.
 LONG_RUNS = {
-    "VariationalMidpoint": ("double_pendulum", 1e-3, 1e-3),
-    "Rattle": ("double_pendulum", 1e-3, 1e-3),
-    "EnergyMomentum": ("double_pendulum", 1e-3, 1e-6),
-    "RungeKutta4": ("double_pendulum", 1e-3, 1e-3),
+    "VariationalMidpoint": ("double_pendulum", 1e-3, 1e-6),
+    "Rattle": ("double_pendulum", 1e-3, 1e-4),
+    "EnergyMomentum": ("double_pendulum", 1e-3, 1e-10),
+    "RungeKutta4": ("double_pendulum", 1e-3, 1e-7),
     "SemiImplicitEuler": ("arm7", 1e-4, 0.5),
     "CommutatorFree4": ("quadruped", 1e-3, 1e-2),
 }
@@ -560,7 +579,7 @@ JOBS = {
     "faults": Job("open, write, fsync, rename that fail, in all writers", faults, 1, 30.0),
     "kills": Job("`simulate` killed, then `--resume`", kills, 6, 120.0),
     "gradients": Job(
-        "slopes and curvatures of all joint families at any and at special states", gradients, 4, 600.0
+        "slopes and curvatures of all joint families at any and at special states", gradients, 6, 600.0
     ),
     "hessians": Job("Hessians by the state there", hessians, 5, 600.0),
     "schemes": Job("all schemes on all kinds of system, and their derivatives", schemes, 17, 600.0),

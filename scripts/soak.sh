@@ -10,4 +10,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 
 use_environment test
 cd "$root"
+export PYTHONPATH=$root/scripts:$root${PYTHONPATH:+:$PYTHONPATH}
 exec "$python" scripts/_soak.py "$@"

@@ -125,7 +125,7 @@ def absorbed(
     if is_known((lower, upper)):
         for joint, entry in zip(names, at["lower"]):
             low, high = float(lower[entry]), float(upper[entry])
-            if not -np.inf <= low <= high <= np.inf or low == np.inf or high == -np.inf:
+            if not low <= high or low == np.inf or high == -np.inf:
                 raise ModelError(
                     f"joint {joint!r} mimics another, and the limits of both leave no place for that: at the other, from {low:g} "
                     f"to {high:g}; change them, or the multiplier and offset"

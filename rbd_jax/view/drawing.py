@@ -332,9 +332,8 @@ def _clustered(vertices: np.ndarray, faces: np.ndarray, cells: int) -> tuple[np.
     place = place.reshape(-1)
     middle = np.stack([np.bincount(place, x) for x in vertices.T], axis=1) / count[:, None]
     faces = _proper(place[faces])
-    turn = np.argmin(faces, axis=1)[:, None] + np.arange(
-        3
-    )  # one face, from whichever corner: two sides are two faces
+    # One face, from whichever corner it begins; the two sides of one are two.
+    turn = np.argmin(faces, axis=1)[:, None] + np.arange(3)
     return middle, np.unique(np.take_along_axis(faces, turn % 3, axis=1), axis=0)
 
 

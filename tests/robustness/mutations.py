@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 
@@ -166,6 +167,15 @@ def _move(text, chance):
 
 def _cut(text, chance):
     return text[: chance.randrange(len(text) + 1)] if chance.random() < 0.3 else text
+
+
+def given(content: str | bytes, kind: str, folder: Path) -> str | Path:
+    """What a loader is given: text that looks like XML, as which it would be taken, and of all else the path of a file."""
+    if isinstance(content, str) and content.lstrip().startswith("<"):
+        return content
+    file = folder / f"robot.{'xml' if kind == 'mjcf' else kind}"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return file
 
 
 def faults_of(content, load=rbd.load_urdf) -> str | None:

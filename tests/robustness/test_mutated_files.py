@@ -1,7 +1,7 @@
 """Files changed at random are refused in words, or read to what can be."""
 
 import pytest
-from mutations import ROBOTS, faults_of, mutated
+from mutations import ROBOTS, faults_of, given, mutated
 
 import rbd_jax as rbd
 
@@ -22,12 +22,7 @@ def test_the_original_is_read(kind, nv):
 def test_mutations(kind, part, tmp_path):
     found = {}
     for seed in range(250 * part, 250 * (part + 1)):
-        content = mutated(ROBOTS[kind], seed)
-        if isinstance(content, bytes) or not content.lstrip().startswith("<"):  # else it would be a path
-            file = tmp_path / f"robot.{'xml' if kind == 'mjcf' else kind}"
-            file.write_bytes(content if isinstance(content, bytes) else content.encode())
-            content = file
-        fault = faults_of(content, LOADERS[kind])
+        fault = faults_of(given(mutated(ROBOTS[kind], seed), kind, tmp_path), LOADERS[kind])
         if fault:
             found[seed] = fault
     assert not found
