@@ -78,10 +78,14 @@ def test_a_panda_without_noise():
 
 @pytest.mark.slow
 def test_a_panda_with_noise_in_its_positions():
-    """Of 1e-4 rad, with nothing else measured: on held-out motion nearly as good as the true model with the same data."""
+    """Of 1e-4 rad, with nothing else measured: on held-out motions as good as the true model with the same data. One motion
+    decides little (0.90 to 1.18 of eight)."""
     true, thought, run = panda()
-    log, held = run(0, 100, 200, 1e-4), Equations.of(thought, run(1, 100, 200, 1e-4))
-    found = identify.physical_least_squares(thought, log, FREE)
-    assert found.model.inertias.is_physical.all()
-    floor = held.errors(true)
-    assert np.linalg.norm(held.errors(found.model)) < 1.1 * np.linalg.norm(floor)
+    ratios = []
+    for motion in (0, 2, 4, 6):
+        log, held = (run(seed, 100, 200, 1e-4) for seed in (motion, motion + 1))
+        found = identify.physical_least_squares(thought, log, FREE)
+        assert found.model.inertias.is_physical.all()
+        asked = Equations.of(thought, held)
+        ratios.append(np.linalg.norm(asked.errors(found.model)) / np.linalg.norm(asked.errors(true)))
+    assert max(ratios) < 1.3 and np.mean(ratios) < 1.1, ratios
