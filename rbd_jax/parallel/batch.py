@@ -26,18 +26,22 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from .._arguments import instance
 from .._compile import is_number
 from .._devices import in_use, set_devices
+from .fastest import in_turn
 
 
 #: The name of the axis along which devices stand, where nobody else names it.
 AXIS = "batch"
 
 
-def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] = 0) -> Callable:
+def batch_map(
+    function: Callable, in_axes: int | None | tuple[int | None, ...] = 0, *, lanes: int | None = None
+) -> Callable:
     """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
 
-    On a CPU the samples run one after the other through one compiled loop, shared out over the CPU devices (set
-    `jax_num_cpu_devices` to have several): for arrays as small as these that beats vectorizing over the batch. On any
-    other backend it is `vmap`, shared out over the devices. Results do not depend on the form but for rounding.
+    On a CPU the samples run through one compiled loop, one after the other or some side by side, as lanes of the processor's
+    vector instructions; and shared out over the CPU devices (set `jax_num_cpu_devices` to have several). For arrays as small as
+    these that beats `vmap`. On any other backend it is `vmap`, shared out over the devices. Results do not depend on the form but
+    for rounding.
 
     The devices are those of this process, or those that `rbd.parallel.use_devices` or `jax.set_mesh` has set. `rbd.shard` is the
     same over the devices of all processes. Within a `function` that is mapped already the loop is on the one device where that
@@ -49,6 +53,9 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
       positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
       and goes by name belongs into `function`. PyTrees are allowed; what is no array in what is shared (names, counts) is part
       of the program. So is `function`, but for its arrays where it is a PyTree: an `equinox.Module`, a `jax.tree_util.Partial`.
+    - `lanes`: so many samples side by side, on a CPU; 1 for one after the other. By default, for a thousand samples and more of a
+      function that is no long computation, what a measurement of some seconds finds to be the fastest, once for each program;
+      else 1. Derivatives of what is mapped are computed sample after sample: for a gradient in lanes, map the gradient.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -60,11 +67,15 @@ def batch_map(function: Callable, in_axes: int | None | tuple[int | None, ...] =
      [ 4.858  2.899]]
     """
     here = lambda: Mesh(np.array(jax.local_devices()), (AXIS,))
-    return _mapped("batch_map", function, in_axes, None, here)
+    return _mapped("batch_map", function, in_axes, lanes, None, here)
 
 
 def shard(
-    function: Callable, in_axes: int | None | tuple[int | None, ...] = 0, *, mesh: Mesh | None = None
+    function: Callable,
+    in_axes: int | None | tuple[int | None, ...] = 0,
+    *,
+    mesh: Mesh | None = None,
+    lanes: int = 1,
 ) -> Callable:
     """`function` of one sample as a function of batches, which all devices of all processes share out among them.
 
@@ -79,7 +90,7 @@ def shard(
 
     **Arguments**
 
-    - `function`, `in_axes`: as for `batch_map`.
+    - `function`, `in_axes`, `lanes`: as for `batch_map`; nothing is measured, because all processes run the same program.
     - `mesh`: the devices, whatever its axes are. By default those that `rbd.parallel.use_devices` or `jax.set_mesh` has set, or
       all devices there are.
 
@@ -101,7 +112,8 @@ def shard(
     >>> print(jax.grad(loss)(model).gravity)
     [25.332  0.    -7.772]
     """
-    return _mapped("shard", function, in_axes, _devices_of("shard", mesh), lambda: all_devices("shard"))
+    there = lambda: all_devices("shard")
+    return _mapped("shard", function, in_axes, lanes, _devices_of("shard", mesh), there)
 
 
 @contextmanager
@@ -165,11 +177,17 @@ def _within() -> bool:
 
 
 def _mapped(
-    owner: str, function: Callable, in_axes, mesh: Mesh | None, there: Callable[[], Mesh]
+    owner: str, function: Callable, in_axes, lanes: int | None, mesh: Mesh | None, there: Callable[[], Mesh]
 ) -> Callable:
     """`function` over batches, on the devices of a mesh, those that are set, or else those that are there."""
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
+    if lanes is not None and (isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1):
+        raise ValueError(f"{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, or None")
+
+    def at_once(over) -> int | None:
+        """Several processes may not measure: they would find different programs to be the fastest."""
+        return 1 if lanes is None and over is not None and jax.process_count() > 1 else lanes
 
     @functools.partial(jax.jit, static_argnames=("rest", "axes", "size", "over"))
     def run(batched, numbers, rest, axes, size, over):
@@ -183,7 +201,9 @@ def _mapped(
 
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
-            return lax.map(one, batched) if _platform(over) == "cpu" else jax.vmap(one)(batched)
+            return (
+                in_turn(one, batched, at_once(over)) if _platform(over) == "cpu" else jax.vmap(one)(batched)
+            )
 
         if over is None:
             return on_one(batched, numbers)

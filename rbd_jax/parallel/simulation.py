@@ -234,7 +234,7 @@ class Simulation:
 def _started(model: Simulated, states: State, dt, *, made: Stretches, substeps: int):
     """Before the first step of all samples."""
     start = lambda made, model, state, dt: made.start(model, state, dt / substeps)
-    return whole(batch_map(start, in_axes=(None, None, 0, None))(made, model, whole(states), dt))
+    return whole(batch_map(start, in_axes=(None, None, 0, None), lanes=1)(made, model, whole(states), dt))
 
 
 def _advanced(model: Simulated, carry, first, dt, *, count: int, made: Stretches, substeps: int):
@@ -244,7 +244,7 @@ def _advanced(model: Simulated, carry, first, dt, *, count: int, made: Stretches
         return made.advance(model, carry, first * substeps, dt / substeps, count * substeps)
 
     axes = None, None, 0, None, None
-    return whole(batch_map(advance, in_axes=axes)(made, model, whole(carry), first, dt))
+    return whole(batch_map(advance, in_axes=axes, lanes=1)(made, model, whole(carry), first, dt))
 
 
 def _judged(model: Simulated, states: State, dt, carry, steps, *, made: Stretches, substeps: int):
@@ -254,7 +254,7 @@ def _judged(model: Simulated, states: State, dt, carry, steps, *, made: Stretche
         return made.judge(model, state, carry, steps * substeps, dt / substeps)
 
     axes = None, None, 0, 0, None, None
-    return whole(batch_map(judge, in_axes=axes)(made, model, whole(states), whole(carry), steps, dt))
+    return whole(batch_map(judge, in_axes=axes, lanes=1)(made, model, whole(states), whole(carry), steps, dt))
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:
@@ -319,4 +319,4 @@ def _energies(model: Model, time, q, v, own) -> Float[jax.Array, "batch 2"]:
         stored = [force.stored_energy(motion) for force in system.holding(State(q, v, own))]
         return mechanical_energy(motion.model, q, v).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
 
-    return whole(batch_map(energy, in_axes=(None, None, 0, 0, 0))(model, time, q, v, own))
+    return whole(batch_map(energy, in_axes=(None, None, 0, 0, 0), lanes=1)(model, time, q, v, own))

@@ -1,0 +1,253 @@
+"""Samples as lanes: what `vmap` gives, for every kind of operation, loop and branch, and its derivatives."""
+
+import json
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.core import Tracer
+
+import rbd_jax as rbd
+from rbd_jax.parallel import fastest, lanes
+
+
+X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
+M = jnp.asarray(np.random.default_rng(1).normal(size=(5, 3, 4)))
+K = jnp.array([0, 2, 1, 3, 1])
+FIXED = jnp.asarray(np.random.default_rng(2).normal(size=(4, 3)))
+TABLE = np.array([2, 0, 1, 1])
+
+
+def newton(x):
+    """Square roots: samples end at different steps."""
+    go_on = lambda state: jnp.any(jnp.abs(state[0] ** 2 - x**2 - 1) > 1e-9) & (state[1] < 30)
+    return lax.while_loop(
+        go_on, lambda s: (s[0] - (s[0] ** 2 - x**2 - 1) / (2 * s[0]), s[1] + 1), (x**2 + 1, 0)
+    )
+
+
+def summed(x, rows):
+    """A scan that begins with what is the same for all, and counts."""
+
+    def step(carry, row):
+        total, count = carry
+        total = total + row * x
+        return (total, count + 1), (total[0], count)
+
+    return lax.scan(step, (jnp.zeros(4), 0), rows)
+
+
+FUNCTIONS = {
+    "elements": (lambda x: jnp.clip(jnp.sin(x) * 2.0 / (1 + x**2), -0.5, jnp.abs(x)), (X,)),
+    "a scalar that chooses": (lambda x, k: jnp.where(k > 1, x, -x), (X, K)),
+    "axes": (lambda m: (m.T, m[None], m.reshape(2, 6), m[::-1], m[1:, ::2], jnp.moveaxis(m, 0, -1)), (M,)),
+    "joined": (lambda x, m: jnp.concatenate([m, x[None], jnp.ones((1, 4))]), (X, M)),
+    "stacked and split": (lambda x: (jnp.stack([x, FIXED[:, 0]]), *jnp.split(x, 2)), (X,)),
+    "padded": (lambda x: (jnp.pad(x, (1, 2)), lax.pad(jnp.ones(3), x[0], [(1, 0, 1)])), (X,)),
+    "sums": (lambda m: (m.sum(0), m.sum((0, 1)), m.max(1), m.argmin(0), jnp.cumsum(m, 1), m.prod()), (M,)),
+    "many terms": (lambda x: jnp.tile(x, 30).sum() + jnp.tile(x, 30) @ jnp.arange(120.0), (X,)),
+    "sorted": (lambda m, x: (jnp.sort(m, 0), jnp.argsort(x), lax.top_k(x, 2)), (M, X)),
+    "products": (lambda m, x: (m @ x, m @ m.T, m @ FIXED, FIXED @ m[:, :3], jnp.outer(x, x)), (M, X)),
+    "products of batches": (lambda m: jnp.einsum("ij,ikj->ik", m, m[:, None] * m[None, 0, None]), (M,)),
+    "rows": (lambda m, x: (m[np.array([2, 0, 2])], x[TABLE], m[:, TABLE], m[1], x[None][0]), (M, X)),
+    "rows that depend": (lambda m, k, x: (x[k], lax.dynamic_slice(m, (k % 2, 1), (2, 2)), m[k % 3]), (M, K, X)),
+    "written": (lambda m, x: (m.at[1].set(x), m.at[TABLE].add(x), m.at[:, 1].multiply(2.0), FIXED.at[0].set(x[:3])), (M, X)),
+    "written where it depends": (lambda x, k: (x.at[k].set(7.0), x.at[k].add(x[0]), jnp.zeros(4).at[k].set(1)), (X, K)),
+    "factors": (lambda m: (jnp.linalg.cholesky(m @ m.T + jnp.eye(3)), jnp.linalg.solve(m @ m.T, m[:, 0])), (M,)),
+    "random": (lambda k: jax.random.normal(jax.random.key(k), (3,)), (K,)),
+    "kinds": (lambda k, x: (k.astype(float), x > 0, x.astype(jnp.float32), k // 2, k % 2 == 1, k & 1), (K, X)),
+    "a loop of known length": (lambda x, m: summed(x, m), (X, M)),
+    "a loop over what all share": (lambda x: summed(x, FIXED.T), (X,)),
+    "a loop that depends": (newton, (X,)),
+    "a loop that does not": (lambda x: lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * x), (0, x))[1], (X,)),
+    "a branch for each": (lambda k, x: lax.switch(k, [jnp.sin, jnp.cos, lambda x: 0 * FIXED[:, 0]], x), (K, X)),
+    "a branch for all": (lambda x: lax.cond(FIXED[0, 0] > 0, jnp.sin, lambda x: FIXED[:, 1], x), (X,)),
+    "what is the same for all": (lambda x: (FIXED @ FIXED.T, jnp.asarray(3), x[:0], FIXED[:0]), (X,)),
+    "functions with rules": (lambda x: (jax.nn.relu(x), jax.checkpoint(jnp.tanh)(x), jax.jit(jnp.exp)(x)), (X,)),
+    "gradients": (jax.grad(lambda x: jnp.sum(jnp.linalg.norm(M[0] * jnp.sin(x)[None], axis=1))), (X,)),
+    "scalars": (lambda k: k * 2, (K,)),
+    "a callback": (lambda x: jax.pure_callback(lambda x: 2 * x, x, x, vmap_method="expand_dims"), (X,)),
+}  # fmt: skip
+
+
+def same(found, expected, tolerance=1e-12):
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_every_operation_is_vmaps():
+    """In one compilation for each number of lanes: fewer than the samples, so that some are filled up, and as many."""
+    arguments = {name: given for name, (_, given) in FUNCTIONS.items()}
+
+    def everything(batching):
+        return jax.jit(
+            lambda given: {name: batching(FUNCTIONS[name][0])(*given[name]) for name in FUNCTIONS}
+        )(arguments)
+
+    expected = everything(jax.vmap)
+    for count in (2, 5, 8):
+        found = everything(partial(rbd.batch_map, lanes=count))
+        for name in FUNCTIONS:
+            same(found[name], expected[name])
+
+
+@pytest.mark.parametrize(
+    "name, left",
+    [("rows that depend", {"dynamic_slice"}), ("factors", {"cholesky"}), ("elements", set())],
+)
+def test_what_has_no_rule_is_left_to_jax(name, left):
+    function, given = FUNCTIONS[name]
+    program = lanes.Program.of(lambda rows: function(*rows), given)
+    reader = lanes.Lanes(5)
+    columns = [jnp.moveaxis(x, 0, -1) for x in program.samples]
+    reader.run(program.jaxpr, program.consts, columns, (True,) * len(columns))
+    assert left <= reader.by_jax and (left or not reader.by_jax)
+
+
+def test_the_recursions_have_rules_for_all_they_do():
+    """Nothing of the dynamics is left to JAX, which would put the samples first for it."""
+    model = rbd.load("quadruped")
+    q, v = jnp.zeros((4, model.nq)), jnp.ones((4, model.nv))
+    for function in (
+        rbd.forward_dynamics,
+        rbd.inverse_dynamics,
+        rbd.forward_dynamics_derivatives,
+        lambda model, q, v, tau: jax.grad(lambda q: jnp.sum(rbd.forward_dynamics(model, q, v, tau)))(q),
+    ):
+        program = lanes.Program.of(lambda rows, f=function: f(model, rows[0], rows[1], rows[1]), (q, v))
+        reader = lanes.Lanes(4)
+
+        def run(*columns, program=program, reader=reader):
+            return reader.run(program.jaxpr, program.consts, columns, (True,) * len(columns))
+
+        jax.eval_shape(run, *(jnp.moveaxis(x, 0, -1) for x in program.samples))
+        assert not reader.by_jax
+
+
+def test_derivatives_of_what_is_mapped():
+    """By samples and by what is around the function, forward, in reverse, and twice; and for a batch of batches."""
+    gravity = jnp.array([0.0, 0.0, -9.81])
+    model = rbd.load("double_pendulum")
+    q = jnp.asarray(np.random.default_rng(3).normal(size=(3, 2)))
+
+    def loss(batching, gravity, q):
+        heavy = eqx.tree_at(lambda m: m.gravity, model, gravity)
+        at = lambda q: rbd.forward_dynamics(heavy, q, q, gravity[:2])
+        return jnp.sum(batching(at)(q) ** 2)
+
+    ours, theirs = partial(loss, partial(rbd.batch_map, lanes=2)), partial(loss, jax.vmap)
+    same(
+        jax.jit(jax.grad(ours, argnums=(0, 1)))(gravity, q),
+        jax.jit(jax.grad(theirs, argnums=(0, 1)))(gravity, q),
+    )
+    same(*(jax.jit(lambda f=f: jax.jvp(f, (gravity, q), (gravity, 0 * q)))() for f in (ours, theirs)))
+    same(*(jax.jit(jax.hessian(lambda g, f=f: f(g, q)))(gravity) for f in (ours, theirs)), 1e-10)
+    several = jnp.stack([q, q + 1])
+    same(*(jax.jit(jax.vmap(lambda q, f=f: f(gravity, q)))(several) for f in (ours, theirs)))
+
+
+def test_gradients_in_lanes_are_finite_where_they_are_singular():
+    """Rules of derivatives are in the program of a gradient that is mapped."""
+    model = rbd.load("quadruped")
+    q = jnp.tile(rbd.neutral(model), (3, 1))
+    one = jax.grad(
+        lambda q: jnp.sum(rbd.forward_dynamics(model, q, jnp.zeros(model.nv), jnp.zeros(model.nv)))
+    )
+    found = rbd.batch_map(one, lanes=2)(q)
+    assert jnp.isfinite(found).all()
+    same(found, jax.jit(jax.vmap(one))(q), 1e-9)
+
+
+def test_in_single_precision():
+    model = rbd.astype(rbd.load("arm7"), jnp.float32)
+    q = jnp.asarray(np.random.default_rng(4).normal(size=(5, 7)), jnp.float32)
+    one = lambda q: rbd.forward_dynamics(model, q, q, q)
+    found = rbd.batch_map(one, lanes=4)(q)
+    assert found.dtype == jnp.float32
+    expected = jax.jit(jax.vmap(one))(q)
+    assert jnp.max(jnp.abs(found - expected)) < 2e-5 * jnp.max(jnp.abs(expected))
+
+
+def test_a_program_that_says_something_is_run_one_by_one():
+    said = []
+
+    def function(x):
+        jax.debug.callback(lambda x: said.append(float(x)), x)
+        return 2 * x
+
+    found = rbd.batch_map(function, lanes=2)(jnp.arange(3.0))
+    jax.effects_barrier()
+    assert said == [0.0, 1.0, 2.0] and found.tolist() == [0.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("count", [0, -1, True])
+def test_refused(count):
+    with pytest.raises(
+        ValueError, match=r"^batch_map: lanes is .*; it is a number of samples, 1 or more, or None"
+    ):
+        rbd.batch_map(jnp.sin, lanes=count)
+
+
+# The choice.
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """The programs that were measured, with the folder of compiled programs elsewhere; the fastest is what is given."""
+    seen = []
+
+    def measure(program):
+        seen.append(program)
+        return 16
+
+    monkeypatch.setattr(fastest, "_found", {})
+    monkeypatch.setattr(fastest, "_measured", measure)
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    yield seen
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_large_batches_are_measured_once_for_each_program(measured, monkeypatch, tmp_path):
+    few, many = jnp.arange(100.0), jnp.arange(3000.0)
+    same(rbd.batch_map(jnp.sin)(few), jnp.sin(few))
+    assert not measured
+    for function in (lambda x: jnp.sin(x), lambda x: jnp.sin(x)):
+        same(rbd.batch_map(function)(many), jnp.sin(many))
+        assert len(measured) == 1
+    same(jax.jit(rbd.batch_map(lambda x: jnp.cos(x)))(many), jnp.cos(many))
+    assert len(measured) == 2
+    assert sorted(json.loads((tmp_path / fastest.KEPT).read_text()).values()) == [16, 16]
+    # Another process reads what this one has found.
+    monkeypatch.setattr(fastest, "_found", {})
+    same(rbd.batch_map(lambda x: jnp.cos(x))(many), jnp.cos(many))
+    assert len(measured) == 2
+    # A number of lanes that is given is not asked about, and neither are long computations and loops without a known end.
+    same(rbd.batch_map(jnp.tan, lanes=3)(many), jnp.tan(many), 1e-9)
+    monkeypatch.setattr(fastest, "LARGEST", 500)
+    rbd.batch_map(lambda x: lax.fori_loop(0, 1000, lambda i, x: x + i, x))(0 * many)
+    rbd.batch_map(lambda x: lax.while_loop(lambda x: x < 1, lambda x: x + 1, x))(many)
+    assert len(measured) == 2
+
+
+def test_a_file_that_is_none_is_found_anew(measured, tmp_path):
+    (tmp_path / fastest.KEPT).write_text("no JSON")
+    rbd.batch_map(lambda x: jnp.sin(x))(jnp.arange(3000.0))
+    assert len(measured) == 1
+    assert list(json.loads((tmp_path / fastest.KEPT).read_text()).values()) == [16]
+
+
+def test_the_measurement(monkeypatch):
+    """Of a program with all kinds of inputs: it runs, and what it finds is one of what is tried."""
+    given = (jnp.ones((2000, 3)), jnp.ones(2000, int), jnp.ones(2000, bool))
+    program = lanes.Program.of(
+        lambda rows: jnp.where(rows[2], jnp.sin(rows[0]) * rows[1].astype(float), X[0, 0]), given
+    )
+    assert fastest._measured(program) in (1, 16, 32)
+    assert not any(isinstance(x, Tracer) for x in program.samples)
