@@ -47,6 +47,7 @@ from .._array import (
     vecmat,
 )
 from .._implicit import implicit
+from .._lanes import columnwise
 from ..model import Model
 from ..model.contraction import Round, contraction
 from ..model.edit import with_traversal
@@ -224,7 +225,7 @@ class Assembly(eqx.Module):
     def solve(self, model: Model, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
         """`M⁻¹ rhs`."""
         if rhs.ndim == 2:
-            return jax.vmap(lambda column: self.solve(model, column), in_axes=1, out_axes=1)(rhs)
+            return columnwise(lambda column: self.solve(model, column), rhs)
         nothing = jnp.zeros((len(model.topology.moving_bodies), 6), rhs.dtype)
         return self.accelerations(model, rhs, nothing, nothing, jnp.zeros(6, rhs.dtype))
 

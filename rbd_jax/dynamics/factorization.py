@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -24,6 +23,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import configuration, takes
 from .._array import dot, transpose
+from .._lanes import columnwise
 from ..model import Model, Tree
 from .mass_matrix import composite_rigid_body
 from .motion import Motion
@@ -231,7 +231,7 @@ def ltdl_solve(
 ) -> Float[Array, "n *k"]:
     """`H⁻¹ rhs = L⁻¹ D⁻¹ L⁻ᵀ rhs`."""
     if rhs.ndim == 2:
-        return jax.vmap(lambda column: ltdl_solve(factor, pivots, column), in_axes=1, out_axes=1)(rhs)
+        return columnwise(lambda column: ltdl_solve(factor, pivots, column), rhs)
     return factor.solve(factor.solve_transposed(rhs) / pivots)
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from .._arguments import configuration, dof_columns, takes, velocity, wrenches
 from .._array import dot, gather, gather_or_zero, is_known, matvec, outer
 from .._implicit import implicit
+from .._lanes import columnwise
 from ..model import Model
 from ..model.lumping import moving_inertias
 from ..spatial import AnyInertia, AnyTransform, cross_force, inertia_shift, moment_shift, motion_shift
@@ -123,7 +124,7 @@ class TreeFactors(eqx.Module):
     def solve(self, model: Model, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
         """`M⁻¹ rhs`: the articulated-body algorithm with its inertias known, at rest and without gravity."""
         if rhs.ndim == 2:
-            return jax.vmap(lambda column: self.solve(model, column), in_axes=1, out_axes=1)(rhs)
+            return columnwise(lambda column: self.solve(model, column), rhs)
         tree, nothing = model.topology.tree, jnp.zeros(model.vector_size, rhs.dtype)
         subspace, reach = self.frames.subspace, self.frames.reach
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from .._arguments import configuration, dof_columns, takes, velocity, wrenches
 from .._array import dot, gather
 from .._implicit import instantiated, moves, moving_arguments
+from .._lanes import columnwise
 from .._rules import custom_jvp, linear
 from ..model import Model
 from ..spatial import cross_force
@@ -146,7 +147,7 @@ def inertia_product(motion: Motion, a: Float[Array, "nv *k"]) -> Float[Array, "n
         forces = inertias.momentum(gather(accelerations, model.topology.last_column))
         return joint_forces(motion, forces) + model.armature * a
 
-    return of_column(a) if a.ndim == 1 else jax.vmap(of_column, in_axes=1, out_axes=1)(a)
+    return of_column(a) if a.ndim == 1 else columnwise(of_column, a)
 
 
 def joint_forces(motion: Motion, forces: Float[Array, "m d"]) -> Float[Array, "nv"]:

@@ -13,7 +13,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,10 @@ AXIS = "batch"
 
 
 def batch_map(
-    function: Callable, in_axes: int | None | tuple[int | None, ...] = 0, *, lanes: int | None = None
+    function: Callable,
+    in_axes: int | None | tuple[int | None, ...] = 0,
+    *,
+    lanes: int | Literal["measured"] | None = None,
 ) -> Callable:
     """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
 
@@ -53,9 +56,10 @@ def batch_map(
       positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
       and goes by name belongs into `function`. PyTrees are allowed; what is no array in what is shared (names, counts) is part
       of the program. So is `function`, but for its arrays where it is a PyTree: an `equinox.Module`, a `jax.tree_util.Partial`.
-    - `lanes`: so many samples side by side, on a CPU; 1 for one after the other. By default, for a thousand samples and more of a
-      function that is no long computation, what a measurement of some seconds finds to be the fastest, once for each program;
-      else 1. Derivatives of what is mapped are computed sample after sample: for a gradient in lanes, map the gradient.
+    - `lanes`: so many samples side by side, on a CPU; 1 for one after the other. By default 32 of large batches, if the function
+      takes the same steps for each sample; `"measured"` for what is fastest on this machine, which takes as long as to compile
+      three more programs, once for each. Derivatives of what is mapped are computed sample after sample: for a gradient in
+      lanes, map the gradient.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -75,7 +79,7 @@ def shard(
     in_axes: int | None | tuple[int | None, ...] = 0,
     *,
     mesh: Mesh | None = None,
-    lanes: int = 1,
+    lanes: int | None = None,
 ) -> Callable:
     """`function` of one sample as a function of batches, which all devices of all processes share out among them.
 
@@ -177,17 +181,22 @@ def _within() -> bool:
 
 
 def _mapped(
-    owner: str, function: Callable, in_axes, lanes: int | None, mesh: Mesh | None, there: Callable[[], Mesh]
+    owner: str,
+    function: Callable,
+    in_axes,
+    lanes: int | str | None,
+    mesh: Mesh | None,
+    there: Callable[[], Mesh],
 ) -> Callable:
     """`function` over batches, on the devices of a mesh, those that are set, or else those that are there."""
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
-    if lanes is not None and (isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1):
-        raise ValueError(f"{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, or None")
-
-    def at_once(over) -> int | None:
-        """Several processes may not measure: they would find different programs to be the fastest."""
-        return 1 if lanes is None and over is not None and jax.process_count() > 1 else lanes
+    if lanes not in (None, "measured") and (
+        isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1
+    ):
+        raise ValueError(
+            f'{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, "measured" or None'
+        )
 
     @functools.partial(jax.jit, static_argnames=("rest", "axes", "size", "over"))
     def run(batched, numbers, rest, axes, size, over):
@@ -201,9 +210,7 @@ def _mapped(
 
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
-            return (
-                in_turn(one, batched, at_once(over)) if _platform(over) == "cpu" else jax.vmap(one)(batched)
-            )
+            return in_turn(one, batched, lanes) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
         if over is None:
             return on_one(batched, numbers)

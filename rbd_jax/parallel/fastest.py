@@ -1,4 +1,4 @@
-"""How many samples are to be worked on side by side: found by measurement, once for each program and machine."""
+"""How many samples are worked on side by side: as many as fill some vector registers, or what a measurement finds to be best."""
 
 from __future__ import annotations
 
@@ -15,46 +15,49 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Jaxpr
 
 from .._files import whole_file
-from .lanes import Program, one_by_one, opened, side_by_side
+from .._lanes import Program, has_rules, one_by_one, side_by_side
 
 
-#: From so many samples on, a measurement may pay.
-ENOUGH = 1024
+#: So many numbers side by side: four registers of eight double ones, two of sixteen single ones. With fewer the compiler leaves
+#: registers empty; with more, what is worked on no longer fits the nearest caches.
+SIDE_BY_SIDE = 32
 
-#: Programs of more numbers than these are not measured: they take long to compile twice, and so they do to run.
-LARGEST = 500_000
+#: From so many samples on, they are worked on side by side.
+ENOUGH = 256
 
-#: What is tried, by the bytes of a number: 32 single ones, or 16 double ones, fill some registers.
-TRIED = {4: (1, 32), 8: (1, 16, 32)}
+#: A measurement: what is tried, of how many samples, and runs of which the shortest counts.
+TRIED, SAMPLES, RUNS = (1, 16, 32), 256, 7
 
-#: A measurement: samples, runs of which the shortest counts, and by what several at once must be faster than one.
-SAMPLES, RUNS, WORTH = 256, 7, 0.95
-
-#: The file, in the folder of JAX's own compilation cache where there is one, in which what was found is kept.
+#: The file, in the folder of JAX's own compilation cache where there is one, in which what was measured is kept.
 KEPT = "rbd_jax_lanes.json"
 
 _found: dict[str, int] = {}
 
 
-def in_turn(function: Callable, batched: Any, lanes: int | None) -> Any:
-    """`jax.lax.map(function, batched)`, so many samples at a time side by side, or as many as is fastest."""
+def in_turn(function: Callable, batched: Any, lanes: int | str | None) -> Any:
+    """`jax.lax.map(function, batched)`, so many samples at a time side by side.
+
+    - `lanes`: None for `SIDE_BY_SIDE` of a large batch, if all that the function does has a rule and takes the same steps
+      for each sample, and else 1; "measured" for what is fastest here.
+    """
     size = jax.tree.leaves(batched)[0].shape[0]
-    if lanes is None and size < ENOUGH:
-        lanes = 1
-    if lanes == 1:
+    if lanes == 1 or (lanes is None and size < ENOUGH):
         return lax.map(function, batched)
     program = Program.of(function, batched)
-    return program.mapped(fastest(program) if lanes is None else min(lanes, size))
+    if lanes is None:
+        lanes = SIDE_BY_SIDE if has_rules(program.jaxpr) and all(map(_plain, program.samples)) else 1
+    elif lanes == "measured":
+        lanes = fastest(program)
+    assert isinstance(lanes, int)
+    return lax.map(function, batched) if lanes == 1 else program.mapped(min(lanes, size))
 
 
 def fastest(program: Program) -> int:
-    """The number of lanes in which a program runs fastest, of few; 1 for those that are not measured."""
+    """The number of lanes in which a program runs fastest, of few: by a measurement, once for each program and machine."""
     given = [*program.consts, *program.samples]
-    numbers = _numbers(program.jaxpr)
-    if numbers is None or numbers > LARGEST or program.jaxpr.effects or not all(map(_plain, given)):
+    if program.jaxpr.effects or not all(map(_plain, given)):
         return 1
     shapes = [(x.shape, str(x.dtype)) for x in given]
     told = f"{program.jaxpr}{shapes}{jax.__version__}{platform.processor()}{platform.node()}"
@@ -77,10 +80,7 @@ def _measured(program: Program) -> int:
     consts = [like(x.shape, x.dtype) for x in program.consts]
     samples = [like((SAMPLES, *x.shape[1:]), x.dtype) for x in program.samples]
     ran = {}
-    widest = max(
-        [x.dtype.itemsize for x in program.samples if jnp.issubdtype(x.dtype, jnp.floating)], default=4
-    )
-    for lanes in TRIED.get(widest, (1,)):
+    for lanes in TRIED:
         mapped = one_by_one if lanes == 1 else functools.partial(side_by_side, lanes=lanes)
         run = jax.jit(
             lambda consts, samples, mapped=mapped: mapped(program.jaxpr, consts=consts, samples=samples)
@@ -91,39 +91,12 @@ def _measured(program: Program) -> int:
         for lanes, run in ran.items():
             begin = time.perf_counter()
             jax.block_until_ready(run(consts, samples))
-            best[lanes] = min(best[lanes], (time.perf_counter() - begin) * (1 if lanes > 1 else WORTH))
+            best[lanes] = min(best[lanes], time.perf_counter() - begin)
     return min(best, key=lambda lanes: best[lanes])
 
 
 def _plain(x) -> bool:
     return not jnp.issubdtype(x.dtype, jax.dtypes.extended)
-
-
-def _numbers(jaxpr: Jaxpr) -> int | None:
-    """How many numbers a program computes; None if that depends on them."""
-    total = 0
-    for equation in jaxpr.eqns:
-        params = equation.params
-        if equation.primitive.name == "while":
-            return None
-        inner = [
-            opened(x)[0]
-            for x in jax.tree.leaves(list(params.values()), is_leaf=_is_program)
-            if _is_program(x)
-        ]
-        times = params.get("length", 1) if equation.primitive.name == "scan" else 1
-        for program in inner:
-            numbers = _numbers(program)
-            if numbers is None:
-                return None
-            total += times * numbers
-        if not inner:
-            total += sum(x.aval.size for x in equation.outvars)
-    return total
-
-
-def _is_program(x) -> bool:
-    return hasattr(x, "eqns") or hasattr(x, "jaxpr")
 
 
 def _file() -> Path | None:

@@ -12,13 +12,15 @@ from jax import lax
 from jax.core import Tracer
 
 import rbd_jax as rbd
-from rbd_jax.parallel import fastest, lanes
+from rbd_jax import _lanes as lanes
+from rbd_jax.parallel import fastest
 
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
 M = jnp.asarray(np.random.default_rng(1).normal(size=(5, 3, 4)))
 K = jnp.array([0, 2, 1, 3, 1])
 FIXED = jnp.asarray(np.random.default_rng(2).normal(size=(4, 3)))
+WIDE = jnp.asarray(np.random.default_rng(3).normal(size=(4, 120)))
 TABLE = np.array([2, 0, 1, 1])
 
 
@@ -50,6 +52,8 @@ FUNCTIONS = {
     "padded": (lambda x: (jnp.pad(x, (1, 2)), lax.pad(jnp.ones(3), x[0], [(1, 0, 1)])), (X,)),
     "sums": (lambda m: (m.sum(0), m.sum((0, 1)), m.max(1), m.argmin(0), jnp.cumsum(m, 1), m.prod()), (M,)),
     "many terms": (lambda x: jnp.tile(x, 30).sum() + jnp.tile(x, 30) @ jnp.arange(120.0), (X,)),
+    "a network": (lambda x: (WIDE @ jnp.tanh(WIDE.T @ x), jnp.tanh(x @ WIDE) @ WIDE.T, (M[0] @ WIDE) @ jnp.tile(x, 30)), (X,)),
+    "large products": (lambda x: (jnp.outer(x, jnp.tile(x, 30)) @ WIDE.T, jnp.tile(x, 30) @ jnp.tile(x, 30)), (X,)),
     "sorted": (lambda m, x: (jnp.sort(m, 0), jnp.argsort(x), lax.top_k(x, 2)), (M, X)),
     "products": (lambda m, x: (m @ x, m @ m.T, m @ FIXED, FIXED @ m[:, :3], jnp.outer(x, x)), (M, X)),
     "products of batches": (lambda m: jnp.einsum("ij,ikj->ik", m, m[:, None] * m[None, 0, None]), (M,)),
@@ -189,7 +193,7 @@ def test_a_program_that_says_something_is_run_one_by_one():
 @pytest.mark.parametrize("count", [0, -1, True])
 def test_refused(count):
     with pytest.raises(
-        ValueError, match=r"^batch_map: lanes is .*; it is a number of samples, 1 or more, or None"
+        ValueError, match=r'^batch_map: lanes is .*; it is a number of samples, 1 or more, "measured" or None'
     ):
         rbd.batch_map(jnp.sin, lanes=count)
 
@@ -214,31 +218,51 @@ def measured(monkeypatch, tmp_path):
     jax.config.update("jax_compilation_cache_dir", before)
 
 
-def test_large_batches_are_measured_once_for_each_program(measured, monkeypatch, tmp_path):
-    few, many = jnp.arange(100.0), jnp.arange(3000.0)
-    same(rbd.batch_map(jnp.sin)(few), jnp.sin(few))
+def test_a_program_is_measured_once(measured, monkeypatch, tmp_path):
+    many = jnp.arange(3000.0)
+    same(rbd.batch_map(jnp.sin)(many), jnp.sin(many))
     assert not measured
+    map_measured = partial(rbd.batch_map, lanes="measured")
     for function in (lambda x: jnp.sin(x), lambda x: jnp.sin(x)):
-        same(rbd.batch_map(function)(many), jnp.sin(many))
+        same(map_measured(function)(many), jnp.sin(many))
         assert len(measured) == 1
-    same(jax.jit(rbd.batch_map(lambda x: jnp.cos(x)))(many), jnp.cos(many))
+    same(jax.jit(map_measured(lambda x: jnp.cos(x)))(many), jnp.cos(many))
     assert len(measured) == 2
     assert sorted(json.loads((tmp_path / fastest.KEPT).read_text()).values()) == [16, 16]
     # Another process reads what this one has found.
     monkeypatch.setattr(fastest, "_found", {})
-    same(rbd.batch_map(lambda x: jnp.cos(x))(many), jnp.cos(many))
+    same(map_measured(lambda x: jnp.cos(x))(many), jnp.cos(many))
     assert len(measured) == 2
-    # A number of lanes that is given is not asked about, and neither are long computations and loops without a known end.
-    same(rbd.batch_map(jnp.tan, lanes=3)(many), jnp.tan(many), 1e-9)
-    monkeypatch.setattr(fastest, "LARGEST", 500)
-    rbd.batch_map(lambda x: lax.fori_loop(0, 1000, lambda i, x: x + i, x))(0 * many)
-    rbd.batch_map(lambda x: lax.while_loop(lambda x: x < 1, lambda x: x + 1, x))(many)
-    assert len(measured) == 2
+
+
+def test_by_default_large_batches_of_what_has_rules(monkeypatch):
+    """Not what takes steps that depend on the sample, what JAX has to batch, keys, or what says something."""
+    asked = []
+    monkeypatch.setattr(
+        lanes.Program, "mapped", lambda program, count: asked.append(count) or program.samples[0]
+    )
+    for function in (
+        jnp.sin,
+        lambda x: rbd.forward_dynamics(rbd.load("pendulum"), x[None], x[None], x[None]),
+    ):
+        rbd.batch_map(function)(jnp.arange(fastest.ENOUGH - 1.0))
+        assert not asked
+        rbd.batch_map(function)(jnp.arange(fastest.ENOUGH + 0.0))
+        assert asked == [fastest.SIDE_BY_SIDE]
+        asked.clear()
+    for function, x in (
+        (newton, jnp.ones((500, 4))),
+        (lambda m: jnp.linalg.cholesky(m), jnp.tile(jnp.eye(3), (500, 1, 1))),
+        (lambda key: jax.random.normal(key), jax.random.split(jax.random.key(0), 500)),
+        (lambda x: jax.debug.callback(lambda: None) or x, jnp.ones(500)),
+    ):
+        rbd.batch_map(function)(x)
+        assert not asked
 
 
 def test_a_file_that_is_none_is_found_anew(measured, tmp_path):
     (tmp_path / fastest.KEPT).write_text("no JSON")
-    rbd.batch_map(lambda x: jnp.sin(x))(jnp.arange(3000.0))
+    rbd.batch_map(lambda x: jnp.sin(x), lanes="measured")(jnp.arange(3000.0))
     assert len(measured) == 1
     assert list(json.loads((tmp_path / fastest.KEPT).read_text()).values()) == [16]
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
 
@@ -36,6 +37,9 @@ ALONG_AXES = frozenset(
     "argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum "
     "reduce_xor rev sort".split()
 )
+
+#: Operations that make something of nothing.
+WITHOUT_ARGUMENTS = frozenset(("iota", "empty"))
 
 #: Operations that are a program, and the parameter that it is.
 PROGRAMS = {
@@ -108,10 +112,24 @@ def side_by_side(jaxpr: Jaxpr, lanes: int, consts: list, samples: list) -> list:
     return [x.reshape(chunks * lanes, *x.shape[2:])[:size] for x in results]
 
 
-@functools.partial(side_by_side.defjvp, symbolic_zeros=True)
-def _changes(jaxpr: Jaxpr, lanes: int, primals, tangents):
+def columnwise(function: Callable[[Any], Any], columns: Any) -> Any:
+    """`function` of a vector, of each column of a matrix: `jax.vmap(function, 1, 1)`, on a CPU with the columns as lanes."""
+    if jax.default_backend() != "cpu":
+        return jax.vmap(function, in_axes=1, out_axes=1)(columns)
+    program = Program.of(function, columns.T)
+    (result,) = _columns(program.jaxpr, program.consts, [columns])
+    return result
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _columns(jaxpr: Jaxpr, consts: list, columns: list) -> list:
+    lanes = Lanes(columns[0].shape[-1])
+    flags = dependent(jaxpr, (True,))
+    return lanes.spread(lanes.run(jaxpr, consts, columns, (True,)), flags, (True,) * len(flags))
+
+
+def _derivative(one_by_one: Callable, jaxpr: Jaxpr, consts: list, samples: list, by_consts, by_samples):
     """The derivative of the same program, sample after sample, by what changes."""
-    (consts, samples), (by_consts, by_samples) = primals, tangents
     given, changes = [*consts, *samples], [*by_consts, *by_samples]
     moving = [not isinstance(change, SymbolicZero) for change in changes]
 
@@ -122,6 +140,22 @@ def _changes(jaxpr: Jaxpr, lanes: int, primals, tangents):
 
     pick = lambda values: [x for x, moves in zip(values, moving, strict=True) if moves]
     return jax.jvp(results, pick(given), pick(changes))
+
+
+side_by_side.defjvp(
+    lambda jaxpr, lanes, primals, tangents: _derivative(one_by_one, jaxpr, *primals, *tangents),
+    symbolic_zeros=True,
+)
+
+
+def _one_column_by_one(jaxpr: Jaxpr, consts: list, columns: list) -> list:
+    return jax.vmap(lambda *x: jax.core.eval_jaxpr(jaxpr, consts, *x), in_axes=-1, out_axes=-1)(*columns)
+
+
+_columns.defjvp(
+    lambda jaxpr, primals, tangents: _derivative(_one_column_by_one, jaxpr, *primals, *tangents),
+    symbolic_zeros=True,
+)
 
 
 def _lanes_first(x: jax.Array) -> jax.Array:
@@ -396,7 +430,7 @@ def _gather(lanes: Lanes, equation, xs, given):
         of.operand_batching_dims,
         of.start_indices_batching_dims,
     )
-    how = {name: params[name] for name in ("indices_are_sorted", "unique_indices", "mode", "fill_value")}
+    how = _how(equation, "indices_are_sorted", "unique_indices", "mode", "fill_value")
     return lax.gather(xs[0], xs[1], numbers, (*params["slice_sizes"], lanes.lanes), **how)
 
 
@@ -404,7 +438,7 @@ def _scatter(function: Callable, lanes: Lanes, equation, xs, given):
     if given[1]:
         return None
     x, _, update = lanes.spread(xs, given, (True, False, True))
-    params, of = equation.params, equation.params["dimension_numbers"]
+    of = equation.params["dimension_numbers"]
     numbers = lax.ScatterDimensionNumbers(
         (*of.update_window_dims, update.ndim - 1),
         of.inserted_window_dims,
@@ -412,30 +446,34 @@ def _scatter(function: Callable, lanes: Lanes, equation, xs, given):
         of.operand_batching_dims,
         of.scatter_indices_batching_dims,
     )
-    how = {name: params[name] for name in ("indices_are_sorted", "unique_indices", "mode")}
+    how = _how(equation, "indices_are_sorted", "unique_indices", "mode")
     return function(x, xs[1], update, numbers, **how)
 
 
 def _dot_general(lanes: Lanes, equation, xs, given):
     """Sums of products, one term after the other: no axis but the last is worth a call of a library of matrices."""
     (summed_a, summed_b), (batch_a, batch_b) = equation.params["dimension_numbers"]
-    a, b = (x if own else jnp.asarray(x)[..., None] for x, own in zip(xs, given))
-    own_a = [i for i in range(a.ndim - 1) if i not in (*summed_a, *batch_a)]
-    own_b = [i for i in range(b.ndim - 1) if i not in (*summed_b, *batch_b)]
-    terms = int(np.prod([a.shape[i] for i in summed_a], dtype=int))
-    # Terms first, then batch, rows and columns.
-    common = [a.shape[i] for i in batch_a]
-    left, right = [a.shape[i] for i in own_a], [b.shape[i] for i in own_b]
-    a = jnp.transpose(a, (*summed_a, *batch_a, *own_a, a.ndim - 1))
-    a = a.reshape(terms, *common, *left, *(1,) * len(right), a.shape[-1])
-    b = jnp.transpose(b, (*summed_b, *batch_b, *own_b, b.ndim - 1))
-    b = b.reshape(terms, *common, *(1,) * len(left), *right, b.shape[-1])
-    shape = equation.outvars[0].aval.shape
-    kind = equation.outvars[0].aval.dtype
-    if not terms:
-        return jnp.zeros((*shape, lanes.lanes), kind)
-    if terms <= SPELLED_OUT:
-        return functools.reduce(jnp.add, [a[i] * b[i] for i in range(terms)]).astype(kind)
+    shape, kind = equation.outvars[0].aval.shape, equation.outvars[0].aval.dtype
+    terms = int(np.prod([xs[0].shape[i] for i in summed_a], dtype=int))
+
+    def laid_out(x, own, summed, batch, first):
+        """With the terms first, then the batch, rows and columns."""
+        x = x if own else jnp.asarray(x)[..., None]
+        rest = [i for i in range(x.ndim - 1) if i not in (*summed, *batch)]
+        sizes = [x.shape[i] for i in rest]
+        missing = (1,) * (len(shape) - len(batch) - len(rest))
+        x = jnp.transpose(x, (*summed, *batch, *rest, x.ndim - 1))
+        sizes = (*sizes, *missing) if first else (*missing, *sizes)
+        return x.reshape(terms, *shape[: len(batch)], *sizes, x.shape[-1])
+
+    if terms > SPELLED_OUT and not batch_a and not all(given):
+        # A matrix that all samples share times a vector of each: a product of matrices.
+        product = lax.dot_general(*xs, equation.params["dimension_numbers"], **_how(equation, "precision"))
+        return jnp.moveaxis(product, xs[0].ndim - 1 - len(summed_a), -1) if given[0] else product
+    a = laid_out(xs[0], given[0], summed_a, batch_a, True)
+    b = laid_out(xs[1], given[1], summed_b, batch_b, False)
+    if 0 < terms <= SPELLED_OUT:
+        return _once(functools.reduce(jnp.add, [a[i] * b[i] for i in range(terms)])).astype(kind)
     zero = jnp.zeros((*shape, lanes.lanes), kind)
     return lax.scan(lambda total, row: (total + row[0] * row[1], None), zero, (a, b))[0]
 
@@ -447,7 +485,7 @@ def _summed(x, axes: Sequence) -> list:
         return [lax.reduce_sum(x, axes)]
     rest = [i for i in range(x.ndim) if i not in axes]
     x = jnp.transpose(x, (*axes, *rest)).reshape(terms, *(x.shape[i] for i in rest))
-    return [functools.reduce(jnp.add, [x[i] for i in range(terms)])]
+    return [_once(functools.reduce(jnp.add, [x[i] for i in range(terms)]))]
 
 
 RULES: dict[str, Callable] = {
@@ -470,6 +508,35 @@ RULES: dict[str, Callable] = {
         lax.split(xs[0], equation.params["sizes"], equation.params["axis"])
     ),
 }
+
+
+def _how(equation: JaxprEqn, *names: str) -> dict:
+    return {name: equation.params[name] for name in names}
+
+
+def _once(x) -> jax.Array:
+    """A sum that is worked out once, and not again for each number that is made of it: for `S (Sᵀ f)` six times.
+
+    The compiler merges operations as it likes, but not over the border of a function that it may not inline.
+    """
+    with set_xla_metadata(inlineable="false"):
+        return jax.jit(jnp.copy)(x)
+
+
+def has_rules(jaxpr: Jaxpr) -> bool:
+    """Whether all that a program does has a rule, and takes the same steps for each sample."""
+    return not jaxpr.effects and all(map(_has_rule, jaxpr.eqns))
+
+
+def _has_rule(equation: JaxprEqn) -> bool:
+    name, params = equation.primitive.name, equation.params
+    if name == "custom_linear_solve":
+        return has_rules(opened(params["jaxprs"].solve)[0])
+    if name == "cond":
+        return all(has_rules(opened(branch)[0]) for branch in params["branches"])
+    if name in PROGRAMS or name == "scan":
+        return has_rules(opened(params[PROGRAMS.get(name, "jaxpr")])[0])
+    return name in ELEMENTWISE or name in ALONG_AXES or name in RULES or name in WITHOUT_ARGUMENTS
 
 
 def opened(program) -> tuple[Jaxpr, Sequence]:
