@@ -241,10 +241,8 @@ def test_by_default_large_batches_of_what_has_rules(monkeypatch):
     monkeypatch.setattr(
         lanes.Program, "mapped", lambda program, count: asked.append(count) or program.samples[0]
     )
-    for function in (
-        jnp.sin,
-        lambda x: rbd.forward_dynamics(rbd.load("pendulum"), x[None], x[None], x[None]),
-    ):
+    model = rbd.load("pendulum")
+    for function in (jnp.sin, lambda x: rbd.forward_dynamics(model, x[None], x[None], x[None])):
         rbd.batch_map(function)(jnp.arange(fastest.ENOUGH - 1.0))
         assert not asked
         rbd.batch_map(function)(jnp.arange(fastest.ENOUGH + 0.0))

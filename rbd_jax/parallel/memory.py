@@ -1,0 +1,36 @@
+"""The memory of large results is kept and used again, instead of being given back to the system and asked for anew.
+
+glibc asks Linux for each array of more than 32 MiB, and gives it back when nobody has it any more. Each page of such memory is
+made and filled with zeros when it is first written to, which takes three times as long as to write: mass matrices of 4096
+humanoids are 40 MB, and a third of the time that they take. So, when the library is imported, glibc is told to keep up to 1 GiB of
+what is free, and to take what is smaller than that from there.
+
+- What the user set in `MALLOC_MMAP_THRESHOLD_`, `MALLOC_TRIM_THRESHOLD_` or `GLIBC_TUNABLES` is left as it is.
+- `RBD_JAX_MALLOC=0` in the environment leaves everything as it is.
+"""
+
+import ctypes
+import os
+import sys
+
+
+OPT_OUT = "RBD_JAX_MALLOC"
+KEPT = 1024**3
+
+#: The numbers that glibc has for the two settings: from what size on memory comes from the system, and how much free memory is
+#: kept (malloc.h).
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
+
+
+def prepare() -> bool:
+    """Set both, unless they are set or unwanted, or this is not glibc; whether it did."""
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_")
+    tuned = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
+    if os.environ.get(OPT_OUT) == "0" or tuned or any(name in os.environ for name in names):
+        return False
+    if sys.platform != "linux":
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return False
+    return bool(library.mallopt(MMAP_THRESHOLD, KEPT)) and bool(library.mallopt(TRIM_THRESHOLD, KEPT))

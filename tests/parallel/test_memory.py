@@ -1,0 +1,54 @@
+"""The memory of large results is used again: it is not asked of the system for each call."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+#: A function of 60 MB of results, called again and again; prints the page faults of a call.
+CALLS = """
+import resource
+import rbd_jax as rbd
+import jax
+x = jax.numpy.ones((4000, 60), "float32")
+square = rbd.batch_map(lambda row: row[:, None] * row[None, :])
+for _ in range(3):
+    jax.block_until_ready(square(x))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    jax.block_until_ready(square(x))
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 5)
+"""
+
+
+def faults(**settings):
+    names = ("RBD_JAX_MALLOC", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    environment |= {"PYTHONPATH": str(Path(__file__).parents[2]), "JAX_PLATFORMS": "cpu"} | settings
+    done = subprocess.run([sys.executable, "-c", CALLS], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's")
+def test_pages_are_used_again():
+    """A call touches 14,000 of them. Most often none is new; threads of the compiler's own may have other memory."""
+    assert faults() < 7_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"RBD_JAX_MALLOC": "0"},
+        {"MALLOC_MMAP_THRESHOLD_": "1000000"},
+        {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1000000"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_what_the_user_has_set_stays(settings):
+    assert faults(**settings) > 10_000
