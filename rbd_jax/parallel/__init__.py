@@ -1,4 +1,4 @@
-"""Batches of samples, on one device, the devices of a host, or those of many; and the compiler option they profit from.
+"""Batches of samples, on one device, the devices of a host, or those of many; and the settings of a process they profit from.
 
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
 - `shard`: the same over all devices of all processes

@@ -2,8 +2,8 @@
 
 glibc asks Linux for each array of more than 32 MiB, and gives it back when nobody has it any more. Each page of such memory is
 made and filled with zeros when it is first written to, which takes three times as long as to write: mass matrices of 4096
-humanoids are 40 MB, and a third of the time that they take. So, when the library is imported, glibc is told to keep up to 1 GiB of
-what is free, and to take what is smaller than that from there.
+humanoids are 40 MB, and a third of the time that they take. So, when the library is imported, glibc is told to keep up to 1 GiB
+of what is free, and to take what is smaller than that from there.
 
 - What the user set in `MALLOC_MMAP_THRESHOLD_`, `MALLOC_TRIM_THRESHOLD_` or `GLIBC_TUNABLES` is left as it is.
 - `RBD_JAX_MALLOC=0` in the environment leaves everything as it is.
