@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import core, lax
 from jax.custom_derivatives import SymbolicZero
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
@@ -84,13 +84,13 @@ class Program(NamedTuple):
 
 
 def one_by_one(jaxpr: Jaxpr, consts: list, samples: list) -> list:
-    return lax.map(lambda rows: jax.core.eval_jaxpr(jaxpr, consts, *rows), samples)
+    return lax.map(lambda rows: core.eval_jaxpr(jaxpr, consts, *rows), samples)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def side_by_side(jaxpr: Jaxpr, lanes: int, consts: list, samples: list) -> list:
     depends = dependent(jaxpr, (True,) * len(samples))
-    size, shapes = samples[0].shape[0], [(x.aval.shape, x.aval.dtype) for x in jaxpr.outvars]
+    size, shapes = samples[0].shape[0], [(_aval(x).shape, _aval(x).dtype) for x in jaxpr.outvars]
     chunks = -(-size // lanes)
     missing = chunks * lanes - size
     if missing:  # copies of the last sample fill up
@@ -149,7 +149,7 @@ side_by_side.defjvp(
 
 
 def _one_column_by_one(jaxpr: Jaxpr, consts: list, columns: list) -> list:
-    return jax.vmap(lambda *x: jax.core.eval_jaxpr(jaxpr, consts, *x), in_axes=-1, out_axes=-1)(*columns)
+    return jax.vmap(lambda *x: core.eval_jaxpr(jaxpr, consts, *x), in_axes=-1, out_axes=-1)(*columns)
 
 
 _columns.defjvp(
@@ -262,7 +262,7 @@ class Lanes:
         if name in OF_PROGRAMS:
             return OF_PROGRAMS[name](self, params, xs, given)
         if name in ELEMENTWISE:
-            shape = equation.outvars[0].aval.shape
+            shape = _aval(equation.outvars[0]).shape
             return _bound(equation, [self.along(shape, x, own) for x, own in zip(xs, given)])
         if name in ALONG_AXES:
             xs = self.spread(xs, given, (True,) * len(xs))
@@ -388,7 +388,7 @@ def _concatenate(lanes: Lanes, equation, xs, given):
 
 
 def _stack(lanes: Lanes, equation, xs, given):
-    axis = equation.params["axis"] % equation.outvars[0].aval.ndim
+    axis = equation.params["axis"] % _aval(equation.outvars[0]).ndim
     return jnp.stack(lanes.spread(xs, given, (True,) * len(xs)), axis)
 
 
@@ -424,7 +424,7 @@ def _gather(lanes: Lanes, equation, xs, given):
         return None
     params, of = equation.params, equation.params["dimension_numbers"]
     numbers = lax.GatherDimensionNumbers(
-        (*of.offset_dims, equation.outvars[0].aval.ndim),
+        (*of.offset_dims, _aval(equation.outvars[0]).ndim),
         of.collapsed_slice_dims,
         of.start_index_map,
         of.operand_batching_dims,
@@ -453,7 +453,7 @@ def _scatter(function: Callable, lanes: Lanes, equation, xs, given):
 def _dot_general(lanes: Lanes, equation, xs, given):
     """Sums of products, one term after the other: no axis but the last is worth a call of a library of matrices."""
     (summed_a, summed_b), (batch_a, batch_b) = equation.params["dimension_numbers"]
-    shape, kind = equation.outvars[0].aval.shape, equation.outvars[0].aval.dtype
+    shape, kind = _aval(equation.outvars[0]).shape, _aval(equation.outvars[0]).dtype
     terms = int(np.prod([xs[0].shape[i] for i in summed_a], dtype=int))
 
     def laid_out(x, own, summed, batch, first):
@@ -468,7 +468,8 @@ def _dot_general(lanes: Lanes, equation, xs, given):
 
     if terms > SPELLED_OUT and not batch_a and not all(given):
         # A matrix that all samples share times a vector of each: a product of matrices.
-        product = lax.dot_general(*xs, equation.params["dimension_numbers"], **_how(equation, "precision"))
+        how = _how(equation, "dimension_numbers", "precision", "preferred_element_type")
+        product = lax.dot_general(xs[0], xs[1], **how)
         return jnp.moveaxis(product, xs[0].ndim - 1 - len(summed_a), -1) if given[0] else product
     a = laid_out(xs[0], given[0], summed_a, batch_a, True)
     b = laid_out(xs[1], given[1], summed_b, batch_b, False)
@@ -508,6 +509,11 @@ RULES: dict[str, Callable] = {
         lax.split(xs[0], equation.params["sizes"], equation.params["axis"])
     ),
 }
+
+
+def _aval(atom) -> Any:
+    """The shape and the type of a value."""
+    return atom.aval
 
 
 def _how(equation: JaxprEqn, *names: str) -> dict:

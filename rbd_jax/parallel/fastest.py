@@ -30,8 +30,8 @@ ENOUGH = 256
 #: A measurement: what is tried, of how many samples, and runs of which the shortest counts.
 TRIED, SAMPLES, RUNS = (1, 16, 32), 256, 7
 
-#: The file, in the folder of JAX's own compilation cache where there is one, in which what was measured is kept.
-KEPT = "rbd_jax_lanes.json"
+#: What was measured is kept in a file, in the folder of JAX's own compilation cache where there is one.
+FOLDER, KEPT = "jax_compilation_cache_dir", "rbd_jax_lanes.json"
 
 _found: dict[str, int] = {}
 
@@ -100,7 +100,7 @@ def _plain(x) -> bool:
 
 
 def _file() -> Path | None:
-    folder = jax.config.jax_compilation_cache_dir
+    folder = getattr(jax.config, FOLDER, None)
     return Path(folder) / KEPT if folder and "://" not in folder else None
 
 
