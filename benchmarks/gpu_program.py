@@ -1,0 +1,155 @@
+"""What the compiled programs would cost on an H100, found without having one: XLA compiles for a device that is described to it.
+
+    pip install --no-deps jax-cuda12-plugin jax-cuda12-pjrt nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12
+    python benchmarks/gpu_program.py
+    python benchmarks/gpu_program.py --robots humanoid --operations fd,id --batch 65536
+
+Kernels are counted, loops times their trips, and so are the bytes that each reads and writes. The time is modelled as traffic
+by the memory's bandwidth and 2 µs for each kernel, which leaves out what caches spare, and arithmetic: it says what a change does to
+a program, not what a device will take. `h100.txt` describes the device. The packages have the versions of jax.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+
+os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")  # there is no CUDA
+os.environ.setdefault("JAX_PLATFORMS", "cpu,cuda")
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent)]
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import topologies  # noqa: E402
+
+import rbd_jax as rbd  # noqa: E402
+
+
+BANDWIDTH, PER_KERNEL = 3.35e12, 2e-6  # bytes a second, s
+
+SIZES = {"pred": 1, "s8": 1, "u8": 1, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8}
+
+#: Lines of a program that are no kernels.
+IDLE = ("parameter", "constant", "get-tuple-element", "tuple", "bitcast")
+
+LINE = re.compile(r"\s*(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)")
+
+
+def gradient(model, q, v, tau):
+    by = lambda q, v, tau: jnp.sum(rbd.forward_dynamics(model, q, v, tau))
+    return jax.grad(by, argnums=(0, 1, 2))(q, v, tau)
+
+
+OPERATIONS = {
+    "fd": ("forward dynamics", rbd.forward_dynamics),
+    "id": ("inverse dynamics", rbd.inverse_dynamics),
+    "mass": ("mass matrix", lambda model, q, v, tau: rbd.mass_matrix(model, q)),
+    "vjp": ("gradient of forward dynamics", gradient),
+}
+
+
+class Program:
+    """A compiled program: how many kernels it starts, and the bytes that they read and write."""
+
+    def __init__(self, text: str):
+        blocks = re.finditer(r"^(ENTRY )?%?([\w.\-]+) \([^\n]*\{\n(.*?)^\}", text, re.S | re.M)
+        self.blocks = {"ENTRY" if block[1] else block[2]: block[3] for block in blocks}
+        self.kernels, self.traffic = self.cost("ENTRY")
+
+    def cost(self, name: str) -> tuple[int, int]:
+        kernels = traffic = 0
+        sizes: dict[str, int] = {}
+        for line in self.blocks[name].splitlines():
+            found = LINE.match(line)
+            if found is None:
+                continue
+            result, shape, operation, rest = found.groups()
+            sizes[result] = size_of(shape)
+            if operation in IDLE:
+                continue
+            if operation == "while":
+                body = re.search(r"body=%?([\w.\-]+)", rest)
+                trips = re.search(r'known_trip_count":\{"n":"(\d+)"', rest)
+                assert body is not None
+                count = int(trips[1]) if trips else 1
+                own, moved = self.cost(body[1])
+                kernels, traffic = kernels + count * (own + 1), traffic + count * moved
+                continue
+            kernels += 1
+            read = [sizes.get(x, 0) for x in re.findall(r"%([\w.\-]+)", rest.split("), ")[0])]
+            merged = re.search(r"calls=%?([\w.\-]+)", rest)
+            inside = self.blocks.get(merged[1], "") if merged else ""
+            if "dynamic-update-slice" in inside:  # of what it writes to, a kernel touches one row
+                read.sort()
+                traffic += 2 * sum(read[:-1])
+            elif "dynamic-slice" in inside:
+                traffic += 2 * sizes[result]
+            else:
+                traffic += sizes[result] + sum(read)
+        return kernels, traffic
+
+
+def size_of(shape: str) -> int:
+    total = 0
+    for kind, sides in re.findall(r"(\w+)\[([\d,]*)\]", shape):
+        count = 1
+        for side in filter(None, sides.split(",")):
+            count *= int(side)
+        total += count * SIZES.get(kind, 0)
+    return total
+
+
+def described_device():
+    """An H100 that is not there."""
+    described = (HERE / "h100.txt").read_text()
+    try:
+        there = topologies.get_topology_desc(
+            "h100", platform="cuda", target_config=described, topology="1x1x1"
+        )
+    except Exception as error:
+        raise SystemExit(
+            f"error: this jax cannot compile for a GPU ({error}); see the top of this file"
+        ) from None
+    return jax.sharding.SingleDeviceSharding(there.devices[0])
+
+
+def compiled(operation: str, robot: str, batch: int, device) -> tuple[Program, float]:
+    """A program for a batch in single precision, level by level as on a GPU, and the seconds that it took to compile."""
+    model = rbd.with_traversal(rbd.astype(rbd.load(robot), jnp.float32), "levels")
+    function = OPERATIONS[operation][1]
+    shapes = [jax.ShapeDtypeStruct((batch, n), jnp.float32) for n in (model.nq, model.nv, model.nv)]
+    mapped = jax.vmap(lambda q, v, tau: function(model, q, v, tau))
+    lowered = jax.jit(mapped, in_shardings=device, out_shardings=device).lower(*shapes)
+    start = time.perf_counter()
+    program = lowered.compile()
+    return Program(program.as_text()), time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--robots", default="arm7,quadruped,humanoid")
+    parser.add_argument("--operations", default="fd,id,mass,vjp")
+    parser.add_argument("--batch", type=int, default=65536)
+    told = parser.parse_args()
+    device = described_device()
+    print("| operation | robot | kernels | KiB a sample | compile | modelled, million a second |", flush=True)
+    print("|---|---|--:|--:|--:|--:|", flush=True)
+    for operation in told.operations.split(","):
+        for robot in told.robots.split(","):
+            program, seconds = compiled(operation, robot, told.batch, device)
+            took = program.traffic / BANDWIDTH + program.kernels * PER_KERNEL
+            print(
+                f"| {OPERATIONS[operation][0]} | {robot} | {program.kernels} | {program.traffic / told.batch / 1024:.1f} | "
+                f"{seconds:.1f} s | {told.batch / took / 1e6:.1f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
