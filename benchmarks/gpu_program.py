@@ -5,8 +5,8 @@
     python benchmarks/gpu_program.py --robots humanoid --operations fd,id --batch 65536
 
 Kernels are counted, loops times their trips, and so are the bytes that each reads and writes. The time is modelled as traffic
-by the memory's bandwidth and 2 µs for each kernel, which leaves out what caches spare, and arithmetic: it says what a change does to
-a program, not what a device will take. `h100.txt` describes the device. The packages have the versions of jax.
+by the memory's bandwidth and 2 µs for each kernel, which leaves out what caches spare, and arithmetic: it says what a change does
+to a program, not what a device will take. `h100.txt` describes the device. The packages have the versions of jax.
 """
 
 from __future__ import annotations
