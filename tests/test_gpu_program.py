@@ -1,0 +1,72 @@
+"""What benchmarks/gpu_program.py counts, and that programs for a GPU stay as small as they are."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    path = Path(__file__).resolve().parent.parent / "benchmarks" / "gpu_program.py"
+    spec = importlib.util.spec_from_file_location("gpu_program", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = list(sys.path)
+    spec.loader.exec_module(module)
+    sys.path[:] = before
+    return module
+
+
+PROGRAM = """
+HloModule jit_f
+
+%fused (a: f32[4,8]) -> f32[4,8] {
+  %a = f32[4,8]{1,0} parameter(0)
+  ROOT %b = f32[4,8]{1,0} add(%a, %a)
+}
+
+%row (x: f32[10,8], r: f32[8]) -> f32[10,8] {
+  ROOT %u = f32[10,8]{1,0} dynamic-update-slice(%x, %r, %i)
+}
+
+%body (t: (f32[10,8], f32[8])) -> (f32[10,8], f32[8]) {
+  %t = (f32[10,8]{1,0}, f32[8]{0}) parameter(0)
+  %x = f32[10,8]{1,0} get-tuple-element(%t), index=0
+  %r = f32[8]{0} get-tuple-element(%t), index=1
+  %w = f32[10,8]{1,0} fusion(%x, %r), kind=kLoop, calls=%row
+  ROOT %o = (f32[10,8]{1,0}, f32[8]{0}) tuple(%w, %r)
+}
+
+ENTRY %main (p: f32[4,8]) -> f32[4,8] {
+  %p = f32[4,8]{1,0} parameter(0)
+  %f = f32[4,8]{1,0} fusion(%p), kind=kLoop, calls=%fused
+  %l = (f32[10,8]{1,0}, f32[8]{0}) while(%s), condition=%c, body=%body, backend_config={"known_trip_count":{"n":"10"}}
+  ROOT %g = f32[4,8]{1,0} fusion(%f, %p), kind=kLoop, calls=%fused
+}
+"""
+
+
+def test_what_is_counted(counted):
+    """Ten times a kernel and the step of the loop, and two kernels; of a row that is written, the row."""
+    program = counted.Program(PROGRAM)
+    assert program.kernels == 10 * 2 + 2
+    assert program.traffic == 10 * 2 * 8 * 4 + (2 + 3) * 4 * 8 * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "operation, robot, kernels, traffic",
+    [
+        ("fd", "arm7", 125, 38),
+        ("fd", "humanoid", 370, 265),
+        ("id", "humanoid", 78, 54),
+        ("mass", "humanoid", 61, 39),
+    ],
+)
+def test_programs_stay_small(counted, operation, robot, kernels, traffic):
+    """Where JAX can compile for a GPU, which needs none. Single precision, 65,536 samples; KiB a sample."""
+    pytest.importorskip("jax_cuda12_plugin")
+    program, seconds = counted.compiled(operation, robot, 65536, counted.described_device())
+    assert program.kernels <= kernels and program.traffic / 65536 / 1024 <= traffic and seconds < 90
