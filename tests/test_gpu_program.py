@@ -59,10 +59,10 @@ def test_what_is_counted(counted):
 @pytest.mark.parametrize(
     "operation, robot, kernels, traffic",
     [
-        ("fd", "arm7", 125, 38),
-        ("fd", "humanoid", 370, 265),
-        ("id", "humanoid", 78, 54),
-        ("mass", "humanoid", 61, 39),
+        ("fd", "arm7", 140, 39),
+        ("fd", "humanoid", 385, 268),
+        ("id", "humanoid", 90, 56),
+        ("mass", "humanoid", 75, 40),
     ],
 )
 def test_programs_stay_small(counted, operation, robot, kernels, traffic):
