@@ -9,12 +9,12 @@ depend on the sample has no such axis, and is computed once. An operation withou
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import core, lax
 from jax.custom_derivatives import SymbolicZero
 from jax.experimental.xla_metadata import set_xla_metadata
@@ -38,8 +38,15 @@ ALONG_AXES = frozenset(
     "reduce_xor rev sort".split()
 )
 
-#: Operations that make something of nothing.
-WITHOUT_ARGUMENTS = frozenset(("iota", "empty"))
+#: Operations that have rules as long as these of their arguments, which are indices, are the same for all samples.
+INDICES = {
+    "gather": slice(1, 2),
+    "scatter": slice(1, 2),
+    "scatter-add": slice(1, 2),
+    "dynamic_slice": slice(1, None),
+    "dynamic_update_slice": slice(2, None),
+    "pad": slice(1, 2),
+}
 
 #: Operations that are a program, and the parameter that it is.
 PROGRAMS = {
@@ -267,11 +274,11 @@ class Lanes:
         if name in ALONG_AXES:
             xs = self.spread(xs, given, (True,) * len(xs))
             return _summed(xs[0], params["axes"]) if name == "reduce_sum" else _bound(equation, xs)
-        results = RULES[name](self, equation, xs, given) if name in RULES else None
-        if results is None:
+        if not _has_rule(equation, given):
             self.by_jax.add(name)
             axes = [-1 if own else None for own in given]
             return jax.vmap(lambda *xs: _bound(equation, xs), in_axes=axes, out_axes=-1)(*xs)
+        results = RULES[name](self, equation, xs, given)
         return results if isinstance(results, list) else [results]
 
     def spread(self, xs: Sequence, given: Sequence[bool], wanted: Sequence[bool]) -> list:
@@ -344,12 +351,11 @@ class Lanes:
 
     def linear_solve(self, params: dict, xs: list, given: Sequence[bool]) -> list:
         """What is said about derivatives is left out."""
-        lengths = params["const_lengths"]
-        first, rhs = lengths.matvec + lengths.vecmat, sum(lengths)
-        taken = lambda of: [*of[first : first + lengths.solve], *of[rhs:]]
-        program = params["jaxprs"].solve
-        flags = dependent(opened(program)[0], tuple(taken(given)))
-        return self.spread(self.run(*opened(program), taken(xs), taken(given)), flags, (True,) * len(flags))
+        program, own = params["jaxprs"].solve, tuple(_of_solve(params, given))
+        flags = dependent(opened(program)[0], own)
+        return self.spread(
+            self.run(*opened(program), _of_solve(params, xs), own), flags, (True,) * len(flags)
+        )
 
 
 OF_PROGRAMS: dict[str, Callable] = {
@@ -360,7 +366,7 @@ OF_PROGRAMS: dict[str, Callable] = {
 }
 
 
-# Rules of the other operations: results of which each depends on the sample, or None where JAX is to batch the operation.
+# Rules of the other operations: results of which each depends on the sample.
 
 
 def _broadcast(lanes: Lanes, equation, xs, given):
@@ -398,30 +404,22 @@ def _unstack(lanes: Lanes, equation, xs, given):
 
 
 def _pad(lanes: Lanes, equation, xs, given):
-    if given[1]:
-        return None
     (x,) = lanes.spread(xs[:1], given[:1], (True,))
     return lax.pad(x, xs[1], (*equation.params["padding_config"], (0, 0, 0)))
 
 
 def _dynamic_slice(lanes: Lanes, equation, xs, given):
-    if any(given[1:]):
-        return None
     return lax.dynamic_slice(
         xs[0], (*xs[1:], jnp.zeros_like(xs[1])), (*equation.params["slice_sizes"], lanes.lanes)
     )
 
 
 def _dynamic_update_slice(lanes: Lanes, equation, xs, given):
-    if any(given[2:]):
-        return None
     x, update = lanes.spread(xs[:2], given[:2], (True, True))
     return lax.dynamic_update_slice(x, update, (*xs[2:], jnp.zeros_like(xs[2])))
 
 
 def _gather(lanes: Lanes, equation, xs, given):
-    if given[1]:
-        return None
     params, of = equation.params, equation.params["dimension_numbers"]
     numbers = lax.GatherDimensionNumbers(
         (*of.offset_dims, _aval(equation.outvars[0]).ndim),
@@ -435,8 +433,6 @@ def _gather(lanes: Lanes, equation, xs, given):
 
 
 def _scatter(function: Callable, lanes: Lanes, equation, xs, given):
-    if given[1]:
-        return None
     x, _, update = lanes.spread(xs, given, (True, False, True))
     of = equation.params["dimension_numbers"]
     numbers = lax.ScatterDimensionNumbers(
@@ -454,7 +450,7 @@ def _dot_general(lanes: Lanes, equation, xs, given):
     """Sums of products, one term after the other: no axis but the last is worth a call of a library of matrices."""
     (summed_a, summed_b), (batch_a, batch_b) = equation.params["dimension_numbers"]
     shape, kind = _aval(equation.outvars[0]).shape, _aval(equation.outvars[0]).dtype
-    terms = int(np.prod([xs[0].shape[i] for i in summed_a], dtype=int))
+    terms = math.prod(xs[0].shape[i] for i in summed_a)
 
     def laid_out(x, own, summed, batch, first):
         """With the terms first, then the batch, rows and columns."""
@@ -473,15 +469,14 @@ def _dot_general(lanes: Lanes, equation, xs, given):
         return jnp.moveaxis(product, xs[0].ndim - 1 - len(summed_a), -1) if given[0] else product
     a = laid_out(xs[0], given[0], summed_a, batch_a, True)
     b = laid_out(xs[1], given[1], summed_b, batch_b, False)
-    if 0 < terms <= SPELLED_OUT:
-        return _once(functools.reduce(jnp.add, [a[i] * b[i] for i in range(terms)])).astype(kind)
-    zero = jnp.zeros((*shape, lanes.lanes), kind)
-    return lax.scan(lambda total, row: (total + row[0] * row[1], None), zero, (a, b))[0]
+    if not terms:
+        return jnp.zeros((*shape, lanes.lanes), kind)
+    return _once(functools.reduce(jnp.add, [a[i] * b[i] for i in range(terms)])).astype(kind)
 
 
 def _summed(x, axes: Sequence) -> list:
     """`sum(x, axes)`; of few terms one after the other."""
-    terms = int(np.prod([x.shape[i] for i in axes], dtype=int))
+    terms = math.prod(x.shape[i] for i in axes)
     if not 0 < terms <= SPELLED_OUT:
         return [lax.reduce_sum(x, axes)]
     rest = [i for i in range(x.ndim) if i not in axes]
@@ -529,20 +524,45 @@ def _once(x) -> jax.Array:
         return jax.jit(jnp.copy)(x)
 
 
-def has_rules(jaxpr: Jaxpr) -> bool:
-    """Whether all that a program does has a rule, and takes the same steps for each sample."""
-    return not jaxpr.effects and all(map(_has_rule, jaxpr.eqns))
+def has_rules(jaxpr: Jaxpr, given: tuple[bool, ...]) -> bool:
+    """Whether all that a program does with what depends on the sample, as these of its arguments do, has a rule, and takes the
+    same steps for each sample."""
+    known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
+    for equation in jaxpr.eqns:
+        of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
+        if equation.effects or (any(of) and not _has_rule(equation, of)):
+            return False
+        known |= dict(zip(equation.outvars, _dependent_results(equation, of), strict=True))
+    return True
 
 
-def _has_rule(equation: JaxprEqn) -> bool:
+def _has_rule(equation: JaxprEqn, given: tuple[bool, ...]) -> bool:
     name, params = equation.primitive.name, equation.params
-    if name == "custom_linear_solve":
-        return has_rules(opened(params["jaxprs"].solve)[0])
+    if name in PROGRAMS:
+        return has_rules(opened(params[PROGRAMS[name]])[0], given)
+    if name == "scan":
+        return has_rules(opened(params["jaxpr"])[0], _Scan(params, given).given)
+    if name == "while":
+        parts = _While(params, given)
+        body = has_rules(opened(params["body_jaxpr"])[0], (*given[parts.body], *parts.carried))
+        return not parts.apart and body
     if name == "cond":
-        return all(has_rules(opened(branch)[0]) for branch in params["branches"])
-    if name in PROGRAMS or name == "scan":
-        return has_rules(opened(params[PROGRAMS.get(name, "jaxpr")])[0])
-    return name in ELEMENTWISE or name in ALONG_AXES or name in RULES or name in WITHOUT_ARGUMENTS
+        return all(has_rules(opened(branch)[0], given[1:]) for branch in params["branches"])
+    if name == "custom_linear_solve":
+        return has_rules(opened(params["jaxprs"].solve)[0], tuple(_of_solve(params, given)))
+    if name == "dot_general":  # large products are better left to a library of matrices
+        sizes = _aval(equation.invars[0]).shape
+        return not all(given) or math.prod(sizes[i] for i in params["dimension_numbers"][0][0]) <= SPELLED_OUT
+    if name in INDICES:
+        return not any(given[INDICES[name]])
+    return name in ELEMENTWISE or name in ALONG_AXES or name in RULES
+
+
+def _of_solve(params: dict, xs: Sequence) -> list:
+    """Of the arguments of a linear solve, those of what solves it."""
+    lengths = params["const_lengths"]
+    first, rhs = lengths.matvec + lengths.vecmat, sum(lengths)
+    return [*xs[first : first + lengths.solve], *xs[rhs:]]
 
 
 def opened(program) -> tuple[Jaxpr, Sequence]:

@@ -47,7 +47,8 @@ def in_turn(function: Callable, batched: Any, lanes: int | str | None) -> Any:
         return lax.map(function, batched)
     program = Program.of(function, batched)
     if lanes is None:
-        lanes = SIDE_BY_SIDE if has_rules(program.jaxpr) and all(map(_plain, program.samples)) else 1
+        known = has_rules(program.jaxpr, (True,) * len(program.samples))
+        lanes = SIDE_BY_SIDE if known and all(map(_plain, program.samples)) else 1
     elif lanes == "measured":
         lanes = fastest(program)
     assert isinstance(lanes, int)

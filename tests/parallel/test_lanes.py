@@ -242,7 +242,8 @@ def test_by_default_large_batches_of_what_has_rules(monkeypatch):
         lanes.Program, "mapped", lambda program, count: asked.append(count) or program.samples[0]
     )
     model = rbd.load("pendulum")
-    for function in (jnp.sin, lambda x: rbd.forward_dynamics(model, x[None], x[None], x[None])):
+    counted = lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, 2 * s[1]), (0, x))[1]
+    for function in (jnp.sin, counted, lambda x: rbd.forward_dynamics(model, x[None], x[None], x[None])):
         rbd.batch_map(function)(jnp.arange(fastest.ENOUGH - 1.0))
         assert not asked
         rbd.batch_map(function)(jnp.arange(fastest.ENOUGH + 0.0))
@@ -252,6 +253,8 @@ def test_by_default_large_batches_of_what_has_rules(monkeypatch):
         (newton, jnp.ones((500, 4))),
         (lambda m: jnp.linalg.cholesky(m), jnp.tile(jnp.eye(3), (500, 1, 1))),
         (lambda key: jax.random.normal(key), jax.random.split(jax.random.key(0), 500)),
+        (lambda k: FIXED[k], jnp.arange(500) % 4),
+        (lambda x: jnp.tile(x, 30) @ jnp.tile(x, 30), jnp.ones((500, 4))),
         (lambda x: jax.debug.callback(lambda: None) or x, jnp.ones(500)),
     ):
         rbd.batch_map(function)(x)
