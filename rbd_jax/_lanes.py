@@ -467,8 +467,15 @@ def _dot_general(lanes: Lanes, equation, xs, given):
         how = _how(equation, "dimension_numbers", "precision", "preferred_element_type")
         product = lax.dot_general(xs[0], xs[1], **how)
         return jnp.moveaxis(product, xs[0].ndim - 1 - len(summed_a), -1) if given[0] else product
-    a = laid_out(xs[0], given[0], summed_a, batch_a, True)
-    b = laid_out(xs[1], given[1], summed_b, batch_b, False)
+    free_a, free_b = (
+        len(_aval(atom).shape) > len(summed) + len(batch)
+        for atom, summed, batch in zip(equation.invars, (summed_a, summed_b), (batch_a, batch_b))
+    )
+    # What is used several times is worked out once: each side where the other has rows or columns of its own.
+    first = _once(xs[0]) if free_b and given[0] else xs[0]
+    second = _once(xs[1]) if free_a and given[1] else xs[1]
+    a = laid_out(first, given[0], summed_a, batch_a, True)
+    b = laid_out(second, given[1], summed_b, batch_b, False)
     if not terms:
         return jnp.zeros((*shape, lanes.lanes), kind)
     return _once(functools.reduce(jnp.add, [a[i] * b[i] for i in range(terms)])).astype(kind)
@@ -516,7 +523,7 @@ def _how(equation: JaxprEqn, *names: str) -> dict:
 
 
 def _once(x) -> jax.Array:
-    """A sum that is worked out once, and not again for each number that is made of it: for `S (Sᵀ f)` six times.
+    """The same numbers, worked out once, and not again for each number that is made of them: of `S (Sᵀ f)` the sum six times.
 
     The compiler merges operations as it likes, but not over the border of a function that it may not inline.
     """
