@@ -191,9 +191,8 @@ def _mapped(
     """`function` over batches, on the devices of a mesh, those that are set, or else those that are there."""
     if not callable(function):
         raise TypeError(f"{owner}: function is a {type(function).__name__}; it is a function of one sample")
-    if lanes not in (None, "measured") and (
-        isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1
-    ):
+    counted = isinstance(lanes, int) and not isinstance(lanes, bool) and lanes >= 1
+    if not (lanes is None or counted or (isinstance(lanes, str) and lanes == "measured")):
         raise ValueError(
             f'{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, "measured" or None'
         )
