@@ -20,6 +20,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
+from ._rules import custom_jvp
+
 
 #: Sums of up to so many terms are written out: each term is one pass over the lanes.
 SPELLED_OUT = 64
@@ -94,7 +96,7 @@ def one_by_one(jaxpr: Jaxpr, consts: list, samples: list) -> list:
     return lax.map(lambda rows: core.eval_jaxpr(jaxpr, consts, *rows), samples)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def side_by_side(jaxpr: Jaxpr, lanes: int, consts: list, samples: list) -> list:
     depends = dependent(jaxpr, (True,) * len(samples))
     size, shapes = samples[0].shape[0], [(_aval(x).shape, _aval(x).dtype) for x in jaxpr.outvars]
@@ -128,7 +130,7 @@ def columnwise(function: Callable[[Any], Any], columns: Any) -> Any:
     return result
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+@functools.partial(custom_jvp, nondiff_argnums=(0,))
 def _columns(jaxpr: Jaxpr, consts: list, columns: list) -> list:
     lanes = Lanes(columns[0].shape[-1])
     flags = dependent(jaxpr, (True,))
@@ -351,11 +353,9 @@ class Lanes:
 
     def linear_solve(self, params: dict, xs: list, given: Sequence[bool]) -> list:
         """What is said about derivatives is left out."""
-        program, own = params["jaxprs"].solve, tuple(_of_solve(params, given))
+        program, own = params["jaxprs"].solve, tuple(of_solve(params, given))
         flags = dependent(opened(program)[0], own)
-        return self.spread(
-            self.run(*opened(program), _of_solve(params, xs), own), flags, (True,) * len(flags)
-        )
+        return self.spread(self.run(*opened(program), of_solve(params, xs), own), flags, (True,) * len(flags))
 
 
 OF_PROGRAMS: dict[str, Callable] = {
@@ -556,7 +556,7 @@ def _has_rule(equation: JaxprEqn, given: tuple[bool, ...]) -> bool:
     if name == "cond":
         return all(has_rules(opened(branch)[0], given[1:]) for branch in params["branches"])
     if name == "custom_linear_solve":
-        return has_rules(opened(params["jaxprs"].solve)[0], tuple(_of_solve(params, given)))
+        return has_rules(opened(params["jaxprs"].solve)[0], tuple(of_solve(params, given)))
     if name == "dot_general":  # large products are better left to a library of matrices
         sizes = _aval(equation.invars[0]).shape
         return not all(given) or math.prod(sizes[i] for i in params["dimension_numbers"][0][0]) <= SPELLED_OUT
@@ -565,7 +565,7 @@ def _has_rule(equation: JaxprEqn, given: tuple[bool, ...]) -> bool:
     return name in ELEMENTWISE or name in ALONG_AXES or name in RULES
 
 
-def _of_solve(params: dict, xs: Sequence) -> list:
+def of_solve(params: dict, xs: Sequence) -> list:
     """Of the arguments of a linear solve, those of what solves it."""
     lengths = params["const_lengths"]
     first, rhs = lengths.matvec + lengths.vecmat, sum(lengths)

@@ -29,6 +29,8 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
+from ._lanes import of_solve
+
 
 #: Loops of up to so many rounds are unrolled; a longer one stays a loop, and what is in it stays as it is.
 UNROLLED = 256
@@ -795,9 +797,4 @@ class _Interpreter:
         return self.run(branches[int(np.clip(chosen, 0, len(branches) - 1))], args)
 
     def on_custom_linear_solve(self, equation, args):
-        params = equation.params
-        lengths = params["const_lengths"]
-        skipped = lengths.matvec + lengths.vecmat
-        consts = args[skipped : skipped + lengths.solve]
-        rhs = args[sum(lengths) :]
-        return self.run(params["jaxprs"].solve, [*consts, *rhs])
+        return self.run(equation.params["jaxprs"].solve, of_solve(equation.params, args))

@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory):
+def counted():
     path = Path(__file__).resolve().parent.parent / "benchmarks" / "gpu_program.py"
     spec = importlib.util.spec_from_file_location("gpu_program", path)
     assert spec is not None and spec.loader is not None

@@ -209,7 +209,7 @@ def _mapped(
 
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
-            return in_turn(one, batched, lanes) if _platform(over) == "cpu" else jax.vmap(one)(batched)
+            return in_turn(one, batched, lanes, size) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
         if over is None:
             return on_one(batched, numbers)

@@ -36,13 +36,14 @@ FOLDER, KEPT = "jax_compilation_cache_dir", "rbd_jax_lanes.json"
 _found: dict[str, int] = {}
 
 
-def in_turn(function: Callable, batched: Any, lanes: int | str | None) -> Any:
+def in_turn(function: Callable, batched: Any, lanes: int | str | None, size: int) -> Any:
     """`jax.lax.map(function, batched)`, so many samples at a time side by side.
 
     - `lanes`: None for `SIDE_BY_SIDE` of a large batch, if all that the function does has a rule and takes the same steps
       for each sample, and else 1; "measured" for what is fastest here.
+    - `size`: of the whole batch, of which this may be one device's share. The program, and so the last bit of each result, does
+      not depend on how many devices there are.
     """
-    size = jax.tree.leaves(batched)[0].shape[0]
     if lanes == 1 or (lanes is None and size < ENOUGH):
         return lax.map(function, batched)
     program = Program.of(function, batched)

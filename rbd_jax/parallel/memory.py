@@ -22,15 +22,13 @@ KEPT = 1024**3
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 
 
-def prepare() -> bool:
-    """Set both, unless they are set or unwanted, or this is not glibc; whether it did."""
+def prepare() -> None:
+    """Set both, unless they are set or unwanted, or this is not glibc."""
     names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_")
     tuned = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
     if os.environ.get(OPT_OUT) == "0" or tuned or any(name in os.environ for name in names):
-        return False
-    if sys.platform != "linux":
-        return False
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version"):
-        return False
-    return bool(library.mallopt(MMAP_THRESHOLD, KEPT)) and bool(library.mallopt(TRIM_THRESHOLD, KEPT))
+        return
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if library is not None and hasattr(library, "gnu_get_libc_version"):
+        library.mallopt(MMAP_THRESHOLD, KEPT)
+        library.mallopt(TRIM_THRESHOLD, KEPT)

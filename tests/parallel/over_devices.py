@@ -54,7 +54,7 @@ def torque(q, gain):
 
 gain = jnp.array(2.0)
 REPORT["sizes"], REPORT["spread"] = {}, {}
-for size in (1, 3, 16):
+for size in (1, 3, 16, 300):  # of 300 the 38 of a device stand side by side, as all do on one
     found = rbd.shard(torque, (0, None))(rows(size), gain)
     REPORT["sizes"][size] = apart(found, rbd.shard(torque, (0, None), mesh=ALONE)(rows(size), gain))
     REPORT["spread"][size] = spread(found["force"])

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -9,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.core import Tracer
 
 import rbd_jax as rbd
 from rbd_jax import _lanes as lanes
@@ -269,10 +269,11 @@ def test_a_file_that_is_none_is_found_anew(measured, tmp_path):
 
 
 def test_the_measurement(monkeypatch):
-    """Of a program with all kinds of inputs: it runs, and what it finds is one of what is tried."""
+    """Of a program with all kinds of inputs, by a clock that says that 1, 16 and 32 lanes take 3, 1 and 2 s."""
     given = (jnp.ones((2000, 3)), jnp.ones(2000, int), jnp.ones(2000, bool))
     program = lanes.Program.of(
         lambda rows: jnp.where(rows[2], jnp.sin(rows[0]) * rows[1].astype(float), X[0, 0]), given
     )
-    assert fastest._measured(program) in (1, 16, 32)
-    assert not any(isinstance(x, Tracer) for x in program.samples)
+    clock = iter([0.0, 3.0, 3.0, 4.0, 4.0, 6.0] * fastest.RUNS)
+    monkeypatch.setattr(fastest, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert fastest._measured(program) == 16

@@ -45,7 +45,7 @@ def report():
 
 def test_the_numbers_are_those_of_one_device(report):
     """To the last bit, also where copies fill up the batch."""
-    assert report["sizes"] == {"1": 0, "3": 0, "16": 0}
+    assert report["sizes"] == {"1": 0, "3": 0, "16": 0, "300": 0}
     assert report["rollout"] == 0
     assert report["keys"] < 1e-15
     assert report["gradient"] < 1e-12
@@ -53,7 +53,7 @@ def test_the_numbers_are_those_of_one_device(report):
 
 def test_results_stay_on_their_devices(report):
     """Or are whole on each of them, if the devices do not divide the batch. One sample takes one device."""
-    assert report["spread"] == {"1": [1, True], "3": [8, True], "16": [8, False]}
+    assert report["spread"] == {"1": [1, True], "3": [8, True], "16": [8, False], "300": [8, True]}
     assert report["global"] == [[8, False], 0]
 
 
