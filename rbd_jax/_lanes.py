@@ -168,14 +168,11 @@ _columns.defjvp(
 
 
 def _lanes_first(x: jax.Array) -> jax.Array:
-    """The last axis as the first, in a loop of its own, which the compiler does not merge with what made the numbers."""
+    """The last axis as the first, of numbers that have been made: merged with what makes them, that has no lanes."""
     if x.ndim == 1 or not x.size:
         return jnp.moveaxis(x, -1, 0)
 
-    def place(row, result):
-        return lax.dynamic_update_index_in_dim(result, jnp.moveaxis(x[row], -1, 0), row, 1)
-
-    return lax.fori_loop(0, x.shape[0], place, jnp.zeros((x.shape[-1], *x.shape[:-1]), x.dtype))
+    return _once(x).reshape(-1, x.shape[-1]).T.reshape(x.shape[-1], *x.shape[:-1])
 
 
 @functools.lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._array import gather, gather_or_zero, with_zero_row
+from .._array import gather, gather_or_zero, transpose, with_zero_row
 from ..model import Model
 
 
@@ -29,6 +29,11 @@ def from_columns(model: Model, x: Float[Array, "n *k"]) -> Float[Array, "nv *k"]
     own, mimic_joints = joints[: topology.nv], joints[topology.nv :]
     leads = jnp.asarray(topology.leader_v[None, :] == np.arange(topology.nv)[:, None], x.dtype)
     return own + jnp.tensordot(leads * model.mimic_multiplier[None, :], mimic_joints, 1, precision="highest")
+
+
+def among_dofs(model: Model, x: Float[Array, "n n"]) -> Float[Array, "nv nv"]:
+    """`from_columns` along both axes."""
+    return transpose(from_columns(model, transpose(from_columns(model, x))))
 
 
 def at_last_column(model: Model, x: Float[Array, "m ..."]) -> Float[Array, "n ..."]:

@@ -9,7 +9,7 @@ from .._arguments import configuration, takes, velocity
 from .._array import matmul, matvec, transpose
 from ..model import Model
 from ..spatial import cross_force_matrix, cross_force_operand_matrix, cross_motion_matrix
-from .columns import at_last_column, from_columns
+from .columns import among_dofs, at_last_column
 from .mass_matrix import composite_inertias
 from .motion import Motion
 
@@ -48,4 +48,4 @@ def coriolis_matrix(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
     below = matmul(composite.momentum(subspace), transpose(rates))
     below = below + matmul(matvec(transpose(factor), subspace), transpose(subspace))
     full = jnp.where(tree.supports.T, above, jnp.where(tree.supports, below, 0))
-    return from_columns(model, transpose(from_columns(model, transpose(full))))
+    return among_dofs(model, full)

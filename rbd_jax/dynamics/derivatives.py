@@ -11,7 +11,7 @@ from .._array import products, transpose
 from ..model import Model, Topology
 from ..spatial import cross_force, parts
 from ._changes import Changes
-from .columns import from_columns
+from .columns import among_dofs
 from .external import ExternalForces
 from .forward import forward_with_inverse
 from .motion import Motion
@@ -59,7 +59,7 @@ def forward_derivatives(motion: Motion, tau: Float[Array, "nv"], f_ext: External
     """`forward_dynamics_derivatives` of a model in motion."""
     a, solve = forward_with_inverse(tau, motion, f_ext)
     by_q, by_v, _ = newton_euler_derivatives(motion, a, f_ext)
-    inverse = solve(jnp.eye(motion.model.nv, dtype=a.dtype))
+    inverse = solve.matrix
     return -products(inverse, transpose(by_q)), -products(inverse, transpose(by_v)), inverse
 
 
@@ -83,7 +83,7 @@ def newton_euler_derivatives(motion: Motion, a: Float[Array, "nv"], f_ext: Exter
         by_q = by_q + _of_own_subspace(changes, topology)
     by_v = jnp.where(carries, by_v_below, jnp.where(carried, products(subspace, changes.held_by_v), 0))
     by_a = jnp.where(carried, products(subspace, momenta), jnp.where(carries, products(momenta, subspace), 0))
-    by_q, by_v, by_a = (_reduced(model, x) for x in (by_q, by_v, by_a))
+    by_q, by_v, by_a = (among_dofs(model, x) for x in (by_q, by_v, by_a))
     return by_q, by_v, by_a + jnp.where(np.eye(model.nv, dtype=bool), model.armature, 0)
 
 
@@ -94,7 +94,3 @@ def _of_own_subspace(changes: Changes, topology: Topology) -> Float[Array, "n n"
         columns[None, :], np.where(together, topology.place_in_joint[:, None], 0)
     ]
     return jnp.where(together, entries, 0)
-
-
-def _reduced(model: Model, x: Float[Array, "n n"]) -> Float[Array, "nv nv"]:
-    return transpose(from_columns(model, transpose(from_columns(model, x))))

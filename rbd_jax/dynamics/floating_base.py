@@ -41,7 +41,7 @@ from ..model import Model
 from ..spatial import Inertia, Transform
 from .columns import from_columns
 from .external import ExternalForces
-from .forward import forward_dynamics, inverse_of_dense
+from .forward import DenseInverse, forward_dynamics
 from .inverse import recursive_newton_euler
 from .jacobians import body_jacobian
 from .kinematics import Frame
@@ -116,12 +116,12 @@ class FloatingBaseEquation(eqx.Module):
     @property
     def base_response(self) -> Float[Array, "6 joints"]:
         """`-(I₀ᶜ)⁻¹ F`: how the base gives way when the joints move, without changing the momentum of the whole."""
-        return -inverse_of_dense(self.base_inertia)(self.coupling)
+        return -DenseInverse.of(self.base_inertia)(self.coupling)
 
     def solve(self, tau: Float[Array, "joints"]) -> FloatingBaseAcceleration:
         """The accelerations under joint forces: `q̈` of (9.14), and then `a₀` of the first row of (9.13)."""
-        joints = inverse_of_dense(self.reduced_inertia)(tau - self.reduced_bias)
-        base = -inverse_of_dense(self.base_inertia)(self.base_bias + matvec(self.coupling, joints))
+        joints = DenseInverse.of(self.reduced_inertia)(tau - self.reduced_bias)
+        base = -DenseInverse.of(self.base_inertia)(self.base_bias + matvec(self.coupling, joints))
         return FloatingBaseAcceleration(base, joints)
 
 
@@ -271,7 +271,7 @@ def floating_base_jacobian(
     _check_floating("floating_base_jacobian", model)
     motion = Motion(model, q)
     J, M = body_jacobian(motion, body, point, frame), composite_rigid_body(motion)
-    return J[:, 6:] - matmul(J[:, :6], inverse_of_dense(M[:6, :6])(M[:6, 6:]))
+    return J[:, 6:] - matmul(J[:, :6], DenseInverse.of(M[:6, :6])(M[:6, 6:]))
 
 
 def _base_inertia(motion: Motion, composite: Inertia) -> Float[Array, "6 6"]:

@@ -6,17 +6,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._arguments import configuration, dof_columns, takes, velocity, wrenches
-from .._array import dot, gather, gather_or_zero, is_known, matvec, outer
+from .._array import dot, gather, gather_or_zero, is_known, matvec, outer, products, transpose, with_zero_row
 from .._implicit import implicit
 from .._lanes import columnwise
-from ..model import Model
+from ..model import Model, Tree
 from ..model.lumping import moving_inertias
 from ..spatial import AnyInertia, AnyTransform, cross_force, inertia_shift, moment_shift, motion_shift
 from ._frame import CommonFrame, base_acceleration, has_constant_subspaces
-from .columns import at_last_column, column_armature, from_columns, to_columns
+from .columns import among_dofs, at_last_column, column_armature, from_columns, to_columns
 from .external import ExternalForces, external_forces
 from .inverse import inertia_product, recursive_newton_euler
 from .mass_matrix import composite_rigid_body
@@ -25,6 +26,9 @@ from .motion import Motion
 
 #: A pivot of so many times the rounding of what it is the rest of is none.
 ROUNDING = 64
+
+#: Of up to so many columns the inverse of M is a product.
+MULTIPLIED = 64
 
 
 @takes(planar=True, q=configuration, v=velocity, tau=velocity, f_ext=wrenches)
@@ -117,10 +121,6 @@ class TreeFactors(eqx.Module):
     gain: Float[Array, "n d"]
     pivot: Float[Array, "n"]
 
-    def inverse(self, model: Model) -> jax.tree_util.Partial:
-        """What applies `M⁻¹`."""
-        return jax.tree_util.Partial(TreeFactors.solve, self, model)
-
     def solve(self, model: Model, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
         """`M⁻¹ rhs`: the articulated-body algorithm with its inertias known, at rest and without gravity."""
         if rhs.ndim == 2:
@@ -135,8 +135,78 @@ class TreeFactors(eqx.Module):
 
         columns = (subspace, reach, self.gain, to_columns(model, rhs))
         _, effort = tree.up(assemble, nothing, columns)
-        _, x = tree.down(_accelerate, nothing, (subspace, reach, self.gain, effort / self.pivot, None))
+        return self._rates(model, effort / self.pivot)
+
+    def inverse(self, model: Model) -> Float[Array, "nv nv"]:
+        """`M⁻¹ = Uᵀ D⁻¹ U`, with the efforts `U` that unit forces cause: of columns that carry the one that is pushed alone.
+
+        The product is shorter than the way down the tree for each column, up to as many of them as that is deep for.
+        """
+        efforts = self._efforts(model.topology.tree)
+        if len(efforts) <= MULTIPLIED:
+            inverse = products(transpose(efforts), transpose(efforts / self.pivot[:, None]))
+        else:
+            inverse = columnwise(lambda column: self._rates(model, column), efforts / self.pivot[:, None])
+        return among_dofs(model, inverse)
+
+    def _efforts(self, tree: Tree) -> Float[Array, "n n"]:
+        """U, as `M⁻¹ = Uᵀ D⁻¹ U`: entry (j, k) is the effort left at column j of a unit force along column k.
+
+        The way up the tree from all columns at once, a generation at a time.
+        """
+        subspace, gain, reach = (
+            with_zero_row(x) for x in (self.frames.subspace, self.gain, self.frames.reach)
+        )
+
+        def step(bias, generation):
+            own, above = generation
+            effort = own - dot(subspace[above], bias)
+            return moment_shift(bias + gain[above] * effort[:, None], -reach[above]), effort
+
+        above = tree.generations
+        own = jnp.asarray(np.arange(len(above)) == 0, gain.dtype)
+        efforts = lax.scan(step, jnp.zeros_like(self.gain), (own, above))[1]
+        between = tree.depths[None, :] - tree.depths[:, None]
+        entries = efforts[np.maximum(between, 0), np.arange(tree.size)[None, :]]
+        return jnp.where(tree.supports.T, entries, 0)
+
+    def _rates(self, model: Model, drive: Float[Array, "n"]) -> Float[Array, "nv"]:
+        """The way down the tree, of what moves each column when those above stand still."""
+        subspace, reach = self.frames.subspace, self.frames.reach
+        nothing = jnp.zeros(model.vector_size, drive.dtype)
+        _, x = model.topology.tree.down(_accelerate, nothing, (subspace, reach, self.gain, drive, None))
         return from_columns(model, x)
+
+
+class TreeInverse(eqx.Module):
+    """What applies `M⁻¹`, of M factored along the tree."""
+
+    factors: TreeFactors
+    model: Model
+
+    def __call__(self, rhs: Float[Array, "nv *k"]) -> Float[Array, "nv *k"]:
+        return self.factors.solve(self.model, rhs)
+
+    @property
+    def matrix(self) -> Float[Array, "nv nv"]:
+        return self.factors.inverse(self.model)
+
+
+class DenseInverse(eqx.Module):
+    """What applies the inverse of a positive definite matrix, by its Cholesky factor."""
+
+    factor: Float[Array, "k k"]
+
+    @staticmethod
+    def of(matrix: Float[Array, "k k"]) -> DenseInverse:
+        return DenseInverse(jax.scipy.linalg.cho_factor(matrix, lower=True)[0])
+
+    def __call__(self, rhs: Float[Array, "k *m"]) -> Float[Array, "k *m"]:
+        return jax.scipy.linalg.cho_solve((self.factor, True), rhs)
+
+    @property
+    def matrix(self) -> Float[Array, "k k"]:
+        return self(jnp.eye(len(self.factor), dtype=self.factor.dtype))
 
 
 def articulated_body_recursions(
@@ -210,16 +280,16 @@ def forward_with_inverse(tau, motion: Motion, f_ext: ExternalForces, armature=No
         base_acceleration(model),
         column_armature(model, armature),
     )
-    return from_columns(model, acceleration), factors.inverse(model)
+    return from_columns(model, acceleration), TreeInverse(factors, model)
 
 
-def inertia_solver(motion: Motion) -> jax.tree_util.Partial:
-    """What applies `M⁻¹` to columns, with M factored already: a PyTree of the factors."""
+def inertia_solver(motion: Motion) -> TreeInverse | DenseInverse:
+    """What applies `M⁻¹` to columns, with M factored already."""
     if len(motion.model.topology.mimic_joints):
         return _dense_inverse(motion)
     frames = BodyFrames.of(motion.model, motion.common)
     factors = articulated_factors(motion.model, frames, frames.inertias(motion.model).matrix)
-    return factors.inverse(motion.model)
+    return TreeInverse(factors, motion.model)
 
 
 def articulated_factors(
@@ -292,19 +362,9 @@ def singular_matrix(matrix: Float[Array, "n n"]) -> Bool[Array, ""]:
     return jnp.any(small) & jnp.all(jnp.isfinite(matrix))
 
 
-def _dense_inverse(motion: Motion):
+def _dense_inverse(motion: Motion) -> DenseInverse:
     """`M⁻¹` by a dense factorization: joints that mimic others tie branches together, and M is no tree's."""
-    return inverse_of_dense(composite_rigid_body(motion))
-
-
-def inverse_of_dense(matrix: Float[Array, "nv nv"]):
-    """What applies the inverse of a positive definite matrix."""
-    factor, _ = jax.scipy.linalg.cho_factor(matrix, lower=True)
-    return jax.tree_util.Partial(_cho_solve, factor)
-
-
-def _cho_solve(factor, rhs):
-    return jax.scipy.linalg.cho_solve((factor, True), rhs)
+    return DenseInverse.of(composite_rigid_body(motion))
 
 
 def _run_solve(rhs, motion: Motion):

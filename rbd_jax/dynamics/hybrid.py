@@ -20,7 +20,7 @@ from .._implicit import implicit
 from .._positive import solve_positive
 from ..model import Model
 from .external import ExternalForces
-from .forward import forward_with_inverse, inverse_of_dense
+from .forward import DenseInverse, forward_with_inverse
 from .inverse import inertia_product, recursive_newton_euler
 from .mass_matrix import composite_rigid_body, mass_matrix_among
 from .motion import Motion
@@ -125,7 +125,7 @@ def by_mass_matrix(known, motion: Motion, f_ext, prescribed):
     free = ~prescribed
     unit = jnp.eye(motion.model.nv, dtype=known.dtype)
     kept = jnp.where(free[:, None] & free[None, :], composite_rigid_body(motion), unit)
-    invert = inverse_of_dense(kept)
+    invert = DenseInverse.of(kept)
 
     def solve(rhs):
         return jnp.where(prescribed, 0, invert(rhs))

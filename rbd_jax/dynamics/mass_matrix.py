@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import configuration, takes
-from .._array import gather, products, transpose
+from .._array import gather, products
 from ..model import Model
 from ..spatial import AnyInertia
-from .columns import at_last_column, from_columns
+from .columns import among_dofs, at_last_column
 from .motion import Motion
 
 
@@ -35,9 +35,8 @@ def composite_rigid_body(motion: Motion, armature: Float[Array, "nv"] | None = N
     forces = composite_momenta(motion)
     upper, lower = products(subspace, forces), products(forces, subspace)
     full = jnp.where(tree.supports.T, upper, jnp.where(tree.supports, lower, 0))
-    reduced = from_columns(model, transpose(from_columns(model, full)))
     armature = model.armature if armature is None else armature
-    return reduced + jnp.where(np.eye(model.nv, dtype=bool), armature, 0)
+    return among_dofs(model, full) + jnp.where(np.eye(model.nv, dtype=bool), armature, 0)
 
 
 def mass_matrix_among(motion: Motion, dofs: np.ndarray) -> Float[Array, "k k"]:

@@ -25,7 +25,7 @@ from ..model import Model
 from ..model.lumping import sum_by_moving_body
 from ..spatial import Transform, cross_motion, moment_shift
 from .columns import to_columns
-from .forward import BodyFrames, articulated_factors, inverse_of_dense
+from .forward import BodyFrames, DenseInverse, TreeInverse, articulated_factors
 from .inverse import inertia_product, joint_forces
 from .kinematics import Frame, express_by_body
 from .mass_matrix import composite_rigid_body
@@ -149,11 +149,11 @@ def _run(rhs, motion: Motion, joint_terms, body_terms):
         units = jnp.eye(model.nv, dtype=motion.q.dtype)
         columns = jnp.swapaxes(jax.vmap(lambda dv: bodies_moved(motion, dv, "body"))(units), 0, 1)
         added = jnp.sum(matmul(columns, matmul(body_terms, transpose(columns))), axis=0)
-        solve = inverse_of_dense(composite_rigid_body(motion, stiffer) + added)
+        solve = DenseInverse.of(composite_rigid_body(motion, stiffer) + added)
     else:
         frames = BodyFrames.of(model, motion.common)
         inertias = frames.inertias(model).matrix + _about_moving_bodies(motion, body_terms)
-        solve = articulated_factors(model, frames, inertias, stiffer).inverse(model)
+        solve = TreeInverse(articulated_factors(model, frames, inertias, stiffer), model)
     return solve(rhs), solve
 
 

@@ -105,6 +105,16 @@ class Tree:
         return table
 
     @cached_property
+    def generations(self) -> np.ndarray:
+        """Each node's ancestors by the generations between: (depth, size), itself in the first row, padded with `size`."""
+        above = np.append(self.parents, -1).astype(np.int32)
+        above[above < 0] = self.size
+        rows = [np.arange(self.size, dtype=np.int32)]
+        for _ in range(len(self.levels) - 1):
+            rows.append(above[rows[-1]])
+        return np.array(rows)
+
+    @cached_property
     def levels(self) -> list[np.ndarray]:
         """The nodes of each depth."""
         return [np.flatnonzero(self.depths == depth) for depth in range(self.depths.max(initial=-1) + 1)]
