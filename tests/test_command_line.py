@@ -4,6 +4,8 @@ import dataclasses
 import os
 import platform
 import re
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -508,3 +510,58 @@ def test_a_folder_in_which_another_run_is_at_work(tmp_path, command, capsys):
         assert main([*command, "--out", str(tmp_path)]) == 2
     assert "another run is at work" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def _in_a_process(tmp_path, **environment):
+    """`rbd-jax simulate pendulum` in a process of its own, with a home of its own: what it says, and the folder of its cache."""
+    others = {
+        k: x for k, x in os.environ.items() if not k.startswith("JAX_COMPILATION") and k != "XDG_CACHE_HOME"
+    }
+    command = ["simulate", "pendulum", "--batch", "4", "--seconds", "0.1", "--overwrite", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "rbd_jax", *command, "--out", str(tmp_path / "out")],
+        env=others | {"HOME": str(tmp_path)} | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done, tmp_path / ".cache" / "rbd_jax"
+
+
+def test_what_was_compiled_is_kept(tmp_path):
+    """A second run finds it and adds nothing; and writes the same."""
+    done, kept = _in_a_process(tmp_path)
+    names = {path.name for path in kept.glob("*/*-cache")}
+    result = (tmp_path / "out" / "trajectory.npz").read_bytes()
+    assert names and not done.stderr
+    done, _ = _in_a_process(tmp_path)
+    assert {path.name for path in kept.glob("*/*-cache")} == names and not done.stderr
+    assert (tmp_path / "out" / "trajectory.npz").read_bytes() == result
+
+
+@pytest.mark.parametrize("how", ["elsewhere", "nowhere", "unwritable"])
+def test_where_what_was_compiled_is_not_kept(tmp_path, how):
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "file").touch()
+    settings = {
+        "elsewhere": {"JAX_COMPILATION_CACHE_DIR": str(elsewhere)},
+        "nowhere": {"JAX_ENABLE_COMPILATION_CACHE": "false"},
+        "unwritable": {"XDG_CACHE_HOME": str(tmp_path / "file"), "MPLCONFIGDIR": str(tmp_path)},
+    }
+    done, kept = _in_a_process(tmp_path, **settings[how])
+    assert not list(kept.glob("*/*-cache")) and not done.stderr
+    assert elsewhere.exists() == (how == "elsewhere")
+
+
+def test_the_command_line_works_on_all_cores():
+    """In a process that it has for itself; and not where somebody has said how many devices there are."""
+    program = "import jax, os; from rbd_jax.cli.machine import use_all_cores; use_all_cores(); print(jax.device_count())"
+    for given, expected in (({}, len(os.sched_getaffinity(0))), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | given,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert int(done.stdout) == expected

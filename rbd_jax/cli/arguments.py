@@ -18,6 +18,7 @@ from .excite import excite
 from .free import TAKES, free
 from .identify import ESTIMATORS, EVERY, FILES, FOLDS, identify
 from .info import info
+from .machine import keep_programs, use_all_cores
 from .model import Refused
 from .optimize import FILES as OPTIMIZED, NAMES as PROBLEMS, optimize, solvers
 from .simulate import FILMS, SPEED, SPREAD, simulate
@@ -33,7 +34,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
-    Without `argv` the process is the command line's: its are the arguments, and an interrupt ends it.
+    Without `argv` the process is the command line's: its are the arguments, an interrupt ends it, it works on all cores, and what
+    it compiles is kept for the next time.
 
     >>> import contextlib, io
     >>> from rbd_jax import cli
@@ -45,6 +47,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv is not None:
         return _answer(argv)
     watch()
+    use_all_cores()
+    keep_programs()
     try:
         return _answer(sys.argv[1:])
     finally:

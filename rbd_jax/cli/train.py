@@ -6,7 +6,6 @@ What it writes is there as a whole or not at all: see `output`. What is reached 
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 import time
 from collections.abc import Callable
@@ -19,7 +18,6 @@ import numpy as np
 
 from .. import __version__, learn, tasks
 from ..learn import Episode, Evaluation, ShortHorizonActorCritic, Trained
-from ..parallel.xla import backend_in_use
 from ..simulate import Controls
 from ..simulate.systems import tree_of
 from ..tasks import NAMES, Task
@@ -62,7 +60,6 @@ def train(arguments) -> int:
     name = given if given in NAMES else Path(given).stem
     folder = results_folder(arguments.out, f"{name}-trained", FILES, arguments.overwrite)
     place = Place.beside("rbd-jax train", folder, arguments.checkpoint_every, arguments.resume)
-    _use_all_cores()
     path = None if given in NAMES else Path(given)
     one = _posed(arguments, quiet)
     options = {
@@ -114,12 +111,6 @@ def train(arguments) -> int:
 
 
 # What is done.
-
-
-def _use_all_cores() -> None:
-    """Each core is a device of its own, among which the episodes are split; where JAX has not begun to use the CPU."""
-    if not backend_in_use() and jax.config.jax_num_cpu_devices < 1:  # pyright: ignore[reportAttributeAccessIssue]
-        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
 
 
 def _posed(arguments, console) -> Posed:

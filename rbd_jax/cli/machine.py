@@ -1,0 +1,50 @@
+"""What the command line, which has its process for itself, makes of the machine: all its cores, and programs that are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+from ..parallel.xla import backend_in_use
+
+
+#: Where compiled programs are kept, and from how many seconds of compiling on.
+FOLDER, SECONDS = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
+WORTH_KEEPING = 0.2
+
+
+def use_all_cores() -> None:
+    """Each core is a device of its own, among which batches are split; where JAX has not begun to use the CPU."""
+    if not backend_in_use() and jax.config.jax_num_cpu_devices < 1:  # pyright: ignore[reportAttributeAccessIssue]
+        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+
+
+def keep_programs() -> None:
+    """What is compiled is kept in the user's cache folder, and a command that is given again does not compile it again.
+
+    `JAX_COMPILATION_CACHE_DIR` keeps it elsewhere; `JAX_ENABLE_COMPILATION_CACHE=false` does not keep it.
+    """
+    if getattr(jax.config, FOLDER) is not None:
+        return
+    own = os.environ.get("XDG_CACHE_HOME")
+    folder = (Path(own) if own else Path("~/.cache").expanduser()) / "rbd_jax" / _kind_of_processor()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # a home that cannot be written to
+    jax.config.update(FOLDER, str(folder))
+    jax.config.update(SECONDS, WORTH_KEEPING)
+
+
+def _kind_of_processor() -> str:
+    """A name for what programs are compiled for, since folders of users may be shared by machines of several kinds."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    return f"{platform.machine()}-{hashlib.sha256(flags.encode()).hexdigest()[:8]}"
