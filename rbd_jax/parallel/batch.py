@@ -26,6 +26,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from .._arguments import instance
 from .._compile import is_number
 from .._devices import in_use, set_devices
+from .._fused import mapped as in_one_kernel
 from .fastest import in_turn
 
 
@@ -38,6 +39,7 @@ def batch_map(
     in_axes: int | None | tuple[int | None, ...] = 0,
     *,
     lanes: int | Literal["measured"] | None = None,
+    fused: bool | Literal["interpret"] = False,
 ) -> Callable:
     """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
 
@@ -71,7 +73,7 @@ def batch_map(
      [ 4.858  2.899]]
     """
     here = lambda: Mesh(np.array(jax.local_devices()), (AXIS,))
-    return _mapped("batch_map", function, in_axes, lanes, None, here)
+    return _mapped("batch_map", function, in_axes, lanes, fused, None, here)
 
 
 def shard(
@@ -80,6 +82,7 @@ def shard(
     *,
     mesh: Mesh | None = None,
     lanes: int | None = None,
+    fused: bool | Literal["interpret"] = False,
 ) -> Callable:
     """`function` of one sample as a function of batches, which all devices of all processes share out among them.
 
@@ -117,7 +120,7 @@ def shard(
     [25.332  0.    -7.772]
     """
     there = lambda: all_devices("shard")
-    return _mapped("shard", function, in_axes, lanes, _devices_of("shard", mesh), there)
+    return _mapped("shard", function, in_axes, lanes, fused, _devices_of("shard", mesh), there)
 
 
 @contextmanager
@@ -185,6 +188,7 @@ def _mapped(
     function: Callable,
     in_axes,
     lanes: int | str | None,
+    fused: bool | str,
     mesh: Mesh | None,
     there: Callable[[], Mesh],
 ) -> Callable:
@@ -196,6 +200,9 @@ def _mapped(
         raise ValueError(
             f'{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, "measured" or None'
         )
+
+    if fused not in (False, True, "interpret"):
+        raise ValueError(f'{owner}: fused is {fused!r}; it is True, False or "interpret"')
 
     @functools.partial(jax.jit, static_argnames=("rest", "axes", "size", "over"))
     def run(batched, numbers, rest, axes, size, over):
@@ -209,6 +216,8 @@ def _mapped(
 
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
+            if fused:
+                return in_one_kernel(owner, one, batched, interpret=fused == "interpret")
             return in_turn(one, batched, lanes, size) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
         if over is None:
@@ -242,6 +251,11 @@ def _mapped(
         numbers, rest = _apart((function, shared))
         size = _batch_size(owner, batched)
         over = None if size == 1 or _within() else _first(mesh, set_devices, there)
+        if fused is True and _platform(over) != "gpu":
+            raise ValueError(
+                f"{owner}: fused=True makes a kernel for a GPU, and this runs on a {_platform(over)}; leave fused out, or try the "
+                'kernel with fused="interpret"'
+            )
         if over is not None:
             batched, numbers = _placed(owner, batched, numbers, size, over)
         return run(batched, numbers, rest=rest, axes=axes, size=size, over=over)
