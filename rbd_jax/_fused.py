@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -140,13 +140,16 @@ class KernelScalars(Scalars):
 
     def loop(self, loop: _Loop) -> list[int]:
         node = self._add(("loop", next(self._count)), "loop", (*loop.start, *loop.outer), loop, np.int64)
-        return [
-            self._add(("entry", node, i), "entry", (node,), i, kind) for i, kind in enumerate(loop.kinds)
-        ]
+        return [self._add(("entry", node, i), "entry", (node,), i, kind) for i, kind in enumerate(loop.kinds)]
 
     def variable(self, source: tuple, place: int, dtype) -> int:
         """A number that is not known: where it comes from, and its place there."""
         return self._add(("input", source, place), "input", (), (source, place), dtype)
+
+    def array(self, source: tuple, shape, dtype) -> np.ndarray:
+        """An array that is not known."""
+        own = [self.variable(source, place, dtype) for place in range(math.prod(shape))]
+        return np.array(own, np.int64).reshape(shape)
 
     def outside(self, node: int, of: Scalars) -> int:
         """A scalar of the program around this one."""
@@ -184,7 +187,7 @@ class _Fusing(Interpreter):
         return super().step(equation, args)
 
     def as_it_is(self, equation: JaxprEqn, args: list) -> list:
-        if all(self.known(x, atom.aval) is not None for x, atom in zip(args, equation.invars, strict=True)):
+        if all(self.known(x, _aval(atom)) is not None for x, atom in zip(args, equation.invars, strict=True)):
             return super().as_it_is(equation, args)
         raise ValueError(
             f"{self.owner}: function does `{equation.primitive.name}` in a way that depends on the sample, which a fused kernel "
@@ -199,7 +202,7 @@ class _Fusing(Interpreter):
         which, branches = int(args[0]), equation.params["branches"]
         cases = [self.run(branch, args[1:]) for branch in branches]
         return [
-            self.chosen(which, equation.invars[0].aval.dtype, of_each, var.aval.dtype)
+            self.chosen(which, _aval(equation.invars[0]).dtype, of_each, _aval(var).dtype)
             for of_each, var in zip(zip(*cases, strict=True), equation.outvars, strict=True)
         ]
 
@@ -210,7 +213,9 @@ class _Fusing(Interpreter):
             if kind == bool:
                 beyond = which
             else:
-                beyond = scalars.apply(lax.ge_p, (), (which, scalars.constant(np.asarray(number, kind))), bool)
+                beyond = scalars.apply(
+                    lax.ge_p, (), (which, scalars.constant(np.asarray(number, kind))), bool
+                )
             pairs = zip(chosen.reshape(-1).tolist(), case.reshape(-1).tolist(), strict=True)
             own = [scalars.apply(lax.select_n_p, (), (beyond, a, b), dtype) for a, b in pairs]
             chosen = np.array(own, np.int64).reshape(case.shape)
@@ -296,7 +301,7 @@ class _Fusing(Interpreter):
         if known is not None:
             source = ("table", len(self.tables))
             self.tables.append(known)
-            return lambda scalars: scalars.input(source, aval.shape, aval.dtype)
+            return lambda scalars: scalars.array(source, aval.shape, aval.dtype)
         if any(self.scalars.operation[node] != "input" for node in flat.reshape(-1).tolist()):
             raise _Unroll("rows that are computed, and not given")
         own = []
@@ -318,9 +323,11 @@ def entries(jaxpr: Jaxpr) -> int:
     total = 0
     for equation in jaxpr.eqns:
         params = equation.params
-        inner = [x for value in params.values() for x in (value if isinstance(value, tuple | list) else [value])]
+        inner = [
+            x for value in params.values() for x in (value if isinstance(value, tuple | list) else [value])
+        ]
         inner = [opened(x)[0] for x in inner if isinstance(x, Jaxpr | ClosedJaxpr)]
-        own = sum(math.prod(var.aval.shape) for var in equation.outvars)
+        own = sum(math.prod(_aval(var).shape) for var in equation.outvars)
         total += sum(map(entries, inner)) * params.get("length", 1) if inner else own
     return total
 
@@ -338,6 +345,11 @@ def passed_on(jaxpr: Jaxpr) -> list[int | None]:
                 if place is not None:
                     known[var] = place
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _aval(atom) -> Any:
+    """The shape and the type of a value."""
+    return atom.aval
 
 
 # The kernel.
@@ -380,9 +392,7 @@ class Piece:
             level[node] = max(own, default=0)
         leaving = set(self.wanted)
         for node in self.nodes:
-            leaving.update(
-                x for x in scalars.arguments[node] if not plain[node] or level[x] < level[node]
-            )
+            leaving.update(x for x in scalars.arguments[node] if not plain[node] or level[x] < level[node])
         found = []
         for number in range(1 + max(level.values(), default=0)):
             own = [node for node in self.nodes if level[node] == number]
@@ -446,15 +456,15 @@ class Kernel:
         shared, given = 0, []
         for var, value in zip(jaxpr.constvars, known, strict=True):
             if value is None:
-                given.append(scalars.input(("shared", shared), var.aval.shape, var.aval.dtype))
+                given.append(scalars.array(("shared", shared), _aval(var).shape, _aval(var).dtype))
                 shared += 1
             else:
                 given.append(scalars.constants(value))
         for number, var in enumerate(jaxpr.invars):
-            given.append(scalars.input(("sample", number), var.aval.shape, var.aval.dtype))
+            given.append(scalars.array(("sample", number), _aval(var).shape, _aval(var).dtype))
         whole = jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
         self.results = fusing.run(ClosedJaxpr(whole, ()), given)
-        self.avals = [atom.aval for atom in jaxpr.outvars]
+        self.avals = [_aval(atom) for atom in jaxpr.outvars]
         self.scalars, self.later = scalars, fusing.later
         self.stored: list[tuple[np.ndarray, np.dtype]] = []
         self._numbers: dict[int, int] = {}
@@ -462,7 +472,7 @@ class Kernel:
             self._store(x, aval.dtype)
         for equation, args, _ in self.later:
             for x, atom in zip(args, equation.invars, strict=True):
-                self._store(x, atom.aval.dtype)
+                self._store(x, _aval(atom).dtype)
         self.rows = [x for loop in fusing.loops for x in loop.rows]
         self.piece = Piece(scalars, [node for nodes, _ in self.stored for node in nodes.reshape(-1).tolist()])
 
@@ -489,7 +499,7 @@ class Kernel:
             return jnp.asarray(self.scalars.values(x, dtype)), False
 
         for equation, args, results in self.later:
-            given = [value(x, atom.aval.dtype) for x, atom in zip(args, equation.invars, strict=True)]
+            given = [value(x, _aval(atom).dtype) for x, atom in zip(args, equation.invars, strict=True)]
             arrays |= zip(map(id, results), _after(equation, given), strict=True)
         found = [value(x, aval.dtype) for x, aval in zip(self.results, self.avals, strict=True)]
         return [x if own else jnp.broadcast_to(x, (size, *x.shape)) for x, own in found]
@@ -584,7 +594,11 @@ def _pallas_call(body: Callable, blocks: int, outputs: list, interpret: bool) ->
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    how: dict = {"interpret": True} if interpret else {"compiler_params": triton.CompilerParams(num_warps=BLOCK // 32)}
+    how: dict = (
+        {"interpret": True}
+        if interpret
+        else {"compiler_params": triton.CompilerParams(num_warps=BLOCK // 32)}
+    )
     return pl.pallas_call(body, grid=(blocks,), out_shape=outputs, name="fused", **how)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
 from ._simplify import Scalars
@@ -128,7 +129,7 @@ def _primitive() -> Any:
     @primitive.def_abstract_eval
     def _(*avals, text, kinds):
         stored = [np.dtype(np.int32) if kind == bool else kind for kind in kinds]
-        return [jax.core.ShapedArray(avals[0].shape, kind) for kind in stored]
+        return [ShapedArray(avals[0].shape, kind) for kind in stored]
 
     @register_lowering(primitive)
     def _(context, *xs, text, kinds):

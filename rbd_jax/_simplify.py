@@ -483,7 +483,7 @@ class Interpreter:
     def __init__(self, scalars: Scalars):
         self.scalars = scalars
 
-    def run(self, closed: ClosedJaxpr, args) -> list[np.ndarray]:
+    def run(self, closed: ClosedJaxpr, args) -> list:
         known = dict(zip(closed.jaxpr.constvars, (self.literal(x) for x in closed.consts), strict=True))
         known |= zip(closed.jaxpr.invars, args, strict=True)
 
@@ -498,7 +498,7 @@ class Interpreter:
     def literal(self, value) -> np.ndarray:
         return self.scalars.constants(value)
 
-    def step(self, equation, args: list[np.ndarray]) -> list[np.ndarray]:
+    def step(self, equation, args: list) -> list:
         name, params = equation.primitive.name, equation.params
         if name in _ELEMENTWISE:
             return [self.elementwise(equation, args)]
@@ -713,6 +713,12 @@ class Interpreter:
 
     def on_stack(self, equation, args):
         return [np.stack(args, axis=equation.params["axis"])]
+
+    def on_unstack(self, equation, args):
+        return list(np.moveaxis(args[0], equation.params["axis"], 0))
+
+    def on_tile(self, equation, args):
+        return [np.tile(args[0], equation.params["reps"])]
 
     def on_rev(self, equation, args):
         return [np.flip(args[0], equation.params["dimensions"])]

@@ -62,6 +62,13 @@ def batch_map(
       takes the same steps for each sample; `"measured"` for what is fastest on this machine, which takes as long as to compile
       three more programs, once for each. Derivatives of what is mapped are computed sample after sample: for a gradient in
       lanes, map the gradient.
+    - `fused`: the function as one kernel of an NVIDIA GPU, with a sample in each thread, whose numbers stay on the chip as far as
+      they fit. For dynamics and rollouts in single precision, of models that are known (not among the arguments, nor traced); it
+      takes some seconds to compile. Loops of more than 256 rounds, and shorter ones of much work, stay loops: their rows are
+      those of an argument, or known. What is made of the rows that they return is made after the kernel. `x · 0` is 0, also
+      where x is infinite. Sorting, libraries of matrices, places that depend on the sample and loops whose length does raise an
+      error. The derivative of what is mapped is that of `vmap`; for one in a kernel, map the gradient. `"interpret"` runs the
+      kernel step by step on any device, to try it out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -97,7 +104,7 @@ def shard(
 
     **Arguments**
 
-    - `function`, `in_axes`, `lanes`: as for `batch_map`; nothing is measured, because all processes run the same program.
+    - `function`, `in_axes`, `lanes`, `fused`: as for `batch_map`; nothing is measured, because all processes run the same program.
     - `mesh`: the devices, whatever its axes are. By default those that `rbd.parallel.use_devices` or `jax.set_mesh` has set, or
       all devices there are.
 
@@ -253,8 +260,8 @@ def _mapped(
         over = None if size == 1 or _within() else _first(mesh, set_devices, there)
         if fused is True and _platform(over) != "gpu":
             raise ValueError(
-                f"{owner}: fused=True makes a kernel for a GPU, and this runs on a {_platform(over)}; leave fused out, or try the "
-                'kernel with fused="interpret"'
+                f"{owner}: fused=True makes a kernel for a GPU, and this runs on a {_platform(over)}; leave fused out, or try "
+                'the kernel with fused="interpret"'
             )
         if over is not None:
             batched, numbers = _placed(owner, batched, numbers, size, over)
