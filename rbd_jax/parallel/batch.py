@@ -104,7 +104,7 @@ def shard(
 
     **Arguments**
 
-    - `function`, `in_axes`, `lanes`, `fused`: as for `batch_map`; nothing is measured, because all processes run the same program.
+    - `function`, `in_axes`, `lanes`, `fused`: as for `batch_map`; nothing is measured, since all processes run the same program.
     - `mesh`: the devices, whatever its axes are. By default those that `rbd.parallel.use_devices` or `jax.set_mesh` has set, or
       all devices there are.
 
