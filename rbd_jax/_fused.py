@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from jax import core, lax
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from ._instructions import arithmetic, instruction, run
+from ._instructions import Arithmetic, instruction, run
 from ._lanes import PROGRAMS, opened
 from ._rules import custom_jvp
 from ._simplify import UNROLLED, Interpreter, Scalars
@@ -283,8 +283,7 @@ class _Fusing(Interpreter):
             for x, aval in zip(results[len(same) :], closed.out_avals[len(same) :], strict=True)
         ]
         found = [x for x in returned if isinstance(x, _Rows)]
-        wanted = [*carried, *(node for x in found for node in x.nodes.reshape(-1).tolist())]
-        piece = Piece(of_round, wanted)
+        piece = Piece(of_round, carried, placed([x.nodes for x in found]))
         loop = _Loop(length, params["reverse"], piece, start, carried, kinds, found, piece.outer())
         ends = iter(self.scalars.loop(loop))
         self.loops.append(loop)
@@ -332,6 +331,15 @@ def entries(jaxpr: Jaxpr) -> int:
     return total
 
 
+def placed(arrays: Sequence[np.ndarray]) -> list[tuple[int, int, int]]:
+    """Each entry of some arrays: which array, its place there, and the scalar."""
+    return [
+        (number, place, node)
+        for number, nodes in enumerate(arrays)
+        for place, node in enumerate(nodes.reshape(-1).tolist())
+    ]
+
+
 def passed_on(jaxpr: Jaxpr) -> list[int | None]:
     """Which argument of a program each of its results is, as it was; None if it is another."""
     known = {var: place for place, var in enumerate(jaxpr.invars)}
@@ -355,18 +363,26 @@ def _aval(atom) -> Any:
 # The kernel.
 
 
+class _Level(NamedTuple):
+    """Scalars that are not arithmetic, and then some that are."""
+
+    others: list[int]
+    instructions: Arithmetic
+
+
 class Piece:
     """Scalars that are worked out one after the other: of the whole kernel, or of a round of a loop.
 
     They come in levels, each of what is not arithmetic and then of arithmetic, which needs nothing that comes after it.
 
     - `wanted`: those that are asked for.
+    - `stored`: those that are written to memory: `(array, place, scalar)`.
     """
 
-    def __init__(self, scalars: Scalars, wanted: Sequence[int]):
-        self.scalars, self.wanted = scalars, list(wanted)
+    def __init__(self, scalars: Scalars, wanted: Sequence[int], stored: Sequence[tuple[int, int, int]]):
+        self.scalars, self.wanted, self.stored = scalars, list(wanted), list(stored)
         needed = np.zeros(len(scalars.operation), bool)
-        needed[self.wanted] = True
+        needed[self.wanted + [node for *_, node in stored]] = True
         for node in range(len(needed) - 1, -1, -1):
             if needed[node] or self._writes(node):
                 needed[node] = True
@@ -383,43 +399,52 @@ class Piece:
         inputs = [node for node in self.nodes if self.scalars.operation[node] == "input"]
         return [extra[node][1] for node in inputs if extra[node][0] == ("outer",)]
 
-    def _in_levels(self) -> list[tuple[list[int], list[int], list[int], list[int]]]:
-        """For each level: what is not arithmetic, what is, and what that is given and leaves for others."""
+    def _in_levels(self) -> list[_Level]:
         scalars, level, plain = self.scalars, {}, {}
         for node in self.nodes:
             plain[node] = scalars.operation[node] != "constant" and instruction(scalars, node) is not None
             own = [level[x] + (plain[x] and not plain[node]) for x in scalars.arguments[node]]
             level[node] = max(own, default=0)
-        leaving = set(self.wanted)
+        self.written = [x for x in self.stored if not plain[x[2]] or scalars.dtype[x[2]] == bool]
+        leaving = {*self.wanted, *(node for *_, node in self.written)}
         for node in self.nodes:
             leaving.update(x for x in scalars.arguments[node] if not plain[node] or level[x] < level[node])
+        stores: dict[int, list] = {}
+        for array, place, node in set(self.stored) - set(self.written):
+            stores.setdefault(node, []).append((("written", array), place))
         found = []
         for number in range(1 + max(level.values(), default=0)):
             own = [node for node in self.nodes if level[node] == number]
             others, sums = ([node for node in own if plain[node] == which] for which in (False, True))
-            within = set(sums)
-            given = dict.fromkeys(x for node in sums for x in scalars.arguments[node])
-            given = [x for x in given if x not in within and scalars.value(x) is None]
-            found.append((others, sums, given, [node for node in sums if node in leaving]))
+            instructions = Arithmetic(
+                scalars, sums, leaving, {node: stores[node] for node in sums if node in stores}
+            )
+            found.append(_Level(others, instructions))
         return found
 
-    def __call__(self, read: Callable, loop: Callable, interpret: bool) -> dict[int, Any]:
-        """The scalars, each a vector of the samples of a block.
+    def __call__(self, block: Any, read: Callable, first: Callable) -> dict[int, Any]:
+        """The scalars, each a vector of the samples of a block; what is to be stored is.
 
         - `read`: `(source, place, dtype) -> vector` of what is given.
-        - `loop`: `(loop, its start, what it uses from outside) -> vectors` that it ends with.
+        values: dict[int, Any] = {}
         """
         scalars, values = self.scalars, {}
-        for others, sums, given, leaving in self.levels:
+        for others, instructions in self.levels:
             for node in others:
-                values[node] = self._other(node, values, read, loop)
-            if interpret:
-                for node in sums:
-                    values[node] = _bound(scalars, node, values)
-            elif leaving:
-                text = arithmetic(scalars, sums, given, leaving)
-                found = run(text, [scalars.dtype[x] for x in leaving], [values[x] for x in given])
-                values |= zip(leaving, found, strict=True)
+                values[node] = self._other(node, values, read, block.loop)
+            if block.interpret:
+                for node in instructions.nodes:
+                    values[node] = self._other(node, values, read, block.loop)
+                for node, places in instructions.stores.items():
+                    for source, place in places:
+                        array, start = first(source)
+                        block.write(array, start + place, values[node])
+            elif instructions.nodes:
+                memory = [(array, block.samples, start) for array, start in map(first, instructions.memory)]
+                values |= run(instructions, [values[x] for x in instructions.given], memory)
+        for number, place, node in self.written:
+            array, start = first(("written", number))
+            block.write(array, start + place, values[node])
         return values
 
     def _other(self, node: int, values: dict, read: Callable, loop: Callable) -> Any:
@@ -474,7 +499,7 @@ class Kernel:
             for x, atom in zip(args, equation.invars, strict=True):
                 self._store(x, _aval(atom).dtype)
         self.rows = [x for loop in fusing.loops for x in loop.rows]
-        self.piece = Piece(scalars, [node for nodes, _ in self.stored for node in nodes.reshape(-1).tolist()])
+        self.piece = Piece(scalars, (), placed([nodes for nodes, _ in self.stored]))
 
     def _store(self, x, dtype) -> None:
         """Have the kernel write an array, if it makes it and it is not known."""
@@ -534,7 +559,12 @@ class Kernel:
         samples = jnp.minimum(place, jnp.full((BLOCK,), size - 1, jnp.int32))
         given, written = dict(zip(keys, refs)), refs[len(keys) :]
         rows_at = {id(x): written[len(self.stored) + number] for number, x in enumerate(self.rows)}
-        _Block(given, rows_at, samples, interpret).whole(self.piece, self.stored, written)
+        block = _Block(given, rows_at, samples, interpret)
+        self.piece(
+            block,
+            block.load,
+            lambda source: (written[source[1]] if source[0] == "written" else given[source], 0),
+        )
 
 
 class _Block:
@@ -548,11 +578,6 @@ class _Block:
     def __init__(self, given: dict, rows_at: dict, samples: jax.Array, interpret: bool):
         self.given, self.rows_at, self.samples, self.interpret = given, rows_at, samples, interpret
 
-    def whole(self, piece: Piece, stored: list, written: Sequence) -> None:
-        values = piece(self.load, self.loop, self.interpret)
-        for array, (nodes, _) in zip(written, stored):
-            self.write(array, 0, nodes, values)
-
     def load(self, source: tuple, place, dtype, round_=None) -> jax.Array:
         """A number of each sample."""
         kind = source[0]
@@ -565,10 +590,8 @@ class _Block:
             x = jnp.broadcast_to(x, (BLOCK,))
         return x != 0 if dtype == bool else x
 
-    def write(self, array, first, nodes: np.ndarray, values: dict) -> None:
-        for place, node in enumerate(nodes.reshape(-1).tolist()):
-            x = values[node]
-            array[self.samples, first + place] = x.astype(jnp.int32) if x.dtype == bool else x
+    def write(self, array, place, x) -> None:
+        array[self.samples, place] = x.astype(jnp.int32) if x.dtype == bool else x
 
     def loop(self, loop: _Loop, start: list, outside: list) -> list:
         outer = dict(zip(loop.outer, outside, strict=True))
@@ -582,9 +605,15 @@ class _Block:
                     return carry[place] if source[0] == "carry" else outer[place]
                 return self.load(source, place, dtype, round_)
 
-            values = loop.piece(read, self.loop, self.interpret)
-            for x in loop.rows:
-                self.write(self.rows_at[id(x)], round_ * x.nodes.size, x.nodes, values)
+            def first(source):
+                if source[0] == "written":
+                    rows = loop.rows[source[1]]
+                    return self.rows_at[id(rows)], round_ * rows.nodes.size
+                if source[0] == "row":
+                    return self.given["sample", source[1]], round_ * source[2]
+                return self.given[source], 0
+
+            values = loop.piece(self, read, first)
             return [values[node] for node in loop.carried]
 
         return lax.fori_loop(0, loop.length, once, start)

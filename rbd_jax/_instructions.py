@@ -44,12 +44,18 @@ INSTRUCTIONS = {
 
 #: Those that there are for single precision only, and those of truth values.
 SINGLE = {"max": "max.NaN.{0} {1}, {2}, {3};", "min": "min.NaN.{0} {1}, {2}, {3};"}
+
+#: What is read from the memory of a sample.
+IN_MEMORY = ("sample", "row")
 LOGICAL = {"and": "and.pred {1}, {2}, {3};", "or": "or.pred {1}, {2}, {3};", "not": "not.pred {1}, {2};"}
 
 
 def instruction(scalars: Scalars, node: int) -> str | None:
     """The instruction that computes a scalar, or None where there is none. `{0}` is a type, the others are registers."""
     operation, own = scalars.operation[node], scalars.dtype[node]
+    if operation == "input":
+        in_memory = scalars.extra[node][0][0] in IN_MEMORY and own in LETTERS and own != bool
+        return "ld.global.{0} {1}, {2};" if in_memory else None
     given = [scalars.dtype[x] for x in scalars.arguments[node]]
     if operation == "select_n" and (len(given) != 3 or given[0] != bool):
         return None
@@ -64,37 +70,65 @@ def instruction(scalars: Scalars, node: int) -> str | None:
     return SINGLE.get(operation) if found is None and own == np.float32 else found
 
 
-def arithmetic(scalars: Scalars, nodes: Sequence[int], given: Sequence[int], leaving: Sequence[int]) -> str:
-    """The instructions for these scalars in their order. `$0`, `$1` and so on are the registers of those that leave, which are
-    among them, and then of those that are given."""
-    lines, names = [], {}
-    places = {node: place for place, node in enumerate(nodes)}
-    for number, node in enumerate(given, len(leaving)):
-        names[node] = f"${number}"
-        if scalars.dtype[node] == bool:
-            names[node] = f"g{number}"
-            lines.append(f"setp.ne.s32 g{number}, ${number}, 0;")
+class Arithmetic:
+    """Instructions for scalars in the order in which they come.
 
-    def named(node: int) -> str:
-        value = scalars.value(node)
-        return names[node] if value is None else _constant(value)
+    - `nodes`: the scalars; `given` what they need of others, `leaving` those of them that others need.
+    - `stores`: where some of them are written: `(source, place)`.
+    - `memory`: the sources in memory of what is read and written.
+    - `text`: the instructions. `$0`, `$1` and so on are the registers of what leaves (of zero, where nothing does), then of what
+      is given, then of addresses.
+    """
 
-    for node in nodes:
-        own, operands = scalars.dtype[node], scalars.arguments[node]
-        names[node] = f"{'p' if own == bool else LETTERS[own]}{places[node]}"
-        kind = scalars.dtype[operands[-1]]
-        written = instruction(scalars, node)
-        assert written is not None
-        lines.append(written.format(_type(kind), names[node], *map(named, operands)))
-    for number, node in enumerate(leaving):
-        own = scalars.dtype[node]
-        move = f"selp.s32 ${number}, 1, 0, " if own == bool else f"mov.{_type(own)} ${number}, "
-        lines.append(f"{move}{names[node]};")
-    count = len(nodes)
-    registers = (
-        f".reg .f32 f<{count}>; .reg .f64 d<{count}>; .reg .pred p<{count}>, g<{len(leaving) + len(given)}>;"
-    )
-    return "\n".join(["{", registers, *lines, "}"])
+    def __init__(self, scalars: Scalars, nodes: Sequence[int], leaving: set[int], stores: dict[int, list]):
+        self.scalars, self.nodes, self.stores = scalars, list(nodes), stores
+        self.leaving = [node for node in nodes if node in leaving]
+        within = set(nodes)
+        given = dict.fromkeys(x for node in nodes for x in scalars.arguments[node])
+        self.given = [x for x in given if x not in within and scalars.value(x) is None]
+        read = [scalars.extra[node][0] for node in nodes if scalars.operation[node] == "input"]
+        written = [source for places in stores.values() for source, _ in places]
+        self.memory = list(dict.fromkeys([*read, *written]))
+        self.kinds = tuple(scalars.dtype[node] for node in self.leaving) or (np.dtype(bool),)
+        self.text = self._text()
+
+    def _text(self) -> str:
+        scalars, outputs = self.scalars, len(self.kinds)
+        names, lines = {}, [] if self.leaving else ["mov.s32 $0, 0;"]
+        for number, node in enumerate(self.given, outputs):
+            names[node] = f"${number}"
+            if scalars.dtype[node] == bool:
+                names[node] = f"g{number}"
+                lines.append(f"setp.ne.s32 g{number}, ${number}, 0;")
+        addresses = {
+            source: f"${number}" for number, source in enumerate(self.memory, outputs + len(self.given))
+        }
+        for place, node in enumerate(self.nodes):
+            own = scalars.dtype[node]
+            names[node] = f"{'p' if own == bool else LETTERS[own]}{place}"
+            if scalars.operation[node] == "input":
+                source, offset = scalars.extra[node]
+                kind, operands = own, [f"[{addresses[source]}+{offset * own.itemsize}]"]
+            else:
+                kind = scalars.dtype[scalars.arguments[node][-1]]
+                operands = [
+                    names[x] if scalars.value(x) is None else _constant(scalars.value(x))
+                    for x in scalars.arguments[node]
+                ]
+            written = instruction(scalars, node)
+            assert written is not None
+            lines.append(written.format(_type(kind), names[node], *operands))
+            for source, offset in self.stores.get(node, ()):
+                lines.append(
+                    f"st.global.{_type(own)} [{addresses[source]}+{offset * own.itemsize}], {names[node]};"
+                )
+        for number, node in enumerate(self.leaving):
+            own = scalars.dtype[node]
+            move = f"selp.s32 ${number}, 1, 0, " if own == bool else f"mov.{_type(own)} ${number}, "
+            lines.append(f"{move}{names[node]};")
+        count, tests = len(self.nodes), outputs + len(self.given)
+        registers = f".reg .f32 f<{count}>; .reg .f64 d<{count}>; .reg .pred p<{count}>, g<{tests}>;"
+        return "\n".join(["{", registers, *lines, "}"])
 
 
 def _type(dtype) -> str:
@@ -109,38 +143,75 @@ def _constant(value) -> str:
     return f"0d{value.view(np.uint64):016X}"
 
 
-def run(text: str, kinds: Sequence[np.dtype], xs: Sequence[jax.Array]) -> list[jax.Array]:
-    """Instructions, within a kernel: of vectors of one length, in each thread. `kinds` are the types of what leaves."""
-    xs = [x.astype(jnp.int32) if x.dtype == bool else x for x in xs]
-    found = _primitive().bind(*xs, text=text, kinds=tuple(kinds))
-    return [x != 0 if kind == bool else x for x, kind in zip(found, kinds, strict=True)]
+def run(
+    instructions: Arithmetic, given: Sequence[jax.Array], memory: Sequence[tuple]
+) -> dict[int, jax.Array]:
+    """Instructions, within a kernel: of vectors of one length, in each thread. What leaves, by scalar.
+
+    - `memory`: for each source of `instructions.memory` an array in memory, and the indices of where in it each thread begins.
+    """
+    given = [x.astype(jnp.int32) if x.dtype == bool else x for x in given]
+    places = [array.at[rows, jnp.full(rows.shape, first, jnp.int32)] for array, rows, first in memory]
+    flat, structure = jax.tree.flatten([(place.ref, place.transforms) for place in places])
+    at = [sum(len(jax.tree.leaves((x.ref, x.transforms))) for x in places[:i]) for i in range(len(places))]
+    stored = tuple(source[0] == "written" for source in instructions.memory)
+    found = _primitive().bind(
+        *given,
+        *flat,
+        text=instructions.text,
+        kinds=instructions.kinds,
+        structure=structure,
+        at=tuple(at),
+        stored=stored,
+    )
+    kinds = instructions.kinds
+    return {node: x != 0 if kind == bool else x for node, x, kind in zip(instructions.leaving, found, kinds)}
 
 
 @functools.cache
 def _primitive() -> Any:
-    """An operation of several results, which Pallas has not: it takes instructions with one. JAX has no public way to add one."""
-    from jax._src.pallas.triton.lowering import register_lowering
+    """An operation of several results that reads and writes memory, which Pallas has not: its instructions have one result. JAX
+    has no public way to add one.
+
+    Its arguments are vectors and then, for each place in memory, what Pallas knows of it, beginning with the array: `at`.
+    """
+    from jax._src.pallas.triton.lowering import _compute_pointers_from_indices, register_lowering
+    from jax._src.state.types import ReadEffect, WriteEffect
     from jaxlib.mlir import ir
-    from jaxlib.triton.dialect import ElementwiseInlineAsmOp
+    from jaxlib.triton.dialect import ElementwiseInlineAsmOp, PtrToIntOp
 
     primitive = Primitive("instructions")
     primitive.multiple_results = True
 
-    @primitive.def_abstract_eval
-    def _(*avals, text, kinds):
-        stored = [np.dtype(np.int32) if kind == bool else kind for kind in kinds]
-        return [ShapedArray(avals[0].shape, kind) for kind in stored]
+    @primitive.def_effectful_abstract_eval
+    def _(*avals, text, kinds, structure, at, stored):
+        given = len(avals) - structure.num_leaves
+        shape = avals[0].shape if given else avals[at[0] + 1].shape
+        results = [ShapedArray(shape, np.dtype(np.int32) if kind == bool else kind) for kind in kinds]
+        effects = {
+            WriteEffect(given + i) if writes else ReadEffect(given + i) for i, writes in zip(at, stored)
+        }
+        return results, effects
 
     @register_lowering(primitive)
-    def _(context, *xs, text, kinds):
+    def _(context, *xs, text, kinds, structure, at, stored):
         if context.context.platform != "cuda":
             raise NotImplementedError("a fused kernel is for GPUs of NVIDIA; leave fused out")
+        given = len(xs) - structure.num_leaves
+        shape = context.avals_out[0].shape
+        tensor = lambda element: ir.RankedTensorType.get(shape, element)
+        addresses = []
+        for i, (array, transforms) in zip(at, jax.tree.unflatten(structure, xs[given:])):
+            pointers = _compute_pointers_from_indices(array, context.block_infos[given + i], transforms[0])
+            addresses.append(PtrToIntOp(tensor(ir.IntegerType.get_signless(64)), pointers).result)
         element = {"f": ir.F32Type.get(), "d": ir.F64Type.get(), "r": ir.IntegerType.get_signless(32)}
         letters = [LETTERS[kind] for kind in kinds]
-        shape = context.avals_in[0].shape
-        types = [ir.RankedTensorType.get(shape, element[letter]) for letter in letters]
-        given = ["r" if x.dtype == np.int32 else LETTERS[np.dtype(x.dtype)] for x in context.avals_in]
-        constraints = ",".join([*(f"=&{letter}" for letter in letters), *given])
-        return list(ElementwiseInlineAsmOp(types, text, constraints, True, 1, xs).results)
+        own = [LETTERS.get(np.dtype(x.dtype), "r") for x in context.avals_in[:given]]
+        constraints = ",".join([*(f"=&{letter}" for letter in letters), *own, *("l" for _ in addresses)])
+        types = [tensor(element[letter]) for letter in letters]
+        pure = not any(stored)
+        return list(
+            ElementwiseInlineAsmOp(types, text, constraints, pure, 1, [*xs[:given], *addresses]).results
+        )
 
     return primitive

@@ -11,7 +11,6 @@ from jax import lax
 
 import rbd_jax as rbd
 from rbd_jax import _fused as fused
-from rbd_jax._instructions import arithmetic
 
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
@@ -187,9 +186,18 @@ def test_over_several_devices():
 # Instructions.
 
 
-def carried_out(text, given):
-    """What instructions leave behind, done by numpy one after the other."""
-    registers = {f"${number}": x for number, x in given.items()}
+def carried_out(instructions, values, memory):
+    """What instructions leave behind, done by numpy one after the other.
+
+    - `values`: of the scalars that they are given. `memory`: for each source, (samples, entries).
+    """
+    registers = dict(enumerate([values[x] for x in instructions.given], len(instructions.kinds)))
+    registers = {
+        f"${number}": np.asarray(x).astype(int if x.dtype == bool else x.dtype)
+        for number, x in registers.items()
+    }
+    first = len(instructions.kinds) + len(instructions.given)
+    arrays = {f"${first + number}": memory[source] for number, source in enumerate(instructions.memory)}
     comparisons = {
         "eq": np.equal,
         "neu": np.not_equal,
@@ -201,21 +209,31 @@ def carried_out(text, given):
     do = {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
         "sqrt": np.sqrt, "max": np.maximum, "min": np.minimum, "mov": np.copy, "and": np.logical_and, "or": np.logical_or,
-        "not": np.logical_not, "testp": np.isfinite, "selp": lambda a, b, which: np.where(which, a, b),
+        "not": np.logical_not, "testp": np.isfinite, "selp": lambda a, b, which: np.where(which, a, b), "ld": np.copy,
     }  # fmt: skip
 
+    def place(name):
+        array, offset = name[1:-1].split("+")
+        return arrays[array][:, int(offset) // arrays[array].itemsize]
+
     def value(name):
+        if name.startswith("["):
+            return place(name)
         if name.startswith("0f"):
             return np.uint32(int(name[2:], 16)).view(np.float32)
         if name.startswith("0d"):
             return np.uint64(int(name[2:], 16)).view(np.float64)
         return int(name) if name.isdigit() else registers[name]
 
-    for operation, result, operands in re.findall(r"^([a-z][\w.]*) (\S+), (.*);$", text, re.M):
+    for operation, result, operands in re.findall(r"^([a-z][\w.]*) (\S+), (.*);$", instructions.text, re.M):
         first, *rest = operation.split(".")
+        if first == "st":
+            place(result)[:] = value(operands)
+            continue
         function = comparisons[rest[0]] if first == "setp" else do[first]
-        registers[result] = function(*map(value, operands.split(", ")))
-    return registers
+        with np.errstate(all="ignore"):
+            registers[result] = function(*map(value, operands.split(", ")))
+    return {node: registers[f"${number}"] for number, node in enumerate(instructions.leaving)}
 
 
 def everything(x, y):
@@ -232,21 +250,20 @@ def test_instructions_do_what_they_are_for(dtype):
     kernel = fused.Kernel("a test", closed.jaxpr, [])
     x, y = (np.random.default_rng(seed).normal(size=200).astype(dtype) for seed in (4, 5))
     x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
-    levels = [level for level in kernel.piece.levels if level[1]]
-    values = {}
-    for others, sums, given, leaving in levels:
-        scalars = kernel.piece.scalars
+    scalars, values = kernel.piece.scalars, {}
+    memory = {("sample", 0): x[:, None], ("sample", 1): y[:, None], ("written", 0): np.zeros((200, 1), dtype)}
+    for others, instructions in kernel.piece.levels:
         for node in others:
-            if scalars.operation[node] == "input":
-                values[node] = (x, y)[scalars.extra[node][0][1]]
-            elif scalars.operation[node] != "constant":
+            if scalars.operation[node] != "constant":
                 primitive, params = scalars.extra[node]
                 operands = [values.get(x, scalars.value(x)) for x in scalars.arguments[node]]
-                values[node] = np.asarray(primitive.bind(*map(jnp.asarray, operands), **dict(params)))
-        text = arithmetic(scalars, sums, given, leaving)
-        registers = carried_out(text, {len(leaving) + i: values[node] for i, node in enumerate(given)})
-        values |= {node: registers[f"${i}"] for i, node in enumerate(leaving)}
-    numbers, truths = (values[int(nodes)] for nodes, _ in kernel.stored)
+                operands = [
+                    np.asarray(x, scalars.dtype[node]) for x, node in zip(operands, scalars.arguments[node])
+                ]
+                values[node] = np.asarray(primitive.bind(*np.broadcast_arrays(*operands), **dict(params)))
+        values |= carried_out(instructions, values, memory)
     expected = jax.vmap(everything)(x, y)
-    np.testing.assert_array_equal(truths != 0, expected[1])
-    np.testing.assert_allclose(numbers, expected[0], rtol=1e-6)
+    np.testing.assert_allclose(memory["written", 0][:, 0], expected[0], rtol=1e-6)
+    ((number, _, node),) = kernel.piece.written
+    assert number == 1
+    np.testing.assert_array_equal(values[node] != 0, expected[1])
