@@ -10,7 +10,7 @@ by the memory's bandwidth and 2 µs for each kernel, which leaves out what cache
 to a program, not what a device will take. `h100.txt` describes the device. The packages have the versions of jax.
 
 With `--fused` the function is one kernel (`batch_map(fused=True)`). What does not fit into registers is traffic, too: of each
-thread what the assembler says that it stores and loads again, which is taken to be in each round of a loop.
+thread what the kernel, and the assembler for it, store and load again, which is taken to be in each round of a loop.
 """
 
 from __future__ import annotations
@@ -194,7 +194,9 @@ def assembled(kernel: Path) -> tuple[int, int]:
     told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     registers = re.search(r"Used (\d+) registers", told)
     assert registers is not None
-    return int(registers[1]), sum(map(int, re.findall(r"(\d+) bytes spill", told)))
+    planned = re.findall(r"(?:ld|st)\.local\.f(\d+) [^;]*\bstack\+", kernel.read_text())
+    left_over = map(int, re.findall(r"(\d+) bytes spill", told))
+    return int(registers[1]), sum(int(bits) // 8 for bits in planned) + sum(left_over)
 
 
 def main() -> None:

@@ -331,6 +331,22 @@ def entries(jaxpr: Jaxpr) -> int:
     return total
 
 
+def depth_first(arguments: Sequence[tuple[int, ...]], wanted: Sequence[int]) -> list[int]:
+    """Scalars in an order in which they can be computed: before each what it needs that is not there yet, and no sooner."""
+    order: dict[int, None] = {}
+    for root in wanted:
+        waiting = [(root, iter(arguments[root]))]
+        while waiting:
+            node, rest = waiting[-1]
+            operand = next((x for x in rest if x not in order), None)
+            if operand is None:
+                order[node] = None
+                waiting.pop()
+            else:
+                waiting.append((operand, iter(arguments[operand])))
+    return list(order)
+
+
 def placed(arrays: Sequence[np.ndarray]) -> list[tuple[int, int, int]]:
     """Each entry of some arrays: which array, its place there, and the scalar."""
     return [
@@ -405,6 +421,13 @@ class Piece:
             plain[node] = scalars.operation[node] != "constant" and instruction(scalars, node) is not None
             own = [level[x] + (plain[x] and not plain[node]) for x in scalars.arguments[node]]
             level[node] = max(own, default=0)
+        late: dict[int, int] = {}
+        for node in reversed(self.nodes):  # what is needed late is worked out late
+            if plain[node] and node in late:
+                level[node] = late[node]
+            for x in scalars.arguments[node]:
+                before = level[node] - (plain[x] and not plain[node])
+                late[x] = min(before, late[x]) if x in late else before
         self.written = [x for x in self.stored if not plain[x[2]] or scalars.dtype[x[2]] == bool]
         leaving = {*self.wanted, *(node for *_, node in self.written)}
         for node in self.nodes:
@@ -413,8 +436,11 @@ class Piece:
         for array, place, node in set(self.stored) - set(self.written):
             stores.setdefault(node, []).append((("written", array), place))
         found = []
+        nodes = depth_first(
+            scalars.arguments, [node for node in self.nodes if node in leaving or node in stores]
+        )
         for number in range(1 + max(level.values(), default=0)):
-            own = [node for node in self.nodes if level[node] == number]
+            own = [node for node in nodes if level[node] == number]
             others, sums = ([node for node in own if plain[node] == which] for which in (False, True))
             instructions = Arithmetic(
                 scalars, sums, leaving, {node: stores[node] for node in sums if node in stores}
@@ -426,9 +452,9 @@ class Piece:
         """The scalars, each a vector of the samples of a block; what is to be stored is.
 
         - `read`: `(source, place, dtype) -> vector` of what is given.
-        values: dict[int, Any] = {}
+        - `first`: `source -> (array, place)` where a number of a sample is that is read, or where it is written.
         """
-        scalars, values = self.scalars, {}
+        values: dict[int, Any] = {}
         for others, instructions in self.levels:
             for node in others:
                 values[node] = self._other(node, values, read, block.loop)

@@ -70,6 +70,10 @@ def instruction(scalars: Scalars, node: int) -> str | None:
     return SINGLE.get(operation) if found is None and own == np.float32 else found
 
 
+#: So many registers of a thread hold numbers; it has 255, and the rest are for addresses and for instructions that overlap.
+REGISTERS = 200
+
+
 class Arithmetic:
     """Instructions for scalars in the order in which they come.
 
@@ -100,35 +104,93 @@ class Arithmetic:
             if scalars.dtype[node] == bool:
                 names[node] = f"g{number}"
                 lines.append(f"setp.ne.s32 g{number}, ${number}, 0;")
-        addresses = {
-            source: f"${number}" for number, source in enumerate(self.memory, outputs + len(self.given))
-        }
-        for place, node in enumerate(self.nodes):
+        first = outputs + len(self.given)
+        addresses = {source: f"${number}" for number, source in enumerate(self.memory, first)}
+        steps, slots = self._steps()
+        width = 8 if self._wide() else 4
+        for place, (what, node, slot) in enumerate(steps):
             own = scalars.dtype[node]
+            if what == "save":
+                lines.append(f"st.local.{_type(own)} [stack+{width * slot}], {names[node]};")
+                continue
             names[node] = f"{'p' if own == bool else LETTERS[own]}{place}"
+            if what == "load":
+                lines.append(f"ld.local.{_type(own)} {names[node]}, [stack+{width * slot}];")
+                continue
             if scalars.operation[node] == "input":
                 source, offset = scalars.extra[node]
                 kind, operands = own, [f"[{addresses[source]}+{offset * own.itemsize}]"]
             else:
                 kind = scalars.dtype[scalars.arguments[node][-1]]
-                operands = [
-                    names[x] if scalars.value(x) is None else _constant(scalars.value(x))
-                    for x in scalars.arguments[node]
-                ]
+                known = [(x, scalars.value(x)) for x in scalars.arguments[node]]
+                operands = [names[x] if value is None else _constant(value) for x, value in known]
             written = instruction(scalars, node)
             assert written is not None
             lines.append(written.format(_type(kind), names[node], *operands))
-            for source, offset in self.stores.get(node, ()):
-                lines.append(
-                    f"st.global.{_type(own)} [{addresses[source]}+{offset * own.itemsize}], {names[node]};"
-                )
+            for source, offset in self.stores.get(node, ()) if what == "compute" else ():
+                target = f"[{addresses[source]}+{offset * own.itemsize}]"
+                lines.append(f"st.global.{_type(own)} {target}, {names[node]};")
         for number, node in enumerate(self.leaving):
             own = scalars.dtype[node]
             move = f"selp.s32 ${number}, 1, 0, " if own == bool else f"mov.{_type(own)} ${number}, "
             lines.append(f"{move}{names[node]};")
-        count, tests = len(self.nodes), outputs + len(self.given)
-        registers = f".reg .f32 f<{count}>; .reg .f64 d<{count}>; .reg .pred p<{count}>, g<{tests}>;"
-        return "\n".join(["{", registers, *lines, "}"])
+        count = len(steps)
+        registers = f".reg .f32 f<{count}>; .reg .f64 d<{count}>; .reg .pred p<{count}>, g<{first}>;"
+        stack = [f".local .align 8 .b8 stack[{width * slots}];"] if slots else []
+        return "\n".join(["{", registers, *stack, *lines, "}"])
+
+    def _wide(self) -> bool:
+        """Whether numbers in double precision are among them, of which each takes two registers."""
+        return any(self.scalars.dtype[node] == np.float64 for node in self.nodes)
+
+    def _steps(self) -> tuple[list[tuple[str, int, int]], int]:
+        """What is done one after the other, so that never more numbers are in registers than there are, and the places in the
+        memory of a thread that this takes: `("compute" | "again" | "save" | "load", scalar, place)`.
+
+        Where there is no room, what is needed last goes. What was read from the memory of a sample is read again; the rest is
+        saved. The assembler, left to itself, saves and loads twice as much.
+        """
+        scalars, room = self.scalars, REGISTERS // 2 if self._wide() else REGISTERS
+        of_numbers = lambda nodes: [x for x in nodes if scalars.value(x) is None and scalars.dtype[x] != bool]
+        needed = [of_numbers(dict.fromkeys(scalars.arguments[node])) for node in self.nodes]
+        leaving = of_numbers(self.leaving)
+        uses: dict[int, list[int]] = {}  # of each scalar, when it is needed, the next time last
+        for time, operands in reversed(list(enumerate([*needed, leaving]))):
+            for x in operands:
+                uses.setdefault(x, []).append(time)
+        there = dict.fromkeys(x for x in self.given if x in uses)
+        again = {node for node in self.nodes if scalars.operation[node] == "input"}
+        steps: list[tuple[str, int, int]] = []
+        places: dict[int, int] = {}
+        free: list[int] = []
+        slots = 0
+
+        def fetch(operands: Sequence[int]) -> None:
+            for x in operands:
+                if x not in there:
+                    steps.append(("load", x, places[x]) if x in places else ("again", x, 0))
+                    there[x] = None
+
+        for node, operands in zip(self.nodes, needed, strict=True):
+            fetch(operands)
+            while len(there) >= room:
+                last = max((x for x in there if x not in operands), key=lambda x: uses[x][-1])
+                del there[last]
+                if last not in places and last not in again:
+                    places[last] = free.pop() if free else slots
+                    slots = max(slots, places[last] + 1)
+                    steps.append(("save", last, places[last]))
+            steps.append(("compute", node, 0))
+            for x in operands:
+                uses[x].pop()
+                if not uses[x]:
+                    del there[x]
+                    if x in places:
+                        free.append(places.pop(x))
+            if uses.get(node):
+                there[node] = None
+        fetch(leaving)
+        return steps, slots
 
 
 def _type(dtype) -> str:
