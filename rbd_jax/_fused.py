@@ -436,16 +436,17 @@ class Piece:
         for array, place, node in set(self.stored) - set(self.written):
             stores.setdefault(node, []).append((("written", array), place))
         found = []
-        nodes = depth_first(
-            scalars.arguments, [node for node in self.nodes if node in leaving or node in stores]
-        )
+        # As they were traced, or depth first: whichever needs to keep less at a time.
+        wanted = [node for node in self.nodes if node in leaving or node in stores]
+        orders = self.nodes, depth_first(scalars.arguments, wanted)
         for number in range(1 + max(level.values(), default=0)):
-            own = [node for node in nodes if level[node] == number]
-            others, sums = ([node for node in own if plain[node] == which] for which in (False, True))
-            instructions = Arithmetic(
-                scalars, sums, leaving, {node: stores[node] for node in sums if node in stores}
-            )
-            found.append(_Level(others, instructions))
+            tried = []
+            for nodes in orders:
+                sums = [node for node in nodes if level[node] == number and plain[node]]
+                own = {node: stores[node] for node in sums if node in stores}
+                tried.append(Arithmetic(scalars, sums, leaving, own))
+            others = [node for node in self.nodes if level[node] == number and not plain[node]]
+            found.append(_Level(others, min(tried, key=lambda instructions: instructions.moved)))
         return found
 
     def __call__(self, block: Any, read: Callable, first: Callable) -> dict[int, Any]:

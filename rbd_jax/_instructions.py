@@ -80,6 +80,7 @@ class Arithmetic:
     - `nodes`: the scalars; `given` what they need of others, `leaving` those of them that others need.
     - `stores`: where some of them are written: `(source, place)`.
     - `memory`: the sources in memory of what is read and written.
+    - `moved`: how many numbers are saved for want of registers, and loaded again.
     - `text`: the instructions. `$0`, `$1` and so on are the registers of what leaves (of zero, where nothing does), then of what
       is given, then of addresses.
     """
@@ -107,6 +108,7 @@ class Arithmetic:
         first = outputs + len(self.given)
         addresses = {source: f"${number}" for number, source in enumerate(self.memory, first)}
         steps, slots = self._steps()
+        self.moved = sum(what != "compute" for what, *_ in steps)
         width = 8 if self._wide() else 4
         for place, (what, node, slot) in enumerate(steps):
             own = scalars.dtype[node]
