@@ -488,12 +488,11 @@ class Interpreter:
         known |= zip(closed.jaxpr.invars, args, strict=True)
 
         def nodes(atom):
+            if not isinstance(atom, Literal):
+                return known[atom]
             # Numbers that are written into a program are Python's, and mean what the program says that they are.
-            return (
-                self.literal(np.asarray(atom.val, getattr(atom.aval, "dtype")))
-                if isinstance(atom, Literal)
-                else known[atom]
-            )
+            aval: Any = atom.aval
+            return self.literal(np.asarray(atom.val, aval.dtype))
 
         for equation in closed.jaxpr.eqns:
             results = self.step(equation, [nodes(atom) for atom in equation.invars])
