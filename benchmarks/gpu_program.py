@@ -3,10 +3,14 @@
     pip install --no-deps jax-cuda12-plugin jax-cuda12-pjrt nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12
     python benchmarks/gpu_program.py
     python benchmarks/gpu_program.py --robots humanoid --operations fd,id --batch 65536
+    python benchmarks/gpu_program.py --fused
 
 Kernels are counted, loops times their trips, and so are the bytes that each reads and writes. The time is modelled as traffic
 by the memory's bandwidth and 2 µs for each kernel, which leaves out what caches spare, and arithmetic: it says what a change does
 to a program, not what a device will take. `h100.txt` describes the device. The packages have the versions of jax.
+
+With `--fused` the function is one kernel (`batch_map(fused=True)`). What does not fit into registers is traffic, too: of each
+thread what the kernel, and the assembler for it, store and load again, which is taken to be in each round of a loop.
 """
 
 from __future__ import annotations
@@ -14,8 +18,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -27,11 +35,15 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import topologies  # noqa: E402
 
 import rbd_jax as rbd  # noqa: E402
+from rbd_jax._fused import mapped as in_one_kernel  # noqa: E402
 
 
 BANDWIDTH, PER_KERNEL = 3.35e12, 2e-6  # bytes a second, s
 
 SIZES = {"pred": 1, "s8": 1, "u8": 1, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8}
+
+#: Steps of a rollout.
+STEPS = 100
 
 #: Lines of a program that are no kernels.
 IDLE = ("parameter", "constant", "get-tuple-element", "tuple", "bitcast")
@@ -44,11 +56,16 @@ def gradient(model, q, v, tau):
     return jax.grad(by, argnums=(0, 1, 2))(q, v, tau)
 
 
+def rollout(model, q, v, tau):
+    return rbd.rollout(model, rbd.State(q, v), tau, dt=1e-3)
+
+
 OPERATIONS = {
     "fd": ("forward dynamics", rbd.forward_dynamics),
     "id": ("inverse dynamics", rbd.inverse_dynamics),
     "mass": ("mass matrix", lambda model, q, v, tau: rbd.mass_matrix(model, q)),
     "vjp": ("gradient of forward dynamics", gradient),
+    "rollout": (f"rollout of {STEPS} steps", rollout),
 }
 
 
@@ -121,8 +138,7 @@ def described_device():
 def compiled(operation: str, robot: str, batch: int, device) -> tuple[Program, float]:
     """A program for a batch in single precision, level by level as on a GPU, and the seconds that it took to compile."""
     model = rbd.with_traversal(rbd.astype(rbd.load(robot), jnp.float32), "levels")
-    function = OPERATIONS[operation][1]
-    shapes = [jax.ShapeDtypeStruct((batch, n), jnp.float32) for n in (model.nq, model.nv, model.nv)]
+    function, shapes = OPERATIONS[operation][1], arguments(operation, model, batch)
     mapped = jax.vmap(lambda q, v, tau: function(model, q, v, tau))
     lowered = jax.jit(mapped, in_shardings=device, out_shardings=device).lower(*shapes)
     start = time.perf_counter()
@@ -130,21 +146,84 @@ def compiled(operation: str, robot: str, batch: int, device) -> tuple[Program, f
     return Program(program.as_text()), time.perf_counter() - start
 
 
+def arguments(operation: str, model, batch: int) -> list[jax.ShapeDtypeStruct]:
+    steps = (STEPS,) if operation == "rollout" else ()
+    shapes = (batch, model.nq), (batch, model.nv), (batch, *steps, model.nv)
+    return [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+
+
+@dataclass
+class Fused:
+    """A compiled program of one kernel, and what there may be after it.
+
+    - `registers`, `spilled`: of a thread of the kernel, and the bytes that it stores and loads for want of registers.
+    - `seconds`: that it took to trace, simplify and compile.
+    """
+
+    program: Program
+    registers: int
+    spilled: int
+    seconds: float
+
+
+def fused(operation: str, robot: str, batch: int, device) -> Fused:
+    """A program in one kernel, level by level as on a GPU."""
+    model = rbd.with_traversal(rbd.astype(rbd.load(robot), jnp.float32), "levels")
+    function, shapes = OPERATIONS[operation][1], arguments(operation, model, batch)
+    mapped = lambda *args: in_one_kernel("gpu_program", lambda args: function(model, *args), args)
+    start = time.perf_counter()
+    lowered = jax.jit(mapped, in_shardings=device, out_shardings=device).lower(*shapes)
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
+        seconds = time.perf_counter() - start
+        kernels = [path for path in Path(folder).glob("*.ptx") if "entry fused" in path.read_text()]
+        registers, spilled = assembled(kernels[0])
+    program = Program(compiled.as_text())
+    rounds = STEPS if operation == "rollout" else 1
+    program.traffic += batch * rounds * spilled
+    return Fused(program, registers, spilled, seconds)
+
+
+def assembled(kernel: Path) -> tuple[int, int]:
+    """The registers that the assembler gives a thread, and the bytes that it spills, stores and loads."""
+    places = [Path(folder) / "nvidia" / "cuda_nvcc" / "bin" for folder in sys.path]
+    assembler = shutil.which("ptxas", path=os.pathsep.join(map(str, [*places, *os.get_exec_path()])))
+    if assembler is None:
+        raise SystemExit("error: there is no ptxas; see the top of this file")
+    command = [assembler, "-v", "--gpu-name", "sm_90a", "-o", str(kernel.with_suffix(".cubin")), str(kernel)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    registers = re.search(r"Used (\d+) registers", told)
+    assert registers is not None
+    planned = re.findall(r"(?:ld|st)\.local\.f(\d+) [^;]*\bstack\+", kernel.read_text())
+    left_over = map(int, re.findall(r"(\d+) bytes spill", told))
+    return int(registers[1]), sum(int(bits) // 8 for bits in planned) + sum(left_over)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--robots", default="arm7,quadruped,humanoid")
     parser.add_argument("--operations", default="fd,id,mass,vjp")
     parser.add_argument("--batch", type=int, default=65536)
+    parser.add_argument("--fused", action="store_true", help="in one kernel")
     told = parser.parse_args()
     device = described_device()
-    print("| operation | robot | kernels | KiB a sample | compile | modelled, million a second |", flush=True)
-    print("|---|---|--:|--:|--:|--:|", flush=True)
+    columns = "| kernels | KiB a sample | compile | modelled, million a second |"
+    print(f"| operation | robot {'| registers | spilled ' if told.fused else ''}{columns}", flush=True)
+    print(f"|---|---|--:|--:|--:|--:|{'--:|--:|' if told.fused else ''}", flush=True)
     for operation in told.operations.split(","):
         for robot in told.robots.split(","):
-            program, seconds = compiled(operation, robot, told.batch, device)
+            if told.fused:
+                found = fused(operation, robot, told.batch, device)
+                program, seconds, own = (
+                    found.program,
+                    found.seconds,
+                    f"{found.registers} | {found.spilled} | ",
+                )
+            else:
+                (program, seconds), own = compiled(operation, robot, told.batch, device), ""
             took = program.traffic / BANDWIDTH + program.kernels * PER_KERNEL
             print(
-                f"| {OPERATIONS[operation][0]} | {robot} | {program.kernels} | {program.traffic / told.batch / 1024:.1f} | "
+                f"| {OPERATIONS[operation][0]} | {robot} | {own}{program.kernels} | {program.traffic / told.batch / 1024:.1f} | "
                 f"{seconds:.1f} s | {told.batch / took / 1e6:.1f} |",
                 flush=True,
             )

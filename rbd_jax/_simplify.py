@@ -94,11 +94,11 @@ class Program:
     """
 
     def __init__(self, closed: ClosedJaxpr):
-        self._scalars = scalars = _Scalars()
+        self._scalars = scalars = Scalars()
         # Not as part of whatever is being traced at the moment: all of this is about constants.
         with jax.ensure_compile_time_eval():
             given = [scalars.input(i, aval.shape, aval.dtype) for i, aval in enumerate(closed.in_avals)]
-            self._outputs = _Interpreter(scalars).run(closed, given)
+            self._outputs = Interpreter(scalars).run(closed, given)
         self._dtypes = [aval.dtype for aval in closed.out_avals]
         uses = np.zeros(len(scalars.operation), int)
         for output in self._outputs:
@@ -194,7 +194,7 @@ def _side_by_side(scalars):
     return vector
 
 
-def _assembled(output: np.ndarray, dtype, scalars: _Scalars, values):
+def _assembled(output: np.ndarray, dtype, scalars: Scalars, values):
     """The array of these scalars, made by one kernel: each put where it belongs in an array of the constants among them."""
     nodes = output.reshape(-1)
     if not nodes.size:
@@ -209,7 +209,7 @@ def _assembled(output: np.ndarray, dtype, scalars: _Scalars, values):
     return vector.reshape(output.shape)
 
 
-class _Scalars:
+class Scalars:
     """All scalars of a program, by number, in the order in which they can be computed. Equal ones have the same number."""
 
     def __init__(self):
@@ -451,16 +451,16 @@ class _Scalars:
 _ALL_TYPES = {"select_n", "and", "or"}
 
 _RULES = {
-    "add": _Scalars._sum,
-    "sub": _Scalars._difference,
-    "neg": _Scalars._negative,
-    "mul": _Scalars._product,
-    "div": _Scalars._quotient,
-    "square": _Scalars._square,
-    "integer_pow": _Scalars._power,
-    "select_n": _Scalars._selection,
-    "and": _Scalars._both,
-    "or": _Scalars._either,
+    "add": Scalars._sum,
+    "sub": Scalars._difference,
+    "neg": Scalars._negative,
+    "mul": Scalars._product,
+    "div": Scalars._quotient,
+    "square": Scalars._square,
+    "integer_pow": Scalars._power,
+    "select_n": Scalars._selection,
+    "and": Scalars._both,
+    "or": Scalars._either,
 }
 
 
@@ -477,18 +477,22 @@ def _evaluated(primitive, params: tuple, known, dtype):
     return np.asarray(primitive.bind(*map(jnp.asarray, known), **dict(params)))
 
 
-class _Interpreter:
+class Interpreter:
     """Runs a jaxpr on arrays of the numbers of scalars."""
 
-    def __init__(self, scalars: _Scalars):
+    def __init__(self, scalars: Scalars):
         self.scalars = scalars
 
-    def run(self, closed: ClosedJaxpr, args) -> list[np.ndarray]:
+    def run(self, closed: ClosedJaxpr, args) -> list:
         known = dict(zip(closed.jaxpr.constvars, (self.literal(x) for x in closed.consts), strict=True))
         known |= zip(closed.jaxpr.invars, args, strict=True)
 
         def nodes(atom):
-            return self.literal(atom.val) if isinstance(atom, Literal) else known[atom]
+            if not isinstance(atom, Literal):
+                return known[atom]
+            # Numbers that are written into a program are Python's, and mean what the program says that they are.
+            aval: Any = atom.aval
+            return self.literal(np.asarray(atom.val, aval.dtype))
 
         for equation in closed.jaxpr.eqns:
             results = self.step(equation, [nodes(atom) for atom in equation.invars])
@@ -498,7 +502,7 @@ class _Interpreter:
     def literal(self, value) -> np.ndarray:
         return self.scalars.constants(value)
 
-    def step(self, equation, args: list[np.ndarray]) -> list[np.ndarray]:
+    def step(self, equation, args: list) -> list:
         name, params = equation.primitive.name, equation.params
         if name in _ELEMENTWISE:
             return [self.elementwise(equation, args)]
@@ -713,6 +717,12 @@ class _Interpreter:
 
     def on_stack(self, equation, args):
         return [np.stack(args, axis=equation.params["axis"])]
+
+    def on_unstack(self, equation, args):
+        return list(np.moveaxis(args[0], equation.params["axis"], 0))
+
+    def on_tile(self, equation, args):
+        return [np.tile(args[0], equation.params["reps"])]
 
     def on_rev(self, equation, args):
         return [np.flip(args[0], equation.params["dimensions"])]

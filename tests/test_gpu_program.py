@@ -70,3 +70,21 @@ def test_programs_stay_small(counted, operation, robot, kernels, traffic):
     pytest.importorskip("jax_cuda12_plugin")
     program, seconds = counted.compiled(operation, robot, 65536, counted.described_device())
     assert program.kernels <= kernels and program.traffic / 65536 / 1024 <= traffic and seconds < 90
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "operation, robot, kernels, traffic",
+    [
+        ("fd", "arm7", 1, 0.2),
+        ("id", "quadruped", 1, 1),
+        ("fd", "humanoid", 1, 7),
+        ("rollout", "arm7", 10, 60),
+    ],
+)
+def test_fused_programs_stay_on_the_chip(counted, operation, robot, kernels, traffic):
+    """One kernel, and what judges a rollout; KiB a sample, with what leaves registers."""
+    pytest.importorskip("jax_cuda12_plugin")
+    found = counted.fused(operation, robot, 65536, counted.described_device())
+    assert found.program.kernels <= kernels and found.program.traffic / 65536 / 1024 <= traffic
+    assert found.seconds < 90

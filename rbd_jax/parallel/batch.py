@@ -26,6 +26,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from .._arguments import instance
 from .._compile import is_number
 from .._devices import in_use, set_devices
+from .._fused import mapped as in_one_kernel
 from .fastest import in_turn
 
 
@@ -38,6 +39,7 @@ def batch_map(
     in_axes: int | None | tuple[int | None, ...] = 0,
     *,
     lanes: int | Literal["measured"] | None = None,
+    fused: bool | Literal["interpret"] = False,
 ) -> Callable:
     """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
 
@@ -60,6 +62,13 @@ def batch_map(
       takes the same steps for each sample; `"measured"` for what is fastest on this machine, which takes as long as to compile
       three more programs, once for each. Derivatives of what is mapped are computed sample after sample: for a gradient in
       lanes, map the gradient.
+    - `fused`: the function as one kernel of an NVIDIA GPU, with a sample in each thread, whose numbers stay on the chip as far as
+      they fit. For dynamics and rollouts in single precision, of models that are known (not among the arguments, nor traced); it
+      takes some seconds to compile. Loops of more than 256 rounds, and shorter ones of much work, stay loops: their rows are
+      those of an argument, or known. What is made of the rows that they return is made after the kernel. `x · 0` is 0, also
+      where x is infinite. Sorting, libraries of matrices, places that depend on the sample and loops whose length does raise an
+      error. The derivative of what is mapped is that of `vmap`; for one in a kernel, map the gradient. `"interpret"` runs the
+      kernel step by step on any device, to try it out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -71,7 +80,7 @@ def batch_map(
      [ 4.858  2.899]]
     """
     here = lambda: Mesh(np.array(jax.local_devices()), (AXIS,))
-    return _mapped("batch_map", function, in_axes, lanes, None, here)
+    return _mapped("batch_map", function, in_axes, lanes, fused, None, here)
 
 
 def shard(
@@ -80,6 +89,7 @@ def shard(
     *,
     mesh: Mesh | None = None,
     lanes: int | None = None,
+    fused: bool | Literal["interpret"] = False,
 ) -> Callable:
     """`function` of one sample as a function of batches, which all devices of all processes share out among them.
 
@@ -94,7 +104,7 @@ def shard(
 
     **Arguments**
 
-    - `function`, `in_axes`, `lanes`: as for `batch_map`; nothing is measured, because all processes run the same program.
+    - `function`, `in_axes`, `lanes`, `fused`: as for `batch_map`; nothing is measured, since all processes run the same program.
     - `mesh`: the devices, whatever its axes are. By default those that `rbd.parallel.use_devices` or `jax.set_mesh` has set, or
       all devices there are.
 
@@ -117,7 +127,7 @@ def shard(
     [25.332  0.    -7.772]
     """
     there = lambda: all_devices("shard")
-    return _mapped("shard", function, in_axes, lanes, _devices_of("shard", mesh), there)
+    return _mapped("shard", function, in_axes, lanes, fused, _devices_of("shard", mesh), there)
 
 
 @contextmanager
@@ -185,6 +195,7 @@ def _mapped(
     function: Callable,
     in_axes,
     lanes: int | str | None,
+    fused: bool | str,
     mesh: Mesh | None,
     there: Callable[[], Mesh],
 ) -> Callable:
@@ -196,6 +207,9 @@ def _mapped(
         raise ValueError(
             f'{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, "measured" or None'
         )
+
+    if fused not in (False, True, "interpret"):
+        raise ValueError(f'{owner}: fused is {fused!r}; it is True, False or "interpret"')
 
     @functools.partial(jax.jit, static_argnames=("rest", "axes", "size", "over"))
     def run(batched, numbers, rest, axes, size, over):
@@ -209,6 +223,8 @@ def _mapped(
 
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
+            if fused:
+                return in_one_kernel(owner, one, batched, interpret=fused == "interpret")
             return in_turn(one, batched, lanes, size) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
         if over is None:
@@ -242,6 +258,11 @@ def _mapped(
         numbers, rest = _apart((function, shared))
         size = _batch_size(owner, batched)
         over = None if size == 1 or _within() else _first(mesh, set_devices, there)
+        if fused is True and _platform(over) != "gpu":
+            raise ValueError(
+                f"{owner}: fused=True makes a kernel for a GPU, and this runs on a {_platform(over)}; leave fused out, or try "
+                'the kernel with fused="interpret"'
+            )
         if over is not None:
             batched, numbers = _placed(owner, batched, numbers, size, over)
         return run(batched, numbers, rest=rest, axes=axes, size=size, over=over)

@@ -1,0 +1,283 @@
+"""One kernel for a function of one sample: what `vmap` gives, run step by step where there is no GPU, and its instructions."""
+
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import rbd_jax as rbd
+from rbd_jax import _fused as fused, _instructions
+
+
+X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
+K = jnp.array([0, 2, 1, 3, 1])
+ROWS = jnp.asarray(np.random.default_rng(1).normal(size=(5, 400, 2)))
+TABLE = jnp.asarray(np.random.default_rng(2).normal(size=(400, 4)))
+
+
+def driven(x, rows):
+    """A long loop with rows of its own, rows that are known, and results row by row."""
+
+    def step(carry, given):
+        row, known, number = given
+        x, fixed, count = carry
+        x = 0.9 * x + jnp.tile(row, 2) * known * fixed
+        return (x, fixed, count + 1), (x[:2] + number.astype(x.dtype), count, x[0] > 0)
+
+    (end, *_), told = lax.scan(step, (x, x[0] * 2, 0), (rows, TABLE, jnp.arange(400)))
+    return end, *told, jnp.max(told[0], axis=0), told[0][::100] - x[None, :2]
+
+
+FUNCTIONS = {
+    "elements": (lambda x: jnp.clip(jnp.sin(x) * 2.0 / (1 + x**2), -0.5, jnp.abs(x)), (X,)),
+    "roots and powers": (lambda x: (jnp.sqrt(1 + x**2), jnp.exp(x) ** 1.5, jnp.arctan2(x, x[::-1])), (X,)),
+    "arrays": (lambda x: (jnp.outer(x, x)[1:, ::2].T, x[np.array([2, 0])], jnp.concatenate([x, x]).sum()), (X,)),
+    "kinds": (lambda x, k: (k * 2, x > 0, k.astype(float), x.astype(jnp.float32), k % 2 == 1, jnp.isfinite(x)), (X, K)),
+    "truth values": (lambda x: jnp.where((x > 0) & ~(x < 1) | (x == x[0]), x, -x), (X,)),
+    "given truth values": (lambda x: jnp.where(x, 1.0, 2.0), (X > 0,)),
+    "what is the same for all": (lambda x: (TABLE[:2], jnp.asarray(3), x[:0]), (X,)),
+    "a branch for each": (lambda k, x: lax.switch(k, [jnp.sin, jnp.cos, lambda x: -x], x), (K, X)),
+    "a condition": (lambda x: lax.cond(x[0] > 0, lambda x: (x, 1), lambda x: (2 * x, 2), x), (X,)),
+    "short loops": (lambda x: lax.fori_loop(0, 4, lambda i, y: y * x + i, x), (X,)),
+    "a long loop": (lambda x: lax.fori_loop(0, 1000, lambda i, y: 0.5 * y + jnp.sin(x), x), (X,)),
+    "rows": (driven, (X, ROWS)),
+    "rows backwards": (lambda x, rows: lax.scan(lambda y, row: (y[::-1] + row.sum(), y[1]), x, rows, reverse=True), (X, ROWS)),
+    "a loop in a loop": (lambda x: lax.fori_loop(0, 300, lambda i, y: lax.fori_loop(0, 300, lambda j, z: z / 2 + x, y), x), (X,)),
+    "gradients": (jax.grad(lambda x: jnp.sum(jnp.sin(x) ** 3)), (X,)),
+}  # fmt: skip
+
+
+def same(found, expected, rtol=1e-9):
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("function, batch", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_fused_is_vmap(function, batch):
+    same(rbd.batch_map(function, fused="interpret")(*batch), jax.vmap(function)(*batch))
+
+
+OPERATIONS = {
+    "fd": lambda model, q, v, tau: rbd.forward_dynamics(model, q, v, tau),
+    "id": lambda model, q, v, tau: rbd.inverse_dynamics(model, q, v, tau),
+    "mass": lambda model, q, v, tau: rbd.mass_matrix(model, q),
+    "rollout": lambda model, q, v, tau: rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=300),
+    "vjp": lambda model, q, v, tau: jax.grad(lambda q: jnp.sum(rbd.forward_dynamics(model, q, v, tau)))(q),
+}  # fmt: skip
+
+
+def samples(model, count):
+    draw = np.random.default_rng(3).normal
+    dq, v, tau = (jnp.asarray(draw(size=(count, model.nv)), model.dtype) for _ in range(3))
+    return jax.vmap(lambda dq: rbd.integrate(model, rbd.neutral(model), dq))(dq), v, tau
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_dynamics(operation):
+    """A whole block, and one with more threads than samples."""
+    check("double_pendulum", operation, 37)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", ["fd", "id", "mass", "rollout"])
+@pytest.mark.parametrize("robot", ["arm7", "hopper"])
+def test_dynamics_of_robots(robot, operation):
+    check(robot, operation, 3)
+
+
+def check(robot, operation, count):
+    model = rbd.load(robot)
+    function = lambda *x: OPERATIONS[operation](model, *x)
+    batch = samples(model, count)
+    same(rbd.batch_map(function, fused="interpret")(*batch), jax.vmap(function)(*batch))
+
+
+@pytest.mark.parametrize("count", [1, 32, 64])
+def test_sizes_of_batches(count):
+    x = jnp.arange(3.0 * count).reshape(count, 3)
+    same(rbd.batch_map(jnp.sin, fused="interpret")(x), jnp.sin(x))
+
+
+def test_single_precision():
+    model = rbd.astype(rbd.load("double_pendulum"), jnp.float32)
+    function = lambda *x: rbd.forward_dynamics(model, *x)
+    batch = samples(model, 33)
+    found = rbd.batch_map(function, fused="interpret")(*batch)
+    assert found.dtype == jnp.float32
+    same(found, jax.vmap(function)(*batch), 1e-4)
+
+
+def test_what_is_shared_is_read():
+    """A model that is an argument, and one that is traced around it."""
+    model = rbd.load("double_pendulum")
+    q, v, tau = samples(model, 6)
+    expected = jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x))(q, v, tau)
+    shared = rbd.batch_map(rbd.inverse_dynamics, (None, 0, 0, 0), fused="interpret")
+    same(shared(model, q, v, tau), expected)
+    heavier = eqx.tree_at(lambda model: model.inertias.mass, model, 2 * model.inertias.mass)
+    assert jnp.max(jnp.abs(shared(heavier, q, v, tau) - expected)) > 0.1
+    around = jax.jit(
+        lambda model: rbd.batch_map(lambda *x: rbd.inverse_dynamics(model, *x), fused="interpret")(q, v, tau)
+    )
+    same(around(model), expected)
+
+
+def test_derivatives_are_those_of_the_function():
+    """Of what is mapped, by what is batched and by what is shared; with rules that the function has of its own."""
+
+    @jax.custom_jvp
+    def own(x):
+        return jnp.sin(x)
+
+    own.defjvp(lambda primals, tangents: (jnp.sin(primals[0]), 7 * tangents[0]))
+    mapped = rbd.batch_map(
+        lambda scale, x, k: own(x) * scale + k.astype(float), (None, 0, 0), fused="interpret"
+    )
+    by_scale, by_x = jax.grad(lambda scale, x: jnp.sum(mapped(scale, x, K)), (0, 1))(3.0, X)
+    np.testing.assert_allclose(by_scale, jnp.sum(jnp.sin(X)))
+    np.testing.assert_allclose(by_x, jnp.full(X.shape, 21.0))
+
+
+def test_it_can_be_compiled_and_mapped():
+    mapped = rbd.batch_map(lambda x: jnp.sin(x) * x[0], fused="interpret")
+    same(jax.jit(mapped)(X), jax.vmap(lambda x: jnp.sin(x) * x[0])(X))
+    twice = jnp.stack([X, 2 * X, 3 * X])
+    same(jax.vmap(mapped)(twice), jax.vmap(jax.vmap(lambda x: jnp.sin(x) * x[0]))(twice))
+
+
+def test_what_cannot_be_fused_is_told():
+    for function, name in (
+        (jnp.sort, "`sort` in a way that depends on the sample.*leave fused out"),
+        (lambda x: x[x[0].astype(int)], "`dynamic_slice`|`gather`"),
+        (lambda x: lax.while_loop(lambda y: y[0] < 9, lambda y: y + 1, x), "`while`"),
+        (
+            lambda x: lax.scan(lambda y, row: (y + row, None), x[0], jnp.tile(x, 200))[0],
+            "a loop of 800 rounds",
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"batch_map: function .*({name})"):
+            rbd.batch_map(function, fused="interpret")(X)
+
+
+def test_what_fused_is_not(unchecked):
+    with pytest.raises(ValueError, match="fused is 'yes'"):
+        rbd.batch_map(jnp.sin, fused="yes")  # pyright: ignore[reportArgumentType]
+
+
+def test_without_a_gpu_it_is_refused():
+    with pytest.raises(
+        ValueError, match='batch_map: fused=True .* cpu; leave fused out, .* fused="interpret"'
+    ):
+        rbd.batch_map(jnp.sin, fused=True)(X)
+
+
+def test_over_several_devices():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("batch",))
+    mapped = rbd.shard(lambda q: jnp.sin(q) * q[0], mesh=mesh, fused="interpret")
+    same(mapped(X), jax.vmap(lambda q: jnp.sin(q) * q[0])(X))
+
+
+# Instructions.
+
+
+def carried_out(instructions, values, memory):
+    """What instructions leave behind, done by numpy one after the other.
+
+    - `values`: of the scalars that they are given. `memory`: for each source, (samples, entries).
+    """
+    registers = dict(enumerate([values[x] for x in instructions.given], len(instructions.kinds)))
+    registers = {
+        f"${number}": np.asarray(x).astype(int if x.dtype == bool else x.dtype)
+        for number, x in registers.items()
+    }
+    first = len(instructions.kinds) + len(instructions.given)
+    stack = {}
+    arrays = {f"${first + number}": memory[source] for number, source in enumerate(instructions.memory)}
+    comparisons = {
+        "eq": np.equal,
+        "neu": np.not_equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+    }
+    comparisons |= {"gt": np.greater, "ge": np.greater_equal}
+    do = {
+        "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
+        "sqrt": np.sqrt, "max": np.maximum, "min": np.minimum, "mov": np.copy, "and": np.logical_and, "or": np.logical_or,
+        "not": np.logical_not, "testp": np.isfinite, "selp": lambda a, b, which: np.where(which, a, b), "ld": np.copy,
+    }  # fmt: skip
+
+    def place(name):
+        array, offset = name[1:-1].split("+")
+        return arrays[array][:, int(offset) // arrays[array].itemsize]
+
+    def value(name):
+        if name.startswith("["):
+            return place(name)
+        if name.startswith("0f"):
+            return np.uint32(int(name[2:], 16)).view(np.float32)
+        if name.startswith("0d"):
+            return np.uint64(int(name[2:], 16)).view(np.float64)
+        return int(name) if name.isdigit() else registers[name]
+
+    for operation, result, operands in re.findall(r"^([a-z][\w.]*) (\S+), (.*);$", instructions.text, re.M):
+        first, *rest = operation.split(".")
+        if operation.startswith("st.local"):
+            stack[result] = value(operands)
+            continue
+        if operation.startswith("ld.local"):
+            registers[result] = stack[operands]
+            continue
+        if first == "st":
+            place(result)[:] = value(operands)
+            continue
+        function = comparisons[rest[0]] if first == "setp" else do[first]
+        with np.errstate(all="ignore"):
+            registers[result] = function(*map(value, operands.split(", ")))
+    return {node: registers[f"${number}"] for number, node in enumerate(instructions.leaving)}
+
+
+def everything(x, y):
+    for _ in range(3):  # much at once
+        powers = [x * y + number for number in range(4)]
+        x = x + 1e-3 * sum(a * b for a, b in zip(powers, reversed(powers)))
+    inside = (x < y) & jnp.isfinite(x) | ~(x >= 0.5) | (x == y)
+    other = jnp.where((x != x) | (y <= 0) | (y > 3), -x / y, jnp.sqrt(jnp.abs(x)) - 1.5)
+    return jnp.where(inside, jnp.maximum(x, y) * 2 + jnp.minimum(y, 1), other), inside
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_instructions_do_what_they_are_for(dtype, few, monkeypatch):
+    """Not a number among them; with registers for all, and with few."""
+    if few:  # room for four numbers
+        monkeypatch.setattr(_instructions, "REGISTERS", np.dtype(dtype).itemsize)
+    one = jax.ShapeDtypeStruct((), dtype)
+    closed = jax.make_jaxpr(everything)(one, one)
+    kernel = fused.Kernel("a test", closed.jaxpr, [])
+    x, y = (np.random.default_rng(seed).normal(size=200).astype(dtype) for seed in (4, 5))
+    x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
+    scalars, values = kernel.piece.scalars, {}
+    memory = {("sample", 0): x[:, None], ("sample", 1): y[:, None], ("written", 0): np.zeros((200, 1), dtype)}
+    for others, instructions in kernel.piece.levels:
+        for node in others:
+            if scalars.operation[node] != "constant":
+                primitive, params = scalars.extra[node]
+                operands = [values.get(x, scalars.value(x)) for x in scalars.arguments[node]]
+                operands = [
+                    np.asarray(x, scalars.dtype[node]) for x, node in zip(operands, scalars.arguments[node])
+                ]
+                values[node] = np.asarray(primitive.bind(*np.broadcast_arrays(*operands), **dict(params)))
+        values |= carried_out(instructions, values, memory)
+    expected = jax.vmap(everything)(x, y)
+    np.testing.assert_allclose(memory["written", 0][:, 0], expected[0], rtol=1e-6)
+    ((number, _, node),) = kernel.piece.written
+    assert number == 1
+    np.testing.assert_array_equal(values[node] != 0, expected[1])
+    assert few == any("ld.local" in instructions.text for _, instructions in kernel.piece.levels)
