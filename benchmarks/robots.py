@@ -1,19 +1,28 @@
-"""The robots of the benchmarks, as URDF and SDF text: random trees of hinges, fixed or floating."""
+"""The robots of the benchmarks, as URDF and SDF text: random trees of hinges, fixed or floating; and those of
+`example-robot-data`, where that is installed."""
 
 from __future__ import annotations
 
+import re
+import site
+import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+
+import rbd_jax as rbd
 
 
 @dataclass(frozen=True)
 class Robot:
-    """`parents` of the moving links, -1 for the base link; `floating` whether the base link is free."""
+    """`parents` of the moving links, -1 for the base link; `floating` whether the base link is free; `text` its URDF, if it is
+    one of a file."""
 
     name: str
     parents: tuple[int, ...]
     floating: bool
+    text: str = ""
 
     @property
     def nv(self) -> int:
@@ -53,6 +62,34 @@ ROBOTS = {
 }
 
 
+#: Of example-robot-data: what is fixed and what floats. The fingers of the Panda move by themselves, as Pinocchio has them.
+FILES = {
+    "panda 9": ("panda_description/urdf/panda.urdf", False),
+    "go1 18": ("go1_description/urdf/go1.urdf", True),
+    "g1 35": ("g1_description/urdf/g1_29dof_rev_1_0.urdf", True),
+}
+
+
+def _of_files() -> dict[str, Robot]:
+    """The robots of example-robot-data; without their shapes, which dynamics do not need."""
+    folders = [Path(x, "cmeel.prefix/share/example-robot-data/robots") for x in site.getsitepackages()]
+    found = {}
+    for name, (file, floating) in FILES.items():
+        path = next((folder / file for folder in folders if (folder / file).exists()), None)
+        if path is None:
+            continue
+        text = path.read_text()
+        text = re.sub(r"<(visual|collision)\b.*?</\1>", "", text, flags=re.S)
+        text = re.sub(r"<(visual|collision|mimic)\b[^>]*/>", "", text)
+        # Tables go by the number of joints alone.
+        moving = len(re.findall(r'<joint\b[^>]*type="(?:revolute|continuous|prismatic)"', text))
+        found[name] = Robot(name, tuple(range(-1, moving - 1)), floating, text)
+    return found
+
+
+ROBOTS |= _of_files()
+
+
 def chain(size: int) -> Robot:
     return Robot(f"chain {size}", tuple(range(-1, size - 1)), False)
 
@@ -79,6 +116,12 @@ def _links(robot: Robot):
         }
 
 
+def _read(robot: Robot):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rbd.ModelWarning)
+        return rbd.load_urdf(robot.text, floating_base=robot.floating)
+
+
 def _numbers(x) -> str:
     return " ".join(f"{value:.9f}" for value in np.asarray(x).reshape(-1))
 
@@ -91,6 +134,8 @@ def _entries(inertia, form: str) -> str:
 
 def urdf(robot: Robot) -> str:
     """A URDF whose root link is `base`; `floating` is for the reader to set."""
+    if robot.text:
+        return robot.text
     parts = [f'<robot name="{robot.name.replace(" ", "_")}">']
     for number, link in enumerate(_links(robot)):
         name = f"link{number - 1}" if number else "base"
@@ -113,6 +158,8 @@ def urdf(robot: Robot) -> str:
 
 def sdf(robot: Robot) -> str:
     """The same robot as SDF, each link placed in its parent."""
+    if robot.text:
+        raise ValueError(f"{robot.name} is a URDF, and nothing here writes SDF")
     parts = [f'<sdf version="1.7"><model name="{robot.name.replace(" ", "_")}">']
     for number, link in enumerate(_links(robot)):
         name = f"link{number - 1}" if number else "base"
@@ -137,6 +184,11 @@ def sdf(robot: Robot) -> str:
 
 def mjcf(robot: Robot) -> str:
     """The same robot as MJCF, nested."""
+    if robot.text:
+        text = rbd.to_mjcf(_read(robot))
+        return text.replace(
+            "<worldbody>", '<option><flag constraint="disable" contact="disable"/></option><worldbody>', 1
+        )
     links = list(_links(robot))
     children: dict[int, list[int]] = {}
     for body, parent in enumerate(robot.parents):
