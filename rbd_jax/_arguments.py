@@ -286,7 +286,7 @@ def _real(owner: str, name: str, value, expected: str) -> Array | np.ndarray:
     """`value` as an array of real numbers: of NumPy, if it is not one of JAX already."""
     try:
         array = np.asarray(value) if isinstance(value, float | int) else in_numpy(value)
-        array = array if isinstance(array, np.ndarray) else jnp.asarray(array)
+        array = array if isinstance(array, np.ndarray | jax.Array) else jnp.asarray(array)
         if any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
             return array
     except (TypeError, ValueError, OverflowError):

@@ -9,12 +9,13 @@ derivative or for the batch.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -80,12 +81,17 @@ def _taken_apart(function: Callable, args, kwargs) -> tuple[tuple | None, Callab
 
 
 class _Parts:
-    """An argument taken apart: its numbers, the rest, and what it is recognized by, None if that may change."""
+    """An argument taken apart: its numbers, the rest, and what it is recognized by, None if that may change.
+
+    What cannot change is packed: its many small arrays travel as one. A model has some sixty, and to hand over each takes a
+    call of a compiled function longer than to run.
+    """
 
     def __init__(self, value):
         leaves, self.structure = jax.tree.flatten(value)
         self.are_numbers = tuple(is_number(leaf) for leaf in leaves)
         self.numbers = [_plain(leaf) for leaf, is_one in zip(leaves, self.are_numbers) if is_one]
+        self.packing: _Packing | None = None
         self.rest = [None if is_one else leaf for leaf, is_one in zip(leaves, self.are_numbers)]
         try:
             self.key = self.structure, self.are_numbers, tuple(identity(other) for other in self.rest)
@@ -93,10 +99,85 @@ class _Parts:
             self.key = None
         self.settled = self.key is not None and all(isinstance(leaf, jax.Array) for leaf in leaves)
 
+    def pack(self) -> None:
+        """Let the small arrays among the numbers travel as one, if they are where that is easily done."""
+        packing = _Packing.of(self.numbers)
+        if packing is not None and self.key is not None:
+            self.packing, self.key = packing, (*self.key, packing.shapes)
+            self.numbers = packing.packed(self.numbers)
+
     def put_together(self, numbers):
         """The argument of other numbers: as many of them as it takes."""
+        if self.packing is not None:
+            numbers = iter(self.packing.unpacked(numbers))
         leaves = [next(numbers) if is_one else other for is_one, other in zip(self.are_numbers, self.rest)]
         return jax.tree.unflatten(self.structure, leaves)
+
+
+class _Number(_Parts):
+    """An argument that is one array, as most are."""
+
+    key, packing, settled = ("an array",), None, False
+
+    def __init__(self, value: jax.Array):
+        self.numbers = [_plain(value)]
+
+    def put_together(self, numbers):
+        return next(numbers)
+
+
+#: From so many arrays on, those of up to so many numbers are packed.
+MANY, SMALL_ARRAY = 16, 1024
+
+
+class _Packing(NamedTuple):
+    """How arrays travel: the small ones of each type one after the other in one array, the others as they are."""
+
+    shapes: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    groups: tuple[tuple[int, ...], ...]
+    """The places of what travels together, type by type."""
+
+    @staticmethod
+    def of(arrays: list) -> _Packing | None:
+        """None where little is gained, or arrays are traced, or not where JAX puts them on a CPU if nobody says anything."""
+        if len(arrays) < MANY or not all(map(_is_at_home, arrays)):
+            return None
+        groups: dict[np.dtype, list[int]] = {}
+        for place, x in enumerate(arrays):
+            if x.size <= SMALL_ARRAY and isinstance(x.dtype, np.dtype):
+                groups.setdefault(x.dtype, []).append(place)
+        return _Packing(tuple((x.shape, x.dtype) for x in arrays), tuple(map(tuple, groups.values())))
+
+    @property
+    def others(self) -> list[int]:
+        together = {place for places in self.groups for place in places}
+        return [place for place in range(len(self.shapes)) if place not in together]
+
+    def packed(self, arrays: list) -> list:
+        rows = [np.concatenate([np.asarray(arrays[i]).reshape(-1) for i in places]) for places in self.groups]
+        return [*map(jax.device_put, rows), *(arrays[i] for i in self.others)]
+
+    def unpacked(self, numbers: Iterator) -> list:
+        found = [None] * len(self.shapes)
+        for places in self.groups:
+            row, begin = next(numbers), 0
+            for place in places:
+                shape = self.shapes[place][0]
+                end = begin + math.prod(shape)
+                found[place], begin = row[begin:end].reshape(shape), end
+        for place in self.others:
+            found[place] = next(numbers)
+        return found
+
+
+def _is_at_home(x) -> bool:
+    if isinstance(x, Tracer) or not isinstance(x, jax.Array) or x.committed:
+        return False
+    return (
+        x.devices() == {jax.local_devices()[0]}
+        and jax.default_backend() == "cpu"
+        and jax.config.jax_default_device is None
+    )
 
 
 #: What modules are taken apart into that are still there, by their id.
@@ -105,6 +186,8 @@ _apart: dict[int, tuple[weakref.ref, _Parts]] = {}
 
 def _parts(value) -> _Parts:
     """An argument taken apart. For a module that cannot change that is done once: a model may carry hundreds of things."""
+    if isinstance(value, jax.Array):
+        return _Number(value)
     if not isinstance(value, eqx.Module):
         return _Parts(value)
     known = _apart.get(id(value))
@@ -112,6 +195,7 @@ def _parts(value) -> _Parts:
         return known[1]
     parts, place = _Parts(value), id(value)
     if parts.settled:
+        parts.pack()
         _apart[place] = weakref.ref(value, lambda gone: _let_go(place, gone)), parts
     return parts
 
