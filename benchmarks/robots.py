@@ -191,8 +191,8 @@ def mjcf(robot: Robot) -> str:
         )
     links = list(_links(robot))
     children: dict[int, list[int]] = {}
-    for body, parent in enumerate(robot.parents):
-        children.setdefault(parent, []).append(body)
+    for child, parent in enumerate(robot.parents):
+        children.setdefault(parent, []).append(child)
 
     def body(number):
         link = links[number + 1]

@@ -176,7 +176,7 @@ def _is_at_home(x) -> bool:
     return (
         x.devices() == {jax.local_devices()[0]}
         and jax.default_backend() == "cpu"
-        and jax.config.jax_default_device is None
+        and getattr(jax.config, "jax_default_device", None) is None
     )
 
 

@@ -14,6 +14,7 @@ def counted():
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     before = list(sys.path)
+    sys.modules[spec.name] = module  # where its classes look for what their fields are
     spec.loader.exec_module(module)
     sys.path[:] = before
     return module

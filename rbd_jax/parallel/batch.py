@@ -26,7 +26,6 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from .._arguments import instance
 from .._compile import is_number
 from .._devices import in_use, set_devices
-from .._fused import mapped as in_one_kernel
 from .fastest import in_turn
 
 
@@ -224,6 +223,8 @@ def _mapped(
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
             if fused:
+                from .._fused import mapped as in_one_kernel  # with Pallas, which few need
+
                 return in_one_kernel(owner, one, batched, interpret=fused == "interpret")
             return in_turn(one, batched, lanes, size) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
