@@ -59,8 +59,9 @@ def products(a: Float[Array, "m k"], b: Float[Array, "n k"]) -> Float[Array, "m 
     """`A Bᵀ`. For a few columns spelled out: as a product of matrices it is a call out of the loop over samples on a CPU."""
     if a.shape[1] > SPELLED_OUT:
         return matmul(a, transpose(b))
-    terms = [a[:, None, i] * b[None, :, i] for i in range(a.shape[1])]
-    return functools.reduce(jnp.add, terms)
+    if not a.shape[1]:
+        return jnp.zeros((len(a), len(b)), a.dtype)
+    return functools.reduce(jnp.add, [a[:, None, i] * b[None, :, i] for i in range(a.shape[1])])
 
 
 #: Up to so many rows, products of matrices are faster as loops than as calls of a library.

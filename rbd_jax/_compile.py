@@ -114,10 +114,10 @@ class _Parts:
         return jax.tree.unflatten(self.structure, leaves)
 
 
-class _Number(_Parts):
+class _Number:
     """An argument that is one array, as most are."""
 
-    key, packing, settled = ("an array",), None, False
+    key = ("an array",)
 
     def __init__(self, value: jax.Array):
         self.numbers = [_plain(value)]
@@ -184,7 +184,7 @@ def _is_at_home(x) -> bool:
 _apart: dict[int, tuple[weakref.ref, _Parts]] = {}
 
 
-def _parts(value) -> _Parts:
+def _parts(value) -> _Parts | _Number:
     """An argument taken apart. For a module that cannot change that is done once: a model may carry hundreds of things."""
     if isinstance(value, jax.Array):
         return _Number(value)

@@ -14,10 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ._simplify import Scalars
+from ._scalars import Scalars
 
 
 #: Types of numbers, and the letters of registers that hold them. Truth values enter and leave as whole numbers.
@@ -31,6 +32,9 @@ INSTRUCTIONS = {
     "div": "div.rn.{0} {1}, {2}, {3};",
     "neg": "neg.{0} {1}, {2};",
     "abs": "abs.{0} {1}, {2};",
+    "floor": "cvt.rmi.{0}.{0} {1}, {2};",
+    "ceil": "cvt.rpi.{0}.{0} {1}, {2};",
+    "round": "cvt.rni.{0}.{0} {1}, {2};",
     "sqrt": "sqrt.rn.{0} {1}, {2};",
     "select_n": "selp.{0} {1}, {4}, {3}, {2};",
     "is_finite": "testp.finite.{0} {1}, {2};",
@@ -57,6 +61,11 @@ def instruction(scalars: Scalars, node: int) -> str | None:
         in_memory = scalars.extra[node][0][0] in IN_MEMORY and own in LETTERS and own != bool
         return "ld.global.{0} {1}, {2};" if in_memory else None
     given = [scalars.dtype[x] for x in scalars.arguments[node]]
+    if (
+        operation == "round"
+        and lax.RoundingMethod.TO_NEAREST_EVEN not in dict(scalars.extra[node][1]).values()
+    ):
+        return None
     if operation == "select_n" and (len(given) != 3 or given[0] != bool):
         return None
     numbers = given[1:] if operation == "select_n" else given
@@ -232,6 +241,13 @@ def run(
     return {node: x != 0 if kind == bool else x for node, x, kind in zip(instructions.leaving, found, kinds)}
 
 
+def has_lowering(primitive) -> bool:
+    """Whether Pallas compiles an operation for a GPU."""
+    from jax._src.pallas.triton.lowering import triton_lowering_rules
+
+    return primitive in triton_lowering_rules
+
+
 @functools.cache
 def _primitive() -> Any:
     """An operation of several results that reads and writes memory, which Pallas has not: its instructions have one result. JAX
@@ -260,7 +276,7 @@ def _primitive() -> Any:
     @register_lowering(primitive)
     def _(context, *xs, text, kinds, structure, at, stored):
         if context.context.platform != "cuda":
-            raise NotImplementedError("a fused kernel is for GPUs of NVIDIA; leave fused out")
+            raise ValueError("fused: a kernel is for GPUs of NVIDIA; leave fused out")
         given = len(xs) - structure.num_leaves
         shape = context.avals_out[0].shape
         tensor = lambda element: ir.RankedTensorType.get(shape, element)

@@ -99,7 +99,7 @@ def one_by_one(jaxpr: Jaxpr, consts: list, samples: list) -> list:
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def side_by_side(jaxpr: Jaxpr, lanes: int, consts: list, samples: list) -> list:
     depends = dependent(jaxpr, (True,) * len(samples))
-    size, shapes = samples[0].shape[0], [(_aval(x).shape, _aval(x).dtype) for x in jaxpr.outvars]
+    size, shapes = samples[0].shape[0], [(aval_of(x).shape, aval_of(x).dtype) for x in jaxpr.outvars]
     chunks = -(-size // lanes)
     missing = chunks * lanes - size
     if missing:  # copies of the last sample fill up
@@ -137,7 +137,7 @@ def _columns(jaxpr: Jaxpr, consts: list, columns: list) -> list:
     return lanes.spread(lanes.run(jaxpr, consts, columns, (True,)), flags, (True,) * len(flags))
 
 
-def _derivative(one_by_one: Callable, jaxpr: Jaxpr, consts: list, samples: list, by_consts, by_samples):
+def derivative(one_by_one: Callable, program: Any, consts: list, samples: list, by_consts, by_samples):
     """The derivative of the same program, sample after sample, by what changes."""
     given, changes = [*consts, *samples], [*by_consts, *by_samples]
     moving = [not isinstance(change, SymbolicZero) for change in changes]
@@ -145,14 +145,14 @@ def _derivative(one_by_one: Callable, jaxpr: Jaxpr, consts: list, samples: list,
     def results(*moved):
         moved = iter(moved)
         values = [next(moved) if moves else x for moves, x in zip(moving, given, strict=True)]
-        return one_by_one(jaxpr, values[: len(consts)], values[len(consts) :])
+        return one_by_one(program, values[: len(consts)], values[len(consts) :])
 
     pick = lambda values: [x for x, moves in zip(values, moving, strict=True) if moves]
     return jax.jvp(results, pick(given), pick(changes))
 
 
 side_by_side.defjvp(
-    lambda jaxpr, lanes, primals, tangents: _derivative(one_by_one, jaxpr, *primals, *tangents),
+    lambda jaxpr, lanes, primals, tangents: derivative(one_by_one, jaxpr, *primals, *tangents),
     symbolic_zeros=True,
 )
 
@@ -162,7 +162,7 @@ def _one_column_by_one(jaxpr: Jaxpr, consts: list, columns: list) -> list:
 
 
 _columns.defjvp(
-    lambda jaxpr, primals, tangents: _derivative(_one_column_by_one, jaxpr, *primals, *tangents),
+    lambda jaxpr, primals, tangents: derivative(_one_column_by_one, jaxpr, *primals, *tangents),
     symbolic_zeros=True,
 )
 
@@ -268,7 +268,7 @@ class Lanes:
         if name in OF_PROGRAMS:
             return OF_PROGRAMS[name](self, params, xs, given)
         if name in ELEMENTWISE:
-            shape = _aval(equation.outvars[0]).shape
+            shape = aval_of(equation.outvars[0]).shape
             return _bound(equation, [self.along(shape, x, own) for x, own in zip(xs, given)])
         if name in ALONG_AXES:
             xs = self.spread(xs, given, (True,) * len(xs))
@@ -391,7 +391,7 @@ def _concatenate(lanes: Lanes, equation, xs, given):
 
 
 def _stack(lanes: Lanes, equation, xs, given):
-    axis = equation.params["axis"] % _aval(equation.outvars[0]).ndim
+    axis = equation.params["axis"] % aval_of(equation.outvars[0]).ndim
     return jnp.stack(lanes.spread(xs, given, (True,) * len(xs)), axis)
 
 
@@ -419,7 +419,7 @@ def _dynamic_update_slice(lanes: Lanes, equation, xs, given):
 def _gather(lanes: Lanes, equation, xs, given):
     params, of = equation.params, equation.params["dimension_numbers"]
     numbers = lax.GatherDimensionNumbers(
-        (*of.offset_dims, _aval(equation.outvars[0]).ndim),
+        (*of.offset_dims, aval_of(equation.outvars[0]).ndim),
         of.collapsed_slice_dims,
         of.start_index_map,
         of.operand_batching_dims,
@@ -446,7 +446,7 @@ def _scatter(function: Callable, lanes: Lanes, equation, xs, given):
 def _dot_general(lanes: Lanes, equation, xs, given):
     """Sums of products, one term after the other: no axis but the last is worth a call of a library of matrices."""
     (summed_a, summed_b), (batch_a, batch_b) = equation.params["dimension_numbers"]
-    shape, kind = _aval(equation.outvars[0]).shape, _aval(equation.outvars[0]).dtype
+    shape, kind = aval_of(equation.outvars[0]).shape, aval_of(equation.outvars[0]).dtype
     terms = math.prod(xs[0].shape[i] for i in summed_a)
 
     def laid_out(x, own, summed, batch, first):
@@ -465,7 +465,7 @@ def _dot_general(lanes: Lanes, equation, xs, given):
         product = lax.dot_general(xs[0], xs[1], **how)
         return jnp.moveaxis(product, xs[0].ndim - 1 - len(summed_a), -1) if given[0] else product
     free_a, free_b = (
-        len(_aval(atom).shape) > len(summed) + len(batch)
+        len(aval_of(atom).shape) > len(summed) + len(batch)
         for atom, summed, batch in zip(equation.invars, (summed_a, summed_b), (batch_a, batch_b))
     )
     # What is used several times is worked out once: each side where the other has rows or columns of its own.
@@ -510,7 +510,7 @@ RULES: dict[str, Callable] = {
 }
 
 
-def _aval(atom) -> Any:
+def aval_of(atom) -> Any:
     """The shape and the type of a value."""
     return atom.aval
 
@@ -555,7 +555,7 @@ def _has_rule(equation: JaxprEqn, given: tuple[bool, ...]) -> bool:
     if name == "custom_linear_solve":
         return has_rules(opened(params["jaxprs"].solve)[0], tuple(of_solve(params, given)))
     if name == "dot_general":  # large products are better left to a library of matrices
-        sizes = _aval(equation.invars[0]).shape
+        sizes = aval_of(equation.invars[0]).shape
         return not all(given) or math.prod(sizes[i] for i in params["dimension_numbers"][0][0]) <= SPELLED_OUT
     if name in INDICES:
         return not any(given[INDICES[name]])

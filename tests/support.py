@@ -43,6 +43,14 @@ def assert_each_close(found, expected, tolerance=1e-12):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+def assert_same(found, expected, tolerance=1e-12):
+    """As `assert_each_close`, and the structure, the shapes and the types are those expected."""
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+    assert_each_close(found, expected, tolerance)
+
+
 def quotient(function, step=1e-5):
     """The derivative at zero of a function of one number, by central differences."""
     return jax.tree.map(lambda a, b: (a - b) / (2 * step), function(step), function(-step))

@@ -15,6 +15,7 @@ import pytest
 import rbd_jax as rbd
 from rbd_jax.__main__ import main
 from rbd_jax.cli.energy import GAIN, energies, falls_freely
+from rbd_jax.cli.machine import cores
 from rbd_jax.cli.model import Refused
 from rbd_jax.cli.output import claimed, results_folder, written_together
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
@@ -549,14 +550,14 @@ def test_where_what_was_compiled_is_not_kept(tmp_path, how):
         "unwritable": {"XDG_CACHE_HOME": str(tmp_path / "file"), "MPLCONFIGDIR": str(tmp_path)},
     }
     done, kept = _in_a_process(tmp_path, **settings[how])
-    assert not list(kept.glob("*/*-cache")) and not done.stderr
+    assert not kept.exists() and not done.stderr
     assert elsewhere.exists() == (how == "elsewhere")
 
 
 def test_the_command_line_works_on_all_cores():
     """In a process that it has for itself; and not where somebody has said how many devices there are."""
-    program = "import jax, os; from rbd_jax.cli.machine import use_all_cores; use_all_cores(); print(jax.device_count())"
-    for given, expected in (({}, len(os.sched_getaffinity(0))), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
+    program = "import jax; from rbd_jax.cli.machine import use_all_cores; use_all_cores(); print(jax.device_count())"
+    for given, expected in (({}, cores()), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
         done = subprocess.run(
             [sys.executable, "-c", program],
             env=os.environ | given,

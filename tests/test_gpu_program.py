@@ -77,10 +77,10 @@ def test_programs_stay_small(counted, operation, robot, kernels, traffic):
 @pytest.mark.parametrize(
     "operation, robot, kernels, traffic",
     [
-        ("fd", "arm7", 1, 0.2),
-        ("id", "quadruped", 1, 1),
-        ("fd", "humanoid", 1, 7),
-        ("rollout", "arm7", 10, 60),
+        ("fd", "arm7", 1, 0.4),
+        ("id", "quadruped", 1, 3),
+        ("fd", "humanoid", 1, 6),
+        ("rollout", "arm7", 9, 80),
     ],
 )
 def test_fused_programs_stay_on_the_chip(counted, operation, robot, kernels, traffic):

@@ -12,7 +12,8 @@ import jax
 from ..parallel.xla import backend_in_use
 
 
-#: Where compiled programs are kept, and from how many seconds of compiling on.
+#: Whether and where compiled programs are kept, and from how many seconds of compiling on.
+SWITCH = "jax_enable_compilation_cache"
 FOLDER, SECONDS = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
 WORTH_KEEPING = 0.2
 
@@ -20,7 +21,14 @@ WORTH_KEEPING = 0.2
 def use_all_cores() -> None:
     """Each core is a device of its own, among which batches are split; where JAX has not begun to use the CPU."""
     if not backend_in_use() and jax.config.jax_num_cpu_devices < 1:  # pyright: ignore[reportAttributeAccessIssue]
-        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+        jax.config.update("jax_num_cpu_devices", cores())
+
+
+def cores() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def keep_programs() -> None:
@@ -28,14 +36,14 @@ def keep_programs() -> None:
 
     `JAX_COMPILATION_CACHE_DIR` keeps it elsewhere; `JAX_ENABLE_COMPILATION_CACHE=false` does not keep it.
     """
-    if getattr(jax.config, FOLDER) is not None:
+    if getattr(jax.config, FOLDER) is not None or not getattr(jax.config, SWITCH):
         return
     own = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(own) if own else Path("~/.cache").expanduser()) / "rbd_jax" / _kind_of_processor()
     try:
+        folder = (Path(own) if own else Path.home() / ".cache") / "rbd_jax" / _kind_of_processor()
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return  # a home that cannot be written to
+    except (OSError, RuntimeError):
+        return  # there is no home, or it cannot be written to
     jax.config.update(FOLDER, str(folder))
     jax.config.update(SECONDS, WORTH_KEEPING)
 

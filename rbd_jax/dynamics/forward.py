@@ -138,9 +138,9 @@ class TreeFactors(eqx.Module):
         return self._rates(model, effort / self.pivot)
 
     def inverse(self, model: Model) -> Float[Array, "nv nv"]:
-        """`M⁻¹ = Uᵀ D⁻¹ U`, with the efforts `U` that unit forces cause: of columns that carry the one that is pushed alone.
+        """`M⁻¹ = Uᵀ D⁻¹ U`: up the tree with a unit force along each column, and down again.
 
-        The product is shorter than the way down the tree for each column, up to as many of them as that is deep for.
+        Of few columns the way down is a product, which is shorter; of many it is a walk down the tree for each.
         """
         efforts = self._efforts(model.topology.tree)
         if len(efforts) <= MULTIPLIED:
@@ -150,9 +150,9 @@ class TreeFactors(eqx.Module):
         return among_dofs(model, inverse)
 
     def _efforts(self, tree: Tree) -> Float[Array, "n n"]:
-        """U, as `M⁻¹ = Uᵀ D⁻¹ U`: entry (j, k) is the effort left at column j of a unit force along column k.
+        """U: entry (j, k) is the effort that a unit force along column k leaves at column j, which is none unless j carries k.
 
-        The way up the tree from all columns at once, a generation at a time.
+        All forces go up the tree at once, a generation at a time.
         """
         subspace, gain, reach = (
             with_zero_row(x) for x in (self.frames.subspace, self.gain, self.frames.reach)

@@ -207,8 +207,12 @@ def _mapped(
             f'{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, "measured" or None'
         )
 
-    if fused not in (False, True, "interpret"):
+    if not (isinstance(fused, bool) or (isinstance(fused, str) and fused == "interpret")):
         raise ValueError(f'{owner}: fused is {fused!r}; it is True, False or "interpret"')
+    if fused and lanes is not None:
+        raise ValueError(
+            f"{owner}: lanes is {lanes!r}, and a fused kernel has none; leave lanes or fused out"
+        )
 
     @functools.partial(jax.jit, static_argnames=("rest", "axes", "size", "over"))
     def run(batched, numbers, rest, axes, size, over):

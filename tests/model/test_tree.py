@@ -214,3 +214,10 @@ def test_trees_are_equal_by_content():
 def test_a_parent_that_comes_later_is_refused(parents):
     with pytest.raises(ValueError, match="a parent must come before its children"):
         Tree(parents)
+
+
+def test_generations():
+    """Ancestors by the generations between; in the place of those that there are not, the number of nodes."""
+    tree = Tree([-1, 0, 1, 0])
+    np.testing.assert_array_equal(tree.generations, [[0, 1, 2, 3], [4, 0, 1, 0], [4, 4, 0, 4]])
+    assert Tree([]).generations.shape[1] == 0

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from support import assert_same
 
 import rbd_jax as rbd
 from rbd_jax import _fused as fused, _instructions
@@ -51,16 +52,9 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-def same(found, expected, rtol=1e-9):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
-
-
 @pytest.mark.parametrize("function, batch", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_fused_is_vmap(function, batch):
-    same(rbd.batch_map(function, fused="interpret")(*batch), jax.vmap(function)(*batch))
+    assert_same(rbd.batch_map(function, fused="interpret")(*batch), jax.vmap(function)(*batch))
 
 
 OPERATIONS = {
@@ -95,13 +89,13 @@ def check(robot, operation, count):
     model = rbd.load(robot)
     function = lambda *x: OPERATIONS[operation](model, *x)
     batch = samples(model, count)
-    same(rbd.batch_map(function, fused="interpret")(*batch), jax.vmap(function)(*batch))
+    assert_same(rbd.batch_map(function, fused="interpret")(*batch), jax.vmap(function)(*batch))
 
 
 @pytest.mark.parametrize("count", [1, 32, 64])
 def test_sizes_of_batches(count):
     x = jnp.arange(3.0 * count).reshape(count, 3)
-    same(rbd.batch_map(jnp.sin, fused="interpret")(x), jnp.sin(x))
+    assert_same(rbd.batch_map(jnp.sin, fused="interpret")(x), jnp.sin(x))
 
 
 def test_single_precision():
@@ -110,7 +104,7 @@ def test_single_precision():
     batch = samples(model, 33)
     found = rbd.batch_map(function, fused="interpret")(*batch)
     assert found.dtype == jnp.float32
-    same(found, jax.vmap(function)(*batch), 1e-4)
+    assert_same(found, jax.vmap(function)(*batch), 1e-4)
 
 
 def test_what_is_shared_is_read():
@@ -119,13 +113,13 @@ def test_what_is_shared_is_read():
     q, v, tau = samples(model, 6)
     expected = jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x))(q, v, tau)
     shared = rbd.batch_map(rbd.inverse_dynamics, (None, 0, 0, 0), fused="interpret")
-    same(shared(model, q, v, tau), expected)
+    assert_same(shared(model, q, v, tau), expected)
     heavier = eqx.tree_at(lambda model: model.inertias.mass, model, 2 * model.inertias.mass)
     assert jnp.max(jnp.abs(shared(heavier, q, v, tau) - expected)) > 0.1
     around = jax.jit(
         lambda model: rbd.batch_map(lambda *x: rbd.inverse_dynamics(model, *x), fused="interpret")(q, v, tau)
     )
-    same(around(model), expected)
+    assert_same(around(model), expected)
 
 
 def test_derivatives_are_those_of_the_function():
@@ -146,9 +140,9 @@ def test_derivatives_are_those_of_the_function():
 
 def test_it_can_be_compiled_and_mapped():
     mapped = rbd.batch_map(lambda x: jnp.sin(x) * x[0], fused="interpret")
-    same(jax.jit(mapped)(X), jax.vmap(lambda x: jnp.sin(x) * x[0])(X))
+    assert_same(jax.jit(mapped)(X), jax.vmap(lambda x: jnp.sin(x) * x[0])(X))
     twice = jnp.stack([X, 2 * X, 3 * X])
-    same(jax.vmap(mapped)(twice), jax.vmap(jax.vmap(lambda x: jnp.sin(x) * x[0]))(twice))
+    assert_same(jax.vmap(mapped)(twice), jax.vmap(jax.vmap(lambda x: jnp.sin(x) * x[0]))(twice))
 
 
 def test_what_cannot_be_fused_is_told():
@@ -180,7 +174,7 @@ def test_without_a_gpu_it_is_refused():
 def test_over_several_devices():
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("batch",))
     mapped = rbd.shard(lambda q: jnp.sin(q) * q[0], mesh=mesh, fused="interpret")
-    same(mapped(X), jax.vmap(lambda q: jnp.sin(q) * q[0])(X))
+    assert_same(mapped(X), jax.vmap(lambda q: jnp.sin(q) * q[0])(X))
 
 
 # Instructions.
@@ -210,7 +204,9 @@ def carried_out(instructions, values, memory):
     do = {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
         "sqrt": np.sqrt, "max": np.maximum, "min": np.minimum, "mov": np.copy, "and": np.logical_and, "or": np.logical_or,
-        "not": np.logical_not, "testp": np.isfinite, "selp": lambda a, b, which: np.where(which, a, b), "ld": np.copy,
+        "not": np.logical_not, "testp": np.isfinite,
+        "cvt": lambda x: {"rmi": np.floor, "rpi": np.ceil, "rni": np.rint}[rest[0]](x),
+        "selp": lambda a, b, which: np.where(which, a, b), "ld": np.copy,
     }  # fmt: skip
 
     def place(name):
@@ -247,6 +243,7 @@ def everything(x, y):
     for _ in range(3):  # much at once
         powers = [x * y + number for number in range(4)]
         x = x + 1e-3 * sum(a * b for a, b in zip(powers, reversed(powers)))
+    y = y + 1e-3 * (jnp.floor(4 * x) + jnp.ceil(4 * y) + jnp.round(4 * x + 0.5))
     inside = (x < y) & jnp.isfinite(x) | ~(x >= 0.5) | (x == y)
     other = jnp.where((x != x) | (y <= 0) | (y > 3), -x / y, jnp.sqrt(jnp.abs(x)) - 1.5)
     return jnp.where(inside, jnp.maximum(x, y) * 2 + jnp.minimum(y, 1), other), inside

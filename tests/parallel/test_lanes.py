@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from support import assert_same
 
 import rbd_jax as rbd
 from rbd_jax import _lanes as lanes
@@ -78,13 +79,6 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-def same(found, expected, tolerance=1e-12):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-
-
 def test_every_operation_is_vmaps():
     """In one compilation for each number of lanes: fewer than the samples, so that some are filled up, and as many."""
     arguments = {name: given for name, (_, given) in FUNCTIONS.items()}
@@ -98,7 +92,7 @@ def test_every_operation_is_vmaps():
     for count in (2, 5, 8):
         found = everything(partial(rbd.batch_map, lanes=count))
         for name in FUNCTIONS:
-            same(found[name], expected[name])
+            assert_same(found[name], expected[name])
 
 
 @pytest.mark.parametrize(
@@ -146,14 +140,14 @@ def test_derivatives_of_what_is_mapped():
         return jnp.sum(batching(at)(q) ** 2)
 
     ours, theirs = partial(loss, partial(rbd.batch_map, lanes=2)), partial(loss, jax.vmap)
-    same(
+    assert_same(
         jax.jit(jax.grad(ours, argnums=(0, 1)))(gravity, q),
         jax.jit(jax.grad(theirs, argnums=(0, 1)))(gravity, q),
     )
-    same(*(jax.jit(lambda f=f: jax.jvp(f, (gravity, q), (gravity, 0 * q)))() for f in (ours, theirs)))
-    same(*(jax.jit(jax.hessian(lambda g, f=f: f(g, q)))(gravity) for f in (ours, theirs)), 1e-10)
+    assert_same(*(jax.jit(lambda f=f: jax.jvp(f, (gravity, q), (gravity, 0 * q)))() for f in (ours, theirs)))
+    assert_same(*(jax.jit(jax.hessian(lambda g, f=f: f(g, q)))(gravity) for f in (ours, theirs)), 1e-10)
     several = jnp.stack([q, q + 1])
-    same(*(jax.jit(jax.vmap(lambda q, f=f: f(gravity, q)))(several) for f in (ours, theirs)))
+    assert_same(*(jax.jit(jax.vmap(lambda q, f=f: f(gravity, q)))(several) for f in (ours, theirs)))
 
 
 def test_gradients_in_lanes_are_finite_where_they_are_singular():
@@ -165,7 +159,7 @@ def test_gradients_in_lanes_are_finite_where_they_are_singular():
     )
     found = rbd.batch_map(one, lanes=2)(q)
     assert jnp.isfinite(found).all()
-    same(found, jax.jit(jax.vmap(one))(q), 1e-9)
+    assert_same(found, jax.jit(jax.vmap(one))(q), 1e-9)
 
 
 def test_in_single_precision():
@@ -220,18 +214,18 @@ def measured(monkeypatch, tmp_path):
 
 def test_a_program_is_measured_once(measured, monkeypatch, tmp_path):
     many = jnp.arange(3000.0)
-    same(rbd.batch_map(jnp.sin)(many), jnp.sin(many))
+    assert_same(rbd.batch_map(jnp.sin)(many), jnp.sin(many))
     assert not measured
     map_measured = partial(rbd.batch_map, lanes="measured")
     for function in (lambda x: jnp.sin(x), lambda x: jnp.sin(x)):
-        same(map_measured(function)(many), jnp.sin(many))
+        assert_same(map_measured(function)(many), jnp.sin(many))
         assert len(measured) == 1
-    same(jax.jit(map_measured(lambda x: jnp.cos(x)))(many), jnp.cos(many))
+    assert_same(jax.jit(map_measured(lambda x: jnp.cos(x)))(many), jnp.cos(many))
     assert len(measured) == 2
     assert sorted(json.loads((tmp_path / fastest.KEPT).read_text()).values()) == [16, 16]
     # Another process reads what this one has found.
     monkeypatch.setattr(fastest, "_found", {})
-    same(map_measured(lambda x: jnp.cos(x))(many), jnp.cos(many))
+    assert_same(map_measured(lambda x: jnp.cos(x))(many), jnp.cos(many))
     assert len(measured) == 2
 
 

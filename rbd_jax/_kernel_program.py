@@ -1,0 +1,272 @@
+"""The program of one sample as scalars and as loops that stay loops: what a kernel works out, and what is left for after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from ._lanes import PROGRAMS, aval_of, opened
+from ._pieces import Piece, placed
+from ._scalars import Scalars
+from ._simplify import UNROLLED, Interpreter
+
+
+#: A loop stays a loop if unrolled it would work on more entries of arrays than these.
+ENTRIES = 100_000
+
+
+class Later:
+    """An array that is there only after the kernel."""
+
+
+@dataclass(eq=False)
+class Rows(Later):
+    """What a loop of the kernel returns row by row.
+
+    - `nodes`: a row, of the scalars of a round.
+    """
+
+    nodes: np.ndarray
+    length: int
+    dtype: np.dtype
+
+
+@dataclass(eq=False)
+class Made(Later):
+    """What an operation after the kernel makes."""
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop that stays: each round works out from what is carried what is carried on, and rows.
+
+    - `start`: the scalars outside of it that it begins with; `carried` those of a round, and `kinds` their types.
+    - `outer`: what a round uses of the scalars outside.
+    """
+
+    length: int
+    reverse: bool
+    piece: Piece
+    start: list[int]
+    carried: list[int]
+    kinds: list[np.dtype]
+    rows: list[Rows]
+    outer: list[int]
+
+
+class KernelScalars(Scalars):
+    """Scalars, of which some are what a loop ends with."""
+
+    def loop(self, loop: Loop) -> list[int]:
+        node = self._add(("loop", next(self._count)), "loop", (*loop.start, *loop.outer), loop, np.int64)
+        return [self._add(("entry", node, i), "entry", (node,), i, kind) for i, kind in enumerate(loop.kinds)]
+
+    def variable(self, source: tuple, place: int, dtype) -> int:
+        """A number that is not known: where it comes from, and its place there."""
+        return self._add(("input", source, place), "input", (), (source, place), dtype)
+
+    def array(self, source: tuple, shape, dtype) -> np.ndarray:
+        """An array that is not known."""
+        own = [self.variable(source, place, dtype) for place in range(math.prod(shape))]
+        return np.array(own, np.int64).reshape(shape)
+
+    def outside(self, node: int, of: Scalars) -> int:
+        """A scalar of the program around this one."""
+        value = of.value(node)
+        if value is not None:
+            return self.constant(value)
+        return self.variable(("outer",), node, of.dtype[node])
+
+
+class _Unroll(Exception):
+    """A loop that cannot stay one."""
+
+
+class Fusing(Interpreter):
+    """Runs a program on scalars, with long loops as loops.
+
+    - `tables`: known rows that loops are given, shared with what runs the program around it.
+    - `top`: whether this is the whole program, and not a round of a loop.
+    - `later`: operations on what is there only after the kernel, with their arguments and results. `loops`: those that stay.
+    """
+
+    scalars: KernelScalars
+
+    def __init__(self, owner: str, tables: list[np.ndarray], top: bool):
+        super().__init__(KernelScalars())
+        self.owner, self.tables, self.top = owner, tables, top
+        self.later: list[tuple[JaxprEqn, list, list]] = []
+        self.loops: list[Loop] = []
+
+    def step(self, equation: JaxprEqn, args: list) -> list:
+        if any(isinstance(x, Later) for x in args):
+            results: list = [Made() for _ in equation.outvars]
+            self.later.append((equation, args, results))
+            return results
+        return super().step(equation, args)
+
+    def as_it_is(self, equation: JaxprEqn, args: list) -> list:
+        if all(
+            self.known(x, aval_of(atom)) is not None for x, atom in zip(args, equation.invars, strict=True)
+        ):
+            return super().as_it_is(equation, args)
+        raise ValueError(
+            f"{self.owner}: function does `{equation.primitive.name}` in a way that depends on the sample, which a fused kernel "
+            "cannot; leave fused out"
+        )
+
+    def on_cond(self, equation: JaxprEqn, args: list) -> list:
+        """All branches, and of their results those of the one that is taken."""
+        found = super().on_cond(equation, args)
+        if found is not None:
+            return found
+        which, branches = int(args[0]), equation.params["branches"]
+        cases = [self.run(branch, args[1:]) for branch in branches]
+        return [
+            self.chosen(which, aval_of(equation.invars[0]).dtype, of_each, aval_of(var).dtype)
+            for of_each, var in zip(zip(*cases, strict=True), equation.outvars, strict=True)
+        ]
+
+    def chosen(self, which: int, kind, cases: Sequence[np.ndarray], dtype) -> np.ndarray:
+        """Arrays of which the sample takes one, by number; the last one from its number on."""
+        scalars, chosen = self.scalars, cases[0]
+        for number, case in enumerate(cases[1:], 1):
+            if kind == bool:
+                beyond = which
+            else:
+                beyond = scalars.apply(
+                    lax.ge_p, (), (which, scalars.constant(np.asarray(number, kind))), bool
+                )
+            pairs = zip(chosen.reshape(-1).tolist(), case.reshape(-1).tolist(), strict=True)
+            own = [scalars.apply(lax.select_n_p, (), (beyond, a, b), dtype) for a, b in pairs]
+            chosen = np.array(own, np.int64).reshape(case.shape)
+        return chosen
+
+    def on_while(self, equation: JaxprEqn, args: list) -> list | None:
+        found = super().on_while(equation, args)
+        return self.as_it_is(equation, args) if found is None else found
+
+    def on_scan(self, equation: JaxprEqn, args: list) -> list:
+        params = equation.params
+        length, body = params["length"], opened(params["jaxpr"])[0]
+        if length > UNROLLED or length * entries(body) > ENTRIES:
+            try:
+                return self.kept(params, args)
+            except _Unroll as reason:
+                if length > UNROLLED:
+                    raise ValueError(
+                        f"{self.owner}: function has a loop of {length} rounds with {reason}, which a fused kernel cannot; leave "
+                        "fused out"
+                    ) from None
+        found = super().on_scan(equation, args)
+        assert found is not None
+        return found
+
+    def kept(self, params: dict, args: list) -> list:
+        """A loop that stays one."""
+        closed, length = params["jaxpr"], params["length"]
+        fixed, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+        if len(closed.out_avals) > params["num_carry"] and not self.top:
+            raise _Unroll("rows of a loop in another loop")
+        rows = [self.row(x, aval) for x, aval in zip(args[last:], closed.in_avals[last:], strict=True)]
+        inner = Fusing(self.owner, self.tables, top=False)
+        of_round = inner.scalars
+        outside = np.vectorize(lambda node: of_round.outside(node, self.scalars), otypes=[np.int64])
+        array = lambda nodes: outside(nodes) if nodes.size else nodes
+        # What a round hands on as it is, is known if it was at the start.
+        passed = passed_on(opened(closed)[0])[: params["num_carry"]]
+        same = [origin == fixed + place for place, origin in enumerate(passed)]
+        given, start, kinds = [array(x) for x in args[:fixed]], [], []
+        for is_same, x, aval in zip(same, args[fixed:last], closed.in_avals[fixed:last], strict=True):
+            if is_same:
+                given.append(array(x))
+                continue
+            numbers = range(len(start), len(start) + x.size)
+            own = [of_round.variable(("carry",), number, aval.dtype) for number in numbers]
+            given.append(np.array(own, np.int64).reshape(x.shape))
+            start += x.reshape(-1).tolist()
+            kinds += [np.dtype(aval.dtype)] * x.size
+        given += [row(of_round) for row in rows]
+        try:
+            results = inner.run(closed, given)
+        except ValueError as error:
+            if length > UNROLLED:
+                raise
+            raise _Unroll(str(error)) from None
+        carried = [
+            node
+            for is_same, x in zip(same, results[: len(same)], strict=True)
+            if not is_same
+            for node in x.reshape(-1).tolist()
+        ]
+        returned = [
+            Rows(x, length, aval.dtype) if x.size else np.zeros((length, *x.shape), np.int64)
+            for x, aval in zip(results[len(same) :], closed.out_avals[len(same) :], strict=True)
+        ]
+        found = [x for x in returned if isinstance(x, Rows)]
+        piece = Piece(of_round, carried, placed([x.nodes for x in found]))
+        loop = Loop(length, params["reverse"], piece, start, carried, kinds, found, piece.outer())
+        ends = iter(self.scalars.loop(loop))
+        self.loops.append(loop)
+        carry = [
+            x if is_same else np.array([next(ends) for _ in range(x.size)], np.int64).reshape(x.shape)
+            for is_same, x in zip(same, args[fixed:last], strict=True)
+        ]
+        return [*carry, *returned]
+
+    def row(self, nodes: np.ndarray, aval) -> Callable[[KernelScalars], np.ndarray]:
+        """What a round reads of these rows: out of an argument, or out of a table of what is known."""
+        flat = nodes.reshape(len(nodes), -1)
+        known = self.scalars.values(flat, aval.dtype)
+        if known is not None:
+            source = ("table", len(self.tables))
+            self.tables.append(known)
+            return lambda scalars: scalars.array(source, aval.shape, aval.dtype)
+        if any(self.scalars.operation[node] != "input" for node in flat.reshape(-1).tolist()):
+            raise _Unroll("rows that are computed, and not given")
+        own = []
+        for column in flat.T.tolist():
+            sources = {self.scalars.extra[node][0] for node in column}
+            places = np.array([self.scalars.extra[node][1] for node in column])
+            steps = set(np.diff(places).tolist())
+            (source, *others) = sources
+            if others or len(steps) > 1 or source[0] != "sample":
+                raise _Unroll("rows that are not those of one argument")
+            own.append((("row", source[1], steps.pop() if steps else 0), int(places[0])))
+        return lambda scalars: np.array(
+            [scalars.variable(source, place, aval.dtype) for source, place in own], np.int64
+        ).reshape(aval.shape)
+
+
+def entries(jaxpr: Jaxpr) -> int:
+    """How many entries the arrays have that a program makes, loops unrolled."""
+    total = 0
+    for equation in jaxpr.eqns:
+        params = equation.params
+        inner = [
+            x for value in params.values() for x in (value if isinstance(value, tuple | list) else [value])
+        ]
+        inner = [opened(x)[0] for x in inner if isinstance(x, Jaxpr | ClosedJaxpr)]
+        own = sum(math.prod(aval_of(var).shape) for var in equation.outvars)
+        total += sum(map(entries, inner)) * params.get("length", 1) if inner else own
+    return total
+
+
+def passed_on(jaxpr: Jaxpr) -> list[int | None]:
+    """Which argument of a program each of its results is, as it was; None if it is another."""
+    known = {var: place for place, var in enumerate(jaxpr.invars)}
+    read = lambda atom: None if isinstance(atom, Literal) else known.get(atom)
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name in PROGRAMS:
+            origins = passed_on(opened(equation.params[PROGRAMS[name]])[0])
+            for var, origin in zip(equation.outvars, origins, strict=True):
+                place = None if origin is None else read(equation.invars[origin])
+                if place is not None:
+                    known[var] = place
+    return [read(atom) for atom in jaxpr.outvars]
