@@ -14,8 +14,8 @@ import pytest
 
 import rbd_jax as rbd
 from rbd_jax.__main__ import main
+from rbd_jax.cli import machine
 from rbd_jax.cli.energy import GAIN, energies, falls_freely
-from rbd_jax.cli.machine import cores
 from rbd_jax.cli.model import Refused
 from rbd_jax.cli.output import claimed, results_folder, written_together
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
@@ -513,6 +513,15 @@ def test_a_folder_in_which_another_run_is_at_work(tmp_path, command, capsys):
     assert not list(tmp_path.iterdir())
 
 
+def test_of_many_compiled_programs_the_oldest_go(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "LARGEST", 25)
+    for age, name in enumerate(("newest", "newer", "older", "oldest")):
+        (tmp_path / name).write_bytes(bytes(10))
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    machine._make_room(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["newer", "newest"]
+
+
 def _in_a_process(tmp_path, **environment):
     """`rbd-jax simulate pendulum` in a process of its own, with a home of its own: what it says, and the folder of its cache."""
     others = {
@@ -532,11 +541,11 @@ def _in_a_process(tmp_path, **environment):
 def test_what_was_compiled_is_kept(tmp_path):
     """A second run finds it and adds nothing; and writes the same."""
     done, kept = _in_a_process(tmp_path)
-    names = {path.name for path in kept.glob("*/*-cache")}
+    names = {path.name for path in kept.rglob("*-cache")}
     result = (tmp_path / "out" / "trajectory.npz").read_bytes()
     assert names and not done.stderr
     done, _ = _in_a_process(tmp_path)
-    assert {path.name for path in kept.glob("*/*-cache")} == names and not done.stderr
+    assert {path.name for path in kept.rglob("*-cache")} == names and not done.stderr
     assert (tmp_path / "out" / "trajectory.npz").read_bytes() == result
 
 
@@ -557,7 +566,7 @@ def test_where_what_was_compiled_is_not_kept(tmp_path, how):
 def test_the_command_line_works_on_all_cores():
     """In a process that it has for itself; and not where somebody has said how many devices there are."""
     program = "import jax; from rbd_jax.cli.machine import use_all_cores; use_all_cores(); print(jax.device_count())"
-    for given, expected in (({}, cores()), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
+    for given, expected in (({}, machine.cores()), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
         done = subprocess.run(
             [sys.executable, "-c", program],
             env=os.environ | given,

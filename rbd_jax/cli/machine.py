@@ -17,6 +17,9 @@ SWITCH = "jax_enable_compilation_cache"
 FOLDER, SECONDS = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
 WORTH_KEEPING = 0.2
 
+#: So many bytes of programs are kept; of more the oldest go.
+LARGEST = 2 * 1024**3
+
 
 def use_all_cores() -> None:
     """Each core is a device of its own, among which batches are split; where JAX has not begun to use the CPU."""
@@ -40,12 +43,29 @@ def keep_programs() -> None:
         return
     own = os.environ.get("XDG_CACHE_HOME")
     try:
-        folder = (Path(own) if own else Path.home() / ".cache") / "rbd_jax" / _kind_of_processor()
+        cache = Path(own) if own else Path.home() / ".cache"
+        folder = cache / "rbd_jax" / "compiled" / _kind_of_processor()
         folder.mkdir(parents=True, exist_ok=True)
+        _make_room(folder)
     except (OSError, RuntimeError):
         return  # there is no home, or it cannot be written to
     jax.config.update(FOLDER, str(folder))
     jax.config.update(SECONDS, WORTH_KEEPING)
+
+
+def _make_room(folder: Path) -> None:
+    """JAX adds to the folder and removes nothing."""
+    files = sorted(
+        (file.stat().st_mtime, file.stat().st_size, file.path)
+        for file in os.scandir(folder)
+        if file.is_file()
+    )
+    beyond = sum(size for _, size, _ in files) - LARGEST
+    for _, size, path in files:
+        if beyond <= 0:
+            break
+        Path(path).unlink(missing_ok=True)
+        beyond -= size
 
 
 def _kind_of_processor() -> str:

@@ -23,6 +23,8 @@ from ._configurations import At, Local, empty
 
 #: Steps at most, and how many in succession may fail before what is left is called rounding.
 STEPS, FAILED = 200, 10
+#: Values that differ by so many times their rounding are the same.
+ROUNDING = 16
 #: The penalty at first and at most, in units of the weights; it grows where what is broken has not shrunk to this share.
 PENALTY, LARGEST, SHRUNK = 1e2, 1e7, 0.2
 
@@ -110,10 +112,22 @@ def settled(
         value = 0.5 * jnp.sum(task.weight * local.r**2) + 0.5 * penalty * jnp.sum(off**2)
         return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
+    def steepness(local, multiplier, penalty):
+        """The derivative of what is minimized, and the most of it along what can move."""
+        slope = vecmat(forces(local, multiplier, penalty), local.jacobian)
+        stuck = at_bound(slope, local.least, local.most)
+        return slope, jnp.max(jnp.where(stuck, 0, jnp.abs(slope)), initial=0)
+
     def advance(carry: _Carry) -> _Carry:
         trial = at(carry.local.q, carry.step)
         after = cost(trial, carry.multiplier, carry.penalty)
-        better = after < carry.value
+        # Values are flat to rounding where slopes are still the root of it: there the flatter place is the better one.
+        level = after <= carry.value + ROUNDING * jnp.finfo(dtype).eps * jnp.abs(carry.value)
+        flatter = (
+            steepness(trial, carry.multiplier, carry.penalty)[1]
+            < steepness(carry.local, carry.multiplier, carry.penalty)[1]
+        )
+        better = (after < carry.value) | (level & flatter)
         bent = bending(carry, trial, forces(trial, carry.multiplier, carry.penalty))
         local = jax.tree.map(lambda new, old: jnp.where(better, new, old), trial, carry.local)
         value = jnp.where(better, after, carry.value)
@@ -121,10 +135,8 @@ def settled(
         failed = jnp.where(better, 0, carry.failed + 1)
 
         force = forces(local, carry.multiplier, carry.penalty)
-        slope = vecmat(force, local.jacobian)
+        slope, stationarity = steepness(local, carry.multiplier, carry.penalty)
         size = jnp.max(vecmat(jnp.abs(force), jnp.abs(local.jacobian)), initial=0)
-        stuck = at_bound(slope, local.least, local.most)
-        stationarity = jnp.max(jnp.where(stuck, 0, jnp.abs(slope)), initial=0)
         # Of a size that weights do not change.
         stationary = stationarity <= tolerance * jnp.maximum(size, scale)
         rounding = failed >= FAILED

@@ -79,10 +79,19 @@ def motion_of(u, start=(0.0, 0.0)):
 def reference(goal=(0.3, 0.2), total=(-INF, INF), control=OPEN, q=OPEN, v=OPEN):
     """The controls of least cost by sequential quadratic programming in SciPy."""
 
+    units = np.eye(2 * STEPS).reshape(-1, STEPS, 2)
+    positions = np.array([motion_of(u)[0][:-1].ravel() for u in units])
+
     def cost(flat):
-        u = flat.reshape(STEPS, 2)
-        at, _ = motion_of(u)
-        return DT * 0.5 * (np.sum(u**2) + 0.1 * np.sum(at[:-1] ** 2))
+        """And its derivative: what differences are not exact enough for."""
+        at = positions.T @ flat
+        return DT * 0.5 * (flat @ flat + 0.1 * (at @ at)), DT * (flat + 0.1 * (positions @ at))
+
+    def linear(fun):
+        """The derivative of a linear function."""
+        zero = np.ravel(fun(np.zeros(2 * STEPS)))
+        rows = np.array([np.ravel(fun(u.ravel())) - zero for u in units]).T
+        return lambda flat: rows
 
     # What cannot move is at its goal already, and its row would be none.
     moves = np.array(control[0]) < np.array(control[1])
@@ -104,11 +113,13 @@ def reference(goal=(0.3, 0.2), total=(-INF, INF), control=OPEN, q=OPEN, v=OPEN):
                     ),
                 }
             )
+    held = [constraint | {"jac": linear(constraint["fun"])} for constraint in held]
     limits = list(zip(np.tile(control[0], STEPS), np.tile(control[1], STEPS), strict=True))
     found = scipy.optimize.minimize(
         cost,
         np.zeros(2 * STEPS),
         method="SLSQP",
+        jac=True,
         bounds=limits,
         constraints=held,
         options={"ftol": 1e-14, "maxiter": 500},
