@@ -12,6 +12,7 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
@@ -72,7 +73,7 @@ def rowwise(a: Float[Array, "m k"], b: Float[Array, "k n"]) -> Float[Array, "m n
     """`A B`, in a loop over stages or samples: on a CPU row by row, which stays within that loop, if they are small."""
     if jax.default_backend() != "cpu" or max(*a.shape, b.shape[1]) > LOOPED or not a.shape[0]:
         return matmul(a, b)
-    return jax.lax.map(lambda row: jnp.sum(row[:, None] * b, axis=0), a)
+    return lax.map(lambda row: jnp.sum(row[:, None] * b, axis=0), a)
 
 
 def transpose(a: Float[Array, "*a m n"]) -> Float[Array, "*a n m"]:
@@ -129,38 +130,58 @@ def blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
     return jnp.concatenate([jnp.concatenate([a, b], axis=-1), jnp.concatenate([c, d], axis=-1)], axis=-2)
 
 
-#: Changes of rows in up to so many runs are gathered as slices.
-RUNS = 16
+#: Changes of rows in up to so many runs are gathered as pieces.
+RUNS = 64
 
 
 def gather(x: Float[Array, "m ..."], order: Sequence[int] | np.ndarray) -> Float[Array, "n ..."]:
     """The rows of `x` in a known order; `x` itself where that is already its order. Index -1 is the last row."""
     order = np.asarray(order, int) % max(x.shape[0], 1)
-    if np.array_equal(order, np.arange(x.shape[0])):
-        return x
-    starts = np.flatnonzero(np.diff(order, prepend=-2) != 1)
-    if not 0 < len(starts) <= RUNS:
-        return x[order]
-    ends = np.append(starts[1:], len(order))
-    runs = [slice(order[start], order[end - 1] + 1) for start, end in zip(starts, ends, strict=True)]
-
-    # An indexing is fastest, but reverse-mode differentiation makes a scatter of it, which no CPU compiler merges with the
-    # loop around it. Of slices it makes sums.
-    @custom_jvp
-    def rows(x):
-        return x[order]
-
-    @rows.defjvp
-    def changes(primals, tangents):
-        return rows(*primals), jnp.concatenate([tangents[0][run] for run in runs])
-
-    return rows(x)
+    return x if np.array_equal(order, np.arange(x.shape[0])) else _rows(x, order)
 
 
 def gather_or_zero(x: Float[Array, "m *k"], order: Sequence[int] | np.ndarray) -> Float[Array, "n *k"]:
     """The rows of `x` in a known order, in which -1 stands for a row of zeros: the world's, among those of bodies."""
     order = np.asarray(order, int)
-    return gather(with_zero_row(x) if (order < 0).any() else x, order)
+    return _rows(x, order) if (order < 0).any() else gather(x, order)
+
+
+def _rows(x: Float[Array, "m *k"], order: np.ndarray) -> Float[Array, "n *k"]:
+    rows = lambda x: (with_zero_row(x) if (order < 0).any() else x)[order]
+    runs = _runs(order)
+    if not 0 < len(runs) <= RUNS:
+        return rows(x)
+
+    # An indexing is fastest, but reverse-mode differentiation makes a scatter of it, which no CPU compiler merges with the
+    # loop around it, and of a slice a sum of arrays that are zero elsewhere. Of pieces it makes pieces.
+    rows = custom_jvp(rows)
+
+    @rows.defjvp
+    def changes(primals, tangents):
+        return rows(*primals), _in_runs(tangents[0], runs)
+
+    return rows(x)
+
+
+def _runs(order: np.ndarray) -> list[tuple[int, int]]:
+    """Rows that follow one another: the first, and the one after the last; of zeros -1, and how many."""
+    apart = np.where(order < 0, -2, order)  # zeros do not lead on to row 0
+    starts = np.flatnonzero(np.diff(apart, prepend=-4) != np.where(order < 0, 0, 1))
+    ends = np.append(starts[1:], len(order))
+    return [(int(order[start]), int(order[start]) + int(end - start)) for start, end in zip(starts, ends)]
+
+
+def _in_runs(x: Float[Array, "m *k"], runs: list[tuple[int, int]]) -> Float[Array, "n *k"]:
+    """Runs of rows one after the other, of pieces that are never part of one another."""
+    cuts = sorted({0, len(x), *(cut for run in runs if run[0] >= 0 for cut in run)})
+    pieces = dict(zip(cuts, lax.split(x, np.diff(cuts).tolist()) if len(cuts) > 1 else ()))
+
+    def of_run(start, end):
+        if start < 0:
+            return [jnp.zeros((end - start, *x.shape[1:]), x.dtype)]
+        return [pieces[cut] for cut in cuts if start <= cut < end]
+
+    return jnp.concatenate([piece for run in runs for piece in of_run(*run)])
 
 
 def with_zero_row(x: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
@@ -180,8 +201,8 @@ def sum_rows(
     starts, ends = (np.searchsorted(groups[order], np.arange(count), side) for side in ("left", "right"))
     places = starts[:, None] + np.arange(max(int((ends - starts).max(initial=0)), 1))[None, :]
     held = places < ends[:, None]
-    rows = np.append(order, len(groups))[np.where(held, places, len(groups))]
-    return jnp.sum(gather(with_zero_row(x), rows.reshape(-1)).reshape(*rows.shape, *x.shape[1:]), axis=1)
+    rows = np.append(order, -1)[np.where(held, places, len(groups))]
+    return jnp.sum(gather_or_zero(x, rows.reshape(-1)).reshape(*rows.shape, *x.shape[1:]), axis=1)
 
 
 def identity_like(a: Float[Array, "*a n n"]) -> Float[Array, "*ones n n"]:

@@ -7,6 +7,7 @@ was stopped goes on where it was, and a change anywhere in the library or the te
 import argparse
 import hashlib
 import json
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -17,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / ".pytest_cache" / "sweep"
 #: Seconds of each file of slow tests, one a line, from a run with --record.
 DURATIONS = ROOT / "tests" / "slow_durations.txt"
+#: Why a test was left out.
+LATE = "no time was left for it"
 #: For a file that the table does not have yet.
 UNKNOWN = 60.0
 
@@ -76,6 +79,9 @@ def pytest_addoption(parser):
     group.addoption("--part", type=part_of, metavar="K/N", help="of the tests, about equally long; K from 0")
     group.addoption("--fresh", action="store_true", help="run also what has passed already")
     group.addoption("--record", action="store_true", help="write tests/slow_durations.txt")
+    group.addoption(
+        "--minutes", type=float, metavar="M", help="no test begins later; the summary says how many did not"
+    )
 
 
 def pytest_configure(config):
@@ -87,6 +93,9 @@ class Sweep:
         self.config = config
         self.known = {}  # the last result of each test, by its name
         self.steps = defaultdict(list)  # of a test: set-up, call, clearing up
+        minutes = config.getoption("minutes")
+        self.end = None if minutes is None else time.monotonic() + 60 * minutes
+        self.late = 0  # tests that did not begin
         self.worker = getattr(config, "workerinput", None)
         if self.worker is not None:
             self.passed = set(self.worker["sweep_passed"])
@@ -119,6 +128,11 @@ class Sweep:
             config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
             items[:] = wanted
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        if self.end is not None and time.monotonic() > self.end:
+            pytest.skip(LATE)
+
     def pytest_runtest_logreport(self, report):
         if self.worker is not None:
             return
@@ -127,6 +141,9 @@ class Sweep:
             return
         # After its clearing up, or in place of it where a worker crashed.
         steps = self.steps.pop(report.nodeid)
+        if any(step.skipped and LATE in str(step.longrepr) for step in steps):
+            self.late += 1
+            return
         outcomes = {step.outcome for step in steps}
         result = {
             "name": report.nodeid,
@@ -153,6 +170,8 @@ class Sweep:
         write(
             f"{counts}; {len(self.passed)} had passed before. {total / 60:.1f} minutes in all; the longest:"
         )
+        if self.late:
+            write(f"{self.late} did not begin, since the time was up; they are left for the next run.")
         for result in results[:10]:
             write(f"{result['seconds']:8.1f} s  {result['name']}")
         for result in by["failed"]:

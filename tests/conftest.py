@@ -48,6 +48,7 @@ def pytest_configure(config):
     """
     # The controller, or the only process, makes it; the workers inherit the controller's environment.
     if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Failures(config))
         if not os.environ.get(_CACHE):
             folder = tempfile.mkdtemp(prefix="rbd_jax_compiled_")
             config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -57,6 +58,21 @@ def pytest_configure(config):
     jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+class _Failures:
+    """Names what failed as soon as it failed: of a run that is ended before its summary, dots would be all."""
+
+    def __init__(self, config):
+        self.config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = getattr(crash, "message", str(report.longrepr)).splitlines()[0]
+            reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+            reporter.write_line(f"\nFAILED {report.nodeid} ({report.when}): {reason}")
 
 
 @pytest.fixture

@@ -68,6 +68,8 @@ def test_what_has_passed_is_not_run_again(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         return done.returncode, (tmp_path / "ran").read_text().split(), done.stdout
 
+    code, ran, said = run("--minutes", "0")
+    assert (code, ran) == (0, []) and "2 did not begin" in said
     code, ran, said = run()
     assert (code, ran) == (1, ["sound", "mended"])
     assert "1 passed, 1 failed, 0 skipped" in said and "FAILED  tests/test_two.py::test_mended" in said

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import matmul
+from .._array import sum_rows
 from ..spatial import AnyInertia, AnyTransform, Inertia
 from .model import Model
 
@@ -62,8 +62,7 @@ def sum_by_moving_body(model: Model, x):
     topology = model.topology
     if not topology.fixed.any():
         return x
-    carried = topology.carriers[None, :] == np.arange(len(topology.moving_bodies))[:, None]
-    return matmul(jnp.asarray(carried, x.dtype), x)
+    return sum_rows(x, topology.carriers, len(topology.moving_bodies))
 
 
 def with_inertias_added(model: Model, added: Mapping[int, Inertia]) -> Model:

@@ -247,10 +247,12 @@ class Tree:
 
             return lax.scan(link, root, inputs)[1]
 
-        # The values above each node wait in one buffer, the root's in row 0. Each is written by the next node, before that reads:
-        # a value that is written where others are read to make it would be a copy of the whole buffer, under `vmap` at least.
-        # And by a slice update rather than a scatter, so that the compiler keeps the loop in one piece.
-        buffer = jax.tree.map(lambda r: jnp.zeros((self.size, *r.shape), r.dtype), root)
+        # The values above each node wait in one buffer. Each is written by the next node, before that reads: a value that is
+        # written where others are read to make it would be a copy of the whole buffer, under `vmap` at least. And by a slice
+        # update rather than a scatter, so that the compiler keeps the loop in one piece. Rows are used again: the buffer stays in
+        # the cache, and in reverse mode it is added up at every node.
+        rows, parent_rows = self._rows_above
+        buffer = jax.tree.map(lambda r: jnp.zeros((1 + int(rows.max()), *r.shape), r.dtype), root)
 
         def visit(carry, node):
             buffer, last = carry
@@ -259,7 +261,7 @@ class Tree:
             value, output = step(_read(buffer, parent_row), own)
             return (buffer, value), (value, output)
 
-        return lax.scan(visit, (buffer, root), (self._rows, self._parent_rows, inputs))[1]
+        return lax.scan(visit, (buffer, root), (rows, parent_rows, inputs))[1]
 
     def _up_scan(self, step, leaf, inputs):
         if self.is_chain:
@@ -363,12 +365,23 @@ class Tree:
         return np.argsort(place), blocks
 
     @cached_property
-    def _rows(self) -> np.ndarray:
-        return np.arange(self.size, dtype=np.int32)
+    def _rows_above(self) -> tuple[np.ndarray, np.ndarray]:
+        """On the way down, where the value of the node before waits for its children, and where that of the parent waits.
 
-    @cached_property
-    def _parent_rows(self) -> np.ndarray:
-        return np.asarray(self.parents, np.int32) + 1
+        The value before the first node is the root's. Row 0 is for those without children.
+        """
+        rows, parent_rows = np.zeros(self.size, np.int32), np.zeros(self.size, np.int32)
+        last = {parent: node for node, parent in enumerate(self.parents)}
+        waiting, free, used = {}, [], 0
+        for node, parent in enumerate(self.parents):
+            if node - 1 in last:
+                if not free:
+                    free.append(used := used + 1)
+                rows[node] = waiting[node - 1] = free.pop()
+            parent_rows[node] = waiting[parent]
+            if last[parent] == node:
+                free.append(waiting.pop(parent))
+        return rows, parent_rows
 
     @cached_property
     def _waiting_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
