@@ -2,6 +2,7 @@
 
     python benchmarks/run.py                          # the table of benchmarks/README.md
     python benchmarks/run.py --libraries rbd_jax,pin --robots "arm 9" --batches 4096 --operations fd,id
+    python benchmarks/run.py --steps --batches 1,16,256,4096,65536 --cores 2     # steps a second of rollouts
     JAX_ENABLE_X64=0 python benchmarks/run.py --precision float32
 
 Every figure is the median over rounds; in each round all libraries take their turn, so that a busy spell of the machine meets
@@ -25,7 +26,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 warnings.simplefilter("ignore")
 
-import rbd_jax  # noqa: F401, I001  (before JAX is used: it sets a compiler option)
+import rbd_jax  # noqa: I001  (before JAX is used: it sets a compiler option)
 import jax
 import numpy as np
 from peers import LIBRARIES
@@ -46,7 +47,7 @@ OPERATIONS = {
     "rollout": ("1000 steps", 3),
     "rollout gradient": ("gradient through 1000 steps", 3),
 }
-STEPS = 1000
+STEPS, FEW = 1000, 100  # of a rollout; of a large batch
 ROUNDS, LONGEST = 7, 8.0  # rounds, and the seconds after which a figure is taken as it is
 
 
@@ -57,8 +58,7 @@ class NotOffered(Exception):
 class Timed:
     """One operation of one library on one robot and batch: compiled, then run in rounds."""
 
-    def __init__(self, library, robot, operation, size, dtype):
-        self.per_call = size
+    def __init__(self, library, robot, operation, size, dtype, steps=STEPS):
         rule = getattr(library, operation, None)
         takes = OPERATIONS[operation][1]
         samples = library.samples(robot, size, dtype)[:takes]
@@ -66,11 +66,11 @@ class Timed:
             if rule is None:
                 raise NotOffered
             samples = [np.asarray(x) for x in samples]
-            extra = (STEPS,) if operation == "rollout" else ()
+            extra = (steps,) if operation == "rollout" else ()
             self.run = lambda: rule(*samples, *extra)
             self.compile_s = self.memory = None
             return
-        function = _function(library, operation)
+        function = _function(library, operation, steps)
         start = time.perf_counter()
         compiled = jax.jit(library.batched(function)).lower(*samples).compile()
         self.compile_s = time.perf_counter() - start
@@ -83,13 +83,13 @@ class Timed:
         return time.perf_counter() - start
 
 
-def _function(library, operation):
+def _function(library, operation, steps):
     """An operation as a function of one sample; derivatives by automatic differentiation where the library has no other."""
     if hasattr(library, operation):
         own = getattr(library, operation)
-        return (lambda *x: own(*x, STEPS)) if operation == "rollout" else own
+        return (lambda *x: own(*x, steps)) if operation == "rollout" else own
     if operation == "rollout gradient" and hasattr(library, "rollout"):
-        return jax.grad(lambda q, v, tau: library.rollout(q, v, tau, STEPS).sum(), argnums=(0, 1, 2))
+        return jax.grad(lambda q, v, tau: library.rollout(q, v, tau, steps).sum(), argnums=(0, 1, 2))
     base = {"dfd": "fd", "vjp": "fd", "did": "id"}.get(operation)
     if base is None or not hasattr(library, base):
         raise NotOffered
@@ -144,6 +144,32 @@ def table(rows, names) -> str:
         extra = [f"{own[1]:.1f} s", f"{own[2] / 1024:.1f} KiB"] if own and own[1] else ["–", "–"]
         label = OPERATIONS[operation][0]
         lines.append(f"| {label} | {robot} | {size} | " + " | ".join(cells + extra) + " |")
+    return "\n".join(lines)
+
+
+def steps_a_second(robots, sizes, names, dtype) -> str:
+    """Markdown: million steps a second, of all samples, of rollouts of a batch. What loops over samples is as fast for any."""
+    lines = ["| robot | " + " | ".join(f"{size:,}" for size in sizes) + " | compile |"]
+    lines.append("|---|" + "--:|" * (len(sizes) + 1))
+    for robot in robots:
+        rates, compiled = {}, []
+        for size in sizes:
+            steps = FEW if size > 1 else STEPS
+            for name in names:
+                library = LIBRARIES[name](ROBOTS[robot], dtype)
+                if not hasattr(library, "batched") and size > 1:
+                    continue
+                timed = Timed(library, ROBOTS[robot], "rollout", size, dtype, steps)
+                compiled += [timed.compile_s] if timed.compile_s else []
+                timed.seconds()
+                seconds = []
+                while len(seconds) < ROUNDS and sum(seconds) < LONGEST:
+                    seconds.append(timed.seconds())
+                rates[name, size] = size * steps / np.median(seconds) / 1e6
+        for name in names:
+            cells = " | ".join(f"{rates[name, size]:.3g}" if (name, size) in rates else "" for size in sizes)
+            of_own = f"{min(compiled):.1f} to {max(compiled):.1f} s" if name == names[0] else ""
+            lines.append(f"| {robot}{'' if name == names[0] else f', {name}'} | {cells} | {of_own} |")
     return "\n".join(lines)
 
 
@@ -236,6 +262,10 @@ def main() -> None:
     parser.add_argument(
         "--linear", action="store_true", help="also the cost against degrees of freedom, alone"
     )
+    parser.add_argument(
+        "--steps", action="store_true", help="steps a second of rollouts instead, against the batch"
+    )
+    parser.add_argument("--cores", type=int, default=1, help="cores that batches run on")
     parser.add_argument("--out", type=Path, help="write the table and the picture there too")
     options = parser.parse_args()
     names, dtype = options.libraries.split(","), np.dtype(options.precision)
@@ -243,6 +273,14 @@ def main() -> None:
         parser.error(f"no library {', '.join(sorted(unknown))}; there are {', '.join(LIBRARIES)}")
     if dtype == np.float64 and not jax.config.jax_enable_x64:
         parser.error("float64 needs JAX_ENABLE_X64=1")
+    rbd_jax.parallel.use_cores(options.cores)
+    if options.steps:
+        sizes = [int(size) for size in options.batches.split(",")]
+        print(
+            f"{options.precision}, million steps a second, on {options.cores} of the cores. {machine(names)}\n\n"
+            + steps_a_second(options.robots.split(","), sizes, names, dtype)
+        )
+        return
     rows, failures = {}, {}
     jobs = []
     for operation in options.operations.split(","):

@@ -59,6 +59,7 @@ PROGRAMS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
 }
 
 

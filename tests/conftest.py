@@ -60,6 +60,19 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+#: Tests that take long, as `scripts/test.sh --durations=0 --durations-min=4` prints them, of which the longest are slow ones.
+_LONG = Path(__file__).with_name("long_tests.txt")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """What is in that table is marked as slow, beside what is marked where it stands."""
+    long = {line.split(maxsplit=2)[2] for line in _LONG.read_text().splitlines() if line and line[0] != "#"}
+    for item in items:
+        if item.nodeid in long:
+            item.add_marker(pytest.mark.slow)
+
+
 class _Failures:
     """Names what failed as soon as it failed: of a run that is ended before its summary, dots would be all."""
 

@@ -20,6 +20,7 @@ from rbd_jax.cli.model import Refused
 from rbd_jax.cli.output import claimed, results_folder, written_together
 from rbd_jax.cli.simulate import FRAMES, SPEED, SPREAD, with_stops
 from rbd_jax.parallel import random_states, simulate_batch
+from rbd_jax.parallel.cores import cores
 from rbd_jax.view import plot_trajectory
 
 
@@ -566,7 +567,7 @@ def test_where_what_was_compiled_is_not_kept(tmp_path, how):
 def test_the_command_line_works_on_all_cores():
     """In a process that it has for itself; and not where somebody has said how many devices there are."""
     program = "import jax; from rbd_jax.cli.machine import use_all_cores; use_all_cores(); print(jax.device_count())"
-    for given, expected in (({}, machine.cores()), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
+    for given, expected in (({}, cores()), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
         done = subprocess.run(
             [sys.executable, "-c", program],
             env=os.environ | given,

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 TOTAL = 2.0  # seconds of a processor, for a new process that imports the library
-SURPLUS = 0.6  # seconds of it that are ours: less than half of one on a quiet machine
+SURPLUS = 0.5  # of what JAX takes are ours: a third on a quiet machine
 FAST = 1.7  # a machine slower than this at importing JAX alone says nothing about the total
 
 
@@ -34,8 +34,8 @@ def test_import_time(tmp_path):
     for turn in range(9):
         baseline = min(baseline, seconds("import jax, equinox", tmp_path))
         total = min(total, seconds("import rbd_jax", tmp_path))
-        if turn >= 1 and total - baseline < SURPLUS and total < TOTAL:
+        if turn >= 1 and total - baseline < SURPLUS * baseline and total < TOTAL:
             break
     print(f"import rbd_jax: {total:.2f} s, of which {total - baseline:.2f} s beyond jax and equinox")
-    assert total - baseline < SURPLUS
+    assert total - baseline < SURPLUS * baseline
     assert total < TOTAL or baseline >= FAST

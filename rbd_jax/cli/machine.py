@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 
+from ..parallel.cores import use_cores
 from ..parallel.xla import backend_in_use
 
 
@@ -22,16 +23,9 @@ LARGEST = 2 * 1024**3
 
 
 def use_all_cores() -> None:
-    """Each core is a device of its own, among which batches are split; where JAX has not begun to use the CPU."""
-    if not backend_in_use() and jax.config.jax_num_cpu_devices < 1:  # pyright: ignore[reportAttributeAccessIssue]
-        jax.config.update("jax_num_cpu_devices", cores())
-
-
-def cores() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on every system
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Batches run on all cores, where JAX has not begun to use the CPU."""
+    if not backend_in_use():
+        use_cores()
 
 
 def keep_programs() -> None:

@@ -67,7 +67,7 @@ def train(
     - `on_progress`: called after each epoch with how many there were, and what is told of it; if it returns True, no more follow.
     - `checkpoint`: a file to save to, and to go on from to the same result (see `rbd.Checkpoint`).
 
-    The episodes are shared out over the CPU devices of the process (set `jax_num_cpu_devices`), or over those that
+    The episodes are shared out over the CPU devices of the process (`rbd.parallel.use_cores`), or over those that
     `rbd.parallel.use_devices` says; what is drawn is another on each number of devices.
 
     What is told of an epoch, and kept in `Trained.curve`: `reward`, a step's in the mean; `return`, that of the `episodes` that

@@ -2,6 +2,7 @@
 
 - `batch_map`: a function of one sample as a function of batches, in the form that is fastest here
 - `shard`: the same over all devices of all processes
+- `use_cores`: let batches run on all cores of this machine
 - `start`: connect the processes of a program that runs on several hosts
 - `use_devices`: let all that maps over batches use these devices, or all there are
 - `share`: this process's rows of a batch
@@ -20,6 +21,7 @@
 __all__ = [
     "batch_map",
     "shard",
+    "use_cores",
     "start",
     "use_devices",
     "share",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 from .batch import batch_map as batch_map, shard as shard, use_devices as use_devices
+from .cores import use_cores as use_cores
 from .processes import gather as gather, global_batch as global_batch, share as share, start as start
 from .simulation import (
     energies_along as energies_along,

@@ -43,9 +43,9 @@ def batch_map(
     """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
 
     On a CPU the samples run through one compiled loop, one after the other or some side by side, as lanes of the processor's
-    vector instructions; and shared out over the CPU devices (set `jax_num_cpu_devices` to have several). For arrays as small as
-    these that beats `vmap`. On any other backend it is `vmap`, shared out over the devices. Results do not depend on the form but
-    for rounding.
+    vector instructions; and shared out over the CPU devices, of which `rbd.parallel.use_cores` makes several. For arrays as small
+    as these that beats `vmap`. On any other backend it is `vmap`, shared out over the devices. Results do not depend on the form
+    but for rounding.
 
     The devices are those of this process, or those that `rbd.parallel.use_devices` or `jax.set_mesh` has set. `rbd.shard` is the
     same over the devices of all processes. Within a `function` that is mapped already the loop is on the one device where that

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import reprlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeVar
 
 import jax.numpy as jnp
@@ -87,6 +88,9 @@ def begun(
         check_consistent(at_time(model, time), q, v)
     held = _holding(owner, model, scheme, stabilization)
     system = system_of(model, jnp.zeros(model.nv, dtype), forces, held)
+    friction = tree_of(model).friction
+    if is_known(friction) and not np.any(np.asarray(friction)):
+        system = replace(system, rubs=False)
     own = system.own if state.own is None else number(owner, "own", state.own, system.own.shape)
     if system.jumps and not scheme.finds_events:
         raise ValueError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,6 +45,7 @@ class ReducedSystem(System):
     overlaps: Float[Array, "pairs"] | None = None
     guess: Float[Array, "ny"] | None = None
     phase: Any = None
+    rubs: bool = eqx.field(static=True, default=True)
 
     def prepared(self):
         whole = self.whole.prepared()
@@ -95,7 +97,7 @@ class ReducedSystem(System):
         """The tree that moves along, without `tau`."""
         still = jnp.zeros(self.reduced.model.nv, self.tau.dtype)
         system = TreeSystem(model=self.reduced.model, tau=still, forces=self.forces, u=self.u)
-        return replace(system, overlaps=self.overlaps)
+        return replace(system, overlaps=self.overlaps, rubs=self.rubs)
 
     def moving(self, time, y, y_rate) -> tuple[Closure, Motion]:
         """How the tree depends on the variables, and the tree in motion."""

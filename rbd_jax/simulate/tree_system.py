@@ -69,6 +69,8 @@ class TreeSystem(System):
     - `overlaps`: by how much pairs of shapes may overlap at the start; see `prepared`.
     - `guess`: an acceleration for that law to begin with.
     - `phase`: what contacts do until the next event, under a law by which velocities jump.
+    - `rubs`: whether joints may have dry friction, which is then searched for in each step. What is compiled takes the friction for
+      unknown; so that there is none is seen before.
 
     >>> system = rbd.simulate.system_of(rbd.load("pendulum"), jnp.array([2.0]))
     >>> print(system.acceleration(jnp.array(0.0), rbd.State(jnp.zeros(1), jnp.zeros(1))))
@@ -84,6 +86,7 @@ class TreeSystem(System):
     overlaps: Float[Array, "pairs"] | None = None
     guess: Float[Array, "nv"] | None = None
     phase: Any = None
+    rubs: bool = eqx.field(static=True, default=True)
 
     def prepared(self):
         law = contact_law(self.model)
@@ -212,7 +215,7 @@ class TreeSystem(System):
     def dry_friction(self) -> Float[Array, "nv"]:
         """The sizes of the dry friction of the joints, as far as no contact law takes care of it."""
         law = contact_law(self.model)
-        if not (law and law.friction):
+        if self.rubs and not (law and law.friction):
             return self.model.friction
         with jax.ensure_compile_time_eval():  # known to be none, so that nothing is compiled for it
             return jnp.zeros(self.model.nv, self.model.dtype)
@@ -243,11 +246,11 @@ class TreeSystem(System):
 
         def wrenches(friction):
             rubbed = motion.with_friction(friction)
-            system = replace(self, model=rubbed.model)
+            system = replace(self, model=rubbed.model, rubs=True)
             return system.wrenches(rubbed, state, moved(rubbed, state, system, step, f_ext), f_ext)
 
         rubbed = motion.with_friction(friction_under_load(bearings, motion, wrenches))
-        return replace(self, model=rubbed.model), rubbed
+        return replace(self, model=rubbed.model, rubs=True), rubbed
 
     def wrenches(
         self, motion: Motion, state: State, moved: Moved, f_ext: ExternalForces = None

@@ -37,8 +37,8 @@ def faults(**settings):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's")
 def test_pages_are_used_again():
-    """A call touches 14,000 of them. Most often none is new; but which of the compiler's threads makes the results, and whether it
-    has memory of an earlier call, depends on what else the machine does."""
+    """A call touches 14,000 of them. Most often none is new; but which of the compiler's threads makes the results, and whether
+    it has memory of an earlier call, depends on what else the machine does."""
     assert faults() < 7_000
 
 
