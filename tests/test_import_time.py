@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 TOTAL = 2.0  # seconds of a processor, for a new process that imports the library
-SURPLUS = 0.5  # of what JAX takes are ours: a third on a quiet machine
+SURPLUS = 0.65  # of what JAX takes is ours: less than half on a quiet machine
 FAST = 1.7  # a machine slower than this at importing JAX alone says nothing about the total
 
 

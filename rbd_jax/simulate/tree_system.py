@@ -69,8 +69,8 @@ class TreeSystem(System):
     - `overlaps`: by how much pairs of shapes may overlap at the start; see `prepared`.
     - `guess`: an acceleration for that law to begin with.
     - `phase`: what contacts do until the next event, under a law by which velocities jump.
-    - `rubs`: whether joints may have dry friction, which is then searched for in each step. What is compiled takes the friction for
-      unknown; so that there is none is seen before.
+    - `rubs`: whether joints may have dry friction, which is then searched for in each step. To what is compiled the friction is
+      unknown; that there is none is seen before.
 
     >>> system = rbd.simulate.system_of(rbd.load("pendulum"), jnp.array([2.0]))
     >>> print(system.acceleration(jnp.array(0.0), rbd.State(jnp.zeros(1), jnp.zeros(1))))
