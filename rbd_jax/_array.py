@@ -147,7 +147,8 @@ def gather_or_zero(x: Float[Array, "m *k"], order: Sequence[int] | np.ndarray) -
 
 
 def _rows(x: Float[Array, "m *k"], order: np.ndarray) -> Float[Array, "n *k"]:
-    rows = lambda x: (with_zero_row(x) if (order < 0).any() else x)[order]
+    places = np.where(order < 0, len(x), order)
+    rows = lambda x: (with_zero_row(x) if (order < 0).any() else x)[places]
     runs = _runs(order)
     if not 0 < len(runs) <= RUNS:
         return rows(x)

@@ -529,32 +529,36 @@ def _once(x) -> jax.Array:
         return jax.jit(jnp.copy)(x)
 
 
-def has_rules(jaxpr: Jaxpr, given: tuple[bool, ...]) -> bool:
+def has_rules(jaxpr: Jaxpr, given: tuple[bool, ...], once: bool = True) -> bool:
     """Whether all that a program does with what depends on the sample, as these of its arguments do, has a rule, and takes the
-    same steps for each sample."""
+    same steps for each sample. What is done `once`, not in a loop, may take a row whose place depends on the sample: a rollout
+    does, for the step at which it failed.
+    """
     known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
     for equation in jaxpr.eqns:
         of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
-        if equation.effects or (any(of) and not _has_rule(equation, of)):
+        if equation.effects or (any(of) and not _has_rule(equation, of, once)):
             return False
         known |= dict(zip(equation.outvars, _dependent_results(equation, of), strict=True))
     return True
 
 
-def _has_rule(equation: JaxprEqn, given: tuple[bool, ...]) -> bool:
+def _has_rule(equation: JaxprEqn, given: tuple[bool, ...], once: bool = False) -> bool:
     name, params = equation.primitive.name, equation.params
     if name in PROGRAMS:
-        return has_rules(opened(params[PROGRAMS[name]])[0], given)
+        return has_rules(opened(params[PROGRAMS[name]])[0], given, once)
+    if name == "dynamic_slice" and once:
+        return True
     if name == "scan":
-        return has_rules(opened(params["jaxpr"])[0], _Scan(params, given).given)
+        return has_rules(opened(params["jaxpr"])[0], _Scan(params, given).given, False)
     if name == "while":
         parts = _While(params, given)
-        body = has_rules(opened(params["body_jaxpr"])[0], (*given[parts.body], *parts.carried))
+        body = has_rules(opened(params["body_jaxpr"])[0], (*given[parts.body], *parts.carried), False)
         return not parts.apart and body
     if name == "cond":
-        return all(has_rules(opened(branch)[0], given[1:]) for branch in params["branches"])
+        return all(has_rules(opened(branch)[0], given[1:], once) for branch in params["branches"])
     if name == "custom_linear_solve":
-        return has_rules(opened(params["jaxprs"].solve)[0], tuple(of_solve(params, given)))
+        return has_rules(opened(params["jaxprs"].solve)[0], tuple(of_solve(params, given)), once)
     if name == "dot_general":  # large products are better left to a library of matrices
         sizes = aval_of(equation.invars[0]).shape
         return not all(given) or math.prod(sizes[i] for i in params["dimension_numbers"][0][0]) <= SPELLED_OUT

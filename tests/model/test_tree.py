@@ -1,5 +1,7 @@
 """The two traversals over a tree: both ways to traverse them do what a plain recursion does, and so do their derivatives."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -145,15 +147,15 @@ def test_sums_by_doubling_have_the_same_gradients():
 
 
 def test_sums_by_doubling_take_logarithmically_many_steps():
-    """However deep the tree: what a chain of 1000 takes in a row is twice what one of 31 takes, and no loop is among it."""
+    """However deep the tree: what a chain of 1000 takes in a row is at most thrice what one of 31 takes, and no loop is among it."""
 
     def steps(size, name):
         text = str(jax.make_jaxpr(getattr(Tree(range(-1, size - 1), "doubling"), name))(jnp.ones((size, 1))))
         assert "scan[" not in text and "while[" not in text
-        return text.count(" add ")
+        return len(re.findall(r":f\d+\[[^]]*\] = add ", text))  # of numbers, not of places
 
     for name in ("path_sum", "subtree_sum"):
-        assert 5 <= steps(31, name) <= steps(1000, name) <= 2 * steps(31, name) + 2
+        assert 5 <= steps(31, name) <= steps(1000, name) <= 3 * steps(31, name)
 
 
 @each_tree
@@ -214,6 +216,14 @@ def test_trees_are_equal_by_content():
 def test_a_parent_that_comes_later_is_refused(parents):
     with pytest.raises(ValueError, match="a parent must come before its children"):
         Tree(parents)
+
+
+def test_rows_of_the_way_down_are_used_again():
+    """A value waits as long as there are children to come: of two hundred links, each on one of the five before, a few."""
+    rng = np.random.default_rng(0)
+    parents = [int(rng.integers(max(-1, i - 5), i)) for i in range(200)]
+    rows, parent_rows = Tree(parents)._rows_above
+    assert max(rows.max(), parent_rows.max()) <= 8
 
 
 def test_generations():

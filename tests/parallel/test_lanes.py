@@ -1,6 +1,7 @@
 """Samples as lanes: what `vmap` gives, for every kind of operation, loop and branch, and its derivatives."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -97,7 +98,12 @@ def test_every_operation_is_vmaps():
 
 @pytest.mark.parametrize(
     "name, left",
-    [("rows that depend", {"dynamic_slice"}), ("factors", {"cholesky"}), ("elements", set())],
+    [
+        ("rows that depend", {"dynamic_slice"}),
+        ("factors", {"cholesky"}),
+        ("elements", set()),
+        ("functions with rules", set()),
+    ],
 )
 def test_what_has_no_rule_is_left_to_jax(name, left):
     function, given = FUNCTIONS[name]
@@ -126,6 +132,23 @@ def test_the_recursions_have_rules_for_all_they_do():
 
         jax.eval_shape(run, *(jnp.moveaxis(x, 0, -1) for x in program.samples))
         assert not reader.by_jax
+
+
+def test_rollouts_have_rules():
+    """Of a model that is seen to have no dry friction, which a step would search for; and are what `vmap` makes of them."""
+    model = rbd.load("double_pendulum")
+    q, v = jnp.linspace(-1, 1, 8).reshape(4, 2), jnp.linspace(1, -1, 8).reshape(4, 2)
+
+    def path(rows, model=model):
+        path = rbd.rollout(model, rbd.State(*rows), dt=0.01, steps=3)
+        return path.q, path.v
+
+    program = lanes.Program.of(path, (q, v))
+    assert lanes.has_rules(program.jaxpr, (True, True))
+    assert_same(jax.jit(lambda: program.mapped(4))(), jax.jit(jax.vmap(path))((q, v)))
+    rubbing = replace(model, friction=model.friction + 0.1)
+    searching = lanes.Program.of(lambda rows: path(rows, rubbing), (q, v))
+    assert not lanes.has_rules(searching.jaxpr, (True, True))
 
 
 def test_derivatives_of_what_is_mapped():
@@ -247,7 +270,10 @@ def test_by_default_large_batches_of_what_has_rules(monkeypatch):
         (newton, jnp.ones((500, 4))),
         (lambda m: jnp.linalg.cholesky(m), jnp.tile(jnp.eye(3), (500, 1, 1))),
         (lambda key: jax.random.normal(key), jax.random.split(jax.random.key(0), 500)),
-        (lambda k: FIXED[k], jnp.arange(500) % 4),
+        (
+            lambda k: lax.fori_loop(0, 3, lambda i, total: total + FIXED[(k + i) % 4, 0], 0.0),
+            jnp.arange(500) % 4,
+        ),
         (lambda x: jnp.tile(x, 30) @ jnp.tile(x, 30), jnp.ones((500, 4))),
         (lambda x: jax.debug.callback(lambda: None) or x, jnp.ones(500)),
     ):
