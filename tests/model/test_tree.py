@@ -147,7 +147,7 @@ def test_sums_by_doubling_have_the_same_gradients():
 
 
 def test_sums_by_doubling_take_logarithmically_many_steps():
-    """However deep the tree: what a chain of 1000 takes in a row is at most thrice what one of 31 takes, and no loop is among it."""
+    """However deep the tree: a chain of 1000 takes at most thrice in a row what one of 31 takes, and no loop is among it."""
 
     def steps(size, name):
         text = str(jax.make_jaxpr(getattr(Tree(range(-1, size - 1), "doubling"), name))(jnp.ones((size, 1))))
