@@ -84,3 +84,11 @@ def test_what_has_passed_is_not_run_again(tmp_path):
     assert run("--fresh")[:2] == (0, ["sound", "mended"])
     (tmp_path / "rbd_jax" / "new.py").touch()
     assert run()[:2] == (0, ["sound", "mended"])
+
+
+def test_what_takes_long_is_there():
+    """A test that has another name now would be one of every day again."""
+    tests = SCRIPTS.parent / "tests"
+    for line in (tests / "long_tests.txt").read_text().splitlines()[1:]:
+        file, _, name = line.split(maxsplit=2)[2].partition("::")
+        assert f"def {name.partition('[')[0]}(" in (SCRIPTS.parent / file).read_text(), line
