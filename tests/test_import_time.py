@@ -1,6 +1,7 @@
 """Importing the library costs little beyond importing JAX."""
 
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 TOTAL = 2.0  # seconds of a processor, for a new process that imports the library
-SURPLUS = 0.65  # of what JAX takes is ours: less than half on a quiet machine
-FAST = 1.7  # a machine slower than this at importing JAX alone says nothing about the total
+SURPLUS = 0.6  # of what JAX and equinox take; ours is a third to a half
+FAST = 1.2  # a machine slower than this at importing these alone says nothing about the total
 
 
 def seconds(statement: str, bytecode: Path) -> float:
@@ -27,15 +28,17 @@ def seconds(statement: str, bytecode: Path) -> float:
 
 
 def test_import_time(tmp_path):
+    # Other work on the machine adds time, by caches and cores that are shared, and comes and goes. So the two take turns, and
+    # what counts is the middle of the ratios of neighbours; a few are enough on a quiet machine.
     seconds("import rbd_jax", tmp_path)
-    # Other work on the machine still adds time, by caches and cores that are shared, so the least of several runs is the
-    # estimate. The two take turns, so that a busy spell meets both; two are enough on a quiet machine.
-    baseline = total = float("inf")
+    baselines, totals = [], []
     for turn in range(9):
-        baseline = min(baseline, seconds("import jax, equinox", tmp_path))
-        total = min(total, seconds("import rbd_jax", tmp_path))
-        if turn >= 1 and total - baseline < SURPLUS * baseline and total < TOTAL:
+        baselines.append(seconds("import jax, equinox", tmp_path))
+        totals.append(seconds("import rbd_jax", tmp_path))
+        surplus = statistics.median(total / baseline - 1 for total, baseline in zip(totals, baselines))
+        if turn >= 2 and surplus < SURPLUS:
             break
-    print(f"import rbd_jax: {total:.2f} s, of which {total - baseline:.2f} s beyond jax and equinox")
-    assert total - baseline < SURPLUS * baseline
+    baseline, total = min(baselines), min(totals)
+    print(f"import rbd_jax: {total:.2f} s, {surplus:.0%} more than the {baseline:.2f} s of jax and equinox")
+    assert surplus < SURPLUS
     assert total < TOTAL or baseline >= FAST
