@@ -8,7 +8,6 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import rbd_jax as rbd
 
@@ -17,9 +16,6 @@ HERE = Path(__file__).resolve().parent
 
 #: What the examples suppose, as the docstring of the package says.
 NAMES = {"jax": jax, "jnp": jnp, "np": np, "rbd": rbd}
-
-#: Those that take more than two seconds, most of it to compile.
-TAKE_LONG = frozenset((HERE / "take_long.txt").read_text(encoding="utf-8").split())
 
 
 def _public_names():
@@ -63,8 +59,7 @@ def docstring_of(path):
 
 def examples_of(*packages):
     """The names that have their entries with these packages, to parametrize a test with."""
-    paths = [path for path, name in ENTRIES.items() if name.package in packages]
-    return [pytest.param(path, marks=[pytest.mark.slow] if path in TAKE_LONG else []) for path in paths]
+    return [path for path, name in ENTRIES.items() if name.package in packages]
 
 
 def check_example(path):
