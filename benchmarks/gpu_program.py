@@ -176,8 +176,9 @@ def fused(operation: str, robot: str, batch: int, device) -> Fused:
     with tempfile.TemporaryDirectory() as folder:
         compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
         seconds = time.perf_counter() - start
-        kernels = [path for path in Path(folder).glob("*.ptx") if "entry fused" in path.read_text()]
-        registers, spilled = assembled(kernels[0])
+        # The kernel's name differs between versions of JAX; nothing beside it is as long.
+        kernel = max(Path(folder).glob("*.ptx"), key=lambda path: path.stat().st_size)
+        registers, spilled = assembled(kernel)
     program = Program(compiled.as_text())
     rounds = STEPS if operation == "rollout" else 1
     program.traffic += batch * rounds * spilled

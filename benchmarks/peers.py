@@ -77,6 +77,15 @@ class Rbd(JaxLibrary):
         return path.final.q
 
 
+class Vmapped(Rbd):
+    """The same under `jax.vmap`: what a GPU's kernel is held against."""
+
+    name = "vmap"
+
+    def batched(self, function):
+        return jax.vmap(function)
+
+
 class Frax(JaxLibrary):
     name = "frax"
 
@@ -261,4 +270,6 @@ class Mujoco:
             self._loop(self.mujoco.mj_step, [np.broadcast_to(x, (steps, *x.shape)) for x in state])
 
 
-LIBRARIES = {library.name: library for library in (Rbd, Pinocchio, Mujoco, Frax, Mjx, Brax, Jaxsim, Adam)}
+LIBRARIES = {
+    library.name: library for library in (Rbd, Vmapped, Pinocchio, Mujoco, Frax, Mjx, Brax, Jaxsim, Adam)
+}

@@ -22,45 +22,78 @@ import numpy as np
 from jax import core, lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from ._kernel_program import Fusing, Later, Loop
-from ._lanes import PROGRAMS, aval_of, derivative, opened
-from ._pieces import BLOCK, Piece, placed
+from ._instructions import is_available
+from ._jaxprs import PROGRAMS, aval_of, opened
+from ._kernel_program import Fusing, Later, Loop, entries
+from ._lanes import derivative
+from ._pieces import BLOCK, NoKernel, Piece, placed
 from ._rules import custom_jvp
 
 
-def mapped(owner: str, function: Callable[[Any], Any], batched: Any, interpret: bool = False) -> Any:
+#: Without being asked: programs of so many entries of arrays, which compile about as fast as with `vmap`; and of so many times
+#: more than they read and write, because what only moves numbers is not faster.
+LONGEST, AT_LEAST = 120_000, 8
+
+
+def mapped(owner: str, function: Callable[[Any], Any], batched: Any, how: bool | str | None = True) -> Any:
     """`function` of one sample, a PyTree of arrays, of each sample along axis 0: as one kernel.
 
     What is used from around it is known, and folds into the kernel, or traced, and is read by it. The derivative is that of
-    `jax.vmap`. With `interpret` the kernel is run step by step by XLA, on any device.
+    `jax.vmap`.
+
+    - `how`: with "interpret" the kernel is run step by step by XLA, on any device. With None it is `jax.vmap` where there is no
+      kernel, or where it is not worth it.
     """
     leaves, structure = jax.tree.flatten(batched)
     of_one = lambda *rows: function(jax.tree.unflatten(structure, rows))
     one = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in leaves]
     closed, found = jax.make_jaxpr(of_one, return_shape=True)(*one)
     shared = [x for x in closed.consts if isinstance(x, core.Tracer)]
-    results = _run(_Program(owner, closed), interpret, shared, leaves)
+    results = _run(_Program(owner, closed), how, shared, leaves)
     return jax.tree.unflatten(jax.tree.structure(found), results)
+
+
+#: Results of more numbers than these are written number by number, side by side what the threads of a block write at once.
+#: Written sample by sample, each number of each thread would be a piece of memory of its own.
+IN_COLUMNS = 32
 
 
 class _Program:
     """A function of one sample: its operations, and of the constants that it has from around it those that are known."""
 
     def __init__(self, owner: str, closed: ClosedJaxpr):
-        self.owner, self.jaxpr = owner, closed.jaxpr
+        self.owner, self.jaxpr, self.out_avals = owner, closed.jaxpr, closed.out_avals
         self.known = [None if isinstance(x, core.Tracer) else x for x in closed.consts]
 
     def consts(self, shared: Sequence) -> list:
         traced = iter(shared)
         return [next(traced) if x is None else x for x in self.known]
 
+    def is_worth_it(self) -> bool:
+        """Whether to try a kernel without being asked for one."""
+        number = sum(math.prod(aval_of(x).shape) for x in self.jaxpr.invars)
+        number += sum(math.prod(x.shape) for x in self.out_avals)
+        worked_on, long = entries(self.jaxpr), entries(self.jaxpr, once=True)
+        return (
+            not self.jaxpr.effects and worked_on >= AT_LEAST * number and long <= LONGEST and is_available()
+        )
+
+    def kernel(self) -> Kernel:
+        # Not as part of whatever is being traced at the moment: all of this is about constants.
+        with jax.ensure_compile_time_eval():
+            return Kernel(self.owner, self.jaxpr, self.known)
+
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _run(program: _Program, interpret: bool, shared: list, samples: list) -> list:
-    # Not as part of whatever is being traced at the moment: all of this is about constants.
-    with jax.ensure_compile_time_eval():
-        kernel = Kernel(program.owner, program.jaxpr, program.known)
-    return kernel(shared, samples, interpret)
+def _run(program: _Program, how: bool | str | None, shared: list, samples: list) -> list:
+    if how is not None:
+        return program.kernel()(shared, samples, how == "interpret")
+    if program.is_worth_it():
+        try:
+            return program.kernel()(shared, samples, interpret=False)
+        except NoKernel:
+            pass
+    return _one_by_one(program, shared, samples)
 
 
 def _one_by_one(program: _Program, shared: list, samples: list) -> list:
@@ -70,7 +103,7 @@ def _one_by_one(program: _Program, shared: list, samples: list) -> list:
 
 # The derivative is that of the same program, mapped by JAX.
 _run.defjvp(
-    lambda program, interpret, primals, tangents: derivative(_one_by_one, program, *primals, *tangents),
+    lambda program, how, primals, tangents: derivative(_one_by_one, program, *primals, *tangents),
     symbolic_zeros=True,
 )
 
@@ -83,7 +116,7 @@ class Kernel:
 
     def __init__(self, owner: str, jaxpr: Jaxpr, known: Sequence):
         self.tables: list[np.ndarray] = []
-        fusing = Fusing(owner, self.tables, top=True)
+        fusing = Fusing(owner, self.tables)
         scalars = fusing.scalars
         shared, given = 0, []
         for var, value in zip(jaxpr.constvars, known, strict=True):
@@ -93,7 +126,7 @@ class Kernel:
             else:
                 given.append(scalars.constants(value))
         for number, var in enumerate(jaxpr.invars):
-            given.append(scalars.array(("sample", number), aval_of(var).shape, aval_of(var).dtype))
+            given.append(scalars.array(("sample", number, ()), aval_of(var).shape, aval_of(var).dtype))
         whole = jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
         self.results = fusing.run(ClosedJaxpr(whole, ()), given)
         self.avals = [aval_of(atom) for atom in jaxpr.outvars]
@@ -106,7 +139,9 @@ class Kernel:
             for x, atom in zip(args, equation.invars, strict=True):
                 self._store(x, aval_of(atom).dtype)
         self.rows = [x for loop in fusing.loops for x in loop.rows]
-        self.piece = Piece(scalars, (), placed([nodes for nodes, _ in self.stored]))
+        self.in_columns = [nodes.size > IN_COLUMNS for nodes, _ in self.stored]
+        apart = [BLOCK if columns else 1 for columns in self.in_columns]
+        self.piece = Piece(scalars, (), placed([nodes for nodes, _ in self.stored], apart))
 
     def _store(self, x, dtype) -> None:
         """Have the kernel write an array, if it makes it and it is not known."""
@@ -138,67 +173,94 @@ class Kernel:
 
     def _launched(self, shared: list, samples: list, size: int, interpret: bool) -> list:
         """What the kernel writes: what is stored, and the rows of loops."""
-        shapes = [(nodes.shape, kind) for nodes, kind in self.stored]
-        shapes += [((x.length, *x.nodes.shape), x.dtype) for x in self.rows]
+        shapes = [
+            (nodes.shape, kind, columns)
+            for (nodes, kind), columns in zip(self.stored, self.in_columns, strict=True)
+        ]
+        shapes += [((x.length, *x.nodes.shape), x.dtype, False) for x in self.rows]
         if not shapes:
             return []
         blocks = -(-size // BLOCK)
+        rows = lambda columns: (blocks, BLOCK) if columns else (size, 1)
         given = {("sample", i): x.reshape(size, -1) for i, x in enumerate(samples)}
         given |= {("shared", i): jnp.reshape(x, -1) for i, x in enumerate(shared)}
         given |= {("table", i): jnp.asarray(x) for i, x in enumerate(self.tables)}
         given = {key: _numbers(x) for key, x in given.items() if x.size}
         outputs = [
-            jax.ShapeDtypeStruct((size, math.prod(shape)), np.int32 if kind == bool else kind)
-            for shape, kind in shapes
+            jax.ShapeDtypeStruct(
+                (rows(columns)[0], math.prod(shape) * rows(columns)[1]), np.int32 if kind == bool else kind
+            )
+            for shape, kind, columns in shapes
         ]
         written = _pallas_call(
             functools.partial(self._body, list(given), size, interpret), blocks, outputs, interpret
         )(*given.values())
+        in_rows = lambda x: x.reshape(blocks, -1, BLOCK).swapaxes(1, 2).reshape(blocks * BLOCK, -1)[:size]
         return [
-            _truths(x, kind).reshape(size, *shape) for x, (shape, kind) in zip(written, shapes, strict=True)
+            _truths(in_rows(x) if columns else x, kind).reshape(size, *shape)
+            for x, (shape, kind, columns) in zip(written, shapes, strict=True)
         ]
 
     def _body(self, keys: list, size: int, interpret: bool, *refs) -> None:
         from jax.experimental import pallas as pl
 
         # Threads beyond the last sample do it again.
-        place = pl.program_id(0).astype(jnp.int32) * BLOCK + jnp.arange(BLOCK, dtype=jnp.int32)
-        samples = jnp.minimum(place, jnp.full((BLOCK,), size - 1, jnp.int32))
+        number, threads = pl.program_id(0).astype(jnp.int32), jnp.arange(BLOCK, dtype=jnp.int32)
+        samples = jnp.minimum(number * BLOCK + threads, jnp.full((BLOCK,), size - 1, jnp.int32))
         given, written = dict(zip(keys, refs)), refs[len(keys) :]
         rows_at = {id(x): written[len(self.stored) + number] for number, x in enumerate(self.rows)}
         block = _Block(given, rows_at, samples, interpret)
-        self.piece(
-            block,
-            block.load,
-            lambda source: (written[source[1]] if source[0] == "written" else given[source], 0),
-        )
+
+        def first(source):
+            if source[0] != "written":
+                return block.at(source)
+            array = written[source[1]]
+            if self.in_columns[source[1]]:
+                return array, block.all(number), threads
+            return array, samples, block.all(0)
+
+        self.piece(block, block.load, first)
 
 
 class _Block:
     """What a block of threads does.
 
-    - `given`: what is read, by source: samples (size, entries), what is shared (entries,), tables (rounds, entries).
+    - `given`: what is read, by kind and number: samples (size, entries), what is shared and tables (entries,).
     - `rows_at`: where the rows of loops are written: (size, rounds times entries).
     - `samples`: that of each thread.
+    - `rounds`: that of each loop around what is done, the innermost last.
     """
 
-    def __init__(self, given: dict, rows_at: dict, samples: jax.Array, interpret: bool):
+    def __init__(self, given: dict, rows_at: dict, samples: jax.Array, interpret: bool, rounds: tuple = ()):
         self.given, self.rows_at, self.samples, self.interpret = given, rows_at, samples, interpret
+        self.rounds = rounds
 
-    def load(self, source: tuple, place, dtype, round_=None) -> jax.Array:
+    def load(self, source: tuple, place: int, dtype) -> jax.Array:
         """A number of each sample."""
-        kind = source[0]
+        kind, number, *steps = source
+        at = place + self._moved(*steps)
         if kind == "sample":
-            x = self.given[source][self.samples, place]
-        elif kind == "row":
-            x = self.given["sample", source[1]][self.samples, place + round_ * source[2]]
+            x = self.given[kind, number][self.samples, at]
         else:
-            x = self.given[source][place] if kind == "shared" else self.given[source][round_, place]
-            x = jnp.broadcast_to(x, (BLOCK,))
+            x = jnp.broadcast_to(self.given[kind, number][at], (BLOCK,))
         return x != 0 if dtype == bool else x
 
-    def write(self, array, place, x) -> None:
-        array[self.samples, place] = x.astype(jnp.int32) if x.dtype == bool else x
+    def at(self, source: tuple) -> tuple:
+        """Where in memory each thread begins to read what is of its sample."""
+        kind, number, steps = source
+        return self.given[kind, number], self.samples, self.all(self._moved(steps))
+
+    def _moved(self, steps: Sequence[int] = ()) -> Any:
+        """How far these rounds are from the first."""
+        return sum(step * round_ for step, round_ in zip(steps, self.rounds))
+
+    def write(self, first: tuple, place: int, x) -> None:
+        array, rows, columns = first
+        array[rows, columns + jnp.full_like(columns, place)] = x.astype(jnp.int32) if x.dtype == bool else x
+
+    def all(self, number) -> jax.Array:
+        """A number for each thread."""
+        return jnp.full((BLOCK,), number, jnp.int32)
 
     def loop(self, loop: Loop, start: list, outside: list) -> list:
         outer = dict(zip(loop.outer, outside, strict=True))
@@ -206,21 +268,20 @@ class _Block:
         def once(number, carry):
             number = jnp.asarray(number, jnp.int32)
             round_ = loop.length - 1 - number if loop.reverse else number
+            within = _Block(self.given, self.rows_at, self.samples, self.interpret, (*self.rounds, round_))
 
             def read(source, place, dtype):
                 if source[0] in ("carry", "outer"):
                     return carry[place] if source[0] == "carry" else outer[place]
-                return self.load(source, place, dtype, round_)
+                return within.load(source, place, dtype)
 
             def first(source):
                 if source[0] == "written":
                     rows = loop.rows[source[1]]
-                    return self.rows_at[id(rows)], round_ * rows.nodes.size
-                if source[0] == "row":
-                    return self.given["sample", source[1]], round_ * source[2]
-                return self.given[source], 0
+                    return self.rows_at[id(rows)], self.samples, self.all(round_ * rows.nodes.size)
+                return within.at(source)
 
-            values = loop.piece(self, read, first)
+            values = loop.piece(within, read, first)
             return [values[node] for node in loop.carried]
 
         return lax.fori_loop(0, loop.length, once, start)

@@ -49,8 +49,6 @@ INSTRUCTIONS = {
 #: Those that there are for single precision only, and those of truth values.
 SINGLE = {"max": "max.NaN.{0} {1}, {2}, {3};", "min": "min.NaN.{0} {1}, {2}, {3};"}
 
-#: What is read from the memory of a sample.
-IN_MEMORY = ("sample", "row")
 LOGICAL = {"and": "and.pred {1}, {2}, {3};", "or": "or.pred {1}, {2}, {3};", "not": "not.pred {1}, {2};"}
 
 
@@ -58,7 +56,7 @@ def instruction(scalars: Scalars, node: int) -> str | None:
     """The instruction that computes a scalar, or None where there is none. `{0}` is a type, the others are registers."""
     operation, own = scalars.operation[node], scalars.dtype[node]
     if operation == "input":
-        in_memory = scalars.extra[node][0][0] in IN_MEMORY and own in LETTERS and own != bool
+        in_memory = scalars.extra[node][0][0] == "sample" and own in LETTERS and own != bool
         return "ld.global.{0} {1}, {2};" if in_memory else None
     given = [scalars.dtype[x] for x in scalars.arguments[node]]
     if (
@@ -221,10 +219,10 @@ def run(
 ) -> dict[int, jax.Array]:
     """Instructions, within a kernel: of vectors of one length, in each thread. What leaves, by scalar.
 
-    - `memory`: for each source of `instructions.memory` an array in memory, and the indices of where in it each thread begins.
+    - `memory`: for each source of `instructions.memory` an array in memory, and the row and column where each thread begins.
     """
     given = [x.astype(jnp.int32) if x.dtype == bool else x for x in given]
-    places = [array.at[rows, jnp.full(rows.shape, first, jnp.int32)] for array, rows, first in memory]
+    places = [array.at[rows, columns] for array, rows, columns in memory]
     flat, structure = jax.tree.flatten([(place.ref, place.transforms) for place in places])
     at = [sum(len(jax.tree.leaves((x.ref, x.transforms))) for x in places[:i]) for i in range(len(places))]
     stored = tuple(source[0] == "written" for source in instructions.memory)
@@ -239,6 +237,17 @@ def run(
     )
     kinds = instructions.kinds
     return {node: x != 0 if kind == bool else x for node, x, kind in zip(instructions.leaving, found, kinds)}
+
+
+def is_available() -> bool:
+    """Whether this JAX has the private parts that kernels are made with, and its devices are NVIDIA's."""
+    if "cuda" not in jax.devices()[0].client.platform_version.lower():
+        return False
+    try:
+        _primitive()
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def has_lowering(primitive) -> bool:

@@ -10,14 +10,15 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from ._lanes import PROGRAMS, aval_of, opened
-from ._pieces import Piece, placed
+from ._jaxprs import PROGRAMS, aval_of, of_scan, opened
+from ._pieces import NoKernel, Piece, placed
 from ._scalars import Scalars
 from ._simplify import UNROLLED, Interpreter
 
 
-#: A loop stays a loop if unrolled it would work on more entries of arrays than these.
-ENTRIES = 100_000
+#: A loop stays a loop if unrolled it would work on more entries of arrays than these; if it cannot stay one, up to so many more
+#: are unrolled.
+ENTRIES, MOST_ENTRIES = 100_000, 400_000
 
 
 class Later:
@@ -67,7 +68,12 @@ class KernelScalars(Scalars):
         return [self._add(("entry", node, i), "entry", (node,), i, kind) for i, kind in enumerate(loop.kinds)]
 
     def variable(self, source: tuple, place: int, dtype) -> int:
-        """A number that is not known: where it comes from, and its place there."""
+        """A number that is not known: where it comes from, and its place there.
+
+        It is one of those that a loop carries, `("carry",)`, one from around the loop, `("outer",)`, of what all samples share,
+        `("shared", number)`, or of an argument or a table, `("sample" | "table", number, steps)`, where with each round of each
+        loop around it the place moves on by that loop's step.
+        """
         return self._add(("input", source, place), "input", (), (source, place), dtype)
 
     def array(self, source: tuple, shape, dtype) -> np.ndarray:
@@ -91,15 +97,15 @@ class Fusing(Interpreter):
     """Runs a program on scalars, with long loops as loops.
 
     - `tables`: known rows that loops are given, shared with what runs the program around it.
-    - `top`: whether this is the whole program, and not a round of a loop.
+    - `depth`: the loops around it; 0 for the whole program.
     - `later`: operations on what is there only after the kernel, with their arguments and results. `loops`: those that stay.
     """
 
     scalars: KernelScalars
 
-    def __init__(self, owner: str, tables: list[np.ndarray], top: bool):
+    def __init__(self, owner: str, tables: list[np.ndarray], depth: int = 0):
         super().__init__(KernelScalars())
-        self.owner, self.tables, self.top = owner, tables, top
+        self.owner, self.tables, self.depth = owner, tables, depth
         self.later: list[tuple[JaxprEqn, list, list]] = []
         self.loops: list[Loop] = []
 
@@ -115,7 +121,7 @@ class Fusing(Interpreter):
             self.known(x, aval_of(atom)) is not None for x, atom in zip(args, equation.invars, strict=True)
         ):
             return super().as_it_is(equation, args)
-        raise ValueError(
+        raise NoKernel(
             f"{self.owner}: function does `{equation.primitive.name}` in a way that depends on the sample, which a fused kernel "
             "cannot; leave fused out"
         )
@@ -158,8 +164,8 @@ class Fusing(Interpreter):
             try:
                 return self.kept(params, args)
             except _Unroll as reason:
-                if length > UNROLLED:
-                    raise ValueError(
+                if length > UNROLLED or length * entries(body) > MOST_ENTRIES:
+                    raise NoKernel(
                         f"{self.owner}: function has a loop of {length} rounds with {reason}, which a fused kernel cannot; leave "
                         "fused out"
                     ) from None
@@ -170,16 +176,17 @@ class Fusing(Interpreter):
     def kept(self, params: dict, args: list) -> list:
         """A loop that stays one."""
         closed, length = params["jaxpr"], params["length"]
-        fixed, last = params["num_consts"], params["num_consts"] + params["num_carry"]
-        if len(closed.out_avals) > params["num_carry"] and not self.top:
+        fixed, carried = of_scan(params)
+        last = fixed + carried
+        if len(closed.out_avals) > carried and self.depth:
             raise _Unroll("rows of a loop in another loop")
         rows = [self.row(x, aval) for x, aval in zip(args[last:], closed.in_avals[last:], strict=True)]
-        inner = Fusing(self.owner, self.tables, top=False)
+        inner = Fusing(self.owner, self.tables, self.depth + 1)
         of_round = inner.scalars
         outside = np.vectorize(lambda node: of_round.outside(node, self.scalars), otypes=[np.int64])
         array = lambda nodes: outside(nodes) if nodes.size else nodes
         # What a round hands on as it is, is known if it was at the start.
-        passed = passed_on(opened(closed)[0])[: params["num_carry"]]
+        passed = passed_on(opened(closed)[0])[:carried]
         same = [origin == fixed + place for place, origin in enumerate(passed)]
         given, start, kinds = [array(x) for x in args[:fixed]], [], []
         for is_same, x, aval in zip(same, args[fixed:last], closed.in_avals[fixed:last], strict=True):
@@ -194,7 +201,7 @@ class Fusing(Interpreter):
         given += [row(of_round) for row in rows]
         try:
             results = inner.run(closed, given)
-        except ValueError as error:
+        except NoKernel as error:
             if length > UNROLLED:
                 raise
             raise _Unroll(str(error)) from None
@@ -220,31 +227,34 @@ class Fusing(Interpreter):
         return [*carry, *returned]
 
     def row(self, nodes: np.ndarray, aval) -> Callable[[KernelScalars], np.ndarray]:
-        """What a round reads of these rows: out of an argument, or out of a table of what is known."""
+        """What a round reads of these rows: out of an argument, out of a table of what is known, or what is the same in each."""
         flat = nodes.reshape(len(nodes), -1)
         known = self.scalars.values(flat, aval.dtype)
         if known is not None:
-            source = ("table", len(self.tables))
-            self.tables.append(known)
+            source = ("table", len(self.tables), (0,) * self.depth + (flat.shape[1],))
+            self.tables.append(known.reshape(-1))
             return lambda scalars: scalars.array(source, aval.shape, aval.dtype)
-        if any(self.scalars.operation[node] != "input" for node in flat.reshape(-1).tolist()):
+        own = [self.entry(column, aval.dtype) for column in flat.T.tolist()]
+        return lambda scalars: np.array([entry(scalars) for entry in own], np.int64).reshape(aval.shape)
+
+    def entry(self, column: list[int], dtype) -> Callable[[KernelScalars], int]:
+        """One entry of a row, of which this is what it is in each round."""
+        if len(set(column)) == 1:
+            return lambda scalars: scalars.outside(column[0], self.scalars)
+        if any(self.scalars.operation[node] != "input" for node in column):
             raise _Unroll("rows that are computed, and not given")
-        own = []
-        for column in flat.T.tolist():
-            sources = {self.scalars.extra[node][0] for node in column}
-            places = np.array([self.scalars.extra[node][1] for node in column])
-            steps = set(np.diff(places).tolist())
-            (source, *others) = sources
-            if others or len(steps) > 1 or source[0] != "sample":
-                raise _Unroll("rows that are not those of one argument")
-            own.append((("row", source[1], steps.pop() if steps else 0), int(places[0])))
-        return lambda scalars: np.array(
-            [scalars.variable(source, place, aval.dtype) for source, place in own], np.int64
-        ).reshape(aval.shape)
+        sources = {self.scalars.extra[node][0] for node in column}
+        places = np.array([self.scalars.extra[node][1] for node in column])
+        steps = set(np.diff(places).tolist())
+        (source, *others) = sources
+        if others or len(steps) > 1 or source[0] not in ("sample", "table"):
+            raise _Unroll("rows that are not those of one argument")
+        kind, number, before = source
+        return lambda scalars: scalars.variable((kind, number, (*before, *steps)), int(places[0]), dtype)
 
 
-def entries(jaxpr: Jaxpr) -> int:
-    """How many entries the arrays have that a program makes, loops unrolled."""
+def entries(jaxpr: Jaxpr, once: bool = False) -> int:
+    """How many entries the arrays have that a program makes, loops unrolled, or with one round `once`."""
     total = 0
     for equation in jaxpr.eqns:
         params = equation.params
@@ -253,7 +263,8 @@ def entries(jaxpr: Jaxpr) -> int:
         ]
         inner = [opened(x)[0] for x in inner if isinstance(x, Jaxpr | ClosedJaxpr)]
         own = sum(math.prod(aval_of(var).shape) for var in equation.outvars)
-        total += sum(map(entries, inner)) * params.get("length", 1) if inner else own
+        rounds = 1 if once else params.get("length", 1)
+        total += sum(entries(x, once) for x in inner) * rounds if inner else own
     return total
 
 

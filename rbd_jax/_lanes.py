@@ -20,6 +20,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
+from ._jaxprs import PROGRAMS, aval_of, of_scan, of_solve, opened
 from ._rules import custom_jvp
 
 
@@ -48,18 +49,6 @@ INDICES = {
     "dynamic_slice": slice(1, None),
     "dynamic_update_slice": slice(2, None),
     "pad": slice(1, 2),
-}
-
-#: Operations that are a program, and the parameter that it is.
-PROGRAMS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "checkpoint": "jaxpr",
-    "remat2": "jaxpr",
 }
 
 
@@ -205,10 +194,11 @@ class _Scan:
     """The parts of a scan's arguments, and which of what it carries and returns depend on the sample."""
 
     def __init__(self, params: dict, given: Sequence[bool]):
-        self.constants, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+        self.constants, self.count = of_scan(params)
+        last = self.constants + self.count
         self.carry = slice(self.constants, last)
         self.program = params["jaxpr"]
-        count, jaxpr = params["num_carry"], opened(self.program)[0]
+        jaxpr = opened(self.program)[0]
         self.carried = tuple(given[self.carry])
         while True:
             self.given = (*given[: self.constants], *self.carried, *given[last:])
@@ -218,7 +208,7 @@ class _Scan:
                 break
             self.carried = grown
         self.of_step = of_step
-        self.dependent = (*self.carried, *of_step[count:])
+        self.dependent = (*self.carried, *of_step[self.count :])
 
 
 class _While:
@@ -298,7 +288,8 @@ class Lanes:
     # Operations with programs of their own.
 
     def scan(self, params: dict, xs: list, given: Sequence[bool]) -> list:
-        parts, count = _Scan(params, given), params["num_carry"]
+        parts = _Scan(params, given)
+        count = parts.count
         shared, rows = xs[: parts.constants], xs[parts.carry.stop :]
 
         def step(carry, row):
@@ -511,11 +502,6 @@ RULES: dict[str, Callable] = {
 }
 
 
-def aval_of(atom) -> Any:
-    """The shape and the type of a value."""
-    return atom.aval
-
-
 def _how(equation: JaxprEqn, *names: str) -> dict:
     return {name: equation.params[name] for name in names}
 
@@ -565,18 +551,6 @@ def _has_rule(equation: JaxprEqn, given: tuple[bool, ...], once: bool = False) -
     if name in INDICES:
         return not any(given[INDICES[name]])
     return name in ELEMENTWISE or name in ALONG_AXES or name in RULES
-
-
-def of_solve(params: dict, xs: Sequence) -> list:
-    """Of the arguments of a linear solve, those of what solves it."""
-    lengths = params["const_lengths"]
-    first, rhs = lengths.matvec + lengths.vecmat, sum(lengths)
-    return [*xs[first : first + lengths.solve], *xs[rhs:]]
-
-
-def opened(program) -> tuple[Jaxpr, Sequence]:
-    """A program's operations, and the constants that it has of its own."""
-    return (program.jaxpr, program.consts) if hasattr(program, "consts") else (program, ())
 
 
 def _bound(equation: JaxprEqn, xs: Sequence) -> list:

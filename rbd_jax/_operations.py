@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
+from ._jaxprs import of_scan
+
 
 @dataclass(frozen=True)
 class Operations:
@@ -121,7 +123,7 @@ class _Counter:
         return results
 
     def scan(self, params, args):
-        fixed, carried, length = params["num_consts"], params["num_carry"], params["length"]
+        (fixed, carried), length = of_scan(params), params["length"]
         consts, carry, rows = args[:fixed], args[fixed : fixed + carried], args[fixed + carried :]
         order = range(length - 1, -1, -1) if params["reverse"] else range(length)
         outputs = {}

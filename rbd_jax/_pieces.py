@@ -16,6 +16,10 @@ from ._scalars import Scalars
 BLOCK = 32
 
 
+class NoKernel(ValueError):
+    """A function that cannot be a kernel, and why."""
+
+
 class _Level(NamedTuple):
     """Scalars that are not arithmetic, and then some that are."""
 
@@ -29,7 +33,7 @@ class Piece:
     They come in levels, each of what is not arithmetic and then of arithmetic, which needs nothing that comes after it.
 
     - `wanted`: those that are asked for.
-    - `stored`: those that are written to memory: `(array, place, scalar)`.
+    - `stored`: those that are written to memory: `(array, place, scalar)`, the place counted from where the thread begins.
     """
 
     def __init__(self, scalars: Scalars, wanted: Sequence[int], stored: Sequence[tuple[int, int, int]]):
@@ -90,7 +94,7 @@ class Piece:
         """The scalars, each a vector of the samples of a block; what is to be stored is.
 
         - `read`: `(source, place, dtype) -> vector` of what is given.
-        - `first`: `source -> (array, place)` where a number of a sample is that is read, or where it is written.
+        - `first`: `source -> (array, rows, columns)`, where in memory each thread begins to read, or to write.
         """
         values: dict[int, Any] = {}
         for others, instructions in self.levels:
@@ -101,14 +105,12 @@ class Piece:
                     values[node] = self._other(node, values, read, block)
                 for node, places in instructions.stores.items():
                     for source, place in places:
-                        array, start = first(source)
-                        block.write(array, start + place, values[node])
+                        block.write(first(source), place, values[node])
             elif instructions.nodes:
-                memory = [(array, block.samples, start) for array, start in map(first, instructions.memory)]
+                memory = list(map(first, instructions.memory))
                 values |= run(instructions, [values[x] for x in instructions.given], memory)
         for number, place, node in self.written:
-            array, start = first(("written", number))
-            block.write(array, start + place, values[node])
+            block.write(first(("written", number)), place, values[node])
         return values
 
     def _other(self, node: int, values: dict, read: Callable, block: Any) -> Any:
@@ -126,7 +128,7 @@ class Piece:
             return operands[0][extra]
         primitive, params = extra
         if not block.interpret and not has_lowering(primitive):
-            raise ValueError(
+            raise NoKernel(
                 f"fused: function does `{operation}`, which Pallas has not for a GPU; leave fused out"
             )
         return primitive.bind(*operands, **dict(params))
@@ -148,10 +150,13 @@ def depth_first(arguments: Sequence[tuple[int, ...]], wanted: Sequence[int]) -> 
     return list(order)
 
 
-def placed(arrays: Sequence[np.ndarray]) -> list[tuple[int, int, int]]:
-    """Each entry of some arrays: which array, its place there, and the scalar."""
+def placed(arrays: Sequence[np.ndarray], apart: Sequence[int] | None = None) -> list[tuple[int, int, int]]:
+    """Each entry of some arrays: which array, its place there, and the scalar.
+
+    - `apart`: how far from one another the entries of each array lie; 1 by default.
+    """
     return [
-        (number, place, node)
-        for number, nodes in enumerate(arrays)
+        (number, place * far, node)
+        for number, (nodes, far) in enumerate(zip(arrays, apart or [1] * len(arrays), strict=True))
         for place, node in enumerate(nodes.reshape(-1).tolist())
     ]

@@ -27,7 +27,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
-from ._lanes import of_solve
+from ._jaxprs import of_scan, of_solve
 from ._scalars import Scalars
 
 
@@ -476,7 +476,7 @@ class Interpreter:
         length = params["length"]
         if length > UNROLLED:
             return None
-        fixed, carried = params["num_consts"], params["num_carry"]
+        fixed, carried = of_scan(params)
         consts, carry, rows = args[:fixed], args[fixed : fixed + carried], args[fixed + carried :]
         outputs: dict[int, list[np.ndarray]] = {}
         for index in range(length - 1, -1, -1) if params["reverse"] else range(length):

@@ -38,14 +38,14 @@ def batch_map(
     in_axes: int | None | tuple[int | None, ...] = 0,
     *,
     lanes: int | Literal["measured"] | None = None,
-    fused: bool | Literal["interpret"] = False,
+    fused: bool | Literal["interpret"] | None = None,
 ) -> Callable:
     """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
 
     On a CPU the samples run through one compiled loop, one after the other or some side by side, as lanes of the processor's
     vector instructions; and shared out over the CPU devices, of which `rbd.parallel.use_cores` makes several. For arrays as small
-    as these that beats `vmap`. On any other backend it is `vmap`, shared out over the devices. Results do not depend on the form
-    but for rounding.
+    as these that beats `vmap`. On a GPU of NVIDIA a function that can be is one kernel, with a sample in each thread; on any
+    other backend it is `vmap`. Either way it is shared out over the devices. Results do not depend on the form but for rounding.
 
     The devices are those of this process, or those that `rbd.parallel.use_devices` or `jax.set_mesh` has set. `rbd.shard` is the
     same over the devices of all processes. Within a `function` that is mapped already the loop is on the one device where that
@@ -62,12 +62,14 @@ def batch_map(
       three more programs, once for each. Derivatives of what is mapped are computed sample after sample: for a gradient in
       lanes, map the gradient.
     - `fused`: the function as one kernel of an NVIDIA GPU, with a sample in each thread, whose numbers stay on the chip as far as
-      they fit. For dynamics and rollouts in single precision, of models that are known (not among the arguments, nor traced); it
-      takes some seconds to compile. Loops of more than 256 rounds, and shorter ones of much work, stay loops: their rows are
-      those of an argument, or known. What is made of the rows that they return is made after the kernel. `x · 0` is 0, also
-      where x is infinite. Sorting, libraries of matrices, places that depend on the sample and loops whose length does raise an
-      error. The derivative of what is mapped is that of `vmap`; for one in a kernel, map the gradient. `"interpret"` runs the
-      kernel step by step on any device, to try it out.
+      they fit. By default where that is possible, compiles about as fast as `vmap` (a hundred thousand array entries, rounds of
+      loops once) and is work, not only moving numbers; True for a kernel or an error that says why there is none, False for
+      `vmap`. It is for dynamics and rollouts of models that are known: not among the arguments, nor traced. Loops of more than
+      256 rounds, and shorter ones of much work, stay loops: their rows are those of an argument, known, or the same in each
+      round. What is made of the rows that they return is made after the kernel. `x · 0` is 0, also where x is infinite or not a
+      number. Sorting, libraries of matrices, places that depend on the sample and loops whose length does have no kernel. The
+      derivative of what is mapped is that of `vmap`; for one in a kernel, map the gradient. `"interpret"` runs the kernel step by
+      step on any device, to try it out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -88,7 +90,7 @@ def shard(
     *,
     mesh: Mesh | None = None,
     lanes: int | None = None,
-    fused: bool | Literal["interpret"] = False,
+    fused: bool | Literal["interpret"] | None = None,
 ) -> Callable:
     """`function` of one sample as a function of batches, which all devices of all processes share out among them.
 
@@ -194,7 +196,7 @@ def _mapped(
     function: Callable,
     in_axes,
     lanes: int | str | None,
-    fused: bool | str,
+    fused: bool | str | None,
     mesh: Mesh | None,
     there: Callable[[], Mesh],
 ) -> Callable:
@@ -207,8 +209,8 @@ def _mapped(
             f'{owner}: lanes is {lanes!r}; it is a number of samples, 1 or more, "measured" or None'
         )
 
-    if not (isinstance(fused, bool) or (isinstance(fused, str) and fused == "interpret")):
-        raise ValueError(f'{owner}: fused is {fused!r}; it is True, False or "interpret"')
+    if not (fused is None or isinstance(fused, bool) or (isinstance(fused, str) and fused == "interpret")):
+        raise ValueError(f'{owner}: fused is {fused!r}; it is True, False, "interpret" or None')
     if fused and lanes is not None:
         raise ValueError(
             f"{owner}: lanes is {lanes!r}, and a fused kernel has none; leave lanes or fused out"
@@ -226,10 +228,10 @@ def _mapped(
 
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
-            if fused:
-                from .._fused import mapped as in_one_kernel  # with Pallas, which few need
+            if fused or (_platform(over) == "gpu" and fused is None and lanes is None):
+                from .._fused import mapped as in_one_kernel  # with Pallas, which a CPU does not need
 
-                return in_one_kernel(owner, one, batched, interpret=fused == "interpret")
+                return in_one_kernel(owner, one, batched, fused)
             return in_turn(one, batched, lanes, size) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
         if over is None:

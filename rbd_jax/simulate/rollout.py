@@ -294,8 +294,17 @@ class Run:
         if self.save_every == 1:
             carry, control = self.step(carry, numbers[0], jax.tree.map(lambda x: x[0], given))
         else:
-            carry, controls = lax.scan(lambda carry, step: self.step(carry, *step), carry, (numbers, given))
-            control = jax.tree.map(lambda x: x[0], controls)
+
+            def one(carry, step):
+                (carry, first), (number, given) = carry, step
+                carry, control = self.step(carry, number, given)
+                return (carry, choose(number == numbers[0], control, first)), None
+
+            asked = jax.eval_shape(
+                self.drive.ask, self.t0, carry.state, jax.tree.map(lambda x: x[0], given), carry.policy
+            )[0]
+            nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), asked)
+            (carry, control), _ = lax.scan(one, (carry, nothing), block)
         if self.bar is not None:
             self.bar(numbers[-1] + 1)
         return carry, (carry.state, control)

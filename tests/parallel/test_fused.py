@@ -1,4 +1,5 @@
-"""One kernel for a function of one sample: what `vmap` gives, run step by step where there is no GPU, and its instructions."""
+"""One kernel for a function of one sample: what `vmap` gives, on a GPU or, where there is none, run step by step; and its
+instructions."""
 
 import re
 
@@ -33,6 +34,26 @@ def driven(x, rows):
     return end, *told, jnp.max(told[0], axis=0), told[0][::100] - x[None, :2]
 
 
+def alike(x):
+    """A long loop whose rows are computed, but the same in each round."""
+    rows = jnp.tile(2 * x, (300, 1)), jnp.full(300, x[1])
+    return lax.scan(lambda y, row: (jnp.sin(y) + row[0], row[1] * y[0]), x, rows)
+
+
+def block_by_block(x, rows):
+    """A long loop in a long loop, with rows of each: of an argument, and known ones."""
+
+    def block(y, given):
+        step = lambda y, row: (0.5 * y + row[0] * row[1], None)
+        return lax.scan(step, y, given)[0], y[0]
+
+    return lax.scan(block, x, (rows, jnp.cos(jnp.arange(300.0 * 260)).reshape(300, 260)), reverse=True)
+
+
+def many(x):
+    return jnp.outer(jnp.tile(x, 3), jnp.sin(jnp.tile(x, 2))), jnp.outer(jnp.tile(x, 9), x) > 0.1
+
+
 FUNCTIONS = {
     "elements": (lambda x: jnp.clip(jnp.sin(x) * 2.0 / (1 + x**2), -0.5, jnp.abs(x)), (X,)),
     "roots and powers": (lambda x: (jnp.sqrt(1 + x**2), jnp.exp(x) ** 1.5, jnp.arctan2(x, x[::-1])), (X,)),
@@ -46,15 +67,23 @@ FUNCTIONS = {
     "short loops": (lambda x: lax.fori_loop(0, 4, lambda i, y: y * x + i, x), (X,)),
     "a long loop": (lambda x: lax.fori_loop(0, 1000, lambda i, y: 0.5 * y + jnp.sin(x), x), (X,)),
     "rows": (driven, (X, ROWS)),
+    "rows that are all the same": (alike, (X,)),
+    "many results": (many, (ROWS[:, :37, 0].T,)),
     "rows backwards": (lambda x, rows: lax.scan(lambda y, row: (y[::-1] + row.sum(), y[1]), x, rows, reverse=True), (X, ROWS)),
+    "rows of rows": (block_by_block, (X, jnp.asarray(np.random.default_rng(6).normal(size=(5, 300, 260))))),
     "a loop in a loop": (lambda x: lax.fori_loop(0, 300, lambda i, y: lax.fori_loop(0, 300, lambda j, z: z / 2 + x, y), x), (X,)),
     "gradients": (jax.grad(lambda x: jnp.sum(jnp.sin(x) ** 3)), (X,)),
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def how():
+    return True if jax.default_backend() == "gpu" else "interpret"
+
+
 @pytest.mark.parametrize("function, batch", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_fused_is_vmap(function, batch):
-    assert_same(rbd.batch_map(function, fused="interpret")(*batch), jax.vmap(function)(*batch))
+def test_fused_is_vmap(function, batch, how):
+    assert_same(rbd.batch_map(function, fused=how)(*batch), jax.vmap(function)(*batch))
 
 
 OPERATIONS = {
@@ -73,56 +102,56 @@ def samples(model, count):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_dynamics(operation):
+def test_dynamics(operation, how):
     """A whole block, and one with more threads than samples."""
-    check("double_pendulum", operation, 37)
+    check("double_pendulum", operation, 37, how)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["fd", "id", "mass", "rollout"])
 @pytest.mark.parametrize("robot", ["arm7", "hopper"])
-def test_dynamics_of_robots(robot, operation):
-    check(robot, operation, 3)
+def test_dynamics_of_robots(robot, operation, how):
+    check(robot, operation, 3, how)
 
 
-def check(robot, operation, count):
+def check(robot, operation, count, how):
     model = rbd.load(robot)
     function = lambda *x: OPERATIONS[operation](model, *x)
     batch = samples(model, count)
-    assert_same(rbd.batch_map(function, fused="interpret")(*batch), jax.vmap(function)(*batch))
+    assert_same(rbd.batch_map(function, fused=how)(*batch), jax.vmap(function)(*batch))
 
 
 @pytest.mark.parametrize("count", [1, 32, 64])
-def test_sizes_of_batches(count):
+def test_sizes_of_batches(count, how):
     x = jnp.arange(3.0 * count).reshape(count, 3)
-    assert_same(rbd.batch_map(jnp.sin, fused="interpret")(x), jnp.sin(x))
+    assert_same(rbd.batch_map(jnp.sin, fused=how)(x), jnp.sin(x))
 
 
-def test_single_precision():
+def test_single_precision(how):
     model = rbd.astype(rbd.load("double_pendulum"), jnp.float32)
     function = lambda *x: rbd.forward_dynamics(model, *x)
     batch = samples(model, 33)
-    found = rbd.batch_map(function, fused="interpret")(*batch)
+    found = rbd.batch_map(function, fused=how)(*batch)
     assert found.dtype == jnp.float32
     assert_same(found, jax.vmap(function)(*batch), 1e-4)
 
 
-def test_what_is_shared_is_read():
+def test_what_is_shared_is_read(how):
     """A model that is an argument, and one that is traced around it."""
     model = rbd.load("double_pendulum")
     q, v, tau = samples(model, 6)
     expected = jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x))(q, v, tau)
-    shared = rbd.batch_map(rbd.inverse_dynamics, (None, 0, 0, 0), fused="interpret")
+    shared = rbd.batch_map(rbd.inverse_dynamics, (None, 0, 0, 0), fused=how)
     assert_same(shared(model, q, v, tau), expected)
     heavier = eqx.tree_at(lambda model: model.inertias.mass, model, 2 * model.inertias.mass)
     assert jnp.max(jnp.abs(shared(heavier, q, v, tau) - expected)) > 0.1
     around = jax.jit(
-        lambda model: rbd.batch_map(lambda *x: rbd.inverse_dynamics(model, *x), fused="interpret")(q, v, tau)
+        lambda model: rbd.batch_map(lambda *x: rbd.inverse_dynamics(model, *x), fused=how)(q, v, tau)
     )
     assert_same(around(model), expected)
 
 
-def test_derivatives_are_those_of_the_function():
+def test_derivatives_are_those_of_the_function(how):
     """Of what is mapped, by what is batched and by what is shared; with rules that the function has of its own."""
 
     @jax.custom_jvp
@@ -130,16 +159,14 @@ def test_derivatives_are_those_of_the_function():
         return jnp.sin(x)
 
     own.defjvp(lambda primals, tangents: (jnp.sin(primals[0]), 7 * tangents[0]))
-    mapped = rbd.batch_map(
-        lambda scale, x, k: own(x) * scale + k.astype(float), (None, 0, 0), fused="interpret"
-    )
+    mapped = rbd.batch_map(lambda scale, x, k: own(x) * scale + k.astype(float), (None, 0, 0), fused=how)
     by_scale, by_x = jax.grad(lambda scale, x: jnp.sum(mapped(scale, x, K)), (0, 1))(3.0, X)
     np.testing.assert_allclose(by_scale, jnp.sum(jnp.sin(X)))
     np.testing.assert_allclose(by_x, jnp.full(X.shape, 21.0))
 
 
-def test_it_can_be_compiled_and_mapped():
-    mapped = rbd.batch_map(lambda x: jnp.sin(x) * x[0], fused="interpret")
+def test_it_can_be_compiled_and_mapped(how):
+    mapped = rbd.batch_map(lambda x: jnp.sin(x) * x[0], fused=how)
     assert_same(jax.jit(mapped)(X), jax.vmap(lambda x: jnp.sin(x) * x[0])(X))
     twice = jnp.stack([X, 2 * X, 3 * X])
     assert_same(jax.vmap(mapped)(twice), jax.vmap(jax.vmap(lambda x: jnp.sin(x) * x[0]))(twice))
@@ -159,11 +186,33 @@ def test_what_cannot_be_fused_is_told():
             rbd.batch_map(function, fused="interpret")(X)
 
 
+def test_what_is_a_kernel_without_being_asked(monkeypatch):
+    """Where there can be one: what computes, and is not too long. On a GPU; what is traced is the same without one."""
+    monkeypatch.setattr(fused, "is_available", lambda: True)
+    model = rbd.load("double_pendulum")
+
+    def is_kernel(function, *batch):
+        traced = jax.make_jaxpr(lambda batch: fused.mapped("a test", lambda x: function(*x), batch, None))(
+            batch
+        )
+        return "pallas_call" in str(traced)
+
+    dynamics = lambda *x: rbd.forward_dynamics(model, *x)
+    assert is_kernel(dynamics, *samples(model, 3))
+    assert not is_kernel(lambda x: jnp.sort(jnp.sin(x) * x + x / 3 - x**2 + x * x[0] - x[1] + 1 / x - x), X)
+    assert not is_kernel(lambda x: 2 * x, X)
+    monkeypatch.setattr(fused, "LONGEST", 1000)
+    assert not is_kernel(dynamics, *samples(model, 3))
+    monkeypatch.undo()
+    assert is_kernel(dynamics, *samples(model, 3)) == fused.is_available()
+
+
 def test_what_fused_is_not(unchecked):
     with pytest.raises(ValueError, match="fused is 'yes'"):
         rbd.batch_map(jnp.sin, fused="yes")  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.skipif("jax.default_backend() == 'gpu'")
 def test_without_a_gpu_it_is_refused():
     with pytest.raises(
         ValueError, match='batch_map: fused=True .* cpu; leave fused out, .* fused="interpret"'
@@ -261,7 +310,11 @@ def test_instructions_do_what_they_are_for(dtype, few, monkeypatch):
     x, y = (np.random.default_rng(seed).normal(size=200).astype(dtype) for seed in (4, 5))
     x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
     scalars, values = kernel.piece.scalars, {}
-    memory = {("sample", 0): x[:, None], ("sample", 1): y[:, None], ("written", 0): np.zeros((200, 1), dtype)}
+    memory = {
+        ("sample", 0, ()): x[:, None],
+        ("sample", 1, ()): y[:, None],
+        ("written", 0): np.zeros((200, 1), dtype),
+    }
     for others, instructions in kernel.piece.levels:
         for node in others:
             if scalars.operation[node] != "constant":
