@@ -32,7 +32,7 @@ from ._rules import custom_jvp
 
 #: Without being asked: programs of so many entries of arrays, which compile about as fast as with `vmap`; and of so many times
 #: more than they read and write, because what only moves numbers is not faster.
-LONGEST, AT_LEAST = 120_000, 8
+LONGEST, AT_LEAST = 350_000, 8
 
 
 def mapped(owner: str, function: Callable[[Any], Any], batched: Any, how: bool | str | None = True) -> Any:
