@@ -4,18 +4,21 @@
     python benchmarks/gpu_program.py
     python benchmarks/gpu_program.py --robots humanoid --operations fd,id --batch 65536
     python benchmarks/gpu_program.py --fused
+    python benchmarks/gpu_program.py --specialized --operations fd,id
 
 Kernels are counted, loops times their trips, and so are the bytes that each reads and writes. The time is modelled as traffic
 by the memory's bandwidth and 2 µs for each kernel, which leaves out what caches spare, and arithmetic: it says what a change does
 to a program, not what a device will take. `h100.txt` describes the device. The packages have the versions of jax.
 
-With `--fused` the function is one kernel (`batch_map(fused=True)`). What does not fit into registers is traffic, too: of each
+With `--specialized` the function is made for the robot (`rbd.specialize`) before it is mapped. With `--fused` it is one kernel
+(`batch_map(fused=True)`). What does not fit into registers is traffic, too: of each
 thread what the kernel, and the assembler for it, store and load again, which is taken to be in each round of a loop.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import shutil
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,13 +139,23 @@ def described_device():
     return jax.sharding.SingleDeviceSharding(there.devices[0])
 
 
-def compiled(operation: str, robot: str, batch: int, device) -> tuple[Program, float]:
-    """A program for a batch in single precision, level by level as on a GPU, and the seconds that it took to compile."""
+def of_one(operation: str, robot: str, specialized: bool) -> tuple[Callable, rbd.Model]:
+    """A function of one sample in single precision, level by level as on a GPU, and its model."""
     model = rbd.with_traversal(rbd.astype(rbd.load(robot), jnp.float32), "levels")
-    function, shapes = OPERATIONS[operation][1], arguments(operation, model, batch)
-    mapped = jax.vmap(lambda q, v, tau: function(model, q, v, tau))
-    lowered = jax.jit(mapped, in_shardings=device, out_shardings=device).lower(*shapes)
+    function = OPERATIONS[operation][1]
+    return rbd.specialize(function, model) if specialized else functools.partial(function, model), model
+
+
+def compiled(
+    operation: str, robot: str, batch: int, device, specialized: bool = False
+) -> tuple[Program, float]:
+    """A program for a batch, and the seconds that it took to compile, of what is specialized with tracing."""
+    function, model = of_one(operation, robot, specialized)
     start = time.perf_counter()
+    lowered = jax.jit(jax.vmap(function), in_shardings=device, out_shardings=device)
+    lowered = lowered.lower(*arguments(operation, model, batch))
+    if not specialized:
+        start = time.perf_counter()
     program = lowered.compile()
     return Program(program.as_text()), time.perf_counter() - start
 
@@ -166,11 +180,11 @@ class Fused:
     seconds: float
 
 
-def fused(operation: str, robot: str, batch: int, device) -> Fused:
-    """A program in one kernel, level by level as on a GPU."""
-    model = rbd.with_traversal(rbd.astype(rbd.load(robot), jnp.float32), "levels")
-    function, shapes = OPERATIONS[operation][1], arguments(operation, model, batch)
-    mapped = lambda *args: in_one_kernel("gpu_program", lambda args: function(model, *args), args)
+def fused(operation: str, robot: str, batch: int, device, specialized: bool = False) -> Fused:
+    """A program in one kernel."""
+    function, model = of_one(operation, robot, specialized)
+    shapes = arguments(operation, model, batch)
+    mapped = lambda *args: in_one_kernel("gpu_program", lambda args: function(*args), args)
     start = time.perf_counter()
     lowered = jax.jit(mapped, in_shardings=device, out_shardings=device).lower(*shapes)
     with tempfile.TemporaryDirectory() as folder:
@@ -206,6 +220,7 @@ def main() -> None:
     parser.add_argument("--operations", default="fd,id,mass,vjp")
     parser.add_argument("--batch", type=int, default=65536)
     parser.add_argument("--fused", action="store_true", help="in one kernel")
+    parser.add_argument("--specialized", action="store_true", help="of a function made for the robot")
     told = parser.parse_args()
     device = described_device()
     columns = "| kernels | KiB a sample | compile | modelled, million a second |"
@@ -214,14 +229,17 @@ def main() -> None:
     for operation in told.operations.split(","):
         for robot in told.robots.split(","):
             if told.fused:
-                found = fused(operation, robot, told.batch, device)
+                found = fused(operation, robot, told.batch, device, told.specialized)
                 program, seconds, own = (
                     found.program,
                     found.seconds,
                     f"{found.registers} | {found.spilled} | ",
                 )
             else:
-                (program, seconds), own = compiled(operation, robot, told.batch, device), ""
+                (program, seconds), own = (
+                    compiled(operation, robot, told.batch, device, told.specialized),
+                    "",
+                )
             took = program.traffic / BANDWIDTH + program.kernels * PER_KERNEL
             print(
                 f"| {OPERATIONS[operation][0]} | {robot} | {own}{program.kernels} | {program.traffic / told.batch / 1024:.1f} | "

@@ -79,7 +79,7 @@ def test_programs_stay_small(counted, operation, robot, kernels, traffic):
     [
         ("fd", "arm7", 1, 0.4),
         ("id", "quadruped", 1, 3),
-        ("fd", "humanoid", 1, 6),
+        ("fd", "humanoid", 2, 6.5),
         ("rollout", "arm7", 9, 80),
     ],
 )
