@@ -30,7 +30,7 @@ from ..simulate import (
     TreeSystem,
     system_of,
 )
-from ..simulate.begin import default_step
+from ..simulate.begin import default_step, may_rub
 from .batch import batch_map, is_global, whole
 
 
@@ -170,7 +170,7 @@ class Simulation:
         # The last stretch may be shorter: the simulated time is what was asked for.
         self.row_steps = np.minimum(stretch * np.arange(-(-steps // stretch) + 1), steps)
         self.owner, self.model = owner, model
-        self.made = Stretches(owner, scheme, tuple(forces), stabilization)
+        self.made = Stretches(owner, scheme, tuple(forces), stabilization, may_rub(model))
         dtype = jnp.result_type(states.q)
         self.dt = jnp.asarray(number(owner, "dt", dt), dtype)
         self.times = np.asarray(self.row_steps * float(dt), dtype)
@@ -244,7 +244,7 @@ def _advanced(model: Simulated, carry, first, dt, *, count: int, made: Stretches
         return made.advance(model, carry, first * substeps, dt / substeps, count * substeps)
 
     axes = None, None, 0, None, None
-    return whole(batch_map(advance, in_axes=axes, lanes=1)(made, model, whole(carry), first, dt))
+    return whole(batch_map(advance, in_axes=axes)(made, model, whole(carry), first, dt))
 
 
 def _judged(model: Simulated, states: State, dt, carry, steps, *, made: Stretches, substeps: int):

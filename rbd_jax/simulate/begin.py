@@ -88,9 +88,7 @@ def begun(
         check_consistent(at_time(model, time), q, v)
     held = _holding(owner, model, scheme, stabilization)
     system = system_of(model, jnp.zeros(model.nv, dtype), forces, held)
-    friction = tree_of(model).friction
-    if is_known(friction) and not np.any(np.asarray(friction)):
-        system = replace(system, rubs=False)
+    system = replace(system, rubs=may_rub(model))
     own = system.own if state.own is None else number(owner, "own", state.own, system.own.shape)
     if system.jumps and not scheme.finds_events:
         raise ValueError(
@@ -100,6 +98,12 @@ def begun(
     if system.jumps and is_known(dt) and np.asarray(dt) < 0:
         raise ValueError(f"{owner}: dt is {float(dt):g}; under impacts time runs forward only")
     return Begin(system, scheme, State(q, v, own.astype(dtype)), time, dt)
+
+
+def may_rub(model: Simulated) -> bool:
+    """Whether joints may have dry friction, as far as the model's numbers are known."""
+    friction = tree_of(model).friction
+    return not is_known(friction) or bool(np.any(np.asarray(friction)))
 
 
 def in_one_precision(owner: str, model: M, state: State) -> tuple[M, State]:

@@ -6,6 +6,7 @@ All that it hands from step to step is handed from stretch to stretch: what sche
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import equinox as eqx
@@ -28,6 +29,7 @@ class Stretches(eqx.Module):
     """What a rollout in stretches is made with; its arguments are those of `rollout`. Its methods are of one sample.
 
     - `owner`: who asks, for messages.
+    - `rubs`: whether joints may have dry friction; False where that is known and the model is an argument of what is compiled.
 
     >>> model, state = rbd.load("pendulum"), rbd.State(jnp.array([0.5]), jnp.zeros(1))
     >>> made = rbd.simulate.Stretches("a loop of mine")
@@ -43,9 +45,12 @@ class Stretches(eqx.Module):
     scheme: Scheme | None = None
     forces: Sequence[Acting] = ()
     stabilization: Stabilization | Literal["auto"] | None = "auto"
+    rubs: bool = eqx.field(static=True, default=True)
 
     def _run(self, model: Simulated, state: State, dt: Float[Array, ""]) -> Run:
         begin = begun(self.owner, model, state, dt, 0.0, self.scheme, self.forces, self.stabilization)
+        if not self.rubs:
+            begin = begin._replace(system=replace(begin.system, rubs=False))
         drive = driver(self.owner, begin.system.simulated, None, 1, None, None, begin.dt)
         allowed = TOLERANCE if begin.system.constraint_rows else None
         return Run(begin, drive, None, 1, allowed, watched=True)

@@ -151,6 +151,26 @@ def test_rollouts_have_rules():
     assert not lanes.has_rules(searching.jaxpr, (True, True))
 
 
+@pytest.mark.parametrize("friction", [0.0, 0.1])
+def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch):
+    """The model is an argument of what is compiled, and that it has no dry friction is known all the same."""
+    monkeypatch.setattr(fastest, "ENOUGH", 4)
+    used = []
+    monkeypatch.setattr(
+        lanes.Program,
+        "mapped",
+        lambda self, lanes, mapped=lanes.Program.mapped: used.append(lanes) or mapped(self, lanes),
+    )
+    model = rbd.load("pendulum")
+    model = replace(model, friction=model.friction + friction)
+    states = rbd.State(jnp.linspace(-1, 1, 5)[:, None], jnp.linspace(1, -1, 5)[:, None])
+    path = rbd.simulate_batch(model, states, dt=0.01, steps=6, frames=2)
+    assert used == ([] if friction else [5])
+    each = jax.vmap(lambda q, v: rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=6, save_every=3))
+    expected = jax.jit(each)(states.q, states.v)
+    assert_same((path.q, path.v), (expected.q, expected.v), 1e-12)
+
+
 def test_derivatives_of_what_is_mapped():
     """By samples and by what is around the function, forward, in reverse, and twice; and for a batch of batches."""
     gravity = jnp.array([0.0, 0.0, -9.81])
