@@ -64,8 +64,8 @@ class Stretches(eqx.Module):
     ) -> Carry:
         """After so many steps more, of which the `first` has that number."""
         run = self._run(model, carry.state, dt)
-        numbers = first + jnp.arange(count, dtype=jnp.int32)
-        return lax.scan(lambda carry, number: (run.step(carry, number, ())[0], None), carry, numbers)[0]
+        one = lambda carry, number: (run.step(carry, first + number, ())[0], None)
+        return lax.scan(one, carry, jnp.arange(count, dtype=jnp.int32))[0]
 
     def judge(
         self, model: Simulated, start: State, carry: Carry, steps: Int[Array, ""], dt: Float[Array, ""]

@@ -151,6 +151,16 @@ def test_what_is_shared_is_read(how):
     assert_same(around(model), expected)
 
 
+def test_a_stretch_of_simulated_batches(how):
+    """As `simulate_batch` asks for it: the model and the number of the first step are what all samples share."""
+    model, made = rbd.load("double_pendulum"), rbd.simulate.Stretches("a test", rubs=False)
+    q, v, _ = samples(model, 6)
+    carry = jax.vmap(lambda q, v: made.start(model, rbd.State(q, v, jnp.zeros(0)), jnp.asarray(0.01)))(q, v)
+    advance = lambda model, first, carry: made.advance(model, carry, first, jnp.asarray(0.01), 300)
+    found = rbd.batch_map(advance, (None, None, 0), fused=how)(model, jnp.int32(4), carry)
+    assert_same(found, jax.vmap(advance, (None, None, 0))(model, jnp.int32(4), carry), 1e-9)
+
+
 def test_derivatives_are_those_of_the_function(how):
     """Of what is mapped, by what is batched and by what is shared; with rules that the function has of its own."""
 
