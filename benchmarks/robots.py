@@ -11,8 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-import rbd_jax as rbd
-
 
 @dataclass(frozen=True)
 class Robot:
@@ -118,6 +116,8 @@ def _links(robot: Robot):
 
 def _read(robot: Robot):
     with warnings.catch_warnings():
+        import rbd_jax as rbd
+
         warnings.simplefilter("ignore", rbd.ModelWarning)
         return rbd.load_urdf(robot.text, floating_base=robot.floating)
 
@@ -185,6 +185,8 @@ def sdf(robot: Robot) -> str:
 def mjcf(robot: Robot) -> str:
     """The same robot as MJCF, nested."""
     if robot.text:
+        import rbd_jax as rbd
+
         text = rbd.to_mjcf(_read(robot))
         return text.replace(
             "<worldbody>", '<option><flag constraint="disable" contact="disable"/></option><worldbody>', 1

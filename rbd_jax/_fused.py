@@ -88,12 +88,15 @@ class _Program:
 def _run(program: _Program, how: bool | str | None, shared: list, samples: list) -> list:
     if how is not None:
         return program.kernel()(shared, samples, how == "interpret")
+    one_by_one = functools.partial(_one_by_one, program)
     if program.is_worth_it():
         try:
-            return program.kernel()(shared, samples, interpret=False)
+            kernel = functools.partial(program.kernel(), interpret=False)
+            # What is compiled may be for the processor all the same, whose device or arrays somebody chose.
+            return lax.platform_dependent(shared, samples, cuda=kernel, default=one_by_one)
         except NoKernel:
             pass
-    return _one_by_one(program, shared, samples)
+    return one_by_one(shared, samples)
 
 
 def _one_by_one(program: _Program, shared: list, samples: list) -> list:

@@ -240,8 +240,9 @@ def run(
 
 
 def is_available() -> bool:
-    """Whether this JAX has the private parts that kernels are made with, and its devices are NVIDIA's."""
-    if "cuda" not in jax.devices()[0].client.platform_version.lower():
+    """Whether this JAX has the private parts that kernels are made with, and its devices are NVIDIA's, Ampere or later."""
+    device = jax.devices()[0]
+    if "cuda" not in device.client.platform_version.lower() or float(device.compute_capability) < 8:
         return False
     try:
         _primitive()
