@@ -214,9 +214,9 @@ def test_what_is_a_kernel_without_being_asked(monkeypatch):
     mapped = lambda batch: fused.mapped("a test", lambda x: dynamics(*x), batch, None)
     found = jax.jit(mapped)(jax.device_put(batch, processor))  # made for the processor it is none
     assert found.devices() == {processor}
-    assert_same(found, jax.vmap(dynamics)(*batch))
-    slope = jax.grad(lambda batch: jnp.sum(mapped(batch) ** 2))(jax.device_put(batch, processor))
-    assert_same(slope, jax.grad(lambda batch: jnp.sum(jax.vmap(dynamics)(*batch) ** 2))(batch))
+    assert_same(found, jax.jit(jax.vmap(dynamics))(*batch))
+    slope = jax.jit(jax.grad(lambda batch: jnp.sum(mapped(batch) ** 2)))(jax.device_put(batch, processor))
+    assert_same(slope, jax.jit(jax.grad(lambda batch: jnp.sum(jax.vmap(dynamics)(*batch) ** 2)))(batch))
     assert not is_kernel(lambda x: jnp.sort(jnp.sin(x) * x + x / 3 - x**2 + x * x[0] - x[1] + 1 / x - x), X)
     assert not is_kernel(lambda x: 2 * x, X)
     monkeypatch.setattr(fused, "LONGEST", 1000)
