@@ -24,15 +24,16 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from ._instructions import is_available
 from ._jaxprs import PROGRAMS, aval_of, opened
-from ._kernel_program import Fusing, Later, Loop, entries
+from ._kernel_program import Fusing, Later, Loop, entries, longest_product
 from ._lanes import derivative
 from ._pieces import BLOCK, NoKernel, Piece, placed
 from ._rules import custom_jvp
 
 
-#: Without being asked: programs of so many entries of arrays, which compile about as fast as with `vmap`; and of so many times
-#: more than they read and write, because what only moves numbers is not faster.
-LONGEST, AT_LEAST = 350_000, 8
+#: Without being asked: programs of so many entries of arrays, which compile about as fast as with `vmap`; of so many times more
+#: than they read and write, because what only moves numbers is not faster; and without large matrices, as those of a policy are,
+#: which a library of matrices multiplies faster: sums of so many terms, so many numbers that all samples share.
+LONGEST, AT_LEAST, TERMS, SHARED = 450_000, 8, 64, 4000
 
 
 def mapped(owner: str, function: Callable[[Any], Any], batched: Any, how: bool | str | None = True) -> Any:
@@ -71,11 +72,16 @@ class _Program:
 
     def is_worth_it(self) -> bool:
         """Whether to try a kernel without being asked for one."""
-        number = sum(math.prod(aval_of(x).shape) for x in self.jaxpr.invars)
-        number += sum(math.prod(x.shape) for x in self.out_avals)
-        worked_on, long = entries(self.jaxpr), entries(self.jaxpr, once=True)
+        numbers = lambda avals: sum(math.prod(x.shape) for x in avals)
+        moved = numbers(map(aval_of, self.jaxpr.invars)) + numbers(self.out_avals)
+        traced = [var for var, value in zip(self.jaxpr.constvars, self.known, strict=True) if value is None]
         return (
-            not self.jaxpr.effects and worked_on >= AT_LEAST * number and long <= LONGEST and is_available()
+            not self.jaxpr.effects
+            and numbers(map(aval_of, traced)) <= SHARED
+            and entries(self.jaxpr, once=True) <= LONGEST
+            and entries(self.jaxpr) >= AT_LEAST * moved
+            and longest_product(self.jaxpr) <= TERMS
+            and is_available()
         )
 
     def kernel(self) -> Kernel:

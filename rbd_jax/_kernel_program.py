@@ -254,18 +254,34 @@ class Fusing(Interpreter):
 
 
 def entries(jaxpr: Jaxpr, once: bool = False) -> int:
-    """How many entries the arrays have that a program makes, loops unrolled, or with one round `once`."""
+    """How many entries the arrays have that a program makes, loops unrolled, or with one round `once`; of a product of matrices
+    how many terms."""
     total = 0
     for equation in jaxpr.eqns:
-        params = equation.params
-        inner = [
-            x for value in params.values() for x in (value if isinstance(value, tuple | list) else [value])
-        ]
-        inner = [opened(x)[0] for x in inner if isinstance(x, Jaxpr | ClosedJaxpr)]
-        own = sum(math.prod(aval_of(var).shape) for var in equation.outvars)
-        rounds = 1 if once else params.get("length", 1)
+        inner = _programs(equation)
+        own = sum(math.prod(aval_of(var).shape) for var in equation.outvars) * _terms(equation)
+        rounds = 1 if once else equation.params.get("length", 1)
         total += sum(entries(x, once) for x in inner) * rounds if inner else own
     return total
+
+
+def longest_product(jaxpr: Jaxpr) -> int:
+    """Of how many terms the longest sums of products are that a program makes as products of matrices."""
+    own = [_terms(equation) for equation in jaxpr.eqns]
+    return max([1, *own, *(longest_product(x) for equation in jaxpr.eqns for x in _programs(equation))])
+
+
+def _programs(equation: JaxprEqn) -> list[Jaxpr]:
+    """Those that an operation is made of."""
+    of_params = (x if isinstance(x, tuple | list) else [x] for x in equation.params.values())
+    return [opened(x)[0] for xs in of_params for x in xs if isinstance(x, Jaxpr | ClosedJaxpr)]
+
+
+def _terms(equation: JaxprEqn) -> int:
+    if equation.primitive.name != "dot_general":
+        return 1
+    (summed, _), _ = equation.params["dimension_numbers"]
+    return math.prod(aval_of(equation.invars[0]).shape[i] for i in summed)
 
 
 def passed_on(jaxpr: Jaxpr) -> list[int | None]:

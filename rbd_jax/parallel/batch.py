@@ -62,9 +62,9 @@ def batch_map(
       three more programs, once for each. Derivatives of what is mapped are computed sample after sample: for a gradient in
       lanes, map the gradient.
     - `fused`: the function as one kernel of an NVIDIA GPU, with a sample in each thread, whose numbers stay on the chip as far as
-      they fit. By default where that is possible, compiles about as fast as `vmap` (some 350,000 entries of arrays, rounds of
-      loops once) and is work, not only moving numbers; True for a kernel or an error that says why there is none, False for
-      `vmap`. It is for dynamics and rollouts of models that are known: not among the arguments, nor traced. Loops of more than
+      they fit. By default where that is possible, compiles about as fast as `vmap` (some 450,000 entries of arrays, rounds of
+      loops once) and is work, without large matrices; True for a kernel or an error that says why there is none, False for
+      `vmap`. It is for dynamics and rollouts, best of models that are known: no arguments, and not traced. Loops of more than
       256 rounds, and shorter ones of much work, stay loops: their rows are those of an argument, known, or the same in each
       round. What is made of the rows that they return is made after the kernel. `x · 0` is 0, also where x is infinite or not a
       number. Sorting, libraries of matrices, places that depend on the sample and loops whose length does have no kernel. The
