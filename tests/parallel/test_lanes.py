@@ -15,7 +15,7 @@ from support import assert_same
 
 import rbd_jax as rbd
 from rbd_jax import _lanes as lanes
-from rbd_jax.parallel import fastest
+from rbd_jax.parallel import fastest, simulation
 
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
@@ -155,6 +155,7 @@ def test_rollouts_have_rules():
 def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch):
     """The model is an argument of what is compiled, and that it has no dry friction is known all the same."""
     monkeypatch.setattr(fastest, "ENOUGH", 4)
+    monkeypatch.setattr(simulation, "MANY_STEPS", 5 * 6)
     used = []
     monkeypatch.setattr(
         lanes.Program,
@@ -166,6 +167,11 @@ def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch
     states = rbd.State(jnp.linspace(-1, 1, 5)[:, None], jnp.linspace(1, -1, 5)[:, None])
     path = rbd.simulate_batch(model, states, dt=0.01, steps=6, frames=2)
     assert used == ([] if friction else [5])
+    used.clear()
+    rbd.simulate_batch(
+        model, states, dt=0.01, steps=5, frames=1
+    )  # too short for what it would take to compile
+    assert not used
     each = jax.vmap(lambda q, v: rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=6, save_every=3))
     expected = jax.jit(each)(states.q, states.v)
     assert_same((path.q, path.v), (expected.q, expected.v), 1e-12)
