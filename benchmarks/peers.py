@@ -77,6 +77,15 @@ class Rbd(JaxLibrary):
         return path.final.q
 
 
+class Fused(Rbd):
+    """The same as one kernel: on a CPU machine code."""
+
+    name = "fused"
+
+    def batched(self, function):
+        return self.rbd.batch_map(function, fused=True)
+
+
 class Vmapped(Rbd):
     """The same under `jax.vmap`: what a GPU's kernel is held against."""
 
@@ -271,5 +280,6 @@ class Mujoco:
 
 
 LIBRARIES = {
-    library.name: library for library in (Rbd, Vmapped, Pinocchio, Mujoco, Frax, Mjx, Brax, Jaxsim, Adam)
+    library.name: library
+    for library in (Rbd, Fused, Vmapped, Pinocchio, Mujoco, Frax, Mjx, Brax, Jaxsim, Adam)
 }

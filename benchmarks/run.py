@@ -2,6 +2,7 @@
 
     python benchmarks/run.py                          # the table of benchmarks/README.md
     python benchmarks/run.py --libraries rbd_jax,pin --robots "arm 9" --batches 4096 --operations fd,id
+    python benchmarks/run.py --libraries fused,rbd_jax,pin --batches 4096 --operations fd,id,mass     # machine code
     python benchmarks/run.py --steps --batches 1,16,256,4096,65536 --cores 2     # steps a second of rollouts
     JAX_ENABLE_X64=0 python benchmarks/run.py --precision float32
     JAX_ENABLE_X64=0 python benchmarks/run.py --precision float32 --libraries rbd_jax,vmap --batches 65536     # on a GPU
@@ -258,7 +259,9 @@ def machine(names) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--libraries", default=",".join(name for name in LIBRARIES if name != "vmap"))
+    parser.add_argument(
+        "--libraries", default=",".join(name for name in LIBRARIES if name not in ("fused", "vmap"))
+    )
     parser.add_argument("--robots", default=",".join(ROBOTS))
     parser.add_argument("--operations", default=",".join(OPERATIONS))
     parser.add_argument("--batches", default="1,256,4096", help="of the batched operations")

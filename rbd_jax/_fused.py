@@ -26,6 +26,7 @@ from ._instructions import is_available
 from ._jaxprs import PROGRAMS, aval_of, opened
 from ._kernel_program import Fusing, Later, Loop, entries, longest_product
 from ._lanes import derivative
+from ._machine_code import TYPES, Routine
 from ._pieces import BLOCK, NoKernel, Piece, placed
 from ._rules import custom_jvp
 
@@ -42,8 +43,8 @@ def mapped(owner: str, function: Callable[[Any], Any], batched: Any, how: bool |
     What is used from around it is known, and folds into the kernel, or traced, and is read by it. The derivative is that of
     `jax.vmap`.
 
-    - `how`: with "interpret" the kernel is run step by step by XLA, on any device. With None it is `jax.vmap` where there is no
-      kernel, or where it is not worth it.
+    - `how`: with "interpret" the kernel is run step by step by XLA, on any device; with "machine code" it is that of a processor.
+      With None it is `jax.vmap` where there is no kernel, or where it is not worth it.
     """
     leaves, structure = jax.tree.flatten(batched)
     of_one = lambda *rows: function(jax.tree.unflatten(structure, rows))
@@ -92,6 +93,8 @@ class _Program:
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _run(program: _Program, how: bool | str | None, shared: list, samples: list) -> list:
+    if how == "machine code":
+        return program.kernel()(shared, samples, machine_code=True)
     if how is not None:
         return program.kernel()(shared, samples, how == "interpret")
     one_by_one = functools.partial(_one_by_one, program)
@@ -159,10 +162,15 @@ class Kernel:
         self._numbers[id(x)] = len(self.stored)
         self.stored.append((x, np.dtype(dtype)))
 
-    def __call__(self, shared: list, samples: list, interpret: bool) -> list:
+    def __call__(
+        self, shared: list, samples: list, interpret: bool = False, machine_code: bool = False
+    ) -> list:
         """The results, of arrays with an axis of samples."""
         size = samples[0].shape[0]
-        written = self._launched(shared, samples, size, interpret)
+        if machine_code:
+            written = self._on_a_processor(shared, samples, size)
+        else:
+            written = self._launched(shared, samples, size, interpret)
         stored, rows = written[: len(self.stored)], written[len(self.stored) :]
         arrays = dict(zip(map(id, self.rows), rows, strict=True))
 
@@ -179,6 +187,21 @@ class Kernel:
             arrays |= zip(map(id, results), _after(equation, given), strict=True)
         found = [value(x, aval.dtype) for x, aval in zip(self.results, self.avals, strict=True)]
         return [x if own else jnp.broadcast_to(x, (size, *x.shape)) for x, own in found]
+
+    def _on_a_processor(self, shared: list, samples: list, size: int) -> list:
+        """What machine code writes: what is stored, and the rows of loops."""
+        if not self.stored and not self.rows:
+            return []
+        given = {("sample", i): x.reshape(size, -1) for i, x in enumerate(samples)}
+        given |= {("shared", i): jnp.reshape(x, -1) for i, x in enumerate(shared)}
+        given |= {("table", i): jnp.asarray(x) for i, x in enumerate(self.tables)}
+        given = {key: _numbers(x) for key, x in given.items() if x.size and x.dtype in TYPES}
+        sizes = {key: (x.size // size if key[0] == "sample" else x.size, x.dtype) for key, x in given.items()}
+        if not any(kind == "sample" for kind, _ in sizes):
+            raise NoKernel("fused: function is given no numbers of the samples; leave fused out")
+        written = Routine(self, sizes)(list(given.values()), size)
+        kinds = [*(kind for _, kind in self.stored), *(x.dtype for x in self.rows)]
+        return [_truths(x, kind) for x, kind in zip(written, kinds, strict=True)]
 
     def _launched(self, shared: list, samples: list, size: int, interpret: bool) -> list:
         """What the kernel writes: what is stored, and the rows of loops."""

@@ -61,15 +61,16 @@ def batch_map(
       takes the same steps for each sample; `"measured"` for what is fastest on this machine, which takes as long as to compile
       three more programs, once for each. Derivatives of what is mapped are computed sample after sample: for a gradient in
       lanes, map the gradient.
-    - `fused`: the function as one kernel of an NVIDIA GPU, with a sample in each thread, whose numbers stay on the chip as far as
-      they fit. By default where that is possible, compiles about as fast as `vmap` (some 450,000 entries of arrays, rounds of
-      loops once) and is work, without large matrices; True for a kernel or an error that says why there is none, False for
-      `vmap`. It is for dynamics and rollouts, best of models that are known: no arguments, and not traced. Loops of more than
-      256 rounds, and shorter ones of much work, stay loops: their rows are those of an argument, known, or the same in each
-      round. What is made of the rows that they return is made after the kernel. `x · 0` is 0, also where x is infinite or not a
-      number. Sorting, libraries of matrices, places that depend on the sample and loops whose length does have no kernel. The
-      derivative of what is mapped is that of `vmap`; for one in a kernel, map the gradient. `"interpret"` runs the kernel step by
-      step on any device, to try it out.
+    - `fused`: the function as one kernel, with a sample in each thread of an NVIDIA GPU, or in each lane of a processor's vector
+      registers, whose numbers stay on the chip as far as they fit. True for a kernel, or an error that says why there is none;
+      on a CPU it takes the package llvmlite. False for none. By default on a GPU where that is possible, compiles about as fast
+      as `vmap` (some 450,000 entries of arrays, rounds of loops once) and is work, without large matrices. It is for dynamics and
+      rollouts, best of models that are known: no arguments, and not traced. Loops of more than 256 rounds, and shorter ones of
+      much work, stay loops: their rows are those of an argument, known, or the same in each round. What is made of the rows that
+      they return is made after the kernel. `x · 0` is 0, also where x is infinite or not a number. Sorting, libraries of
+      matrices, places that depend on the sample and loops whose length does have no kernel. The derivative of what is mapped is
+      that of `vmap`; for one in a kernel, map the gradient. `"interpret"` runs the kernel step by step on any device, to try it
+      out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
@@ -231,7 +232,8 @@ def _mapped(
             if fused or (_platform(over) == "gpu" and fused is None and lanes is None):
                 from .._fused import mapped as in_one_kernel  # with Pallas, which a CPU does not need
 
-                return in_one_kernel(owner, one, batched, fused)
+                on_processor = fused is True and _platform(over) == "cpu"
+                return in_one_kernel(owner, one, batched, "machine code" if on_processor else fused)
             return in_turn(one, batched, lanes, size) if _platform(over) == "cpu" else jax.vmap(one)(batched)
 
         if over is None:
@@ -265,11 +267,8 @@ def _mapped(
         numbers, rest = _apart((function, shared))
         size = _batch_size(owner, batched)
         over = None if size == 1 or _within() else _first(mesh, set_devices, there)
-        if fused is True and _platform(over) != "gpu":
-            raise ValueError(
-                f"{owner}: fused=True makes a kernel for a GPU, and this runs on a {_platform(over)}; leave fused out, or try "
-                'the kernel with fused="interpret"'
-            )
+        if fused is True:
+            _check_fused(owner, _platform(over))
         if over is not None:
             batched, numbers = _placed(owner, batched, numbers, size, over)
         return run(batched, numbers, rest=rest, axes=axes, size=size, over=over)
@@ -312,6 +311,19 @@ def _first(mesh: Mesh | None, *others: Callable[[], Any]):
     for other in others:
         mesh = other() if mesh is None else mesh
     return None if mesh is None or mesh.size == 1 else mesh
+
+
+def _check_fused(owner: str, platform: str) -> None:
+    from .._machine_code import is_available
+
+    if platform not in ("cpu", "gpu"):
+        raise ValueError(
+            f"{owner}: fused=True is for processors and GPUs, and this runs on a {platform}; leave fused out"
+        )
+    if platform == "cpu" and not is_available():
+        raise ValueError(
+            f"{owner}: fused=True makes machine code on a CPU, which takes llvmlite: pip install llvmlite; or leave fused out"
+        )
 
 
 def _platform(over) -> str:

@@ -1,5 +1,4 @@
-"""One kernel for a function of one sample: what `vmap` gives, on a GPU or, where there is none, run step by step; and its
-instructions."""
+"""A function of one sample as one kernel: what `vmap` gives, step by step, and as instructions of a GPU or of a processor."""
 
 import re
 
@@ -12,7 +11,7 @@ from jax import lax
 from support import assert_same
 
 import rbd_jax as rbd
-from rbd_jax import _fused as fused, _instructions
+from rbd_jax import _fused as fused, _instructions, _machine_code as machine_code
 
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
@@ -76,9 +75,11 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def how():
-    return True if jax.default_backend() == "gpu" else "interpret"
+@pytest.fixture(scope="module", params=["interpret", True], ids=["step by step", "instructions"])
+def how(request):
+    if request.param is True and jax.default_backend() == "cpu":
+        pytest.importorskip("llvmlite")
+    return request.param
 
 
 @pytest.mark.parametrize("function, batch", FUNCTIONS.values(), ids=FUNCTIONS)
@@ -234,16 +235,15 @@ def test_what_fused_is_not(unchecked):
 
 
 @pytest.mark.skipif("jax.default_backend() == 'gpu'")
-def test_without_a_gpu_it_is_refused():
-    with pytest.raises(
-        ValueError, match='batch_map: fused=True .* cpu; leave fused out, .* fused="interpret"'
-    ):
+def test_without_a_compiler_it_is_refused(monkeypatch):
+    monkeypatch.setattr(machine_code, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="batch_map: fused=True .* pip install llvmlite; or leave fused out"):
         rbd.batch_map(jnp.sin, fused=True)(X)
 
 
-def test_over_several_devices():
+def test_over_several_devices(how):
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("batch",))
-    mapped = rbd.shard(lambda q: jnp.sin(q) * q[0], mesh=mesh, fused="interpret")
+    mapped = rbd.shard(lambda q: jnp.sin(q) * q[0], mesh=mesh, fused=how)
     assert_same(mapped(X), jax.vmap(lambda q: jnp.sin(q) * q[0])(X))
 
 
@@ -352,3 +352,63 @@ def test_instructions_do_what_they_are_for(dtype, few, monkeypatch):
     assert number == 1
     np.testing.assert_array_equal(values[node] != 0, expected[1])
     assert few == any("ld.local" in instructions.text for _, instructions in kernel.piece.levels)
+
+
+FUNCTIONS_OF_NUMBERS = [
+    jnp.exp, jnp.log, jnp.sin, jnp.cos, jnp.tan, jnp.arcsin, jnp.arccos, jnp.arctan, jnp.sinh, jnp.cosh, jnp.tanh, jnp.arcsinh,
+    jnp.arctanh, jnp.cbrt, jnp.log1p, jnp.expm1, jnp.sqrt, jnp.abs, jnp.sign, jnp.square, lax.rsqrt, jnp.isfinite,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_operations_of_processors(dtype):
+    """Not a number and infinite numbers among them; whole numbers of each kind, and numbers of one type as another."""
+    pytest.importorskip("llvmlite")
+    x, y = (np.random.default_rng(seed).normal(size=67).astype(dtype) for seed in (4, 5))
+    x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
+    k = np.random.default_rng(6).integers(-50, 50, 67).astype(np.int32)
+
+    def whole(x, k):
+        wide = k.astype(np.int64)
+        kinds = (
+            wide * 3 - k.astype(wide.dtype),
+            -k,
+            jnp.maximum(k, 2),
+            jnp.clip(k, -5, 7),
+            k // 7,
+            k % 7,
+            wide.astype(np.int32),
+        )
+        return (
+            kinds,
+            k > 3,
+            (k > 3).astype(dtype),
+            k.astype(dtype) * x,
+            jnp.clip(x, -0.5, 0.5),
+            jnp.clip(x, -9, 9).astype(np.int32),
+        )
+
+    for function, batch in (
+        (everything, (x, y)),
+        (lambda x: [f(jnp.abs(x) / 9) for f in FUNCTIONS_OF_NUMBERS], (x[4:],)),
+        (lambda x, y: (jnp.arctan2(x, y), jnp.power(jnp.abs(x), y)), (x, y)),
+        (whole, (np.nan_to_num(x, posinf=1), k)),
+    ):
+        found, expected = rbd.batch_map(function, fused=True)(*batch), jax.jit(jax.vmap(function))(*batch)
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == jnp.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 16, 17])
+def test_chunks_of_any_length(count):
+    """Lanes beyond the last sample do no harm, in rows and in columns."""
+    pytest.importorskip("llvmlite")
+    x = jnp.asarray(np.random.default_rng(7).normal(size=(count, 4)))
+    assert_same(rbd.batch_map(many, fused=True)(x), jax.vmap(many)(x))
+
+
+def test_what_processors_have_not_is_told():
+    pytest.importorskip("llvmlite")
+    with pytest.raises(ValueError, match="fused: function computes with int8 .*leave fused out"):
+        rbd.batch_map(lambda x: x.astype(np.int8) + x[0].astype(np.int8), fused=True)(X)
