@@ -12,6 +12,7 @@ import functools
 import hashlib
 import re
 import struct
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -479,15 +480,17 @@ done:
 
 #: What was compiled. It is never let go: programs call it by its name.
 _engines: dict[str, Any] = {}
+_lock = threading.Lock()
 
 
 def _compiled(name: str, text: str) -> None:
-    if name in _engines:
-        return
     import llvmlite.binding as llvm
 
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), _target()[0])
-    engine.finalize_object()
-    address = ctypes.c_void_p(engine.get_function_address("run"))
-    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
-    _engines[name] = engine
+    with _lock:
+        if name in _engines:
+            return
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), _target()[0])
+        engine.finalize_object()
+        address = ctypes.c_void_p(engine.get_function_address("run"))
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
+        _engines[name] = engine
