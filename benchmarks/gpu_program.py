@@ -11,8 +11,8 @@ by the memory's bandwidth and 2 µs for each kernel, which leaves out what cache
 to a program, not what a device will take. `h100.txt` describes the device. The packages have the versions of jax.
 
 With `--specialized` the function is made for the robot (`rbd.specialize`) before it is mapped. With `--fused` it is one kernel
-(`batch_map(fused=True)`). What does not fit into registers is traffic, too: of each
-thread what the kernel, and the assembler for it, store and load again, which is taken to be in each round of a loop.
+(`batch_map(fused=True)`). What does not fit into registers is traffic, too: of each thread what the kernel, and the assembler for
+it, store and load again, which is taken to be in each round of a loop.
 """
 
 from __future__ import annotations
@@ -149,14 +149,11 @@ def of_one(operation: str, robot: str, specialized: bool) -> tuple[Callable, rbd
 def compiled(
     operation: str, robot: str, batch: int, device, specialized: bool = False
 ) -> tuple[Program, float]:
-    """A program for a batch, and the seconds that it took to compile, of what is specialized with tracing."""
+    """A program for a batch, and the seconds that it took to trace and to compile."""
     function, model = of_one(operation, robot, specialized)
     start = time.perf_counter()
-    lowered = jax.jit(jax.vmap(function), in_shardings=device, out_shardings=device)
-    lowered = lowered.lower(*arguments(operation, model, batch))
-    if not specialized:
-        start = time.perf_counter()
-    program = lowered.compile()
+    mapped = jax.jit(jax.vmap(function), in_shardings=device, out_shardings=device)
+    program = mapped.lower(*arguments(operation, model, batch)).compile()
     return Program(program.as_text()), time.perf_counter() - start
 
 
@@ -236,10 +233,8 @@ def main() -> None:
                     f"{found.registers} | {found.spilled} | ",
                 )
             else:
-                (program, seconds), own = (
-                    compiled(operation, robot, told.batch, device, told.specialized),
-                    "",
-                )
+                program, seconds = compiled(operation, robot, told.batch, device, told.specialized)
+                own = ""
             took = program.traffic / BANDWIDTH + program.kernels * PER_KERNEL
             print(
                 f"| {OPERATIONS[operation][0]} | {robot} | {own}{program.kernels} | {program.traffic / told.batch / 1024:.1f} | "

@@ -115,9 +115,9 @@ def _links(robot: Robot):
 
 
 def _read(robot: Robot):
-    with warnings.catch_warnings():
-        import rbd_jax as rbd
+    import rbd_jax as rbd
 
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", rbd.ModelWarning)
         return rbd.load_urdf(robot.text, floating_base=robot.floating)
 

@@ -1,4 +1,4 @@
-"""A function of one sample as one kernel of a GPU: every thread has a sample, and what it computes stays on the chip.
+"""A function of one sample as one kernel: every thread of a GPU has a sample, and what it computes stays on the chip.
 
 The program of one sample is taken apart into scalars, as `rbd_jax._simplify` does: arrays fall apart, short loops unroll, what
 is known folds. In the kernel each scalar is a vector of as many samples as a block has threads, one number in each. Arithmetic
@@ -7,6 +7,8 @@ is written as instructions (`rbd_jax._instructions`); sines and the like, loads 
 Long loops stay loops: what they carry are vectors, a row that they are given is read from memory in its round, and a row that
 they return is written in it. Rows are too many to be kept on chip, so what is made of them is made after the kernel, mapped by
 `jax.vmap`.
+
+On a processor the same scalars are machine code (`rbd_jax._machine_code`).
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from ._instructions import is_available
 from ._jaxprs import PROGRAMS, aval_of, opened
 from ._kernel_program import Fusing, Later, Loop, entries, longest_product
 from ._lanes import derivative
-from ._machine_code import TYPES, Routine
-from ._pieces import BLOCK, NoKernel, Piece, placed
+from ._machine_code import Routine
+from ._pieces import BLOCK, KINDS, NoKernel, Piece, placed
 from ._rules import custom_jvp
 
 
@@ -93,14 +95,12 @@ class _Program:
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _run(program: _Program, how: bool | str | None, shared: list, samples: list) -> list:
-    if how == "machine code":
-        return program.kernel()(shared, samples, machine_code=True)
     if how is not None:
-        return program.kernel()(shared, samples, how == "interpret")
+        return program.kernel()(shared, samples, how)
     one_by_one = functools.partial(_one_by_one, program)
     if program.is_worth_it():
         try:
-            kernel = functools.partial(program.kernel(), interpret=False)
+            kernel = functools.partial(program.kernel(), how=True)
             # What is compiled may be for the processor all the same, whose device or arrays somebody chose.
             return lax.platform_dependent(shared, samples, cuda=kernel, default=one_by_one)
         except NoKernel:
@@ -132,6 +132,10 @@ class Kernel:
         scalars = fusing.scalars
         shared, given = 0, []
         for var, value in zip(jaxpr.constvars, known, strict=True):
+            if jnp.issubdtype(aval_of(var).dtype, jax.dtypes.extended):
+                raise NoKernel(
+                    f"{owner}: function uses a random key, which a fused kernel cannot; leave fused out"
+                )
             if value is None:
                 given.append(scalars.array(("shared", shared), aval_of(var).shape, aval_of(var).dtype))
                 shared += 1
@@ -162,15 +166,21 @@ class Kernel:
         self._numbers[id(x)] = len(self.stored)
         self.stored.append((x, np.dtype(dtype)))
 
-    def __call__(
-        self, shared: list, samples: list, interpret: bool = False, machine_code: bool = False
-    ) -> list:
+    def __call__(self, shared: list, samples: list, how: bool | str) -> list:
         """The results, of arrays with an axis of samples."""
         size = samples[0].shape[0]
-        if machine_code:
-            written = self._on_a_processor(shared, samples, size)
-        else:
-            written = self._launched(shared, samples, size, interpret)
+        given = {("sample", i): x.reshape(size, -1) for i, x in enumerate(samples)}
+        given |= {("shared", i): jnp.reshape(x, -1) for i, x in enumerate(shared)}
+        given |= {("table", i): jnp.asarray(x) for i, x in enumerate(self.tables)}
+        # Nothing is computed with others, as random keys.
+        given = {key: _numbers(x) for key, x in given.items() if x.size and x.dtype in KINDS}
+        written = []
+        if self.stored or self.rows:
+            written = (
+                self._on_a_processor(given, size)
+                if how == "machine code"
+                else self._launched(given, size, how)
+            )
         stored, rows = written[: len(self.stored)], written[len(self.stored) :]
         arrays = dict(zip(map(id, self.rows), rows, strict=True))
 
@@ -188,36 +198,25 @@ class Kernel:
         found = [value(x, aval.dtype) for x, aval in zip(self.results, self.avals, strict=True)]
         return [x if own else jnp.broadcast_to(x, (size, *x.shape)) for x, own in found]
 
-    def _on_a_processor(self, shared: list, samples: list, size: int) -> list:
+    def _on_a_processor(self, given: dict, size: int) -> list:
         """What machine code writes: what is stored, and the rows of loops."""
-        if not self.stored and not self.rows:
-            return []
-        given = {("sample", i): x.reshape(size, -1) for i, x in enumerate(samples)}
-        given |= {("shared", i): jnp.reshape(x, -1) for i, x in enumerate(shared)}
-        given |= {("table", i): jnp.asarray(x) for i, x in enumerate(self.tables)}
-        given = {key: _numbers(x) for key, x in given.items() if x.size and x.dtype in TYPES}
-        sizes = {key: (x.size // size if key[0] == "sample" else x.size, x.dtype) for key, x in given.items()}
-        if not any(kind == "sample" for kind, _ in sizes):
+        if not any(kind == "sample" for kind, _ in given):
             raise NoKernel("fused: function is given no numbers of the samples; leave fused out")
+        sizes = {key: (x.size // size if key[0] == "sample" else x.size, x.dtype) for key, x in given.items()}
         written = Routine(self, sizes)(list(given.values()), size)
         kinds = [*(kind for _, kind in self.stored), *(x.dtype for x in self.rows)]
         return [_truths(x, kind) for x, kind in zip(written, kinds, strict=True)]
 
-    def _launched(self, shared: list, samples: list, size: int, interpret: bool) -> list:
+    def _launched(self, given: dict, size: int, how: bool | str) -> list:
         """What the kernel writes: what is stored, and the rows of loops."""
         shapes = [
             (nodes.shape, kind, columns)
             for (nodes, kind), columns in zip(self.stored, self.in_columns, strict=True)
         ]
         shapes += [((x.length, *x.nodes.shape), x.dtype, False) for x in self.rows]
-        if not shapes:
-            return []
         blocks = -(-size // BLOCK)
         rows = lambda columns: (blocks, BLOCK) if columns else (size, 1)
-        given = {("sample", i): x.reshape(size, -1) for i, x in enumerate(samples)}
-        given |= {("shared", i): jnp.reshape(x, -1) for i, x in enumerate(shared)}
-        given |= {("table", i): jnp.asarray(x) for i, x in enumerate(self.tables)}
-        given = {key: _numbers(x) for key, x in given.items() if x.size}
+        interpret = how == "interpret"
         outputs = [
             jax.ShapeDtypeStruct(
                 (rows(columns)[0], math.prod(shape) * rows(columns)[1]), np.int32 if kind == bool else kind

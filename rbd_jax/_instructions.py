@@ -46,9 +46,9 @@ INSTRUCTIONS = {
     "ge": "setp.ge.{0} {1}, {2}, {3};",
 }
 
-#: Those that there are for single precision only, and those of truth values.
+#: Those that there are for single precision only.
 SINGLE = {"max": "max.NaN.{0} {1}, {2}, {3};", "min": "min.NaN.{0} {1}, {2}, {3};"}
-
+#: Those of truth values.
 LOGICAL = {"and": "and.pred {1}, {2}, {3};", "or": "or.pred {1}, {2}, {3};", "not": "not.pred {1}, {2};"}
 
 

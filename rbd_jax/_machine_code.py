@@ -35,6 +35,7 @@ TYPES = {
 
 #: Operations that are instructions, of floating-point and of whole numbers; and comparisons, in which what is no number is false
 #: but for `ne`.
+LOGICAL = {"and": "and", "or": "or", "xor": "xor"}
 ARITHMETIC = {
     "f": {
         "add": "fadd contract",
@@ -43,8 +44,8 @@ ARITHMETIC = {
         "div": "fdiv",
         "rem": "frem",
     },
-    "i": {"add": "add", "sub": "sub", "mul": "mul"},
-    "b": {"and": "and", "or": "or", "xor": "xor"},
+    "i": {"add": "add", "sub": "sub", "mul": "mul"} | LOGICAL,
+    "b": LOGICAL,
 }
 COMPARISONS = {
     "f": {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"},
@@ -54,35 +55,13 @@ COMPARISONS = {
 
 #: Functions of LLVM, of vectors, and of the system's mathematics, number by number.
 OF_VECTORS = {
-    "f": {
-        "sqrt": "sqrt",
-        "abs": "fabs",
-        "floor": "floor",
-        "ceil": "ceil",
-        "max": "maximum",
-        "min": "minimum",
-    },
-    "i": {"max": "smax", "min": "smin"},
+    "f": dict(sqrt="sqrt", abs="fabs", floor="floor", ceil="ceil", max="maximum", min="minimum"),
+    "i": dict(max="smax", min="smin"),
     "b": {},
 }
-ONE_BY_ONE = {
-    "exp",
-    "log",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "pow",
-}
-ONE_BY_ONE |= {"atan2", "cbrt", "log1p", "expm1"}
+ONE_BY_ONE = frozenset(
+    "exp log sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow cbrt log1p expm1".split()
+)
 
 #: Where things lie in what XLA hands over (`xla/ffi/api/c_api.h`, version 0): of a call its extension, arguments and results, of
 #: a buffer its numbers and sides, of an extension its kind and the metadata, of these the version.
@@ -90,8 +69,8 @@ EXTENSION, ARGUMENTS, RESULTS, DATA, SIDES, KIND, METADATA, MAJOR, MINOR = 8, 72
 
 
 def _kind(dtype) -> str:
-    """Of floating-point numbers, whole numbers and truth values one letter each."""
-    return {"f": "f", "i": "i", "b": "b"}.get(np.dtype(dtype).kind, "i")
+    """Of floating-point numbers, whole numbers and truth values a letter each: f, i, b."""
+    return np.dtype(dtype).kind
 
 
 def is_available() -> bool:
@@ -176,12 +155,7 @@ class Routine:
         return f"%x{self.count}"
 
     def _vector(self, dtype) -> str:
-        kind = TYPES.get(np.dtype(dtype))
-        if kind is None:
-            raise NoKernel(
-                f"fused: function computes with {np.dtype(dtype)} what depends on the sample; leave fused out"
-            )
-        return f"<{self.lanes} x {kind}>"
+        return f"<{self.lanes} x {TYPES[np.dtype(dtype)]}>"
 
     def _all(self, value: str, dtype) -> str:
         return f"<{', '.join([f'{TYPES[np.dtype(dtype)]} {value}'] * self.lanes)}>"
@@ -191,7 +165,6 @@ class Routine:
         if known is None:
             return self.names[node]
         dtype = self.scalars.dtype[node]
-        self._vector(dtype)
         if _kind(dtype) != "f":
             return self._all(str(int(known)), dtype)
         bits = struct.unpack("<Q", struct.pack("<d", float(known)))[0]
@@ -222,14 +195,8 @@ class Routine:
             return self._new(
                 f"{'f' if kind == 'f' else 'i'}cmp {COMPARISONS[kind][operation]} {of} {xs[0]}, {xs[1]}"
             )
-        if (
-            operation in ("div", "rem")
-            and kind == "i"
-            and self.scalars.value(self.scalars.arguments[node][1])
-        ):
-            return self._new(
-                f"s{operation} {vector} {xs[0]}, {xs[1]}"
-            )  # by a number that is known, and not zero
+        if operation in ("div", "rem") and kind == "i" and self._is_safe(self.scalars.arguments[node][1]):
+            return self._new(f"s{operation} {vector} {xs[0]}, {xs[1]}")
         if operation == "clamp" and kind != "b":
             low, high = OF_VECTORS[kind]["max"], OF_VECTORS[kind]["min"]
             above = self._called(low, vector, [xs[1], xs[0]], own)
@@ -264,6 +231,11 @@ class Routine:
             f"fused: function does `{operation}`, which is no instruction of a processor; leave fused out"
         )
 
+    def _is_safe(self, divisor: int) -> bool:
+        """Whether whole numbers can be divided by it: by 0, and the least of them by -1, is an error of the processor."""
+        known = self.scalars.value(divisor)
+        return known is not None and known not in (0, -1)
+
     def _sign(self, x: str, dtype) -> str:
         """1, -1, or what is neither more nor less than zero as it is."""
         vector, truths, found = self._vector(dtype), self._vector(bool), x
@@ -281,12 +253,17 @@ class Routine:
         if new == bool:
             compare = "fcmp une" if _kind(old) == "f" else "icmp ne"
             return self._new(f"{compare} {of} {x}, zeroinitializer")
+        if (
+            _kind(old) + _kind(new) == "fi"
+        ):  # what is too large is the largest there is, and what is no number 0
+            full = f"@llvm.fptosi.sat.v{self.lanes}i{8 * np.dtype(new).itemsize}.v{self.lanes}f{8 * np.dtype(old).itemsize}"
+            self.declared.add(f"declare {to} {full}({of})")
+            return self._new(f"call {to} {full}({of} {x})")
         wider = np.dtype(new).itemsize > np.dtype(old).itemsize
         change = {
             "ff": "fpext" if wider else "fptrunc",
             "ii": "sext" if wider else "trunc",
             "if": "sitofp",
-            "fi": "fptosi",
             "bf": "uitofp",
             "bi": "zext",
         }[_kind(old) + _kind(new)]

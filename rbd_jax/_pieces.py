@@ -16,6 +16,10 @@ from ._scalars import Scalars
 BLOCK = 32
 
 
+#: The types that kernels compute with.
+KINDS = {np.dtype(kind) for kind in (np.float32, np.float64, np.int32, np.int64, bool)}
+
+
 class NoKernel(ValueError):
     """A function that cannot be a kernel, and why."""
 
@@ -45,6 +49,11 @@ class Piece:
                 needed[node] = True
                 needed[list(scalars.arguments[node])] = True
         self.nodes = np.flatnonzero(needed).tolist()
+        for node in self.nodes:
+            if scalars.value(node) is None and scalars.dtype[node] not in KINDS:
+                raise NoKernel(
+                    f"fused: function computes with {scalars.dtype[node]} what depends on the sample; leave fused out"
+                )
         self.levels = self._in_levels()
 
     def _writes(self, node: int) -> bool:

@@ -10,9 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 TOTAL = 2.0  # seconds of a processor, for a new process that imports the library
-SURPLUS = (
-    0.8  # of what JAX and equinox take; ours is a third to a half, and 0.7 has been seen beside other work
-)
+SURPLUS = 0.8  # of what JAX and equinox take; ours is a third to a half, 0.7 beside other work
 FAST = 1.2  # a machine slower than this at importing these alone says nothing about the total
 
 

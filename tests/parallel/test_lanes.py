@@ -168,10 +168,8 @@ def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch
     path = rbd.simulate_batch(model, states, dt=0.01, steps=6, frames=2)
     assert used == ([] if friction else [5])
     used.clear()
-    rbd.simulate_batch(
-        model, states, dt=0.01, steps=5, frames=1
-    )  # too short for what it would take to compile
-    assert not used
+    rbd.simulate_batch(model, states, dt=0.01, steps=5, frames=1)
+    assert not used  # too short for what it would take to compile
     each = jax.vmap(lambda q, v: rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=6, save_every=3))
     expected = jax.jit(each)(states.q, states.v)
     assert_same((path.q, path.v), (expected.q, expected.v), 1e-12)
