@@ -29,7 +29,7 @@ from ._jaxprs import PROGRAMS, aval_of, opened
 from ._kernel_program import Fusing, Later, Loop, entries, longest_product
 from ._lanes import derivative
 from ._machine_code import Routine
-from ._pieces import BLOCK, KINDS, NoKernel, Piece, placed
+from ._pieces import BLOCK, NoKernel, Piece, placed
 from ._rules import custom_jvp
 
 
@@ -172,8 +172,8 @@ class Kernel:
         given = {("sample", i): x.reshape(size, -1) for i, x in enumerate(samples)}
         given |= {("shared", i): jnp.reshape(x, -1) for i, x in enumerate(shared)}
         given |= {("table", i): jnp.asarray(x) for i, x in enumerate(self.tables)}
-        # Nothing is computed with others, as random keys.
-        given = {key: _numbers(x) for key, x in given.items() if x.size and x.dtype in KINDS}
+        read = self.piece.sources()
+        given = {key: _numbers(x) for key, x in given.items() if key in read}
         written = []
         if self.stored or self.rows:
             written = (

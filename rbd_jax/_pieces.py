@@ -59,6 +59,13 @@ class Piece:
     def _writes(self, node: int) -> bool:
         return self.scalars.operation[node] == "loop" and bool(self.scalars.extra[node].rows)
 
+    def sources(self) -> set[tuple]:
+        """The kinds and numbers of what it reads, loops in it too."""
+        operation, extra = self.scalars.operation, self.scalars.extra
+        loops = [extra[node].piece for node in self.nodes if operation[node] == "loop"]
+        own = {extra[node][0][:2] for node in self.nodes if operation[node] == "input"}
+        return own.union(*(piece.sources() for piece in loops))
+
     def outer(self) -> list[int]:
         """The scalars around it that it needs."""
         extra = self.scalars.extra
