@@ -92,7 +92,7 @@ def _target() -> tuple[Any, int]:
     features = llvm.get_host_cpu_features()
     wide = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
     machine = llvm.Target.from_default_triple().create_target_machine(
-        opt=2, cpu=llvm.get_host_cpu_name(), features=features.flatten()
+        opt=1, cpu=llvm.get_host_cpu_name(), features=features.flatten()
     )
     return machine, wide
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -54,7 +55,6 @@ class Piece:
                 raise NoKernel(
                     f"fused: function computes with {scalars.dtype[node]} what depends on the sample; leave fused out"
                 )
-        self.levels = self._in_levels()
 
     def _writes(self, node: int) -> bool:
         return self.scalars.operation[node] == "loop" and bool(self.scalars.extra[node].rows)
@@ -72,7 +72,9 @@ class Piece:
         inputs = [node for node in self.nodes if self.scalars.operation[node] == "input"]
         return [extra[node][1] for node in inputs if extra[node][0] == ("outer",)]
 
-    def _in_levels(self) -> list[_Level]:
+    @functools.cached_property
+    def in_levels(self) -> tuple[list[_Level], list[tuple[int, int, int]]]:
+        """The levels, and what of that which is stored no instruction stores. A GPU's kernel takes them."""
         scalars, level, plain = self.scalars, {}, {}
         for node in self.nodes:
             plain[node] = scalars.operation[node] != "constant" and instruction(scalars, node) is not None
@@ -85,12 +87,12 @@ class Piece:
             for x in scalars.arguments[node]:
                 before = level[node] - (plain[x] and not plain[node])
                 late[x] = min(before, late[x]) if x in late else before
-        self.written = [x for x in self.stored if not plain[x[2]] or scalars.dtype[x[2]] == bool]
-        leaving = {*self.wanted, *(node for *_, node in self.written)}
+        written = [x for x in self.stored if not plain[x[2]] or scalars.dtype[x[2]] == bool]
+        leaving = {*self.wanted, *(node for *_, node in written)}
         for node in self.nodes:
             leaving.update(x for x in scalars.arguments[node] if not plain[node] or level[x] < level[node])
         stores: dict[int, list] = {}
-        for array, place, node in set(self.stored) - set(self.written):
+        for array, place, node in set(self.stored) - set(written):
             stores.setdefault(node, []).append((("written", array), place))
         found = []
         # As they were traced, or depth first: whichever needs to keep less at a time.
@@ -104,7 +106,7 @@ class Piece:
                 tried.append(Arithmetic(scalars, sums, leaving, own))
             others = [node for node in self.nodes if level[node] == number and not plain[node]]
             found.append(_Level(others, min(tried, key=lambda instructions: instructions.moved)))
-        return found
+        return found, written
 
     def __call__(self, block: Any, read: Callable, first: Callable) -> dict[int, Any]:
         """The scalars, each a vector of the samples of a block; what is to be stored is.
@@ -113,7 +115,8 @@ class Piece:
         - `first`: `source -> (array, rows, columns)`, where in memory each thread begins to read, or to write.
         """
         values: dict[int, Any] = {}
-        for others, instructions in self.levels:
+        levels, written = self.in_levels
+        for others, instructions in levels:
             for node in others:
                 values[node] = self._other(node, values, read, block)
             if block.interpret:
@@ -125,7 +128,7 @@ class Piece:
             elif instructions.nodes:
                 memory = list(map(first, instructions.memory))
                 values |= run(instructions, [values[x] for x in instructions.given], memory)
-        for number, place, node in self.written:
+        for number, place, node in written:
             block.write(first(("written", number)), place, values[node])
         return values
 

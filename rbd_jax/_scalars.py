@@ -34,6 +34,12 @@ _NUMPY = {
     "eq": np.equal,
     "ne": np.not_equal,
     "is_finite": np.isfinite,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "floor": np.floor,
+    "ceil": np.ceil,
 }
 
 
@@ -73,7 +79,12 @@ class Scalars:
     def constants(self, array) -> np.ndarray:
         """An array that is known."""
         array = np.asarray(array)
-        own = [self.constant(x) for x in array.reshape(-1)]
+        flat, kind, size, raw = array.reshape(-1), array.dtype.str, array.itemsize, array.tobytes()
+        own = []
+        for place in range(len(flat)):
+            key = "constant", kind, raw[place * size : (place + 1) * size]
+            found = self._known.get(key)
+            own.append(self._add(key, "constant", (), flat[place], array.dtype) if found is None else found)
         return np.array(own, np.int64).reshape(array.shape)
 
     def opaque(self, primitive, params, operands, avals, out_avals) -> list[np.ndarray]:
@@ -298,6 +309,8 @@ def _evaluated(primitive, params: tuple, known, dtype):
     with np.errstate(all="ignore"):
         if name in _NUMPY:
             return np.asarray(_NUMPY[name](*known), dtype)
+        if name == "integer_pow":
+            return np.asarray(known[0] ** dict(params)["y"], dtype)
         if name == "select_n":
             return np.asarray(known[1 + int(known[0])], dtype)
         if name == "convert_element_type":

@@ -27,6 +27,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
+from . import _entries as entries
 from ._jaxprs import of_scan, of_solve
 from ._scalars import Scalars
 
@@ -360,11 +361,7 @@ class Interpreter:
         for axis in range(operand.ndim):
             missing = axis in (*dimensions.inserted_window_dims, *dimensions.operand_batching_dims)
             sizes.append(1 if missing else next(window))
-        at = lax.gather(
-            jnp.asarray(numbers), jnp.asarray(places), gather, tuple(sizes),
-            mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0,
-        )  # fmt: skip
-        return np.asarray(at)
+        return entries.gather(numbers, places, gather, sizes, fill=0)
 
     def on_scatter_add(self, equation, args):
         at, dtype = self.scattered(equation, args), equation.outvars[0].aval.dtype
@@ -439,35 +436,38 @@ class Interpreter:
         return np.split(args[0], np.cumsum(sizes)[:-1].astype(int), axis=axis)
 
     def on_pad(self, equation, args):
-        return [self.moved(equation, args)]
+        return [entries.pad(args[0], int(args[1]), equation.params["padding_config"])]
 
     def on_gather(self, equation, args):
-        places = self.known(args[1], equation.invars[1].aval)
-        return None if places is None else [self.moved(equation, [args[0]], places)]
+        places, params = self.known(args[1], equation.invars[1].aval), equation.params
+        if places is None:
+            return None
+        fill = -1 if params["mode"] == lax.GatherScatterMode.FILL_OR_DROP else None
+        found = entries.gather(args[0], places, params["dimension_numbers"], params["slice_sizes"], fill)
+        if (found < 0).any():  # gathered from outside
+            dtype, outside = equation.outvars[0].aval.dtype, params["fill_value"]
+            if outside is None:
+                outside = np.nan if np.issubdtype(dtype, np.inexact) else np.iinfo(dtype).min
+            found = np.where(found < 0, self.scalars.constant(np.asarray(outside, dtype)), found)
+        return [found]
 
     def on_dynamic_slice(self, equation, args):
         places = [self.known(x, atom.aval) for x, atom in zip(args[1:], equation.invars[1:], strict=True)]
-        return None if any(x is None for x in places) else [self.moved(equation, args[:1], *places)]
+        if any(x is None for x in places):
+            return None
+        return [entries.dynamic_slice(args[0], *places, sizes=equation.params["slice_sizes"])]
 
     def on_dynamic_update_slice(self, equation, args):
         places = [self.known(x, atom.aval) for x, atom in zip(args[2:], equation.invars[2:], strict=True)]
-        return None if any(x is None for x in places) else [self.moved(equation, args[:2], *places)]
+        return None if any(x is None for x in places) else [entries.dynamic_update_slice(*args[:2], *places)]
 
-    def moved(self, equation, args, *places) -> np.ndarray:
-        """An operation that moves entries, done with their numbers."""
-        params = dict(equation.params)
-        if "fill_value" in params:
-            params["fill_value"] = -1
-        numbers = [jnp.asarray(x.astype(np.int32)) for x in args]
-        found = np.asarray(equation.primitive.bind(*numbers, *map(jnp.asarray, places), **params))
-        found = found.astype(np.int64)
-        if (found < 0).any():  # gathered from outside
-            dtype = equation.outvars[0].aval.dtype
-            fill = equation.params.get("fill_value")
-            if fill is None:
-                fill = np.nan if np.issubdtype(dtype, np.inexact) else np.iinfo(dtype).min
-            found = np.where(found < 0, self.scalars.constant(np.asarray(fill, dtype)), found)
-        return found
+    def on_iota(self, equation, args):
+        params = equation.params
+        if args or params["dimension"] is None:
+            return None
+        wide = [-1 if axis == params["dimension"] else 1 for axis in range(len(params["shape"]))]
+        along = np.arange(params["shape"][params["dimension"]]).astype(params["dtype"])
+        return [np.broadcast_to(self.literal(along).reshape(wide), params["shape"])]
 
     # Control flow, and functions with rules of their own.
 
