@@ -22,15 +22,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import core, lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from ._instructions import is_available
 from ._jaxprs import PROGRAMS, aval_of, opened
-from ._kernel_program import Fusing, Later, Loop, entries, longest_product
-from ._lanes import derivative
-from ._machine_code import Routine
+from ._kernel_program import Fusing, Later, Loop, entries, longest_product, may_be_one
+from ._machine_code import Routine, is_available as is_compiled_here
+from ._mapped import Program
 from ._pieces import BLOCK, NoKernel, Piece, placed
-from ._rules import custom_jvp
 
 
 #: Without being asked: programs of so many entries of arrays, which compile about as fast as with `vmap`; of so many times more
@@ -39,114 +38,63 @@ from ._rules import custom_jvp
 LONGEST, AT_LEAST, TERMS, SHARED = 450_000, 8, 64, 4000
 
 
-def mapped(owner: str, function: Callable[[Any], Any], batched: Any, how: bool | str | None = True) -> Any:
-    """`function` of one sample, a PyTree of arrays, of each sample along axis 0: as one kernel.
-
-    What is used from around it is known, and folds into the kernel, or traced, and is read by it. The derivative is that of
-    `jax.vmap`.
-
-    - `how`: with "interpret" the kernel is run step by step by XLA, on any device; with "machine code" it is that of a processor.
-      With None it is `jax.vmap` where there is no kernel, or where it is not worth it.
-    """
-    leaves, structure = jax.tree.flatten(batched)
-    of_one = lambda *rows: function(jax.tree.unflatten(structure, rows))
-    one = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in leaves]
-    closed, found = jax.make_jaxpr(of_one, return_shape=True)(*one)
-    shared = [x for x in closed.consts if isinstance(x, core.Tracer)]
-    results = _run(_Program(owner, closed), how, shared, leaves)
-    return jax.tree.unflatten(jax.tree.structure(found), results)
-
-
 #: Results of more numbers than these are written number by number, side by side what the threads of a block write at once.
 #: Written sample by sample, each number of each thread would be a piece of memory of its own.
 IN_COLUMNS = 32
 
 
-class _Program:
-    """A function of one sample: its operations, and of the constants that it has from around it those that are known."""
-
-    def __init__(self, owner: str, closed: ClosedJaxpr):
-        self.owner, self.jaxpr, self.out_avals = owner, closed.jaxpr, closed.out_avals
-        self.known = [None if isinstance(x, core.Tracer) else x for x in closed.consts]
-
-    def consts(self, shared: Sequence) -> list:
-        traced = iter(shared)
-        return [next(traced) if x is None else x for x in self.known]
-
-    def is_worth_it(self) -> bool:
-        """Whether to try a kernel without being asked for one."""
-        numbers = lambda avals: sum(math.prod(x.shape) for x in avals)
-        moved = numbers(map(aval_of, self.jaxpr.invars)) + numbers(self.out_avals)
-        traced = [var for var, value in zip(self.jaxpr.constvars, self.known, strict=True) if value is None]
-        return (
-            not self.jaxpr.effects
-            and numbers(map(aval_of, traced)) <= SHARED
-            and entries(self.jaxpr, once=True) <= LONGEST
-            and entries(self.jaxpr) >= AT_LEAST * moved
-            and longest_product(self.jaxpr) <= TERMS
-            and is_available()
-        )
-
-    def kernel(self) -> Kernel:
-        # Not as part of whatever is being traced at the moment: all of this is about constants.
-        with jax.ensure_compile_time_eval():
-            return Kernel(self.owner, self.jaxpr, self.known)
+#: What a kernel is called for each platform.
+PLATFORMS = "cpu", "cuda"
 
 
-@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _run(program: _Program, how: bool | str | None, shared: list, samples: list) -> list:
-    if how is not None:
-        return program.kernel()(shared, samples, how)
-    one_by_one = functools.partial(_one_by_one, program)
-    if program.is_worth_it():
-        try:
-            kernel = functools.partial(program.kernel(), how=True)
-            # What is compiled may be for the processor all the same, whose device or arrays somebody chose.
-            return lax.platform_dependent(shared, samples, cuda=kernel, default=one_by_one)
-        except NoKernel:
-            pass
-    return one_by_one(shared, samples)
+def is_kernel(platform: str | None) -> bool:
+    """Whether there are kernels for what is compiled for."""
+    return platform in PLATFORMS
 
 
-def _one_by_one(program: _Program, shared: list, samples: list) -> list:
-    consts = program.consts(shared)
-    return jax.vmap(lambda *rows: core.eval_jaxpr(program.jaxpr, consts, *rows))(*samples)
-
-
-# The derivative is that of the same program, mapped by JAX.
-_run.defjvp(
-    lambda program, how, primals, tangents: derivative(_one_by_one, program, *primals, *tangents),
-    symbolic_zeros=True,
-)
+def is_worth_it(program: Program, platform: str) -> bool:
+    """Whether to try a kernel without being asked for one."""
+    jaxpr = program.closed.jaxpr
+    numbers = lambda avals: sum(math.prod(x.shape) for x in avals)
+    shared, own = program.given[: program.shared], program.given[program.shared :]
+    return (
+        not jaxpr.effects
+        and numbers(shared) <= SHARED
+        and entries(jaxpr, once=True) <= LONGEST
+        and entries(jaxpr) >= AT_LEAST * (numbers(own) + numbers(program.results))
+        and longest_product(jaxpr) <= TERMS
+        and (is_compiled_here() if platform == "cpu" else is_available())
+        and may_be_one(jaxpr, (True,) * len(program.given))
+    )
 
 
 class Kernel:
     """A function of one sample as a kernel, and what is left for after it.
 
-    - `known`: the constants that the program has from around it, None where they are not known.
+    - `closed`: the function, of arrays that all samples share, `shared` of them, and then of the sample's own.
     """
 
-    def __init__(self, owner: str, jaxpr: Jaxpr, known: Sequence):
+    def __init__(self, owner: str, closed: ClosedJaxpr, shared: int = 0):
+        # Not as part of whatever is being traced at the moment: all of this is about constants.
+        with jax.ensure_compile_time_eval():
+            self._take_apart(owner, closed, shared)
+
+    def _take_apart(self, owner: str, closed: ClosedJaxpr, shared: int) -> None:
         self.tables: list[np.ndarray] = []
         fusing = Fusing(owner, self.tables)
-        scalars = fusing.scalars
-        shared, given = 0, []
-        for var, value in zip(jaxpr.constvars, known, strict=True):
-            if jnp.issubdtype(aval_of(var).dtype, jax.dtypes.extended):
+        self.scalars = scalars = fusing.scalars
+        for x in closed.consts:
+            if jnp.issubdtype(jnp.result_type(x), jax.dtypes.extended):
                 raise NoKernel(
                     f"{owner}: function uses a random key, which a fused kernel cannot; leave fused out"
                 )
-            if value is None:
-                given.append(scalars.array(("shared", shared), aval_of(var).shape, aval_of(var).dtype))
-                shared += 1
-            else:
-                given.append(scalars.constants(value))
-        for number, var in enumerate(jaxpr.invars):
-            given.append(scalars.array(("sample", number, ()), aval_of(var).shape, aval_of(var).dtype))
-        whole = jaxpr.replace(constvars=(), invars=(*jaxpr.constvars, *jaxpr.invars))
-        self.results = fusing.run(ClosedJaxpr(whole, ()), given)
-        self.avals = [aval_of(atom) for atom in jaxpr.outvars]
-        self.scalars, self.later = scalars, fusing.later
+        given = []
+        for number, aval in enumerate(closed.in_avals):
+            source = ("shared", number) if number < shared else ("sample", number - shared, ())
+            given.append(scalars.array(source, aval.shape, aval.dtype))
+        self.results = fusing.run(closed, given)
+        self.avals = closed.out_avals
+        self.later = fusing.later
         self.stored: list[tuple[np.ndarray, np.dtype]] = []
         self._numbers: dict[int, int] = {}
         for x, aval in zip(self.results, self.avals, strict=True):
@@ -166,8 +114,11 @@ class Kernel:
         self._numbers[id(x)] = len(self.stored)
         self.stored.append((x, np.dtype(dtype)))
 
-    def __call__(self, shared: list, samples: list, how: bool | str) -> list:
-        """The results, of arrays with an axis of samples."""
+    def __call__(self, shared: list, samples: list, how: str) -> list:
+        """The results, of arrays with an axis of samples.
+
+        - `how`: the platform that it is compiled for, or "interpret".
+        """
         size = samples[0].shape[0]
         given = {("sample", i): x.reshape(size, -1) for i, x in enumerate(samples)}
         given |= {("shared", i): jnp.reshape(x, -1) for i, x in enumerate(shared)}
@@ -176,11 +127,7 @@ class Kernel:
         given = {key: _numbers(x) for key, x in given.items() if key in read}
         written = []
         if self.stored or self.rows:
-            written = (
-                self._on_a_processor(given, size)
-                if how == "machine code"
-                else self._launched(given, size, how)
-            )
+            written = self._on_a_processor(given, size) if how == "cpu" else self._launched(given, size, how)
         stored, rows = written[: len(self.stored)], written[len(self.stored) :]
         arrays = dict(zip(map(id, self.rows), rows, strict=True))
 
@@ -207,7 +154,7 @@ class Kernel:
         kinds = [*(kind for _, kind in self.stored), *(x.dtype for x in self.rows)]
         return [_truths(x, kind) for x, kind in zip(written, kinds, strict=True)]
 
-    def _launched(self, given: dict, size: int, how: bool | str) -> list:
+    def _launched(self, given: dict, size: int, how: str) -> list:
         """What the kernel writes: what is stored, and the rows of loops."""
         shapes = [
             (nodes.shape, kind, columns)

@@ -10,8 +10,9 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from ._jaxprs import PROGRAMS, aval_of, of_scan, opened
-from ._pieces import NoKernel, Piece, placed
+from ._jaxprs import PROGRAMS, aval_of, of_scan, of_solve, opened
+from ._lanes import dependent_results, ends_apart, of_rounds
+from ._pieces import KINDS, NoKernel, Piece, placed
 from ._scalars import Scalars
 from ._simplify import UNROLLED, Interpreter
 
@@ -263,6 +264,51 @@ def entries(jaxpr: Jaxpr, once: bool = False) -> int:
         rounds = 1 if once else equation.params.get("length", 1)
         total += sum(entries(x, once) for x in inner) * rounds if inner else own
     return total
+
+
+def may_be_one(jaxpr: Jaxpr, given: Sequence[bool]) -> bool:
+    """Whether a kernel is not refused for an operation that is found before all of it is taken apart.
+
+    - `given`: which of its arguments are not known.
+    """
+    known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
+    after: set = set()
+    for equation in jaxpr.eqns:
+        atoms = [atom for atom in equation.invars if not isinstance(atom, Literal)]
+        of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
+        flags = dependent_results(equation, of)
+        is_after = any(atom in after for atom in atoms)
+        if any(of) and not is_after and not _may_be(equation, of, flags):
+            return False
+        known |= dict(zip(equation.outvars, flags, strict=True))
+        if is_after or _has_rows(equation):
+            after.update(equation.outvars)
+    return True
+
+
+def _may_be(equation: JaxprEqn, given: tuple[bool, ...], flags: Sequence[bool]) -> bool:
+    name, params = equation.primitive.name, equation.params
+    if name in PROGRAMS:
+        return may_be_one(opened(params[PROGRAMS[name]])[0], given)
+    if name == "scan":
+        return may_be_one(opened(params["jaxpr"])[0], of_rounds(params, given))
+    if name == "cond":
+        return all(may_be_one(opened(branch)[0], given[1:]) for branch in params["branches"])
+    if name == "custom_linear_solve":
+        return may_be_one(opened(params["jaxprs"].solve)[0], tuple(of_solve(params, given)))
+    kinds = (aval_of(var).dtype for var, own in zip(equation.outvars, flags, strict=True) if own)
+    if not all(kind in KINDS for kind in kinds):
+        return False
+    if name == "while":
+        return not ends_apart(params, given)
+    return Interpreter.does(name)
+
+
+def _has_rows(equation: JaxprEqn) -> bool:
+    """Whether it is, or has in it, a loop that stays one and returns rows."""
+    if equation.primitive.name == "scan" and equation.params["length"] > UNROLLED:
+        return True
+    return any(_has_rows(inner) for program in _programs(equation) for inner in program.eqns)
 
 
 def longest_product(jaxpr: Jaxpr) -> int:

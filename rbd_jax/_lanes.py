@@ -171,12 +171,12 @@ def dependent(jaxpr: Jaxpr, given: tuple[bool, ...]) -> tuple[bool, ...]:
     known = dict.fromkeys(jaxpr.constvars, False) | dict(zip(jaxpr.invars, given, strict=True))
     read = lambda atom: not isinstance(atom, Literal) and known[atom]
     for equation in jaxpr.eqns:
-        flags = _dependent_results(equation, tuple(map(read, equation.invars)))
+        flags = dependent_results(equation, tuple(map(read, equation.invars)))
         known |= dict(zip(equation.outvars, flags, strict=True))
     return tuple(map(read, jaxpr.outvars))
 
 
-def _dependent_results(equation: JaxprEqn, given: tuple[bool, ...]) -> tuple[bool, ...]:
+def dependent_results(equation: JaxprEqn, given: tuple[bool, ...]) -> tuple[bool, ...]:
     name, params = equation.primitive.name, equation.params
     if any(given) and name in PROGRAMS:
         return dependent(opened(params[PROGRAMS[name]])[0], given)
@@ -230,6 +230,16 @@ class _While:
             self.carried = grown
 
 
+def of_rounds(params: dict, given: Sequence[bool]) -> tuple[bool, ...]:
+    """Which arguments of a round of a scan depend on the sample."""
+    return _Scan(params, given).given
+
+
+def ends_apart(params: dict, given: Sequence[bool]) -> bool:
+    """Whether a loop that goes on while a condition holds may end at other rounds for other samples."""
+    return _While(params, given).apart
+
+
 class Lanes:
     """Runs programs on arrays of which some have one more axis, the last, of so many samples: those that depend on the sample."""
 
@@ -245,7 +255,7 @@ class Lanes:
         read = lambda atom: (atom.val, False) if isinstance(atom, Literal) else values[atom]
         for equation in jaxpr.eqns:
             xs, given = zip(*map(read, equation.invars)) if equation.invars else ((), ())
-            results, flags = self.operation(equation, list(xs), given), _dependent_results(equation, given)
+            results, flags = self.operation(equation, list(xs), given), dependent_results(equation, given)
             values |= {var: (x, own) for var, x, own in zip(equation.outvars, results, flags, strict=True)}
         return [read(atom)[0] for atom in jaxpr.outvars]
 
@@ -525,7 +535,7 @@ def has_rules(jaxpr: Jaxpr, given: tuple[bool, ...], once: bool = True) -> bool:
         of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
         if equation.effects or (any(of) and not _has_rule(equation, of, once)):
             return False
-        known |= dict(zip(equation.outvars, _dependent_results(equation, of), strict=True))
+        known |= dict(zip(equation.outvars, dependent_results(equation, of), strict=True))
     return True
 
 
@@ -536,7 +546,7 @@ def _has_rule(equation: JaxprEqn, given: tuple[bool, ...], once: bool = False) -
     if name == "dynamic_slice" and once:
         return True
     if name == "scan":
-        return has_rules(opened(params["jaxpr"])[0], _Scan(params, given).given, False)
+        return has_rules(opened(params["jaxpr"])[0], of_rounds(params, given), False)
     if name == "while":
         parts = _While(params, given)
         body = has_rules(opened(params["body_jaxpr"])[0], (*given[parts.body], *parts.carried), False)

@@ -210,6 +210,12 @@ class Interpreter:
     def literal(self, value) -> np.ndarray:
         return self.scalars.constants(value)
 
+    @classmethod
+    def does(cls, name: str) -> bool:
+        """Whether it has a rule for an operation that is none of programs."""
+        rule = f"on_{name.replace('-', '_')}"
+        return name in _ELEMENTWISE or name in _HANDED_ON or hasattr(cls, rule)
+
     def step(self, equation, args: list) -> list:
         name, params = equation.primitive.name, equation.params
         if name in _ELEMENTWISE:

@@ -75,7 +75,7 @@ def _about_center_of_mass(model: Model, path: Trajectory, frames: list[int]) -> 
             )
         return v
 
-    ask = jax.jit(batch_map(relative_velocity, lanes=1))
+    ask = jax.jit(batch_map(relative_velocity))
     v = path.v
     for i in frames:
         v = v.at[:, i].set(ask(path.q[:, i], v[:, i]))

@@ -149,7 +149,7 @@ class Sampling(Solver):
         # The mean itself is among them.
         deviates = deviates.at[0].set(0)
         changes = search.spread[None] * _along(correlation, deviates)
-        judged = batch_map(lambda change: self._judged(stages, mean, change), lanes=1)(changes)
+        judged = batch_map(lambda change: self._judged(stages, mean, change))(changes)
 
         costs = jnp.where(jnp.isfinite(judged.penalized), judged.penalized, jnp.inf)
         weights = self._weights(costs)

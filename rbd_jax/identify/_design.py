@@ -195,9 +195,7 @@ def information(design: Design, motions: Series, count: int):
         tau = jnp.sum(regressor * numbers[None], axis=1) - _carried(model, motion)
         return regressor, tau, distances(motion, design.pairs)
 
-    regressor, tau, apart = batch_map(one, (None, None, 0, 0, 0), lanes=1)(
-        design, linear_numbers(design.model), *flat
-    )
+    regressor, tau, apart = batch_map(one, (None, None, 0, 0, 0))(design, linear_numbers(design.model), *flat)
     starts = q.shape[0]
     rows = matmul(regressor, design.ways) * design.weights[None, :, None]
     rows = rows.reshape(starts, -1, design.ways.shape[1])
@@ -279,7 +277,7 @@ def _needed(model: Model, pairs: tuple[Touching, ...], q, v, a):
         tau = inverse_dynamics(model, q, v, a) - passive_force(model, q, v) - _carried(model, motion)
         return tau, distances(motion, pairs)
 
-    return whole(batch_map(one, (None, None, 0, 0, 0), lanes=1)(model, pairs, q, v, a))
+    return whole(batch_map(one, (None, None, 0, 0, 0))(model, pairs, q, v, a))
 
 
 def needed(model: Model, pairs: tuple[Touching, ...], q, v, a) -> tuple[np.ndarray, np.ndarray]:

@@ -203,13 +203,13 @@ def _applied(model, q, v, u):
         acting = [force.generalized_force(motion) for force in carried_forces(model, u)]
         return sum(acting, jnp.zeros(model.nv, q.dtype))
 
-    return whole(batch_map(one, (None, 0, 0, 0), lanes=1)(model, q, v, u))
+    return whole(batch_map(one, (None, 0, 0, 0))(model, q, v, u))
 
 
 @compiled
 def _regressors(model, coulomb, q, v, a):
     one = lambda model, *state: torque_regressor(model, *state, coulomb=coulomb)
-    return whole(batch_map(one, (None, 0, 0, 0), lanes=1)(model, q, v, a))
+    return whole(batch_map(one, (None, 0, 0, 0))(model, q, v, a))
 
 
 def _pieces(count: int, chunk: int, begin: int = 0) -> Iterator[tuple[int, slice]]:

@@ -396,7 +396,7 @@ def _errors(compare, parameters, windows, x, states):
         return jax.checkpoint(lambda *rows: _one(compare, parameters, x, *rows))(*rows)
 
     rows = windows, _next(windows.start), states, jnp.roll(states, -1, axis=0)
-    return batch_map(Partial(one, compare, parameters, x), lanes=1)(*rows)
+    return batch_map(Partial(one, compare, parameters, x))(*rows)
 
 
 @eqx.filter_jit
@@ -429,7 +429,7 @@ def _in_each(one, windows: Windows, after: State | None, *rows):
 
     numbers = jnp.tile(jnp.arange(count), points)
     flat = (jnp.asarray(x).reshape(points * count, *x.shape[2:]) for x in rows)
-    found = batch_map(Partial(pair, one, (windows, after)), lanes=1)(numbers, *flat)
+    found = batch_map(Partial(pair, one, (windows, after)))(numbers, *flat)
     return whole(jax.tree.map(lambda y: y.reshape(points, count, *y.shape[1:]), found))
 
 

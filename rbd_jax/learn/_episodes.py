@@ -39,7 +39,7 @@ class Moment(NamedTuple):
 
 def begun(task: Task, keys: Shaped[Array, "environments"]) -> TaskState:
     """The beginnings of episodes, of a key each."""
-    return batch_map(task.reset, lanes=1)(keys)
+    return batch_map(task.reset)(keys)
 
 
 def advanced(
@@ -83,14 +83,14 @@ def advanced(
 
     @jax.custom_vjp
     def step(numbers, moving, still, actions, probe):
-        return batch_map(one, in_axes=(None, 0, 0, 0), lanes=1)(numbers, moving, still, actions)
+        return batch_map(one, in_axes=(None, 0, 0, 0))(numbers, moving, still, actions)
 
     def forth(numbers, moving, still, actions, probe):
         made = step(numbers, moving, still, actions, probe)
         return made, (numbers, moving, still, actions, made[1][1])
 
     def backwards(given, cotangents):
-        moving, action, bad = batch_map(back, in_axes=(None, 0, 0, 0, 0, 0), lanes=1)(*given, cotangents[0])
+        moving, action, bad = batch_map(back, in_axes=(None, 0, 0, 0, 0, 0))(*given, cotangents[0])
         return None, moving, None, action, bad
 
     step.defvjp(forth, backwards)

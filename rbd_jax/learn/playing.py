@@ -133,7 +133,7 @@ def _evaluated(task: Task, policy: Deciding, key, *, episodes: int, steps: int) 
         (state, (total, terms)), _ = lax.scan(add, (start, sums), None, length=steps)
         return Evaluation(total, state.steps, state.terminated, terms)
 
-    return batch_map(one, in_axes=(None, None, 0), lanes=1)(task, policy, jax.random.split(key, episodes))
+    return batch_map(one, in_axes=(None, None, 0))(task, policy, jax.random.split(key, episodes))
 
 
 @compiled

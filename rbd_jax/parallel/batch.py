@@ -26,7 +26,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from .._arguments import instance
 from .._compile import is_number
 from .._devices import in_use, set_devices
-from .fastest import in_turn
+from .fastest import in_fastest_form
 
 
 #: The name of the axis along which devices stand, where nobody else names it.
@@ -229,12 +229,7 @@ def _mapped(
 
         def on_one(batched, numbers):
             one = lambda rows: sample(rows, numbers)
-            if fused or (_platform(over) == "gpu" and fused is None and lanes is None):
-                from .._fused import mapped as in_one_kernel  # with Pallas, which a CPU does not need
-
-                on_processor = fused is True and _platform(over) == "cpu"
-                return in_one_kernel(owner, one, batched, "machine code" if on_processor else fused)
-            return in_turn(one, batched, lanes, size) if _platform(over) == "cpu" else jax.vmap(one)(batched)
+            return in_fastest_form(owner, one, batched, lanes, fused, size, _platform(over))
 
         if over is None:
             return on_one(batched, numbers)

@@ -18,14 +18,15 @@ from jax import lax
 
 from .._files import whole_file
 from .._lanes import Program, has_rules, one_by_one, side_by_side
+from .._mapped import Program as OneOperation, mapped
 
 
 #: So many numbers side by side: four registers of eight double ones, two of sixteen single ones. With fewer the compiler leaves
 #: registers empty; with more, what is worked on no longer fits the nearest caches.
 SIDE_BY_SIDE = 32
 
-#: From so many samples on, they are worked on side by side.
-ENOUGH = 256
+#: From so many samples on, they are worked on side by side; by a kernel, which takes less time to compile.
+ENOUGH, ENOUGH_FOR_A_KERNEL = 256, 8
 
 #: A measurement: what is tried, of how many samples, and runs of which the shortest counts.
 TRIED, SAMPLES, RUNS = (1, 16, 32), 256, 7
@@ -36,13 +37,43 @@ FOLDER, KEPT = "jax_compilation_cache_dir", "rbd_jax_lanes.json"
 _found: dict[str, int] = {}
 
 
+def in_fastest_form(
+    owner: str,
+    function: Callable,
+    batched: Any,
+    lanes: int | str | None,
+    fused: bool | str | None,
+    size: int,
+    platform: str,
+) -> Any:
+    """`jax.vmap(function)(batched)`, as `batch_map` says.
+
+    - `size`: of the whole batch, of which this may be one device's share. The program, and so the last bit of each result, does
+      not depend on how many devices there are.
+    """
+    on_cpu, asked = platform == "cpu", bool(fused)
+    without = fused is False or lanes is not None or (on_cpu and size < ENOUGH_FOR_A_KERNEL)
+    if without and not asked:
+        return in_turn(function, batched, lanes, size) if on_cpu else jax.vmap(function)(batched)
+    if on_cpu:
+        return mapped(owner, function, batched, fused, functools.partial(_in_turn, lanes=None, size=size))
+    return mapped(owner, function, batched, fused, _vectorized)
+
+
+def _vectorized(program: OneOperation, shared: list, samples: list) -> list:
+    return jax.vmap(lambda *rows: program.of_one(*shared, *rows))(*samples)
+
+
+def _in_turn(program: OneOperation, shared: list, samples: list, lanes: int | str | None, size: int) -> list:
+    return in_turn(lambda rows: program.of_one(*shared, *rows), samples, lanes, size)
+
+
 def in_turn(function: Callable, batched: Any, lanes: int | str | None, size: int) -> Any:
     """`jax.lax.map(function, batched)`, so many samples at a time side by side.
 
     - `lanes`: None for `SIDE_BY_SIDE` of a large batch, if all that the function does has a rule and takes the same steps
       for each sample, and else 1; "measured" for what is fastest here.
-    - `size`: of the whole batch, of which this may be one device's share. The program, and so the last bit of each result, does
-      not depend on how many devices there are.
+    - `size`: as for `in_fastest_form`.
     """
     if lanes == 1 or (lanes is None and size < ENOUGH):
         return lax.map(function, batched)

@@ -34,11 +34,6 @@ from ..simulate.begin import default_step, may_rub
 from .batch import batch_map, is_global, whole
 
 
-#: From so many steps on, of all samples together, samples go side by side on a CPU: that takes half of the time, but seconds more
-#: to compile.
-MANY_STEPS = 4_000_000
-
-
 def simulate_batch(
     model: Simulated,
     states: State,
@@ -75,8 +70,7 @@ def simulate_batch(
     `rbd.parallel.share(states)`, and say nothing to the others.
 
     It compiles what `rollout` compiles, for the number of steps between two rows, and again where the number of samples is
-    another one. On a CPU, much work (4 million steps of all samples) is done for 32 samples side by side, if joints have no dry
-    friction and nothing touches.
+    another one. Samples go side by side, as `batch_map` has them, if joints have no dry friction and nothing touches.
 
     >>> model = rbd.load("double_pendulum")
     >>> states = rbd.State(q=jnp.array([[0.5, -1.0], [0.1, 0.2]]), v=jnp.zeros((2, 2)))
@@ -202,14 +196,10 @@ class Simulation:
         numbers = self.row_steps.tolist()
         arguments = self.model, self.states, self.dt
         options = {"made": self.made, "substeps": self.substeps}
-        few = len(self.states.q) * numbers[-1] * self.substeps < MANY_STEPS
-        lanes = 1 if few and jax.default_backend() == "cpu" else None
         carry = prepared(_started, *arguments, **options)(*arguments, **options)
         counts = np.diff(numbers).tolist()
         advance = {
-            count: prepared(
-                _advanced, self.model, carry, jnp.int32(0), self.dt, count=count, lanes=lanes, **options
-            )
+            count: prepared(_advanced, self.model, carry, jnp.int32(0), self.dt, count=count, **options)
             for count in set(counts)
         }
         judge = prepared(_judged, *arguments, carry, jnp.int32(0), **options)
@@ -225,7 +215,7 @@ class Simulation:
             report(numbers[begin])
         for row, count in enumerate(counts[begin:], begin + 1):
             given = self.model, carry, jnp.int32(numbers[row - 1]), self.dt
-            carry = jax.block_until_ready(advance[count](*given, count=count, lanes=lanes, **options))
+            carry = jax.block_until_ready(advance[count](*given, count=count, **options))
             rows.put(row, jax.tree.map(np.asarray, carry.state))
             values = lambda row=row, carry=carry: {
                 "row": row,
@@ -244,19 +234,17 @@ class Simulation:
 def _started(model: Simulated, states: State, dt, *, made: Stretches, substeps: int):
     """Before the first step of all samples."""
     start = lambda made, model, state, dt: made.start(model, state, dt / substeps)
-    return whole(batch_map(start, in_axes=(None, None, 0, None), lanes=1)(made, model, whole(states), dt))
+    return whole(batch_map(start, in_axes=(None, None, 0, None))(made, model, whole(states), dt))
 
 
-def _advanced(
-    model: Simulated, carry, first, dt, *, count: int, lanes: int | None, made: Stretches, substeps: int
-):
+def _advanced(model: Simulated, carry, first, dt, *, count: int, made: Stretches, substeps: int):
     """All samples after `count` steps from the `first` one on."""
 
     def advance(made, model, carry, first, dt):
         return made.advance(model, carry, first * substeps, dt / substeps, count * substeps)
 
     axes = None, None, 0, None, None
-    return whole(batch_map(advance, in_axes=axes, lanes=lanes)(made, model, whole(carry), first, dt))
+    return whole(batch_map(advance, in_axes=axes)(made, model, whole(carry), first, dt))
 
 
 def _judged(model: Simulated, states: State, dt, carry, steps, *, made: Stretches, substeps: int):
@@ -266,7 +254,7 @@ def _judged(model: Simulated, states: State, dt, carry, steps, *, made: Stretche
         return made.judge(model, state, carry, steps * substeps, dt / substeps)
 
     axes = None, None, 0, 0, None, None
-    return whole(batch_map(judge, in_axes=axes, lanes=1)(made, model, whole(states), whole(carry), steps, dt))
+    return whole(batch_map(judge, in_axes=axes)(made, model, whole(states), whole(carry), steps, dt))
 
 
 def random_states(model: Model, batch: int, key: PRNGKeyArray, spread: float, speed: float) -> State:
@@ -331,4 +319,4 @@ def _energies(model: Model, time, q, v, own) -> Float[jax.Array, "batch 2"]:
         stored = [force.stored_energy(motion) for force in system.holding(State(q, v, own))]
         return mechanical_energy(motion.model, q, v).at[1].add(sum(stored, jnp.zeros((), q.dtype)))
 
-    return whole(batch_map(energy, in_axes=(None, None, 0, 0, 0), lanes=1)(model, time, q, v, own))
+    return whole(batch_map(energy, in_axes=(None, None, 0, 0, 0))(model, time, q, v, own))

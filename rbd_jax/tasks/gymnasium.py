@@ -145,7 +145,7 @@ def _numpy(tree: Any) -> Any:
 
 @jax.jit
 def _begun(task: Task, keys) -> TaskState:
-    return batch_map(task.reset, lanes=1)(keys)
+    return batch_map(task.reset)(keys)
 
 
 @jax.jit
@@ -170,7 +170,7 @@ def _advanced(task: Task, state: TaskState, actions, *, mode: str) -> TaskState:
 _PROGRAMS = {
     mode: jax.jit(
         lambda task, state, actions, mode=mode: batch_map(
-            lambda one, action: _advance(task, one, action, mode), lanes=1
+            lambda one, action: _advance(task, one, action, mode),
         )(state, actions)
     )
     for mode in MODES

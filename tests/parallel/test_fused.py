@@ -198,27 +198,23 @@ def test_what_cannot_be_fused_is_told():
             rbd.batch_map(function, fused="interpret")(X)
 
 
-def test_what_is_a_kernel_without_being_asked(monkeypatch):
-    """Where there can be one: what computes, and is not too long. On a GPU; what is traced is the same without one."""
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_what_is_a_kernel_without_being_asked(platform, monkeypatch):
+    """Where there can be one: what computes, and is not too long. Compiled for a processor, and for a GPU."""
+    if platform == "cpu":
+        pytest.importorskip("llvmlite")
     monkeypatch.setattr(fused, "is_available", lambda: True)
     model = rbd.load("double_pendulum")
 
     def is_kernel(function, *batch):
-        traced = jax.make_jaxpr(lambda batch: fused.mapped("a test", lambda x: function(*x), batch, None))(
-            batch
+        mapped = jax.jit(rbd.batch_map(function)).trace(
+            *(jnp.tile(x, (3, *[1] * (x.ndim - 1))) for x in batch)
         )
-        return "pallas_call" in str(traced)
+        lowered = mapped.lower(lowering_platforms=(platform,)).as_text()
+        return "rbd_jax_" in lowered or "triton" in lowered
 
     dynamics = lambda *x: rbd.forward_dynamics(model, *x)
-    batch = samples(model, 3)
-    assert is_kernel(dynamics, *batch)
-    processor = jax.devices("cpu")[0]
-    mapped = lambda batch: fused.mapped("a test", lambda x: dynamics(*x), batch, None)
-    found = jax.jit(mapped)(jax.device_put(batch, processor))  # made for the processor it is none
-    assert found.devices() == {processor}
-    assert_same(found, jax.jit(jax.vmap(dynamics))(*batch))
-    slope = jax.jit(jax.grad(lambda batch: jnp.sum(mapped(batch) ** 2)))(jax.device_put(batch, processor))
-    assert_same(slope, jax.jit(jax.grad(lambda batch: jnp.sum(jax.vmap(dynamics)(*batch) ** 2)))(batch))
+    assert is_kernel(dynamics, *samples(model, 3))
     assert not is_kernel(lambda x: jnp.sort(jnp.sin(x) * x + x / 3 - x**2 + x * x[0] - x[1] + 1 / x - x), X)
     assert not is_kernel(lambda x: 2 * x, X)
     key = jax.random.key(0)
@@ -229,13 +225,42 @@ def test_what_is_a_kernel_without_being_asked(monkeypatch):
         lambda x: jnp.sum(jnp.tile(jnp.sin(x), 9)) + jax.random.normal(key, (2,)),
     ):
         assert not is_kernel(function, X)
+    if platform == "cpu":  # what says something, which goes through the process that lowers it
+        assert not is_kernel(
+            lambda x: jax.debug.callback(lambda: None) or jnp.sum(jnp.tile(jnp.sin(x), 9)), X
+        )
     policy = lambda x, weights: jnp.sum(jnp.tanh(weights @ jnp.tile(jnp.sin(x), len(weights.T) // 4)))
     assert is_kernel(lambda x: policy(x, jnp.ones((100, 64))), X)
     assert not is_kernel(lambda x: policy(x, jnp.ones((100, 100))), X)
     monkeypatch.setattr(fused, "LONGEST", 1000)
     assert not is_kernel(dynamics, *samples(model, 3))
-    monkeypatch.undo()
-    assert is_kernel(dynamics, *samples(model, 3)) == fused.is_available()
+
+
+def test_a_kernel_is_made_of_what_is_compiled_alone(monkeypatch):
+    """A derivative takes nothing apart but itself, and what is exported runs anywhere."""
+    pytest.importorskip("llvmlite")
+    made = []
+    monkeypatch.setattr(
+        fused,
+        "Kernel",
+        lambda *args, kernel=fused.Kernel: made.append(len(args[1].out_avals)) or kernel(*args),
+    )
+    model = rbd.load("double_pendulum")
+    x = jnp.tile(X[:, :2], (3, 1))
+    function = lambda x: rbd.forward_dynamics(model, x, x, x)
+    mapped = rbd.batch_map(function)
+    jax.jit(mapped).trace(x)
+    assert not made
+    jax.jit(jax.grad(lambda x: jnp.sum(mapped(x))))(x)
+    assert len(made) == 1  # what pulls cotangents back; of the function only its derivative is wanted
+    made.clear()
+    found = jax.jit(jax.grad(lambda x: jnp.sum(mapped(x) ** 2)))(x)
+    assert len(made) == 2
+    assert_same(found, jax.jit(jax.grad(lambda x: jnp.sum(jax.vmap(function)(x) ** 2)))(x))
+    made.clear()
+    exported = jax.export.export(jax.jit(mapped))(x)
+    assert not made
+    assert_same(exported.call(x), jax.vmap(function)(x))
 
 
 def test_what_fused_is_not(unchecked):
@@ -336,7 +361,7 @@ def test_instructions_do_what_they_are_for(dtype, few, monkeypatch):
         monkeypatch.setattr(_instructions, "REGISTERS", np.dtype(dtype).itemsize)
     one = jax.ShapeDtypeStruct((), dtype)
     closed = jax.make_jaxpr(everything)(one, one)
-    kernel = fused.Kernel("a test", closed.jaxpr, [])
+    kernel = fused.Kernel("a test", closed)
     x, y = (np.random.default_rng(seed).normal(size=200).astype(dtype) for seed in (4, 5))
     x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
     scalars, values = kernel.piece.scalars, {}

@@ -15,7 +15,7 @@ from support import assert_same
 
 import rbd_jax as rbd
 from rbd_jax import _lanes as lanes
-from rbd_jax.parallel import fastest, simulation
+from rbd_jax.parallel import fastest
 
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
@@ -154,8 +154,7 @@ def test_rollouts_have_rules():
 @pytest.mark.parametrize("friction", [0.0, 0.1])
 def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch):
     """The model is an argument of what is compiled, and that it has no dry friction is known all the same."""
-    monkeypatch.setattr(fastest, "ENOUGH", 4)
-    monkeypatch.setattr(simulation, "MANY_STEPS", 5 * 6)
+    monkeypatch.setattr(fastest, "ENOUGH", 4)  # and no kernel, of so few
     used = []
     monkeypatch.setattr(
         lanes.Program,
@@ -166,10 +165,7 @@ def test_simulated_batches_are_in_lanes_where_nothing_rubs(friction, monkeypatch
     model = replace(model, friction=model.friction + friction)
     states = rbd.State(jnp.linspace(-1, 1, 5)[:, None], jnp.linspace(1, -1, 5)[:, None])
     path = rbd.simulate_batch(model, states, dt=0.01, steps=6, frames=2)
-    assert used == ([] if friction else [5])
-    used.clear()
-    rbd.simulate_batch(model, states, dt=0.01, steps=5, frames=1)
-    assert not used  # too short for what it would take to compile
+    assert used == [5] * (2 if friction else 3)  # the start and the judgement, and the steps
     each = jax.vmap(lambda q, v: rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=6, save_every=3))
     expected = jax.jit(each)(states.q, states.v)
     assert_same((path.q, path.v), (expected.q, expected.v), 1e-12)
@@ -276,7 +272,7 @@ def test_a_program_is_measured_once(measured, monkeypatch, tmp_path):
     assert len(measured) == 2
 
 
-def test_by_default_large_batches_of_what_has_rules(monkeypatch):
+def test_without_kernels_large_batches_of_what_has_rules(monkeypatch):
     """Not what takes steps that depend on the sample, what JAX has to batch, keys, or what says something."""
     asked = []
     monkeypatch.setattr(
@@ -285,9 +281,9 @@ def test_by_default_large_batches_of_what_has_rules(monkeypatch):
     model = rbd.load("pendulum")
     counted = lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, 2 * s[1]), (0, x))[1]
     for function in (jnp.sin, counted, lambda x: rbd.forward_dynamics(model, x[None], x[None], x[None])):
-        rbd.batch_map(function)(jnp.arange(fastest.ENOUGH - 1.0))
+        rbd.batch_map(function, fused=False)(jnp.arange(fastest.ENOUGH - 1.0))
         assert not asked
-        rbd.batch_map(function)(jnp.arange(fastest.ENOUGH + 0.0))
+        rbd.batch_map(function, fused=False)(jnp.arange(fastest.ENOUGH + 0.0))
         assert asked == [fastest.SIDE_BY_SIDE]
         asked.clear()
     for function, x in (
@@ -301,7 +297,7 @@ def test_by_default_large_batches_of_what_has_rules(monkeypatch):
         (lambda x: jnp.tile(x, 30) @ jnp.tile(x, 30), jnp.ones((500, 4))),
         (lambda x: jax.debug.callback(lambda: None) or x, jnp.ones(500)),
     ):
-        rbd.batch_map(function)(x)
+        rbd.batch_map(function, fused=False)(x)
         assert not asked
 
 

@@ -1,0 +1,253 @@
+"""A function of one sample, of each sample of a batch, as one operation of JAX: its form is chosen when it is compiled.
+
+A kernel (`rbd_jax._fused`) takes a second or more to be made. As an operation it is made only of what is compiled, and for what
+that is compiled for: a processor, or a GPU. Its derivatives are such operations too, of the function's derivative: forward of
+its tangents, and in reverse of the pullback, which begins with the samples again. What all samples share has as its derivative
+the sum over them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import core, lax
+from jax.extend.core import ClosedJaxpr, Primitive
+from jax.interpreters import ad, batching, mlir
+
+
+#: What is done of a program without a kernel: `(program, shared, samples) -> results`.
+Otherwise = Callable[["Program", list, list], list]
+
+MAPPED = "mapped"
+
+
+def mapped(
+    owner: str, function: Callable[[Any], Any], batched: Any, how: bool | str | None, otherwise: Otherwise
+) -> Any:
+    """`function` of one sample, a PyTree of arrays, of each sample along axis 0.
+
+    What is used from around it is known, and folds into a kernel, or traced, and is read by it.
+
+    - `how`: with True it is a kernel, with "interpret" that of a GPU, run step by step by XLA on any device. With None it is what
+      `otherwise` makes of it where there is no kernel, or where that is not worth it.
+    """
+    leaves, structure = jax.tree.flatten(batched)
+    of_one = lambda *rows: function(jax.tree.unflatten(structure, rows))
+    one = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in leaves]
+    closed, found = jax.make_jaxpr(of_one, return_shape=True)(*one)
+    traced = [isinstance(x, core.Tracer) for x in closed.consts]
+    shared = [x for x, is_one in zip(closed.consts, traced, strict=True) if is_one]
+    split = lambda flag: [
+        var for var, is_one in zip(closed.jaxpr.constvars, traced, strict=True) if is_one == flag
+    ]
+    program = Program(
+        owner, (*map(jax.typeof, shared), *closed.in_avals), closed.out_avals, len(shared), how, otherwise,
+        lambda: ClosedJaxpr(
+            closed.jaxpr.replace(constvars=split(False), invars=[*split(True), *closed.jaxpr.invars]),
+            [x for x in closed.consts if not isinstance(x, core.Tracer)],
+        ),
+    )  # fmt: skip
+    results = otherwise(program, shared, leaves) if closed.effects else program.bound(shared, leaves)
+    return jax.tree.unflatten(jax.tree.structure(found), results)
+
+
+class Program:
+    """A function of one sample.
+
+    - `given`: the shapes and types of its arguments: of `shared` that all samples share, and then of the sample's own; `results`
+      those of its results.
+    - `how`, `otherwise`: as for `mapped`.
+    - `make`: traces it, when it is needed.
+    - `origin`: of a derivative by some arguments, forward: the program that it is of, and the numbers of these.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        given: Sequence,
+        results: Sequence,
+        shared: int,
+        how: bool | str | None,
+        otherwise: Otherwise,
+        make: Callable[[], ClosedJaxpr],
+        origin: tuple[Program, tuple[int, ...]] | None = None,
+    ):
+        self.owner, self.given, self.results, self.shared = owner, tuple(given), tuple(results), shared
+        self.how, self.otherwise, self.origin = how, otherwise, origin
+        self._make = make
+
+    @functools.cached_property
+    def closed(self) -> ClosedJaxpr:
+        """Its operations: of what is shared, then of the sample."""
+        return self._make()
+
+    def of_one(self, *args) -> list:
+        return core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *args)
+
+    def bound(self, shared: Sequence, samples: Sequence) -> list:
+        """The results of each sample, (size, ...) each."""
+        return operation.bind(*shared, *samples, program=self)
+
+    def derived(self, given, results, shared: int, of_one: Callable, origin=None) -> Program:
+        """A program that is made of this one. It need not be a kernel."""
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in given]
+        make = lambda: jax.make_jaxpr(of_one)(*shapes)
+        return Program(self.owner, given, results, shared, None, self.otherwise, make, origin)
+
+    def along(self, moving: Sequence[int]) -> Program:
+        """The tangents of its results, of floating-point numbers, along those of some arguments.
+
+        It is of what is shared, the tangents of that, the sample, and the tangents of that.
+        """
+        shared = [number for number in moving if number < self.shared]
+        given = [*self.given[: self.shared], *(self.given[number] for number in shared)]
+        count = len(given)
+        given += [*self.given[self.shared :], *(self.given[number] for number in moving[len(shared) :])]
+
+        def of_one(*args):
+            of_all, of_sample = args[:count], args[count:]
+            primals = [*of_all[: self.shared], *of_sample[: len(self.given) - self.shared]]
+            tangents = [*of_all[self.shared :], *of_sample[len(self.given) - self.shared :]]
+            return jax.jvp(self._by(moving, primals), [primals[number] for number in moving], tangents)[1]
+
+        results = list(filter(is_floating, self.results))
+        return self.derived(given, results, count, of_one, (self, tuple(moving)))
+
+    def pulled_back(self, moving: Sequence[int]) -> Program:
+        """What cotangents of its results, of floating-point numbers, are for some arguments. These are given after the sample."""
+        given = [*self.given, *filter(is_floating, self.results)]
+
+        def of_one(*args):
+            primals, cotangents = args[: len(self.given)], args[len(self.given) :]
+            _, back = jax.vjp(self._by(moving, primals), *(primals[number] for number in moving))
+            return back(list(cotangents))
+
+        return self.derived(given, [self.given[number] for number in moving], self.shared, of_one)
+
+    def _by(self, moving: Sequence[int], primals: Sequence) -> Callable:
+        """Its results that are floating-point numbers, as a function of some arguments."""
+
+        def results(*moved):
+            args = list(primals)
+            for number, x in zip(moving, moved, strict=True):
+                args[number] = x
+            found = self.of_one(*args)
+            return [x for x, aval in zip(found, self.results, strict=True) if is_floating(aval)]
+
+        return results
+
+    def on(self, platform: str | None, *args) -> list:
+        """The results, as they are computed on a platform."""
+        from ._fused import Kernel, is_kernel, is_worth_it
+        from ._pieces import NoKernel
+
+        shared, samples = list(args[: self.shared]), list(args[self.shared :])
+        if self.how == "interpret":
+            return Kernel(self.owner, self.closed, self.shared)(shared, samples, "interpret")
+        if is_kernel(platform) and (self.how or is_worth_it(self, platform)):
+            try:
+                return Kernel(self.owner, self.closed, self.shared)(shared, samples, platform)
+            except NoKernel:
+                if self.how:
+                    raise
+        elif self.how:
+            raise NoKernel(
+                f"{self.owner}: there are no fused kernels where this is compiled for; leave fused out"
+            )
+        return self.otherwise(self, shared, samples)
+
+
+def is_floating(aval) -> bool:
+    return jnp.issubdtype(aval.dtype, jnp.inexact)
+
+
+operation = Primitive(MAPPED)
+operation.multiple_results = True
+operation.def_impl(lambda *args, program: program.on(jax.default_backend(), *args))
+
+
+@operation.def_abstract_eval
+def _shapes(*args, program: Program) -> list:
+    size = args[program.shared].shape[0]
+    return [core.ShapedArray((size, *x.shape), x.dtype) for x in program.results]
+
+
+def _lowered(platform: str | None) -> Callable:
+    def rule(context, *args, program: Program):
+        # What is exported may run where there is no routine that it could call.
+        exported = context.module_context.lowering_parameters.for_export and platform == "cpu"
+        run = functools.partial(program.on, None if exported else platform)
+        return mlir.lower_fun(run, multiple_results=True)(context, *args)
+
+    return rule
+
+
+mlir.register_lowering(operation, _lowered(None))
+for name in ("cpu", "cuda"):
+    mlir.register_lowering(operation, _lowered(name), platform=name)
+
+
+def _forward(primals, tangents, *, program: Program):
+    results = program.bound(primals[: program.shared], primals[program.shared :])
+    changes = lambda x: not isinstance(x, ad.Zero) and is_floating(x)
+    moving = [number for number, x in enumerate(tangents) if changes(x)]
+    zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results]
+    if not moving:
+        return results, zeros
+    along = program.along(moving)
+    of_all = [*primals[: program.shared], *(tangents[i] for i in moving if i < program.shared)]
+    of_samples = [*primals[program.shared :], *(tangents[i] for i in moving if i >= program.shared)]
+    found = iter(along.bound(of_all, of_samples))
+    moved = [next(found) if is_floating(x) else zero for x, zero in zip(results, zeros, strict=True)]
+    return results, moved
+
+
+ad.primitive_jvps[operation] = _forward
+
+
+def _reverse(cotangents, *args, program: Program):
+    """Of a derivative forward, which is linear in tangents."""
+    assert program.origin is not None
+    of, moving = program.origin
+    shared, samples = args[: program.shared], args[program.shared :]
+    count = len(of.given) - of.shared
+    primals = [*shared[: of.shared], *samples[:count]]
+    tangents = [*shared[of.shared :], *samples[count:]]
+    wanted = [number for number, x in zip(moving, tangents, strict=True) if ad.is_undefined_primal(x)]
+    filled = [ad.instantiate_zeros(x) for x in cotangents]
+    found = of.pulled_back(wanted).bound(primals[: of.shared], [*primals[of.shared :], *filled])
+    back = {number: x.sum(0) if number < of.shared else x for number, x in zip(wanted, found, strict=True)}
+    own = [back.get(number) for number in moving]
+    by_all = sum(number < of.shared for number in moving)
+    return [*[None] * of.shared, *own[:by_all], *[None] * count, *own[by_all:]]
+
+
+ad.primitive_transposes[operation] = _reverse
+
+
+def _batched(args, axes, *, program: Program):
+    """Batches of batches are one, if what samples share is the same in each."""
+    (number,) = {x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
+    if any(axis is not None for axis in axes[: program.shared]):
+        own = [axis is not None for axis in axes]
+        rows = [jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True) if axis is not None]
+
+        def of_each(rows):
+            rows = iter(rows)
+            given = [next(rows) if is_own else x for x, is_own in zip(args, own, strict=True)]
+            return program.bound(given[: program.shared], given[program.shared :])
+
+        return lax.map(of_each, rows), [0] * len(program.results)
+    flat = []
+    for x, axis in zip(args[program.shared :], axes[program.shared :], strict=True):
+        rows = jnp.broadcast_to(x, (number, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        flat.append(rows.reshape(-1, *rows.shape[2:]))
+    found = program.bound(args[: program.shared], flat)
+    return [x.reshape(number, -1, *x.shape[1:]) for x in found], [0] * len(found)
+
+
+batching.primitive_batchers[operation] = _batched
