@@ -24,10 +24,11 @@ import numpy as np
 from jax import core, lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
+from ._foreign import is_available as is_compiled_here
 from ._instructions import is_available
 from ._jaxprs import PROGRAMS, aval_of, opened
 from ._kernel_program import Fusing, Later, Loop, entries, longest_product, may_be_one
-from ._machine_code import Routine, is_available as is_compiled_here
+from ._machine_code import Routine
 from ._mapped import Program
 from ._pieces import BLOCK, NoKernel, Piece, placed
 
@@ -35,7 +36,7 @@ from ._pieces import BLOCK, NoKernel, Piece, placed
 #: Without being asked: programs of so many entries of arrays, which compile about as fast as with `vmap`; of so many times more
 #: than they read and write, because what only moves numbers is not faster; and without large matrices, as those of a policy are,
 #: which a library of matrices multiplies faster: sums of so many terms, so many numbers that all samples share.
-LONGEST, AT_LEAST, TERMS, SHARED = 450_000, 8, 64, 4000
+LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 600_000, "cuda": 450_000}, 8, 64, 4000
 
 
 #: Results of more numbers than these are written number by number, side by side what the threads of a block write at once.
@@ -43,13 +44,10 @@ LONGEST, AT_LEAST, TERMS, SHARED = 450_000, 8, 64, 4000
 IN_COLUMNS = 32
 
 
-#: What a kernel is called for each platform.
-PLATFORMS = "cpu", "cuda"
-
 
 def is_kernel(platform: str | None) -> bool:
     """Whether there are kernels for what is compiled for."""
-    return platform in PLATFORMS
+    return platform in LONGEST
 
 
 def is_worth_it(program: Program, platform: str) -> bool:
@@ -60,7 +58,7 @@ def is_worth_it(program: Program, platform: str) -> bool:
     return (
         not jaxpr.effects
         and numbers(shared) <= SHARED
-        and entries(jaxpr, once=True) <= LONGEST
+        and entries(jaxpr, once=True) <= LONGEST[platform]
         and entries(jaxpr) >= AT_LEAST * (numbers(own) + numbers(program.results))
         and longest_product(jaxpr) <= TERMS
         and (is_compiled_here() if platform == "cpu" else is_available())

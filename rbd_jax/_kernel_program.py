@@ -278,7 +278,7 @@ def may_be_one(jaxpr: Jaxpr, given: Sequence[bool]) -> bool:
         of = tuple(not isinstance(atom, Literal) and known[atom] for atom in equation.invars)
         flags = dependent_results(equation, of)
         is_after = any(atom in after for atom in atoms)
-        if any(of) and not is_after and not _may_be(equation, of, flags):
+        if any(of) and not (_is_quick(equation) if is_after else _may_be(equation, of, flags)):
             return False
         known |= dict(zip(equation.outvars, flags, strict=True))
         if is_after or _has_rows(equation):
@@ -302,6 +302,12 @@ def _may_be(equation: JaxprEqn, given: tuple[bool, ...], flags: Sequence[bool]) 
     if name == "while":
         return not ends_apart(params, given)
     return Interpreter.does(name)
+
+
+def _is_quick(equation: JaxprEqn) -> bool:
+    """Whether it may be left for after the kernel: it has no loops."""
+    inner = (x for program in _programs(equation) for x in program.eqns)
+    return equation.primitive.name not in ("scan", "while") and all(map(_is_quick, inner))
 
 
 def _has_rows(equation: JaxprEqn) -> bool:

@@ -1,110 +1,74 @@
 """A function of one sample as machine code of a processor, a sample in each lane of its vector registers.
 
-The scalars are those of a kernel for a GPU (`rbd_jax._fused`). Each is one vector instruction here, written in the language of
-LLVM, which compiles it; XLA calls it through its foreign functions. Nothing goes through memory but what registers do not hold,
-and to compile takes a second or two: there are no arrays, no loops over them and no kernels.
+The scalars are those of a kernel for a GPU (`rbd_jax._fused`). Each is one vector instruction here (`rbd_jax._vectors`), written
+in the language of LLVM, which compiles it (`rbd_jax._foreign`). Nothing goes through memory but what registers do not hold, and
+to compile takes a second or two: there are no arrays, no loops over them and no kernels.
+
+Long programs are written in parts, each a function of its own, and compiled with less care: the time that LLVM takes to allot
+registers grows faster than their length.
 """
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import hashlib
-import re
-import struct
-import threading
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import jax
 import numpy as np
-from jax import lax
 
-from ._pieces import NoKernel
-
-
-#: Types of numbers, as LLVM calls them. Truth values in memory are whole numbers.
-TYPES = {
-    np.dtype(np.float32): "float",
-    np.dtype(np.float64): "double",
-    np.dtype(np.int32): "i32",
-    np.dtype(np.int64): "i64",
-    np.dtype(bool): "i1",
-}
-
-#: Operations that are instructions, of floating-point and of whole numbers; and comparisons, in which what is no number is false
-#: but for `ne`.
-LOGICAL = {"and": "and", "or": "or", "xor": "xor"}
-ARITHMETIC = {
-    "f": {
-        "add": "fadd contract",
-        "sub": "fsub contract",
-        "mul": "fmul contract",
-        "div": "fdiv",
-        "rem": "frem",
-    },
-    "i": {"add": "add", "sub": "sub", "mul": "mul"} | LOGICAL,
-    "b": LOGICAL,
-}
-COMPARISONS = {
-    "f": {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"},
-    "i": {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"},
-    "b": {"eq": "eq", "ne": "ne"},
-}
-
-#: Functions of LLVM, of vectors, and of the system's mathematics, number by number.
-OF_VECTORS = {
-    "f": dict(sqrt="sqrt", abs="fabs", floor="floor", ceil="ceil", max="maximum", min="minimum"),
-    "i": dict(max="smax", min="smin"),
-    "b": {},
-}
-ONE_BY_ONE = frozenset(
-    "exp log sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow cbrt log1p expm1".split()
-)
-
-#: Where things lie in what XLA hands over (`xla/ffi/api/c_api.h`, version 0): of a call its extension, arguments and results, of
-#: a buffer its numbers and sides, of an extension its kind and the metadata, of these the version.
-EXTENSION, ARGUMENTS, RESULTS, DATA, SIDES, KIND, METADATA, MAJOR, MINOR = 8, 72, 112, 24, 40, 8, 24, 24, 28
+from ._foreign import compiled, function, register_bytes
+from ._kernel_program import KernelScalars, Loop
+from ._vectors import TYPES, Vectors
 
 
-def _kind(dtype) -> str:
-    """Of floating-point numbers, whole numbers and truth values a letter each: f, i, b."""
-    return np.dtype(dtype).kind
+#: Programs of more scalars are long; of so many scalars is a part of these, which lies on the stack of a thread.
+LONG, PART = 40_000, 8000
 
 
-def is_available() -> bool:
-    """Whether there is a compiler."""
-    try:
-        import llvmlite.binding  # noqa: F401
-    except ImportError:
-        return False
-    return True
+class Saved(NamedTuple):
+    """What is in memory, from one part to another: in which place, and of which type it is to LLVM."""
+
+    slot: int
+    type: str
 
 
-@functools.cache
-def _target() -> tuple[Any, int]:
-    """What is compiled for, and the bytes of its vector registers."""
-    import llvmlite.binding as llvm
+Stores = dict[int, list[tuple[int, int, int]]]
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features()
-    wide = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        opt=1, cpu=llvm.get_host_cpu_name(), features=features.flatten()
-    )
-    return machine, wide
+#: A value in a function, by its name, or in memory.
+Place = str | Saved
 
 
-@functools.cache
-def _version() -> tuple[int, int]:
-    """That of the interface of XLA which this jaxlib has."""
-    header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text()
-    major, minor = (int(re.findall(rf"#define XLA_FFI_API_{x} (\d+)", header)[0]) for x in ("MAJOR", "MINOR"))
-    if major != 0:
-        raise NoKernel(f"fused: this jaxlib calls foreign functions by version {major}; leave fused out")
-    return major, minor
+@dataclass
+class _Round:
+    """A program of scalars that is written: all of it, or a round of a loop.
+
+    - `nodes`: what is worked out, in order; `wanted` what of it is used after.
+    - `stores`: where scalars are written: (result, place, how far that moves with each round).
+    - `carried`, `outer`: what a loop carries, and what it uses from around it; `rounds` the numbers of the rounds of all loops
+      that it is in.
+    - `names`: of what is in registers, and `saved` what is in memory.
+    """
+
+    scalars: KernelScalars
+    nodes: Sequence[int]
+    wanted: Sequence[int] = ()
+    stores: Stores = field(default_factory=dict)
+    carried: Sequence[Place] = ()
+    outer: dict[int, Place] = field(default_factory=dict)
+    rounds: tuple[Place, ...] = ()
+    names: dict[int, str] = field(default_factory=dict)
+    saved: dict[int, Saved] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.entries: dict[int, list[int]] = {}
+        """What loops end with, of each."""
+        for node in self.nodes:
+            if self.scalars.operation[node] == "entry":
+                self.entries.setdefault(self.scalars.arguments[node][0], []).append(node)
+        apart = ("constant", "input", "entry")
+        self.work = [node for node in self.nodes if self.scalars.operation[node] not in apart]
 
 
 class Routine:
@@ -126,270 +90,255 @@ class Routine:
         self.rows_at = {id(x): number for number, x in enumerate(kernel.rows, len(kernel.stored))}
         single = all(np.dtype(kind).itemsize <= 4 for *_, kind, _ in self.results)
         single = single and all(dtype.itemsize <= 4 for _, dtype in sizes.values())
-        self.lanes = _target()[1] // (4 if single else 8)
-        self.scalars, self.names, self.block = kernel.scalars, {}, "chunk"
-        self.lines: list[str] = []
-        self.rounds: tuple[str, ...] = ()
-        self.carried: list[str] = []
-        self.outer: dict[int, str] = {}
-        self.ends: dict[tuple[int, int], list[str]] = {}
+        self.lanes = register_bytes() // (4 if single else 8)
         self.declared: set[str] = set()
-        self.count = 0
-        self._work_out(kernel.piece.nodes)
-        for number, (nodes, _) in enumerate(kernel.stored):
-            for place, node in enumerate(nodes.reshape(-1).tolist()):
-                self._write(number, place, node)
+        self.parts: list[str] = []
+        self.free: list[int] = []
+        self.pointers = {name: Saved(slot, "ptr") for slot, name in enumerate(self._pointers())}
+        self.slots = len(self.pointers)
+        self.main = self.code = Vectors(self.lanes, "chunk", self.declared)
+        stores = _places((number, nodes, 0) for number, (nodes, _) in enumerate(kernel.stored))
+        self._write_round(_Round(kernel.scalars, kernel.piece.nodes, stores=stores))
         self.text = self._whole()
         self.name = "rbd_jax_" + hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
-    # Values.
+    # Rounds.
 
-    def _work_out(self, nodes: Sequence[int]) -> None:
+    def _write_round(self, given: _Round) -> None:
+        """Work everything out, in parts if it is much."""
+        ready = [node for node in given.stores if given.scalars.operation[node] in ("constant", "input")]
+        if len(given.work) <= LONG:
+            self._write_part(given, given.work, ready)
+            return
+        count = -(-len(given.work) // PART)
+        size = -(-len(given.work) // count)
+        groups = [given.work[start : start + size] for start in range(0, len(given.work), size)]
+        last = self._last_uses(given, groups)
+        vector = lambda node: self.code.type(given.scalars.dtype[node])
+        place = lambda x, kind: x if isinstance(x, Saved) else self._save(x, kind)
+        around = {
+            given.scalars.extra[node]: node
+            for node in given.nodes
+            if given.scalars.operation[node] == "input"
+        }
+        carried = {at: vector(node) for (source, at), node in around.items() if source[0] == "carry"}
+        outer = {at: vector(node) for (source, at), node in around.items() if source[0] == "outer"}
+        inner = _Round(
+            given.scalars,
+            given.nodes,
+            stores=given.stores,
+            carried=[place(x, carried[at]) if at in carried else x for at, x in enumerate(given.carried)],
+            outer={node: place(given.outer[node], kind) for node, kind in outer.items()},
+            rounds=tuple(place(x, "i64") for x in given.rounds),
+        )
+        before = {x for x in (*inner.carried, *inner.outer.values(), *inner.rounds) if isinstance(x, Saved)}
+        before -= {x for x in (*given.carried, *given.outer.values(), *given.rounds) if isinstance(x, Saved)}
+        for number, group in enumerate(groups):
+            caller, self.code = self.code, Vectors(self.lanes, "entry", self.declared)
+            inner.names = {}
+            self._write_part(inner, group, () if number else ready)
+            made = [node for loop in group for node in (loop, *inner.entries.get(loop, ()))]
+            for node in made:
+                if last.get(node, -1) > number:
+                    inner.saved[node] = self._save(self._value(inner, node), vector(node))
+            name = f"part{len(self.parts)}"
+            lines = "\n  ".join(self.code.lines)
+            self.parts.append(
+                f"define internal void @{name}(ptr %frame) noinline {{\nentry:\n  {lines}\n  ret void\n}}"
+            )
+            self.code = caller
+            self.code.lines.append(f"call void @{name}(ptr %frame)")
+            self.free += [
+                inner.saved[node].slot for node, end in last.items() if end == number and node in inner.saved
+            ]
+        self.free += [x.slot for x in before]
+        given.saved.update(inner.saved)
+
+    def _write_part(self, given: _Round, nodes: Iterable[int], ready: Iterable[int]) -> None:
+        """Work some out, and write what is to be: of these, and of what is there already."""
+        for node in ready:
+            self._store(given, node)
         for node in nodes:
-            if self.scalars.operation[node] != "constant":
-                self._computed(node)
+            self._write_scalar(given, node)
+            for made in (node, *given.entries.get(node, ())):
+                self._store(given, made)
 
-    def _new(self, line: str) -> str:
-        self.count += 1
-        self.lines.append(f"%x{self.count} = {line}")
-        return f"%x{self.count}"
+    def _last_uses(self, given: _Round, groups: Sequence[Sequence[int]]) -> dict[int, int]:
+        """In which part each scalar is used last."""
+        last = {
+            x: number
+            for number, group in enumerate(groups)
+            for node in group
+            for x in given.scalars.arguments[node]
+        }
+        return last | dict.fromkeys(given.wanted, len(groups))
 
-    def _vector(self, dtype) -> str:
-        return f"<{self.lanes} x {TYPES[np.dtype(dtype)]}>"
+    def _save(self, name: str, kind: str) -> Saved:
+        """Put a value of this function where others find it."""
+        slot = self.free.pop() if self.free else self.slots
+        self.slots = max(self.slots, slot + 1)
+        at = self._slot(slot)
+        self.code.lines.append(f"store {kind} {name}, ptr {at}")
+        return Saved(slot, kind)
 
-    def _all(self, value: str, dtype) -> str:
-        return f"<{', '.join([f'{TYPES[np.dtype(dtype)]} {value}'] * self.lanes)}>"
+    def _slot(self, slot: int) -> str:
+        return self.code.new(f"getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
 
-    def _value(self, node: int) -> str:
-        known = self.scalars.value(node)
-        if known is None:
-            return self.names[node]
-        dtype = self.scalars.dtype[node]
-        if _kind(dtype) != "f":
-            return self._all(str(int(known)), dtype)
-        bits = struct.unpack("<Q", struct.pack("<d", float(known)))[0]
-        return self._all(f"0x{bits:016X}", dtype)
+    def _here(self, x: Place) -> str:
+        """The name of a value in this function."""
+        if isinstance(x, str):
+            return x
+        found = self.code.known.get(x)
+        if found is None:
+            found = self.code.known[x] = self.code.new(f"load {x.type}, ptr {self._slot(x.slot)}")
+        return found
 
-    def _computed(self, node: int) -> None:
-        operation, extra = self.scalars.operation[node], self.scalars.extra[node]
+    # Scalars.
+
+    def _value(self, given: _Round, node: int) -> str:
+        """A scalar's name in this function."""
+        number = given.scalars.value(node)
+        if number is not None:
+            return self.code.constant(number, given.scalars.dtype[node])
+        if node not in given.names:
+            if given.scalars.operation[node] == "input":
+                given.names[node] = self._given(given, node)
+            else:
+                return self._here(given.saved[node])
+        return given.names[node]
+
+    def _write_scalar(self, given: _Round, node: int) -> None:
+        scalars = given.scalars
+        operation, extra = scalars.operation[node], scalars.extra[node]
         if operation == "loop":
-            self._loop(node, extra)
-        elif operation == "entry":
-            (loop,) = self.scalars.arguments[node]
-            self.names[node] = self.ends[id(self.scalars), loop][extra]
-        elif operation == "input":
-            source, place = extra
-            self.names[node] = self._given(source, place, self.scalars.dtype[node])
-        else:
-            self.names[node] = self._made(node, operation, extra)
-
-    def _made(self, node: int, operation: str, extra) -> str:
-        own = self.scalars.dtype[node]
-        operands = [(self._value(x), self.scalars.dtype[x]) for x in self.scalars.arguments[node]]
-        vector, xs = self._vector(own), [x for x, _ in operands]
-        dtype = operands[-1][1]
-        of, kind = self._vector(dtype), _kind(dtype)
-        if operation in ARITHMETIC[_kind(own)] and kind == _kind(own):
-            return self._new(f"{ARITHMETIC[kind][operation]} {vector} {xs[0]}, {xs[1]}")
-        if operation in COMPARISONS[kind]:
-            return self._new(
-                f"{'f' if kind == 'f' else 'i'}cmp {COMPARISONS[kind][operation]} {of} {xs[0]}, {xs[1]}"
-            )
-        if operation in ("div", "rem") and kind == "i" and self._is_safe(self.scalars.arguments[node][1]):
-            return self._new(f"s{operation} {vector} {xs[0]}, {xs[1]}")
-        if operation == "clamp" and kind != "b":
-            low, high = OF_VECTORS[kind]["max"], OF_VECTORS[kind]["min"]
-            above = self._called(low, vector, [xs[1], xs[0]], own)
-            return self._called(high, vector, [above, xs[2]], own)
-        if operation == "not" and own == bool:
-            return self._new(f"xor {vector} {xs[0]}, {self._all('true', bool)}")
-        if operation == "neg":
-            return self._new(
-                f"fneg {vector} {xs[0]}" if kind == "f" else f"sub {vector} zeroinitializer, {xs[0]}"
-            )
-        if operation == "square":
-            return self._new(f"{ARITHMETIC[kind]['mul']} {vector} {xs[0]}, {xs[0]}")
-        if operation == "rsqrt":
-            root = self._called("sqrt", vector, xs, own)
-            return self._new(f"fdiv {vector} {self._all('1.0', own)}, {root}")
-        if operation == "sign" and kind != "b":
-            return self._sign(xs[0], own)
-        if operation == "select_n" and len(xs) == 3 and operands[0][1] == bool:
-            return self._new(f"select {self._vector(bool)} {xs[0]}, {vector} {xs[2]}, {vector} {xs[1]}")
-        if operation == "is_finite":
-            size = self._called("fabs", of, xs, dtype)
-            return self._new(f"fcmp olt {of} {size}, {self._all('0x7FF0000000000000', dtype)}")
-        if operation == "round" and lax.RoundingMethod.TO_NEAREST_EVEN in dict(extra[1]).values():
-            return self._called("roundeven", vector, xs, own)
-        if operation in OF_VECTORS[kind]:
-            return self._called(OF_VECTORS[kind][operation], vector, xs, own)
-        if operation == "convert_element_type":
-            return self._converted(xs[0], dtype, own)
-        if operation in ONE_BY_ONE and kind == "f":
-            return self._one_by_one(operation, vector, xs, own)
-        raise NoKernel(
-            f"fused: function does `{operation}`, which is no instruction of a processor; leave fused out"
+            self._loop(given, node, extra)
+            return
+        operands = scalars.arguments[node]
+        divisor = scalars.value(operands[1]) if len(operands) == 2 else None
+        given.names[node] = self.code.made(
+            operation,
+            [self._value(given, x) for x in operands],
+            [scalars.dtype[x] for x in operands],
+            scalars.dtype[node],
+            extra,
+            divides=divisor is not None and divisor not in (0, -1),  # of the least number -1 is one too many
         )
 
-    def _is_safe(self, divisor: int) -> bool:
-        """Whether whole numbers can be divided by it: by 0, and the least of them by -1, is an error of the processor."""
-        known = self.scalars.value(divisor)
-        return known is not None and known not in (0, -1)
-
-    def _sign(self, x: str, dtype) -> str:
-        """1, -1, or what is neither more nor less than zero as it is."""
-        vector, truths, found = self._vector(dtype), self._vector(bool), x
-        compare, one = ("fcmp o", "1.0") if _kind(dtype) == "f" else ("icmp s", "1")
-        for which, value in (("gt", one), ("lt", f"-{one}")):
-            side = self._new(f"{compare}{which} {vector} {x}, zeroinitializer")
-            found = self._new(f"select {truths} {side}, {vector} {self._all(value, dtype)}, {vector} {found}")
-        return found
-
-    def _converted(self, x: str, old, new) -> str:
-        """Numbers of one type as those of another."""
-        if old == new:
-            return x
-        of, to = self._vector(old), self._vector(new)
-        if new == bool:
-            compare = "fcmp une" if _kind(old) == "f" else "icmp ne"
-            return self._new(f"{compare} {of} {x}, zeroinitializer")
-        if (
-            _kind(old) + _kind(new) == "fi"
-        ):  # what is too large is the largest there is, and what is no number 0
-            full = f"@llvm.fptosi.sat.v{self.lanes}i{8 * np.dtype(new).itemsize}.v{self.lanes}f{8 * np.dtype(old).itemsize}"
-            self.declared.add(f"declare {to} {full}({of})")
-            return self._new(f"call {to} {full}({of} {x})")
-        wider = np.dtype(new).itemsize > np.dtype(old).itemsize
-        change = {
-            "ff": "fpext" if wider else "fptrunc",
-            "ii": "sext" if wider else "trunc",
-            "if": "sitofp",
-            "bf": "uitofp",
-            "bi": "zext",
-        }[_kind(old) + _kind(new)]
-        return self._new(f"{change} {of} {x} to {to}")
-
-    def _called(self, name: str, vector: str, xs: Sequence[str], dtype) -> str:
-        """A function of LLVM, of vectors."""
-        letter = "f" if _kind(dtype) == "f" else "i"
-        full = f"@llvm.{name}.v{self.lanes}{letter}{8 * np.dtype(dtype).itemsize}"
-        self.declared.add(f"declare {vector} {full}({', '.join([vector] * len(xs))})")
-        return self._new(f"call {vector} {full}({', '.join(f'{vector} {x}' for x in xs)})")
-
-    def _one_by_one(self, name: str, vector: str, xs: Sequence[str], dtype) -> str:
-        """A function of the system's mathematics, of the number in each lane."""
-        kind, full = TYPES[dtype], f"@{name}{'f' if dtype == np.float32 else ''}"
-        self.declared.add(f"declare {kind} {full}({', '.join([kind] * len(xs))})")
-        found = "poison"
-        for lane in range(self.lanes):
-            own = [self._new(f"extractelement {vector} {x}, i32 {lane}") for x in xs]
-            one = self._new(f"call {kind} {full}({', '.join(f'{kind} {x}' for x in own)})")
-            found = self._new(f"insertelement {vector} {found}, {kind} {one}, i32 {lane}")
-        return found
-
-    # Loops.
-
-    def _loop(self, node: int, loop) -> None:
+    def _loop(self, given: _Round, node: int, loop: Loop) -> None:
         """A loop that stays one. What it uses from around it are values of the code around it."""
-        count = len(loop.start)
-        arguments = self.scalars.arguments[node]
-        start = [self._value(x) for x in arguments[:count]]
-        outer = dict(zip(loop.outer, [self._value(x) for x in arguments[count:]], strict=True))
-        self.count += 1
-        number, before = self.count, self.block
-        around = self.scalars, self.names, self.lines, self.rounds, self.carried, self.outer
-        self.scalars, self.names, self.lines, self.block = loop.piece.scalars, {}, [], f"loop{number}"
-        self.carried, self.outer = [f"%c{number}_{i}" for i in range(count)], outer
+        count, arguments = len(loop.start), given.scalars.arguments[node]
+        start = [self._value(given, x) for x in arguments[:count]]
+        outer = [self._value(given, x) for x in arguments[count:]]
+        code = self.code
+        code.loops += 1
+        number, before, lines = code.loops, code.block, code.lines
+        code.lines, code.block = [], f"loop{number}"
         last = f"sub i64 {loop.length - 1}, %i{number}" if loop.reverse else f"add i64 %i{number}, 0"
-        self.rounds = (*self.rounds, self._new(last))
-        self._work_out(loop.piece.nodes)
-        for rows in loop.rows:
-            at = self._new(f"mul i64 {self.rounds[-1]}, {rows.nodes.size}")
-            for place, one in enumerate(rows.nodes.reshape(-1).tolist()):
-                self._write(self.rows_at[id(rows)], place, one, at)
-        ends, body, after = [self._value(x) for x in loop.carried], self.lines, self.block
-        self.scalars, self.names, self.lines, self.rounds, self.carried, self.outer = around
-        self.lines.append(f"br label %loop{number}")
-        self.lines.append(f"loop{number}:")
-        self.lines.append(f"%i{number} = phi i64 [0, %{before}], [%j{number}, %{after}]")
+        rows = ((self.rows_at[id(x)], x.nodes, x.nodes.size) for x in loop.rows)
+        inner = _Round(
+            loop.piece.scalars,
+            loop.piece.nodes,
+            wanted=loop.carried,
+            stores=_places(rows),
+            carried=[f"%c{number}_{i}" for i in range(count)],
+            outer=dict(zip(loop.outer, outer, strict=True)),
+            rounds=(*given.rounds, code.new(last)),
+        )
+        self._write_round(inner)
+        ends, body, after = [self._value(inner, x) for x in loop.carried], code.lines, code.block
+        code.lines = lines
+        lines.append(f"br label %loop{number}")
+        lines.append(f"loop{number}:")
+        lines.append(f"%i{number} = phi i64 [0, %{before}], [%j{number}, %{after}]")
         for i, kind in enumerate(loop.kinds):
-            self.lines.append(
-                f"%c{number}_{i} = phi {self._vector(kind)} [{start[i]}, %{before}], [{ends[i]}, %{after}]"
+            lines.append(
+                f"%c{number}_{i} = phi {code.type(kind)} [{start[i]}, %{before}], [{ends[i]}, %{after}]"
             )
-        self.lines += body
-        self.lines.append(f"%j{number} = add i64 %i{number}, 1")
-        self.lines.append(f"%m{number} = icmp slt i64 %j{number}, {loop.length}")
-        self.lines.append(f"br i1 %m{number}, label %loop{number}, label %after{number}")
-        self.lines.append(f"after{number}:")
-        self.block = f"after{number}"
-        self.ends[id(self.scalars), node] = ends
+        lines += body
+        lines.append(f"%j{number} = add i64 %i{number}, 1")
+        lines.append(f"%m{number} = icmp slt i64 %j{number}, {loop.length}")
+        lines.append(f"br i1 %m{number}, label %loop{number}, label %after{number}")
+        lines.append(f"after{number}:")
+        code.block = f"after{number}"
+        for entry in given.entries.get(node, ()):
+            given.names[entry] = ends[given.scalars.extra[entry]]
 
     # Memory.
 
-    def _given(self, source: tuple, place: int, dtype) -> str:
+    def _given(self, given: _Round, node: int) -> str:
+        source, place = given.scalars.extra[node]
         if source[0] == "carry":
-            return self.carried[place]
-        return self.outer[place] if source[0] == "outer" else self._read(source, place, dtype)
+            return self._here(given.carried[place])
+        if source[0] == "outer":
+            return self._here(given.outer[place])
+        return self._read(given, source, place, given.scalars.dtype[node])
 
-    def _read(self, source: tuple, place: int, dtype) -> str:
+    def _pointer(self, name: str) -> str:
+        return name if self.code is self.main else self._here(self.pointers[name])
+
+    def _read(self, given: _Round, source: tuple, place: int, dtype) -> str:
+        code = self.code
         if dtype == bool:
-            return self._converted(self._read(source, place, np.dtype(np.int32)), np.dtype(np.int32), dtype)
-        vector, kind = self._vector(dtype), TYPES[np.dtype(dtype)]
+            whole = self._read(given, source, place, np.dtype(np.int32))
+            return code.converted(whole, np.dtype(np.int32), dtype)
+        vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
         array, shared = list(self.sizes).index(source[:2]), source[0] != "sample"
         moved = str(place)
-        for step, round_ in zip(source[2] if len(source) > 2 else (), self.rounds):
+        for step, round_ in zip(source[2] if len(source) > 2 else (), given.rounds):
             if step:
-                far = self._new(f"mul i64 {round_}, {step}")
-                moved = self._new(f"add i64 {moved}, {far}")
+                far = code.new(f"mul i64 {self._here(round_)}, {step}")
+                moved = code.new(f"add i64 {moved}, {far}")
         found = "poison"
         for lane in range(1 if shared else self.lanes):
-            at = self._new(f"getelementptr {kind}, ptr %a{array}{'' if shared else f'_{lane}'}, i64 {moved}")
-            one = self._new(f"load {kind}, ptr {at}")
-            found = self._new(f"insertelement {vector} {found}, {kind} {one}, i32 {lane}")
+            first = self._pointer(f"%a{array}" if shared else f"%a{array}_{lane}")
+            at = code.new(f"getelementptr {kind}, ptr {first}, i64 {moved}")
+            one = code.new(f"load {kind}, ptr {at}")
+            found = code.new(f"insertelement {vector} {found}, {kind} {one}, i32 {lane}")
         if shared:
             zeros = f"<{self.lanes} x i32> zeroinitializer"
-            found = self._new(f"shufflevector {vector} {found}, {vector} poison, {zeros}")
+            found = code.new(f"shufflevector {vector} {found}, {vector} poison, {zeros}")
         return found
 
-    def _write(self, number: int, place: int, node: int, moved: str | None = None) -> None:
-        """A scalar as a number of a result; of rows, beyond where those of this round begin."""
-        dtype, x = self.scalars.dtype[node], self._value(node)
-        *_, columns = self.results[number]
-        vector, kind = self._vector(dtype), TYPES[np.dtype(dtype)]
-        if dtype == bool:
-            x, vector, kind = self._converted(x, dtype, np.dtype(np.int32)), self._vector(np.int32), "i32"
-        if columns:
-            at = self._new(f"getelementptr {kind}, ptr %r{number}_0, i64 {place * self.lanes}")
-            self.lines.append(f"store {vector} {x}, ptr {at}, align 4")
-            return
-        where = str(place) if moved is None else self._new(f"add i64 {moved}, {place}")
-        for lane in range(self.lanes):
-            at = self._new(f"getelementptr {kind}, ptr %r{number}_{lane}, i64 {where}")
-            one = self._new(f"extractelement {vector} {x}, i32 {lane}")
-            self.lines.append(f"store {kind} {one}, ptr {at}")
+    def _store(self, given: _Round, node: int) -> None:
+        """Write a scalar wherever it is a number of a result; of rows, beyond where those of this round begin."""
+        for number, place, step in given.stores.get(node, ()):
+            code, dtype, x = self.code, given.scalars.dtype[node], self._value(given, node)
+            *_, columns = self.results[number]
+            vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
+            if dtype == bool:
+                x, vector, kind = code.converted(x, dtype, np.dtype(np.int32)), code.type(np.int32), "i32"
+            if columns:
+                at = code.new(
+                    f"getelementptr {kind}, ptr {self._pointer(f'%r{number}_0')}, i64 {place * self.lanes}"
+                )
+                code.lines.append(f"store {vector} {x}, ptr {at}, align 4")
+                continue
+            where = str(place)
+            if step:
+                first = code.new(f"mul i64 {self._here(given.rounds[-1])}, {step}")
+                where = code.new(f"add i64 {first}, {place}")
+            for lane in range(self.lanes):
+                at = code.new(f"getelementptr {kind}, ptr {self._pointer(f'%r{number}_{lane}')}, i64 {where}")
+                one = code.new(f"extractelement {vector} {x}, i32 {lane}")
+                code.lines.append(f"store {kind} {one}, ptr {at}")
+
+    def _pointers(self) -> list[str]:
+        """Where each lane reads and writes."""
+        read = [
+            name
+            for i, (kind, _) in enumerate(self.sizes)
+            for name in ([f"%a{i}_{lane}" for lane in range(self.lanes)] if kind == "sample" else [f"%a{i}"])
+        ]
+        lanes = lambda columns: range(1 if columns else self.lanes)
+        return read + [
+            f"%r{i}_{lane}" for i, (*_, columns) in enumerate(self.results) for lane in lanes(columns)
+        ]
 
     def _whole(self) -> str:
         """The function that XLA calls: of chunks of as many samples as there are lanes. In the last, lanes beyond the last sample
         do that again."""
-        major, minor = _version()
-        begin, rows = [], [f"%s{lane} = add i64 %first, {lane}" for lane in range(self.lanes)]
+        rows = [f"%s{lane} = add i64 %first, {lane}" for lane in range(self.lanes)]
         rows += [f"%t{lane} = call i64 @llvm.smin.i64(i64 %s{lane}, i64 %end)" for lane in range(self.lanes)]
-
-        def buffers(letter, offset, count):
-            begin.append(f"%{letter}s_at = getelementptr i8, ptr %call, i64 {offset}")
-            begin.append(f"%{letter}s = load ptr, ptr %{letter}s_at")
-            for i in range(count):
-                begin.append(f"%{letter}{i}_at = getelementptr ptr, ptr %{letter}s, i64 {i}")
-                begin.append(f"%{letter}{i}_b = load ptr, ptr %{letter}{i}_at")
-                begin.append(f"%{letter}{i}_d = getelementptr i8, ptr %{letter}{i}_b, i64 {DATA}")
-                begin.append(f"%{letter}{i} = load ptr, ptr %{letter}{i}_d")
-
-        buffers("a", ARGUMENTS, len(self.sizes))
-        buffers("r", RESULTS, len(self.results))
-        batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
-        begin.append(f"%sides_at = getelementptr i8, ptr %a{batched[0]}_b, i64 {SIDES}")
-        begin += ["%sides = load ptr, ptr %sides_at", "%size = load i64, ptr %sides"]
-        begin += ["%end = sub i64 %size, 1", "%any = icmp sgt i64 %size, 0"]
         for i, ((kind, _), (numbers, dtype)) in enumerate(self.sizes.items()):
             for lane in range(self.lanes if kind == "sample" else 0):
                 rows.append(f"%ai{i}_{lane} = mul i64 %t{lane}, {numbers}")
@@ -399,46 +348,20 @@ class Routine:
             for lane in range(1 if columns else self.lanes):
                 rows.append(f"%ri{i}_{lane} = mul i64 {'%first' if columns else f'%t{lane}'}, {size}")
                 rows.append(f"%r{i}_{lane} = getelementptr {kind}, ptr %r{i}, i64 %ri{i}_{lane}")
-        newline = "\n  "
-        return f"""
-declare i64 @llvm.smin.i64(i64, i64)
-{chr(10).join(sorted(self.declared))}
-define ptr @run(ptr %call) {{
-  %e_at = getelementptr i8, ptr %call, i64 {EXTENSION}
-  %e = load ptr, ptr %e_at
-  %plain = icmp eq ptr %e, null
-  br i1 %plain, label %start, label %extended
-extended:
-  %kind_at = getelementptr i8, ptr %e, i64 {KIND}
-  %kind = load i32, ptr %kind_at
-  %asked = icmp eq i32 %kind, 1
-  br i1 %asked, label %told, label %start
-told:
-  %m_at = getelementptr i8, ptr %e, i64 {METADATA}
-  %m = load ptr, ptr %m_at
-  %major = getelementptr i8, ptr %m, i64 {MAJOR}
-  %minor = getelementptr i8, ptr %m, i64 {MINOR}
-  store i32 {major}, ptr %major
-  store i32 {minor}, ptr %minor
-  ret ptr null
-start:
-  {newline.join(begin)}
-  br i1 %any, label %chunk, label %done
-chunk:
-  %first = phi i64 [0, %start], [%next, %{self.block}]
-  {newline.join(rows)}
-  {newline.join(self.lines)}
-  %next = add i64 %first, {self.lanes}
-  %more = icmp slt i64 %next, %size
-  br i1 %more, label %chunk, label %done
-done:
-  ret ptr null
-}}
-"""
+        if self.parts:
+            for name, (slot, _) in self.pointers.items():
+                rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
+                rows.append(f"store ptr {name}, ptr %f{slot}")
+        batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
+        run = function(
+            len(self.sizes), len(self.results), batched[0], self.lanes, [*rows, *self.main.lines], self.main.block,
+            self.slots * register_bytes() if self.parts else 0,
+        )  # fmt: skip
+        return "\n".join([*sorted(self.declared), *self.parts, run])
 
     def __call__(self, given: Sequence, size: int) -> list:
         """The results, of arrays of (size, numbers) and of what all samples share: (size, *shape) each."""
-        _compiled(self.name, self.text)
+        compiled(self.name, self.text, carefully=not self.parts)
         chunks = -(-size // self.lanes)
         shapes = [
             jax.ShapeDtypeStruct(
@@ -455,19 +378,10 @@ done:
         ]
 
 
-#: What was compiled. It is never let go: programs call it by its name.
-_engines: dict[str, Any] = {}
-_lock = threading.Lock()
-
-
-def _compiled(name: str, text: str) -> None:
-    import llvmlite.binding as llvm
-
-    with _lock:
-        if name in _engines:
-            return
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), _target()[0])
-        engine.finalize_object()
-        address = ctypes.c_void_p(engine.get_function_address("run"))
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
-        _engines[name] = engine
+def _places(arrays: Iterable[tuple[int, np.ndarray, int]]) -> Stores:
+    """Where scalars are written: of arrays, by number, and how far each moves with each round."""
+    found: Stores = {}
+    for number, nodes, step in arrays:
+        for place, node in enumerate(nodes.reshape(-1).tolist()):
+            found.setdefault(node, []).append((number, place, step))
+    return found

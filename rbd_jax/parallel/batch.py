@@ -309,7 +309,7 @@ def _first(mesh: Mesh | None, *others: Callable[[], Any]):
 
 
 def _check_fused(owner: str, platform: str) -> None:
-    from .._machine_code import is_available
+    from .._foreign import is_available
 
     if platform not in ("cpu", "gpu"):
         raise ValueError(

@@ -11,7 +11,7 @@ from jax import lax
 from support import assert_same
 
 import rbd_jax as rbd
-from rbd_jax import _fused as fused, _instructions, _machine_code as machine_code
+from rbd_jax import _foreign as foreign, _fused as fused, _instructions, _machine_code as machine_code
 
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
@@ -232,7 +232,7 @@ def test_what_is_a_kernel_without_being_asked(platform, monkeypatch):
     policy = lambda x, weights: jnp.sum(jnp.tanh(weights @ jnp.tile(jnp.sin(x), len(weights.T) // 4)))
     assert is_kernel(lambda x: policy(x, jnp.ones((100, 64))), X)
     assert not is_kernel(lambda x: policy(x, jnp.ones((100, 100))), X)
-    monkeypatch.setattr(fused, "LONGEST", 1000)
+    monkeypatch.setitem(fused.LONGEST, platform, 1000)
     assert not is_kernel(dynamics, *samples(model, 3))
 
 
@@ -270,7 +270,7 @@ def test_what_fused_is_not(unchecked):
 
 @pytest.mark.skipif("jax.default_backend() == 'gpu'")
 def test_without_a_compiler_it_is_refused(monkeypatch):
-    monkeypatch.setattr(machine_code, "is_available", lambda: False)
+    monkeypatch.setattr(foreign, "is_available", lambda: False)
     with pytest.raises(ValueError, match="batch_map: fused=True .* pip install llvmlite; or leave fused out"):
         rbd.batch_map(jnp.sin, fused=True)(X)
 
@@ -434,6 +434,25 @@ def test_operations_of_processors(dtype):
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == jnp.float32 else 1e-12)
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Programs that are long, since parts are short."""
+    pytest.importorskip("llvmlite")
+    monkeypatch.setattr(machine_code, "LONG", 12)
+    monkeypatch.setattr(machine_code, "PART", 5)
+
+
+@pytest.mark.parametrize("function, batch", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_parts_of_long_programs(function, batch, few):
+    assert_same(rbd.batch_map(function, fused=True)(*batch), jax.vmap(function)(*batch))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_dynamics_in_parts(operation, few, monkeypatch):
+    monkeypatch.setattr(machine_code, "PART", 40)
+    check("double_pendulum", operation, 13, True)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 16, 17])
