@@ -68,12 +68,19 @@ def _version() -> tuple[int, int]:
 
 
 def function(
-    arguments: int, results: int, batched: int, lanes: int, body: Sequence[str], last: str, memory: int
+    arguments: int,
+    results: int,
+    batched: int,
+    lanes: int,
+    before: Sequence[str],
+    body: Sequence[str],
+    last: str,
+    memory: int,
 ) -> str:
     """The function that XLA calls, in LLVM's language: `body` for chunks of so many samples, the first of which is `%first`.
 
     - `batched`: the number of an argument whose first side is the number of samples; `%end` is the last of them.
-    - `last`: the block that the body ends in.
+    - `before`: what is done before all of them; `last` the block that the body ends in.
     - `memory`: so many bytes are given to it, at `%frame`.
     """
     major, minor = _version()
@@ -93,6 +100,7 @@ def function(
     begin.append(f"%sides_at = getelementptr i8, ptr %a{batched}_b, i64 {SIDES}")
     begin += ["%sides = load ptr, ptr %sides_at", "%size = load i64, ptr %sides"]
     begin += ["%end = sub i64 %size, 1", "%any = icmp sgt i64 %size, 0"]
+    begin += before
     end: list[str] = []
     if memory:  # where registers would lie: at a multiple of their length
         begin.append(f"%given = call ptr @malloc(i64 {memory + register_bytes()})")
@@ -103,6 +111,7 @@ def function(
     return f"""
 declare i64 @llvm.smin.i64(i64, i64)
 declare ptr @llvm.ptrmask.p0.i64(ptr, i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare ptr @malloc(i64)
 declare void @free(ptr)
 define ptr @run(ptr %call) {{

@@ -44,7 +44,6 @@ LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 600_000, "cuda": 450_000}, 8, 64, 400
 IN_COLUMNS = 32
 
 
-
 def is_kernel(platform: str | None) -> bool:
     """Whether there are kernels for what is compiled for."""
     return platform in LONGEST
@@ -55,11 +54,12 @@ def is_worth_it(program: Program, platform: str) -> bool:
     jaxpr = program.closed.jaxpr
     numbers = lambda avals: sum(math.prod(x.shape) for x in avals)
     shared, own = program.given[: program.shared], program.given[program.shared :]
+    of_each = (x for x, is_sum in zip(program.results, program.summed, strict=True) if not is_sum)
     return (
         not jaxpr.effects
         and numbers(shared) <= SHARED
         and entries(jaxpr, once=True) <= LONGEST[platform]
-        and entries(jaxpr) >= AT_LEAST * (numbers(own) + numbers(program.results))
+        and entries(jaxpr) >= AT_LEAST * (numbers(own) + numbers(of_each))
         and longest_product(jaxpr) <= TERMS
         and (is_compiled_here() if platform == "cpu" else is_available())
         and may_be_one(jaxpr, (True,) * len(program.given))
@@ -69,15 +69,15 @@ def is_worth_it(program: Program, platform: str) -> bool:
 class Kernel:
     """A function of one sample as a kernel, and what is left for after it.
 
-    - `closed`: the function, of arrays that all samples share, `shared` of them, and then of the sample's own.
+    - `stored`: the arrays that it writes, their types, and whether each is summed over the samples; `rows` those of loops.
     """
 
-    def __init__(self, owner: str, closed: ClosedJaxpr, shared: int = 0):
+    def __init__(self, program: Program):
         # Not as part of whatever is being traced at the moment: all of this is about constants.
         with jax.ensure_compile_time_eval():
-            self._take_apart(owner, closed, shared)
+            self._take_apart(program.owner, program.closed, program.shared, program.summed)
 
-    def _take_apart(self, owner: str, closed: ClosedJaxpr, shared: int) -> None:
+    def _take_apart(self, owner: str, closed: ClosedJaxpr, shared: int, summed: Sequence[bool]) -> None:
         self.tables: list[np.ndarray] = []
         fusing = Fusing(owner, self.tables)
         self.scalars = scalars = fusing.scalars
@@ -91,26 +91,27 @@ class Kernel:
             source = ("shared", number) if number < shared else ("sample", number - shared, ())
             given.append(scalars.array(source, aval.shape, aval.dtype))
         self.results = fusing.run(closed, given)
-        self.avals = closed.out_avals
+        self.avals, self.summed = closed.out_avals, summed
         self.later = fusing.later
-        self.stored: list[tuple[np.ndarray, np.dtype]] = []
-        self._numbers: dict[int, int] = {}
-        for x, aval in zip(self.results, self.avals, strict=True):
-            self._store(x, aval.dtype)
+        self.stored: list[tuple[np.ndarray, np.dtype, bool]] = []
+        self._numbers: dict[tuple[int, bool], int] = {}
+        for x, aval, is_sum in zip(self.results, self.avals, summed, strict=True):
+            self._store(x, aval.dtype, is_sum)
         for equation, args, _ in self.later:
             for x, atom in zip(args, equation.invars, strict=True):
                 self._store(x, aval_of(atom).dtype)
         self.rows = [x for loop in fusing.loops for x in loop.rows]
-        self.in_columns = [nodes.size > IN_COLUMNS for nodes, _ in self.stored]
+        self.in_columns = [nodes.size > IN_COLUMNS for nodes, *_ in self.stored]
         apart = [BLOCK if columns else 1 for columns in self.in_columns]
-        self.piece = Piece(scalars, (), placed([nodes for nodes, _ in self.stored], apart))
+        self.piece = Piece(scalars, (), placed([nodes for nodes, *_ in self.stored], apart))
 
-    def _store(self, x, dtype) -> None:
+    def _store(self, x, dtype, is_sum: bool = False) -> None:
         """Have the kernel write an array, if it makes it and it is not known."""
-        if isinstance(x, Later) or id(x) in self._numbers or self.scalars.values(x, dtype) is not None:
+        key = id(x), is_sum
+        if isinstance(x, Later) or key in self._numbers or self.scalars.values(x, dtype) is not None:
             return
-        self._numbers[id(x)] = len(self.stored)
-        self.stored.append((x, np.dtype(dtype)))
+        self._numbers[key] = len(self.stored)
+        self.stored.append((x, np.dtype(dtype), is_sum))
 
     def __call__(self, shared: list, samples: list, how: str) -> list:
         """The results, of arrays with an axis of samples.
@@ -133,15 +134,22 @@ class Kernel:
             """An array, and whether it has an axis of samples."""
             if isinstance(x, Later):
                 return arrays[id(x)], True
-            if id(x) in self._numbers:
-                return stored[self._numbers[id(x)]], True
+            if (id(x), False) in self._numbers:
+                return stored[self._numbers[id(x), False]], True
             return jnp.asarray(self.scalars.values(x, dtype)), False
 
         for equation, args, results in self.later:
             given = [value(x, aval_of(atom).dtype) for x, atom in zip(args, equation.invars, strict=True)]
             arrays |= zip(map(id, results), _after(equation, given), strict=True)
-        found = [value(x, aval.dtype) for x, aval in zip(self.results, self.avals, strict=True)]
-        return [x if own else jnp.broadcast_to(x, (size, *x.shape)) for x, own in found]
+        found = []
+        for x, aval, is_sum in zip(self.results, self.avals, self.summed, strict=True):
+            if (id(x), is_sum) in self._numbers:
+                found.append(stored[self._numbers[id(x), is_sum]])
+                continue
+            each, own = value(x, aval.dtype)
+            each = each if own else jnp.broadcast_to(each, (size, *each.shape))
+            found.append(each.sum(0) if is_sum else each)
+        return found
 
     def _on_a_processor(self, given: dict, size: int) -> list:
         """What machine code writes: what is stored, and the rows of loops."""
@@ -149,14 +157,14 @@ class Kernel:
             raise NoKernel("fused: function is given no numbers of the samples; leave fused out")
         sizes = {key: (x.size // size if key[0] == "sample" else x.size, x.dtype) for key, x in given.items()}
         written = Routine(self, sizes)(list(given.values()), size)
-        kinds = [*(kind for _, kind in self.stored), *(x.dtype for x in self.rows)]
+        kinds = [*(kind for _, kind, _ in self.stored), *(x.dtype for x in self.rows)]
         return [_truths(x, kind) for x, kind in zip(written, kinds, strict=True)]
 
     def _launched(self, given: dict, size: int, how: str) -> list:
         """What the kernel writes: what is stored, and the rows of loops."""
         shapes = [
             (nodes.shape, kind, columns)
-            for (nodes, kind), columns in zip(self.stored, self.in_columns, strict=True)
+            for (nodes, kind, _), columns in zip(self.stored, self.in_columns, strict=True)
         ]
         shapes += [((x.length, *x.nodes.shape), x.dtype, False) for x in self.rows]
         blocks = -(-size // BLOCK)
@@ -172,10 +180,12 @@ class Kernel:
             functools.partial(self._body, list(given), size, interpret), blocks, outputs, interpret
         )(*given.values())
         in_rows = lambda x: x.reshape(blocks, -1, BLOCK).swapaxes(1, 2).reshape(blocks * BLOCK, -1)[:size]
-        return [
+        arrays = [
             _truths(in_rows(x) if columns else x, kind).reshape(size, *shape)
             for x, (shape, kind, columns) in zip(written, shapes, strict=True)
         ]
+        sums = [*(is_sum for *_, is_sum in self.stored), *(False for _ in self.rows)]
+        return [x.sum(0) if is_sum else x for x, is_sum in zip(arrays, sums, strict=True)]
 
     def _body(self, keys: list, size: int, interpret: bool, *refs) -> None:
         from jax.experimental import pallas as pl

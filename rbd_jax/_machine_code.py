@@ -34,6 +34,19 @@ class Saved(NamedTuple):
     type: str
 
 
+class Result(NamedTuple):
+    """An array that is written.
+
+    - `size`: so many numbers of a sample.
+    - `layout`: in rows of each sample's numbers, in columns of each number of the lanes, or as a column that is added to.
+    """
+
+    shape: tuple[int, ...]
+    size: int
+    dtype: np.dtype
+    layout: str
+
+
 Stores = dict[int, list[tuple[int, int, int]]]
 
 #: A value in a function, by its name, or in memory.
@@ -82,22 +95,25 @@ class Routine:
 
     def __init__(self, kernel, sizes: dict[tuple, tuple[int, np.dtype]]):
         self.sizes = sizes
-        stored = zip(kernel.stored, kernel.in_columns, strict=True)
-        self.results = [(nodes.shape, nodes.size, kind, columns) for (nodes, kind), columns in stored]
+        self.results = [
+            Result(nodes.shape, nodes.size, kind, "sum" if is_sum else "columns" if columns else "rows")
+            for (nodes, kind, is_sum), columns in zip(kernel.stored, kernel.in_columns, strict=True)
+        ]
         self.results += [
-            ((x.length, *x.nodes.shape), x.length * x.nodes.size, x.dtype, False) for x in kernel.rows
+            Result((x.length, *x.nodes.shape), x.length * x.nodes.size, x.dtype, "rows") for x in kernel.rows
         ]
         self.rows_at = {id(x): number for number, x in enumerate(kernel.rows, len(kernel.stored))}
-        single = all(np.dtype(kind).itemsize <= 4 for *_, kind, _ in self.results)
+        single = all(np.dtype(x.dtype).itemsize <= 4 for x in self.results)
         single = single and all(dtype.itemsize <= 4 for _, dtype in sizes.values())
         self.lanes = register_bytes() // (4 if single else 8)
         self.declared: set[str] = set()
         self.parts: list[str] = []
         self.free: list[int] = []
         self.pointers = {name: Saved(slot, "ptr") for slot, name in enumerate(self._pointers())}
-        self.slots = len(self.pointers)
+        self.slots = len(self.pointers) + 1
+        self.valid = Saved(self.slots - 1, f"<{self.lanes} x i1>")
         self.main = self.code = Vectors(self.lanes, "chunk", self.declared)
-        stores = _places((number, nodes, 0) for number, (nodes, _) in enumerate(kernel.stored))
+        stores = _places((number, nodes, 0) for number, (nodes, *_) in enumerate(kernel.stored))
         self._write_round(_Round(kernel.scalars, kernel.piece.nodes, stores=stores))
         self.text = self._whole()
         self.name = "rbd_jax_" + hashlib.sha256(self.text.encode()).hexdigest()[:32]
@@ -303,14 +319,20 @@ class Routine:
         """Write a scalar wherever it is a number of a result; of rows, beyond where those of this round begin."""
         for number, place, step in given.stores.get(node, ()):
             code, dtype, x = self.code, given.scalars.dtype[node], self._value(given, node)
-            *_, columns = self.results[number]
+            layout = self.results[number].layout
             vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
             if dtype == bool:
                 x, vector, kind = code.converted(x, dtype, np.dtype(np.int32)), code.type(np.int32), "i32"
-            if columns:
-                at = code.new(
-                    f"getelementptr {kind}, ptr {self._pointer(f'%r{number}_0')}, i64 {place * self.lanes}"
-                )
+            if layout != "rows":
+                first = self._pointer(f"%r{number}_0")
+                at = code.new(f"getelementptr {kind}, ptr {first}, i64 {place * self.lanes}")
+                if layout == "sum":
+                    known = "%valid" if code is self.main else self._here(self.valid)
+                    own = code.new(
+                        f"select <{self.lanes} x i1> {known}, {vector} {x}, {vector} zeroinitializer"
+                    )
+                    before = code.new(f"load {vector}, ptr {at}, align 4")
+                    x = code.new(f"fadd {vector} {before}, {own}")
                 code.lines.append(f"store {vector} {x}, ptr {at}, align 4")
                 continue
             where = str(place)
@@ -329,10 +351,8 @@ class Routine:
             for i, (kind, _) in enumerate(self.sizes)
             for name in ([f"%a{i}_{lane}" for lane in range(self.lanes)] if kind == "sample" else [f"%a{i}"])
         ]
-        lanes = lambda columns: range(1 if columns else self.lanes)
-        return read + [
-            f"%r{i}_{lane}" for i, (*_, columns) in enumerate(self.results) for lane in lanes(columns)
-        ]
+        lanes = lambda result: range(self.lanes if result.layout == "rows" else 1)
+        return read + [f"%r{i}_{lane}" for i, x in enumerate(self.results) for lane in lanes(x)]
 
     def _whole(self) -> str:
         """The function that XLA calls: of chunks of as many samples as there are lanes. In the last, lanes beyond the last sample
@@ -343,18 +363,36 @@ class Routine:
             for lane in range(self.lanes if kind == "sample" else 0):
                 rows.append(f"%ai{i}_{lane} = mul i64 %t{lane}, {numbers}")
                 rows.append(f"%a{i}_{lane} = getelementptr {TYPES[dtype]}, ptr %a{i}, i64 %ai{i}_{lane}")
-        for i, (_, size, dtype, columns) in enumerate(self.results):
-            kind = "i32" if dtype == bool else TYPES[np.dtype(dtype)]
-            for lane in range(1 if columns else self.lanes):
-                rows.append(f"%ri{i}_{lane} = mul i64 {'%first' if columns else f'%t{lane}'}, {size}")
+        begin = []
+        for i, x in enumerate(self.results):
+            kind = "i32" if x.dtype == bool else TYPES[np.dtype(x.dtype)]
+            first = {"rows": "%t{lane}", "columns": "%first", "sum": "0"}[x.layout]
+            for lane in range(self.lanes if x.layout == "rows" else 1):
+                rows.append(f"%ri{i}_{lane} = mul i64 {first.format(lane=lane)}, {x.size}")
                 rows.append(f"%r{i}_{lane} = getelementptr {kind}, ptr %r{i}, i64 %ri{i}_{lane}")
+            if x.layout == "sum":
+                bytes_ = x.size * self.lanes * np.dtype(x.dtype).itemsize
+                begin.append(f"call void @llvm.memset.p0.i64(ptr %r{i}, i8 0, i64 {bytes_}, i1 false)")
+        if begin:
+            whole = f"<{self.lanes} x i64>"
+            for name in ("first", "end"):
+                rows.append(f"%{name}_0 = insertelement {whole} poison, i64 %{name}, i32 0")
+                zeros = f"<{self.lanes} x i32> zeroinitializer"
+                rows.append(f"%{name}_all = shufflevector {whole} %{name}_0, {whole} poison, {zeros}")
+            lanes = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
+            rows.append(f"%each = add {whole} %first_all, <{lanes}>")
+            rows.append(f"%valid = icmp sle {whole} %each, %end_all")
         if self.parts:
             for name, (slot, _) in self.pointers.items():
                 rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
                 rows.append(f"store ptr {name}, ptr %f{slot}")
+            if begin:
+                slot = self.valid.slot
+                rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
+                rows.append(f"store {self.valid.type} %valid, ptr %f{slot}")
         batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
         run = function(
-            len(self.sizes), len(self.results), batched[0], self.lanes, [*rows, *self.main.lines], self.main.block,
+            len(self.sizes), len(self.results), batched[0], self.lanes, begin, [*rows, *self.main.lines], self.main.block,
             self.slots * register_bytes() if self.parts else 0,
         )  # fmt: skip
         return "\n".join([*sorted(self.declared), *self.parts, run])
@@ -363,19 +401,25 @@ class Routine:
         """The results, of arrays of (size, numbers) and of what all samples share: (size, *shape) each."""
         compiled(self.name, self.text, carefully=not self.parts)
         chunks = -(-size // self.lanes)
+        sides = lambda x: {
+            "rows": (size, x.size),
+            "columns": (chunks, x.size, self.lanes),
+            "sum": (x.size, self.lanes),
+        }
         shapes = [
-            jax.ShapeDtypeStruct(
-                (chunks, numbers, self.lanes) if columns else (size, numbers),
-                np.int32 if dtype == bool else dtype,
-            )
-            for _, numbers, dtype, columns in self.results
+            jax.ShapeDtypeStruct(sides(x)[x.layout], np.int32 if x.dtype == bool else x.dtype)
+            for x in self.results
         ]
         found = jax.ffi.ffi_call(self.name, shapes, vmap_method="sequential")(*given)
-        in_rows = lambda x: x.swapaxes(1, 2).reshape(chunks * self.lanes, -1)[:size]
-        return [
-            (in_rows(x) if columns else x).reshape(size, *shape)
-            for x, (shape, *_, columns) in zip(found, self.results, strict=True)
-        ]
+        arrays = []
+        for written, x in zip(found, self.results, strict=True):
+            if x.layout == "sum":
+                arrays.append(written.sum(1).reshape(x.shape))
+                continue
+            if x.layout == "columns":
+                written = written.swapaxes(1, 2).reshape(chunks * self.lanes, -1)[:size]
+            arrays.append(written.reshape(size, *x.shape))
+        return arrays
 
 
 def _places(arrays: Iterable[tuple[int, np.ndarray, int]]) -> Stores:

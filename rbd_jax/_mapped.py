@@ -62,6 +62,7 @@ class Program:
       those of its results.
     - `how`, `otherwise`: as for `mapped`.
     - `make`: traces it, when it is needed.
+    - `summed`: which results are summed over the samples.
     - `origin`: of a derivative by some arguments, forward: the program that it is of, and the numbers of these.
     """
 
@@ -74,10 +75,12 @@ class Program:
         how: bool | str | None,
         otherwise: Otherwise,
         make: Callable[[], ClosedJaxpr],
+        summed: Sequence[bool] | None = None,
         origin: tuple[Program, tuple[int, ...]] | None = None,
     ):
         self.owner, self.given, self.results, self.shared = owner, tuple(given), tuple(results), shared
         self.how, self.otherwise, self.origin = how, otherwise, origin
+        self.summed = (False,) * len(self.results) if summed is None else tuple(summed)
         self._make = make
 
     @functools.cached_property
@@ -89,44 +92,61 @@ class Program:
         return core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *args)
 
     def bound(self, shared: Sequence, samples: Sequence) -> list:
-        """The results of each sample, (size, ...) each."""
+        """The results of each sample, (size, ...) each, or what they sum up to."""
         return operation.bind(*shared, *samples, program=self)
-
-    def derived(self, given, results, shared: int, of_one: Callable, origin=None) -> Program:
-        """A program that is made of this one. It need not be a kernel."""
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in given]
-        make = lambda: jax.make_jaxpr(of_one)(*shapes)
-        return Program(self.owner, given, results, shared, None, self.otherwise, make, origin)
 
     def along(self, moving: Sequence[int]) -> Program:
         """The tangents of its results, of floating-point numbers, along those of some arguments.
 
         It is of what is shared, the tangents of that, the sample, and the tangents of that.
         """
-        shared = [number for number in moving if number < self.shared]
-        given = [*self.given[: self.shared], *(self.given[number] for number in shared)]
-        count = len(given)
-        given += [*self.given[self.shared :], *(self.given[number] for number in moving[len(shared) :])]
+        of_all = [number for number in moving if number < self.shared]
+        split = lambda own: ([*own[: self.shared]], [*own[self.shared :]])
+        of_sample = list(moving[len(of_all) :])
+        shared, rows = split(self.given)
+        shared += [self.given[number] for number in of_all]
+        count = len(shared)
 
         def of_one(*args):
-            of_all, of_sample = args[:count], args[count:]
-            primals = [*of_all[: self.shared], *of_sample[: len(self.given) - self.shared]]
-            tangents = [*of_all[self.shared :], *of_sample[len(self.given) - self.shared :]]
-            return jax.jvp(self._by(moving, primals), [primals[number] for number in moving], tangents)[1]
+            (primals, more), tangents = split(args[:count]), args[count + len(rows) :]
+            primals = [*primals, *args[count : count + len(rows)]]
+            return jax.jvp(self._by(moving, primals), [primals[i] for i in moving], [*more, *tangents])[1]
 
-        results = list(filter(is_floating, self.results))
-        return self.derived(given, results, count, of_one, (self, tuple(moving)))
+        given = [*shared, *rows, *(self.given[number] for number in of_sample)]
+        floating = list(map(is_floating, self.results))
+        pick = lambda own: [x for x, is_one in zip(own, floating, strict=True) if is_one]
+        return self._derived(
+            given, pick(self.results), count, of_one, pick(self.summed), (self, tuple(moving))
+        )
 
     def pulled_back(self, moving: Sequence[int]) -> Program:
-        """What cotangents of its results, of floating-point numbers, are for some arguments. These are given after the sample."""
-        given = [*self.given, *filter(is_floating, self.results)]
+        """What cotangents of its results, of floating-point numbers, are for some arguments.
+
+        It is of what is shared, the cotangents of what is summed, the sample, and the other cotangents. What it finds for what is
+        shared is summed.
+        """
+        pairs = [pair for pair in zip(self.results, self.summed, strict=True) if is_floating(pair[0])]
+        of_all = [*self.given[: self.shared], *(x for x, is_sum in pairs if is_sum)]
+        of_sample = [*self.given[self.shared :], *(x for x, is_sum in pairs if not is_sum)]
+        count = len(of_all)
 
         def of_one(*args):
-            primals, cotangents = args[: len(self.given)], args[len(self.given) :]
-            _, back = jax.vjp(self._by(moving, primals), *(primals[number] for number in moving))
-            return back(list(cotangents))
+            shared, own = args[:count], args[count:]
+            rows = len(self.given) - self.shared
+            primals = [*shared[: self.shared], *own[:rows]]
+            sums, others = iter(shared[self.shared :]), iter(own[rows:])
+            cotangents = [next(sums) if is_sum else next(others) for _, is_sum in pairs]
+            return jax.vjp(self._by(moving, primals), *(primals[number] for number in moving))[1](cotangents)
 
-        return self.derived(given, [self.given[number] for number in moving], self.shared, of_one)
+        results = [self.given[number] for number in moving]
+        summed = [number < self.shared for number in moving]
+        return self._derived([*of_all, *of_sample], results, count, of_one, summed)
+
+    def _derived(self, given, results, shared: int, of_one: Callable, summed, origin=None) -> Program:
+        """A program that is made of this one. It need not be a kernel."""
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in given]
+        make = lambda: jax.make_jaxpr(of_one)(*shapes)
+        return Program(self.owner, given, results, shared, None, self.otherwise, make, summed, origin)
 
     def _by(self, moving: Sequence[int], primals: Sequence) -> Callable:
         """Its results that are floating-point numbers, as a function of some arguments."""
@@ -147,10 +167,10 @@ class Program:
 
         shared, samples = list(args[: self.shared]), list(args[self.shared :])
         if self.how == "interpret":
-            return Kernel(self.owner, self.closed, self.shared)(shared, samples, "interpret")
+            return Kernel(self)(shared, samples, "interpret")
         if is_kernel(platform) and (self.how or is_worth_it(self, platform)):
             try:
-                return Kernel(self.owner, self.closed, self.shared)(shared, samples, platform)
+                return Kernel(self)(shared, samples, platform)
             except NoKernel:
                 if self.how:
                     raise
@@ -158,7 +178,8 @@ class Program:
             raise NoKernel(
                 f"{self.owner}: there are no fused kernels where this is compiled for; leave fused out"
             )
-        return self.otherwise(self, shared, samples)
+        found = self.otherwise(self, shared, samples)
+        return [x.sum(0) if is_sum else x for x, is_sum in zip(found, self.summed, strict=True)]
 
 
 def is_floating(aval) -> bool:
@@ -172,8 +193,9 @@ operation.def_impl(lambda *args, program: program.on(jax.default_backend(), *arg
 
 @operation.def_abstract_eval
 def _shapes(*args, program: Program) -> list:
-    size = args[program.shared].shape[0]
-    return [core.ShapedArray((size, *x.shape), x.dtype) for x in program.results]
+    size = args[program.shared].shape[:1]
+    pairs = zip(program.results, program.summed, strict=True)
+    return [core.ShapedArray((() if is_sum else size) + x.shape, x.dtype) for x, is_sum in pairs]
 
 
 def _lowered(platform: str | None) -> Callable:
@@ -215,12 +237,14 @@ def _reverse(cotangents, *args, program: Program):
     of, moving = program.origin
     shared, samples = args[: program.shared], args[program.shared :]
     count = len(of.given) - of.shared
-    primals = [*shared[: of.shared], *samples[:count]]
     tangents = [*shared[of.shared :], *samples[count:]]
     wanted = [number for number, x in zip(moving, tangents, strict=True) if ad.is_undefined_primal(x)]
-    filled = [ad.instantiate_zeros(x) for x in cotangents]
-    found = of.pulled_back(wanted).bound(primals[: of.shared], [*primals[of.shared :], *filled])
-    back = {number: x.sum(0) if number < of.shared else x for number, x in zip(wanted, found, strict=True)}
+    filled = list(zip(map(ad.instantiate_zeros, cotangents), program.summed, strict=True))
+    found = of.pulled_back(wanted).bound(
+        [*shared[: of.shared], *(x for x, is_sum in filled if is_sum)],
+        [*samples[:count], *(x for x, is_sum in filled if not is_sum)],
+    )
+    back = dict(zip(wanted, found, strict=True))
     own = [back.get(number) for number in moving]
     by_all = sum(number < of.shared for number in moving)
     return [*[None] * of.shared, *own[:by_all], *[None] * count, *own[by_all:]]
@@ -230,9 +254,9 @@ ad.primitive_transposes[operation] = _reverse
 
 
 def _batched(args, axes, *, program: Program):
-    """Batches of batches are one, if what samples share is the same in each."""
+    """Batches of batches are one, if what samples share is the same in each, and nothing is summed over one of them."""
     (number,) = {x.shape[axis] for x, axis in zip(args, axes, strict=True) if axis is not None}
-    if any(axis is not None for axis in axes[: program.shared]):
+    if any(program.summed) or any(axis is not None for axis in axes[: program.shared]):
         own = [axis is not None for axis in axes]
         rows = [jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True) if axis is not None]
 

@@ -11,7 +11,13 @@ from jax import lax
 from support import assert_same
 
 import rbd_jax as rbd
-from rbd_jax import _foreign as foreign, _fused as fused, _instructions, _machine_code as machine_code
+from rbd_jax import (
+    _foreign as foreign,
+    _fused as fused,
+    _instructions,
+    _machine_code as machine_code,
+    _mapped as mapped,
+)
 
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
@@ -81,6 +87,14 @@ def how(request):
     if request.param is True and jax.default_backend() == "cpu":
         pytest.importorskip("llvmlite")
     return request.param
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Programs that are long, since parts are short."""
+    pytest.importorskip("llvmlite")
+    monkeypatch.setattr(machine_code, "LONG", 12)
+    monkeypatch.setattr(machine_code, "PART", 5)
 
 
 @pytest.mark.parametrize("function, batch", FUNCTIONS.values(), ids=FUNCTIONS)
@@ -177,6 +191,62 @@ def test_derivatives_are_those_of_the_function(how):
     np.testing.assert_allclose(by_x, jnp.full(X.shape, 21.0))
 
 
+DERIVATIVES = {
+    "by the samples": lambda f, m, x: jax.grad(lambda x: jnp.sum(f(m, x) ** 2))(x),
+    "by what is shared": lambda f, m, x: jax.grad(lambda m: jnp.sum(f(m, x) ** 2))(m),
+    "by both": lambda f, m, x: jax.grad(lambda m, x: jnp.sum(f(m, x) ** 2), (0, 1))(m, x),
+    "along": lambda f, m, x: jax.jvp(f, (m, x), (m, jnp.cos(x))),
+    "along one": lambda f, m, x: jax.jvp(lambda x: f(m, x), (x,), (jnp.cos(x),)),
+    "along and back": lambda f, m, x: jax.grad(
+        lambda m: jnp.sum(jax.jvp(lambda x: f(m, x), (x,), (jnp.sin(x),))[1] ** 2)
+    )(m),
+    "twice": lambda f, m, x: jax.jvp(
+        lambda m: jax.grad(lambda m, x: jnp.sum(f(m, x) ** 2), (0, 1))(m, x), (m,), (m,)
+    )[1],
+    "back twice": lambda f, m, x: jax.grad(
+        lambda m: sum(jnp.sum(jnp.sin(y)) for y in jax.grad(lambda m, x: jnp.sum(f(m, x) ** 2), (0, 1))(m, x))
+    )(m),
+    "of batches": lambda f, m, x: jax.vmap(jax.grad(lambda x: jnp.sum(f(m, x) ** 2)))(jnp.stack([x, 2 * x])),
+    "of batches by what is shared": lambda f, m, x: jax.vmap(
+        lambda x: jax.grad(lambda m: jnp.sum(f(m, x) ** 2))(m)
+    )(jnp.stack([x, 2 * x])),
+    "for many that share": lambda f, m, x: jax.vmap(jax.grad(lambda m: jnp.sum(f(m, x) ** 2)))(
+        jnp.stack([m, m + 0.1])
+    ),
+}
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES.values(), ids=DERIVATIVES)
+@pytest.mark.parametrize("size", [13, 32])
+def test_derivatives_are_mapped_as_well(derivative, size, monkeypatch):
+    """In any order, of what is one's own and of what is shared, over which they are summed."""
+    made = []
+    monkeypatch.setattr(
+        fused, "Kernel", lambda program, kernel=fused.Kernel: made.append(program) or kernel(program)
+    )
+    x = jnp.asarray(np.random.default_rng(8).normal(size=(size, 2)))
+
+    def one(m, x):
+        for _ in range(4):
+            x = jnp.sin(m[0] * x + x[::-1] * jnp.cos(m[1] * x)) + m[0]
+        return x * m[2]
+
+    given = jnp.array([1.1, 0.3, -0.7]), x
+    found = jax.jit(lambda *args: derivative(rbd.batch_map(one, (None, 0)), *args))(*given)
+    assert_same(found, jax.jit(lambda *args: derivative(jax.vmap(one, (None, 0)), *args))(*given), 1e-11)
+    assert bool(made) == (jax.default_backend() == "gpu" or foreign.is_available())
+
+
+def test_sums_in_parts(few):
+    """Of the last lanes, beyond the last sample, nothing is added."""
+    model = rbd.load("double_pendulum")
+    q, v, tau = samples(model, 13)
+    loss = lambda mapped: lambda model: jnp.sum(mapped(model, q, v, tau) ** 2)
+    found = jax.jit(jax.grad(loss(rbd.batch_map(rbd.inverse_dynamics, (None, 0, 0, 0)))))(model)
+    expected = jax.jit(jax.grad(loss(jax.vmap(rbd.inverse_dynamics, (None, 0, 0, 0)))))(model)
+    assert_same(found, expected, 1e-12)
+
+
 def test_it_can_be_compiled_and_mapped(how):
     mapped = rbd.batch_map(lambda x: jnp.sin(x) * x[0], fused=how)
     assert_same(jax.jit(mapped)(X), jax.vmap(lambda x: jnp.sin(x) * x[0])(X))
@@ -243,7 +313,7 @@ def test_a_kernel_is_made_of_what_is_compiled_alone(monkeypatch):
     monkeypatch.setattr(
         fused,
         "Kernel",
-        lambda *args, kernel=fused.Kernel: made.append(len(args[1].out_avals)) or kernel(*args),
+        lambda program, kernel=fused.Kernel: made.append(program) or kernel(program),
     )
     model = rbd.load("double_pendulum")
     x = jnp.tile(X[:, :2], (3, 1))
@@ -361,7 +431,10 @@ def test_instructions_do_what_they_are_for(dtype, few, monkeypatch):
         monkeypatch.setattr(_instructions, "REGISTERS", np.dtype(dtype).itemsize)
     one = jax.ShapeDtypeStruct((), dtype)
     closed = jax.make_jaxpr(everything)(one, one)
-    kernel = fused.Kernel("a test", closed)
+    program = mapped.Program(
+        "a test", closed.in_avals, closed.out_avals, 0, True, lambda *_: [], lambda: closed
+    )
+    kernel = fused.Kernel(program)
     x, y = (np.random.default_rng(seed).normal(size=200).astype(dtype) for seed in (4, 5))
     x[:2], y[1:3], x[3], x[4:9] = np.nan, np.nan, np.inf, y[4:9]
     scalars, values = kernel.piece.scalars, {}
@@ -434,14 +507,6 @@ def test_operations_of_processors(dtype):
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == jnp.float32 else 1e-12)
-
-
-@pytest.fixture
-def few(monkeypatch):
-    """Programs that are long, since parts are short."""
-    pytest.importorskip("llvmlite")
-    monkeypatch.setattr(machine_code, "LONG", 12)
-    monkeypatch.setattr(machine_code, "PART", 5)
 
 
 @pytest.mark.parametrize("function, batch", FUNCTIONS.values(), ids=FUNCTIONS)
