@@ -4,8 +4,8 @@ The scalars are those of a kernel for a GPU (`rbd_jax._fused`). Each is one vect
 in the language of LLVM, which compiles it (`rbd_jax._foreign`). Nothing goes through memory but what registers do not hold, and
 to compile takes a second or two: there are no arrays, no loops over them and no kernels.
 
-Long programs are written in parts, each a function of its own, and compiled with less care: the time that LLVM takes to allot
-registers grows faster than their length.
+Long programs are written in parts, each a function of its own: the time that LLVM takes to allot registers and to order
+instructions grows faster than their length.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import numpy as np
 
 from ._foreign import compiled, function, register_bytes
 from ._kernel_program import KernelScalars, Loop
+from ._pieces import depth_first
 from ._vectors import TYPES, Vectors
 
 
-#: Programs of more scalars are long; of so many scalars is a part of these, which lies on the stack of a thread.
-LONG, PART = 40_000, 8000
+#: Programs of more scalars are long, and come in parts of so many; of still more, LLVM takes registers as they come.
+LONG, PART, VERY_LONG = 40_000, 16_000, 200_000
 
 
 class Saved(NamedTuple):
@@ -106,6 +107,7 @@ class Routine:
         single = all(np.dtype(x.dtype).itemsize <= 4 for x in self.results)
         single = single and all(dtype.itemsize <= 4 for _, dtype in sizes.values())
         self.lanes = register_bytes() // (4 if single else 8)
+        self.length = len(kernel.piece.nodes)
         self.declared: set[str] = set()
         self.parts: list[str] = []
         self.free: list[int] = []
@@ -126,9 +128,9 @@ class Routine:
         if len(given.work) <= LONG:
             self._write_part(given, given.work, ready)
             return
-        count = -(-len(given.work) // PART)
-        size = -(-len(given.work) // count)
-        groups = [given.work[start : start + size] for start in range(0, len(given.work), size)]
+        nodes = self._depth_first(given)
+        size = -(-len(nodes) // -(-len(nodes) // PART))
+        groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
         last = self._last_uses(given, groups)
         vector = lambda node: self.code.type(given.scalars.dtype[node])
         place = lambda x, kind: x if isinstance(x, Saved) else self._save(x, kind)
@@ -178,6 +180,13 @@ class Routine:
             self._write_scalar(given, node)
             for made in (node, *given.entries.get(node, ())):
                 self._store(given, made)
+
+    def _depth_first(self, given: _Round) -> list[int]:
+        """What is worked out in an order in which less of it waits: parts hand on a third of what they do in that of the trace."""
+        scalars, work = given.scalars, set(given.work)
+        loops = (node for node in given.work if scalars.operation[node] == "loop")
+        ordered = depth_first(scalars.arguments, [*given.stores, *given.wanted, *loops])
+        return [node for node in ordered if node in work]
 
     def _last_uses(self, given: _Round, groups: Sequence[Sequence[int]]) -> dict[int, int]:
         """In which part each scalar is used last."""
@@ -399,7 +408,7 @@ class Routine:
 
     def __call__(self, given: Sequence, size: int) -> list:
         """The results, of arrays of (size, numbers) and of what all samples share: (size, *shape) each."""
-        compiled(self.name, self.text, carefully=not self.parts)
+        compiled(self.name, self.text, carefully=self.length <= VERY_LONG)
         chunks = -(-size // self.lanes)
         sides = lambda x: {
             "rows": (size, x.size),

@@ -42,10 +42,11 @@ def batch_map(
 ) -> Callable:
     """`function` of one sample as a function of batches: `jax.vmap` in meaning, along axis 0.
 
-    On a CPU the samples run through one compiled loop, one after the other or some side by side, as lanes of the processor's
-    vector instructions; and shared out over the CPU devices, of which `rbd.parallel.use_cores` makes several. For arrays as small
-    as these that beats `vmap`. On a GPU of NVIDIA a function that can be is one kernel, with a sample in each thread; on any
-    other backend it is `vmap`. Either way it is shared out over the devices. Results do not depend on the form but for rounding.
+    A function that can be is one kernel: on a CPU with a sample in each lane of the processor's vector registers, on a GPU of
+    NVIDIA with one in each thread. What cannot goes through one compiled loop on a CPU, one sample after the other or some side
+    by side, which for arrays as small as these beats `vmap`, and is `vmap` elsewhere. Either way it is shared out over the
+    devices: of a CPU, `rbd.parallel.use_cores` makes several. The form is chosen when it is compiled; results do not depend on it
+    but for rounding. Derivatives of what is mapped are mapped in the same way, those by what is shared summed.
 
     The devices are those of this process, or those that `rbd.parallel.use_devices` or `jax.set_mesh` has set. `rbd.shard` is the
     same over the devices of all processes. Within a `function` that is mapped already the loop is on the one device where that
@@ -57,20 +58,17 @@ def batch_map(
       positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
       and goes by name belongs into `function`. PyTrees are allowed; what is no array in what is shared (names, counts) is part
       of the program. So is `function`, but for its arrays where it is a PyTree: an `equinox.Module`, a `jax.tree_util.Partial`.
-    - `lanes`: so many samples side by side, on a CPU; 1 for one after the other. By default 32 of large batches, if the function
-      takes the same steps for each sample; `"measured"` for what is fastest on this machine, which takes as long as to compile
-      three more programs, once for each. Derivatives of what is mapped are computed sample after sample: for a gradient in
-      lanes, map the gradient.
-    - `fused`: the function as one kernel, with a sample in each thread of an NVIDIA GPU, or in each lane of a processor's vector
-      registers, whose numbers stay on the chip as far as they fit. True for a kernel, or an error that says why there is none;
-      on a CPU it takes the package llvmlite. False for none. By default on a GPU where that is possible, compiles about as fast
-      as `vmap` (some 450,000 entries of arrays, rounds of loops once) and is work, without large matrices. It is for dynamics and
-      rollouts, best of models that are known: no arguments, and not traced. Loops of more than 256 rounds, and shorter ones of
-      much work, stay loops: their rows are those of an argument, known, or the same in each round. What is made of the rows that
-      they return is made after the kernel. `x · 0` is 0, also where x is infinite or not a number. Sorting, libraries of
-      matrices, places that depend on the sample and loops whose length does have no kernel. The derivative of what is mapped is
-      that of `vmap`; for one in a kernel, map the gradient. `"interpret"` runs the kernel step by step on any device, to try it
-      out.
+    - `lanes`: so many samples side by side in arrays, on a CPU, and no kernel; 1 for one after the other; `"measured"` for what is
+      fastest on this machine, which takes as long as to compile three more programs, once for each. By default, where there is no
+      kernel, 32 of large batches, if the function takes the same steps for each sample.
+    - `fused`: whether it is a kernel, whose numbers stay on the chip as far as they fit. True for one, or an error that says why
+      there is none; False for none. By default it is one where that is possible, compiles about as fast as without (some 500,000
+      entries of arrays, rounds of loops once) and is work, without large matrices; on a CPU of 8 samples and more. It is for
+      dynamics and rollouts, best of models that are known: no arguments, and not traced. Loops of more than 256 rounds, and
+      shorter ones of much work, stay loops: their rows are those of an argument, known, or the same in each round. What is made
+      of the rows that they return is made after the kernel. `x · 0` is 0, also where x is infinite or not a number. Sorting,
+      random keys, libraries of matrices, places that depend on the sample and loops whose length does have no kernel.
+      `"interpret"` runs that of a GPU step by step on any device, to try it out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.
