@@ -100,13 +100,13 @@ def function(
     begin.append(f"%sides_at = getelementptr i8, ptr %a{batched}_b, i64 {SIDES}")
     begin += ["%sides = load ptr, ptr %sides_at", "%size = load i64, ptr %sides"]
     begin += ["%end = sub i64 %size, 1", "%any = icmp sgt i64 %size, 0"]
-    begin += before
     end: list[str] = []
     if memory:  # where registers would lie: at a multiple of their length
         begin.append(f"%given = call ptr @malloc(i64 {memory + register_bytes()})")
         begin.append(f"%beyond = getelementptr i8, ptr %given, i64 {register_bytes() - 1}")
         begin.append(f"%frame = call ptr @llvm.ptrmask.p0.i64(ptr %beyond, i64 {-register_bytes()})")
         end.append("call void @free(ptr %given)")
+    begin += before
     newline = "\n  "
     return f"""
 declare i64 @llvm.smin.i64(i64, i64)
@@ -163,7 +163,9 @@ def compiled(name: str, text: str, carefully: bool) -> None:
     with _lock:
         if name in _engines:
             return
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), _machine(int(carefully)))
+        module = llvm.parse_assembly(text)
+        module.verify()  # an error, where to compile would end the process
+        engine = llvm.create_mcjit_compiler(module, _machine(int(carefully)))
         engine.finalize_object()
         address = ctypes.c_void_p(engine.get_function_address("run"))
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")

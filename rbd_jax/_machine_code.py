@@ -39,13 +39,23 @@ class Result(NamedTuple):
     """An array that is written.
 
     - `size`: so many numbers of a sample.
-    - `layout`: in rows of each sample's numbers, in columns of each number of the lanes, or as a column that is added to.
+    - `layout`: as rows, of a sample's numbers each, written one by one; as rows that are columns first, of the lanes' numbers
+      each, and turned over when all are there; or as a sum, a column that is added to.
     """
 
     shape: tuple[int, ...]
     size: int
     dtype: np.dtype
-    layout: str
+    layout: Literal["rows", "columns", "sum"]
+
+    @property
+    def type(self) -> str:
+        """Of a number in memory, to LLVM."""
+        return "i32" if self.dtype == bool else TYPES[np.dtype(self.dtype)]
+
+    def column_bytes(self, lanes: int) -> int:
+        """Those of all columns."""
+        return self.size * lanes * (4 if self.dtype == bool else np.dtype(self.dtype).itemsize)
 
 
 Stores = dict[int, list[tuple[int, int, int]]]
@@ -110,6 +120,7 @@ class Routine:
         self.length = len(kernel.piece.nodes)
         self.declared: set[str] = set()
         self.parts: list[str] = []
+        self.begin: list[str] = []
         self.free: list[int] = []
         self.pointers = {name: Saved(slot, "ptr") for slot, name in enumerate(self._pointers())}
         self.slots = len(self.pointers) + 1
@@ -117,6 +128,9 @@ class Routine:
         self.main = self.code = Vectors(self.lanes, "chunk", self.declared)
         stores = _places((number, nodes, 0) for number, (nodes, *_) in enumerate(kernel.stored))
         self._write_round(_Round(kernel.scalars, kernel.piece.nodes, stores=stores))
+        for number, x in enumerate(self.results):
+            if x.layout == "columns":
+                self._turned(number)
         self.text = self._whole()
         self.name = "rbd_jax_" + hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
@@ -182,7 +196,7 @@ class Routine:
                 self._store(given, made)
 
     def _depth_first(self, given: _Round) -> list[int]:
-        """What is worked out in an order in which less of it waits: parts hand on a third of what they do in that of the trace."""
+        """What is worked out in an order in which less of it waits: parts hand on a third of what they do in the traced one."""
         scalars, work = given.scalars, set(given.work)
         loops = (node for node in given.work if scalars.operation[node] == "loop")
         ordered = depth_first(scalars.arguments, [*given.stores, *given.wanted, *loops])
@@ -329,16 +343,20 @@ class Routine:
         for number, place, step in given.stores.get(node, ()):
             code, dtype, x = self.code, given.scalars.dtype[node], self._value(given, node)
             layout = self.results[number].layout
+            known = given.scalars.value(node)
+            if layout == "columns" and known is not None:  # once, for all chunks
+                self._known(number, place, known)
+                continue
             vector, kind = code.type(dtype), TYPES[np.dtype(dtype)]
             if dtype == bool:
                 x, vector, kind = code.converted(x, dtype, np.dtype(np.int32)), code.type(np.int32), "i32"
             if layout != "rows":
-                first = self._pointer(f"%r{number}_0")
-                at = code.new(f"getelementptr {kind}, ptr {first}, i64 {place * self.lanes}")
+                column = self._pointer(f"%k{number}")
+                at = code.new(f"getelementptr {kind}, ptr {column}, i64 {place * self.lanes}")
                 if layout == "sum":
-                    known = "%valid" if code is self.main else self._here(self.valid)
+                    valid = "%valid" if code is self.main else self._here(self.valid)
                     own = code.new(
-                        f"select <{self.lanes} x i1> {known}, {vector} {x}, {vector} zeroinitializer"
+                        f"select <{self.lanes} x i1> {valid}, {vector} {x}, {vector} zeroinitializer"
                     )
                     before = code.new(f"load {vector}, ptr {at}, align 4")
                     x = code.new(f"fadd {vector} {before}, {own}")
@@ -360,8 +378,48 @@ class Routine:
             for i, (kind, _) in enumerate(self.sizes)
             for name in ([f"%a{i}_{lane}" for lane in range(self.lanes)] if kind == "sample" else [f"%a{i}"])
         ]
-        lanes = lambda result: range(self.lanes if result.layout == "rows" else 1)
-        return read + [f"%r{i}_{lane}" for i, x in enumerate(self.results) for lane in lanes(x)]
+        for i, x in enumerate(self.results):
+            read += [f"%r{i}_{lane}" for lane in range(self.lanes)] if x.layout == "rows" else [f"%k{i}"]
+        return read
+
+    def _known(self, number: int, place: int, value) -> None:
+        """A column of what is known."""
+        dtype = np.dtype(np.int32) if self.results[number].dtype == bool else self.results[number].dtype
+        at = f"%z{len(self.begin)}"
+        self.begin.append(
+            f"{at} = getelementptr {self.results[number].type}, ptr %k{number}, i64 {place * self.lanes}"
+        )
+        column = f"{self.main.type(dtype)} {self.main.constant(value, dtype)}"
+        self.begin.append(f"store {column}, ptr {at}, align 4")
+
+    def _turned(self, number: int) -> None:
+        """Columns as rows: so many at a time as there are lanes, as a square that is turned over."""
+        code, x, lanes = self.main, self.results[number], self.lanes
+        vector, name = f"<{lanes} x {x.type}>", f"turn{number}"
+        before, squares = code.block, x.size // lanes
+        code.lines += [f"br label %{name}", f"{name}:"]
+        code.lines.append(f"%b{number} = phi i64 [0, %{before}], [%d{number}, %{name}]")
+        first = code.new(f"mul i64 %b{number}, {lanes * lanes}")
+        square = []
+        for i in range(lanes):
+            far = code.new(f"add i64 {first}, {i * lanes}")
+            at = code.new(f"getelementptr {x.type}, ptr %k{number}, i64 {far}")
+            square.append(code.new(f"load {vector}, ptr {at}, align 4"))
+        place = code.new(f"mul i64 %b{number}, {lanes}")
+        for lane, row in enumerate(code.transposed(square, x.type)):
+            at = code.new(f"getelementptr {x.type}, ptr %r{number}_{lane}, i64 {place}")
+            code.lines.append(f"store {vector} {row}, ptr {at}, align 4")
+        code.lines.append(f"%d{number} = add i64 %b{number}, 1")
+        code.lines.append(f"%g{number} = icmp slt i64 %d{number}, {squares}")
+        code.block = f"turned{number}"
+        code.lines += [f"br i1 %g{number}, label %{name}, label %{code.block}", f"{code.block}:"]
+        for place in range(squares * lanes, x.size):
+            at = code.new(f"getelementptr {x.type}, ptr %k{number}, i64 {place * lanes}")
+            column = code.new(f"load {vector}, ptr {at}, align 4")
+            for lane in range(lanes):
+                at = code.new(f"getelementptr {x.type}, ptr %r{number}_{lane}, i64 {place}")
+                one = code.new(f"extractelement {vector} {column}, i32 {lane}")
+                code.lines.append(f"store {x.type} {one}, ptr {at}")
 
     def _whole(self) -> str:
         """The function that XLA calls: of chunks of as many samples as there are lanes. In the last, lanes beyond the last sample
@@ -372,17 +430,22 @@ class Routine:
             for lane in range(self.lanes if kind == "sample" else 0):
                 rows.append(f"%ai{i}_{lane} = mul i64 %t{lane}, {numbers}")
                 rows.append(f"%a{i}_{lane} = getelementptr {TYPES[dtype]}, ptr %a{i}, i64 %ai{i}_{lane}")
-        begin = []
+        begin, memory = [], self.slots * register_bytes() if self.parts else 0
+        sums = any(x.layout == "sum" for x in self.results)
         for i, x in enumerate(self.results):
-            kind = "i32" if x.dtype == bool else TYPES[np.dtype(x.dtype)]
-            first = {"rows": "%t{lane}", "columns": "%first", "sum": "0"}[x.layout]
-            for lane in range(self.lanes if x.layout == "rows" else 1):
-                rows.append(f"%ri{i}_{lane} = mul i64 {first.format(lane=lane)}, {x.size}")
-                rows.append(f"%r{i}_{lane} = getelementptr {kind}, ptr %r{i}, i64 %ri{i}_{lane}")
             if x.layout == "sum":
-                bytes_ = x.size * self.lanes * np.dtype(x.dtype).itemsize
-                begin.append(f"call void @llvm.memset.p0.i64(ptr %r{i}, i8 0, i64 {bytes_}, i1 false)")
-        if begin:
+                begin.append(f"%k{i} = getelementptr i8, ptr %r{i}, i64 0")
+                bytes_ = x.column_bytes(self.lanes)
+                begin.append(f"call void @llvm.memset.p0.i64(ptr %k{i}, i8 0, i64 {bytes_}, i1 false)")
+                continue
+            if x.layout == "columns":
+                begin.append(f"%k{i} = getelementptr i8, ptr %frame, i64 {memory}")
+                memory += -(-x.column_bytes(self.lanes) // register_bytes()) * register_bytes()
+            for lane in range(self.lanes):
+                rows.append(f"%ri{i}_{lane} = mul i64 %t{lane}, {x.size}")
+                rows.append(f"%r{i}_{lane} = getelementptr {x.type}, ptr %r{i}, i64 %ri{i}_{lane}")
+        begin += self.begin
+        if sums:
             whole = f"<{self.lanes} x i64>"
             for name in ("first", "end"):
                 rows.append(f"%{name}_0 = insertelement {whole} poison, i64 %{name}, i32 0")
@@ -395,40 +458,32 @@ class Routine:
             for name, (slot, _) in self.pointers.items():
                 rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
                 rows.append(f"store ptr {name}, ptr %f{slot}")
-            if begin:
+            if sums:
                 slot = self.valid.slot
                 rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
                 rows.append(f"store {self.valid.type} %valid, ptr %f{slot}")
         batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
         run = function(
             len(self.sizes), len(self.results), batched[0], self.lanes, begin, [*rows, *self.main.lines], self.main.block,
-            self.slots * register_bytes() if self.parts else 0,
+            memory,
         )  # fmt: skip
         return "\n".join([*sorted(self.declared), *self.parts, run])
 
     def __call__(self, given: Sequence, size: int) -> list:
         """The results, of arrays of (size, numbers) and of what all samples share: (size, *shape) each."""
         compiled(self.name, self.text, carefully=self.length <= VERY_LONG)
-        chunks = -(-size // self.lanes)
-        sides = lambda x: {
-            "rows": (size, x.size),
-            "columns": (chunks, x.size, self.lanes),
-            "sum": (x.size, self.lanes),
-        }
         shapes = [
-            jax.ShapeDtypeStruct(sides(x)[x.layout], np.int32 if x.dtype == bool else x.dtype)
+            jax.ShapeDtypeStruct(
+                (x.size, self.lanes) if x.layout == "sum" else (size, x.size),
+                np.int32 if x.dtype == bool else x.dtype,
+            )
             for x in self.results
         ]
         found = jax.ffi.ffi_call(self.name, shapes, vmap_method="sequential")(*given)
-        arrays = []
-        for written, x in zip(found, self.results, strict=True):
-            if x.layout == "sum":
-                arrays.append(written.sum(1).reshape(x.shape))
-                continue
-            if x.layout == "columns":
-                written = written.swapaxes(1, 2).reshape(chunks * self.lanes, -1)[:size]
-            arrays.append(written.reshape(size, *x.shape))
-        return arrays
+        return [
+            y.sum(1).reshape(x.shape) if x.layout == "sum" else y.reshape(size, *x.shape)
+            for y, x in zip(found, self.results, strict=True)
+        ]
 
 
 def _places(arrays: Iterable[tuple[int, np.ndarray, int]]) -> Stores:

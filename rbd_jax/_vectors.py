@@ -89,6 +89,23 @@ class Vectors:
         bits = struct.unpack("<Q", struct.pack("<d", float(number)))[0]
         return self.all(f"0x{bits:016X}", dtype)
 
+    def transposed(self, rows: Sequence[str], kind: str) -> list[str]:
+        """A square of vectors turned over: in steps, in each of which pairs of them swap halves, quarters, and so on."""
+        rows, lanes = list(rows), self.lanes
+        far = 1
+        while far < lanes:
+            for i in range(lanes):
+                if i & far:
+                    continue
+                pair = f"<{lanes} x {kind}> {rows[i]}, <{lanes} x {kind}> {rows[i | far]}"
+                low = [j if not j & far else lanes + j - far for j in range(lanes)]
+                high = [j + far if not j & far else lanes + j for j in range(lanes)]
+                for place, picked in ((i, low), (i | far, high)):
+                    mask = ", ".join(f"i32 {j}" for j in picked)
+                    rows[place] = self.new(f"shufflevector {pair}, <{lanes} x i32> <{mask}>")
+            far *= 2
+        return rows
+
     def made(self, operation: str, xs: Sequence[str], dtypes: Sequence, own, extra, divides: bool) -> str:
         """What an operation makes.
 

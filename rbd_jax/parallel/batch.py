@@ -58,9 +58,9 @@ def batch_map(
       positional arguments, or a tuple with one for each. Arguments given by name are batched, as with `vmap`: what is shared
       and goes by name belongs into `function`. PyTrees are allowed; what is no array in what is shared (names, counts) is part
       of the program. So is `function`, but for its arrays where it is a PyTree: an `equinox.Module`, a `jax.tree_util.Partial`.
-    - `lanes`: so many samples side by side in arrays, on a CPU, and no kernel; 1 for one after the other; `"measured"` for what is
-      fastest on this machine, which takes as long as to compile three more programs, once for each. By default, where there is no
-      kernel, 32 of large batches, if the function takes the same steps for each sample.
+    - `lanes`: so many samples side by side in arrays, on a CPU, and no kernel; 1 for one after the other; `"measured"` for what
+      is fastest on this machine, which takes as long as to compile three more programs, once for each. By default, where there
+      is no kernel, 32 of large batches, if the function takes the same steps for each sample.
     - `fused`: whether it is a kernel, whose numbers stay on the chip as far as they fit. True for one, or an error that says why
       there is none; False for none. By default it is one where that is possible, compiles about as fast as without (some 500,000
       entries of arrays, rounds of loops once) and is work, without large matrices; on a CPU of 8 samples and more. It is for
