@@ -44,7 +44,7 @@ LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 600_000, "cuda": 450_000}, 8, 64, 400
 IN_COLUMNS = 32
 
 
-def is_kernel(platform: str | None) -> bool:
+def is_kernel(platform: str) -> bool:
     """Whether there are kernels for what is compiled for."""
     return platform in LONGEST
 

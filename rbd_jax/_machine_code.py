@@ -13,14 +13,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import numpy as np
 
 from ._foreign import compiled, function, register_bytes
-from ._kernel_program import KernelScalars, Loop
+from ._kernel_program import Loop
 from ._pieces import depth_first
+from ._scalars import Scalars
 from ._vectors import TYPES, Vectors
 
 
@@ -75,7 +76,7 @@ class _Round:
     - `names`: of what is in registers, and `saved` what is in memory.
     """
 
-    scalars: KernelScalars
+    scalars: Scalars
     nodes: Sequence[int]
     wanted: Sequence[int] = ()
     stores: Stores = field(default_factory=dict)

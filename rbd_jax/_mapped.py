@@ -168,7 +168,7 @@ class Program:
         shared, samples = list(args[: self.shared]), list(args[self.shared :])
         if self.how == "interpret":
             return Kernel(self)(shared, samples, "interpret")
-        if is_kernel(platform) and (self.how or is_worth_it(self, platform)):
+        if platform is not None and is_kernel(platform) and (self.how or is_worth_it(self, platform)):
             try:
                 return Kernel(self)(shared, samples, platform)
             except NoKernel:
