@@ -161,7 +161,7 @@ class Fusing(Interpreter):
     def on_scan(self, equation: JaxprEqn, args: list) -> list:
         params = equation.params
         length, body = params["length"], opened(params["jaxpr"])[0]
-        if length > UNROLLED or length * entries(body) > ENTRIES:
+        if stays(equation):
             try:
                 return self.kept(params, args)
             except _Unroll as reason:
@@ -252,6 +252,20 @@ class Fusing(Interpreter):
             raise _Unroll("rows that are not those of one argument")
         kind, number, before = source
         return lambda scalars: scalars.variable((kind, number, (*before, *steps)), int(places[0]), dtype)
+
+
+def stays(equation: JaxprEqn) -> bool:
+    """Whether a scan is to stay a loop."""
+    length, body = equation.params["length"], opened(equation.params["jaxpr"])[0]
+    return length > UNROLLED or length * entries(body) > ENTRIES
+
+
+def has_loops(jaxpr: Jaxpr) -> bool:
+    """Whether there are loops in it that are to stay."""
+    return any(
+        (equation.primitive.name == "scan" and stays(equation)) or any(map(has_loops, _programs(equation)))
+        for equation in jaxpr.eqns
+    )
 
 
 def entries(jaxpr: Jaxpr, once: bool = False) -> int:

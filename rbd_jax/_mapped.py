@@ -148,6 +148,19 @@ class Program:
         make = lambda: jax.make_jaxpr(of_one)(*shapes)
         return Program(self.owner, given, results, shared, None, self.otherwise, make, summed, origin)
 
+    @functools.cached_property
+    def has_derivative(self) -> bool:
+        """Whether its derivative is made of programs like this: not of long loops, where to begin again on the way back takes
+        longer than to have kept what is needed, nor where there is no kernel."""
+        from ._kernel_program import has_loops, may_be_one
+
+        jaxpr = self.closed.jaxpr
+        return not has_loops(jaxpr) and may_be_one(jaxpr, (True,) * len(self.given))
+
+    def without_kernel(self, shared: Sequence, samples: Sequence) -> list:
+        found = self.otherwise(self, list(shared), list(samples))
+        return [x.sum(0) if is_sum else x for x, is_sum in zip(found, self.summed, strict=True)]
+
     def _by(self, moving: Sequence[int], primals: Sequence) -> Callable:
         """Its results that are floating-point numbers, as a function of some arguments."""
 
@@ -178,8 +191,7 @@ class Program:
             raise NoKernel(
                 f"{self.owner}: there are no fused kernels where this is compiled for; leave fused out"
             )
-        found = self.otherwise(self, shared, samples)
-        return [x.sum(0) if is_sum else x for x, is_sum in zip(found, self.summed, strict=True)]
+        return self.without_kernel(shared, samples)
 
 
 def is_floating(aval) -> bool:
@@ -214,9 +226,20 @@ for name in ("cpu", "cuda"):
 
 
 def _forward(primals, tangents, *, program: Program):
-    results = program.bound(primals[: program.shared], primals[program.shared :])
     changes = lambda x: not isinstance(x, ad.Zero) and is_floating(x)
     moving = [number for number, x in enumerate(tangents) if changes(x)]
+    if moving and not program.has_derivative:
+
+        def by_jax(*moved):
+            args = list(primals)
+            for number, x in zip(moving, moved, strict=True):
+                args[number] = x
+            return program.without_kernel(args[: program.shared], args[program.shared :])
+
+        results, moved = jax.jvp(by_jax, [primals[i] for i in moving], [tangents[i] for i in moving])
+        zero = lambda x: ad.Zero(jax.typeof(x).to_tangent_aval())
+        return results, [y if is_floating(x) else zero(x) for x, y in zip(results, moved, strict=True)]
+    results = program.bound(primals[: program.shared], primals[program.shared :])
     zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results]
     if not moving:
         return results, zeros

@@ -237,6 +237,25 @@ def test_derivatives_are_mapped_as_well(derivative, size, monkeypatch):
     assert bool(made) == (jax.default_backend() == "gpu" or foreign.is_available())
 
 
+def test_derivatives_of_long_loops(monkeypatch):
+    """JAX's own, with what is kept on the way: the values of a loop are not worked out twice."""
+    made = []
+    monkeypatch.setattr(
+        fused, "Kernel", lambda program, kernel=fused.Kernel: made.append(program) or kernel(program)
+    )
+
+    def one(m, x, k):
+        y, rows = lax.scan(lambda y, _: (0.9 * jnp.sin(y) + m[:2] * x, y[0]), x, None, length=300)
+        return y, rows[::50], k + 1
+
+    x, k = jnp.asarray(np.random.default_rng(8).normal(size=(13, 2))), jnp.arange(13)
+    loss = lambda mapped: lambda m, x: sum(jnp.sum(y**2) for y in mapped(m, x, k)[:2])
+    given = jnp.array([1.1, 0.3, -0.7]), x
+    found = jax.jit(jax.grad(loss(rbd.batch_map(one, (None, 0, 0))), (0, 1)))(*given)
+    assert not made
+    assert_same(found, jax.jit(jax.grad(loss(jax.vmap(one, (None, 0, 0))), (0, 1)))(*given), 1e-12)
+
+
 def test_sums_in_parts(few):
     """Of the last lanes, beyond the last sample, nothing is added."""
     model = rbd.load("double_pendulum")
