@@ -7,6 +7,7 @@ import os
 import jax
 
 from .._arguments import whole_number
+from . import memory
 from .xla import backend_in_use
 
 
@@ -32,6 +33,8 @@ def use_cores(count: int | None = None) -> int:
         count = whole_number(OWNER, "count", count)
     set_before = jax.config.jax_num_cpu_devices  # pyright: ignore[reportAttributeAccessIssue]
     wanted = count or (set_before if set_before > 0 else cores())
+    if wanted > 1:
+        memory.share()
     if not backend_in_use():
         jax.config.update("jax_num_cpu_devices", wanted)
         return wanted
