@@ -76,12 +76,13 @@ def function(
     body: Sequence[str],
     last: str,
     memory: int,
+    apart: int,
 ) -> str:
     """The function that XLA calls, in LLVM's language: `body` for chunks of so many samples, the first of which is `%first`.
 
     - `batched`: the number of an argument whose first side is the number of samples; `%end` is the last of them.
     - `before`: what is done before all of them; `last` the block that the body ends in.
-    - `memory`: so many bytes are given to it, at `%frame`.
+    - `memory`: so many bytes are given to it, at `%frame`, which is a multiple of `apart`, a power of two.
     """
     major, minor = _version()
     begin: list[str] = []
@@ -101,10 +102,10 @@ def function(
     begin += ["%sides = load ptr, ptr %sides_at", "%size = load i64, ptr %sides"]
     begin += ["%end = sub i64 %size, 1", "%any = icmp sgt i64 %size, 0"]
     end: list[str] = []
-    if memory:  # where registers would lie: at a multiple of their length
-        begin.append(f"%given = call ptr @malloc(i64 {memory + register_bytes()})")
-        begin.append(f"%beyond = getelementptr i8, ptr %given, i64 {register_bytes() - 1}")
-        begin.append(f"%frame = call ptr @llvm.ptrmask.p0.i64(ptr %beyond, i64 {-register_bytes()})")
+    if memory:
+        begin.append(f"%given = call ptr @malloc(i64 {memory + apart})")
+        begin.append(f"%beyond = getelementptr i8, ptr %given, i64 {apart - 1}")
+        begin.append(f"%frame = call ptr @llvm.ptrmask.p0.i64(ptr %beyond, i64 {-apart})")
         end.append("call void @free(ptr %given)")
     begin += before
     newline = "\n  "

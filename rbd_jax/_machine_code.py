@@ -118,6 +118,7 @@ class Routine:
         single = all(np.dtype(x.dtype).itemsize <= 4 for x in self.results)
         single = single and all(dtype.itemsize <= 4 for _, dtype in sizes.values())
         self.lanes = register_bytes() // (4 if single else 8)
+        self.slot_bytes = self.lanes * 8  # of the widest vector there is
         self.length = len(kernel.piece.nodes)
         self.declared: set[str] = set()
         self.parts: list[str] = []
@@ -142,7 +143,11 @@ class Routine:
         ready = [node for node in given.stores if given.scalars.operation[node] in ("constant", "input")]
         if len(given.work) <= LONG:
             self._write_part(given, given.work, ready)
-            return
+        else:
+            self._write_in_parts(given, ready)
+
+    def _write_in_parts(self, given: _Round, ready: Sequence[int]) -> None:
+        """Work everything out in functions, which find in memory what is from around them, or of those before them."""
         nodes = self._depth_first(given)
         size = -(-len(nodes) // -(-len(nodes) // PART))
         groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
@@ -222,7 +227,7 @@ class Routine:
         return Saved(slot, kind)
 
     def _slot(self, slot: int) -> str:
-        return self.code.new(f"getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
+        return self.code.new(f"getelementptr i8, ptr %frame, i64 {slot * self.slot_bytes}")
 
     def _here(self, x: Place) -> str:
         """The name of a value in this function."""
@@ -431,7 +436,7 @@ class Routine:
             for lane in range(self.lanes if kind == "sample" else 0):
                 rows.append(f"%ai{i}_{lane} = mul i64 %t{lane}, {numbers}")
                 rows.append(f"%a{i}_{lane} = getelementptr {TYPES[dtype]}, ptr %a{i}, i64 %ai{i}_{lane}")
-        begin, memory = [], self.slots * register_bytes() if self.parts else 0
+        begin, memory = [], self.slots * self.slot_bytes if self.parts else 0
         sums = any(x.layout == "sum" for x in self.results)
         for i, x in enumerate(self.results):
             if x.layout == "sum":
@@ -441,7 +446,7 @@ class Routine:
                 continue
             if x.layout == "columns":
                 begin.append(f"%k{i} = getelementptr i8, ptr %frame, i64 {memory}")
-                memory += -(-x.column_bytes(self.lanes) // register_bytes()) * register_bytes()
+                memory += -(-x.column_bytes(self.lanes) // self.slot_bytes) * self.slot_bytes
             for lane in range(self.lanes):
                 rows.append(f"%ri{i}_{lane} = mul i64 %t{lane}, {x.size}")
                 rows.append(f"%r{i}_{lane} = getelementptr {x.type}, ptr %r{i}, i64 %ri{i}_{lane}")
@@ -457,16 +462,16 @@ class Routine:
             rows.append(f"%valid = icmp sle {whole} %each, %end_all")
         if self.parts:
             for name, (slot, _) in self.pointers.items():
-                rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
+                rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * self.slot_bytes}")
                 rows.append(f"store ptr {name}, ptr %f{slot}")
             if sums:
                 slot = self.valid.slot
-                rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * register_bytes()}")
+                rows.append(f"%f{slot} = getelementptr i8, ptr %frame, i64 {slot * self.slot_bytes}")
                 rows.append(f"store {self.valid.type} %valid, ptr %f{slot}")
         batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
         run = function(
             len(self.sizes), len(self.results), batched[0], self.lanes, begin, [*rows, *self.main.lines], self.main.block,
-            memory,
+            memory, self.slot_bytes,
         )  # fmt: skip
         return "\n".join([*sorted(self.declared), *self.parts, run])
 

@@ -22,8 +22,6 @@ from jax.interpreters import ad, batching, mlir
 #: What is done of a program without a kernel: `(program, shared, samples) -> results`.
 Otherwise = Callable[["Program", list, list], list]
 
-MAPPED = "mapped"
-
 
 def mapped(
     owner: str, function: Callable[[Any], Any], batched: Any, how: bool | str | None, otherwise: Otherwise
@@ -51,6 +49,10 @@ def mapped(
             [x for x in closed.consts if not isinstance(x, core.Tracer)],
         ),
     )  # fmt: skip
+    if closed.effects and how:
+        raise ValueError(
+            f"{owner}: function does something besides, which a fused kernel cannot; leave fused out"
+        )
     results = otherwise(program, shared, leaves) if closed.effects else program.bound(shared, leaves)
     return jax.tree.unflatten(jax.tree.structure(found), results)
 
@@ -150,12 +152,16 @@ class Program:
 
     @functools.cached_property
     def has_derivative(self) -> bool:
-        """Whether its derivative is made of programs like this: not of long loops, where to begin again on the way back takes
-        longer than to have kept what is needed, nor where there is no kernel."""
-        from ._kernel_program import has_loops, may_be_one
+        """Whether its derivative is made of programs like this.
 
-        jaxpr = self.closed.jaxpr
-        return not has_loops(jaxpr) and may_be_one(jaxpr, (True,) * len(self.given))
+        The way back begins again with the samples, which pays for kernels alone: where there is none, and back through long
+        loops, it takes longer than to have kept what is needed.
+        """
+        from ._fused import is_worth_it
+        from ._kernel_program import has_loops
+
+        platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
+        return not has_loops(self.closed.jaxpr) and is_worth_it(self, platform)
 
     def without_kernel(self, shared: Sequence, samples: Sequence) -> list:
         found = self.otherwise(self, list(shared), list(samples))
@@ -198,7 +204,7 @@ def is_floating(aval) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
-operation = Primitive(MAPPED)
+operation = Primitive("mapped")
 operation.multiple_results = True
 operation.def_impl(lambda *args, program: program.on(jax.default_backend(), *args))
 

@@ -458,14 +458,21 @@ class Interpreter:
         return [found]
 
     def on_dynamic_slice(self, equation, args):
-        places = [self.known(x, atom.aval) for x, atom in zip(args[1:], equation.invars[1:], strict=True)]
-        if any(x is None for x in places):
+        starts = self.starts(equation, args, 1)
+        if starts is None:
             return None
-        return [entries.dynamic_slice(args[0], *places, sizes=equation.params["slice_sizes"])]
+        return [entries.dynamic_slice(args[0], *starts, sizes=equation.params["slice_sizes"])]
 
     def on_dynamic_update_slice(self, equation, args):
-        places = [self.known(x, atom.aval) for x, atom in zip(args[2:], equation.invars[2:], strict=True)]
-        return None if any(x is None for x in places) else [entries.dynamic_update_slice(*args[:2], *places)]
+        starts = self.starts(equation, args, 2)
+        return None if starts is None else [entries.dynamic_update_slice(args[0], args[1], *starts)]
+
+    def starts(self, equation, args, first: int) -> list[np.ndarray] | None:
+        """The places that follow the first arguments, if they are known."""
+        atoms = equation.invars[first:]
+        places = [self.known(x, atom.aval) for x, atom in zip(args[first:], atoms, strict=True)]
+        known = [x for x in places if x is not None]
+        return known if len(known) == len(places) else None
 
     def on_iota(self, equation, args):
         params = equation.params

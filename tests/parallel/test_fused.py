@@ -362,6 +362,11 @@ def test_a_kernel_is_made_of_what_is_compiled_alone(monkeypatch):
     assert_same(exported.call(x), jax.vmap(function)(x))
 
 
+def test_what_does_something_besides_is_told(how):
+    with pytest.raises(ValueError, match="batch_map: function does something besides.*leave fused out"):
+        rbd.batch_map(lambda x: (jax.debug.callback(lambda: None), jnp.sin(x))[1], fused=how)(X)
+
+
 def test_what_fused_is_not(unchecked):
     with pytest.raises(ValueError, match="fused is 'yes'"):
         rbd.batch_map(jnp.sin, fused="yes")  # pyright: ignore[reportArgumentType]
@@ -541,6 +546,20 @@ def test_operations_of_processors(dtype):
 @pytest.mark.parametrize("function, batch", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_parts_of_long_programs(function, batch, few):
     assert_same(rbd.batch_map(function, fused=True)(*batch), jax.vmap(function)(*batch))
+
+
+def test_parts_hand_on_numbers_of_any_width(few):
+    """In single precision lanes are twice as many, and vectors of wide numbers twice as long as a register."""
+
+    def narrow(x, k):
+        wide = [(k + i).astype(np.int64) * 3 for i in range(12)]
+        for one in wide:
+            x = jnp.sin(x) + (one % 7).astype(np.float32)
+        total = sum(a * b for a, b in zip(wide, reversed(wide)))
+        return x, (total % 1000).astype(np.int32)
+
+    x, k = np.linspace(0, 1, 37, dtype=np.float32), np.arange(37, dtype=np.int32)
+    assert_same(rbd.batch_map(narrow, fused=True)(x, k), jax.vmap(narrow)(x, k), 1e-6)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
