@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from ._pieces import NoKernel
+from ._threads import in_ranges
 
 
 #: Where things lie in what XLA hands over (`xla/ffi/api/c_api.h`, version 0): of a call its extension, arguments and results, of
@@ -77,12 +78,14 @@ def function(
     last: str,
     memory: int,
     apart: int,
+    least: int,
 ) -> str:
     """The function that XLA calls, in LLVM's language: `body` for chunks of so many samples, the first of which is `%first`.
 
     - `batched`: the number of an argument whose first side is the number of samples; `%end` is the last of them.
-    - `before`: what is done before all of them; `last` the block that the body ends in.
-    - `memory`: so many bytes are given to it, at `%frame`, which is a multiple of `apart`, a power of two.
+    - `before`: what is done before each range of samples, of the number `%number`; `last` the block that the body ends in.
+    - `memory`: so many bytes are given to a range, at `%frame`, which is a multiple of `apart`, a power of two.
+    - `least`: so many samples at least are in a range.
     """
     major, minor = _version()
     begin: list[str] = []
@@ -98,9 +101,8 @@ def function(
 
     buffers("a", ARGUMENTS, arguments)
     buffers("r", RESULTS, results)
-    begin.append(f"%sides_at = getelementptr i8, ptr %a{batched}_b, i64 {SIDES}")
-    begin += ["%sides = load ptr, ptr %sides_at", "%size = load i64, ptr %sides"]
-    begin += ["%end = sub i64 %size, 1", "%any = icmp sgt i64 %size, 0"]
+    begin += ["%size = call i64 @size(ptr %call)", "%end = sub i64 %size, 1"]
+    begin.append("%any = icmp slt i64 %from, %until")
     end: list[str] = []
     if memory:
         begin.append(f"%given = call ptr @malloc(i64 {memory + apart})")
@@ -134,18 +136,37 @@ told:
   store i32 {minor}, ptr %minor
   ret ptr null
 start:
+  %size = call i64 @size(ptr %call)
+  call void @shared_out(ptr %call, i64 %size)
+  ret ptr null
+}}
+
+define internal i64 @size(ptr %call) {{
+  %arguments_at = getelementptr i8, ptr %call, i64 {ARGUMENTS}
+  %arguments = load ptr, ptr %arguments_at
+  %array_at = getelementptr ptr, ptr %arguments, i64 {batched}
+  %array = load ptr, ptr %array_at
+  %sides_at = getelementptr i8, ptr %array, i64 {SIDES}
+  %sides = load ptr, ptr %sides_at
+  %size = load i64, ptr %sides
+  ret i64 %size
+}}
+
+define internal void @samples(ptr %call, i64 %number, i64 %from, i64 %until) {{
+start:
   {newline.join(begin)}
   br i1 %any, label %chunk, label %done
 chunk:
-  %first = phi i64 [0, %start], [%next, %{last}]
+  %first = phi i64 [%from, %start], [%next, %{last}]
   {newline.join(body)}
   %next = add i64 %first, {lanes}
-  %more = icmp slt i64 %next, %size
+  %more = icmp slt i64 %next, %until
   br i1 %more, label %chunk, label %done
 done:
   {newline.join(end)}
-  ret ptr null
+  ret void
 }}
+{in_ranges(lanes, least)}
 """
 
 

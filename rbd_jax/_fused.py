@@ -31,12 +31,14 @@ from ._kernel_program import Fusing, Later, Loop, entries, longest_product, may_
 from ._machine_code import Routine
 from ._mapped import Program
 from ._pieces import BLOCK, NoKernel, Piece, placed
+from ._scalars import no_collection
 
 
-#: Without being asked: programs of so many entries of arrays, which compile about as fast as with `vmap`; of so many times more
-#: than they read and write, because what only moves numbers is not faster; and without large matrices, as those of a policy are,
-#: which a library of matrices multiplies faster: sums of so many terms, so many numbers that all samples share.
-LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 600_000, "cuda": 450_000}, 8, 64, 4000
+#: Without being asked: programs of so many entries of arrays, which on a GPU compile about as fast as with `vmap`, and on a CPU within
+#: half a minute; of so many times more than they read and write, because what only moves numbers is not faster; and without large
+#: matrices, as those of a policy are, which a library of matrices multiplies faster: sums of so many terms, so many numbers that all
+#: samples share.
+LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 2_000_000, "cuda": 450_000}, 8, 64, 4000
 
 
 #: Results of more numbers than these are written number by number, side by side what the threads of a block write at once.
@@ -74,7 +76,7 @@ class Kernel:
 
     def __init__(self, program: Program):
         # Not as part of whatever is being traced at the moment: all of this is about constants.
-        with jax.ensure_compile_time_eval():
+        with jax.ensure_compile_time_eval(), no_collection():
             self._take_apart(program.owner, program.closed, program.shared, program.summed)
 
     def _take_apart(self, owner: str, closed: ClosedJaxpr, shared: int, summed: Sequence[bool]) -> None:
@@ -156,7 +158,9 @@ class Kernel:
         if not any(kind == "sample" for kind, _ in given):
             raise NoKernel("fused: function is given no numbers of the samples; leave fused out")
         sizes = {key: (x.size // size if key[0] == "sample" else x.size, x.dtype) for key, x in given.items()}
-        written = Routine(self, sizes)(list(given.values()), size)
+        with no_collection():
+            routine = Routine(self, sizes)
+        written = routine(list(given.values()), size)
         kinds = [*(kind for _, kind, _ in self.stored), *(x.dtype for x in self.rows)]
         return [_truths(x, kind) for x, kind in zip(written, kinds, strict=True)]
 

@@ -20,8 +20,9 @@ import numpy as np
 
 from ._foreign import compiled, function, register_bytes
 from ._kernel_program import Loop
-from ._pieces import depth_first
+from ._pieces import Piece, depth_first
 from ._scalars import Scalars
+from ._threads import LEAST, count
 from ._vectors import TYPES, Vectors
 
 
@@ -120,6 +121,8 @@ class Routine:
         self.lanes = register_bytes() // (4 if single else 8)
         self.slot_bytes = self.lanes * 8  # of the widest vector there is
         self.length = len(kernel.piece.nodes)
+        # Samples of a range: chunks of lanes, of which each works out so many scalars.
+        self.least = self.lanes * -(-LEAST // max(_work(kernel.piece), 1))
         self.declared: set[str] = set()
         self.parts: list[str] = []
         self.begin: list[str] = []
@@ -440,8 +443,9 @@ class Routine:
         sums = any(x.layout == "sum" for x in self.results)
         for i, x in enumerate(self.results):
             if x.layout == "sum":
-                begin.append(f"%k{i} = getelementptr i8, ptr %r{i}, i64 0")
                 bytes_ = x.column_bytes(self.lanes)
+                begin.append(f"%ki{i} = mul i64 %number, {bytes_}")
+                begin.append(f"%k{i} = getelementptr i8, ptr %r{i}, i64 %ki{i}")
                 begin.append(f"call void @llvm.memset.p0.i64(ptr %k{i}, i8 0, i64 {bytes_}, i1 false)")
                 continue
             if x.layout == "columns":
@@ -471,7 +475,7 @@ class Routine:
         batched = [i for i, (kind, _) in enumerate(self.sizes) if kind == "sample"]
         run = function(
             len(self.sizes), len(self.results), batched[0], self.lanes, begin, [*rows, *self.main.lines], self.main.block,
-            memory, self.slot_bytes,
+            memory, self.slot_bytes, self.least,
         )  # fmt: skip
         return "\n".join([*sorted(self.declared), *self.parts, run])
 
@@ -480,16 +484,23 @@ class Routine:
         compiled(self.name, self.text, carefully=self.length <= VERY_LONG)
         shapes = [
             jax.ShapeDtypeStruct(
-                (x.size, self.lanes) if x.layout == "sum" else (size, x.size),
+                (count(size, self.least), x.size, self.lanes) if x.layout == "sum" else (size, x.size),
                 np.int32 if x.dtype == bool else x.dtype,
             )
             for x in self.results
         ]
         found = jax.ffi.ffi_call(self.name, shapes, vmap_method="sequential")(*given)
         return [
-            y.sum(1).reshape(x.shape) if x.layout == "sum" else y.reshape(size, *x.shape)
+            y.sum((0, 2)).reshape(x.shape) if x.layout == "sum" else y.reshape(size, *x.shape)
             for y, x in zip(found, self.results, strict=True)
         ]
+
+
+def _work(piece: Piece) -> int:
+    """How many scalars are worked out, loops round by round."""
+    extra, operation = piece.scalars.extra, piece.scalars.operation
+    loops = (extra[node] for node in piece.nodes if operation[node] == "loop")
+    return len(piece.nodes) + sum(loop.length * _work(loop.piece) for loop in loops)
 
 
 def _places(arrays: Iterable[tuple[int, np.ndarray, int]]) -> Stores:

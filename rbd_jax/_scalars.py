@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -61,7 +62,7 @@ class Scalars:
             self.operation.append(operation)
             self.arguments.append(arguments)
             self.extra.append(extra)
-            self.dtype.append(np.dtype(dtype) if not jnp.issubdtype(dtype, jax.dtypes.extended) else dtype)
+            self.dtype.append(np.dtype(dtype) if isinstance(dtype, type) else dtype)
         return found
 
     # Making them.
@@ -126,20 +127,24 @@ class Scalars:
     def apply(self, primitive, params: tuple, operands: Sequence[int], dtype) -> int:
         """One operation on scalars, simplified."""
         name = "add" if primitive.name == "add_any" else primitive.name
-        known = [self.value(node) for node in operands]
-        if all(x is not None for x in known):
+        for node in operands:
+            if self.operation[node] != "constant":
+                break
+        else:
+            known = [self.extra[node] for node in operands]
             return self.constant(_evaluated(primitive, params, known, dtype))
         rule = _RULES.get(name)
-        if rule is not None and (name in _ALL_TYPES or np.issubdtype(dtype, np.floating)):
+        if rule is not None and (name in _ALL_TYPES or dtype.kind == "f"):
             exponent = {key: value for key, value in params if key == "y"}
-            return rule(self, *(int(i) for i in operands), **exponent)
+            return rule(self, *operands, **exponent)
         return self._plain(name, primitive, params, operands, dtype)
 
     def _plain(self, name, primitive, params, operands, dtype) -> int:
-        operands = tuple(int(i) for i in operands)
-        if name in ("add", "mul", "max", "min", "and", "or") and operands[0] > operands[1]:
+        operands = tuple(operands)
+        if name in _EITHER_WAY and operands[0] > operands[1]:
             operands = operands[::-1]
-        return self._add((name, operands, str(params)), name, operands, (primitive, params), dtype)
+        key = (name, operands, str(params)) if params else (name, operands)
+        return self._add(key, name, operands, (primitive, params), dtype)
 
     def _of(self, primitive, *operands: int, params=()) -> int:
         """An operation of the operands' type as it stands."""
@@ -289,6 +294,9 @@ class Scalars:
 #: Rules that hold for integers and truth values as well.
 _ALL_TYPES = {"select_n", "and", "or"}
 
+#: Operations that give the same either way round.
+_EITHER_WAY = {"add", "mul", "max", "min", "and", "or"}
+
 _RULES = {
     "add": Scalars._sum,
     "sub": Scalars._difference,
@@ -301,6 +309,19 @@ _RULES = {
     "and": Scalars._both,
     "or": Scalars._either,
 }
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Without Python's search for garbage: scalars are many and stay, and to go over all of them again and again takes a third of
+    the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _evaluated(primitive, params: tuple, known, dtype):

@@ -29,7 +29,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from . import _entries as entries
 from ._jaxprs import of_scan, of_solve
-from ._scalars import Scalars
+from ._scalars import Scalars, no_collection
 
 
 #: Loops of up to so many rounds are unrolled; a longer one stays a loop, and what is in it stays as it is.
@@ -72,7 +72,7 @@ class Program:
     def __init__(self, closed: ClosedJaxpr):
         self._scalars = scalars = Scalars()
         # Not as part of whatever is being traced at the moment: all of this is about constants.
-        with jax.ensure_compile_time_eval():
+        with jax.ensure_compile_time_eval(), no_collection():
             given = [scalars.input(i, aval.shape, aval.dtype) for i, aval in enumerate(closed.in_avals)]
             self._outputs = Interpreter(scalars).run(closed, given)
         self._dtypes = [aval.dtype for aval in closed.out_avals]

@@ -1,0 +1,195 @@
+"""Machine code shares a batch out among the threads of XLA, whatever these do with what they are asked."""
+
+import ctypes
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+import rbd_jax as rbd
+from rbd_jax import _foreign as foreign, _threads as threads
+
+
+LANES, LEAST = 4, 10
+
+TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+ANSWER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Machine code that doubles numbers, and writes in which range each was."""
+    body = []
+    for lane in range(LANES):
+        body += [
+            f"%s{lane} = add i64 %first, {lane}",
+            f"%t{lane} = call i64 @llvm.smin.i64(i64 %s{lane}, i64 %end)",
+            f"%from{lane} = getelementptr double, ptr %a0, i64 %t{lane}",
+            f"%x{lane} = load double, ptr %from{lane}",
+            f"%y{lane} = fadd double %x{lane}, %x{lane}",
+            f"%to{lane} = getelementptr double, ptr %r0, i64 %t{lane}",
+            f"store double %y{lane}, ptr %to{lane}",
+            f"%n{lane} = getelementptr i64, ptr %r1, i64 %t{lane}",
+            f"store i64 %number, ptr %n{lane}",
+        ]
+    text = foreign.function(1, 2, 0, LANES, [], body, "chunk", 0, 8, LEAST)
+    foreign._features()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), foreign._machine(1))
+    engine.finalize_object()
+    function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("run"))
+    yield function
+    del engine
+
+
+class Pool:
+    """A pool of threads as XLA hands one over, and a call of a function with it.
+
+    - `size`: how many threads it says it has; None if it cannot say.
+    - `schedule`: what it does with a task; a number that is not zero is an error.
+    """
+
+    def __init__(self, size, schedule):
+        self.size, self.schedule, self.tasks, self.destroyed = size, schedule, [], []
+        self.calls = [ANSWER(x) for x in (self._told, self._asked, self._destroyed)]
+        self.interface = (ctypes.c_void_p * 20)()
+        for offset, call in zip(
+            (threads.THREADS, threads.SCHEDULE, threads.DESTROY), self.calls, strict=True
+        ):
+            self.interface[offset // 8] = ctypes.cast(call, ctypes.c_void_p).value
+
+    def _told(self, asked):
+        if self.size is None:
+            return 77
+        number = ctypes.cast(asked, ctypes.POINTER(ctypes.c_void_p))[3]
+        ctypes.cast(number, ctypes.POINTER(ctypes.c_int64))[0] = self.size
+        return None
+
+    def _asked(self, given):
+        size, _, context, task, data = ctypes.cast(given, ctypes.POINTER(ctypes.c_void_p))[:5]
+        assert (size, context) == (40, 5)
+        self.tasks.append(lambda: TASK(task)(data))
+        return self.schedule(self.tasks[-1]) or None
+
+    def _destroyed(self, given):
+        self.destroyed.append(ctypes.cast(given, ctypes.POINTER(ctypes.c_void_p))[2])
+
+    def __call__(self, run, x):
+        """The numbers twice, and the ranges that they were in."""
+        doubled, ranges = np.zeros(len(x)), np.full(len(x), -1)
+        sides = (ctypes.c_int64 * 1)(len(x))
+        buffers = [(ctypes.c_void_p * 6)() for _ in range(3)]
+        for buffer, array in zip(buffers, (x, doubled, ranges), strict=True):
+            buffer[foreign.DATA // 8] = array.ctypes.data
+            buffer[foreign.SIDES // 8] = ctypes.addressof(sides)
+        arguments, results = (
+            (ctypes.c_void_p * len(x))(*map(ctypes.addressof, x)) for x in (buffers[:1], buffers[1:])
+        )
+        call = (ctypes.c_void_p * 24)()
+        call[threads.INTERFACE // 8] = ctypes.addressof(self.interface)
+        call[threads.CONTEXT // 8] = 5
+        call[foreign.ARGUMENTS // 8] = ctypes.addressof(arguments)
+        call[foreign.RESULTS // 8] = ctypes.addressof(results)
+        assert run(ctypes.addressof(call)) is None
+        return doubled, ranges
+
+
+def at_once(task):
+    """A pool of one thread, the caller's."""
+    task()
+
+
+def on_a_thread(task):
+    threading.Thread(target=task).start()
+
+
+def never(task):
+    """One whose threads are all busy."""
+
+
+def refused(task):
+    return 88
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 79, 80, 1003])
+@pytest.mark.parametrize(
+    "there, schedule, errors",
+    [(1, at_once, 0), (3, on_a_thread, 0), (4, never, 0), (4, refused, 3), (None, never, 1), (0, never, 0)],
+)
+def test_shared_out(run, there, schedule, errors, size):
+    x, pool = np.random.default_rng(0).normal(size=size), Pool(there, schedule)
+    doubled, ranges = pool(run, x)
+    np.testing.assert_array_equal(doubled, 2 * x)
+    count = threads.count(size, LEAST)
+    assert len(pool.tasks) == max(min(there or 1, count) - 1, 0)
+    if count == 1:
+        assert not ranges.any()
+        return
+    # Whole chunks, one range after the other, that are as long as one another.
+    assert (np.diff(ranges) >= 0).all()
+    assert set(ranges) == set(range(count))
+    starts = np.flatnonzero(np.diff(ranges)) + 1
+    assert not (starts % LANES).any()
+    assert np.ptp(np.bincount(ranges)[:-1]) <= LANES
+    if errors == 1:
+        assert pool.destroyed == [77]
+    elif errors:
+        assert pool.destroyed == [88] * len(pool.tasks)
+    if schedule is never:  # who comes late finds that all is done
+        for task in pool.tasks:
+            task()
+        np.testing.assert_array_equal(doubled, 2 * x)
+
+
+def test_ranges():
+    assert [threads.count(size, 10) for size in (0, 9, 19, 20, 199, 10**6)] == [1, 1, 1, 2, 19, threads.MOST]
+
+
+@pytest.fixture(scope="module")
+def cartpole():
+    model = rbd.load("cartpole")
+    q, v, tau = jax.random.normal(jax.random.key(0), (3, 20_001, 2))
+    mapped = jax.jit(rbd.batch_map(lambda q, v, tau: rbd.forward_dynamics(model, q, v, tau)))
+    return model, (q, v, tau), mapped
+
+
+def test_as_vmap_gives(cartpole):
+    model, given, mapped = cartpole
+    expected = jax.jit(jax.vmap(lambda q, v, tau: rbd.forward_dynamics(model, q, v, tau)))(*given)
+    np.testing.assert_allclose(mapped(*given), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_from_many_threads(cartpole):
+    """Callers that wait for one another's threads all come to an end."""
+    _, given, mapped = cartpole
+    expected = np.asarray(mapped(*given))
+    with ThreadPoolExecutor(8) as pool:
+        for result in pool.map(lambda _: np.asarray(mapped(*given)), range(40)):
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_sums_are_the_same_to_the_last_bit(cartpole):
+    """Which thread sums up which samples does not matter."""
+    model, given, _ = cartpole
+
+    def loss(damping):
+        known = eqx.tree_at(lambda model: model.damping, model, damping)
+        a = rbd.batch_map(lambda q, v, tau: rbd.forward_dynamics(known, q, v, tau))(*given)
+        return jnp.sum(a * jnp.sin(a))
+
+    gradient = jax.jit(jax.grad(loss))
+    first = gradient(model.damping)
+    expected = jax.jit(jax.grad(lambda damping: loss_of_each(model, damping, *given)))(model.damping)
+    np.testing.assert_allclose(first, expected, rtol=1e-9)
+    for _ in range(5):
+        np.testing.assert_array_equal(gradient(model.damping), first)
+
+
+def loss_of_each(model, damping, *given):
+    known = eqx.tree_at(lambda model: model.damping, model, damping)
+    a = jax.vmap(lambda q, v, tau: rbd.forward_dynamics(known, q, v, tau))(*given)
+    return jnp.sum(a * jnp.sin(a))
