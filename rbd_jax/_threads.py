@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 
 
-#: As many ranges as there may be, and how many scalars at least are worked out in one, which takes some 50 µs: a thread is asked in a
-#: tenth of that.
+#: As many ranges as there may be, and how many scalars at least are worked out in one, which takes some 50 µs: to ask a thread
+#: takes a tenth of that.
 MOST, LEAST = 32 if sys.platform != "win32" else 1, 50_000
 
 #: Where things lie in what XLA hands over: of a call the interface and the context; of the interface what destroys an error, what
@@ -28,8 +28,8 @@ def count(size: int, least: int) -> int:
 
 
 def in_ranges(lanes: int, least: int) -> str:
-    """The function `@shared_out(ptr %call, i64 %size)`: it has `@samples(ptr %call, i64 %number, i64 %from, i64 %until)` called for
-    each range, which begins at a multiple of `lanes`."""
+    """The function `@shared_out(ptr %call, i64 %size)`: it has `@samples(ptr %call, i64 %number, i64 %from, i64 %until)` called
+    for each range, which begins at a multiple of `lanes`."""
     alone = """
 define internal void @shared_out(ptr %call, i64 %size) {
   call void @samples(ptr %call, i64 0, i64 0, i64 %size)
