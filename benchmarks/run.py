@@ -2,7 +2,6 @@
 
     python benchmarks/run.py                          # the table of benchmarks/README.md
     python benchmarks/run.py --libraries rbd_jax,pin --robots "arm 9" --batches 4096 --operations fd,id
-    python benchmarks/run.py --libraries fused,rbd_jax,pin --batches 4096 --operations fd,id,mass     # machine code
     python benchmarks/run.py --steps --batches 1,16,256,4096,65536 --cores 2     # steps a second of rollouts
     JAX_ENABLE_X64=0 python benchmarks/run.py --precision float32
     JAX_ENABLE_X64=0 python benchmarks/run.py --precision float32 --libraries rbd_jax,vmap --batches 65536     # on a GPU
@@ -272,7 +271,7 @@ def main() -> None:
     parser.add_argument(
         "--steps", action="store_true", help="steps a second of rollouts instead, against the batch"
     )
-    parser.add_argument("--cores", type=int, default=1, help="cores that batches run on")
+    parser.add_argument("--cores", type=int, default=1, help="cores that all of them may use")
     parser.add_argument("--out", type=Path, help="write the table and the picture there too")
     options = parser.parse_args()
     names, dtype = options.libraries.split(","), np.dtype(options.precision)
@@ -280,7 +279,8 @@ def main() -> None:
         parser.error(f"no library {', '.join(sorted(unknown))}; there are {', '.join(LIBRARIES)}")
     if dtype == np.float64 and not jax.config.jax_enable_x64:
         parser.error("float64 needs JAX_ENABLE_X64=1")
-    rbd_jax.parallel.use_cores(options.cores)
+    if hasattr(os, "sched_setaffinity"):  # before JAX makes its threads
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     if options.steps:
         sizes = [int(size) for size in options.batches.split(",")]
         print(

@@ -27,7 +27,7 @@ from ._vectors import TYPES, Vectors
 
 
 #: Programs of more scalars are long, and come in parts of so many; of still more, LLVM takes registers as they come.
-LONG, PART, VERY_LONG = 55_000, 16_000, 200_000
+LONG, PART, VERY_LONG = 20_000, 2_500, 130_000
 
 
 class Saved(NamedTuple):

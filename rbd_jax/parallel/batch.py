@@ -45,8 +45,8 @@ def batch_map(
     A function that can be is one kernel: on a CPU with a sample in each lane of the processor's vector registers, on a GPU of
     NVIDIA with one in each thread. What cannot goes through one compiled loop on a CPU, one sample after the other or some side
     by side, which for arrays as small as these beats `vmap`, and is `vmap` elsewhere. Either way it is shared out over the
-    devices: of a CPU, `rbd.parallel.use_cores` makes several. The form is chosen when it is compiled; results do not depend on it
-    but for rounding. Derivatives of what is mapped are mapped in the same way, those by what is shared summed.
+    devices. A kernel on a CPU takes all cores; for what is none, `rbd.parallel.use_cores` makes devices of them. The form is
+    chosen when it is compiled; results do not depend on it but for rounding. Derivatives of what is mapped are mapped in the same way, those by what is shared summed.
 
     The devices are those of this process, or those that `rbd.parallel.use_devices` or `jax.set_mesh` has set. `rbd.shard` is the
     same over the devices of all processes. Within a `function` that is mapped already the loop is on the one device where that

@@ -17,6 +17,8 @@ OWNER = "parallel.use_cores"
 def use_cores(count: int | None = None) -> int:
     """Let batches run on the cores of this machine's CPU: on all of them, or on so many. Returns how many.
 
+    Kernels (see `rbd.batch_map`) use all cores without it; this is for batches of what has no kernel.
+
     Call it once, right after the imports: JAX finds its devices when it is first used. From then on each core is a device of its
     own, `rbd.batch_map` and all that maps over batches splits samples over them, and results lie on them in parts, which any
     function of JAX takes. A function of one sample runs on the first.
