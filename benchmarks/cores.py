@@ -2,11 +2,11 @@
 
     python benchmarks/cores.py
 
-Programs of their own take turns: one that may use a single core, one that may use all, and as many of the first kind at the same time
-as there are cores, each on its own. The last is what the machine can do: where two "cores" are two threads of one, or share a cache,
-programs that have nothing to do with one another are slower together than alone.
+Programs of their own take turns: one that may use a single core, one that may use all, and as many of the first kind at the
+same time as there are cores, each on its own. The last is what the machine can do: where two "cores" are two threads of one, or
+share a cache, programs that have nothing to do with one another are slower together than alone.
 
-A row: the time of a sample on one core, with all, how much faster that is, and how much faster programs of their own are together.
+A row: the time of a sample on one core, with all, how much faster that is, and how much faster programs of their own are.
 """
 
 from __future__ import annotations
@@ -34,14 +34,20 @@ def prepared(robot: str, operation: str, size: int):
     import rbd_jax as rbd
 
     known = {**robots.ROBOTS, **robots._of_files()}[robot] if " " in robot else None
-    model = rbd.load_urdf(known.text or robots.urdf(known), floating_base=known.floating) if known else rbd.load(robot)
+    model = (
+        rbd.load_urdf(known.text or robots.urdf(known), floating_base=known.floating)
+        if known
+        else rbd.load(robot)
+    )
     keys = jax.random.split(jax.random.key(0), size)
     q = jax.vmap(lambda key: rbd.random_configuration(model, key))(keys)
     v = 0.1 * jax.random.normal(jax.random.key(1), (size, model.nv))
     one = {
         "fd": lambda q, v: rbd.forward_dynamics(model, q, v, v),
         "mass": lambda q, v: rbd.mass_matrix(model, q),
-        "rollout": lambda q, v: rbd.rollout(model, rbd.State(q, v), dt=1e-3, steps=100, save_every=100).final.v,
+        "rollout": lambda q, v: (
+            rbd.rollout(model, rbd.State(q, v), dt=1e-3, steps=100, save_every=100).final.v
+        ),
     }[operation]
     function = jax.jit(rbd.batch_map(one))
     once = lambda: jax.block_until_ready(function(q, jnp.asarray(v)))
@@ -65,9 +71,23 @@ class Worker:
     """A program that works on some cores."""
 
     def __init__(self, given, robot: str, operation: str, cores: set[int]):
-        command = [sys.executable, __file__, "--work", "--robot", robot, "--operation", operation, "--batch", str(given.batch)]
+        command = [
+            sys.executable,
+            __file__,
+            "--work",
+            "--robot",
+            robot,
+            "--operation",
+            operation,
+            "--batch",
+            str(given.batch),
+        ]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, cores)
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         assert self._read() == "ready"
 
@@ -102,12 +122,14 @@ def row(given, robot: str, operation: str) -> str:
     for worker in (*own, shared):
         worker.process.kill()
     one, threads, programs = map(statistics.median, (alone, all_of_them, apart))
-    sample = lambda seconds: f"{seconds / given.batch * 1e6:.3g}"
-    return f"| {OPERATIONS[operation]} | {robot} | {sample(one)} | {sample(threads)} | {one / threads:.2f} | {one / programs:.2f} |"
+    times = " | ".join(f"{seconds / given.batch * 1e6:.3g}" for seconds in (one, threads))
+    return f"| {OPERATIONS[operation]} | {robot} | {times} | {one / threads:.2f} | {one / programs:.2f} |"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--robots", default="arm7,quadruped,humanoid")
     parser.add_argument("--operations", default="fd,mass,rollout")
     parser.add_argument("--batch", type=int, default=65536)
@@ -119,7 +141,9 @@ def main() -> None:
     if given.work:
         work(given)
         return
-    print("| operation | robot | one core | all | faster | programs of their own |\n|---|---|--:|--:|--:|--:|")
+    print(
+        "| operation | robot | one core | all | faster | programs of their own |\n|---|---|--:|--:|--:|--:|"
+    )
     for operation in given.operations.split(","):
         for robot in given.robots.split(","):
             print(row(given, robot, operation), flush=True)

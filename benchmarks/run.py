@@ -27,7 +27,6 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 warnings.simplefilter("ignore")
 
-import rbd_jax  # noqa: I001  (before JAX is used: it sets a compiler option)
 import jax
 import numpy as np
 from peers import LIBRARIES

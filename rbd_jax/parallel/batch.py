@@ -46,7 +46,8 @@ def batch_map(
     NVIDIA with one in each thread. What cannot goes through one compiled loop on a CPU, one sample after the other or some side
     by side, which for arrays as small as these beats `vmap`, and is `vmap` elsewhere. Either way it is shared out over the
     devices. A kernel on a CPU takes all cores; for what is none, `rbd.parallel.use_cores` makes devices of them. The form is
-    chosen when it is compiled; results do not depend on it but for rounding. Derivatives of what is mapped are mapped in the same way, those by what is shared summed.
+    chosen when it is compiled; results do not depend on it but for rounding. Derivatives of what is mapped are mapped in the
+    same way, those by what is shared summed.
 
     The devices are those of this process, or those that `rbd.parallel.use_devices` or `jax.set_mesh` has set. `rbd.shard` is the
     same over the devices of all processes. Within a `function` that is mapped already the loop is on the one device where that
