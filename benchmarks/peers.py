@@ -77,15 +77,6 @@ class Rbd(JaxLibrary):
         return path.final.q
 
 
-class Fused(Rbd):
-    """The same as one kernel: on a CPU machine code."""
-
-    name = "fused"
-
-    def batched(self, function):
-        return self.rbd.batch_map(function, fused=True)
-
-
 class Vmapped(Rbd):
     """The same under `jax.vmap`: what a GPU's kernel is held against."""
 
@@ -280,6 +271,5 @@ class Mujoco:
 
 
 LIBRARIES = {
-    library.name: library
-    for library in (Rbd, Fused, Vmapped, Pinocchio, Mujoco, Frax, Mjx, Brax, Jaxsim, Adam)
+    library.name: library for library in (Rbd, Vmapped, Pinocchio, Mujoco, Frax, Mjx, Brax, Jaxsim, Adam)
 }

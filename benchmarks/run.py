@@ -27,6 +27,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 warnings.simplefilter("ignore")
 
+import rbd_jax  # noqa: F401, I001  (before JAX is used: it sets a compiler option and how memory is kept)
 import jax
 import numpy as np
 from peers import LIBRARIES
@@ -259,9 +260,7 @@ def machine(names) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--libraries", default=",".join(name for name in LIBRARIES if name not in ("fused", "vmap"))
-    )
+    parser.add_argument("--libraries", default=",".join(name for name in LIBRARIES if name != "vmap"))
     parser.add_argument("--robots", default=",".join(ROBOTS))
     parser.add_argument("--operations", default=",".join(OPERATIONS))
     parser.add_argument("--batches", default="1,256,4096", help="of the batched operations")

@@ -101,8 +101,7 @@ def function(
 
     buffers("a", ARGUMENTS, arguments)
     buffers("r", RESULTS, results)
-    begin += ["%size = call i64 @size(ptr %call)", "%end = sub i64 %size, 1"]
-    begin.append("%any = icmp slt i64 %from, %until")
+    begin += ["%end = sub i64 %size, 1", "%any = icmp slt i64 %from, %until"]
     end: list[str] = []
     if memory:
         begin.append(f"%given = call ptr @malloc(i64 {memory + apart})")
@@ -136,12 +135,6 @@ told:
   store i32 {minor}, ptr %minor
   ret ptr null
 start:
-  %size = call i64 @size(ptr %call)
-  call void @shared_out(ptr %call, i64 %size)
-  ret ptr null
-}}
-
-define internal i64 @size(ptr %call) {{
   %arguments_at = getelementptr i8, ptr %call, i64 {ARGUMENTS}
   %arguments = load ptr, ptr %arguments_at
   %array_at = getelementptr ptr, ptr %arguments, i64 {batched}
@@ -149,10 +142,11 @@ define internal i64 @size(ptr %call) {{
   %sides_at = getelementptr i8, ptr %array, i64 {SIDES}
   %sides = load ptr, ptr %sides_at
   %size = load i64, ptr %sides
-  ret i64 %size
+  call void @shared_out(ptr %call, i64 %size)
+  ret ptr null
 }}
 
-define internal void @samples(ptr %call, i64 %number, i64 %from, i64 %until) {{
+define internal void @samples(ptr %call, i64 %size, i64 %number, i64 %from, i64 %until) {{
 start:
   {newline.join(begin)}
   br i1 %any, label %chunk, label %done

@@ -35,9 +35,9 @@ from ._scalars import no_collection
 
 
 #: Without being asked: programs of so many entries of arrays, which on a GPU compile about as fast as with `vmap`, and on a CPU
-#: within half a minute; of so many times more than they read and write, because what only moves numbers is not faster; without
-#: large matrices, as those of a policy are, which a library multiplies faster: sums of so many terms; and with so many numbers
-#: that all samples share.
+#: in about half a minute at most; of so many times more than they read and write, because what only moves numbers is not faster;
+#: without large matrices, as those of a policy are, which a library multiplies faster: sums of so many terms; and with so many
+#: numbers that all samples share.
 LONGEST, AT_LEAST, TERMS, SHARED = {"cpu": 2_000_000, "cuda": 450_000}, 8, 64, 4000
 
 

@@ -28,11 +28,13 @@ def count(size: int, least: int) -> int:
 
 
 def in_ranges(lanes: int, least: int) -> str:
-    """The function `@shared_out(ptr %call, i64 %size)`: it has `@samples(ptr %call, i64 %number, i64 %from, i64 %until)` called
-    for each range, which begins at a multiple of `lanes`."""
+    """The function `@shared_out(ptr %call, i64 %size)`, which has all samples of a batch worked out in ranges.
+
+    Each is a call of `@samples(ptr %call, i64 %size, i64 %number, i64 %from, i64 %until)` and begins at a multiple of `lanes`.
+    """
     alone = """
 define internal void @shared_out(ptr %call, i64 %size) {
-  call void @samples(ptr %call, i64 0, i64 0, i64 %size)
+  call void @samples(ptr %call, i64 %size, i64 0, i64 0, i64 %size)
   ret void
 }"""
     if MOST == 1:
@@ -41,90 +43,38 @@ define internal void @shared_out(ptr %call, i64 %size) {
 declare i32 @sched_yield()
 declare i64 @llvm.smax.i64(i64, i64)
 %work = type {{ ptr, i64, i64, i64, i64, i64 }} ; the call, its samples; of ranges all, begun, done; who has this
-%threads = type {{ i64, ptr, ptr, ptr }}
-%task = type {{ i64, ptr, ptr, ptr, ptr }}
-%error = type {{ i64, ptr, ptr }}
+%asked = type {{ i64, ptr, ptr, ptr }} ; its bytes, no extension, the context, where the answer goes
+%task = type {{ i64, ptr, ptr, ptr, ptr }} ; its bytes, no extension, the context, what is to be done with what
+%error = type {{ i64, ptr, ptr }} ; its bytes, no extension, the error
 
 define internal void @shared_out(ptr %call, i64 %size) {{
-  %asked = alloca %threads
-  %told = alloca i64
-  %task = alloca %task
-  %error = alloca %error
   %wanted = sdiv i64 %size, {least}
   %some = call i64 @llvm.smax.i64(i64 %wanted, i64 1)
   %count = call i64 @llvm.smin.i64(i64 %some, i64 {MOST})
   %one = icmp eq i64 %count, 1
-  br i1 %one, label %alone, label %threads
+  br i1 %one, label %alone, label %share
 alone:
-  call void @samples(ptr %call, i64 0, i64 0, i64 %size)
+  call void @samples(ptr %call, i64 %size, i64 0, i64 0, i64 %size)
   ret void
-threads:
-  %api_at = getelementptr i8, ptr %call, i64 {INTERFACE}
-  %api = load ptr, ptr %api_at
-  %context_at = getelementptr i8, ptr %call, i64 {CONTEXT}
-  %context = load ptr, ptr %context_at
-  %destroy_at = getelementptr i8, ptr %api, i64 {DESTROY}
-  %destroy = load ptr, ptr %destroy_at
-  store %threads {{ i64 32, ptr null, ptr null, ptr null }}, ptr %asked
-  %asked_context = getelementptr %threads, ptr %asked, i32 0, i32 2
-  store ptr %context, ptr %asked_context
-  %asked_number = getelementptr %threads, ptr %asked, i32 0, i32 3
-  store ptr %told, ptr %asked_number
-  %ask_at = getelementptr i8, ptr %api, i64 {THREADS}
-  %ask = load ptr, ptr %ask_at
-  %unknown = call ptr %ask(ptr %asked)
-  %known = icmp eq ptr %unknown, null
-  br i1 %known, label %helpers, label %no_pool
-no_pool:
-  store i64 1, ptr %told
-  store %error {{ i64 24, ptr null, ptr null }}, ptr %error
-  %which = getelementptr %error, ptr %error, i32 0, i32 2
-  store ptr %unknown, ptr %which
-  call void %destroy(ptr %error)
-  br label %helpers
-helpers:
-  %there = load i64, ptr %told
+share:
+  %there = call i64 @threads(ptr %call)
   %useful = call i64 @llvm.smin.i64(i64 %there, i64 %count)
-  %wished = sub i64 %useful, 1
-  %others = call i64 @llvm.smax.i64(i64 %wished, i64 0)
-  %all = add i64 %others, 1
+  %users = call i64 @llvm.smax.i64(i64 %useful, i64 1)
   %work = call ptr @malloc(i64 48)
-  store ptr %call, ptr %work
-  %size_at = getelementptr %work, ptr %work, i32 0, i32 1
-  store i64 %size, ptr %size_at
-  %count_at = getelementptr %work, ptr %work, i32 0, i32 2
-  store i64 %count, ptr %count_at
-  %begun_at = getelementptr %work, ptr %work, i32 0, i32 3
-  store i64 0, ptr %begun_at
+  %work0 = insertvalue %work zeroinitializer, ptr %call, 0
+  %work1 = insertvalue %work %work0, i64 %size, 1
+  %work2 = insertvalue %work %work1, i64 %count, 2
+  %work3 = insertvalue %work %work2, i64 %users, 5
+  store %work %work3, ptr %work
   %done_at = getelementptr %work, ptr %work, i32 0, i32 4
-  store i64 0, ptr %done_at
-  %users_at = getelementptr %work, ptr %work, i32 0, i32 5
-  store i64 %all, ptr %users_at
-  store %task {{ i64 40, ptr null, ptr null, ptr @help, ptr null }}, ptr %task
-  %task_context = getelementptr %task, ptr %task, i32 0, i32 2
-  store ptr %context, ptr %task_context
-  %task_work = getelementptr %task, ptr %task, i32 0, i32 4
-  store ptr %work, ptr %task_work
-  %schedule_at = getelementptr i8, ptr %api, i64 {SCHEDULE}
-  %schedule = load ptr, ptr %schedule_at
   br label %next
 next:
-  %number = phi i64 [0, %helpers], [%after, %scheduled], [%after, %refused]
-  %after = add i64 %number, 1
-  %more = icmp slt i64 %number, %others
+  %number = phi i64 [1, %share], [%after, %invite]
+  %more = icmp slt i64 %number, %users
   br i1 %more, label %invite, label %work_too
 invite:
-  %failed = call ptr %schedule(ptr %task)
-  %well = icmp eq ptr %failed, null
-  br i1 %well, label %scheduled, label %refused
-scheduled:
-  br label %next
-refused:
-  store %error {{ i64 24, ptr null, ptr null }}, ptr %error
-  %what = getelementptr %error, ptr %error, i32 0, i32 2
-  store ptr %failed, ptr %what
-  call void %destroy(ptr %error)
-  call void @leave(ptr %work)
+  call void @invite(ptr %call, ptr %work)
+  %after = add i64 %number, 1
   br label %next
 work_too:
   call void @ranges(ptr %work)
@@ -141,14 +91,72 @@ end:
   ret void
 }}
 
+; How many threads the pool has; 1 if that is not known.
+define internal i64 @threads(ptr %call) {{
+  %number = alloca i64
+  %asked = alloca %asked
+  %context = call ptr @at(ptr %call, i64 {CONTEXT})
+  %asked0 = insertvalue %asked {{ i64 32, ptr null, ptr null, ptr null }}, ptr %context, 2
+  %asked1 = insertvalue %asked %asked0, ptr %number, 3
+  store %asked %asked1, ptr %asked
+  %interface = call ptr @at(ptr %call, i64 {INTERFACE})
+  %tell = call ptr @at(ptr %interface, i64 {THREADS})
+  %error = call ptr %tell(ptr %asked)
+  %well = icmp eq ptr %error, null
+  br i1 %well, label %known, label %unknown
+known:
+  %there = load i64, ptr %number
+  ret i64 %there
+unknown:
+  call void @destroy(ptr %interface, ptr %error)
+  ret i64 1
+}}
+
+; Ask a thread of the pool to help.
+define internal void @invite(ptr %call, ptr %work) {{
+  %task = alloca %task
+  %context = call ptr @at(ptr %call, i64 {CONTEXT})
+  %task0 = insertvalue %task {{ i64 40, ptr null, ptr null, ptr @help, ptr null }}, ptr %context, 2
+  %task1 = insertvalue %task %task0, ptr %work, 4
+  store %task %task1, ptr %task
+  %interface = call ptr @at(ptr %call, i64 {INTERFACE})
+  %schedule = call ptr @at(ptr %interface, i64 {SCHEDULE})
+  %error = call ptr %schedule(ptr %task)
+  %well = icmp eq ptr %error, null
+  br i1 %well, label %end, label %refused
+refused:
+  call void @destroy(ptr %interface, ptr %error)
+  call void @leave(ptr %work)
+  br label %end
+end:
+  ret void
+}}
+
+define internal void @destroy(ptr %interface, ptr %which) {{
+  %error = alloca %error
+  %error0 = insertvalue %error {{ i64 24, ptr null, ptr null }}, ptr %which, 2
+  store %error %error0, ptr %error
+  %destroy = call ptr @at(ptr %interface, i64 {DESTROY})
+  call void %destroy(ptr %error)
+  ret void
+}}
+
+; The pointer that is so many bytes further on.
+define internal ptr @at(ptr %first, i64 %bytes) {{
+  %place = getelementptr i8, ptr %first, i64 %bytes
+  %found = load ptr, ptr %place
+  ret ptr %found
+}}
+
 define internal void @help(ptr %work) {{
   call void @ranges(ptr %work)
   call void @leave(ptr %work)
   ret void
 }}
 
+; Work off ranges until all are begun.
 define internal void @ranges(ptr %work) {{
-  %call = load ptr, ptr %work
+  %call = call ptr @at(ptr %work, i64 0)
   %size_at = getelementptr %work, ptr %work, i32 0, i32 1
   %size = load i64, ptr %size_at
   %count_at = getelementptr %work, ptr %work, i32 0, i32 2
@@ -171,13 +179,14 @@ range:
   %from = mul i64 %first_chunk, {lanes}
   %beyond = mul i64 %last_chunk, {lanes}
   %until = call i64 @llvm.smin.i64(i64 %beyond, i64 %size)
-  call void @samples(ptr %call, i64 %number, i64 %from, i64 %until)
+  call void @samples(ptr %call, i64 %size, i64 %number, i64 %from, i64 %until)
   %ended = atomicrmw add ptr %done_at, i64 1 release
   br label %next
 none:
   ret void
 }}
 
+; Who is the last to leave frees what was shared.
 define internal void @leave(ptr %work) {{
   %users_at = getelementptr %work, ptr %work, i32 0, i32 5
   %before = atomicrmw sub ptr %users_at, i64 1 acq_rel

@@ -1,8 +1,12 @@
 """Machine code shares a batch out among the threads of XLA, whatever these do with what they are asked."""
 
 import ctypes
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -54,7 +58,8 @@ class Pool:
     """
 
     def __init__(self, size, schedule):
-        self.size, self.schedule, self.tasks, self.destroyed = size, schedule, [], []
+        self.size, self.schedule = size, schedule
+        self.tasks, self.asked, self.destroyed = [], [], []
         self.calls = [ANSWER(x) for x in (self._told, self._asked, self._destroyed)]
         self.interface = (ctypes.c_void_p * 20)()
         for offset, call in zip(
@@ -63,20 +68,23 @@ class Pool:
             self.interface[offset // 8] = ctypes.cast(call, ctypes.c_void_p).value
 
     def _told(self, asked):
+        size, extension, context, number = ctypes.cast(asked, ctypes.POINTER(ctypes.c_void_p))[:4]
+        self.asked.append((size, extension, context))
         if self.size is None:
             return 77
-        number = ctypes.cast(asked, ctypes.POINTER(ctypes.c_void_p))[3]
         ctypes.cast(number, ctypes.POINTER(ctypes.c_int64))[0] = self.size
         return None
 
     def _asked(self, given):
-        size, _, context, task, data = ctypes.cast(given, ctypes.POINTER(ctypes.c_void_p))[:5]
-        assert (size, context) == (40, 5)
+        size, extension, context, task, data = ctypes.cast(given, ctypes.POINTER(ctypes.c_void_p))[:5]
+        self.asked.append((size, extension, context))
         self.tasks.append(lambda: TASK(task)(data))
         return self.schedule(self.tasks[-1]) or None
 
     def _destroyed(self, given):
-        self.destroyed.append(ctypes.cast(given, ctypes.POINTER(ctypes.c_void_p))[2])
+        size, extension, error = ctypes.cast(given, ctypes.POINTER(ctypes.c_void_p))[:3]
+        self.asked.append((size, extension, None))
+        self.destroyed.append(error)
 
     def __call__(self, run, x):
         """The numbers twice, and the ranges that they were in."""
@@ -99,7 +107,7 @@ class Pool:
 
 
 def at_once(task):
-    """A pool of one thread, the caller's."""
+    """By the caller's thread, as XLA may."""
     task()
 
 
@@ -118,13 +126,26 @@ def refused(task):
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 79, 80, 1003])
 @pytest.mark.parametrize(
     "there, schedule, errors",
-    [(1, at_once, 0), (3, on_a_thread, 0), (4, never, 0), (4, refused, 3), (None, never, 1), (0, never, 0)],
+    [
+        (1, never, 0),
+        (3, at_once, 0),
+        (3, on_a_thread, 0),
+        (4, never, 0),
+        (4, refused, 3),
+        (None, never, 1),
+        (0, never, 0),
+    ],
 )
 def test_shared_out(run, there, schedule, errors, size):
     x, pool = np.random.default_rng(0).normal(size=size), Pool(there, schedule)
     doubled, ranges = pool(run, x)
     np.testing.assert_array_equal(doubled, 2 * x)
     count = threads.count(size, LEAST)
+    assert set(pool.asked) <= {
+        (32, None, 5),
+        (40, None, 5),
+        (24, None, None),
+    }  # bytes, no extension, the context
     assert len(pool.tasks) == max(min(there or 1, count) - 1, 0)
     if count == 1:
         assert not ranges.any()
@@ -173,23 +194,41 @@ def test_from_many_threads(cartpole):
 
 
 def test_sums_are_the_same_to_the_last_bit(cartpole):
-    """Which thread sums up which samples does not matter."""
+    """Which thread sums up which samples does not matter, nor how many there are."""
     model, given, _ = cartpole
-
-    def loss(damping):
-        known = eqx.tree_at(lambda model: model.damping, model, damping)
-        a = rbd.batch_map(lambda q, v, tau: rbd.forward_dynamics(known, q, v, tau))(*given)
-        return jnp.sum(a * jnp.sin(a))
-
-    gradient = jax.jit(jax.grad(loss))
-    first = gradient(model.damping)
-    expected = jax.jit(jax.grad(lambda damping: loss_of_each(model, damping, *given)))(model.damping)
-    np.testing.assert_allclose(first, expected, rtol=1e-9)
+    gradient = jax.jit(jax.grad(loss, 1), static_argnums=3)
+    first = gradient(model, model.damping, given, rbd.batch_map)
+    np.testing.assert_allclose(first, gradient(model, model.damping, given, jax.vmap), rtol=1e-9)
     for _ in range(5):
-        np.testing.assert_array_equal(gradient(model.damping), first)
+        np.testing.assert_array_equal(gradient(model, model.damping, given, rbd.batch_map), first)
+    if hasattr(os, "sched_setaffinity"):
+        code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); import test_threads; test_threads.alone()"
+        found = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.split() == [x.hex() for x in first.tolist()]
 
 
-def loss_of_each(model, damping, *given):
+def alone():
+    """The same in a process of one core, written."""
+    jax.config.update("jax_enable_x64", True)
+    model = rbd.load("cartpole")
+    given = jax.random.normal(jax.random.key(0), (3, 20_001, 2))
+    print(
+        *(
+            x.hex()
+            for x in jax.jit(jax.grad(loss, 1), static_argnums=3)(
+                model, model.damping, given, rbd.batch_map
+            ).tolist()
+        )
+    )
+
+
+def loss(model, damping, given, mapping):
     known = eqx.tree_at(lambda model: model.damping, model, damping)
-    a = jax.vmap(lambda q, v, tau: rbd.forward_dynamics(known, q, v, tau))(*given)
+    a = mapping(lambda q, v, tau: rbd.forward_dynamics(known, q, v, tau))(*given)
     return jnp.sum(a * jnp.sin(a))
