@@ -50,7 +50,7 @@ OPERATIONS = {
 }
 STEPS, FEW = 1000, 100  # of a rollout; of a large batch
 ROUNDS, LONGEST = 7, 8.0  # rounds, and the seconds after which a figure is taken as it is
-WARM = 3  # calls before: Linux makes the memory of large results when it is first written to
+WARM = 6  # calls before: after so many the memory of large results is there, and is used again
 CALLS = 20  # of a round on a GPU, which is handed the next while it works on one
 
 

@@ -3,7 +3,8 @@
 glibc asks Linux for each array of more than 32 MiB, and gives it back when nobody has it any more. Each page of such memory is
 made and filled with zeros when it is first written to, which takes three times as long as to write: mass matrices of 4096
 humanoids are 40 MB, and a third of the time that they take. So, when the library is imported, glibc is told to keep up to 2 GiB
-of what is free, and to take what is smaller than that from there.
+of what is free at the end of its heap, and to take what is smaller than that from there. What is free further down it keeps in
+any case.
 
 Threads besides the first have heaps of their own, of 64 MiB at most, and ask Linux for what is larger. With several cores all
 take from one: mass matrices of 65,536 humanoids then take a quarter of the time, and to compile takes a fifth longer.
