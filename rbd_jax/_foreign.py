@@ -40,9 +40,8 @@ def _features() -> Any:
     return llvm.get_host_cpu_features()
 
 
-@functools.cache
-def _machine(care: int) -> Any:
-    """What is compiled for, with more or less care.
+def machine(care: int) -> Any:
+    """What is compiled for, with more or less care. An engine has one of its own, which ends with it.
 
     More than 1 takes two to three times as long, for code that is not faster.
     """
@@ -181,7 +180,7 @@ def compiled(name: str, text: str, carefully: bool) -> None:
             return
         module = llvm.parse_assembly(text)
         module.verify()  # an error, where to compile would end the process
-        engine = llvm.create_mcjit_compiler(module, _machine(int(carefully)))
+        engine = llvm.create_mcjit_compiler(module, machine(int(carefully)))
         engine.finalize_object()
         address = ctypes.c_void_p(engine.get_function_address("run"))
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")

@@ -96,7 +96,10 @@ class Shape(Attached):
             placement = Transform.from_position(vector(owner, "placement", placement, 3, expected))
         self.geometry, self.placement = geometry, placement
         self.visual, self.collision, self.material = bool(visual), bool(collision), str(material)
-        self.rgba = tuple(np.asarray(number(owner, "rgba", rgba, (4,), least=0, most=1), float).tolist())
+        number(owner, "rgba", rgba, (4,), least=0, most=1)
+        if not is_known(rgba):
+            raise ValueError(f"{owner}: rgba is traced; colors are not differentiated: give plain numbers")
+        self.rgba = tuple(np.asarray(rgba, float).tolist())
         self.group, self.priority = int(group), int(priority)
         self.contype, self.conaffinity, self.condim = int(contype), int(conaffinity), int(condim)
         if self.condim not in (1, 3, 4, 6):

@@ -43,7 +43,7 @@ def run():
         ]
     text = foreign.function(1, 2, 0, LANES, [], body, "chunk", 0, 8, LEAST)
     foreign._features()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), foreign._machine(1))
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), foreign.machine(1))
     engine.finalize_object()
     function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("run"))
     yield function

@@ -121,6 +121,10 @@ WRONG = {
     ),
     "heights": (lambda: HeightField([[1.0, 2.0]], (1.0, 1.0)), "HeightField: heights has shape"),
     "colour": (lambda: rbd.Shape("a", "b", Sphere(1.0), rgba=(1, 2, 1, 1)), "Shape 'a': rgba"),
+    "traced colour": (
+        lambda: jax.eval_shape(lambda x: rbd.Shape("a", "b", Sphere(1.0), rgba=(x, 1, 1, 1)), 1.0),
+        "Shape 'a': rgba is traced; colors are not differentiated: give plain numbers",
+    ),
     "condim": (lambda: rbd.Shape("a", "b", Sphere(1.0), condim=2), "condim is 2; it is 1, 3, 4 or 6"),
     "shape of a plane": (
         lambda: rbd.Shape("floor", "b", Plane()).inertia(1.0),
