@@ -1,4 +1,5 @@
-"""Calls without a `jit`, as in a notebook: the first, which compiles, and later ones. Prints a table.
+"""Calls without a `jit`, as in a notebook: the first, which compiles, and later ones. Then calls of what is compiled, as in a
+controller that has one sample: by `jax.jit`, and as a kernel for a batch of one. Prints two tables.
 
 python benchmarks/calls.py [ROBOT]
 """
@@ -19,6 +20,17 @@ from rbd_jax import _compile
 
 
 ROUNDS = 50
+#: Of those that take microseconds.
+MANY = 2000
+
+#: Functions of one sample, and the robots that they are called for.
+ONE = {
+    "forward dynamics": rbd.forward_dynamics,
+    "inverse dynamics": rbd.inverse_dynamics,
+    "mass matrix": lambda model, q, v, tau: rbd.mass_matrix(model, q),
+    "derivatives of forward dynamics": rbd.forward_dynamics_derivatives,
+}
+ROBOTS = ("arm7", "quadruped", "humanoid")
 
 
 def calls(model):
@@ -48,6 +60,26 @@ def timed(call) -> float:
     return time.perf_counter() - begin
 
 
+def of_one_sample(robot: str, name: str) -> str:
+    """A line of the second table."""
+    model = rbd.load(robot)
+    q, v = rbd.random_configuration(model, jax.random.key(0)), jnp.ones(model.nv)
+
+    def function(q, v, tau):
+        return ONE[name](model, q, v, tau)
+
+    kernel = rbd.batch_map(function, fused=True)
+    forms = (
+        jax.jit(function),
+        jax.jit(lambda *sample: jax.tree.map(lambda x: x[0], kernel(*(x[None] for x in sample)))),
+    )
+    firsts = [timed(lambda form=form: form(q, v, v)) for form in forms]
+    # By turns, as the machine is not always as fast.
+    rounds = [[timed(lambda form=form: form(q, v, v)) for form in forms] for _ in range(MANY)]
+    (jit, fused), (first, first_fused) = map(statistics.median, zip(*rounds)), firsts
+    return f"| {name} | {robot} | {1e6 * jit:.0f} | {1e6 * fused:.0f} | {fused / jit:.2f} | {first:.1f} | {first_fused:.1f} |"
+
+
 def main(robot: str = "arm7") -> None:
     model = rbd.load(robot)
     print("| call | first | later | compilations |\n|---|--:|--:|--:|")
@@ -56,6 +88,11 @@ def main(robot: str = "arm7") -> None:
         later = statistics.median(timed(call) for _ in range(ROUNDS))
         made = _compile.compilations - before
         print(f"| {name} | {first:.2f} s | {1e3 * later:.2f} ms | {made} |")
+    print("\n| one sample | robot | `jax.jit`, µs | kernel, µs | ratio | first call, s | of the kernel, s |")
+    print("|---|---|--:|--:|--:|--:|--:|")
+    for name in ONE:
+        for robot in ROBOTS:
+            print(of_one_sample(robot, name), flush=True)
 
 
 if __name__ == "__main__":
