@@ -164,7 +164,7 @@ def test_failed_samples_are_counted(tmp_path, capsys):
     (tmp_path / "stiff.urdf").write_text(URDF.replace('damping="0.375"', 'damping="1e9"'))
     arguments = ["--batch", "3", "--seconds", "1", "--dt", "0.02", "--out", str(tmp_path)]
     arguments += ["--scheme", "runge-kutta-4"]
-    assert main(["simulate", str(tmp_path / "stiff.urdf"), *arguments]) == 0
+    assert main(["simulate", str(tmp_path / "stiff.urdf"), *arguments]) == 3
     out = capsys.readouterr().out
     assert (
         re.search(r"completed +0 ", out)
