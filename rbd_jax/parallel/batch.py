@@ -65,12 +65,12 @@ def batch_map(
     - `fused`: whether it is a kernel, whose numbers stay on the chip as far as they fit. True for one, or an error that says
       why there is none; False for none. By default it is one where that is possible, is not too long (two million entries of
       arrays on a CPU, 450,000 on a GPU, rounds of loops once) and is work, without large matrices; on a CPU of 8 samples and
-      more (a single one is faster as a kernel, too, which True makes of it). It is for dynamics and rollouts, best of models
-      that are known: no arguments, and not traced. Loops of more than 256 rounds, and shorter ones of much work, stay loops:
-      their rows are those of an argument, known, or the same in each round. What is made of the rows that they return is made
-      after the kernel. `x · 0` is 0, also where x is infinite or not a number. Sorting, random keys, libraries of matrices,
-      places that depend on the sample and loops whose length does have no kernel. `"interpret"` runs that of a GPU step by
-      step on any device, to try it out.
+      more (True makes one of fewer, which pays where it is called again and again). It is for dynamics and rollouts, best of
+      models that are known: no arguments, and not traced. Loops of more than 256 rounds, and shorter ones of much work, stay
+      loops: their rows are those of an argument, known, or the same in each round. What is made of the rows that they return
+      is made after the kernel. `x · 0` is 0, also where x is infinite or not a number. Sorting, random keys, libraries of
+      matrices, places that depend on the sample and loops whose length does have no kernel. `"interpret"` runs that of a GPU
+      step by step on any device, to try it out.
 
     `function` is traced, and so it returns what it finds out and writes to nothing else: a policy that remembers takes its memory
     and returns it, as `rollout(memory=...)` does. Outside of `jax.jit` the mapped function compiles itself, as `jax.jit` would.

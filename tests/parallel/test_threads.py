@@ -50,6 +50,11 @@ def run():
     del engine
 
 
+def test_an_engine_has_a_machine_of_its_own():
+    """The engine frees it: those that shared one with an engine that was let go would compile with freed memory."""
+    assert foreign.machine(1) is not foreign.machine(1)
+
+
 class Pool:
     """A pool of threads as XLA hands one over, and a call of a function with it.
 
