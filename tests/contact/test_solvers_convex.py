@@ -88,8 +88,8 @@ def test_qp_of_every_ending(rng, dtype, tolerance):
     expected = np.full(BATCH, Code.SOLVED)
     expected[bad], expected[endless] = Code.INFEASIBLE, Code.UNBOUNDED
     np.testing.assert_array_equal(found.code, expected)
-    # The last steps towards a degenerate end are of the size of round-off: a straggler takes 28 or 43 by the machine's rounding.
-    assert np.quantile(found.iterations, 0.99) < 40
+    # The last steps towards a degenerate end are of the size of round-off: of 200 up to three take 40 by the machine's rounding.
+    assert np.quantile(found.iterations, 0.95) < 30
     solved = slice(0, 150)
     assert missing([part[solved] for part in data], [part[solved] for part in found]) <= tolerance
     near = tolerance**0.5
