@@ -260,6 +260,11 @@ def from_numpy(x: np.ndarray | Array) -> Array:
     return jax.device_put(x) if isinstance(x, np.ndarray) else x
 
 
+def pick(x: Array, index) -> Array:
+    """`x[index]`; of a known array in NumPy, so that nothing is compiled for it."""
+    return from_numpy(np.asarray(np.asarray(x)[index])) if is_known((x, index)) else x[index]
+
+
 def zeros(shape: tuple[int, ...], dtype=None) -> Array:
     """Zeros, in JAX's default precision if no other is given; nothing is compiled for them."""
     return from_numpy(np.zeros(shape, jnp.result_type(float) if dtype is None else dtype))

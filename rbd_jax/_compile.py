@@ -23,7 +23,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ._devices import compiled_for
-from ._versions import get_opaque_trace_state
+from ._versions import DynamicJaxprTracer, get_opaque_trace_state
 
 
 F = TypeVar("F", bound=Callable)
@@ -46,7 +46,7 @@ def compiled(function: F) -> F:
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
-        if _is_staged():
+        if _is_staged(args):
             return function(*args, **kwargs)
         key, run, numbers = _taken_apart(function, args, kwargs)
         return _ready(key, lambda: jax.jit(run))(numbers)
@@ -232,10 +232,12 @@ def forget() -> None:
         _apart.clear()
 
 
-def _is_staged() -> bool:
-    """Whether what happens now becomes part of a program, and is not computed at once."""
+def _is_staged(args: tuple) -> bool:
+    """Whether a call with these arguments becomes part of a program, and is not computed at once."""
     if get_opaque_trace_state() == _CLEAN:
         return False
+    if any(isinstance(x, DynamicJaxprTracer) for x in args):
+        return True
     # Differentiation and batching compute what does not depend on them; a program takes up everything.
     return isinstance(jax.numpy.zeros(()), Tracer)
 

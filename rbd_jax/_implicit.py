@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
 from ._rules import custom_jvp
+
+
+#: The name under which `remembered` numbers are stored.
+_REMEMBERED = "rbd_jax: result of a search"
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable)
+
+
+def remembered(found: T) -> T:
+    """The result of a search, which reverse mode stores where a step is recomputed, so that the search is not."""
+    return jax.tree.map(lambda x: checkpoint_name(x, _REMEMBERED), found)
+
+
+def recomputed(step: F) -> F:
+    """A step that reverse mode computes again, in place of storing what it computes: all but what is `remembered`.
+
+    It is for the body of a loop, where the compiler cannot merge what is computed twice.
+    """
+    policy = jax.checkpoint_policies.save_only_these_names(_REMEMBERED)
+    return jax.checkpoint(step, policy=policy, prevent_cse=False)
 
 
 def implicit(

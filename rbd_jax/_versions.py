@@ -4,3 +4,5 @@ try:
     from jax.extend.core import get_opaque_trace_state as get_opaque_trace_state
 except ImportError:  # before 0.10
     from jax.core import get_opaque_trace_state as get_opaque_trace_state
+
+from jax.interpreters.partial_eval import DynamicJaxprTracer as DynamicJaxprTracer

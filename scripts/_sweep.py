@@ -1,14 +1,13 @@
-"""A pytest plugin for long sweeps: what has passed is written down at once, and not run again while the sources stay as they are.
+"""A pytest plugin for long runs: it records each result at once, and skips what has passed while the sources stay the same.
 
-`scripts/test_slow.sh` uses it. Each result is a line in a file that is named after what the sources hold, so that a run which
-was stopped goes on where it was, and a change anywhere in the library or the tests starts anew.
+`scripts/test_slow.sh` uses it. Results are lines of a file whose name is a hash of the sources, so a run that was stopped
+continues where it was, and a change anywhere in the library or the tests starts anew. A table by folder ends the run.
 """
 
-import argparse
 import hashlib
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -16,69 +15,53 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / ".pytest_cache" / "sweep"
-#: Seconds of each file of slow tests, one a line, from a run with --record.
-DURATIONS = ROOT / "tests" / "slow_durations.txt"
-#: Why a test was left out.
+#: Reason of skipped tests that did not begin.
 LATE = "no time was left for it"
-#: For a file that the table does not have yet.
-UNKNOWN = 60.0
 
 
 def sources():
-    """A name for what is tested: all files of the library and the tests."""
+    """A name for what is tested: a hash of all files of the library and the tests."""
     digest = hashlib.sha256()
     paths = [ROOT / "pyproject.toml", *(ROOT / "rbd_jax").rglob("*"), *(ROOT / "tests").rglob("*")]
-    for path in sorted(p for p in paths if p.is_file() and "__pycache__" not in p.parts and p != DURATIONS):
+    for path in sorted(p for p in paths if p.is_file() and "__pycache__" not in p.parts):
         digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
-def parts(names, durations, count):
-    """The number of the part of each test, by names: the longest files first, each to the part that is the shortest so far.
+def shuffled(names, seed):
+    """Test names in an order that depends on the seed alone. Files stay together: their tests share what they compile."""
 
-    A file stays whole, since its tests share what they compile; but one that is longer than half a part is dealt out.
-    """
-    files = defaultdict(list)
-    for name in sorted(names):
-        files[file_of(name)].append(name)
-    seconds = {file: durations.get(file, UNKNOWN) for file in files}
-    long = sum(seconds.values()) / (2 * count)
-    pieces = []
-    for file, tests in files.items():
-        own = [[test] for test in tests] if seconds[file] > long else [tests]
-        pieces += [(seconds[file] / len(own), piece) for piece in own]
-    loads, chosen = [0.0] * count, {}
-    for duration, tests in sorted(pieces, key=lambda piece: (-piece[0], piece[1])):
-        part = loads.index(min(loads))
-        loads[part] += duration
-        chosen |= dict.fromkeys(tests, part)
-    return chosen
+    def place(name):
+        file = file_of(name)
+        return hashlib.sha256(f"{seed} {file}".encode()).hexdigest(), file
 
-
-def part_of(text):
-    """`2/6`: the number of a part, from 0, and of how many."""
-    number, _, count = text.partition("/")
-    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no part: 2/6 is the third of six, counted from 0")
-    return int(number), int(count)
-
-
-def recorded_durations():
-    if not DURATIONS.exists():
-        return {}
-    rows = (line.split() for line in DURATIONS.read_text().splitlines() if line and line[0] != "#")
-    return {file: float(seconds) for seconds, file in rows}
+    return sorted(names, key=place)
 
 
 def file_of(nodeid):
     return nodeid.partition("::")[0]
 
 
+def table(results):
+    """Lines with tests, failures and seconds of each folder, the longest first."""
+    folders = defaultdict(Counter)
+    for result in results:
+        counts = folders[str(Path(file_of(result["name"])).parent)]
+        counts[result["outcome"]] += 1
+        counts["seconds"] += result["seconds"]
+    rows = sorted(folders.items(), key=lambda row: -row[1]["seconds"])
+    rows.append(("all", sum(folders.values(), Counter())))
+    lines = [f"{'passed':>8} {'failed':>7} {'skipped':>8} {'seconds':>9}  folder"]
+    for folder, counts in rows:
+        numbers = (counts["passed"], counts["failed"], counts["skipped"], counts["seconds"])
+        lines.append("{:8d} {:7d} {:8d} {:9.1f}  {}".format(*numbers, folder))
+    return lines
+
+
 def pytest_addoption(parser):
     group = parser.getgroup("sweep")
-    group.addoption("--part", type=part_of, metavar="K/N", help="of the tests, about equally long; K from 0")
+    group.addoption("--seed", type=int, metavar="N", help="run files in an order that depends on this number")
     group.addoption("--fresh", action="store_true", help="run also what has passed already")
-    group.addoption("--record", action="store_true", help="write tests/slow_durations.txt")
     group.addoption(
         "--minutes", type=float, metavar="M", help="no test begins later; the summary says how many did not"
     )
@@ -118,15 +101,13 @@ class Sweep:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
-        part, wanted = config.getoption("part"), items
-        if part is not None:
-            number, count = part
-            chosen = parts([item.nodeid for item in items], recorded_durations(), count)
-            wanted = [item for item in wanted if chosen[item.nodeid] == number]
-        wanted = [item for item in wanted if item.nodeid not in self.passed]
+        wanted = [item for item in items if item.nodeid not in self.passed]
         if len(wanted) < len(items):
             config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
             items[:] = wanted
+        if (seed := config.getoption("seed")) is not None:
+            by_name = {item.nodeid: item for item in items}
+            items[:] = [by_name[name] for name in shuffled(by_name, seed)]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item):
@@ -164,26 +145,14 @@ class Sweep:
     def pytest_terminal_summary(self, terminalreporter):
         write, results = terminalreporter.write_line, sorted(self.known.values(), key=lambda r: -r["seconds"])
         by = {x: [r for r in results if r["outcome"] == x] for x in ("passed", "failed", "skipped")}
-        total = sum(result["seconds"] for result in results)
-        terminalreporter.section("slow sweeps of these sources")
+        terminalreporter.section("results for these sources")
+        for line in table(results):
+            write(line)
         counts = ", ".join(f"{len(some)} {outcome}" for outcome, some in by.items())
-        write(
-            f"{counts}; {len(self.passed)} had passed before. {total / 60:.1f} minutes in all; the longest:"
-        )
+        write(f"{counts}; {len(self.passed)} had passed before. The longest:")
         if self.late:
             write(f"{self.late} did not begin, since the time was up; they are left for the next run.")
         for result in results[:10]:
             write(f"{result['seconds']:8.1f} s  {result['name']}")
         for result in by["failed"]:
             write(f"  FAILED  {result['name']}  ({result['where']})")
-        if self.config.getoption("record") and self.config.getoption("part") is None:
-            record(results)
-
-
-def record(results):
-    seconds = defaultdict(float, recorded_durations())
-    seconds.update(dict.fromkeys({file_of(result["name"]) for result in results}, 0.0))
-    for result in results:
-        seconds[file_of(result["name"])] += result["seconds"]
-    head = "# Seconds of the slow tests of each file: `bash scripts/test_slow.sh --record` writes them.\n"
-    DURATIONS.write_text(head + "".join(f"{seconds[file]:7.1f} {file}\n" for file in sorted(seconds)))

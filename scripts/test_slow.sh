@@ -1,26 +1,24 @@
 #!/usr/bin/env bash
-# Sets up what is missing, then runs the slow tests: long sweeps over many models, hours on two cores.
+# Sets up what is missing, then runs the slow tests and the sweeps over many models: hours on two cores.
 #
-#     scripts/test_slow.sh [--part K/N] [--minutes M] [--fresh] [--record] [-- ARGUMENTS OF PYTEST]
+#     scripts/test_slow.sh [--all] [--seed N] [--minutes M] [--fresh] [-- ARGUMENTS OF PYTEST]
 #
 # It may be stopped at any time: the next run leaves out what has passed since the sources last changed, and --fresh runs it
-# again. --part 0/6 runs the first of six parts, about equally long by tests/slow_durations.txt, which --record writes. After
-# --minutes no further test begins, and the summary says how many are left.
+# again. A table of results by folder ends it. --all runs the everyday tests as well. --seed runs the files in another order.
+# After --minutes no further test begins, and the summary says how many are left.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 
 options=()
+which="slow or sweep"
 while (($#)); do
     case $1 in
-        --part)
-            options+=("--part=${2:?--part takes a number from 0 and how many there are, as 0/6}")
+        --seed | --minutes)
+            options+=("$1=${2:?$1 takes a number}")
             shift
             ;;
-        --minutes)
-            options+=("--minutes=${2:?--minutes takes a number}")
-            shift
-            ;;
-        --part=* | --minutes=* | --fresh | --record) options+=("$1") ;;
+        --seed=* | --minutes=* | --fresh) options+=("$1") ;;
+        --all) which="" ;;
         --)
             shift
             break
@@ -37,4 +35,4 @@ use_environment test,oracles
 keep_compiled
 cd "$root"
 export PYTHONPATH=$root/scripts${PYTHONPATH:+:$PYTHONPATH}
-exec "$python" -m pytest -p _sweep -m slow -n auto --maxprocesses 8 --dist worksteal "${options[@]}" "$@"
+exec "$python" -m pytest -p _sweep -m "$which" -n auto --maxprocesses 8 --dist worksteal "${options[@]}" "$@"

@@ -36,6 +36,8 @@ gc.freeze()
 gc.set_threshold(100_000, 50, 50)
 
 
+pytest_plugins = ["compilations"]
+
 _CACHE = "JAX_COMPILATION_CACHE_DIR"
 
 
@@ -58,19 +60,6 @@ def pytest_configure(config):
     jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-#: Tests that take long, as `scripts/test.sh --durations=0 --durations-min=4` prints them, of which the longest are slow ones.
-_LONG = Path(__file__).with_name("long_tests.txt")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """What is in that table is marked as slow, beside what is marked where it stands."""
-    long = {line.split(maxsplit=2)[2] for line in _LONG.read_text().splitlines() if line and line[0] != "#"}
-    for item in items:
-        if item.nodeid in long:
-            item.add_marker(pytest.mark.slow)
 
 
 class _Failures:
@@ -102,18 +91,31 @@ def key(request):
     return jax.random.key(zlib.crc32(request.node.nodeid.encode()))
 
 
+#: What a process may hold before its compiled functions are dropped: memory in bytes, and mappings, of which each compiled
+#: kernel takes some and Linux grants a process 65,530.
+_MEMORY, _MAPPINGS = 3 << 30, 30_000
+
+
+def _is_crowded() -> bool:
+    """Whether compiled functions take much of what the system grants a process."""
+    maps, memory = Path("/proc/self/maps"), Path("/proc/self/statm")
+    if not maps.exists():
+        return True
+    resident = int(memory.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resident > _MEMORY or maps.read_bytes().count(b"\n") > _MAPPINGS
+
+
 @pytest.fixture(autouse=True)
-def _room_for_what_is_compiled(request):
-    """Each compiled kernel takes some of the 65,530 mappings that Linux grants a process, and without them XLA ends it. A module
-    of slow tests can take more."""
+def _room_within_a_module(request):
+    """A module of slow tests can compile more than a process may hold."""
     yield
-    maps = Path("/proc/self/maps")
-    if request.node.get_closest_marker("slow") and maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
+    if request.node.get_closest_marker("slow") and _is_crowded():
         jax.clear_caches()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _forget_what_was_compiled():
-    """The functions of a module of tests are not called by the next one; kept, they would add up to gigabytes."""
+def _room_for_the_next_module():
+    """Modules share what they compile, single operations most of all, as long as there is room for it."""
     yield
-    jax.clear_caches()
+    if _is_crowded():
+        jax.clear_caches()

@@ -90,7 +90,7 @@ def test_differentiable():
 SUDDEN = jnp.array([0.0, 1e200])
 
 
-@pytest.mark.parametrize("compile", [lambda f: f, jax.jit])
+@pytest.mark.parametrize("compile", [pytest.param(lambda f: f, marks=pytest.mark.slow), jax.jit])
 def test_rollout_raises_if_it_is_told_to(compile):
     """With the message of its code; a motion that goes well is what it is without."""
     model = rbd.load("double_pendulum")
@@ -106,7 +106,7 @@ def test_rollout_raises_if_it_is_told_to(compile):
     np.testing.assert_allclose(final(jnp.ones(2)), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("over", [jax.vmap, rbd.batch_map])
+@pytest.mark.parametrize("over", [pytest.param(jax.vmap, marks=pytest.mark.slow), rbd.batch_map])
 def test_a_batch_of_rollouts_raises_for_one_of_them(over):
     model = rbd.load("double_pendulum")
     one = lambda v: rbd.rollout(model, rbd.State(jnp.zeros(2), v), dt=0.1, steps=5, throw=True).final.q
@@ -114,6 +114,7 @@ def test_a_batch_of_rollouts_raises_for_one_of_them(over):
         jax.block_until_ready(over(one)(jnp.stack([jnp.ones(2), SUDDEN])))
 
 
+@pytest.mark.slow
 def test_a_rollout_that_raises_has_the_gradient_of_one_that_does_not():
     model = rbd.load("double_pendulum")
 

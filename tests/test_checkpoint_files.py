@@ -155,6 +155,7 @@ def test_two_runs_into_one_file(checkpoint):
 MAKE = "print(json.dumps(fingerprint(model=rbd.load('quadruped'), f=lambda x: x in {'a', 'b', 'c', 'd'} and (lambda: x))))"
 
 
+@pytest.mark.slow
 def test_a_dead_process_holds_no_lock(checkpoint, capsys):
     """Nor does what it was writing stay; that of others, with names alike, does. And its keys are the same, whatever the seed of
     its hashes."""

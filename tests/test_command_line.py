@@ -79,6 +79,7 @@ def test_simulate(tmp_path, capsys):
     assert width > 1000 and height > 500 and picture.stat().st_size > 20_000
 
 
+@pytest.mark.slow
 def test_a_result_is_not_overwritten_without_a_word(tmp_path, capsys):
     """And a film of the sample that is drawn is made where it is asked for; other files stay."""
     arguments = ["simulate", "pendulum", "--batch", "2", "--seconds", "0.1", "--out", str(tmp_path)]
@@ -100,6 +101,7 @@ def test_a_result_is_not_overwritten_without_a_word(tmp_path, capsys):
     assert (tmp_path / "trajectory.npz").read_bytes() != before["trajectory.npz"]
 
 
+@pytest.mark.slow
 def test_simulate_is_what_rollout_does(tmp_path):
     """Stretches of several steps, and a shorter one at the end: the states are those of one rollout."""
     steps = 2 * FRAMES + 3
@@ -395,6 +397,7 @@ def test_no_more_than_all_the_energy_is_dissipated():
     assert (change >= -1).all() and (risen < 1e-3).all()
 
 
+@pytest.mark.slow
 def test_the_energy_of_what_falls_is_that_about_its_centre_of_mass():
     """Halves that turn against each other lose all to the damper between, and a gain is seen however deep they fall."""
     model = falling_arm(damping=5.0)
@@ -539,6 +542,7 @@ def _in_a_process(tmp_path, **environment):
     return done, tmp_path / ".cache" / "rbd_jax"
 
 
+@pytest.mark.slow
 def test_what_was_compiled_is_kept(tmp_path):
     """A second run finds it and adds nothing; and writes the same."""
     done, kept = _in_a_process(tmp_path)
@@ -550,6 +554,7 @@ def test_what_was_compiled_is_kept(tmp_path):
     assert (tmp_path / "out" / "trajectory.npz").read_bytes() == result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["elsewhere", "nowhere", "unwritable"])
 def test_where_what_was_compiled_is_not_kept(tmp_path, how):
     elsewhere = tmp_path / "elsewhere"

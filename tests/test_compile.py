@@ -118,6 +118,7 @@ class Gains(eqx.Module):
         return -self.gain * state.v
 
 
+@pytest.mark.slow
 def test_what_may_change_is_looked_at_again(counted):
     """A number in a list, of the module or around the policy; an attribute of an object. Gains of a PyTree are data."""
     around = {"gain": 2.0}
@@ -138,6 +139,7 @@ def test_what_may_change_is_looked_at_again(counted):
     np.testing.assert_allclose(many, after[0], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_derivatives_by_what_a_policy_is_written_around():
     """Traced numbers around a policy, without a `jit`: nothing of them is kept."""
     value = lambda gain: jnp.sum(run(lambda t, state: -gain * state.v))

@@ -70,6 +70,7 @@ def undisturbed(tmp_path_factory):
     return files
 
 
+@pytest.mark.slow
 def test_one_that_was_killed_goes_on_to_the_same_bytes(undisturbed, tmp_path, capsys):
     words = [*WORDS, "--out", str(tmp_path)]
     said = killed_at_a_save(20, words, signal.SIGINT)
@@ -110,6 +111,7 @@ def test_steps_that_do_not_make_up_the_time_are_told(tmp_path, capsys):
         assert saved["q"].dtype == rbd.load("pendulum").dtype and saved["t"][-1] == pytest.approx(0.09)
 
 
+@pytest.mark.slow
 def test_samples_that_fail_are_told_by_the_exit_code(tmp_path, capsys):
     """Two hinges on one axis, between which there is nothing: of what acts on the first alone nothing can be said."""
     path = tmp_path / "coaxial.urdf"

@@ -1,6 +1,5 @@
 """The runner of the slow sweeps: parts that are fair and always the same, and a run that goes on where another stopped."""
 
-import argparse
 import importlib.util
 import json
 import os
@@ -22,22 +21,28 @@ def sweep():
     return module
 
 
-def test_parts_are_fair(sweep):
-    """Files stay whole, but the one that is too long; every test is in one part, whatever order they come in."""
-    names = [f"{file}::test_{i}" for file in "abcdefg" for i in range(12)]
-    durations = {"a": 600.0, "b": 90.0, "c": 80.0, "d": 70.0, "e": 60.0, "f": 50.0}
-    chosen = sweep.parts(names, durations, 3)
-    assert set(chosen) == set(names) and chosen == sweep.parts(names[::-1], durations, 3)
-    for file in "bcdefg":
-        assert len({chosen[name] for name in names if name[0] == file}) == 1
-    loads = [
-        sum(durations.get(name[0], 60) / 12 for name in names if chosen[name] == part) for part in range(3)
+def test_an_order_depends_on_the_seed_alone(sweep):
+    """Files stay together, and each seed has another order, whatever order they come in."""
+    names = [f"{file}::test_{i}" for file in "abcdefg" for i in range(3)]
+    orders = [sweep.shuffled(names, seed) for seed in range(9)]
+    assert all(sorted(order) == names for order in orders) and len({tuple(order) for order in orders}) > 7
+    for seed, order in enumerate(orders):
+        assert [name[0] for name in order][::3] == [file for file in dict.fromkeys(name[0] for name in order)]
+        assert [x[0] for x in sweep.shuffled(names[::-1], seed)] == [x[0] for x in order]
+
+
+def test_a_table_has_a_row_for_each_folder(sweep):
+    results = [
+        {"name": "tests/a/test_x.py::test_1", "outcome": "passed", "seconds": 1.0},
+        {"name": "tests/a/test_y.py::test_2[c::d]", "outcome": "failed", "seconds": 2.5},
+        {"name": "tests/test_z.py::test_3", "outcome": "skipped", "seconds": 0.25},
     ]
-    assert max(loads) < 1.2 * min(loads)
-    assert sweep.part_of("2/6") == (2, 6)
-    for text in ("6/6", "2", "a/3", "-1/3"):
-        with pytest.raises(argparse.ArgumentTypeError, match="is no part"):
-            sweep.part_of(text)
+    rows = [line.split() for line in sweep.table(results)]
+    assert rows[1:] == [
+        ["1", "1", "0", "3.5", "tests/a"],
+        ["0", "0", "1", "0.2", "tests"],
+        ["1", "1", "1", "3.8", "all"],
+    ]
 
 
 TESTS = """
@@ -53,6 +58,7 @@ def test_mended():
 """
 
 
+@pytest.mark.slow
 def test_what_has_passed_is_not_run_again(tmp_path):
     """A copy of the runner beside two tests, of which one fails at first."""
     for folder in ("scripts", "tests", "rbd_jax"):
@@ -84,11 +90,3 @@ def test_what_has_passed_is_not_run_again(tmp_path):
     assert run("--fresh")[:2] == (0, ["sound", "mended"])
     (tmp_path / "rbd_jax" / "new.py").touch()
     assert run()[:2] == (0, ["sound", "mended"])
-
-
-def test_what_takes_long_is_there():
-    """A test that has another name now would be one of every day again."""
-    tests = SCRIPTS.parent / "tests"
-    for line in (tests / "long_tests.txt").read_text().splitlines()[1:]:
-        file, _, name = line.split(maxsplit=2)[2].partition("::")
-        assert f"def {name.partition('[')[0]}(" in (SCRIPTS.parent / file).read_text(), line

@@ -19,8 +19,6 @@ from jaxtyping import Array, Float
 from .._arguments import choice, number
 from .._array import dot, matmul, matvec, transpose, vecmat
 from .._positive import solve_positive
-from ..constraints import Closure
-from ..dynamics import Motion
 from .contacts import contact_jacobian, contacts_of
 from .impact import answers_of, jumped, touches
 from .law import JumpingLaw, Reaction
@@ -106,12 +104,14 @@ class Hard(JumpingLaw):
         rows = contact_jacobian(motion, found, max(3, size))
         if within is not None:
             rows = matmul(rows, within.jacobian)
+        answers = answers_of(motion, rows.reshape(-1, rows.shape[-1]), within).reshape(rows.shape)
         along = lambda rows, v: matvec(rows, jnp.broadcast_to(v, (len(rows), *v.shape)))
         closed, rest = touches(found), self.rest_speed.astype(v.dtype)
         coming = jnp.where(closed, along(rows, v)[:, 0], 0)
         back = jnp.where(coming < -rest, self.restitution.astype(v.dtype), 0)
         mu = None if self.friction_acts else jnp.zeros((), v.dtype)
-        hit = jumped(motion, found, rows[:, :size], v, back, mu, self.law, within).velocity
+        some = rows[:, :size], v, back, mu, self.law, within, answers[:, :size]
+        hit = jumped(motion, found, *some).velocity
         after = jnp.where(jnp.any(coming < -STILL), hit, v)
         rates = along(rows, after)
         # Slower than this nothing parts by itself.
@@ -123,10 +123,10 @@ class Hard(JumpingLaw):
         phase = Phase(held, slides, jnp.where(slides[:, None], way, 0))
         sticks = held & ~slides & (np.array(found.condim) > 1) & self.friction_acts
         stays = jnp.stack([held, sticks, sticks], axis=1)
-        holding = jnp.where(stays[:, :, None], rows[:, :3], 0)
+        holding, answers = (jnp.where(stays[:, :, None], x[:, :3], 0) for x in (rows, answers))
         depth = jnp.where(held, found.distance - found.margin, 0)
         left = jnp.stack([jnp.where(stays, rates[:, :3], 0), jnp.pad(depth[:, None], ((0, 0), (0, 2)))])
-        slowed, moved = _undone(motion, holding, left, within)
+        slowed, moved = _undone(holding, answers, left)
         return phase, -moved, after - slowed
 
     def until(self, motion, phase):
@@ -148,13 +148,13 @@ def replace_way(phase: Phase, rates: Float[Array, "n 2"], way: Float[Array, "n 2
 
 
 def _undone(
-    motion: Motion, rows: Float[Array, "n d dof"], left: Float[Array, "k n d"], within: Closure | None
+    rows: Float[Array, "n d dof"], answers: Float[Array, "n d dof"], left: Float[Array, "k n d"]
 ) -> Float[Array, "k dof"]:
-    """The least changes, in the metric of M, along which rows change by these."""
-    flat, left = rows.reshape(-1, rows.shape[-1]), left.reshape(len(left), -1)
+    """The least changes, in the metric of M, along which rows change by these; `answers` are `M⁻¹` times the rows."""
+    flat, answers = (x.reshape(-1, x.shape[-1]) for x in (rows, answers))
+    left = left.reshape(len(left), -1)
     if not len(flat):
         return jnp.zeros((len(left), rows.shape[-1]), left.dtype)
-    answers = answers_of(motion, flat, within)
     m = matmul(flat, transpose(answers))
     size = jnp.maximum(jnp.max(jnp.diagonal(m)), 1e-12)
     give = GIVE if left.dtype == jnp.float64 else GIVE**0.5

@@ -14,10 +14,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import choice, configuration, number, takes, velocity, wrenches
 from .._array import matmul, matvec, times, transpose, vecmat
+from .._implicit import remembered
 from ..constraints import Closure
 from ..constraints.closure import reduced_inertia
 from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion
+from ..dynamics.forward import solve_inertia
 from ..dynamics.inverse import inertia_product
 from ..model import Model
 from ._energy import as_energy_allows
@@ -84,6 +86,8 @@ def answers_of(
     """How a model at rest answers to each of these generalized impulses, or along the few variables that it moves with."""
     if within is not None:
         return transpose(jnp.linalg.solve(reduced_inertia(motion, within.jacobian), transpose(rows)))
+    if not motion.model.constraints:
+        return transpose(solve_inertia(motion, transpose(rows)))
     return jax.vmap(lambda row: response(motion, row))(rows) if len(rows) else rows
 
 
@@ -150,15 +154,20 @@ def jumped(
     friction: float | Float[Array, ""] | None,
     law: Literal["newton", "poisson"],
     within: Closure | None = None,
+    answers: Float[Array, "n d dof"] | None = None,
 ) -> Impact:
-    """`impact` of a model in a configuration, along its degrees of freedom or along a few variables that it moves with."""
+    """`impact` of a model in a configuration, along its degrees of freedom or along a few variables that it moves with.
+
+    - `answers`: `answers_of` the rows, where they are known.
+    """
     count, size = rows.shape[:2]
     if not count:
         return Impact(v, jnp.zeros((0, 6), v.dtype), found, jnp.zeros((), jnp.int32))
     there = touches(found)
-    rows = jnp.where(there[:, None, None], rows, 0)
-    flat = rows.reshape(-1, rows.shape[-1])
-    answers = answers_of(motion, flat, within)
+    if answers is None:
+        answers = answers_of(motion, rows.reshape(-1, rows.shape[-1]), within).reshape(rows.shape)
+    rows, answers = (jnp.where(there[:, None, None], x, 0) for x in (rows, answers))
+    flat, answers = (x.reshape(-1, x.shape[-1]) for x in (rows, answers))
     mu = _friction(found, friction, size)
     coming = matvec(rows, jnp.broadcast_to(v, (count, *v.shape)))
     # What is not there is going apart.
@@ -242,7 +251,7 @@ class _Hits(NamedTuple):
 
         start = jnp.zeros_like(less), jnp.zeros((), jnp.int32), jnp.ones((), bool)
         held = lax.while_loop(lambda at: at[2] & (at[1] < ROUNDS), step, start)
-        speeds, _, moves = lax.stop_gradient(held)
+        speeds, _, moves = remembered(lax.stop_gradient(held))
         (_, force), by_speed, missing, code = newton(speeds)
         # Nothing but for derivatives.
         force = force + matvec(by_speed, jnp.broadcast_to(missing, (len(force), *missing.shape)))

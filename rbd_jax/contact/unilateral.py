@@ -16,7 +16,7 @@ from .._array import dot, matmul, matvec, transpose, vecmat
 from ..constraints import Closure
 from ..constraints.dynamics import motion_under_constraints
 from ..dynamics import ExternalForces, Motion
-from ..model import Model, integrate
+from ..model import Model, configuration_rate
 from .contacts import Contacts, contact_jacobian, contacts_of
 from .impact import answers_of, length_of, touches
 from .solvers.lcp import lemke, solve_lcp
@@ -147,15 +147,19 @@ def setting(
     """That of a model in motion, whose acceleration would be `free`; `touching`: which contacts count, by default by distance."""
     model, v, found = motion.model, motion.v, contacts_of(motion)
 
-    def rows_at(time):
-        there = Motion(model, integrate(model, motion.q, time * v), time=motion.time)
-        return contact_jacobian(there, contacts_of(there), 3)
-
-    rows, rate = jax.jvp(rows_at, (jnp.zeros((), v.dtype),), (jnp.ones((), v.dtype),))
-    touching = touches(found) if touching is None else touching
-    rows, rate = (jnp.where(touching[:, None, None], x, 0) for x in (rows, rate))
     along = lambda rows, x: matvec(rows, jnp.broadcast_to(x, (len(rows), *x.shape)))
-    rates, bias = along(rows, v), along(rate, v)
+
+    def rates_at(q):
+        there = Motion(model, q, time=motion.time)
+        rows = contact_jacobian(there, contacts_of(there), 3)
+        return along(rows, v), rows
+
+    rates, bias, rows = jax.jvp(
+        rates_at, (motion.q,), (configuration_rate(model, motion.q, v),), has_aux=True
+    )
+    touching = touches(found) if touching is None else touching
+    rates, bias = (jnp.where(touching[:, None], x, 0) for x in (rates, bias))
+    rows = jnp.where(touching[:, None, None], rows, 0)
     if within is not None:
         bias = bias + along(rows, within.bias)
         rows = matmul(rows, within.jacobian)

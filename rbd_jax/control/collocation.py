@@ -16,6 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import choice
@@ -84,6 +85,24 @@ class Node(NamedTuple):
     control: Float[Array, "nu"]
 
 
+class Motion(NamedTuple):
+    """A motion at the nodes of a step: at its start, its end and in its middle.
+
+    - `y`, `rates`: (ξ, v, internal states of forces), and how it changes.
+    """
+
+    y: Float[Array, "nodes n"]
+    rates: Float[Array, "nodes n"]
+
+
+#: y of each node as shares of both knots', and of the rates of the nodes before times the step; and where it is in the step.
+_NODES = (
+    np.array([[1, 0], [0, 1], [0.5, 0.5]]),
+    np.array([[0, 0, 0], [0, 0, 0], [0.125, -0.125, 0]]),
+    np.array([0, 1, 0.5]),
+)
+
+
 class Collocated(Transcription):
     """A problem by collocation: points are `Node`s, an input is the control of the next one, and of a middle if there is one."""
 
@@ -119,35 +138,49 @@ class Collocated(Transcription):
         rates = system.chart_rate(left, step, v), acceleration, system.own_rate(time, state)
         return jnp.concatenate(rates)
 
-    def ends(self, index, node: Node, after: Node):
-        """y and its rate at the left knot and at the right one."""
+    def motion(self, index, node: Node, w, after: Node) -> Motion:
+        """y and its rate at the nodes of a step: at both knots, and in the middle if there is a node."""
         system, (start, h) = self.stages.system, node.point
         end, time = after.point.state, self.stages.time(index, node.point)
-        left, nothing = start.q, jnp.zeros_like(start.v)
-        step = system.difference(left, end.q)
-        y0 = jnp.concatenate([nothing, start.v, start.internal])
-        y1 = jnp.concatenate([step, end.v, end.internal])
-        f0 = self.rate(time, left, nothing, start.v, start.own, node.control)
-        f1 = self.rate(time + h, left, step, end.v, end.own, after.control)
-        return y0, y1, f0, f1
+        ends = jnp.stack(
+            [
+                jnp.concatenate([jnp.zeros_like(start.v), start.v, start.internal]),
+                jnp.concatenate([system.difference(start.q, end.q), end.v, end.internal]),
+            ]
+        )
+        controls = [node.control, after.control, *([w[self.nu :]] if self.simpson else [])]
+
+        # One loop over the nodes compiles the dynamics once.
+        def at(rates, row):
+            (shares, slopes, place, own), control = row
+            y = jnp.sum(shares[:, None] * ends, axis=0) + h * jnp.sum(slopes[:, None] * rates, axis=0)
+            step, v, internal = self.split(y)
+            found = self.rate(time + place * h, start.q, step, v, self.own(start, internal), control)
+            return jnp.where(own[:, None], found[None], rates), y
+
+        count = len(controls)
+        shares, slopes, places = (table[:count].astype(self.dtype) for table in _NODES)
+        rows = (shares, slopes[:, :count], places, np.eye(count, dtype=bool)), jnp.stack(controls)
+        rates, y = lax.scan(at, jnp.zeros((count, ends.shape[1]), ends.dtype), rows)
+        return Motion(y, rates)
 
     def split(self, y):
-        """ξ, v and what forces remember."""
+        """ξ, v and the internal states of forces."""
         nv = self.stages.nv
         return y[:nv], y[nv : 2 * nv], y[2 * nv :]
 
-    def middle(self, ends, h):
-        """ξ, v and what forces remember in the middle of a step."""
-        y0, y1, f0, f1 = ends
-        return self.split(0.5 * (y0 + y1) + h / 8 * (f0 - f1))
+    @staticmethod
+    def own(like: State, internal):
+        """Internal states as a state has them: None without any."""
+        return None if like.own is None else internal
 
-    def costly(self, index, point: Node, w, after: Node, ends) -> list[tuple[float, Knot]]:
+    def costly(self, index, point: Node, w, after: Node, motion: Motion) -> list[tuple[float, Knot]]:
         """Where a stage costs, and for which share of its length."""
         stages, (start, h) = self.stages, point.point
         found = [(1.0, stages.knot(index, *point)), (1.0, stages.knot(index + 1, *after))]
         if self.simpson:
-            step, v, own = self.middle(ends, h)
-            state = State(stages.system.move(start.q, step), v, None if start.own is None else own)
+            step, v, own = self.split(motion.y[2])
+            state = State(stages.system.move(start.q, step), v, self.own(start, own))
             time, control = stages.time(index, point.point) + 0.5 * h, w[self.nu :]
             numbers = (index, index + 1) if self.along else (index,)
             found += [
@@ -158,25 +191,21 @@ class Collocated(Transcription):
         return [(weight / whole, knot) for weight, knot in found]
 
     def stage(self, index, point: Node, w, after: Node):
-        stages, (start, h) = self.stages, point.point
-        ends = y0, y1, f0, f1 = self.ends(index, point, after)
-        if self.simpson:
-            step, v, own = self.middle(ends, h)
-            time = stages.time(index, point.point) + 0.5 * h
-            fm = self.rate(time, start.q, step, v, own, w[self.nu :])
-            missed = h / 6 * (f0 + 4 * fm + f1) - (y1 - y0)
-        else:
-            missed = h / 2 * (f0 + f1) - (y1 - y0)
+        stages, h = self.stages, point.point.dt
+        motion = self.motion(index, point, w, after)
+        weights = np.array([1, 1, 4] if self.simpson else [1, 1])
+        mean = jnp.sum((weights / weights.sum()).astype(self.dtype)[:, None] * motion.rates, axis=0)
+        missed = h * mean - (motion.y[1] - motion.y[0])
         of_length = [(h - after.point.dt)[None]] if stages.free else []
         defect = jnp.concatenate([missed, *of_length, w[: self.nu] - after.control])
-        found = [(share, *stages.rates(knot)) for share, knot in self.costly(index, point, w, after, ends)]
+        found = [(share, *stages.rates(knot)) for share, knot in self.costly(index, point, w, after, motion)]
         rows = jnp.concatenate([jnp.sqrt(share * h) * rows for share, rows, _ in found])
         return Stage(rows, h * sum(share * rest for share, _, rest in found), defect)
 
     # What it costs and must keep to.
 
     def rates(self, index, point: Node, w, after: Node):
-        at = self.costly(index, point, w, after, self.ends(index, point, after))
+        at = self.costly(index, point, w, after, self.motion(index, point, w, after))
         return point.point.dt * sum(share * self.stages.rates_of_each(knot) for share, knot in at)
 
     def end_cost(self, point: Node):

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import a_model, instance, vector
 from .._array import is_known
+from .._compile import compiled
 from .._errors import ModelError
 from ..model import Model
 from ..spatial import Inertia
@@ -105,8 +106,7 @@ class Parameters(eqx.Module):
 
     def values(self, x: Float[Array, "n"]) -> Float[Array, "n"]:
         """The physical values at a point without bounds."""
-        x = self._vector("x", x)
-        return self._each(lambda kind, part: kind.values(part), x)
+        return self._each("values", self._vector("x", x))
 
     def with_values(self, values: Float[Array, "n"]) -> Model:
         """The reference with these values; they are not looked at, and may be impossible."""
@@ -119,6 +119,7 @@ class Parameters(eqx.Module):
         """The model at a point without bounds."""
         return self.with_values(self.values(x))
 
+    @compiled
     def values_of(self, model: Model) -> Float[Array, "n"]:
         """The values of a model that differs from the reference in free numbers alone."""
         parts = [
@@ -133,8 +134,9 @@ class Parameters(eqx.Module):
 
     def unbounded(self, values: Float[Array, "n"]) -> Float[Array, "n"]:
         """The point without bounds where values are, the other way round from `values`."""
-        return self._each(lambda kind, part: kind.chart(part), self._vector("values", values))
+        return self._each("chart", self._vector("values", values))
 
+    @compiled
     def bounds(self) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
         """The lowest and the highest possible of each value, infinite where there is none."""
         ends = [kind.limits(self.reference.dtype) for kind in self.kinds]
@@ -144,6 +146,7 @@ class Parameters(eqx.Module):
         )
         return low, high
 
+    @compiled
     def prior(self) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
         """What is known of each value beforehand: mean and standard deviation, infinite where nothing is."""
         own, dtype = self.values_of(self.reference), self.reference.dtype
@@ -171,8 +174,11 @@ class Parameters(eqx.Module):
     def __repr__(self) -> str:
         return f"Parameters({self.size} of {self.reference.name!r}: {', '.join(self.names[:6])}{', ...' * (self.size > 6)})"
 
-    def _each(self, function, vector):
-        parts = [function(kind, block.of(vector)).reshape(-1) for kind, block in zip(self.kinds, self.blocks)]
+    @compiled
+    def _each(self, method: str, vector):
+        """What a method of the kinds returns for their values."""
+        kinds = zip(self.kinds, self.blocks)
+        parts = [getattr(kind, method)(block.of(vector)).reshape(-1) for kind, block in kinds]
         return jnp.concatenate(parts)
 
     def _vector(self, name, value):

@@ -96,6 +96,12 @@ class Joint(eqx.Module):
             return rate
         return jax.jvp(lambda end: self.difference(q, end), (q,), (rate,))[1]
 
+    def configuration_rate(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nq"]:
+        """The rate of the numbers of q at the velocity `v`."""
+        if self.flat:
+            return v
+        return _slope(lambda s: self.integrate(q, s * v), q.dtype)
+
     def chart_velocity(
         self, q: Float[Array, "nq"], dv: Float[Array, "nv"], rate: Float[Array, "nv"]
     ) -> Float[Array, "nv"]:

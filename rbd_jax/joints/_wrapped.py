@@ -56,6 +56,9 @@ class Wrapped(Joint):
     def configuration_velocity(self, q, rate):
         return self.joint.configuration_velocity(q, rate)
 
+    def configuration_rate(self, q, v):
+        return self.joint.configuration_rate(q, v)
+
     def chart_velocity(self, q, dv, rate):
         return self.joint.chart_velocity(q, dv, rate)
 

@@ -100,6 +100,10 @@ class Composite(Joint):
         rows = zip(self.joints, self._q(q), self._q(rate))
         return jnp.concatenate([joint.configuration_velocity(q, rate) for joint, q, rate in rows])
 
+    def configuration_rate(self, q, v):
+        rows = zip(self.joints, self._q(q), self._v(v))
+        return jnp.concatenate([joint.configuration_rate(q, v) for joint, q, v in rows])
+
     def chart_velocity(self, q, dv, rate):
         rows = zip(self.joints, self._q(q), self._v(dv), self._v(rate))
         return jnp.concatenate([joint.chart_velocity(q, dv, rate) for joint, q, dv, rate in rows])

@@ -51,6 +51,9 @@ class Free(ConstantSubspaceJoint):
         linear = vecmat(rate[:3], quaternion.to_matrix(q[3:]))
         return jnp.concatenate([quaternion.angular_velocity(q[3:], rate[3:]), linear])
 
+    def configuration_rate(self, q, v):
+        return jnp.concatenate([quaternion.rotate(q[3:], v[3:]), quaternion.derivative(q[3:], v[:3])])
+
     def chart_velocity(self, q, dv, rate):
         return matvec(SE3.dexp_right(dv), rate)
 

@@ -41,6 +41,9 @@ class Spherical(ConstantSubspaceJoint):
     def configuration_velocity(self, q, rate):
         return quaternion.angular_velocity(q, rate)
 
+    def configuration_rate(self, q, v):
+        return quaternion.derivative(q, v)
+
     def chart_velocity(self, q, dv, rate):
         return matvec(SO3.dexp_right(dv), rate)
 

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_array
 from .._array import matvec
+from .._compile import compiled
 
 
 #: Of the group, the name of its method, the name of the argument and its value: the value to use.
@@ -99,7 +100,7 @@ SIGNATURES: dict[str, tuple[Check, ...]] = {
 
 
 def checked(method: Callable, checks: tuple[Check, ...]) -> Callable:
-    """The method of a group after a check of each of its arguments; refused if it has another number of them."""
+    """The method of a group, compiled, after a check of each argument; refused if it has another number of arguments."""
     _, *parameters = inspect.signature(method).parameters.values()
     names = [parameter.name for parameter in parameters]
     plain = all(parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
@@ -109,13 +110,15 @@ def checked(method: Callable, checks: tuple[Check, ...]) -> Callable:
             f"or by name: {', '.join(check.__name__ for check in checks) or 'none'}"
         )
 
+    run = compiled(method)
+
     @functools.wraps(method)
     def wrapper(group, *args, **kwargs):
         given = dict(zip(names, args, strict=False)) | kwargs
         for name, check in zip(names, checks, strict=True):
             if name in given:
                 given[name] = check(group, f"{group}.{method.__name__}", name, given[name])
-        return method(group, *args[len(names) :], **given)
+        return run(group, *args[len(names) :], **given)
 
     return method if set(checks) <= {anything} else wrapper
 

@@ -13,9 +13,11 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from .._array import cross, dot, matrix
+from .._compile import compiled
 from ._series import arctan_ratio, stumpff
 
 
+@compiled
 def multiply(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     """The product `a ∘ b`: the rotation `b`, then `a`, both about fixed axes. Nothing is normalized.
 
@@ -28,6 +30,7 @@ def multiply(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> Float[
     return jnp.concatenate([scalar, aw * bv + bw * av + cross(av, bv)], axis=-1)
 
 
+@compiled
 def conjugate(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     """`(w, -x, -y, -z)`: the inverse rotation.
 
@@ -38,6 +41,7 @@ def conjugate(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     return jnp.concatenate([w, -v], axis=-1)
 
 
+@compiled
 def normalize(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     """`q / |q|`. Zero, which is no rotation, becomes the identity, with derivative zero.
 
@@ -49,6 +53,7 @@ def normalize(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     return jnp.concatenate([jnp.where(null, 1, w), v], axis=-1)
 
 
+@compiled
 def rotate(q: Float[Array, "*batch 4"], vector: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
     """The vector part of `q ∘ (0, vector) ∘ q⁻¹`: a vector of the moving frame in the fixed one.
 
@@ -61,6 +66,7 @@ def rotate(q: Float[Array, "*batch 4"], vector: Float[Array, "*batch 3"]) -> Flo
     return vector + w * turn + cross(v, turn)
 
 
+@compiled
 def to_matrix(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
     """The rotation matrix, the transpose of the book's E (eq. 4.12).
 
@@ -80,6 +86,7 @@ def to_matrix(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3 3"]:
     )
 
 
+@compiled
 def from_matrix(rotation: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 4"]:
     """The unit quaternion of a rotation matrix, with the sign of `shortest`.
 
@@ -102,6 +109,7 @@ def from_matrix(rotation: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 4"
     return shortest(normalize(row))
 
 
+@compiled
 def shortest(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     """Of `q` and `-q` the one that turns by at most half a turn: its first nonzero entry is positive.
 
@@ -114,6 +122,7 @@ def shortest(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     return jnp.where(first[..., None] < 0, -q, q)
 
 
+@compiled
 def exp(x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
     """The unit quaternion `(cos(θ/2), sin(θ/2)/θ x)` of a rotation vector `x` of length `θ`.
 
@@ -124,6 +133,7 @@ def exp(x: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
     return jnp.concatenate([stumpff(0, half), stumpff(1, half) * x / 2], axis=-1)
 
 
+@compiled
 def log(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
     """The shortest rotation vector, of length at most π. `q` and `-q` give the same.
 
@@ -143,6 +153,7 @@ def log(q: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
     return 16 * arctan_ratio(square / (w * w)) / w * v
 
 
+@compiled
 def from_axis_angle(
     axis: Float[Array, "*batch 3"], angle: Float[Array, "*batch"]
 ) -> Float[Array, "*batch 4"]:
@@ -156,6 +167,7 @@ def from_axis_angle(
     return jnp.concatenate([jnp.cos(half), jnp.sin(half) * axis], axis=-1)
 
 
+@compiled
 def derivative(q: Float[Array, "*batch 4"], angular: Float[Array, "*batch 3"]) -> Float[Array, "*batch 4"]:
     """`q̇ = ½ q ∘ (0, ω)`, with the angular velocity `ω` in the moving frame (book eq. 4.13). `q` is taken as it is.
 
@@ -165,6 +177,7 @@ def derivative(q: Float[Array, "*batch 4"], angular: Float[Array, "*batch 3"]) -
     return multiply(q, jnp.concatenate([jnp.zeros_like(angular[..., :1]), angular / 2], axis=-1))
 
 
+@compiled
 def angular_velocity(q: Float[Array, "*batch 4"], rate: Float[Array, "*batch 4"]) -> Float[Array, "*batch 3"]:
     """The angular velocity in the moving frame, `2 q⁻¹ ∘ q̇`, of what `q` stands for while it changes at `rate`.
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._array import dot, matmul, matvec, outer
+from .._compile import compiled
 from ._series import arctan_ratio, stumpff
 from .quaternion import _unit
 
@@ -21,6 +22,7 @@ from .quaternion import _unit
 class Sphere2(eqx.Module):
     """The unit sphere of space. Points are unit vectors `d`, tangent vectors are perpendicular to them (eqs. 1 to 3)."""
 
+    @compiled
     def project(
         self, d: Float[Array, "*batch 3"], vector: Float[Array, "*batch 3"]
     ) -> Float[Array, "*batch 3"]:
@@ -39,6 +41,7 @@ class Sphere2(eqx.Module):
         """`∇_w v = (I - d dᵀ) Dv·w`, of a tangent vector field `v(d)` along the tangent vector `w` (eq. 4)."""
         return self.project(d, jax.jvp(field, (d,), (w,))[1])
 
+    @compiled
     def exp(self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
         """`cos|v| d + sin|v| v/|v|`: the end of the geodesic that leaves `d` with the velocity `v` (eq. 6).
 
@@ -47,12 +50,14 @@ class Sphere2(eqx.Module):
         square = dot(v, v)[..., None]
         return stumpff(0, square) * d + stumpff(1, square) * v
 
+    @compiled
     def geodesic(
         self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"], s: Float[Array, "*batch"]
     ) -> Float[Array, "*batch 3"]:
         """The point at `s` of the great circle that leaves `d` with the velocity `v` (eq. 9)."""
         return self.exp(d, s[..., None] * v)
 
+    @compiled
     def log(self, d: Float[Array, "*batch 3"], e: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
         """The shortest tangent vector `v` at `d` with `exp(d, v) = e` (eq. 7).
 
@@ -80,6 +85,7 @@ class Sphere2(eqx.Module):
         forward = jnp.where(antipodal, _unit(self.project(d, across))[0], forward)
         return jnp.where(behind, jnp.pi * forward - short, short)
 
+    @compiled
     def transport(
         self, d: Float[Array, "*batch 3"], v: Float[Array, "*batch 3"], w: Float[Array, "*batch 3"]
     ) -> Float[Array, "*batch 3"]:
@@ -92,6 +98,7 @@ class Sphere2(eqx.Module):
         along = dot(v, w)[..., None]
         return w - along * (stumpff(2, square) * v + stumpff(1, square) * d)
 
+    @compiled
     def split(
         self, tensor: Float[Array, "*batch 3 3"], d: Float[Array, "*batch 3"], e: Float[Array, "*batch 3"]
     ) -> tuple[Float[Array, "*batch 3 3"], Float[Array, "*batch 3 3"]]:

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._arguments import a_model, configuration, random_key, takes, velocity
 from .._array import gather, is_known
+from .._compile import compiled
 from .model import Model
 
 
@@ -31,7 +32,11 @@ def random_configuration(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
     True
     """
     a_model("random_configuration", model, planar=True)
-    key = random_key("random_configuration", key)
+    return _drawn(model, random_key("random_configuration", key))
+
+
+@compiled
+def _drawn(model: Model, key: PRNGKeyArray) -> Float[Array, "nq"]:
     keys = jax.random.split(key, model.nb + 1)
     by_kind = [keys[np.array(_owners(model, kind), int)] for kind in range(len(model.joints))]
     drawn = _assemble(model, lambda joint, key: joint.random(key).astype(model.dtype), "q", by_kind)
@@ -134,12 +139,8 @@ def configuration_rate(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"
     >>> print(rbd.configuration_rate(model, jnp.array([0.5, 1.0]), jnp.array([1.0, 2.0])))
     [1. 2.]
     """
-
-    def along(step):
-        return integrate(model, q, step * v)
-
-    zero, one = jnp.zeros((), v.dtype), jnp.ones((), v.dtype)
-    return jax.jvp(along, (zero,), (one,))[1]
+    arguments = _by_kind(model, q, "q"), _by_kind(model, v, "v")
+    return _assemble(model, lambda joint, q, v: joint.configuration_rate(q, v), "q", *arguments)
 
 
 def _owners(model: Model, kind: int) -> list[int]:

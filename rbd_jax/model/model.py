@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._array import pick
 from .._errors import UnknownNameError, suggest
 from ..joints import Joint
 from ..loops import Constraint
@@ -198,7 +199,7 @@ class Model(eqx.Module):
     def joint(self, joint: str | int) -> Joint:
         """One joint by its name or its body's index, with its own parameters."""
         kind, place = self.topology.kind_of[self.topology.joint_index(joint)]
-        return jax.tree.map(lambda leaf: leaf[place], self.joints[kind])
+        return jax.tree.map(lambda leaf: pick(leaf, place), self.joints[kind])
 
     def joint_configurations(self, q: Float[Array, "nq"]) -> Float[Array, "joint_nq"]:
         """q with the coordinates of the joints that mimic others appended."""

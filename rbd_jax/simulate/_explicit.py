@@ -60,6 +60,18 @@ class ExplicitRungeKutta(Scheme):
         rates = stage_rates(system, time, state, dt, self.stages, rate)
         return advanced(system, state, table((self.end,), len(rates[0]))[0], rates, dt), memory, SUCCESS
 
+    def step_and_rate(self, system, time, state, dt) -> tuple[State, State]:
+        """The state after a step, and how it changes there: `q` of the rate is a velocity."""
+
+        def rate(displacement, v):
+            return self.rate(system, state.q, displacement, v)
+
+        # The end is one stage more of the same loop.
+        rates = stage_rates(system, time, state, dt, (*self.stages, self.end), rate)
+        end = table((self.end,), len(rates[0]))[0]
+        reached = advanced(system, state, end, rates, dt)
+        return reached, State(reached.v, rates[1][-1], rates[2][-1])
+
 
 def stage_rates(system: System, time, state: State, dt, stages: tuple[Displacement, ...], rate):
     """The rates of configuration, velocity and the forces' own states in all stages: (stages, size) each."""

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._arguments import whole_number
+from .._implicit import remembered
+from .._rules import custom_jvp
 from ._explicit import ExplicitRungeKutta
 from .result import Result
 from .runge_kutta_4 import RungeKutta4
@@ -79,27 +81,31 @@ class EventDriven(Scheme):
         event was passed over, as after the `last` that is looked for."""
         now, left = time + since, dt - since
         moving, state = system.phase_from(now, state)
+        # The search is not differentiated.
+        search = self._search(*lax.stop_gradient((moving, now, state, left)), last)
+        span, which = remembered(lax.stop_gradient(search))
+        happens = (which >= 0) & ~last
+        span = jnp.where(happens, span, left)
+        reached, rate = self.scheme.step_and_rate(moving, now, state, span)
+        reached, later = _at_event(moving, now + span, reached, lax.stop_gradient(rate), which, happens)
+        return reached, jnp.where(happens, since + span + later, dt), missed | ((which >= 0) & last)
 
-        def at(moving: System, state: State, span) -> State:
-            return self.scheme.step(moving, now, state, (), span)[0]
+    def _search(self, moving: System, now, first: State, whole, last):
+        """How far the first event within a step is, and which guard it belongs to: -1 if there is none.
 
-        # Nothing of the search is differentiated.
-        fixed, first, whole = lax.stop_gradient((moving, state, left))
-        values = lambda span, reached: fixed.until(now + span, reached)
-        start = values(0 * whole, first)
+        Newton's steps on the scheme's own steps, from the crossing of the interpolated motion.
+        """
 
         def trial(k, found):
             span, which, rate = found
-            reached = at(fixed, first, span)
-            here = values(span, reached)
+            reached = self.scheme.step(moving, now, first, (), span)[0]
+            here = moving.until(now + span, reached)
 
             def looked():
-                crosses = (here < 0) & (here < start)
-                inside = lambda s: values(s * whole, between(fixed, first, reached, whole, s))
-                share, which = _first(inside, crosses, jnp.ones_like(span))
-                _, rate = jax.jvp(lambda s: inside(s)[which], (share,), (jnp.ones_like(share),))
-                some = jnp.any(crosses)
-                return jnp.where(some, share, 1) * whole, jnp.where(some, which, -1), rate / whole
+                inside = lambda s: moving.until(now + s * whole, between(moving, first, reached, whole, s))
+                share, which, rate = _first(inside, here, jnp.ones_like(span))
+                some = which >= 0
+                return jnp.where(some, share, 1) * whole, which, jnp.where(some, rate, -1) / whole
 
             def nearer():
                 moved = span - here[which] / jnp.where(rate < 0, rate, -jnp.inf)
@@ -108,33 +114,56 @@ class EventDriven(Scheme):
             return lax.cond(k == 0, looked, nearer)
 
         nowhere = whole, jnp.int32(-1), -jnp.ones_like(whole)
-        span, which, _ = lax.stop_gradient(lax.fori_loop(0, TRIALS, trial, nowhere))
-        happens = (which >= 0) & ~last
-        span = jnp.where(happens, span, left)
-        reached = at(moving, state, span)
-        # It happens later by zero, but for derivatives: they are those of the time at which the number is zero.
-        a = moving.acceleration(now + span, reached)
-        own = moving.own_rate(now + span, reached)
-
-        def onward(later):
-            q = moving.move(reached.q, later * reached.v)
-            return State(q, reached.v + later * a, reached.internal + later * own)
-
-        ahead = lambda later: moving.until(now + span + later, onward(later))[which]
-        value, rate = jax.jvp(ahead, (0 * span,), (jnp.ones_like(span),))
-        rate = lax.stop_gradient(jnp.where(happens & (rate < 0), rate, -jnp.inf))
-        later = jnp.where(happens, -(value - lax.stop_gradient(value)) / rate, 0)
-        return onward(later), jnp.where(happens, since + span + later, dt), missed | ((which >= 0) & last)
+        span, which, _ = lax.fori_loop(0, TRIALS, trial, nowhere)
+        return span, which
 
 
-def _first(values, crosses, one):
-    """About where the first of the numbers that will cross zero does so, and which it is."""
+def _first(guards, end, one):
+    """About where the first of the guards that cross zero does so, which guard that is (-1 if none crosses), and its slope.
 
-    def halve(_, ends):
-        low, high = ends
-        middle = (low + high) / 2
-        ahead = jnp.all(jnp.where(crosses, values(middle), 1) > 0)
-        return jnp.where(ahead, middle, low), jnp.where(ahead, high, middle)
+    - `guards`: a function of the share of the step; `end` is its value at one.
+    """
 
-    _, high = lax.fori_loop(0, HALVINGS, halve, (0 * one, one))
-    return high, jnp.argmin(jnp.where(crosses, values(high), jnp.inf)).astype(jnp.int32)
+    def halve(k, found):
+        low, high, start, below, above = found
+        middle = jnp.where(k == 0, 0 * one, (low + high) / 2)
+        values = guards(middle)
+        start = jnp.where(k == 0, values, start)
+        ahead = (k == 0) | jnp.all(jnp.where((end < 0) & (end < start), values, 1) > 0)
+        lower = jnp.where(ahead, middle, low), jnp.where(ahead, values, below)
+        upper = jnp.where(ahead, high, middle), jnp.where(ahead, above, values)
+        return lower[0], upper[0], start, lower[1], upper[1]
+
+    # The first round is for the values at the start.
+    begin = 0 * one, one, end, end, end
+    low, high, start, below, above = lax.fori_loop(0, HALVINGS + 1, halve, begin)
+    crosses = (end < 0) & (end < start)
+    which = jnp.argmin(jnp.where(crosses, above, jnp.inf))
+    slope = (above - below)[which] / (high - low)
+    return high, jnp.where(jnp.any(crosses), which, -1).astype(jnp.int32), slope
+
+
+@custom_jvp
+def _at_event(moving: System, time, reached: State, rate: State, which, happens):
+    """The state at an event, and how much later that is: by zero, but with the derivatives of the time at which a guard is zero.
+
+    - `rate`: of the state.
+    """
+    return reached, jnp.zeros_like(time)
+
+
+@_at_event.defjvp
+def _at_event_jvp(primals, tangents):
+    moving, time, reached, rate, which, happens = primals
+    guard = lambda moving, time, reached: moving.until(time, reached)[which]
+
+    def onward(later):
+        q = moving.move(reached.q, later * rate.q)
+        return State(q, reached.v + later * rate.v, reached.internal + later * rate.internal)
+
+    zero, one = jnp.zeros_like(time), jnp.ones_like(time)
+    slope = jax.jvp(lambda later: guard(moving, time + later, onward(later)), (zero,), (one,))[1]
+    slope = jnp.where(happens & (slope < 0), slope, -jnp.inf)
+    later = jnp.where(happens, -jax.jvp(guard, primals[:3], tangents[:3])[1] / slope, 0)
+    change = jax.jvp(onward, (zero,), (later,))[1]
+    return (reached, zero), (jax.tree.map(jnp.add, tangents[2], change), later)

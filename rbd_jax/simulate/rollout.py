@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from .._arguments import whole_number
 from .._compile import compiled
 from .._failures import Failure, first_failure
+from .._implicit import recomputed
 from ..constraints import Stabilization
 from ._event import Crossing, EventFunction, choose
 from ._failures import broken, explained, opening, raising, seen_in, without_failed
@@ -217,7 +218,7 @@ class Run:
         # Otherwise the rows tell whether and when the motion diverged, and nothing has to be asked on the way.
         self.watched = watched or self.scheme.fallible or save_every > 1 or event is not None
         # Differentiation remembers the state at each step, not what was computed on the way.
-        self.step = jax.checkpoint(self.advance)
+        self.step = recomputed(self.advance)
 
     def start(self, given) -> Carry:
         """Before the first step."""

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import velocity
-from .._array import is_known, with_precision
+from .._array import is_known, with_precision, zeros
 from .._errors import ModelError
 from .._failures import first_failure
 from .._positive import solve_positive
@@ -218,7 +218,7 @@ class TreeSystem(System):
         if self.rubs and not (law and law.friction):
             return self.model.friction
         with jax.ensure_compile_time_eval():  # known to be none, so that nothing is compiled for it
-            return jnp.zeros(self.model.nv, self.model.dtype)
+            return zeros((self.model.nv,), self.model.dtype)
 
     def _refuse_bearings(self) -> None:
         """Where forces are asked for that do not depend on what comes of them, the friction of bearings is not among them."""
@@ -442,6 +442,8 @@ def moved(motion: Motion, state: State, system: TreeSystem, step=None, f_ext: Ex
         force = system.applied(motion, state) + tau
         reaction = system.reaction(motion, force, resistance, f_ext)
         force = force if reaction is None else force + reaction.force
+    if reaction is not None and system.jumps and not motion.model.constraints:
+        return Moved(reaction.acceleration, jnp.zeros(0, motion.v.dtype), reaction)
     if resistance is None:
         moving = motion_under_constraints(motion, force, f_ext, stabilization=stabilization)
         return Moved(moving.acceleration, moving.multipliers, reaction)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import gather
+from .._array import gather, pick
 
 
 R = TypeVar("R", bound="Rows")
@@ -20,7 +20,7 @@ class Rows(eqx.Module):
 
     def __getitem__(self: R, index) -> R:
         """Select from a batch."""
-        return jax.tree.map(lambda x: x[index], self)
+        return jax.tree.map(lambda x: pick(x, index), self)
 
     def gather(self: R, order: np.ndarray) -> R:
         """Those of a batch, in a known order; -1 is the last."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._array import zeros
 from .._errors import ModelError
 from .transform import Transform
 
@@ -146,4 +146,4 @@ def no_frames() -> Transform:
     >>> print(rbd.spatial.no_frames().position.shape)
     (0, 3)
     """
-    return Transform(jnp.zeros((0, 3, 3)), jnp.zeros((0, 3)))
+    return Transform(zeros((0, 3, 3)), zeros((0, 3)))

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import choice
 from .._array import floating
+from .._compile import compiled
 from .inertia import ArticulatedInertia, Inertia
 from .transform import Transform
 
@@ -60,10 +61,10 @@ class AxialScrew(eqx.Module):
         [ 0.   1.   0.  -0.5  0.   0. ]
         """
         choice("AxialScrew.about", "axis", axis, ("x", "y", "z"))
-        angle, distance = jnp.broadcast_arrays(floating(angle), floating(distance))
-        return AxialScrew(axis, jnp.cos(angle), jnp.sin(angle), distance, _products(angle))
+        return _about(axis, floating(angle), floating(distance))
 
     @property
+    @compiled
     def transform(self) -> Transform:
         """The same as a general transform."""
         zero, one = jnp.zeros_like(self.cosine), jnp.ones_like(self.cosine)
@@ -77,19 +78,23 @@ class AxialScrew(eqx.Module):
         rotation = jnp.stack([columns[(i, j, k).index(axis)] for axis in range(3)], axis=-1)
         return Transform(rotation, _placed(self.axis, zero, zero, self.distance))
 
+    @compiled
     def inverse(self) -> AxialScrew:
         """A placed in B."""
         signs = jnp.array([-1, 1, -1, 1], self.products.dtype)
         return AxialScrew(self.axis, self.cosine, -self.sine, -self.distance, signs * self.products)
 
+    @compiled
     def motion(self, motion: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6"]:
         """A motion vector given in B, in A."""
         return jnp.concatenate(self._vector(motion[..., :3], motion[..., 3:]), axis=-1)
 
+    @compiled
     def force(self, force: Float[Array, "*batch 6"]) -> Float[Array, "*batch 6"]:
         """A force vector given in B, in A."""
         return jnp.concatenate(self._vector(force[..., 3:], force[..., :3])[::-1], axis=-1)
 
+    @compiled
     def inertia(self, inertia: Inertia) -> Inertia:
         """The inertia of a rigid body given in B, in A."""
         x, y, z = (inertia.first_moment[..., axis] for axis in _ORDER[self.axis])
@@ -101,6 +106,7 @@ class AxialScrew(eqx.Module):
         first = _placed(self.axis, *self._turned(x, y), up)
         return Inertia(inertia.mass, first, _triangle(self._turn_symmetric(shifted), self.axis))
 
+    @compiled
     def articulated_inertia(
         self, inertia: ArticulatedInertia, free: Literal["x", "y", "z"] | None = None
     ) -> ArticulatedInertia:
@@ -189,6 +195,12 @@ class AxialScrew(eqx.Module):
         rotational[2][0] = _sub(rotational[2][0], _mul(d, last[1]))
         rotational[2][1] = _add(rotational[2][1], _mul(d, last[0]))
         return moved, rotational
+
+
+@compiled
+def _about(axis, angle, distance) -> AxialScrew:
+    angle, distance = jnp.broadcast_arrays(angle, distance)
+    return AxialScrew(axis, jnp.cos(angle), jnp.sin(angle), distance, _products(angle))
 
 
 def _products(angle):

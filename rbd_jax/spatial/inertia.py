@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -34,6 +35,7 @@ from .._array import (
     vecmat,
     zeros,
 )
+from .._compile import compiled
 from .._errors import ModelError
 from ._rows import Rows
 from .principal import principal_axes
@@ -66,15 +68,12 @@ class Inertia(Rows):
     @staticmethod
     def from_mass_com(mass, com, rotational_com) -> Inertia:
         """From mass, centre of mass `com` and the 3x3 rotational inertia about the centre of mass, in the frame's axes."""
-        mass, com, central = floating(mass), floating(com), floating(rotational_com)
-        first = mass[..., None] * com
-        return Inertia(mass, first, triangle(central + _point_mass(dot(first, com), outer(first, com))))
+        return _about_origin(floating(mass), floating(com), floating(rotational_com))
 
     @staticmethod
     def from_parameters(parameters: Float[Array, "*batch 10"]) -> Inertia:
         """From the ten numbers `m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`."""
-        parameters = floating(parameters)
-        return Inertia(parameters[..., 0], parameters[..., 1:4], parameters[..., 4:])
+        return _of_parameters(floating(parameters))
 
     @staticmethod
     def from_pseudo_inertia(matrix: Float[Array, "*batch 4 4"]) -> Inertia:
@@ -82,11 +81,7 @@ class Inertia(Rows):
 
         With the second moments Σ in its upper left block, the rotational inertia is `tr(Σ) 1 - Σ`.
         """
-        matrix = floating(matrix)
-        xx, yy, zz = (matrix[..., i, i] for i in range(3))
-        xy, xz, yz = matrix[..., 1, 0], matrix[..., 2, 0], matrix[..., 2, 1]
-        rotational = jnp.stack([yy + zz, -xy, xx + zz, -xz, -yz, xx + yy], axis=-1)
-        return Inertia(matrix[..., 3, 3], matrix[..., 3, :3], rotational)
+        return _of_pseudo_inertia(floating(matrix))
 
     @staticmethod
     def from_log_cholesky(numbers: Float[Array, "*batch 10"]) -> Inertia:
@@ -97,50 +92,27 @@ class Inertia(Rows):
         the mass is `e^2α`, t the centre of mass, and the rest how the mass is spread about it. Every body whose pseudo-inertia is
         positive definite is one such point.
         """
-        numbers = floating(numbers)
-        mass, com = jnp.exp(2 * numbers[..., 0]), numbers[..., 7:]
-        (d1, d2, d3), (s12, s23, s13) = (
-            [jnp.exp(numbers[..., i]) for i in (1, 2, 3)],
-            [numbers[..., i] for i in (4, 5, 6)],
-        )
-        o = jnp.zeros_like(mass)
-        root = matrix([[d1, s12, s13], [o, d2, s23], [o, o, d3]])
-        first = mass[..., None] * com
-        second = mass[..., None, None] * matmul(root, transpose(root)) + outer(first, com)
-        trace = second[..., 0, 0] + second[..., 1, 1] + second[..., 2, 2]
-        return Inertia(mass, first, triangle(_point_mass(trace, second)))
+        return _of_log_cholesky(floating(numbers))
 
     @staticmethod
     def box(mass, sides, com=(0.0, 0.0, 0.0)) -> Inertia:
         """A uniform cuboid of the given side lengths about its centre `com`."""
-        square = floating(sides) ** 2
-        return _principal(
-            mass, com, [square[1] + square[2], square[0] + square[2], square[0] + square[1]], 12
-        )
+        return _box(floating(mass), floating(sides), floating(com))
 
     @staticmethod
     def sphere(mass, radius, com=(0.0, 0.0, 0.0)) -> Inertia:
         """A uniform ball about its centre `com`."""
-        square = floating(radius) ** 2
-        return _principal(mass, com, [2 * square] * 3, 5)
+        return _sphere(floating(mass), floating(radius), floating(com))
 
     @staticmethod
     def cylinder(mass, radius, length, com=(0.0, 0.0, 0.0)) -> Inertia:
         """A uniform cylinder along z about its centre `com`."""
-        radius, length = floating(radius), floating(length)
-        across = 3 * radius**2 + length**2
-        return _principal(mass, com, [across, across, 6 * radius**2], 12)
+        return _cylinder(floating(mass), floating(radius), floating(length), floating(com))
 
     @staticmethod
     def capsule(mass, radius, length, com=(0.0, 0.0, 0.0)) -> Inertia:
         """A uniform capsule along z about its centre `com`: a cylinder of this length between two half balls."""
-        radius, length = floating(radius), floating(length)
-        ball = 4 * radius / (4 * radius + 3 * length)  # the share of the half balls in the volume
-        square, middle = radius**2, length**2
-        across = (1 - ball) * (3 * square + middle) / 12
-        across = across + ball * (2 / 5 * square + middle / 4 + 3 / 8 * radius * length)
-        along = (1 - ball) * square / 2 + ball * 2 / 5 * square
-        return _principal(mass, com, [across, across, along], 1)
+        return _capsule(floating(mass), floating(radius), floating(length), floating(com))
 
     @staticmethod
     def from_mesh(vertices, faces, *, density=None, mass=None) -> Inertia:
@@ -155,25 +127,16 @@ class Inertia(Rows):
         vertices, faces = floating(vertices), _closed(np.asarray(faces), jnp.shape(vertices))
         if (density is None) == (mass is None):
             raise ModelError("Inertia.from_mesh: give either density or mass")
-        # Of the tetrahedra that the triangles make with one point, each with the sign of its side.
-        center = jnp.mean(vertices, axis=0)
-        corners = (vertices - center[None])[faces]
-        a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
-        volumes, sums = dot(a, cross(b, c)) / 6, a + b + c
-        volume = jnp.sum(volumes)
+        uniform, volume = _enclosed(vertices, faces)
         if is_known(volume) and not float(volume) > 0:
             raise ModelError(
                 f"Inertia.from_mesh: the mesh encloses the volume {float(volume):.3g}; turn the order of the vertices of its "
                 "faces, which must be counterclockwise seen from outside"
             )
-        density = floating(mass) / volume if density is None else floating(density)
-        first = jnp.sum(volumes[:, None] * sums, axis=0) / 4
-        corner_dyads = matmul(jnp.swapaxes(corners, 1, 2), corners)
-        dyad = jnp.sum(volumes[:, None, None] * (outer(sums, sums) + corner_dyads), axis=0) / 20
-        central = dyad - outer(first, first) / volume
-        rotational = density * _point_mass(jnp.trace(central), central)
-        return Inertia.from_mass_com(density * volume, center + first / volume, rotational)
+        given = None if density is None else floating(density), None if mass is None else floating(mass)
+        return _of_density(uniform, volume, *given)
 
+    @compiled
     def principal(self) -> tuple[Transform, Float[Array, "3"]]:
         """The principal frame, at the centre of mass with the principal axes, and the principal moments, smallest first.
 
@@ -190,11 +153,13 @@ class Inertia(Rows):
         return Transform(axes, com), moments
 
     @property
+    @compiled
     def parameters(self) -> Float[Array, "*batch 10"]:
         """The ten numbers `m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`."""
         return jnp.concatenate([self.mass[..., None], self.first_moment, self.rotational], axis=-1)
 
     @property
+    @compiled
     def com(self) -> Float[Array, "*batch 3"]:
         """The centre of mass; the origin for a body without mass."""
         massive = self.mass != 0
@@ -203,11 +168,13 @@ class Inertia(Rows):
         )
 
     @property
+    @compiled
     def rotational_matrix(self) -> Float[Array, "*batch 3 3"]:
         """The rotational inertia about the frame's origin."""
         return symmetric(self.rotational)
 
     @property
+    @compiled
     def rotational_com(self) -> Float[Array, "*batch 3 3"]:
         """The rotational inertia about the centre of mass."""
         com = self.com
@@ -216,6 +183,7 @@ class Inertia(Rows):
         )
 
     @property
+    @compiled
     def pseudo_inertia(self) -> Float[Array, "*batch 4 4"]:
         """`[[Σ, h], [hᵀ, m]]` with `Σ = tr(Ī)/2 1 - Ī`: the second moments of the mass, homogeneous coordinates being 1.
 
@@ -228,6 +196,7 @@ class Inertia(Rows):
         return blocks(second, h, transpose(h), self.mass[..., None, None])
 
     @property
+    @compiled
     def is_physical(self) -> Bool[Array, "*batch"]:
         """Whether there is such a body: a mass spread in space, nowhere negative. Of each body of a batch.
 
@@ -252,16 +221,7 @@ class Inertia(Rows):
         Defined where the pseudo-inertia is positive definite. What is not physical, or has no extent in some direction, is
         refused where its numbers can be seen, and within compiled functions is NaN or infinite.
         """
-        mass, com = self.mass, self.first_moment / self.mass[..., None]
-        second = self.pseudo_inertia[..., :3, :3] - outer(self.first_moment, com)
-        central = second / mass[..., None, None]
-        d3 = jnp.sqrt(central[..., 2, 2])
-        s23, s13 = central[..., 1, 2] / d3, central[..., 0, 2] / d3
-        d2 = jnp.sqrt(central[..., 1, 1] - s23**2)
-        s12 = (central[..., 0, 1] - s13 * s23) / d2
-        d1 = jnp.sqrt(central[..., 0, 0] - s12**2 - s13**2)
-        logs = [jnp.log(mass) / 2, jnp.log(d1), jnp.log(d2), jnp.log(d3)]
-        numbers = jnp.concatenate([jnp.stack([*logs, s12, s23, s13], axis=-1), com], axis=-1)
+        numbers = _log_cholesky(self)
         if is_known(numbers) and not np.isfinite(np.asarray(numbers)).all():
             which = np.argwhere(~np.isfinite(np.asarray(numbers)).all(axis=-1))
             of = (
@@ -277,12 +237,14 @@ class Inertia(Rows):
         return numbers
 
     @property
+    @compiled
     def matrix(self) -> Float[Array, "*batch 6 6"]:
         """The spatial inertia (eq. 2.63)."""
         h = skew(self.first_moment)
         return blocks(self.rotational_matrix, h, -h, self.mass[..., None, None] * identity_like(h))
 
     @property
+    @compiled
     def inverse_matrix(self) -> Float[Array, "*batch 6 6"]:
         """The inverse spatial inertia, forces to accelerations (eq. 2.74).
 
@@ -293,10 +255,12 @@ class Inertia(Rows):
         mobility = identity_like(c) / self.mass[..., None, None] - matmul(lower, c)
         return blocks(inverse, transpose(lower), lower, mobility)
 
+    @compiled
     def __add__(self, other: Inertia) -> Inertia:
         """The two bodies as one."""
         return Inertia.from_parameters(self.parameters + other.parameters)
 
+    @compiled
     def momentum(self, velocity: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
         """`I v = [Ī ω + h × v; m v - h × ω]` (eq. 2.58)."""
         angular, linear = velocity[..., :3], velocity[..., 3:]
@@ -308,10 +272,12 @@ class Inertia(Rows):
             axis=-1,
         )
 
+    @compiled
     def kinetic_energy(self, velocity: Float[Array, "*b 6"]) -> Float[Array, "*c"]:
         """`½ v · I v` (eq. 2.67)."""
         return 0.5 * dot(velocity, self.momentum(velocity))
 
+    @compiled
     def placed(self, frame: Transform) -> Inertia:
         """This inertia, given in frame B, expressed in the frame A in which `frame` places B (eq. 2.66, table A.4).
 
@@ -354,17 +320,20 @@ class ArticulatedInertia(eqx.Module):
         )
 
     @property
+    @compiled
     def matrix(self) -> Float[Array, "*batch 6 6"]:
         """The symmetric 6x6 matrix."""
         return blocks(
             symmetric(self.rotational), self.coupling, transpose(self.coupling), symmetric(self.linear)
         )
 
+    @compiled
     def __add__(self, other: ArticulatedInertia) -> ArticulatedInertia:
         return ArticulatedInertia(
             self.rotational + other.rotational, self.coupling + other.coupling, self.linear + other.linear
         )
 
+    @compiled
     def force(self, acceleration: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
         """`I^A a`."""
         angular, linear = acceleration[..., :3], acceleration[..., 3:]
@@ -376,6 +345,7 @@ class ArticulatedInertia(eqx.Module):
             axis=-1,
         )
 
+    @compiled
     def placed(self, frame: Transform) -> ArticulatedInertia:
         """This inertia, given in frame B, expressed in the frame A in which `frame` places B (table A.4).
 
@@ -389,6 +359,107 @@ class ArticulatedInertia(eqx.Module):
         rotational = matmul(matmul(rotation, symmetric(self.rotational)), turned)
         rotational = rotational + matmul(p, transpose(coupling)) - matmul(shifted, p)
         return ArticulatedInertia(triangle(rotational), shifted, triangle(linear))
+
+
+# What the constructors above compute, compiled: each runs as one program.
+
+
+@compiled
+def _about_origin(mass, com, central) -> Inertia:
+    first = mass[..., None] * com
+    return Inertia(mass, first, triangle(central + _point_mass(dot(first, com), outer(first, com))))
+
+
+@compiled
+def _of_parameters(parameters) -> Inertia:
+    return Inertia(parameters[..., 0], parameters[..., 1:4], parameters[..., 4:])
+
+
+@compiled
+def _of_pseudo_inertia(matrix) -> Inertia:
+    xx, yy, zz = (matrix[..., i, i] for i in range(3))
+    xy, xz, yz = matrix[..., 1, 0], matrix[..., 2, 0], matrix[..., 2, 1]
+    rotational = jnp.stack([yy + zz, -xy, xx + zz, -xz, -yz, xx + yy], axis=-1)
+    return Inertia(matrix[..., 3, 3], matrix[..., 3, :3], rotational)
+
+
+@compiled
+def _of_log_cholesky(numbers) -> Inertia:
+    mass, com = jnp.exp(2 * numbers[..., 0]), numbers[..., 7:]
+    (d1, d2, d3), (s12, s23, s13) = (
+        [jnp.exp(numbers[..., i]) for i in (1, 2, 3)],
+        [numbers[..., i] for i in (4, 5, 6)],
+    )
+    o = jnp.zeros_like(mass)
+    root = matrix([[d1, s12, s13], [o, d2, s23], [o, o, d3]])
+    first = mass[..., None] * com
+    second = mass[..., None, None] * matmul(root, transpose(root)) + outer(first, com)
+    trace = second[..., 0, 0] + second[..., 1, 1] + second[..., 2, 2]
+    return Inertia(mass, first, triangle(_point_mass(trace, second)))
+
+
+@compiled
+def _log_cholesky(inertia: Inertia):
+    mass, com = inertia.mass, inertia.first_moment / inertia.mass[..., None]
+    second = inertia.pseudo_inertia[..., :3, :3] - outer(inertia.first_moment, com)
+    central = second / mass[..., None, None]
+    d3 = jnp.sqrt(central[..., 2, 2])
+    s23, s13 = central[..., 1, 2] / d3, central[..., 0, 2] / d3
+    d2 = jnp.sqrt(central[..., 1, 1] - s23**2)
+    s12 = (central[..., 0, 1] - s13 * s23) / d2
+    d1 = jnp.sqrt(central[..., 0, 0] - s12**2 - s13**2)
+    logs = [jnp.log(mass) / 2, jnp.log(d1), jnp.log(d2), jnp.log(d3)]
+    return jnp.concatenate([jnp.stack([*logs, s12, s23, s13], axis=-1), com], axis=-1)
+
+
+@compiled
+def _box(mass, sides, com) -> Inertia:
+    square = sides**2
+    return _principal(mass, com, [square[1] + square[2], square[0] + square[2], square[0] + square[1]], 12)
+
+
+@compiled
+def _sphere(mass, radius, com) -> Inertia:
+    return _principal(mass, com, [2 * radius**2] * 3, 5)
+
+
+@compiled
+def _cylinder(mass, radius, length, com) -> Inertia:
+    across = 3 * radius**2 + length**2
+    return _principal(mass, com, [across, across, 6 * radius**2], 12)
+
+
+@compiled
+def _capsule(mass, radius, length, com) -> Inertia:
+    ball = 4 * radius / (4 * radius + 3 * length)  # the share of the half balls in the volume
+    square, middle = radius**2, length**2
+    across = (1 - ball) * (3 * square + middle) / 12
+    across = across + ball * (2 / 5 * square + middle / 4 + 3 / 8 * radius * length)
+    along = (1 - ball) * square / 2 + ball * 2 / 5 * square
+    return _principal(mass, com, [across, across, along], 1)
+
+
+@compiled
+def _enclosed(vertices, faces) -> tuple[Inertia, Float[Array, ""]]:
+    """The inertia of what a mesh encloses at a density of one, and its volume."""
+    # Tetrahedra that the triangles make with one point, each with the sign of its side.
+    center = jnp.mean(vertices, axis=0)
+    corners = (vertices - center[None])[faces]
+    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
+    volumes, sums = dot(a, cross(b, c)) / 6, a + b + c
+    volume = jnp.sum(volumes)
+    first = jnp.sum(volumes[:, None] * sums, axis=0) / 4
+    corner_dyads = matmul(jnp.swapaxes(corners, 1, 2), corners)
+    dyad = jnp.sum(volumes[:, None, None] * (outer(sums, sums) + corner_dyads), axis=0) / 20
+    central = dyad - outer(first, first) / volume
+    rotational = _point_mass(jnp.trace(central), central)
+    return Inertia.from_mass_com(volume, center + first / volume, rotational), volume
+
+
+@compiled
+def _of_density(uniform: Inertia, volume, density, mass) -> Inertia:
+    density = mass / volume if density is None else density
+    return jax.tree.map(lambda x: density * x, uniform)
 
 
 def triangle(m: Float[Array, "*batch 3 3"]) -> Float[Array, "*batch 6"]:
@@ -439,5 +510,5 @@ def _point_mass(square, product):
 
 
 def _principal(mass, com, squares, divisor) -> Inertia:
-    mass, diagonal = floating(mass), jnp.stack(squares) / divisor
-    return Inertia.from_mass_com(mass, com, jnp.diag(mass * diagonal))
+    diagonal = jnp.stack(squares) / divisor
+    return _about_origin(mass, com, jnp.diag(mass * diagonal))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._array import cross, dot, floating, matrix, matvec
+from .._compile import compiled
 from ._rows import Rows
 from .vectors import (
     cross_force as cross_force,
@@ -48,17 +49,20 @@ class Transform(Rows):
         return Transform(jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1), floating(position))
 
     @property
+    @compiled
     def angle(self) -> Float[Array, "*batch"]:
         """The angle from A to B, in (-π, π]."""
         return jnp.arctan2(self.direction[..., 1], self.direction[..., 0])
 
     @property
+    @compiled
     def rotation(self) -> Float[Array, "*batch 2 2"]:
         """B's axes as columns, in A."""
         c, s = _entries(self.direction)
         return matrix([[c, -s], [s, c]])
 
     @property
+    @compiled
     def motion_matrix(self) -> Float[Array, "*batch 3 3"]:
         """The transform of motion vectors, B to A (the inverse of eq. 2.77)."""
         (c, s), (x, y) = _entries(self.direction), _entries(self.position)
@@ -66,21 +70,25 @@ class Transform(Rows):
         return matrix([[o + 1, o, o], [y, c, -s], [-x, s, c]])
 
     @property
+    @compiled
     def force_matrix(self) -> Float[Array, "*batch 3 3"]:
         """The transform of force vectors, B to A."""
         (c, s), (x, y) = _entries(self.direction), _entries(self.position)
         o = jnp.zeros_like(c)
         return matrix([[o + 1, x * s - y * c, x * c + y * s], [o, c, -s], [o, s, c]])
 
+    @compiled
     def __matmul__(self, other: Transform) -> Transform:
         """Chain: B in A, then C in B, gives C in A."""
         return Transform(self._turn(other.direction), self.point(other.position))
 
+    @compiled
     def inverse(self) -> Transform:
         """A placed in B."""
         c, s = _entries(self.direction)
         return Transform(jnp.stack([c, -s], axis=-1), -self._turn_back(self.position))
 
+    @compiled
     def at(self, position: Float[Array, "*b 2"]) -> Transform:
         """The same rotation at another position."""
         return Transform(self.direction, position)
@@ -89,12 +97,14 @@ class Transform(Rows):
         """Of frames that are each placed in that of its parent in the tree: placed in that above the roots."""
         return tree.path_composition(Transform.__matmul__, Transform.identity(self.position.dtype), self)
 
+    @compiled
     def turned(self, vectors: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """Motion or force vectors in B's axes, in those of A about the same origin."""
         angular, linear = parts(vectors)
         return jnp.concatenate([angular, self._turn(linear)], axis=-1)
 
     @property
+    @compiled
     def small_displacement(self) -> Float[Array, "*batch 3"]:
         """What leads from A to B in unit time, nearly: a motion vector, the same in A and in B (XtoV of book table A.1).
 
@@ -106,26 +116,31 @@ class Transform(Rows):
         up, across = s * x - c * y, c * x + s * y
         return jnp.stack([s, (across + c * across + s * up) / 2, (-up - c * up + s * across) / 2], axis=-1)
 
+    @compiled
     def point(self, point: Float[Array, "*b 2"]) -> Float[Array, "*c 2"]:
         """The coordinates in A of a point given in B."""
         return self._turn(point) + self.position
 
+    @compiled
     def motion(self, motion: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A motion vector given in B, in A: `[ω; R v + p × ω]`."""
         angular, linear = parts(motion)
         return jnp.concatenate([angular, self._turn(linear) + cross(self.position, angular)], axis=-1)
 
+    @compiled
     def force(self, force: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A force vector given in B, in A: `[n + p × R f; R f]`."""
         moment, linear = parts(force)
         linear = self._turn(linear)
         return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)
 
+    @compiled
     def inverse_motion(self, motion: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A motion vector given in A, in B: the dual of `force`."""
         angular, linear = parts(motion)
         return jnp.concatenate([angular, self._turn_back(linear - cross(self.position, angular))], axis=-1)
 
+    @compiled
     def inverse_force(self, force: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """A force vector given in A, in B: the dual of `motion`."""
         moment, linear = parts(force)
@@ -168,11 +183,13 @@ class Inertia(Rows):
         return Inertia(parameters[..., 0], parameters[..., 1:3], parameters[..., 3])
 
     @property
+    @compiled
     def parameters(self) -> Float[Array, "*batch 4"]:
         """The four numbers `m, m cx, m cy, I`."""
         return jnp.concatenate([self.mass[..., None], self.first_moment, self.rotational[..., None]], axis=-1)
 
     @property
+    @compiled
     def com(self) -> Float[Array, "*batch 2"]:
         """The centre of mass; the origin for a body without mass."""
         massive = self.mass != 0
@@ -181,21 +198,25 @@ class Inertia(Rows):
         )
 
     @property
+    @compiled
     def rotational_com(self) -> Float[Array, "*batch"]:
         """The rotational inertia about the centre of mass."""
         return self.rotational - dot(self.first_moment, self.com)
 
     @property
+    @compiled
     def matrix(self) -> Float[Array, "*batch 3 3"]:
         """The planar inertia (eq. 2.78)."""
         m, (hx, hy) = self.mass, _entries(self.first_moment)
         o = jnp.zeros_like(m)
         return matrix([[self.rotational, -hy, hx], [-hy, m, o], [hx, o, m]])
 
+    @compiled
     def __add__(self, other: Inertia) -> Inertia:
         """The two bodies as one."""
         return Inertia.from_parameters(self.parameters + other.parameters)
 
+    @compiled
     def momentum(self, velocity: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """`I v = [I ω + h × v; m v - h × ω]`."""
         angular, linear = parts(velocity)
@@ -207,10 +228,12 @@ class Inertia(Rows):
             axis=-1,
         )
 
+    @compiled
     def kinetic_energy(self, velocity: Float[Array, "*b 3"]) -> Float[Array, "*c"]:
         """`½ v · I v`."""
         return 0.5 * dot(velocity, self.momentum(velocity))
 
+    @compiled
     def placed(self, frame: Transform) -> Inertia:
         """This inertia, given in frame B, expressed in the frame A in which `frame` places B.
 
@@ -250,20 +273,24 @@ class ArticulatedInertia(eqx.Module):
         return ArticulatedInertia.from_matrix(inertia.matrix)
 
     @property
+    @compiled
     def matrix(self) -> Float[Array, "*batch 3 3"]:
         """The symmetric 3x3 matrix."""
         (hx, hy), (xx, xy, yy) = _entries(self.coupling), _entries(self.linear)
         return matrix([[self.rotational, hx, hy], [hx, xx, xy], [hy, xy, yy]])
 
+    @compiled
     def __add__(self, other: ArticulatedInertia) -> ArticulatedInertia:
         return ArticulatedInertia(
             self.rotational + other.rotational, self.coupling + other.coupling, self.linear + other.linear
         )
 
+    @compiled
     def force(self, acceleration: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """`I^A a`."""
         return matvec(self.matrix, acceleration)
 
+    @compiled
     def placed(self, frame: Transform) -> ArticulatedInertia:
         """This inertia, given in frame B, expressed in the frame A in which `frame` places B: `X* I^A Xᵀ*`."""
         force = frame.force_matrix

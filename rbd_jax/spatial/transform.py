@@ -28,6 +28,7 @@ from .._array import (
     vecmat,
     zeros,
 )
+from .._compile import compiled
 from ._rows import Rows
 
 
@@ -75,15 +76,7 @@ class Transform(Rows):
     @staticmethod
     def from_xyz_rpy(xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0)) -> Transform:
         """As a URDF `<origin>`: position, and rotation `Rz(yaw) Ry(pitch) Rx(roll)` with `rpy = (roll, pitch, yaw)`."""
-        xyz, rpy = floating(xyz), floating(rpy)
-        cr, cp, cy = (jnp.cos(rpy[..., i]) for i in range(3))
-        sr, sp, sy = (jnp.sin(rpy[..., i]) for i in range(3))
-        rows = [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-        return Transform(matrix(rows), xyz)
+        return Transform(_roll_pitch_yaw(floating(rpy)), floating(xyz))
 
     @staticmethod
     def from_dh(a, alpha, d, theta, convention: Literal["modified", "standard"] = "modified") -> Transform:
@@ -95,9 +88,7 @@ class Transform(Rows):
         (What the book prints for X_T is the former, read from the right to the left.)
         """
         choice("from_dh", "convention", convention, ("modified", "standard"))
-        a, alpha, d, theta = jnp.broadcast_arrays(*(floating(x) for x in (a, alpha, d, theta)))
-        link, joint = Transform._screw(0, alpha, a), Transform._screw(2, theta, d)
-        return link @ joint if convention == "modified" else joint @ link
+        return _denavit_hartenberg(floating(a), floating(alpha), floating(d), floating(theta), convention)
 
     @staticmethod
     def _screw(axis: int, angle, distance) -> Transform:
@@ -110,6 +101,7 @@ class Transform(Rows):
         return Transform(matrix([[c, -s, o], [s, c, o], [o, o, one]]), jnp.stack([o, o, distance], axis=-1))
 
     @property
+    @compiled
     def matrix(self) -> Float[Array, "*batch 4 4"]:
         """The homogeneous matrix `[[R, p], [0, 1]]`."""
         top = jnp.concatenate([self.rotation, self.position[..., None]], axis=-1)
@@ -117,27 +109,32 @@ class Transform(Rows):
         return jnp.concatenate([top, bottom], axis=-2)
 
     @property
+    @compiled
     def motion_matrix(self) -> Float[Array, "*batch 6 6"]:
         """The Plücker transform of motion vectors, B to A: `[[R, 0], [p× R, R]]` (the inverse of eq. 2.24)."""
         lower = matmul(skew(self.position), self.rotation)
         return blocks(self.rotation, jnp.zeros_like(lower), lower, self.rotation)
 
     @property
+    @compiled
     def force_matrix(self) -> Float[Array, "*batch 6 6"]:
         """The Plücker transform of force vectors, B to A: `[[R, p× R], [0, R]]` (the inverse of eq. 2.25)."""
         upper = matmul(skew(self.position), self.rotation)
         return blocks(self.rotation, upper, jnp.zeros_like(upper), self.rotation)
 
+    @compiled
     def __matmul__(self, other: Transform) -> Transform:
         """Chain: B in A, then C in B, gives C in A."""
         return Transform(
             matmul(self.rotation, other.rotation), self.position + matvec(self.rotation, other.position)
         )
 
+    @compiled
     def inverse(self) -> Transform:
         """A placed in B."""
         return Transform(transpose(self.rotation), -vecmat(self.position, self.rotation))
 
+    @compiled
     def at(self, position: Float[Array, "*b 3"]) -> Transform:
         """The same rotation at another position."""
         return Transform(self.rotation, position)
@@ -146,12 +143,14 @@ class Transform(Rows):
         """Of frames that are each placed in that of its parent in the tree: placed in that above the roots."""
         return tree.path_composition(Transform.__matmul__, Transform.identity(self.position.dtype), self)
 
+    @compiled
     def turned(self, vectors: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
         """Motion or force vectors in B's axes, in those of A about the same origin."""
         parts = [matvec(self.rotation, x) for x in jnp.split(vectors, 2, axis=-1)]
         return jnp.concatenate(parts, axis=-1)
 
     @property
+    @compiled
     def small_displacement(self) -> Float[Array, "*batch 6"]:
         """What leads from A to B in unit time, nearly: a motion vector, the same in A and in B (XtoV of book table A.2).
 
@@ -167,33 +166,58 @@ class Transform(Rows):
         )  # the book's E, and its r is the position: the lower left block of X is -E r×
         return jnp.concatenate([-unskew(back), unskew(matmul(back, skew(self.position)))], axis=-1)
 
+    @compiled
     def point(self, point: Float[Array, "*b 3"]) -> Float[Array, "*c 3"]:
         """The coordinates in A of a point given in B."""
         return matvec(self.rotation, point) + self.position
 
+    @compiled
     def motion(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
         """A motion vector given in B, in A: `[R ω; R v + p × R ω]` (eqs. 2.5, 2.24)."""
         angular = matvec(self.rotation, motion[..., :3])
         linear = matvec(self.rotation, motion[..., 3:])
         return jnp.concatenate([angular, linear + cross(self.position, angular)], axis=-1)
 
+    @compiled
     def force(self, force: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
         """A force vector given in B, in A: `[R n + p × R f; R f]` (eqs. 2.6, 2.25)."""
         moment = matvec(self.rotation, force[..., :3])
         linear = matvec(self.rotation, force[..., 3:])
         return jnp.concatenate([moment + cross(self.position, linear), linear], axis=-1)
 
+    @compiled
     def inverse_motion(self, motion: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
         """A motion vector given in A, in B."""
         angular, linear = motion[..., :3], motion[..., 3:]
         linear = linear - cross(self.position, angular)
         return jnp.concatenate([vecmat(angular, self.rotation), vecmat(linear, self.rotation)], axis=-1)
 
+    @compiled
     def inverse_force(self, force: Float[Array, "*b 6"]) -> Float[Array, "*c 6"]:
         """A force vector given in A, in B."""
         moment, linear = force[..., :3], force[..., 3:]
         moment = moment - cross(self.position, linear)
         return jnp.concatenate([vecmat(moment, self.rotation), vecmat(linear, self.rotation)], axis=-1)
+
+
+@compiled
+def _roll_pitch_yaw(rpy):
+    """The rotation `Rz(yaw) Ry(pitch) Rx(roll)`."""
+    cr, cp, cy = (jnp.cos(rpy[..., i]) for i in range(3))
+    sr, sp, sy = (jnp.sin(rpy[..., i]) for i in range(3))
+    rows = [
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ]
+    return matrix(rows)
+
+
+@compiled
+def _denavit_hartenberg(a, alpha, d, theta, convention: str) -> Transform:
+    a, alpha, d, theta = jnp.broadcast_arrays(a, alpha, d, theta)
+    link, joint = Transform._screw(0, alpha, a), Transform._screw(2, theta, d)
+    return link @ joint if convention == "modified" else joint @ link
 
 
 def body_twist(frame: Transform, rate: Transform) -> Float[Array, "6"]:

@@ -85,7 +85,7 @@ def quotient(scheme, case, factor):
     frames = [runs(scheme)[case, factor, 0.5, part]["frame"] for part in (1, 2, 4)]
     n = (len(frames[0]) - 1) // 4
     parts = [frame[: n * part + 1] for frame, part in zip(frames, (1, 2, 4))]
-    return np.asarray(body.quotient_of_precision(*map(jnp.asarray, parts)))
+    return np.asarray(jax.jit(body.quotient_of_precision)(*parts))
 
 
 @cache

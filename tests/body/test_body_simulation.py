@@ -32,28 +32,28 @@ def end(parameters, scheme):
     return jnp.sum(out.state.frame[-1] * jnp.arange(9.0).reshape(3, 3)) + 0.1 * jnp.sum(out.state.momenta[-1])
 
 
-PARAMETERS = jnp.array([6.0, -18, -24.7, -10.7, 0.1, -0.2, 0.3, 0.05])
+PARAMETERS = np.array([6.0, -18, -24.7, -10.7, 0.1, -0.2, 0.3, 0.05])
 
 
 @SCHEMES
 def test_derivatives(scheme):
     """First in reverse and forward, second forward over reverse, against central differences."""
     value = lambda p: end(p, scheme)
-    direction = jnp.array([0.3, 1.0, -2.0, 1.5, 0.2, -0.4, 0.1, 0.01])
+    direction = np.array([0.3, 1.0, -2.0, 1.5, 0.2, -0.4, 0.1, 0.01])
 
     @jax.jit
     def derivatives(p):
         (_, gradient), (slope, curvature) = jax.jvp(jax.value_and_grad(value), (p,), (direction,))
         return gradient, slope, curvature
 
-    gradient, slope, curvature = derivatives(PARAMETERS)
+    gradient, slope, curvature = map(np.asarray, derivatives(PARAMETERS))
     np.testing.assert_allclose(slope, gradient @ direction, rtol=1e-11)
 
     # The time step acts eight times and is short itself, so that it is changed by less.
-    steps, step = jnp.array([1e-5] * 7 + [1e-7]), 1e-4
-    shifts = jnp.concatenate([jnp.diag(steps), step * direction[None]])
-    points = PARAMETERS[None] + jnp.concatenate([shifts, -shifts, 0 * shifts[:1]])
-    values = jax.jit(jax.vmap(value))(points)
+    steps, step = np.array([1e-5] * 7 + [1e-7]), 1e-4
+    shifts = np.concatenate([np.diag(steps), step * direction[None]])
+    points = PARAMETERS + np.concatenate([shifts, -shifts, 0 * shifts[:1]])
+    values = np.asarray(jax.jit(jax.vmap(value))(points))
     np.testing.assert_allclose(gradient, (values[:8] - values[9:17]) / (2 * steps), rtol=1e-6, atol=1e-6)
     second = (values[8] - 2 * values[18] + values[17]) / step**2
     np.testing.assert_allclose(curvature @ direction, second, rtol=1e-4)
@@ -62,15 +62,20 @@ def test_derivatives(scheme):
 def test_single_precision():
     """The rounding ε of the directors is one of ε/h in their rates, which do not forget it: √400 ε/h of 19 rad/s is 1e-5."""
     single = body.RotatingBody(INERTIA.astype(np.float32))
-    frame, velocity = jnp.eye(3, dtype=jnp.float32), jnp.array([6, -18, 0], jnp.float32)
-    out = jax.jit(lambda: body.simulate(single, frame, velocity, dt=0.005, steps=400))()
+    frame, velocity = np.eye(3), np.array([6.0, -18, 0])
+
+    @jax.jit
+    def run(frame, velocity):
+        out = body.simulate(single, frame, velocity, dt=0.005, steps=400)
+        return out, jax.vmap(lambda r: body.director_energy(single, r))(out.state.rates)
+
+    out, energy = jax.tree.map(np.asarray, run(*(x.astype(np.float32) for x in (frame, velocity))))
     assert {x.dtype for x in jax.tree.leaves((out.t, out.state))} == {np.dtype(np.float32)}
     assert not out.code.any() and out.iterations.max() <= 5
-    state = body.non_twisting_state(BODY, jnp.eye(3), velocity.astype(float))
     angle = 2 * np.arctan(0.005 * np.sqrt(360) / 2) * 400 / np.sqrt(360)
-    exact = body.free_motion(BODY, state, jnp.array(angle)).frame
+    free = lambda *start: body.free_motion(BODY, body.non_twisting_state(BODY, *start), jnp.array(angle))
+    exact = jax.jit(free)(frame, velocity).frame
     np.testing.assert_allclose(out.state.frame[-1], exact, atol=5e-4)
-    energy = jax.vmap(lambda r: body.director_energy(single, r))(out.state.rates)
     np.testing.assert_allclose(energy, 5022 / 7, rtol=1e-4)
 
 
@@ -87,8 +92,8 @@ def test_failures_show():
         out = run(speed, last, shock)
         return jnp.sum(jnp.where(jnp.isfinite(out.state.frame), out.state.frame, 0)), out
 
-    speeds, lasts, shocks = jnp.array([[1, 1, 150, 1], [1, 0.05, 1, 0.03], [1, 1e5, 1, jnp.nan]])
-    slope, out = jax.jit(jax.vmap(jax.grad(total, has_aux=True)))(speeds, lasts, shocks)
+    samples = np.array([[1, 1, 150, 1], [1, 0.05, 1, 0.03], [1, 1e5, 1, np.nan]])
+    slope, out = jax.tree.map(np.asarray, jax.jit(jax.vmap(jax.grad(total, has_aux=True)))(*samples))
     good, unfinished, unbounded = body.Code.CONVERGED, body.Code.NOT_CONVERGED, body.Code.NOT_FINITE
     expected = [good] * 10, [good] * 5 + [unfinished] * 5, [unfinished] * 10, [good] * 3 + [unbounded] * 7
     assert out.code.tolist() == list(expected)

@@ -23,7 +23,7 @@ from rbd_jax.spatial import planar
 @pytest.mark.parametrize("links, expected", [(4, 1074.4), (6, 5685.1), (10, 43523.4)])
 def test_worst_condition_is_about_four_times_the_fourth_power(links, expected):
     """The straight arm's; the book gives `4 N⁴`: 5184 for six links, 40 000 for ten."""
-    condition = np.linalg.cond(jax.jit(rbd.mass_matrix)(zigzag_arm(links), jnp.zeros(links)))
+    condition = np.linalg.cond(rbd.mass_matrix(zigzag_arm(links), np.zeros(links)))
     np.testing.assert_allclose(condition, expected, rtol=0, atol=0.06)
     assert 1 < condition / (4 * links**4) < 1.1
 
@@ -31,26 +31,27 @@ def test_worst_condition_is_about_four_times_the_fourth_power(links, expected):
 # §10.1: round-off far from the origin.
 
 
-def accelerate(inertia, velocity, force, algebra):
-    """`a = I⁻¹ (f - v ×* I v)`, and the matrix and the right-hand side of that."""
-    right = force - algebra.cross_force(velocity, inertia.momentum(velocity))
-    return jnp.linalg.solve(inertia.matrix, right), inertia.matrix, right
+@jax.jit
+@jax.vmap
+def accelerate(center):
+    """The example's body: at `v_C = [1, 0, 0]` under `f_C = [1, -1, 1]`, its centre at `center`, seen from O.
 
-
-def seen_from_origin(center, dtype=jnp.float64):
-    """The example's body: at `v_C = [1, 0, 0]` under `f_C = [1, -1, 1]`, its centre at `center`, seen from O."""
-    x, y = center
-    cast = partial(jnp.asarray, dtype=dtype)
-    frame = planar.Transform.from_angle(cast(0.0), cast(center))
-    body = planar.Inertia.from_mass_com(cast(1.0), cast((0.0, 0.0)), cast(1.0))
+    `a = I⁻¹ (f - v ×* I v)`, and the matrix and the right-hand side of that; and the acceleration of the centre.
+    """
+    cast = partial(jnp.asarray, dtype=center.dtype)
+    frame = planar.Transform.from_angle(cast(0.0), center)
+    body = planar.Inertia.from_mass_com(cast(1.0), cast((0.0, 0.0)), cast(1.0)).placed(frame)
     velocity, force = frame.motion(cast([1.0, 0, 0])), frame.force(cast([1.0, -1, 1]))
-    solution = accelerate(body.placed(frame), velocity, force, planar)
-    return (*solution, np.array([1, y - 1, 1 - x]), frame)
+    right = force - planar.cross_force(velocity, body.momentum(velocity))
+    a = jnp.linalg.solve(body.matrix, right)
+    return a, body.matrix, right, frame.inverse_motion(a)
 
 
 def test_planar_body_far_from_the_origin():
     """The book's numbers for the centre (100, 10)."""
-    a, matrix, right, exact, _ = seen_from_origin((100.0, 10.0))
+    x, y = 100.0, 10.0
+    exact = np.array([1, y - 1, 1 - x])
+    a, matrix, right, _ = (value[0] for value in jax.device_get(accelerate(np.array([[x, y]]))))
     np.testing.assert_array_equal(matrix, [[10101, -10, 100], [-10, 1, 0], [100, 0, 1]])
     np.testing.assert_array_equal(right, [111, -1, 1])
     # Printed: a condition of 1.02e8, and solved in double precision an error of the order of 1e-12.
@@ -59,21 +60,20 @@ def test_planar_body_far_from_the_origin():
     assert np.linalg.norm(a - exact) / np.linalg.norm(exact) < 1e-11
 
 
-def round_off(distance, dtype):
-    """The error of the acceleration of the centre, as a mean over directions to it."""
-    errors = []
-    for angle in np.linspace(0.1, 6.2, 12):
-        center = distance * np.array([np.cos(angle), np.sin(angle)])
-        a, *_, frame = seen_from_origin(center, dtype)
-        errors.append(np.abs(np.asarray(frame.inverse_motion(a)) - [1, -1, 1]).max())
-    return np.mean(errors)
+def round_off(distances, dtype):
+    """The error of the acceleration of the centre at each distance, as a mean over directions to it."""
+    angles = np.linspace(0.1, 6.2, 12)
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    centers = (np.array(distances)[:, None, None] * directions).reshape(-1, 2)
+    seen = np.asarray(accelerate(centers.astype(dtype))[3])
+    return np.abs(seen - [1, -1, 1]).max(axis=1).reshape(len(distances), -1).mean(axis=1)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_round_off_grows_with_the_square_of_the_distance(dtype):
     """Fig. 10.1: "in proportion to |c|² for |c| > 1, and constant below"."""
     unit = np.finfo(dtype).eps
-    near, here, far, further = (round_off(distance, dtype) for distance in (0.01, 1.0, 10.0, 100.0))
+    near, here, far, further = round_off((0.01, 1.0, 10.0, 100.0), dtype)
     # The sizes to within a factor of ten, which the algorithm of the solver and the directions may cost.
     assert near < 5 * unit and here < 10 * unit
     assert 1 < far / (unit * 10**2) * 10 and far < unit * 10**2 * 10
@@ -119,7 +119,7 @@ def test_numbers_of_an_inertia():
     """Ten for a rigid body, four in the plane; 21 for an articulated body."""
     body = rbd.Inertia.sphere(2.0, 0.3)
     assert body.parameters.shape == (10,)
-    flat = planar.Inertia.from_mass_com(1.0, jnp.zeros(2), 1.0)
+    flat = planar.Inertia.from_mass_com(1.0, np.zeros(2), 1.0)
     assert flat.parameters.shape == (4,)
     articulated = spatial.ArticulatedInertia.from_rigid(body)
     assert sum(leaf.size for leaf in jax.tree.leaves(articulated)) == 21
@@ -140,16 +140,17 @@ def test_constant_motion_subspaces():
         (joints.Spherical(), [e[0], e[1], e[2]]),
         (joints.Free(), e),
     ]
-    for joint, columns in table:
-        np.testing.assert_allclose(joint.motion_subspace(joint.neutral()), np.transpose(columns), atol=1e-15)
+    found = jax.jit(lambda: [joint.motion_subspace(joint.neutral()) for joint, _ in table])()
+    for subspace, (_, columns) in zip(found, table, strict=True):
+        np.testing.assert_allclose(subspace, np.transpose(columns), atol=1e-15)
 
 
 def test_rack_and_pinion():
     """Example 4.6: `S = [0, 0, 1, r c, -r s, 0]`, `c_J = [0, 0, 0, -r s q̇², -r c q̇², 0]`."""
     r, q, speed = 0.4, 0.7, 1.3
     joint, c, s = joints.RackAndPinion(r), np.cos(q), np.sin(q)
-    subspace = joint.motion_subspace(jnp.array([q]))[:, 0]
-    product = joint.velocity_product(jnp.array([q]), jnp.array([speed]))
+    seen = jax.jit(lambda q, v: (joint.motion_subspace(q)[:, 0], joint.velocity_product(q, v)))
+    subspace, product = seen(np.array([q]), np.array([speed]))
     np.testing.assert_allclose(subspace, [0, 0, 1, r * c, -r * s, 0], atol=1e-15)
     np.testing.assert_allclose(product, [0, 0, 0, -r * s * speed**2, -r * c * speed**2, 0], atol=1e-15)
 
@@ -160,22 +161,26 @@ def test_euler_angles():
     (s2, c2), (s3, c3) = ((np.sin(x), np.cos(x)) for x in q[1:])
     joint = joints.SphericalEuler("zyx")
     subspace = [[-s2, 0, 1], [c2 * s3, c3, 0], [c2 * c3, -s3, 0]]
-    np.testing.assert_allclose(joint.motion_subspace(jnp.array(q))[:3], subspace, atol=1e-15)
+
+    @jax.jit
+    def seen(q, w):
+        return joint.motion_subspace(q)[:3], joint.velocity_product(q, w), joint.transform(q).rotation
+
+    found, velocity_product, rotation = seen(q, w)
+    np.testing.assert_allclose(found, subspace, atol=1e-15)
     yp, yr, pr = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     product = [
         -c2 * yp,
         -s2 * s3 * yp + c2 * c3 * yr - s3 * pr,
         -s2 * c3 * yp - c2 * s3 * yr - c3 * pr,
     ]
-    seen = joint.velocity_product(jnp.array(q), jnp.array(w))
-    np.testing.assert_allclose(seen, [*product, 0, 0, 0], atol=1e-15)
-    rotation = joint.transform(jnp.array(q)).rotation
+    np.testing.assert_allclose(velocity_product, [*product, 0, 0, 0], atol=1e-15)
     np.testing.assert_allclose(rotation, rbd.Transform.from_xyz_rpy(rpy=q[::-1]).rotation, atol=1e-15)
 
 
 def rate_of(joint, q, v):
     """`q̇` of one joint by its velocity."""
-    return jax.jvp(lambda t: joint.integrate(q, t * v), (jnp.zeros(()),), (jnp.ones(()),))[1]
+    return jax.jit(lambda q, v: jax.jvp(lambda t: joint.integrate(q, t * v), (0.0,), (1.0,))[1])(q, v)
 
 
 def test_configuration_rate_of_a_quaternion():
@@ -185,13 +190,13 @@ def test_configuration_rate_of_a_quaternion():
     w = np.array([0.3, -0.8, 1.1])
     p0, p1, p2, p3 = p
     matrix = np.array([[-p1, -p2, -p3], [p0, -p3, p2], [p3, p0, -p1], [-p2, p1, p0]])
-    rate = rate_of(joints.Spherical(), jnp.array(p), jnp.array(w))
+    rate = rate_of(joints.Spherical(), p, w)
     np.testing.assert_allclose(rate, matrix @ w / 2, atol=1e-15)
 
 
 def test_configuration_rate_of_a_planar_joint():
     """Example 4.5, corrected: `[[1, 0, 0], [0, c, -s], [0, s, c]] α`; printed with terms in q that are not there."""
-    q, alpha = jnp.array([0.7, 0.4, -1.2]), jnp.array([0.9, 0.3, -0.5])
+    q, alpha = np.array([0.7, 0.4, -1.2]), np.array([0.9, 0.3, -0.5])
     c, s = np.cos(0.7), np.sin(0.7)
     expected = np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ alpha
     np.testing.assert_allclose(rate_of(joints.Planar(), q, alpha), expected, atol=1e-15)
@@ -203,10 +208,13 @@ def test_configuration_rate_of_a_planar_joint():
 def test_acceleration_of_a_body_that_turns_steadily():
     """The spatial acceleration of a body in steady rotation about a fixed axis is zero, wherever it is seen from."""
     model = zigzag_arm(1)
-    a = jax.jit(rbd.body_accelerations)(model, jnp.array([0.4]), jnp.array([2.0]), jnp.zeros(1))
+    a = rbd.body_accelerations(model, np.array([0.4]), np.array([2.0]), np.zeros(1))
     np.testing.assert_allclose(a, np.zeros((1, 6)), atol=1e-15)
-    velocity = spatial.cross_motion(jnp.zeros(6), jnp.zeros(6)).at[2].set(2.0)
-    tip = rbd.Transform.from_position(jnp.array([1.0, 0.0, 0.0])).inverse_motion(velocity)
-    np.testing.assert_allclose(
-        spatial.classical_acceleration(tip, jnp.zeros(6))[3:], [-4.0, 0, 0], atol=1e-15
-    )
+
+    @jax.jit
+    def at_the_tip(velocity, acceleration):
+        tip = rbd.Transform.from_position(jnp.array([1.0, 0.0, 0.0])).inverse_motion(velocity)
+        return spatial.classical_acceleration(tip, acceleration)
+
+    seen = at_the_tip(np.array([0.0, 0.0, 2.0, 0.0, 0.0, 0.0]), np.zeros(6))
+    np.testing.assert_allclose(seen[3:], [-4.0, 0, 0], atol=1e-15)

@@ -49,7 +49,7 @@ def four_bars(count):
 
 
 def four_bars_state(count, angle, rate):
-    share = jnp.concatenate([jnp.ones(count + 1), -jnp.ones(count)])
+    share = np.concatenate([np.ones(count + 1), -np.ones(count)])
     return rbd.State(angle * share, rate * share)
 
 

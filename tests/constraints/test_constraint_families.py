@@ -79,6 +79,7 @@ def found():
     ]
 
 
+@pytest.mark.slow
 def test_angles_are_what_does_not_change_where_bodies_are_shifted():
     """A tolerance in rad is for these equations, and the others have one of length."""
     rng, told = np.random.default_rng(5), set()
@@ -99,9 +100,8 @@ def test_angles_are_what_does_not_change_where_bodies_are_shifted():
     assert told == {True, False}
 
 
-@pytest.mark.parametrize(
-    "family", [few, *(pytest.param(family, marks=pytest.mark.slow) for family in (some, simple, found))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [few, some, simple, found])
 def test_rates_are_derivatives_of_the_residual(family):
     """At a state that satisfies nothing, while time passes: `G v + g_t` is ġ and `G a + bias` is g̈.
 

@@ -33,8 +33,8 @@ LINK = """<link name="{}"><inertial><mass value="{}"/><origin xyz="0.1 0.05 -0.1
 
 def motion(model, seed=0):
     rng = np.random.default_rng(seed)
-    q = rbd.random_configuration(model, jax.random.key(seed))
-    return q, *(jnp.asarray(rng.normal(size=model.nv)) for _ in range(2))
+    q = jax.jit(lambda model: rbd.random_configuration(model, jax.random.key(seed)))(model)
+    return q, *rng.normal(size=(2, model.nv))
 
 
 @jax.jit
@@ -56,6 +56,7 @@ def bodies_alone(model, q, v, a, wrenches, f_ext):
     return given - needed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floating", [False, True])
 def test_against_pinocchio(floating):
     """Its forces of the joints, those of moving bodies; and Newton and Euler for each body alone, welded ones too."""
@@ -100,9 +101,14 @@ def test_against_the_sensors_of_mujoco(tmp_path):
     model, theirs = rbd.load_mjcf(tmp_path / "arm.xml"), mujoco.MjModel.from_xml_string(MJCF)
     data, to = mujoco.MjData(theirs), rbd.interop.MujocoMap(model, theirs)
     q, v, _ = motion(model, 1)
-    data.qpos[:], data.qvel[:] = to.configuration(q), to.velocity(q, v)
+    data.qpos[:], data.qvel[:] = jax.jit(lambda q, v: (to.configuration(q), to.velocity(q, v)))(q, v)
     mujoco.mj_forward(theirs, data)
-    found = jax.jit(rbd.joint_wrenches)(model, q, v, to.acceleration_from(q, v, jnp.array(data.qacc)))
+
+    @jax.jit
+    def run(q, v, qacc):
+        return rbd.joint_wrenches(model, q, v, to.acceleration_from(q, v, qacc))
+
+    found = np.asarray(run(q, v, np.array(data.qacc)))
     for body, (force, torque) in zip("abc", np.array(data.sensordata).reshape(3, 2, 3)):
         assert_each_close(found[model.body_index(body)], np.concatenate([torque, force]), 1e-9)
 
@@ -156,6 +162,7 @@ def loaded(model, q, v, tau):
     return wrenches, missing, rbd.forward_kinematics(model, q)
 
 
+@pytest.mark.slow
 def test_a_loop_cut_elsewhere_bears_the_same():
     """The forces in the plane, which are determined, at the joints that both have: crank and follower on the ground."""
     angle, rate, tau = 0.7, 1.3, jnp.array([0.5, 0.0, 0.0])
@@ -174,15 +181,16 @@ def test_a_loop_cut_elsewhere_bears_the_same():
 
 def test_multipliers_are_required_where_there_are_loops():
     model = four_bar("follower")
-    x = jnp.zeros(3)
+    x = np.zeros(3)
     with pytest.raises(
         ValueError, match="joint_wrenches: multipliers is missing; model 'four-bar' has constraints"
     ):
         rbd.joint_wrenches(model, x, x, x)
     with pytest.raises(ValueError, match=r"multipliers has shape \(2,\); it takes an array \(5,\)"):
-        rbd.joint_wrenches(model, x, x, x, None, jnp.zeros(2))
+        rbd.joint_wrenches(model, x, x, x, None, np.zeros(2))
 
 
+@pytest.mark.slow
 def test_along_a_trajectory():
     """Multipliers and reactions at the start of each step, with what acts: dampers, a control, a spring between bodies."""
     model = rbd.add_forces(

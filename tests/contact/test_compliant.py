@@ -17,11 +17,11 @@ def ball(*things, gravity=(0, 0, -9.81), high=0.1, turns=False):
     inertia = rbd.Inertia.sphere(2.0, 0.1)
     if turns:
         builder.add_body(
-            "ball", "world", rbd.joints.Free(), None, inertia, reference=jnp.array([0, 0, high, 1.0, 0, 0, 0])
+            "ball", "world", rbd.joints.Free(), None, inertia, reference=np.array([0, 0, high, 1.0, 0, 0, 0])
         )
     else:
         builder.add_body("x", "world", rbd.joints.Prismatic((1, 0, 0)), None, rbd.Inertia.zero())
-        at = rbd.Transform.from_position(jnp.array([0, 0, high]))
+        at = rbd.Transform.from_xyz_rpy((0, 0, high))
         builder.add_body("ball", "x", rbd.joints.Prismatic((0, 0, 1)), at, inertia)
     shapes = (
         rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1)),
@@ -32,12 +32,11 @@ def ball(*things, gravity=(0, 0, -9.81), high=0.1, turns=False):
 
 
 def run(model, v, steps, dt=0.002, **options):
-    state = rbd.State(model.reference, jnp.asarray(v))
-    return jax.jit(lambda model, state: rbd.rollout(model, state, dt=dt, steps=steps, **options))(
-        model, state
-    )
+    state = rbd.State(model.reference, np.asarray(v))
+    return jax.tree.map(np.asarray, rbd.rollout(model, state, dt=dt, steps=steps, **options))
 
 
+@pytest.mark.slow
 def test_it_lies_as_deep_as_its_weight_presses():
     """`m g / k`, however stiff: a step of 20 ms is 40 times what an explicit one could take. Book eq. 11.74."""
     model = ball(Compliant("floor", "ball", 1e7, 1e4, law="linear"))
@@ -67,6 +66,7 @@ def bounced():
     return jax.jit(jax.value_and_grad(lambda d: (energies(d)[1], energies(d)[0]), has_aux=True))
 
 
+@pytest.mark.slow
 def test_a_bounce_keeps_energy_without_damping_and_loses_it_with(bounced):
     (speed, energy), _ = bounced(0.0)
     assert_allclose(energy, 1.0, atol=1e-5)
@@ -109,6 +109,7 @@ def viscoelastic():
     return jax.jit(jax.value_and_grad(fallen, has_aux=True))
 
 
+@pytest.mark.slow
 def test_a_viscoelastic_bounce(viscoelastic):
     """Energy never grows, though it is hit again before it is back. At rest both springs bear the weight. Derivatives."""
     numbers = jnp.array([2e4, 100.0, 1e6])
@@ -123,6 +124,7 @@ def test_a_viscoelastic_bounce(viscoelastic):
         assert_allclose(slopes[place], rise / (2e-5 * numbers[place]), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_stiff_series_is_the_linear_law():
     """Until it is left: the same bounce, of a surface that follows at once (book eq. 11.74)."""
     common = {"gravity": (0, 0, 0), "high": 0.102}
@@ -145,7 +147,8 @@ def test_what_a_viscoelastic_surface_takes():
         Compliant("floor", "ball", 1e3, 0.0, law="viscoelastic", series_stiffness=1.0)
 
 
-@pytest.mark.parametrize("sliding", [pytest.param("regularized", marks=pytest.mark.slow), "bristle"])
+@pytest.mark.slow
+@pytest.mark.parametrize("sliding", ["regularized", "bristle"])
 def test_friction(sliding):
     """On a slope below the angle of friction bristles hold, and regularized friction creeps; above it both slide alike.
 
@@ -172,7 +175,7 @@ def test_friction(sliding):
 def test_schemes_roll_alike(scheme):
     force = Compliant("floor", "ball", 1e6, 1e7, 0.5, sliding="bristle")
     path = run(ball(force, turns=True, high=0.0995), [0, 0, 0, 1.0, 0, 0], 1000, dt=1e-3, scheme=scheme)
-    v = rbd.lie.quaternion.rotate(path.q[-1, 3:], path.v[-1, 3:])
+    v = rbd.lie.quaternion.rotate(*map(jnp.asarray, (path.q[-1, 3:], path.v[-1, 3:])))
     # From sliding to rolling at 5/7.
     assert_allclose(v, [5 / 7, 0, 0], atol=0.02)
 
@@ -205,6 +208,7 @@ def test_loops_reduced_models_edits_and_single_precision():
     assert not two.forces  # what is between shapes goes with them
 
 
+@pytest.mark.slow
 def test_forces_on_bodies_and_along_joints_are_one():
     force = Compliant("floor", "ball", 1e4, 1e3, 0.5)
     model = ball(force, turns=True, high=0.095)
@@ -239,6 +243,7 @@ def test_shapes_that_are_not_there():
         ball(Compliant("floor", "bll", 1.0))
 
 
+@pytest.mark.slow
 def test_its_forces_are_among_those_of_the_contacts():
     """What it does is told beside what a law of contact does, and instead of a contact without a force where there is no law."""
     force = Compliant("floor", "ball", 1e5, law="linear")

@@ -9,13 +9,13 @@ import rbd_jax as rbd
 from rbd_jax import contact
 
 
-def ball(name: str, law=None) -> rbd.Model:
+def ball(name: str, joint=None) -> rbd.Model:
     builder = rbd.ModelBuilder(name=name)
-    builder.add_body("ball", "world", rbd.joints.Free(), None, rbd.Inertia.sphere(0.5, 0.1))
+    builder.add_body("ball", "world", joint or rbd.joints.Free(), None, rbd.Inertia.sphere(0.5, 0.1))
     builder.attach(
         rbd.Shape("ball", "ball", rbd.shapes.Sphere(0.1)),
         rbd.Shape("floor", "world", rbd.shapes.Plane()),
-        contact.Soft() if law is None else law,
+        contact.Soft(),
     )
     return builder.build()
 
@@ -27,9 +27,10 @@ def at(model, height):
 @pytest.fixture(scope="module")
 def paths():
     """Of a ball that starts above the floor, a little in it, by half in it, and with all of it below."""
-    model = ball("sunk")
-    starts = jax.vmap(lambda height: at(model, height))(jnp.array([0.3, 0.09, 0.05, -0.3]))
-    return jax.jit(rbd.batch_map(lambda state: rbd.rollout(model, state, dt=0.005, steps=60)))(starts)
+    model = ball("sunk", rbd.joints.Prismatic((0, 0, 1)))
+    starts = rbd.State(np.array([[0.3], [0.09], [0.05], [-0.3]]), np.zeros((4, 1)))
+    run = jax.jit(rbd.batch_map(lambda state: rbd.rollout(model, state, dt=0.005, steps=60)))
+    return jax.tree.map(np.asarray, run(starts))
 
 
 def test_a_start_deep_in_another_shape_is_told_of_each_sample(paths):
@@ -44,6 +45,7 @@ def test_a_start_deep_in_another_shape_is_told_of_each_sample(paths):
     assert "rbd.contact.separated(model, q)" in rbd.Result.OVERLAPPING.message
 
 
+@pytest.mark.slow
 def test_what_is_pressed_in_on_the_way_is_no_start():
     """A batch is simulated row by row: a ball that has hit the floor hard is deep in it where the next row begins."""
     model = ball("thrown")
@@ -64,6 +66,7 @@ def test_what_it_says_helps():
     assert path.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [lambda model: model, lambda model: rbd.ReducedModel(model, lambda y: y, 1)])
 def test_a_search_that_ends_without_forces_is_told(made):
     class Vain(contact.Soft):

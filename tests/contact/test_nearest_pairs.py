@@ -37,10 +37,8 @@ def accelerated(law):
     return jax.jit(jax.vmap(run))
 
 
-@pytest.mark.parametrize(
-    "law",
-    [lambda **given: Soft(**given), pytest.param(lambda **given: Rigid(**given), marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [lambda **given: Soft(**given), lambda **given: Rigid(**given)])
 def test_the_nearest_pairs_are_enough(law):
     """Of six pairs of balls one touches, in the second sample none."""
     heights = jnp.array([0.0, 0.2])
@@ -54,6 +52,7 @@ def test_the_nearest_pairs_are_enough(law):
     assert lost.tolist() == [0, 0]
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_told():
     """The second ball touches the first and the third: one of the pairs is looked at."""
     model = heap(Soft(pairs=1))

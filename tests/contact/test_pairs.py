@@ -44,6 +44,7 @@ def assert_among(found, expected, tolerance, what, missed=0.0, margin=MARGIN):
     - `missed`: the share of placements where only the deepest has to be.
     - `margin`: how far apart what is compared may be.
     """
+    found = jax.tree.map(np.asarray, found)
     ours = [
         [entry for entry in zip(*(np.asarray(x[k]) for x in (found.distance, found.position, found.frame)))]
         for k in range(len(expected))
@@ -71,7 +72,11 @@ def assert_among(found, expected, tolerance, what, missed=0.0, margin=MARGIN):
     assert compared > len(expected) / 4
 
 
-@pytest.mark.parametrize("pair", CLOSED, ids="-".join)
+@pytest.mark.parametrize(
+    "pair",
+    [pytest.param(pair, marks=pytest.mark.slow if pair == ("box", "box") else ()) for pair in CLOSED],
+    ids="-".join,
+)
 def test_contacts_are_those_of_mujoco(pair):
     at_a, at_b = placements(1, 40)
     found = batched(contact.contact_points, *pair)(at_a, at_b)
@@ -92,7 +97,14 @@ def test_contacts_of_many_are_those_of_mujoco(pair):
         assert_among(found, expected, 1e-6, pair, margin=0.0)
 
 
-@pytest.mark.parametrize("pair", SEARCHED, ids="-".join)
+@pytest.mark.parametrize(
+    "pair",
+    [
+        pytest.param(pair, marks=pytest.mark.slow if pair == ("cylinder", "cylinder") else ())
+        for pair in SEARCHED
+    ],
+    ids="-".join,
+)
 def test_signed_distances_are_those_of_mujoco(pair):
     at_a, at_b = placements(2, 60)
     check_distances(pair, at_a, at_b, batched(contact.signed_distance, *pair)(at_a, at_b))
@@ -101,12 +113,13 @@ def test_signed_distances_are_those_of_mujoco(pair):
 def check_distances(pair, at_a, at_b, found, missed=0.0):
     """With the nearest points on the line of the normal; at most such a share of deep ones is deeper than need be."""
     expected, points = Scene(*pair).distances(at_a, at_b)
-    off = np.asarray(found.distance) - expected
+    found = jax.tree.map(np.asarray, found)
+    off = found.distance - expected
     deep = expected < 0
     assert np.max(np.abs(off[~deep]), initial=0) < 1e-6, (pair, np.max(np.abs(off[~deep])))
     assert np.mean(np.abs(off) > 1e-6) <= missed, (pair, np.mean(np.abs(off) > 1e-6))
-    between = np.asarray(found.points[:, 1] - found.points[:, 0])
-    along = np.asarray(found.distance)[:, None] * np.asarray(found.normal)
+    between = found.points[:, 1] - found.points[:, 0]
+    along = found.distance[:, None] * found.normal
     assert_close(between, along, 1e-12)
     # MuJoCo's search ends where the distance is right to 1e-9, the direction and so the root of that.
     apart = expected > 0.01
@@ -126,6 +139,7 @@ def test_signed_distances_of_many_are_those_of_mujoco(pair):
     check_distances(pair, at_a, at_b, found, 0.01)
 
 
+@pytest.mark.slow
 def test_swapped_geometries_have_the_opposite_normal():
     at_a, at_b = placements(2, 60)
     distance = batched(contact.signed_distance, "cylinder", "cylinder")
@@ -189,6 +203,7 @@ def check_derivatives(pair, count, order):
         assert np.sort(off)[-2] < 1e-5, (pair, np.sort(off)[-4:])  # one may be where features change
 
 
+@pytest.mark.slow
 def test_derivatives_in_closed_form():
     check_derivatives(("sphere", "cylinder"), 20, 2)
 
@@ -215,7 +230,15 @@ SPECIAL = [
 ]
 
 
-@pytest.mark.parametrize("a, b, positions", SPECIAL, ids=lambda x: x if isinstance(x, str) else "")
+#: Pairs that compile for longest; each of their geometries is in another pair.
+LONGEST = ("capsule", "box"), ("box", "box")
+
+
+@pytest.mark.parametrize(
+    "a, b, positions",
+    [pytest.param(*case, marks=pytest.mark.slow if case[:2] in LONGEST else ()) for case in SPECIAL],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
 def test_special_placements_are_finite(a, b, positions):
     check_special(a, b, positions, jnp.float64)
 
@@ -236,8 +259,9 @@ def check_special(a, b, positions, dtype):
     sizes = np.repeat([1e-5, 1.0, 1e4], len(positions))
     twists = np.zeros((len(sizes), 6))
     twists[:, 3:] = sizes[:, None] * np.tile(positions, (3, 1))
-    sizes, twists = jnp.asarray(sizes, dtype), jnp.asarray(twists, dtype)
-    gradient, found = jax.jit(jax.vmap(jax.grad(total, has_aux=True)))(twists, sizes)
+    sizes, twists = sizes.astype(dtype), twists.astype(dtype)
+    run = jax.jit(jax.vmap(jax.grad(total, has_aux=True)))
+    gradient, found = jax.tree.map(np.asarray, run(twists, sizes))
     assert (
         np.isfinite(gradient).all() and np.isfinite(found.position).all() and np.isfinite(found.frame).all()
     )
@@ -262,7 +286,7 @@ def test_a_box_on_a_box_has_four_corners():
 
     Book §11.6.
     """
-    place = lambda *x: Transform.from_position(jnp.asarray(x))
+    place = lambda *x: Transform.from_xyz_rpy(x)
     found = jax.jit(contact.contact_points)(
         Box((0.5, 0.5, 0.1)), place(0.0, 0.0, 0.0), Box((0.2, 0.3, 0.4)), place(0.4, 0.0, 0.49)
     )
@@ -293,8 +317,8 @@ def test_points_that_are_not_there_change_with_nothing():
         )
         return jnp.sum(found.position[1]) + jnp.sum(found.frame[1]) + found.distance[1]
 
-    value, gradient = jax.jit(jax.value_and_grad(total))(jnp.asarray([0.0, 0.0, 0.0, 0.5, 0.1, 0.0]))
-    assert np.isinf(value) and not gradient.any()
+    value, gradient = jax.jit(jax.value_and_grad(total))(np.array([0.0, 0.0, 0.0, 0.5, 0.1, 0.0]))
+    assert np.isinf(value) and not np.any(gradient)
 
 
 @pytest.mark.slow
@@ -362,9 +386,7 @@ def test_a_geometry_of_ones_own_joins_in():
 
         return contact.from_support(support, geometry.depth.dtype, [(1.0, 0.0, 0.0)])
 
-    found = jax.jit(contact.contact_points)(
-        lens, at, Sphere(0.3), Transform.from_position(jnp.asarray([0.9, 0.2, 0.0]))
-    )
+    found = jax.jit(contact.contact_points)(lens, at, Sphere(0.3), Transform.from_xyz_rpy((0.9, 0.2, 0.0)))
     assert_close(found.distance, np.array([0.1]), 1e-9)
     assert_close(found.normal, np.array([[1.0, 0.0, 0.0]]), 1e-9)
 

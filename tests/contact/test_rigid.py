@@ -22,7 +22,7 @@ def on_floor(*shapes, law, mu=0.5, apart=0.0, gravity=(0, 0, -9.81)):
         height += apart + half
         inertia = shape.inertia(1.0)
         inertia = jax.tree.map(lambda x, m=inertia.mass: x / m, inertia)
-        at = jnp.array([0, 0, height, 1.0, 0, 0, 0])
+        at = np.array([0, 0, height, 1.0, 0, 0, 0])
         builder.add_body(f"b{k}", "world", rbd.joints.Free(), None, inertia, reference=at)
         builder.attach(rbd.Shape(f"b{k}", f"b{k}", shape, friction=(mu, 0, 0)))
         height += half
@@ -50,6 +50,7 @@ def slid():
     return jax.jit(run)
 
 
+@pytest.mark.slow
 def test_a_block_sticks_below_and_slides_above_the_angle_of_friction(slid):
     limit = np.arctan(0.5)
     sticks, slides = slid(limit - 0.001, 0.0), slid(limit + 0.001, 0.0)
@@ -61,6 +62,7 @@ def test_a_block_sticks_below_and_slides_above_the_angle_of_friction(slid):
     assert_allclose(slides.q[-1, 2] - 0.1, 0.005 * 0.5 * speed[-1], rtol=0.05)
 
 
+@pytest.mark.slow
 def test_a_block_comes_to_rest(slid):
     """After v² / (2 μ g), to the first order in the step. Sueda eqs. 1.80, 1.88."""
     end = slid(0.0, 1.0)
@@ -107,6 +109,7 @@ def pendulum(*things, friction=0.0, limits=(-np.inf, np.inf)):
     return builder.build()
 
 
+@pytest.mark.slow
 def test_stops_and_dry_friction_of_joints():
     """Friction is Coulomb's law, as without the law of contact; a stop is reached and not passed."""
     run = jax.jit(lambda model: path(replace(model, reference=jnp.array([1.0])), steps=800))

@@ -1,5 +1,7 @@
 """Rigid contact in steps: over random heaps, velocities, coefficients and steps, it never makes energy nor momentum."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,7 @@ def balls(law, floor: bool):
     builder = rbd.ModelBuilder(gravity=(0, 0, 0), name="heap")
     top = RADIUS * (1 + np.sqrt(3))
     for index, place in enumerate([(0, 0, RADIUS), (2 * RADIUS, 0, RADIUS), (RADIUS, 0, top)]):
-        name, at = f"b{index}", jnp.array([*place, 1.0, 0, 0, 0])
+        name, at = f"b{index}", np.array([*place, 1.0, 0, 0, 0])
         inertia = rbd.Inertia.sphere((0.3, 1.0, 4.0)[index], RADIUS)
         builder.add_body(name, "world", rbd.joints.Free(), None, inertia, reference=at)
         builder.attach(rbd.Shape(name, name, rbd.shapes.Sphere(RADIUS), friction=(0.6, 0, 0)))
@@ -53,15 +55,10 @@ def after_a_step(model, restitution: bool):
     return jax.jit(jax.vmap(one))
 
 
-CASES = [
-    ("elliptic", True, False),
-    *(
-        pytest.param(*case, marks=pytest.mark.slow)
-        for case in (("pyramidal", True, True), ("elliptic", False, True))
-    ),
-]
+CASES = [("elliptic", True, False), ("pyramidal", True, True), ("elliptic", False, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cone", "bounces", "floor"), CASES)
 def test_contact_makes_no_energy_at_any_step(cone, bounces, floor):
     model = balls(contact.Rigid(cone, restitution=0.5 if bounces else None), floor)
@@ -91,26 +88,35 @@ def test_contact_makes_no_energy_at_any_step(cone, bounces, floor):
         assert_allclose(one, other, atol=1e-7)
 
 
+@jax.jit
+def allowed(before, stopped, after):
+    """The share that energy allows, of masses of one."""
+    return as_energy_allows(lambda u: u, before, stopped, after)
+
+
 def test_restitution_within_rounding_of_the_energy_there_was():
     """Where nothing is hit, velocities before and after differ by rounding: the share is a number, and has a derivative."""
-    inertia = lambda u: u
-    before, stopped = jnp.array([1.0, 0.5]), jnp.array([1.0 + 2e-16, 0.5])
+    before, stopped = np.array([1.0, 0.5]), np.array([1.0 + 2e-16, 0.5])
+    ways = np.array([-3e-16, -1e-300, 0.0, 3e-16])
 
-    def share(way):
-        return as_energy_allows(inertia, before, stopped, stopped + way * jnp.array([1.0, 0.0]))
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(None, None, 0))
+    def ask(before, stopped, way):
+        share = lambda way: allowed(before, stopped, stopped + way * jnp.array([1.0, 0.0]))
+        return jax.value_and_grad(share)(way)
 
-    ways = jnp.array([-3e-16, -1e-300, 0.0, 3e-16])
-    value, slope = jax.vmap(jax.value_and_grad(share))(ways)
-    assert np.isfinite(value).all() and np.isfinite(slope).all() and ((value >= 0) & (value <= 1)).all()
+    value, slope = ask(before, stopped, ways)
+    assert np.isfinite(value).all() and np.isfinite(slope).all()
+    assert np.min(value) >= 0 and np.max(value) <= 1
     # Back through the other side of the same energy: all that is beyond it is cut off.
-    turned = as_energy_allows(inertia, before, stopped, -2 * stopped)
+    turned = float(allowed(before, stopped, -2 * stopped))
     after = stopped + turned * (-2 * stopped - stopped)
-    assert_allclose(jnp.sum(after**2), jnp.sum(before**2), rtol=1e-12)
+    assert_allclose(np.sum(after**2), np.sum(before**2), rtol=1e-12)
 
 
 def test_the_share_that_energy_allows():
     """The root of |stopped + s way|² = |before|², also where both velocities are the same to rounding."""
-    share = jax.jit(lambda *v: as_energy_allows(lambda u: u, *v))
+    share = allowed
     rng = np.random.default_rng(0)
     for _ in range(20):
         before, stopped, way = rng.normal(size=(3, 4))
@@ -120,9 +126,9 @@ def test_the_share_that_energy_allows():
         assert_allclose(np.linalg.norm(stopped + 10 * s * way), np.linalg.norm(before), rtol=1e-12)
         assert share(before, stopped, 0.9 * stopped) == 1
     # No room, and a way that first loses energy: once 0 / 0.
-    one, other = jnp.array([1.0, 0.0]), jnp.array([-3.0, 0.0])
+    one, other = np.array([1.0, 0.0]), np.array([-3.0, 0.0])
     assert_allclose(share(one, one, other), 0.5)
-    slopes = jax.grad(share, argnums=(0, 1, 2))(one, one, other)
+    slopes = jax.jit(jax.grad(share, argnums=(0, 1, 2)))(one, one, other)
     assert np.isfinite(np.concatenate(slopes)).all()
     for tiny in (0.0, 1e-17, 1e-200):
         assert 0 <= share(one, one, one * (1 + tiny) + tiny * other[::-1]) <= 1

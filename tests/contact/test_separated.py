@@ -22,6 +22,7 @@ def balls():
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_what_overlaps_is_moved_apart_the_least_way(dtype):
     model = rbd.astype(balls(), jnp.dtype(dtype))
@@ -42,4 +43,5 @@ def test_what_overlaps_is_moved_apart_the_least_way(dtype):
 def test_random_states_of_a_model_with_contact_do_not_overlap():
     model = rbd.attach(balls(), contact.Soft())
     states = rbd.parallel.random_states(model, 16, jax.random.key(0), 0.3, 0.1)
-    assert jax.vmap(lambda q: rbd.contacts(model, q).distance.min())(states.q).min() > -1e-4
+    distances = jax.jit(jax.vmap(lambda q: rbd.contacts(model, q).distance))(states.q)
+    assert np.min(distances) > -1e-4

@@ -15,9 +15,8 @@ from rbd_jax.contact.solvers import Code, lemke, solve_lcp, solve_qp
 def body(mass, moments, *feet, at=(0, 0, 0), turned=None, mu=0.0, size=0.01):
     """A free body with small round feet, above a floor at height zero."""
     builder = rbd.ModelBuilder(name="body")
-    inertia = rbd.Inertia.from_mass_com(mass, jnp.zeros(3), jnp.diag(jnp.array(moments, float)))
-    turned = jnp.array([1.0, 0, 0, 0]) if turned is None else turned
-    reference = jnp.concatenate([jnp.array(at, float), turned])
+    inertia = rbd.Inertia.from_mass_com(mass, (0, 0, 0), np.diag(np.array(moments, float)))
+    reference = np.concatenate([np.array(at, float), [1.0, 0, 0, 0] if turned is None else turned])
     builder.add_body("body", "world", rbd.joints.Free(), None, inertia, reference=reference)
     for k, foot in enumerate(feet):
         builder.attach(rbd.Shape(f"foot{k}", "body", rbd.shapes.Sphere(size), foot, friction=(mu, 0, 0)))
@@ -28,6 +27,7 @@ def body(mass, moments, *feet, at=(0, 0, 0), turned=None, mu=0.0, size=0.01):
 STILL = jnp.zeros(6)
 
 
+@pytest.mark.slow
 def test_one_contact():
     """`M = 1/m + r²/I`, `d = -g` and `λ = -d/M`. Eqs. 11.4 to 11.10."""
     model = body(2.0, (0.1, 0.2, 0.3), (0.5, 0, 0.01))
@@ -70,6 +70,7 @@ def test_three_formulations(block):
     assert_allclose(found.force.sum(), 3 * 9.81 - 2.0, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_what_contacts_are_doing(block):
     """A block that lies still, tips over an edge, rises, falls, and hovers. Figure 11.4."""
     run = jax.jit(lambda q, v, tau: unilateral_dynamics(block, q, v, tau).state)
@@ -85,19 +86,13 @@ def test_what_contacts_are_doing(block):
 def test_on_a_ball_by_its_curvature():
     """A ball that rides over the top of another pushes with `m (g - v² / R)`, and leaves once that is none."""
     builder = rbd.ModelBuilder(name="balls")
-    builder.add_body(
-        "top",
-        "world",
-        rbd.joints.Free(),
-        None,
-        rbd.Inertia.sphere(2.0, 0.1),
-        reference=jnp.array([0, 0, 0.5, 1.0, 0, 0, 0]),
-    )
+    at, ball = np.array([0, 0, 0.5]), rbd.Inertia.sphere(2.0, 0.1)
+    builder.add_body("top", "world", rbd.joints.Translational(), None, ball, reference=at)
     builder.attach(
         rbd.Shape("top", "top", rbd.shapes.Sphere(0.1)), rbd.Shape("under", "world", rbd.shapes.Sphere(0.4))
     )
     model = builder.build()
-    run = jax.jit(lambda v: unilateral_dynamics(model, model.reference, jnp.zeros(6).at[3].set(v)))
+    run = jax.jit(lambda v: unilateral_dynamics(model, model.reference, jnp.zeros(3).at[0].set(v)))
     assert_allclose(run(1.5).force, [2 * (9.81 - 1.5**2 / 0.5)], rtol=1e-8)
     gone = run(3.0)
     assert_allclose(gone.force, [0.0], atol=1e-12)
@@ -121,7 +116,7 @@ def test_friction_holds_and_opposes(block):
 def test_painleves_rod():
     """A rod that slides on its tip at atan 2: `M = (1 + 3 cos θ (cos θ - μ sin θ)) / m` is negative for μ > 4/3."""
     angle = np.arctan(2)
-    quaternion = jnp.array([np.cos(angle / 2), 0, -np.sin(angle / 2), 0])  # the rod's x axis, up
+    quaternion = np.array([np.cos(angle / 2), 0, -np.sin(angle / 2), 0])  # the rod's x axis, up
     foot = (-1.0, 0.0, 0.0)
     tip = np.array([-np.cos(angle), 0, -np.sin(angle)])
 

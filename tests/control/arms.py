@@ -3,18 +3,22 @@
 from arms import planar_arm
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import rbd_jax as rbd
 
 
+@functools.cache
 def planar_arm(links=4, dtype=jnp.float64):
     """Links of half a metre that hang on each other, straight up at q = 0, in the plane of x and z; `tip` is at the end."""
     builder = rbd.ModelBuilder(name="planar_arm")
     parent, reach = "world", 0.0
     for k in range(links):
-        inertia = rbd.Inertia.from_mass_com(1.0, (0, 0, 0.25), 0.02 * jnp.eye(3))
+        inertia = rbd.Inertia.from_mass_com(1.0, (0, 0, 0.25), 0.02 * np.eye(3))
         placement = rbd.Transform.from_xyz_rpy((0, 0, reach), (0, 0, 0))
         builder.add_body(
             f"link{k}", parent=parent, joint=rbd.joints.Revolute(axis=(0, 1, 0)), placement=placement,
@@ -45,15 +49,16 @@ def accelerating(residual, model, q, v, a):
 #: Of a Panda: what each frame is from the one before it, in Craig's convention (a, alpha, d), and the limits of its joints.
 PANDA = (
     (0.0, 0.0, 0.333, -2.8973, 2.8973),
-    (0.0, -jnp.pi / 2, 0.0, -1.7628, 1.7628),
-    (0.0, jnp.pi / 2, 0.316, -2.8973, 2.8973),
-    (0.0825, jnp.pi / 2, 0.0, -3.0718, -0.0698),
-    (-0.0825, -jnp.pi / 2, 0.384, -2.8973, 2.8973),
-    (0.0, jnp.pi / 2, 0.0, -0.0175, 3.7525),
-    (0.088, jnp.pi / 2, 0.0, -2.8973, 2.8973),
+    (0.0, -np.pi / 2, 0.0, -1.7628, 1.7628),
+    (0.0, np.pi / 2, 0.316, -2.8973, 2.8973),
+    (0.0825, np.pi / 2, 0.0, -3.0718, -0.0698),
+    (-0.0825, -np.pi / 2, 0.384, -2.8973, 2.8973),
+    (0.0, np.pi / 2, 0.0, -0.0175, 3.7525),
+    (0.088, np.pi / 2, 0.0, -2.8973, 2.8973),
 )
 
 
+@functools.cache
 def panda(dtype=jnp.float64):
     """An arm with the kinematics of a Panda, `hand` at its flange."""
     builder = rbd.ModelBuilder(name="panda")
@@ -62,7 +67,7 @@ def panda(dtype=jnp.float64):
         turned = rbd.Transform.from_xyz_rpy((a, 0, 0), (alpha, 0, 0)) @ rbd.Transform.from_xyz_rpy(
             (0, 0, d), (0, 0, 0)
         )
-        inertia = rbd.Inertia.from_mass_com(2.0, (0, 0, 0), 0.01 * jnp.eye(3))
+        inertia = rbd.Inertia.from_mass_com(2.0, (0, 0, 0), 0.01 * np.eye(3))
         builder.add_body(
             f"link{k + 1}", parent=parent, joint=rbd.joints.Revolute(axis=(0, 0, 1)), placement=turned,
             inertia=inertia, lower=lower, upper=upper, velocity_limit=2.2, effort_limit=87.0,

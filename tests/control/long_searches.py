@@ -6,7 +6,7 @@ It ends itself by SIGKILL at a save, "before" the new file has its name or "afte
 import sys
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 import rbd_jax as rbd
 from tests.killed import killed_at
@@ -20,12 +20,12 @@ def pendulum(steps=15, goal=0.5, effort=5.0):
     model = rbd.load("pendulum")
     return C.Problem(
         model,
-        rbd.State(jnp.zeros(1), jnp.zeros(1)),
+        rbd.State(*jax.device_put((np.zeros(1), np.zeros(1)))),
         steps=steps,
         dt=1.0 / steps,
         running=[1e-2 * C.Effort()],
         constraints=[
-            C.Constraint(C.Posture(jnp.array([goal])), at="end"),
+            C.Constraint(C.Posture(np.array([goal])), at="end"),
             C.Constraint(C.Velocity(), at="end"),
         ],
         bounds=C.Bounds(control=(-effort, effort)),

@@ -3,6 +3,7 @@
 import dataclasses
 from itertools import product
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
@@ -33,11 +34,11 @@ def sum_of(t, state, control):
 
 def posed():
     """Two goals at the end, and a sum of positions that can be bounded on the way: all compiled once."""
-    goal = C.Posture(jnp.array([0.3, 0.2]))
+    goal = C.Posture(np.array([0.3, 0.2]))
     wide = (np.array(side) for side in OPEN)
     return C.Problem(
         sliders(),
-        rbd.State(jnp.zeros(2), jnp.zeros(2)),
+        rbd.State(jax.device_put(np.zeros(2)), jax.device_put(np.zeros(2))),
         steps=STEPS,
         dt=DT,
         running=[C.Effort(), 0.1 * C.Posture()],

@@ -17,6 +17,10 @@ C = rbd.control
 SOLVER = C.DDP()
 
 
+def state(q, v=(0.0, 0.0)):
+    return rbd.State(jax.device_put(np.array(q)), jax.device_put(np.array(v)))
+
+
 # Without bounds and constraints: the regulator.
 
 
@@ -24,11 +28,11 @@ SOLVER = C.DDP()
 def regulated():
     return C.Problem(
         sliders(),
-        rbd.State(jnp.array([0.4, -0.3]), jnp.zeros(2)),
+        state([0.4, -0.3]),
         steps=STEPS,
         dt=DT,
-        running=[C.Effort(jnp.array([0.1, -0.2])), 0.3 * C.Posture()],
-        terminal=[C.Cost(C.Posture(jnp.array([0.3, 0.2])), jnp.array([5.0, 7.0])), 2.0 * C.Velocity()],
+        running=[C.Effort(np.array([0.1, -0.2])), 0.3 * C.Posture()],
+        terminal=[C.Cost(C.Posture(np.array([0.3, 0.2])), np.array([5.0, 7.0])), 2.0 * C.Velocity()],
     )
 
 
@@ -61,18 +65,19 @@ def test_a_linear_problem_with_squares_is_one_step(regulated):
 
 def test_gains_and_costates_are_derivatives_by_the_state(regulated):
     """Of a linear problem the feedback is exact: from elsewhere, the first control is what it says."""
-    solution = C.solve(regulated, SOLVER)
+    solution = jax.device_get(C.solve(regulated, SOLVER))
+    q = np.asarray(regulated.state.q)
     for j, (dq, dv) in enumerate(np.eye(4).reshape(4, 2, 2)):
-        moved = rbd.State(regulated.state.q + 0.1 * dq, 0.1 * jnp.asarray(dv))
-        other = C.solve(regulated.starting(moved), SOLVER)
+        other, back = (
+            jax.device_get(C.solve(regulated.starting(state(q + step * dq, step * dv)), SOLVER))
+            for step in (0.1, -0.1)
+        )
         expected = solution.control[0] + 0.1 * solution.gains[0][:, j]
         assert_close(other.control[0], expected, 1e-11)
-        back = C.solve(
-            regulated.starting(rbd.State(regulated.state.q - 0.1 * dq, -0.1 * jnp.asarray(dv))), SOLVER
-        )
         np.testing.assert_allclose((other.cost - back.cost) / 0.2, solution.costates[0, j], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_search_from_a_solution_takes_no_step(regulated):
     solution = C.solve(regulated, SOLVER)
     again = C.solve(regulated, SOLVER, solution)
@@ -90,9 +95,10 @@ BOXES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("control", BOXES.values(), ids=BOXES)
 def test_bounds_on_controls_are_a_quadratic_programs(boxed, control):
-    pair = tuple(jnp.array(side) for side in control)
+    pair = tuple(jax.device_put(np.array(side)) for side in control)
     problem = dataclasses.replace(boxed, bounds=dataclasses.replace(boxed.bounds, control=pair))
     solution = C.solve(problem, SOLVER)
     u, cost = dense(control=(np.array(control[0]) - 1e-12, np.array(control[1]) + 1e-12))
@@ -107,7 +113,7 @@ def test_bounds_on_controls_are_a_quadratic_programs(boxed, control):
 
 @pytest.fixture(scope="module")
 def boxed(regulated):
-    wide = jnp.full(2, jnp.inf)
+    wide = np.full(2, np.inf)
     return dataclasses.replace(regulated, bounds=C.Bounds(control=(-wide, wide)))
 
 
@@ -128,6 +134,7 @@ def test_constraints_are_a_quadratic_programs(problem, bounds):
     assert_close(solution.v, v, 1e-12)
 
 
+@pytest.mark.slow
 def test_a_warm_start_knows_the_multipliers(problem):
     bounds = dict(v=((-0.1, -np.inf), (0.35, 0.25)))
     cold = C.solve(changed(problem, **bounds), SOLVER)
@@ -149,9 +156,7 @@ def test_what_cannot_be_is_said_to_be_infeasible(problem, bounds):
 
 def test_states_of_a_guess_need_not_follow_on_each_other(problem):
     draw = np.random.default_rng(0)
-    states = rbd.State(
-        jnp.asarray(draw.normal(size=(STEPS + 1, 2))), jnp.asarray(draw.normal(size=(STEPS + 1, 2)))
-    )
+    states = state(draw.normal(size=(STEPS + 1, 2)), draw.normal(size=(STEPS + 1, 2)))
     bounded = changed(problem, control=((-2.0, -1.0), (1.2, 1.0)))
     found, expected = C.solve(bounded, SOLVER, C.Guess(states=states)), C.solve(bounded, SOLVER)
     assert found.code == C.Code.CONVERGED and found.violation <= 1e-6
@@ -159,9 +164,10 @@ def test_states_of_a_guess_need_not_follow_on_each_other(problem):
     assert_close(found.q, motion_of(np.asarray(found.control))[0], 1e-6)
 
 
+@pytest.mark.slow
 def test_float32(problem):
     bounds = dict(control=((-2.0, -1.0), (2.0, 1.0)), v=((-0.1, -np.inf), (0.35, 0.25)))
-    single = jax.tree.map(lambda x: x.astype(jnp.float32), changed(problem, **bounds))
+    single = jax.tree.map(lambda x: jax.device_put(np.asarray(x, np.float32)), changed(problem, **bounds))
     solution, expected = C.solve(single, SOLVER), C.solve(changed(problem, **bounds), SOLVER)
     assert solution.q.dtype == jnp.float32 and solution.code == C.Code.CONVERGED
     assert solution.violation < 2e-4
@@ -169,11 +175,12 @@ def test_float32(problem):
     np.testing.assert_allclose(solution.cost, expected.cost, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_batch_is_one_by_one(problem):
     """One of it is infeasible, and the others are not the worse for it."""
-    goals = jnp.concatenate([jnp.linspace(-0.3, 0.3, 5)[:, None] * jnp.ones((1, 2)), jnp.array([[9.0, 0.0]])])
+    goals = np.concatenate([np.linspace(-0.3, 0.3, 5)[:, None] * np.ones((1, 2)), [[9.0, 0.0]]])
     of = lambda goal: changed(problem, goal=goal, control=((-1.5, -1.5), (1.5, 1.5)))
-    whole = jax.jit(jax.vmap(lambda goal: C.solve(of(goal), SOLVER)))(goals)
+    whole = jax.device_get(jax.jit(jax.vmap(lambda goal: C.solve(of(goal), SOLVER)))(goals))
     for at in (0, 3, 5):
         alone = C.solve(of(goals[at]), SOLVER)
         assert alone.code == whole.code[at] and alone.iterations == whole.iterations[at]
@@ -185,18 +192,19 @@ def test_a_batch_is_one_by_one(problem):
 # The duration as part of it.
 
 
+@pytest.mark.slow
 def test_the_duration_is_the_best(problem):
     """From rest to rest: what squares of controls and seconds cost together, over all durations by the formula."""
     steps, goal, price = 20, 0.5, 0.4
     model, mass = sliders(), np.array([MASSES.sum(), MASSES[1]])
     problem = C.Problem(
         model,
-        rbd.State(jnp.zeros(2), jnp.zeros(2)),
+        state([0.0, 0.0]),
         steps=steps,
         dt=0.08,
         running=[C.Effort()],
         constraints=[
-            C.Constraint(C.Posture(jnp.array([goal, 0.0])), at="end"),
+            C.Constraint(C.Posture(np.array([goal, 0.0])), at="end"),
             C.Constraint(C.Velocity(), at="end"),
         ],
         duration=(0.5, 6.0),
@@ -231,12 +239,12 @@ def links():
     model = rbd.load("double_pendulum")
     return C.Problem(
         model,
-        rbd.State(jnp.array([0.3, 0.0]), jnp.array([0.5, 0.0])),
+        state([0.3, 0.0], [0.5, 0.0]),
         steps=20,
         dt=0.05,
         running=[1e-2 * C.Effort(), 0.1 * C.Velocity()],
-        terminal=[20.0 * C.Posture(jnp.array([2.0, -1.0])), 2.0 * C.Velocity()],
-        bounds=C.Bounds(control=(jnp.array([-40.0, -6.0]), jnp.array([40.0, 6.0]))),
+        terminal=[20.0 * C.Posture(np.array([2.0, -1.0])), 2.0 * C.Velocity()],
+        bounds=C.Bounds(control=(np.array([-40.0, -6.0]), np.array([40.0, 6.0]))),
     )
 
 
@@ -256,13 +264,13 @@ def cost_of(problem, control):
 def test_slopes_vanish_by_differences_of_rollouts(links, solved):
     """Where a control is within its bounds; at a bound they push against it."""
     assert solved.code == C.Code.CONVERGED
-    of = jax.jit(lambda u: cost_of(links, u))
-    np.testing.assert_allclose(of(solved.control), solved.cost, rtol=1e-12)
-    step, slopes = 1e-4, np.zeros(solved.control.shape)
-    for place in np.ndindex(slopes.shape):
-        at = lambda side, place=place: of(solved.control.at[place].add(side * step))
-        slopes[place] = (at(1) - at(-1)) / (2 * step)
     control, (lower, upper) = np.asarray(solved.control), links.bounds.control
+    step, count = 1e-4, control.size
+    moves = step * np.concatenate([np.eye(count), -np.eye(count), np.zeros((1, count))])
+    of = jax.jit(jax.vmap(lambda u: cost_of(links, u)))
+    *costs, cost = np.asarray(of(control + moves.reshape(-1, *control.shape)))
+    np.testing.assert_allclose(cost, solved.cost, rtol=1e-12)
+    slopes = (np.subtract(*np.split(np.array(costs), 2)) / (2 * step)).reshape(control.shape)
     low, high = control <= np.asarray(lower), control >= np.asarray(upper)
     assert (low | high).any() and not (low | high).all()
     size = np.abs(slopes).max()
@@ -283,10 +291,10 @@ def test_second_derivatives_of_dynamics_save_steps(links, solved):
     np.testing.assert_allclose(exact.cost, solved.cost, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_states_as_a_guess_lead_to_the_same(links, solved):
-    share = jnp.linspace(0, 1, links.steps + 1)[:, None]
-    line = links.state.q[None] + share * (jnp.array([2.0, -1.0]) - links.state.q)[None]
-    guess = C.Guess(states=rbd.State(line, jnp.zeros_like(line)))
+    line = np.linspace(links.state.q, [2.0, -1.0], links.steps + 1)
+    guess = C.Guess(states=state(line, np.zeros_like(line)))
     found = C.solve(links, SOLVER, guess)
     assert found.code == C.Code.CONVERGED and found.violation < 1e-6
     np.testing.assert_allclose(found.cost, solved.cost, rtol=1e-6)
@@ -296,13 +304,14 @@ def test_a_trajectory_and_a_feedback_follow_it(links, solved):
     path = solved.trajectory(links)
     rolled = rbd.rollout(links.model, links.state, path.tau, dt=links.dt)
     assert_close(rolled.q, path.q, 1e-12)
-    assert_close(path.at(links.model, solved.t[3]).v, solved.v[3], 1e-9)
+    t, q, v = (np.asarray(x) for x in (solved.t, solved.q, solved.v))
+    assert_close(jax.jit(lambda t: path.at(links.model, t).v)(t[3]), v[3], 1e-9)
     policy = solved.policy(links)
-    follow = lambda state: rbd.rollout(links.model, state, policy, dt=links.dt, steps=links.steps)
-    assert_close(follow(links.state).q, solved.q, 1e-9)
-    pushed = rbd.State(links.state.q + 0.05, links.state.v)
+    follow = jax.jit(lambda state: rbd.rollout(links.model, state, policy, dt=links.dt, steps=links.steps))
+    assert_close(follow(links.state).q, q, 1e-9)
+    pushed = state(np.asarray(links.state.q) + 0.05, links.state.v)
     held, open_loop = follow(pushed), rbd.rollout(links.model, pushed, path.tau, dt=links.dt)
-    miss = lambda one: float(jnp.linalg.norm(one.q[-1] - solved.q[-1]))
+    miss = lambda one: np.linalg.norm(np.asarray(one.q)[-1] - q[-1])
     assert miss(held) < 0.5 * miss(open_loop)
     lower, upper = (np.asarray(side) for side in links.bounds.control)
     assert np.all(np.asarray(held.tau) >= lower) and np.all(np.asarray(held.tau) <= upper)
@@ -311,21 +320,25 @@ def test_a_trajectory_and_a_feedback_follow_it(links, solved):
 def test_it_says_how_it_went(links, solved):
     assert "CONVERGED after" in repr(solved) and "20 steps from t = 0 to 1" in repr(solved)
     assert C.explain(links, solved).startswith("converged: ")
-    beyond = dataclasses.replace(solved, control=solved.control.at[4, 1].set(9.0))
+    control = np.array(solved.control)
+    control[4, 1] = 9.0
+    beyond = dataclasses.replace(solved, control=jax.device_put(control))
     said = C.explain(links, beyond)
     assert "bounds.control: elbow" in said and "(knot 4)" in said and "should be at most 6" in said
     assert "misses the next state" in said
     with pytest.raises(ValueError, match="solution is a batch of 2"):
-        C.explain(links, jax.tree.map(lambda x: jnp.stack([x, x]), solved))
+        C.explain(links, jax.tree.map(lambda x: np.stack([x, x]), solved))
 
 
+@pytest.mark.slow
 def test_what_is_not_finite_is_said(links):
-    wide = dataclasses.replace(links, bounds=C.Bounds(control=(jnp.full(2, -1e300), jnp.full(2, 1e300))))
-    found = C.solve(wide, SOLVER, C.Guess(control=jnp.full((20, 2), 1e200)))
+    wide = dataclasses.replace(links, bounds=C.Bounds(control=(np.full(2, -1e300), np.full(2, 1e300))))
+    found = C.solve(wide, SOLVER, C.Guess(control=jax.device_put(np.full((20, 2), 1e200))))
     assert found.code == C.Code.NOT_FINITE
     assert "not finite from" in C.explain(wide, found)
 
 
+@pytest.mark.slow
 def test_few_iterations_are_no_solution(links, solved):
     found = C.solve(links, C.DDP(max_iterations=2))
     assert found.code == C.Code.NOT_CONVERGED and found.iterations == 2
@@ -353,8 +366,8 @@ def test_what_does_not_fit_is_refused(links, unchecked):
     with pytest.raises(
         ValueError, match=r"guess.control has shape \(3, 2\); it is an array of shape \(20, 2\)"
     ):
-        C.solve(links, SOLVER, C.Guess(control=jnp.zeros((3, 2))))
-    wrong = dataclasses.replace(links, bounds=C.Bounds(control=(jnp.zeros(3), jnp.ones(3))))
+        C.solve(links, SOLVER, C.Guess(control=np.zeros((3, 2))))
+    wrong = dataclasses.replace(links, bounds=C.Bounds(control=(np.zeros(3), np.ones(3))))
     with pytest.raises(ValueError, match=r"control.Bounds: control has shape \(3,\)"):
         C.solve(wrong, SOLVER)
     with pytest.raises(ValueError, match="problem is a Model; it takes a control.Problem"):
@@ -369,7 +382,7 @@ def test_what_nothing_drives_is_refused():
     builder.add_body("box", joint=rbd.joints.Free(), inertia=inertia)
     model = builder.build()
     with pytest.raises(ValueError, match="nothing drives model"):
-        C.Problem(model, rbd.State(rbd.neutral(model), jnp.zeros(6)), steps=2, dt=0.1)
+        C.Problem(model, rbd.State(rbd.neutral(model), np.zeros(6)), steps=2, dt=0.1)
 
 
 def test_delayed_actuators_are_refused():
@@ -378,9 +391,10 @@ def test_delayed_actuators_are_refused():
     builder.add_body("box", joint=rbd.joints.Prismatic((1, 0, 0)), joint_name="slide", inertia=inertia)
     builder.attach(rbd.actuators.Motor("late", "slide", delay=0.1))
     with pytest.raises(ValueError, match="actuator 'late' of model .* has a delay"):
-        C.Problem(builder.build(), rbd.State(jnp.zeros(1), jnp.zeros(1)), steps=2, dt=0.1)
+        C.Problem(builder.build(), state([0.0], [0.0]), steps=2, dt=0.1)
 
 
+@pytest.mark.slow
 def test_ranges_of_actuators_that_are_the_bounds_change_nothing():
     """A cart that swings its pole up, with its motor at its limits for some of the time."""
 

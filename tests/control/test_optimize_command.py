@@ -22,12 +22,14 @@ from tests.killed import killed_at_moments, undisturbed
 HERE = Path(__file__).parent
 #: What the problems below have in common, in a file beside theirs.
 BASE = """import jax.numpy as jnp
+import numpy as np
 
 import rbd_jax as rbd
 
 
 C = rbd.control
-GOAL = jnp.array([0.5])
+GOAL = np.array([0.5])
+REST = rbd.State(jnp.asarray(np.zeros(1)), jnp.asarray(np.zeros(1)))
 
 
 def make(effort=5.0, **changes):
@@ -38,12 +40,12 @@ def make(effort=5.0, **changes):
         constraints=[C.Constraint(C.Posture(GOAL), at="end"), C.Constraint(C.Velocity(), at="end")],
         bounds=C.Bounds(control=(-effort, effort)),
     )
-    return C.Problem(rbd.load("pendulum"), rbd.State(jnp.zeros(1), jnp.zeros(1)), **(given | changes))
+    return C.Problem(rbd.load("pendulum"), REST, **(given | changes))
 """
 #: Files of problems: each is solved, or refused, or has no solution.
 PROBLEMS = {
     "solved": "problem = make()",
-    "function": "problem, solver = make, C.DDP\n\ndef guess():\n    return C.Guess(jnp.ones((15, 1)))",
+    "function": "problem, solver = make, C.DDP\n\ndef guess():\n    return C.Guess(jnp.asarray(np.ones((15, 1))))",
     "weak": "problem = make(effort=0.2)",
     "contradiction": "problem = make(constraints=[C.Constraint(C.Posture(s * GOAL), at='end') for s in (1, -1)])",
     "crossing": "\nproblem = make(bounds=C.Bounds(control=(1.0, -1.0)))",
@@ -192,12 +194,17 @@ def test_wrong_arguments(folder, capsys):
             "weak",
             ["a goal is out of reach", "constraints[0] (at the end): Posture is ", "should be 0: off by 0.4"],
         ),
-        (
+        pytest.param(
             "contradiction",
             ["requirements contradict each other", "constraints[1] (at the end): Posture is 0.5"],
+            marks=pytest.mark.slow,
         ),
-        ("undefined", ["not finite", "running[0]: Value is nan"]),
-        ("wild", ["the motion is not finite from ", "begin with controls under which it stays near"]),
+        pytest.param("undefined", ["not finite", "running[0]: Value is nan"], marks=pytest.mark.slow),
+        pytest.param(
+            "wild",
+            ["the motion is not finite from ", "begin with controls under which it stays near"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_where_there_is_no_solution_it_says_what_is_broken(folder, capsys, name, told):
@@ -217,6 +224,7 @@ def test_where_there_is_no_solution_it_says_what_is_broken(folder, capsys, name,
     assert content("solved") == before
 
 
+@pytest.mark.slow
 def test_options_of_the_search(folder, capsys):
     """Another solver, and fewer iterations than it takes."""
     err = said_by(capsys, 3, *command("solved", "--iterations", 2, "--out", "out"))
@@ -257,6 +265,7 @@ def killed(save, arguments, number=signal.SIGKILL):
     return done.stderr
 
 
+@pytest.mark.slow
 def test_one_that_was_killed_goes_on_to_the_same_files(folder, capsys):
     often = "--checkpoint-every", "0", "--out", "out"
     assert main(command("solved", *often)) == 0

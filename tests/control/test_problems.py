@@ -36,13 +36,22 @@ def test_where_a_thing_lands():
     model = rbd.load("arm7")
     landing = C.Constraint(problems.Landing("tool", (0.0, 0.0), height=0.1), at="end")
     problem = C.Problem(
-        model, rbd.State(rbd.neutral(model), jnp.zeros(7)), steps=1, dt=0.01, constraints=[landing]
+        model,
+        rbd.State(rbd.neutral(model), jax.device_put(np.zeros(7))),
+        steps=1,
+        dt=0.01,
+        constraints=[landing],
     )
-    stages_at = jax.jit(lambda state: landing.residual(_knot(problem, state)))
-    q, v = 0.3 * jnp.arange(7.0) / 7, jnp.array([1.0, -2.0, 0.5, -1.0, 0.3, 0.2, 0.1])
-    found = stages_at(rbd.State(q, v))
-    place = rbd.forward_kinematics(model, q).position[-1]
-    speed = (rbd.jacobian(model, q, "tool", frame="world_aligned") @ v)[3:]
+    q, v = jax.device_put((0.3 * np.arange(7.0) / 7, np.array([1.0, -2.0, 0.5, -1.0, 0.3, 0.2, 0.1])))
+
+    @jax.jit
+    def at(q, v):
+        """The residual of the landing, and the position and velocity of the tool."""
+        place = rbd.forward_kinematics(model, q).position[-1]
+        speed = (rbd.jacobian(model, q, "tool", frame="world_aligned") @ v)[3:]
+        return landing.residual(_knot(problem, rbd.State(q, v))), place, speed
+
+    found, place, speed = map(np.asarray, at(q, v))
     time = np.roots(np.array([-0.5 * 9.81, speed[2], place[2] - 0.1])).max()
     np.testing.assert_allclose(found, place[:2] + time * speed[:2], rtol=1e-5)
     high = C.Constraint(problems.Landing("tool", (0.0, 0.0), height=9.0), at="end")

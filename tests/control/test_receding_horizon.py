@@ -1,5 +1,6 @@
 """Control with a receding horizon, around any solver."""
 
+import functools
 import logging
 from dataclasses import replace
 
@@ -21,10 +22,11 @@ DT = 0.1
 Q, R = np.diag([1.0, 0.1]), np.array([[0.1]])
 
 
+@functools.cache
 def cart(mass=1.0, dtype=jnp.float64):
     """A mass on a slide, with nothing else: a linear system."""
     builder = rbd.ModelBuilder(gravity=(0, 0, 0))
-    inertia = rbd.Inertia.from_mass_com(mass, (0, 0, 0), jnp.eye(3))
+    inertia = rbd.Inertia.from_mass_com(mass, (0, 0, 0), np.eye(3))
     builder.add_body("cart", joint=rbd.joints.Prismatic(axis=(1, 0, 0)), inertia=inertia)
     return rbd.astype(builder.build(), dtype)
 
@@ -40,7 +42,7 @@ K, P = regulator()
 
 
 def state_of(q, v, dtype=jnp.float64):
-    return rbd.State(jnp.asarray([q], dtype), jnp.asarray([v], dtype))
+    return rbd.State(jax.device_put(np.array([q], dtype)), jax.device_put(np.array([v], dtype)))
 
 
 START = state_of(1.0, -0.3)
@@ -80,6 +82,7 @@ def states_of(path):
     return np.concatenate([path.q, path.v], axis=1)
 
 
+@pytest.mark.slow
 def test_with_the_value_of_an_infinite_time_it_is_the_linear_regulator(controller):
     path = simulated(controller)
     x = states_of(path)
@@ -89,6 +92,7 @@ def test_with_the_value_of_an_infinite_time_it_is_the_linear_regulator(controlle
     np.testing.assert_allclose(path.memory.cost, 0.5 * x[-2] @ P @ x[-2], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_between_plans_its_feedback_acts(controller):
     """A plant that is heavier than what is planned for leaves its plans, and there is one for every five steps only: with gains
     it does what a regulator does, without not."""
@@ -102,6 +106,7 @@ def test_between_plans_its_feedback_acts(controller):
     assert wrong[planned].max() < 1e-9 and wrong[1:5].min() > 0.1
 
 
+@pytest.mark.slow
 def test_step_by_step_as_in_a_rollout_and_compiled_once(controller, caplog):
     path = simulated(controller, dt=DT / 2)
     model, state = controller.problem.model, START
@@ -126,6 +131,7 @@ def test_step_by_step_as_in_a_rollout_and_compiled_once(controller, caplog):
     np.testing.assert_allclose(state.q, path.q[6], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_plans_of_other_steps_than_those_of_the_simulation(controller):
     path = simulated(controller, dt=DT / 4)
     assert path.memory.plans == 4
@@ -146,30 +152,39 @@ def test_plans_of_other_steps_than_those_of_the_simulation(controller):
 
 def test_targets_move_on_with_time(problem):
     """Each plan has the rows from its time on; between two rows it is between both, and the last one stays."""
-    rows = jnp.asarray(np.random.default_rng(0).normal(size=(11, 1)))
+    rows = np.random.default_rng(0).normal(size=(11, 1))
     tracking = rbd.control.Along(rbd.control.Posture(rows))
     kept = rbd.control.Constraint(rbd.control.Along(rbd.control.Velocity(rows)), lower=-9.0)
     problem = problem_of(running=[tracking], constraints=[kept], t0=2.0)
     controller = RecedingHorizon(problem, rbd.control.MPPI(spread=1.0))
-    for first in (0.0, 3.0, 3.25, 8.0):
-        moved = controller._problem_from(jnp.asarray(2.0 + DT * first), START)
+
+    @jax.jit
+    def at_knots(time):
+        """Residuals and times of the knots of a plan that begins at that time."""
+        moved = controller._problem_from(time, START)
         stages = Stages(moved)
+
+        def at(k):
+            knot = stages.knot(k, stages.first, jnp.zeros(1))
+            return moved.running[0].residual(knot), moved.constraints[0].residual(knot), knot.time
+
+        return jax.vmap(at)(jnp.arange(6, dtype=jnp.int32))
+
+    q, v = np.asarray(START.q), np.asarray(START.v)
+    for first in (0.0, 3.0, 3.25, 8.0):
         places = np.clip(first + np.arange(6), 0, 10)
-        expected = np.interp(places, np.arange(11), rows[:, 0])
-        for k in range(6):
-            knot = stages.knot(jnp.int32(k), stages.first, jnp.zeros(1))
-            residual = moved.running[0].residual(knot)
-            np.testing.assert_allclose(residual, START.q - expected[k], atol=1e-12)
-            speed = moved.constraints[0].residual(knot)
-            np.testing.assert_allclose(speed, START.v - expected[k], atol=1e-12)
-            assert knot.time == pytest.approx(2.0 + DT * (first + k))
+        expected = np.interp(places, np.arange(11), rows[:, 0])[:, None]
+        residual, speed, time = at_knots(2.0 + DT * first)
+        np.testing.assert_allclose(residual, q - expected, atol=1e-12)
+        np.testing.assert_allclose(speed, v - expected, atol=1e-12)
+        np.testing.assert_allclose(time, 2.0 + DT * (first + np.arange(6)), rtol=1e-6)
 
 
 @pytest.mark.slow
 def test_it_follows_a_path_longer_than_its_horizon():
     """A target that goes to and fro, with all of its way known: the horizon sees ahead, so there is no lag."""
-    t = jnp.arange(60.0) * DT
-    goal = jnp.sin(2 * t)[:, None]
+    t = np.arange(60.0) * DT
+    goal = np.sin(2 * t)[:, None]
     running = [1e-4 * rbd.control.Effort(), rbd.control.Along(rbd.control.Posture(goal))]
     problem = problem_of(running=running, terminal=[], steps=8)
     path = simulated(RecedingHorizon(problem, rbd.control.DDP(max_iterations=1)), steps=50)
@@ -179,6 +194,7 @@ def test_it_follows_a_path_longer_than_its_horizon():
 # Failures.
 
 
+@pytest.mark.slow
 def test_a_plan_that_fails_is_not_followed(problem):
     """From a time on nothing can be planned: the last plan goes on to its end, and then its last control is held."""
     forbidden = rbd.control.Value(lambda t, state, control: jnp.where(t > 0.95, jnp.nan, 0.0))
@@ -197,7 +213,7 @@ def test_a_plan_that_fails_is_not_followed(problem):
 def test_what_is_measured_is_no_number(controller, what):
     memory = controller.start(START)
     tau, memory = controller.step(memory, 0.0, START)
-    planned = memory.plan.control
+    planned = np.asarray(memory.plan.control)
     tau, memory = controller.step(memory, DT, state_of(what, 0.0))
     np.testing.assert_allclose(tau, planned[1], atol=1e-12)
     assert memory.failures == 1 and memory.trust == 2
@@ -241,36 +257,40 @@ def test_a_guess_for_the_first_plan(problem):
     assert told.cost <= solution.cost * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("place", [0.0, 1.0, 2.5, 9.0])
-def test_plans_begin_from_the_one_before(problem, place):
-    control = jnp.arange(1.0, 7.0)[:, None]
-    moved = np.interp(np.arange(6) + place, np.arange(6), control[:, 0])  # and the last one is held
-    time = jnp.asarray(place * DT)
+@pytest.fixture(scope="module")
+def begun(problem):
+    """A compiled function of time that returns the starts of plans, for three controllers."""
+    control = jax.device_put(np.arange(1.0, 7.0)[:, None])
+    options = {}, {"tail": lambda t, state: 2 * state.q}, {"warm_start": "states"}
+    solver = rbd.control.MPPI(spread=1.0)
+    controllers = [RecedingHorizon(problem, solver, **given) for given in options]
 
-    def begun(**options):
-        solver = rbd.control.MPPI(spread=1.0)
-        controller = RecedingHorizon(problem, solver, **options)
+    def of(controller, time):
         memory = controller.start(START, guess=rbd.control.Guess(control))
         states = rbd.State(jnp.arange(7.0)[:, None], jnp.ones((7, 1)))
         plan = replace(memory.plan, states=states)
         stages = Stages(controller._problem_from(time, START))
         return controller._moved_on(stages, replace(memory, plan=plan), time)
 
-    start = begun()
+    return jax.jit(lambda time: [of(controller, time) for controller in controllers])
+
+
+@pytest.mark.parametrize("place", [0.0, 1.0, 2.5, 9.0])
+def test_plans_begin_from_the_one_before(begun, place):
+    moved = np.interp(np.arange(6) + place, np.arange(6), np.arange(1.0, 7.0))  # and the last one is held
+    start, doubled, handed = jax.device_get(begun(place * DT))
     np.testing.assert_allclose(start.control[:, 0], moved, atol=1e-12)
     assert start.points is None
-    doubled = begun(tail=lambda t, state: 2 * state.q)
     inside = np.arange(6) + place < 6
     np.testing.assert_allclose(doubled.control[inside, 0], moved[inside], atol=1e-12)
-    handed = begun(warm_start="states")
     np.testing.assert_allclose(handed.control[:, 0], moved, atol=1e-12)
-    assert handed.points.state.q[0] == START.q
+    q, v = handed.points.state.q[:, 0], handed.points.state.v[:, 0]
+    assert q[0] == np.asarray(START.q)
     known = np.arange(1, 7)[np.arange(1, 7) + place <= 6]
-    np.testing.assert_allclose(handed.points.state.q[known, 0], known + place, atol=1e-12)
+    np.testing.assert_allclose(q[known], known + place, atol=1e-12)
     # Beyond the plan the model moves on from its last state.
     rest = slice(known[-1] if len(known) else 0, None)
-    q, v = np.asarray(handed.points.state.q[rest, 0]), np.asarray(handed.points.state.v[rest, 0])
-    np.testing.assert_allclose(np.diff(q), DT * v[1:], atol=1e-12)
+    np.testing.assert_allclose(np.diff(q[rest]), DT * v[rest][1:], atol=1e-12)
 
 
 def test_a_tail_decides_where_there_is_no_plan(problem):
@@ -288,6 +308,7 @@ def test_a_tail_decides_where_there_is_no_plan(problem):
 # Plans for later.
 
 
+@pytest.mark.slow
 def test_plans_that_take_time(problem):
     """Each plan is for the time when it is ready. With a model that is right nothing is lost but the beginning."""
     controller = RecedingHorizon(problem, rbd.control.DDP(max_iterations=2), delay=DT)
@@ -306,11 +327,12 @@ def test_plans_that_take_time(problem):
 # Around other solvers, and transformed.
 
 
-@pytest.mark.parametrize("kind", [rbd.control.MPPI, rbd.control.CEM])
+@pytest.mark.parametrize("kind", [pytest.param(rbd.control.MPPI, marks=pytest.mark.slow), rbd.control.CEM])
 def test_around_samples(problem, kind):
     solver = kind(samples=64, max_iterations=3, spread=2.0, knots=4)
     path = simulated(RecedingHorizon(problem, solver), steps=30)
-    assert abs(path.q[-1, 0]) < 0.1 and abs(path.v[-1, 0]) < 0.2
+    q, v = states_of(path)[-1]
+    assert abs(q) < 0.1 and abs(v) < 0.2
     # Every plan draws its own samples.
     assert path.memory.plan.multipliers.count > 60
 
@@ -328,8 +350,9 @@ def test_around_interior_points(problem, kind, warm_start):
     assert path.v.min() > -0.8 - 0.05 and abs(path.q[-1, 0]) < 0.02 and abs(path.v[-1, 0]) < 0.05
 
 
+@pytest.mark.slow
 def test_in_a_batch(controller):
-    starts = rbd.State(jnp.array([[1.0], [-0.4]]), jnp.array([[-0.3], [0.0]]))
+    starts = rbd.State(jax.device_put(np.array([[1.0], [-0.4]])), jax.device_put(np.array([[-0.3], [0.0]])))
     first = lambda state: controller.step(controller.start(state), 0.0, state)
     tau, memory = jax.vmap(first)(starts)
     np.testing.assert_allclose(tau, states_of(starts) @ K.T, atol=1e-9)
@@ -397,11 +420,11 @@ WRONG = {
     "guess": (lambda p: RecedingHorizon(p).start(START, guess=3), "RecedingHorizon.start: guess is a int"),
     "memory": (lambda p: RecedingHorizon(p).step(None, 0.0, START), "step: memory is a NoneType"),
     "q": (
-        lambda p: RecedingHorizon(p).start(rbd.State(jnp.zeros(2), jnp.zeros(1))),
+        lambda p: RecedingHorizon(p).start(rbd.State(np.zeros(2), np.zeros(1))),
         r"state.q has shape \(2,\); it is of shape \(1,\)",
     ),
     "own": (
-        lambda p: RecedingHorizon(p).start(rbd.State(jnp.zeros(1), jnp.zeros(1), jnp.zeros(3))),
+        lambda p: RecedingHorizon(p).start(rbd.State(np.zeros(1), np.zeros(1), np.zeros(3))),
         r"state.own has shape \(3,\).*State\(state.q, state.v\)",
     ),
     "what a tail returns": (
@@ -425,4 +448,8 @@ def test_its_numbers_are_leaves(controller):
     leaves = [x for x in jax.tree.leaves(controller) if isinstance(x, jax.Array)]
     assert len(leaves) > 10
     later = eqx.tree_at(lambda one: one.period, controller, jnp.asarray(2 * DT))
-    assert simulated(later).memory.plans == 8
+    memory, state = later.start(START), START
+    for k in range(16):
+        tau, memory = later.step(memory, k * DT, state)
+        state = rbd.step(controller.problem.model, state, tau, DT)
+    assert memory.plans == 8

@@ -1,11 +1,13 @@
 """The linear-quadratic regulator, one stage after the other and all at once, against the dense problem."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from support import assert_close, assert_each_close
+from support import assert_close, assert_each_close, quotient
 
 import rbd_jax as rbd
 
@@ -78,30 +80,36 @@ def test_both_are_the_same(problem):
 @pytest.mark.parametrize("parallel", [False, True])
 def test_derivatives_by_all_numbers(problem, parallel):
     draw = np.random.default_rng(1)
-    change = jax.tree.map(lambda x: jnp.asarray(draw.normal(size=x.shape)), problem)
+    drawn = lambda tree: jax.tree.map(lambda x: draw.normal(size=x.shape), tree)
 
     def solved(problem):
         policy = C.lqr(problem, parallel=parallel)
         return C.lqr_rollout(problem, policy, START, parallel=parallel)
 
-    at = lambda h: solved(jax.tree.map(lambda x, d: x + h * d, problem, change))
-    h = 1e-5
-    expected = jax.tree.map(lambda a, b: (a - b) / (2 * h), at(h), at(-h))
-    forward = jax.jvp(solved, (problem,), (change,))[1]
+    @jax.jit
+    def derivatives(problem, change, weights):
+        """The derivative along a change, and the gradient of a weighted sum of the results."""
+        _, forward = jax.jvp(solved, (problem,), (change,))
+        _, pull = jax.vjp(solved, problem)
+        return forward, pull(weights)[0]
+
+    change, run = drawn(problem), jax.jit(solved)
+    at = lambda h: run(jax.tree.map(lambda x, d: jax.device_put(np.asarray(x) + h * d), problem, change))
+    expected = quotient(lambda h: jax.device_get(at(h)), 1e-5)
+    weights = drawn(expected)
+    forward, back = jax.device_get(derivatives(problem, change, weights))
     assert_each_close(forward, expected, 1e-6)
-    weights = jax.tree.map(lambda x: jnp.asarray(draw.normal(size=x.shape)), forward)
     total = lambda a, b: sum(
-        jnp.sum(x * y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+        np.sum(x * np.asarray(y)) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     )
-    back = jax.grad(lambda problem: total(solved(problem), weights))(problem)
     np.testing.assert_allclose(total(back, change), total(forward, weights), rtol=1e-10)
 
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_where_there_is_no_minimum_it_says_so(problem, parallel):
-    import dataclasses
-
-    broken = dataclasses.replace(problem, R=problem.R.at[3].add(-100 * jnp.eye(NU)))
+    R = np.array(problem.R)
+    R[3] -= 100 * np.eye(NU)
+    broken = dataclasses.replace(problem, R=jax.device_put(R))
     assert not C.lqr(broken, parallel=parallel).positive
 
 
@@ -112,11 +120,12 @@ def test_controls_that_cost_nothing_are_as_good_where_the_next_state_does():
 
 
 def test_batches_and_float32(problem):
-    many = jax.tree.map(lambda x: jnp.stack([x, 2 * x]).astype(jnp.float32), problem)
-    found = jax.vmap(C.lqr)(many)
+    double = jax.tree.map(lambda x: 2 * np.asarray(x), problem)
+    many = jax.tree.map(lambda x, y: jax.device_put(np.stack([x, y]).astype(np.float32)), problem, double)
+    found = jax.jit(jax.vmap(C.lqr))(many)
     assert found.K.dtype == jnp.float32
-    one = C.lqr(jax.tree.map(lambda x: 2 * x, problem))
-    assert_close(found.K[1], one.K, 2e-4)
+    one = C.lqr(jax.device_put(double))
+    assert_close(np.asarray(found.K)[1], one.K, 2e-4)
 
 
 def test_without_an_end_it_solves_the_riccati_equation():
@@ -126,13 +135,12 @@ def test_without_an_end_it_solves_the_riccati_equation():
     K, P = C.lqr_gain(A, B, Q, R, S)
     expected = scipy.linalg.solve_discrete_are(A, B, Q, R, s=S.T)
     assert_close(P, expected, 1e-10)
-    assert np.abs(np.linalg.eigvals(A + B @ K)).max() < 1
+    assert np.abs(np.linalg.eigvals(A + B @ np.asarray(K))).max() < 1
     longest = C.lqr(C.LinearQuadratic(A, B, Q=Q, R=R, S=S, steps=300))
-    assert_close(longest.K[0], K, 1e-10)
-    by_A = jax.jacfwd(lambda A: C.lqr_gain(A, B, Q, R, S)[1])(jnp.asarray(A))
-    h = 1e-6
-    moved = lambda h: C.lqr_gain(A + h * np.eye(4), B, Q, R, S)[1]
-    assert_close(np.einsum("ijkk", by_A), (moved(h) - moved(-h)) / (2 * h), 1e-6)
+    assert_close(np.asarray(longest.K)[0], K, 1e-10)
+    by_A = jax.jit(jax.jacfwd(lambda A: C.lqr_gain(A, B, Q, R, S)[1]))(A)
+    moved = lambda h: np.asarray(C.lqr_gain(A + h * np.eye(4), B, Q, R, S)[1])
+    assert_close(np.einsum("ijkk", np.asarray(by_A)), quotient(moved, 1e-6), 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ def pendulum(**options):
     """With a goal, and torques that reach their limit."""
     return C.Problem(
         rbd.load("pendulum"),
-        rbd.State(jnp.array([0.3]), jnp.zeros(1)),
+        rbd.State(*jax.device_put((np.array([0.3]), np.zeros(1)))),
         steps=8,
         dt=0.12,
-        running=[0.1 * C.Effort(), 0.3 * C.Posture(jnp.array([0.5]))],
+        running=[0.1 * C.Effort(), 0.3 * C.Posture(np.array([0.5]))],
         terminal=[2.0 * C.Velocity()],
-        constraints=[C.Constraint(C.Posture(jnp.array([1.0])), at="end")],
+        constraints=[C.Constraint(C.Posture(np.array([1.0])), at="end")],
         bounds=C.Bounds(control=(-6.0, 6.0)),
         **options,
     )
@@ -92,12 +92,6 @@ SOLVERS = {
     "trapezoid": C.Collocation("trapezoid", tolerance=1e-10),
     "hermite-simpson": C.Collocation(tolerance=1e-10),
 }
-EVERYDAY = {("ddp", "pendulum")}
-PRODUCTS = [
-    pytest.param(solver, problem, marks=() if (solver, problem) in EVERYDAY else pytest.mark.slow)
-    for solver in SOLVERS
-    for problem in PROBLEMS
-]
 
 
 def changes_of(model, numbers, seed=0):
@@ -137,7 +131,7 @@ def posed(solver, problem):
     """The numbers of a problem, and what solves it for others, from a guess."""
     one = PROBLEMS[problem]()
     numbers, rest = eqx.partition(one, eqx.is_inexact_array)
-    none = C.Guess(control=jnp.zeros((one.steps, one.nu)))
+    none = C.Guess(control=jax.device_put(np.zeros((one.steps, one.nu))))
 
     @jax.jit
     def solved(numbers, guess):
@@ -146,7 +140,9 @@ def posed(solver, problem):
     return numbers, lambda numbers, guess=none: solved(numbers, guess)
 
 
-@pytest.mark.parametrize("solver, problem", PRODUCTS)
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_they_are_those_of_problems_solved_again(solver, problem):
     numbers, solved = posed(solver, problem)
     changes, step = changes_of(PROBLEMS[problem]().model, numbers), 1e-4
@@ -178,10 +174,8 @@ def _chosen(solution):
     return [getattr(solution, name) for name in NAMES if getattr(solution, name) is not None]
 
 
-@pytest.mark.parametrize(
-    "problem",
-    [name if name == "pendulum" else pytest.param(name, marks=pytest.mark.slow) for name in PROBLEMS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", PROBLEMS)
 def test_both_methods_find_the_same_minimum(problem):
     """Differential dynamic programming and multiple shooting solve the same discrete problem."""
     (numbers, by_ddp), (_, by_shooting) = (posed(solver, problem) for solver in ("ddp", "shooting"))
@@ -220,6 +214,7 @@ def test_gradients_take_no_more_memory_for_more_iterations():
     assert size(10) == size(1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem, factor", [("pendulum", 1.25), ("floating", 1.001)])
 def test_a_guess_does_not_say_how_long_steps_are_that_the_problem_says(problem, factor):
     """The solution of a problem with other steps is a place to begin, and no more: a near one, as its steps miss each other."""

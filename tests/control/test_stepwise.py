@@ -53,7 +53,8 @@ def undisturbed():
     return found
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOLVERS)
 def test_one_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, name):
     path, (expected, told) = tmp_path / "search.ckpt", undisturbed(name)
     killed(name, path, 3, "before" if name == "ddp" else "after")

@@ -5,7 +5,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from joints.families import FAMILIES
 
 import rbd_jax as rbd
@@ -49,8 +48,8 @@ def hang(builder, rng, name, parent, joint):
             "effort_limit": 50.0,
         }
         # A spring's pull jumps half a turn from its rest: that is not to be half a turn from the states below.
-        step = jnp.asarray(rng.uniform(0.2, 0.4, joint.nv))
-        along["spring_reference"] = joint.integrate(joint.neutral(), step)
+        step = rng.uniform(0.2, 0.4, joint.nv)
+        along["spring_reference"] = jax.jit(lambda step: joint.integrate(joint.neutral(), step))(step)
     builder.add_body(name, parent, joint, placement(rng), body_inertia(rng), **along)
 
 
@@ -126,27 +125,39 @@ STATES = ("random", "zero, moving", "zero, at rest", "half turns", "special")
 
 def states(model):
     """Configurations and velocities to look at, those of `STATES`, stacked."""
-    zero = jnp.asarray(np.asarray(rbd.neutral(model)))
-    half, special = np.zeros(model.nv), np.full(model.nv, 0.3)
+    zero, half, special = np.array(rbd.neutral(model)), np.zeros(model.nv), np.full(model.nv, 0.3)
     for body in range(model.nb):
         if model.topology.is_mimic[body] or not model.joint(body).nv:
             continue
-        half[model.v_slice(body).start] = np.pi
+        own = model.v_slice(body)
+        half[own.start] = np.pi
         if model.body_names[body] in SPECIAL:
-            special[model.v_slice(body)] = SPECIAL[model.body_names[body]]
+            special[own] = SPECIAL[model.body_names[body]]
 
     @jax.jit
-    def configurations(model, zero, half, special):
+    def configurations(model, zero, steps):
         random = rbd.random_configuration(model, jax.random.key(0))
-        turned = [rbd.integrate(model, zero, step) for step in (half, special)]
-        return jnp.stack([random, zero, zero, *turned])
+        turned = jax.vmap(lambda step: rbd.integrate(model, zero, step))(steps)
+        return jnp.concatenate([jnp.stack([random, zero, zero]), turned])
 
     if "spline curve" in model.joint_names:  # its third derivative jumps at whole numbers
-        zero = zero.at[model.q_slice("spline curve")].set(0.5)
-    q = configurations(model, zero, jnp.asarray(half), jnp.asarray(special))
+        zero[model.q_slice("spline curve")] = 0.5
+    q = np.array(configurations(model, zero, np.stack([half, special])))
     v = np.random.default_rng(0).normal(size=(len(q), model.nv))
     v[STATES.index("zero, at rest")] = 0
-    return q, jnp.asarray(v)
+    return q, v
+
+
+def flattened(tree):
+    """All numbers of a tree as one vector, and the way back from such a vector."""
+    leaves, structure = jax.tree.flatten(tree)
+    shapes, ends = [np.shape(leaf) for leaf in leaves], np.cumsum([np.size(leaf) for leaf in leaves])
+
+    def unravel(flat):
+        parts = jnp.split(flat, ends[:-1])
+        return structure.unflatten([part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)])
+
+    return np.concatenate([np.ravel(leaf) for leaf in leaves]), unravel
 
 
 def points(model):
@@ -158,10 +169,10 @@ def points(model):
         acts = float(np.any(v))
         given = {"model": model, "q": q, "v": v}
         for name, shape in {"tau": model.nv, "a": model.nv, "f_ext": (model.nb, 6)}.items():
-            given[name] = jnp.asarray(acts * rng.normal(size=shape))
-        row, unravel = ravel_pytree(given)
+            given[name] = acts * rng.normal(size=shape)
+        row, unravel = flattened(given)
         flat.append(row)
-    return jnp.stack(flat), unravel
+    return np.stack(flat), unravel
 
 
 def entry_names(tree):
@@ -172,7 +183,7 @@ def entry_names(tree):
 
 def weights(size, seed=0):
     """Fixed numbers that make a scalar of a vector, each entry with a weight of its own."""
-    return jnp.asarray(np.random.default_rng(seed).uniform(0.5, 1.5, size))
+    return np.random.default_rng(seed).uniform(0.5, 1.5, size)
 
 
 def dynamics_scalar(unravel):

@@ -21,24 +21,24 @@ def directions(model):
     """States of a model, with quaternions that are not of unit length; and what acts there; and changes of all that."""
     q, v = states(model)
     for body in range(model.nb):
-        joint = model.joint(body)
+        joint = model.joints[model.topology.kind_of[body][0]]
         if joint.quaternion is not None and not model.topology.is_mimic[body]:
             start = model.q_slice(body).start
-            q = q.at[:, start + joint.quaternion.start : start + joint.quaternion.stop].multiply(1.7)
+            q[:, start + joint.quaternion.start : start + joint.quaternion.stop] *= 1.7
     rng = np.random.default_rng(0)
     shapes = (model.nv, (model.nb, 6)), (model.nq, model.nv, model.nv, (model.nb, 6))
-    a, f_ext = (jnp.asarray(rng.normal(size=(len(q), *np.atleast_1d(shape)))) for shape in shapes[0])
-    changes = tuple(jnp.asarray(rng.normal(size=(len(q), *np.atleast_1d(shape)))) for shape in shapes[1])
+    a, f_ext = (rng.normal(size=(len(q), *np.atleast_1d(shape))) for shape in shapes[0])
+    changes = tuple(rng.normal(size=(len(q), *np.atleast_1d(shape))) for shape in shapes[1])
     return (q, v, a, f_ext), changes
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == "coupled" else pytest.mark.slow)
-        for name in (*GROUPS, "mixed", "coupled")
-    ],
-)
+def one_direction(model):
+    """The first state of `directions`, what acts there, and its changes."""
+    return jax.device_put(jax.tree.map(lambda x: x[0], directions(model)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", (*GROUPS, "mixed", "coupled"))
 def test_along_a_direction_of_everything(name):
     """By the numbers of q, by v, a and f_ext, for joints of all families: to rounding that of the recursion."""
     model = MODELS[name]()
@@ -52,20 +52,22 @@ def test_along_a_direction_of_everything(name):
     assert_close(found, expected, 1e-12, axis=-1)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", [*(pytest.param(i, marks=pytest.mark.slow) for i in range(3)), 3])
 def test_one_change_alone(number):
     """A change of one argument is told from none: the sum over the arguments is that of all."""
     model = branched_model()
-    at, changes = (jax.tree.map(lambda x: x[0], x) for x in directions(model))
+    at, changes = one_direction(model)
 
-    def of_one(function):
-        def one(x):
-            return function(*at[:number], x, *at[number + 1 :])
+    @jax.jit
+    def both(at, change):
+        def of_one(function):
+            one = lambda x: function(*at[:number], x, *at[number + 1 :])
+            return jax.jvp(one, (at[number],), (change,))[1]
 
-        return jax.jvp(one, (at[number],), (changes[number],))[1]
+        return of_one(lambda *x: rbd.inverse_dynamics(model, *x)), of_one(lambda *x: plain(model, *x))
 
-    found = of_one(lambda *x: rbd.inverse_dynamics(model, *x))
-    assert_close(found, of_one(lambda *x: plain(model, *x)), 1e-12)
+    found, expected = both(at, changes[number])
+    assert_close(found, expected, 1e-12)
 
 
 @pytest.mark.slow
@@ -76,11 +78,10 @@ def test_second_derivatives(name):
     The other orders in which the modes can be nested are asked of the larger models alone.
     """
     model = {**MODELS, "branched": branched_model}[name]()
-    (q, v, a, f_ext), _ = directions(model)
-    at = q[0], v[0], a[0]
+    (*at, f_ext), _ = one_direction(model)
 
     def scalar(dynamics):
-        return lambda heavier, *x: weights(model.nv) @ dynamics(_scaled(model, heavier), *x, f_ext[0])
+        return lambda heavier, *x: weights(model.nv) @ dynamics(_scaled(model, heavier), *x, f_ext)
 
     def seconds(function):
         by_motion = jax.grad(function, argnums=(1, 2, 3))
@@ -112,16 +113,17 @@ def _scaled(model, factor):
     return eqx.tree_at(leaves, model, jax.tree.map(lambda leaf: factor * leaf, leaves(model)))
 
 
-@pytest.mark.parametrize("model", [branched_model, pytest.param(mixed_model, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [branched_model, mixed_model])
 def test_forward_dynamics(model):
     """Forward and reverse mode give the matrices, on the tangent space."""
     model = model()
-    (q, v, tau, f_ext), _ = (jax.tree.map(lambda x: x[0], x) for x in directions(model))
+    (q, v, tau, f_ext), _ = one_direction(model)
 
     def moved(dq, v, tau):
         return rbd.forward_dynamics(model, rbd.integrate(model, q, dq), v, tau, f_ext)
 
-    at = jnp.zeros(model.nv), v, tau
+    at = np.zeros(model.nv), v, tau
     everything = jax.jit(
         lambda: (
             rbd.forward_dynamics_derivatives(model, q, v, tau, f_ext),
@@ -135,10 +137,11 @@ def test_forward_dynamics(model):
         assert_close(other, expected, 1e-11)
 
 
+@pytest.mark.slow
 def test_what_a_motion_knows_may_be_differentiated():
     """Whether it was worked out before or not, and outside of what is differentiated or inside."""
     model = branched_model()
-    (q, v, a, _), (dq, *_) = (jax.tree.map(lambda x: x[0], x) for x in directions(model))
+    (q, v, a, _), (dq, *_) = one_direction(model)
 
     def asked(q):
         motion = Motion(model, q, v).computed("velocities", "inertias")
@@ -149,4 +152,5 @@ def test_what_a_motion_knows_may_be_differentiated():
         force = plain(model, q, v, a, None)
         return force @ force + jnp.sum(Motion(model, q, v).velocities)
 
-    assert_close(jax.jvp(asked, (q,), (dq,))[1], jax.jvp(anew, (q,), (dq,))[1], 1e-12)
+    both = jax.jit(lambda q, dq: [jax.jvp(function, (q,), (dq,))[1] for function in (asked, anew)])
+    assert_close(*both(q, dq), 1e-12)

@@ -57,8 +57,8 @@ FUNCTIONS = {
 }
 
 
-#: A traversal down, one up and down again, and the manifold's.
-EVERY_DAY = ("jacobian_derivative", "solve_mass_matrix", "integrate, by nothing", "difference")
+#: A traversal up and down again, and the manifold's.
+EVERY_DAY = ("solve_mass_matrix", "integrate, by nothing", "difference")
 
 
 def scalars(unravel, names=tuple(FUNCTIONS)):
@@ -114,9 +114,9 @@ def test_derivatives_of_each_are_finite_differences(model):
             assert_close(found[:, number], expected[:, number], 1e-6, names=names, axis=-1)
         except AssertionError as error:
             raise AssertionError(f"{function}: {error}") from None
-    steps = jnp.where(jnp.isfinite(x), 1.0, 0.0)
+    steps = np.where(np.isfinite(x), 1.0, 0.0)
     slope = jax.jit(jax.vmap(lambda x, step: jax.jvp(vector, (x,), (step,))[1]))(x, steps)
-    assert_close(slope, np.sum(found * np.asarray(steps)[:, None], axis=2), 1e-11, axis=-1)
+    assert_close(slope, np.sum(found * steps[:, None], axis=2), 1e-11, axis=-1)
 
 
 @pytest.mark.slow
@@ -124,7 +124,8 @@ def test_difference_at_half_a_turn():
     """Where the shortest way jumps from one side to the other the derivatives are those of one side, and finite."""
     model = branched_model()
     zero = rbd.neutral(model)
-    half = jnp.zeros(model.nv).at[0].set(jnp.pi)
+    half = np.zeros(model.nv)
+    half[0] = np.pi
     q = rbd.integrate(model, zero, half)
 
     def value(q0, q1):
@@ -139,7 +140,7 @@ def test_difference_at_half_a_turn():
 def test_rollout():
     """At rest and half a turn from it, by every number of the model, the initial state and the controls."""
     x, unravel = points(branched_model())
-    x = x[jnp.array([STATES.index("zero, at rest"), STATES.index("half turns")])]
+    x = x[[STATES.index("zero, at rest"), STATES.index("half turns")]]
 
     def value(flat):
         x = unravel(flat)

@@ -31,12 +31,6 @@ def test_every_name_has_an_example():
     assert not [path for path in ENTRIES if ">>>" not in docstring_of(path)]
 
 
-def test_what_takes_long_is_there():
-    table = (HERE.parent / "long_tests.txt").read_text(encoding="utf-8")
-    long = re.findall(r"tests/docstrings/\S+::test_example\[(\S+)\]", table)
-    assert long and set(long) <= set(ENTRIES)
-
-
 def test_docstrings_of_constants_are_found():
     assert docstring_of("rbd_jax.joints.Revolute") == inspect.getdoc(rbd.joints.Revolute)
     assert docstring_of("rbd_jax.lie.SO3").startswith("Rotations")

@@ -1,4 +1,6 @@
-"""A few models that have everything, with states to test them in. What is asked of one is compiled when it is first asked for.
+"""A few models that have everything, with states to test them in, and what the library says of them.
+
+Quantities come in groups. A group is compiled as one program, when a test first asks for one of its quantities.
 
 - `mixed`: a floating base and a branched tree with joints of every other kind, welds between, armature.
 - `chain`: six revolute joints in a row.
@@ -30,7 +32,7 @@ LONG = ("chain", "coupled", "driven", "floating", "mixed")
 #: Those in which Jacobians are looked at in all ways. The ways are the same for all joints, and take long to compile.
 POINTED = ("chain", "forest", "coupled")
 #: The point of a body whose Jacobian is looked at, in the body's frame.
-POINT = jnp.array([0.3, -0.2, 0.5])
+POINT = np.array([0.3, -0.2, 0.5])
 FRAMES = ("world", "body", "world_aligned")
 #: When the tests look at the joints that move by themselves.
 TIME = 0.4
@@ -54,7 +56,7 @@ class Wobble(eqx.Module):
 
 def wobble(size, seed):
     rng = np.random.default_rng(seed)
-    return Wobble(*(jnp.array(rng.uniform(0.3, 1.2, size)) for _ in range(3)))
+    return Wobble(*jax.device_put(list(rng.uniform(0.3, 1.2, (3, size)))))
 
 
 def some_inertia(rng):
@@ -152,14 +154,14 @@ def forest():
 
 def track():
     rng = np.random.default_rng(3)
-    curve = rbd.lie.SE3.exp(jnp.array(rng.uniform(-0.6, 0.6, (5, 6))))
-    surface = jnp.array(rng.uniform(-0.7, 0.7, (4, 5, 6)))
+    curve = rbd.lie.SE3.exp(jnp.asarray(rng.uniform(-0.6, 0.6, (5, 6))))
+    surface = jnp.asarray(rng.uniform(-0.7, 0.7, (4, 5, 6)))
     bodies = [("bead", "world", joints.SplineCurve(curve)), ("skate", "bead", joints.SplineSurface(surface))]
     return build("track", bodies, seed=5)
 
 
 #: The motions of the driven joints of `driven`.
-SWING, TWIST, SPIN = wobble(2, 5), wobble(1, 6), jnp.array([0.7, -0.4, 0.9])
+SWING, TWIST, SPIN = wobble(2, 5), wobble(1, 6), jax.device_put(np.array([0.7, -0.4, 0.9]))
 
 
 def driven(free=False):
@@ -210,17 +212,39 @@ def coupled(free=False):
 class States:
     """States of a model and what acts in them, one a row."""
 
-    q: jax.Array
-    v: jax.Array
-    a: jax.Array
-    f_ext: jax.Array
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    f_ext: np.ndarray
+
+
+def quaternions(joint, start=0):
+    """Where the quaternions of a joint are in the configuration of which its coordinates begin at `start`."""
+    if isinstance(joint, joints.Composite):
+        for part in joint.joints:
+            yield from quaternions(part, start)
+            start += part.nq
+    elif joint.quaternion is not None:
+        yield slice(start + joint.quaternion.start, start + joint.quaternion.stop)
+
+
+def some_configurations(model, rng, samples):
+    """Hinges at any angle, other angles of up to 1 rad, lengths of up to 1 m, and quaternions of unit length."""
+    q = rng.uniform(-1, 1, (samples, model.nq))
+    for body in np.flatnonzero(~np.asarray(model.topology.is_mimic)):
+        joint, own = model.joints[model.topology.kind_of[body][0]], model.q_slice(int(body))
+        if isinstance(joint, joints.Revolute):
+            q[:, own] *= np.pi
+        for four in quaternions(joint, own.start):
+            q[:, four] /= np.linalg.norm(q[:, four], axis=1, keepdims=True)
+    return q
 
 
 def some_states(model, seed=0, samples=SAMPLES):
-    keys = jax.random.split(jax.random.key(seed), 4)
-    q = jax.jit(jax.vmap(partial(rbd.random_configuration, model)))(jax.random.split(keys[0], samples))
-    v, a = (jax.random.normal(key, (samples, model.nv)) for key in keys[1:3])
-    return States(q, v, a, jax.random.normal(keys[3], (samples, model.nb, 6)))
+    rng = np.random.default_rng(seed)
+    v, a = rng.normal(size=(2, samples, model.nv))
+    f_ext = rng.normal(size=(samples, model.nb, 6))
+    return States(some_configurations(model, rng, samples), v, a, f_ext)
 
 
 @cache
@@ -235,60 +259,103 @@ def last(model):
     return model.nb - 1
 
 
+def velocities(frame):
+    return lambda m, q, v: rbd.body_velocities(m, q, v, frame)
+
+
+def jacobian(frame, point=None):
+    return lambda m, q, v: rbd.jacobian(m, q, last(m), point, frame)
+
+
+def accelerations(frame):
+    return lambda m, q, v, a, f: rbd.body_accelerations(m, q, v, a, frame)
+
+
+def jacobian_rate(frame, point=None):
+    return lambda m, q, v, a, f: rbd.jacobian_derivative(m, q, v, last(m), point, frame)
+
+
 #: What the kinematics say of a model in motion, at one time: `(model, q, v)`.
-KINEMATICS = {
-    "frames": lambda m, q, v: rbd.forward_kinematics(m, q).matrix,
-    "mass matrix": lambda m, q, v: rbd.mass_matrix(m, q),
-    "kinetic energy": rbd.kinetic_energy,
-    "potential energy": lambda m, q, v: rbd.potential_energy(m, q),
-    "momentum": rbd.momentum,
-    "center": lambda m, q, v: rbd.center_of_mass(m, q),
-    "centroidal matrix": lambda m, q, v: rbd.centroidal_momentum_matrix(m, q),
-    "center jacobian": lambda m, q, v: rbd.center_of_mass_jacobian(m, q),
-}
+KINEMATICS = [
+    {
+        "frames": lambda m, q, v: rbd.forward_kinematics(m, q).matrix,
+        "mass matrix": lambda m, q, v: rbd.mass_matrix(m, q),
+        "kinetic energy": rbd.kinetic_energy,
+        "potential energy": lambda m, q, v: rbd.potential_energy(m, q),
+        "momentum": rbd.momentum,
+        "center": lambda m, q, v: rbd.center_of_mass(m, q),
+        "centroidal matrix": lambda m, q, v: rbd.centroidal_momentum_matrix(m, q),
+        "center jacobian": lambda m, q, v: rbd.center_of_mass_jacobian(m, q),
+        "velocities, world": velocities("world"),
+        "velocities, body": velocities("body"),
+        "jacobian, world": jacobian("world"),
+        "jacobian, body": jacobian("body"),
+    },
+    {
+        "velocities, world_aligned": velocities("world_aligned"),
+        "jacobian, world_aligned, point": jacobian("world_aligned", POINT),
+    },
+    {
+        "jacobian, world_aligned": jacobian("world_aligned"),
+        "jacobian, world, point": jacobian("world", POINT),
+        "jacobian, body, point": jacobian("body", POINT),
+    },
+]
 #: What else the algorithms say: `(model, q, v, a, f_ext)`.
-ALGORITHMS = {
-    "tau": rbd.inverse_dynamics,
-    "mass matrix": lambda m, q, v, a, f: rbd.mass_matrix(m, q),
-    "bias": lambda m, q, v, a, f: rbd.bias_force(m, q, v),
-    "bias, external": lambda m, q, v, a, f: rbd.bias_force(m, q, v, f),
-    "gravity": lambda m, q, v, a, f: rbd.gravity_force(m, q),
-    "coriolis": lambda m, q, v, a, f: rbd.coriolis_matrix(m, q, v),
-}
-for frame in FRAMES:
-    KINEMATICS |= {
-        f"velocities, {frame}": lambda m, q, v, frame=frame: rbd.body_velocities(m, q, v, frame),
-        f"jacobian, {frame}": lambda m, q, v, frame=frame: rbd.jacobian(m, q, last(m), None, frame),
-        f"jacobian, {frame}, point": lambda m, q, v, frame=frame: rbd.jacobian(m, q, last(m), POINT, frame),
-    }
-    ALGORITHMS |= {
-        f"accelerations, {frame}": lambda m, q, v, a, f, frame=frame: rbd.body_accelerations(
-            m, q, v, a, frame
+ALGORITHMS = [
+    {
+        "tau": rbd.inverse_dynamics,
+        "mass matrix": lambda m, q, v, a, f: rbd.mass_matrix(m, q),
+        "bias": lambda m, q, v, a, f: rbd.bias_force(m, q, v),
+        "bias, external": lambda m, q, v, a, f: rbd.bias_force(m, q, v, f),
+        "gravity": lambda m, q, v, a, f: rbd.gravity_force(m, q),
+        "coriolis": lambda m, q, v, a, f: rbd.coriolis_matrix(m, q, v),
+    },
+    {
+        "acceleration": lambda m, q, v, a, f: rbd.forward_dynamics(
+            m, q, v, rbd.inverse_dynamics(m, q, v, a, f), f
         ),
-        f"jacobian rate, {frame}": lambda m, q, v, a, f, frame=frame: rbd.jacobian_derivative(
-            m, q, v, last(m), None, frame
+        "solved": lambda m, q, v, a, f: rbd.solve_mass_matrix(m, q, rbd.mass_matrix(m, q)),
+    },
+    {
+        "back and forth": lambda m, q, v, a, f: rbd.inverse_dynamics(
+            m, q, v, rbd.forward_dynamics(m, q, v, a)
         ),
-        f"jacobian rate, {frame}, point": lambda m, q, v, a, f, frame=frame: rbd.jacobian_derivative(
-            m, q, v, last(m), POINT, frame
-        ),
-    }
+        "solved, one": lambda m, q, v, a, f: rbd.solve_mass_matrix(m, q, rbd.mass_matrix(m, q)[:, 0]),
+    },
+    {
+        "accelerations, world": accelerations("world"),
+        "accelerations, body": accelerations("body"),
+        "jacobian rate, world": jacobian_rate("world"),
+        "jacobian rate, body": jacobian_rate("body"),
+    },
+    {
+        "accelerations, world_aligned": accelerations("world_aligned"),
+        "jacobian rate, world_aligned, point": jacobian_rate("world_aligned", POINT),
+    },
+    {
+        "jacobian rate, world_aligned": jacobian_rate("world_aligned"),
+        "jacobian rate, world, point": jacobian_rate("world", POINT),
+        "jacobian rate, body, point": jacobian_rate("body", POINT),
+    },
+]
 
 
 class Seen(dict):
-    """Values by name, each computed, and compiled, when it is first asked for."""
+    """Values by name. A group is computed, and compiled as one program, when one of its values is asked for."""
 
-    def __init__(self, compute):
+    def __init__(self, groups, compute):
         super().__init__()
-        self.compute = compute
+        self.groups, self.compute = [tuple(group) for group in groups], compute
 
     def __missing__(self, name):
-        self[name] = self.compute(name)
+        self.update(self.compute(next(group for group in self.groups if name in group)))
         return self[name]
 
 
 #: For a first derivative by differences of fourth order: `(f(-2h) - 8 f(-h) + 8 f(h) - f(2h)) / 12h`.
 STEP = 1e-3
-TIMES = STEP * jnp.array([0.0, -2.0, -1.0, 1.0, 2.0])
+TIMES = STEP * np.array([0.0, -2.0, -1.0, 1.0, 2.0])
 WEIGHTS = np.array([0.0, 1.0, -8.0, 8.0, -1.0]) / (12 * STEP)
 #: Its error: `STEP⁴/30` of the fifth derivative, and some 1e-13 of rounding. The bodies turn at up to 10 rad/s.
 BY_DIFFERENCES = 2e-8
@@ -296,22 +363,31 @@ BY_DIFFERENCES = 2e-8
 
 def rate_of(values):
     """The rate at the middle, from values at `TIMES`."""
-    return jax.tree.map(lambda x: jnp.tensordot(jnp.asarray(WEIGHTS), x, 1), values)
+    return jax.tree.map(lambda x: jnp.tensordot(WEIGHTS, x, 1), values)
 
 
 @cache
-def motion(name):
-    """One of the `KINEMATICS` and its rate, by differences along the motion through a state."""
+def motion(names):
+    """Some of the `KINEMATICS` and their rates, by differences along the motion through a state."""
+    chosen = {name: group[name] for group in KINEMATICS for name in names if name in group}
 
     def now_and_rate(model, q, v, a):
         def at(step):
             now = rbd.at_time(model, TIME + step) if model.topology.rheonomic else model
-            return KINEMATICS[name](now, rbd.integrate(model, q, step * v), v + step * a)
+            here, speed = rbd.integrate(model, q, step * v), v + step * a
+            return {name: function(now, here, speed) for name, function in chosen.items()}
 
         values = jax.vmap(at)(TIMES)
         return jax.tree.map(lambda x: x[0], values), rate_of(values)
 
     return compiled(now_and_rate)
+
+
+@cache
+def algorithms(names):
+    """Some of the `ALGORITHMS`."""
+    chosen = {name: group[name] for group in ALGORITHMS for name in names if name in group}
+    return compiled(lambda *state: {name: function(*state) for name, function in chosen.items()})
 
 
 def outline(model, q, v, a, f_ext):
@@ -347,35 +423,21 @@ class Case:
     @cached_property
     def still(self):
         """The same configurations without velocity: what remains is what the joints do by themselves."""
-        none = jnp.zeros_like(self.states.v)
-        return Seen(lambda name: motion(name)(self.model, self.states.q, none, none)[0])
+        none = np.zeros_like(self.states.v)
+        return Seen(KINEMATICS, lambda names: motion(names)(self.model, self.states.q, none, none)[0])
 
-    def moving(self, model, a):
+    def moving(self, model, a, groups=KINEMATICS):
         """What the kinematics say now, and its rate."""
-        both = Seen(lambda name: motion(name)(model, self.states.q, self.states.v, a))
-        return {"now": Seen(lambda name: both[name][0]), "rate": Seen(lambda name: both[name][1])}
+        both = cache(lambda names: motion(names)(model, self.states.q, self.states.v, a))
+        return {
+            "now": Seen(groups, lambda names: both(names)[0]),
+            "rate": Seen(groups, lambda names: both(names)[1]),
+        }
 
-    def algorithms(self, model, **changed):
-        """What the algorithms say, some of it of what others said."""
+    def algorithms(self, model, groups=ALGORITHMS, **changed):
+        """What the algorithms say."""
         s = replace(self.states, **changed)
-        ask = lambda function, *given: compiled(function)(model, s.q, *map(jnp.asarray, given))
-
-        def compute(name):
-            match name:
-                case "acceleration":
-                    return ask(rbd.forward_dynamics, s.v, seen["tau"], s.f_ext)
-                case "back and forth":
-                    none = jnp.zeros_like(s.f_ext)
-                    there = ask(rbd.forward_dynamics, s.v, s.a, none)
-                    return ask(rbd.inverse_dynamics, s.v, there, none)
-                case "solved":
-                    return ask(rbd.solve_mass_matrix, seen["mass matrix"])
-                case "solved, one":
-                    return ask(rbd.solve_mass_matrix, seen["mass matrix"][:, 0])
-            return ask(ALGORITHMS[name], s.v, s.a, s.f_ext)
-
-        seen = Seen(compute)
-        return seen
+        return Seen(groups, lambda names: algorithms(names)(model, s.q, s.v, s.a, s.f_ext))
 
 
 @cache

@@ -15,7 +15,6 @@ from cases import (
     compiled,
     coupled,
     driven,
-    each,
     some_inertia,
     some_states,
 )
@@ -37,7 +36,7 @@ def spanned(*inertias):
 
 
 def inertia(mass=0.0, first=(0.0, 0.0, 0.0), rotational=(0.0,) * 6):
-    return rbd.Inertia(jnp.asarray(mass), jnp.asarray(first), jnp.asarray(rotational))
+    return rbd.Inertia(*jax.device_put((np.array(mass), np.array(first), np.array(rotational))))
 
 
 # Single joints.
@@ -50,7 +49,7 @@ TABLE = {
     "revolute": (joints.Revolute(), [MASS, inertia(first=(0.0, 0.0, 1.0)), ROUND]),
     "prismatic": (joints.Prismatic(AXIS), ANY_ROTATIONAL),
     "spherical": (joints.Spherical(), [MASS]),
-    "fixed": (joints.Fixed(), [rbd.Inertia.from_parameters(row) for row in jnp.eye(10)]),
+    "fixed": (joints.Fixed(), [rbd.Inertia.from_parameters(row) for row in jax.device_put(list(np.eye(10)))]),
     "free": (joints.Free(), []),
     "translational": (joints.Translational(), ANY_ROTATIONAL),
     "helical": (joints.Helical((0.0, 0.0, 1.0), 0.3), [ROUND]),
@@ -108,8 +107,8 @@ def test_transfers_change_nothing(name):
     s = some_states(model)
     before = compiled(forces)(model, s.q, s.v, s.a)
     allowed = transferable_inertias(model.joint("two"))
-    weights = jnp.asarray(np.random.default_rng(0).normal(size=len(allowed.mass)))
-    mixed = rbd.Inertia.from_parameters(3 * weights @ allowed.parameters)
+    weights = np.random.default_rng(0).normal(size=len(allowed.mass))
+    mixed = rbd.Inertia.from_parameters(jax.device_put(3 * weights @ np.asarray(allowed.parameters)))
     moved = transfer_inertia(model, "two", mixed)
     assert not np.allclose(moved.inertias.parameters, model.inertias.parameters)
     for x, y in zip(before, compiled(forces)(moved, s.q, s.v, s.a), strict=True):
@@ -122,9 +121,9 @@ def test_a_massless_body_at_a_ball_joint():
     """The book's `best_match` of a ball joint: its whole mass goes to the parent, and forward dynamics is as before."""
     model = case_of("floating").model
     s = case_of("floating").states
-    mass = model.inertias.mass[2]
+    mass = np.asarray(model.inertias.mass)[2]
     moved = transfer_inertia(model, "ball", inertia(mass))
-    assert float(moved.inertias.mass[2]) == 0
+    assert np.asarray(moved.inertias.mass)[2] == 0
     ask = compiled(lambda model, q, v, tau: rbd.forward_dynamics(model, q, v, tau))
     assert_close(ask(moved, s.q, s.v, s.a), ask(model, s.q, s.v, s.a), 1e-10)
 
@@ -160,53 +159,68 @@ def puma():
 
 
 def upright():
-    return rbd.ModelBuilder.from_model(replace(planar_arm(), gravity=jnp.array([0.0, -9.81, 0.0]))).build()
+    gravity = jax.device_put(np.array([0.0, -9.81, 0.0]))
+    return rbd.ModelBuilder.from_model(replace(planar_arm(), gravity=gravity)).build()
 
 
 MADE = {"planar arm": planar_arm, "gantry": gantry, "puma": puma, "upright": upright}
 WEIGHTLESS = "forest, weightless"
-MODELS = ["planar arm", "gantry", "puma", WEIGHTLESS, *each(("forest", "floating", "chain", "mixed"))]
+SLOW = pytest.mark.slow
+MODELS = [*MADE, WEIGHTLESS, "forest", "floating", "chain", "mixed"]
+
+
+def every_day(*names):
+    """All `MODELS` as test parameters; those that are not named are slow."""
+    return [pytest.param(name, marks=() if name in names else SLOW) for name in MODELS]
 
 
 @cache
-def analysed(name):
-    """A model, and its base parameters by the rules and by rank."""
+def by_rules(name):
+    """A model, and its base parameters by the rules."""
     if name == WEIGHTLESS:
-        model = replace(case_of("forest").model, gravity=jnp.zeros(3))
+        model = replace(case_of("forest").model, gravity=jax.device_put(np.zeros(3)))
     else:
         model = MADE[name]() if name in MADE else case_of(name).model
-    return model, rbd.base_parameters(model), base_parameters_by_rank(model)
+    return model, rbd.base_parameters(model)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", every_day("planar arm", "gantry"))
 def test_rules_and_rank_agree(name):
     """The same number of base parameters, the same span of what is lost, and so the same groups."""
-    model, rules, rank = analysed(name)
+    model, rules = by_rules(name)
+    rank = base_parameters_by_rank(model)
     assert rules.count == rank.count and rules.kept == rank.kept and rules.names == rank.names
     assert rules.count + len(rules.unobservable) == 10 * model.nb
     assert_close(projector(rules.unobservable), projector(rank.unobservable), 1e-10)
     assert_close(rules.grouping, rank.grouping, 1e-8)
 
 
-@pytest.mark.parametrize("name", MODELS)
+def forces_of_all(bare, simple, q, v, a):
+    """The regressor, which does not depend on the inertias, and the forces of both models."""
+    return (
+        rbd.inverse_dynamics_regressor(bare, q, v, a),
+        *(rbd.inverse_dynamics(model, q, v, a) for model in (bare, simple)),
+    )
+
+
+@pytest.mark.parametrize("name", every_day("planar arm"))
 def test_what_is_left_is_all(name):
     """`Y θ = Y[:, kept] K θ`; the columns kept are independent; and the simplified model moves as the model."""
-    model, base, _ = analysed(name)
+    model, base = by_rules(name)
     s = some_states(model, 3, 12)
-    Y = compiled(rbd.inverse_dynamics_regressor)(model, s.q, s.v, s.a)
+    bare = replace(model, armature=jax.device_put(np.zeros(model.nv)))
+    simple = base.simplified(bare)
+    batched = jax.jit(jax.vmap(forces_of_all, (None, None, 0, 0, 0)))
+    Y, expected, found = jax.device_get(batched(bare, simple, s.q, s.v, s.a))
     columns = np.asarray(base.columns(Y))
     assert_close(columns @ np.asarray(base.grouping), Y, 1e-11)
     stacked = columns.reshape(-1, base.count)
     scaled = stacked / np.linalg.norm(stacked, axis=0)
     if len(scaled) >= base.count:
         assert np.linalg.svd(scaled)[1].min() > 1e-6
-    bare = replace(model, armature=jnp.zeros_like(model.armature))
-    simple = base.simplified(bare)
     assert np.count_nonzero(simple.inertias.parameters) <= base.count
     assert_close(base.of(simple), base.of(model), 1e-12)
-    forces = compiled(rbd.inverse_dynamics)
-    expected = forces(bare, s.q, s.v, s.a)
-    assert_close(forces(simple, s.q, s.v, s.a), expected, 1e-11)
+    assert_close(found, expected, 1e-11)
     assert_close(columns @ np.asarray(base.of(model)), expected, 1e-11)
 
 
@@ -218,7 +232,7 @@ COUNTS = {"planar arm": 9, "gantry": 3, "puma": 36, "upright": 7}
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_known_counts(name):
-    model, base, _ = analysed(name)
+    model, base = by_rules(name)
     assert base.count == COUNTS[name]
     if name == "gantry":
         np.testing.assert_allclose(base.of(model), model.inertias.mass, rtol=1e-12)
@@ -229,8 +243,7 @@ def test_tables_rules_are_what_is_lost_of_a_body_that_moves_at_will():
     """On a floating base, far from which nothing is fixed, each joint loses as many as table 9.7 has."""
     for name, count in (("revolute", 3), ("prismatic", 6), ("spherical", 1)):
         assert len(transferable_inertias(TABLE[name][0]).mass) == count
-    _, base, _ = analysed("floating")
-    assert base.count == 30 - 3 - 1
+    assert by_rules("floating")[1].count == 30 - 3 - 1
 
 
 def test_mimic_joints_by_rank():
@@ -240,19 +253,21 @@ def test_mimic_joints_by_rank():
         rbd.base_parameters(model)
     base = base_parameters_by_rank(model)
     s = some_states(model)
-    bare = replace(model, armature=jnp.zeros_like(model.armature))
+    bare = replace(model, armature=jax.device_put(np.zeros(model.nv)))
     forces = compiled(rbd.inverse_dynamics)
     assert_close(forces(base.simplified(bare), s.q, s.v, s.a), forces(bare, s.q, s.v, s.a), 1e-10)
 
 
 def test_limits_take_nothing_away():
     model = planar_arm()
-    tight = replace(model, lower=jnp.full(3, 0.1), upper=jnp.full(3, 0.1))
+    limit = jax.device_put(np.full(3, 0.1))
+    tight = replace(model, lower=limit, upper=limit)
     assert rbd.base_parameters(tight).names == rbd.base_parameters(model).names
 
 
-def test_single_precision():
-    model, base, _ = analysed("puma")
+@pytest.mark.parametrize("name", ["planar arm", pytest.param("puma", marks=SLOW)])
+def test_single_precision(name):
+    model, base = by_rules(name)
     small = rbd.base_parameters(rbd.astype(model, jnp.float32))
     assert small.kept == base.kept and small.grouping.dtype == jnp.float32
     np.testing.assert_allclose(small.grouping, base.grouping, atol=1e-5)
@@ -272,7 +287,7 @@ def test_models_without_motion():
 
 def test_derivatives():
     """Of transferred and grouped inertias, and of what moves with them, by the numbers of the model."""
-    model, base, _ = analysed("planar arm")
+    model, base = by_rules("planar arm")
     s = some_states(model)
     q, v, a = s.q[0], s.v[0], s.a[0]
 
@@ -289,7 +304,7 @@ def test_derivatives():
         return transfer_inertia(other, "c", added).inertias.parameters.reshape(-1)
 
     for function, size in ((by_inertias, 30), (by_place, 9)):
-        x = jnp.asarray(np.random.default_rng(2).normal(size=(2, size)))
+        x = np.random.default_rng(2).normal(size=(2, size))
         slopes = jax.jit(jax.vmap(jax.jacrev(function)))(x)
         assert_close(slopes, differences(jax.jit(jax.vmap(function)), x, 1e-3, 4), 1e-8)
 

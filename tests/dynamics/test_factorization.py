@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import assert_close, case_of, each
+from cases import apply, assert_close, case_of, compiled, each, transpose
 from support import differences, quotient
 
 import rbd_jax as rbd
@@ -12,6 +12,7 @@ from rbd_jax.dynamics import LowerFactor, TreeMatrix
 from rbd_jax.dynamics.factorization import ltdl, ltdl_solve, ltl, pack, unpack
 
 
+SLOW = pytest.mark.slow
 TREES = {
     "the book's": rbd.Tree([-1, 0, 0, 1, 1, 2]).expanded([1, 3, 1, 1, 1, 1]),
     "a chain": rbd.Tree(range(-1, 6)),
@@ -23,7 +24,7 @@ TREES = {
 }
 EVERY = pytest.mark.parametrize(
     "name",
-    [pytest.param(x, marks=() if x in ("the book's", "a forest") else pytest.mark.slow) for x in TREES],
+    [pytest.param(x, marks=() if x in ("the book's", "a forest") else SLOW) for x in TREES],
 )
 
 
@@ -31,7 +32,7 @@ def some_factor(tree, seed=0):
     """A lower triangular matrix with the sparsity of the tree, no entry of it zero or one by chance."""
     rng = np.random.default_rng(seed)
     lower = np.where(tree.supports, rng.uniform(0.3, 0.9, tree.supports.shape), 0)
-    return jnp.array(lower + np.diag(rng.uniform(2.0, 3.0, tree.size)))
+    return lower + np.diag(rng.uniform(2.0, 3.0, tree.size))
 
 
 def depth_sums(tree):
@@ -49,41 +50,61 @@ def test_factors(name):
     """They are triangular, have no entry where the matrix has none, and multiply up to it."""
     tree = TREES[name]
     matrix = some_factor(tree).T @ some_factor(tree)
-    assert_close(unpack(tree, pack(tree, matrix)), jnp.tril(matrix))
-    cholesky, (lower, pivots) = ltl(tree, pack(tree, matrix)), ltdl(tree, pack(tree, matrix))
-    for factor in (cholesky.matrix, lower.matrix):
+
+    @jax.jit
+    def run(matrix):
+        packed = pack(tree, matrix)
+        lower, pivots = ltdl(tree, packed)
+        return unpack(tree, packed), ltl(tree, packed).matrix, lower.matrix, pivots
+
+    unpacked, cholesky, lower, pivots = jax.device_get(run(matrix))
+    assert_close(unpacked, np.tril(matrix))
+    for factor in (cholesky, lower):
         assert not factor[~tree.supports].any()
-    np.testing.assert_array_equal(jnp.diag(lower.matrix), 1)
-    assert_close(cholesky.matrix, some_factor(tree), 1e-13)
-    assert_close(lower.matrix.T @ (pivots[:, None] * lower.matrix), matrix, 1e-13)
+    np.testing.assert_array_equal(np.diag(lower), 1)
+    assert_close(cholesky, some_factor(tree), 1e-13)
+    assert_close(lower.T @ (pivots[:, None] * lower), matrix, 1e-13)
 
 
 @EVERY
 def test_kernels(name):
     """Table 6.5."""
     tree = TREES[name]
-    dense = some_factor(tree)
-    factor = LowerFactor(pack(tree, dense - jnp.diag(jnp.diag(dense))), jnp.diag(dense), tree)
-    x = jnp.arange(1.0, tree.size + 1)
-    assert_close(factor.matrix, dense)
-    assert_close(factor.multiply(x), dense @ x)
-    assert_close(factor.multiply_transposed(x), dense.T @ x)
-    assert_close(dense @ factor.solve(x), x)
-    assert_close(dense.T @ factor.solve_transposed(x), x)
-    full = dense.T @ dense
-    matrix = TreeMatrix.of(tree, full)
-    assert_close(matrix.matrix, full)
-    assert_close(matrix.multiply(x), full @ x)
-    assert_close(matrix.solve(full @ x), x)
-    assert_close(matrix.ltl().multiply_transposed(matrix.ltl().multiply(x)), full @ x)
+    dense, x = some_factor(tree), np.arange(1.0, tree.size + 1)
+    diagonal, full = np.diag(dense), dense.T @ dense
+
+    @jax.jit
+    def run(dense, full, x):
+        factor = LowerFactor(pack(tree, dense - np.diag(diagonal)), jnp.asarray(diagonal), tree)
+        matrix = TreeMatrix.of(tree, full)
+        of_factor = (
+            factor.matrix,
+            factor.multiply(x),
+            factor.multiply_transposed(x),
+            factor.solve(x),
+            factor.solve_transposed(x),
+        )
+        cholesky = matrix.ltl()
+        product = cholesky.multiply_transposed(cholesky.multiply(x))
+        return of_factor, (matrix.matrix, matrix.multiply(x), matrix.solve(full @ x), product)
+
+    (same, along, across, solved, solved_across), of_matrix = jax.device_get(run(dense, full, x))
+    assert_close(same, dense)
+    assert_close(along, dense @ x)
+    assert_close(across, dense.T @ x)
+    assert_close(dense @ solved, x)
+    assert_close(dense.T @ solved_across, x)
+    for found, expected in zip(of_matrix, (full, full @ x, x, full @ x), strict=True):
+        assert_close(found, expected)
 
 
-@EVERY
+@SLOW
+@pytest.mark.parametrize("name", TREES)
 def test_costs(name):
-    """Operations with numbers that are not zero: exactly those of table 6.6."""
+    """Operations with numbers that are not zero: exactly those of table 6.6. Every day `tests/book` counts those of one tree."""
     tree = TREES[name]
     n, (d1, d2) = tree.size, depth_sums(tree)
-    matrix = pack(tree, some_factor(tree).T @ some_factor(tree))
+    matrix = pack(tree, jnp.asarray(some_factor(tree).T @ some_factor(tree)))
     count = lambda function, *args: rbd.count_operations(function, *args, zeros=False)
     assert count(lambda m: ltl(tree, m), matrix) == rbd.Operations(d2, d2, d1, roots=n)
     assert count(lambda m: ltdl(tree, m), matrix) == rbd.Operations(d2, d2, d1)
@@ -103,13 +124,18 @@ def test_costs(name):
 def test_mass_matrix(name):
     """The mass matrix has the sparsity of the tree of columns, and its factors solve what the articulated bodies do."""
     case = case_of(name)
-    tree = case.model.topology.tree
-    for mass, tau in zip(case.seen["mass matrix"], case.states.a, strict=True):
-        lower, pivots = ltdl(tree, pack(tree, jnp.asarray(mass)))
-        assert_close(lower.matrix.T @ (pivots[:, None] * lower.matrix), mass)
-        assert_close(mass @ ltdl_solve(lower, pivots, tau), tau)
-        both = jnp.stack([tau, 2 * tau], axis=1)
-        assert_close(mass @ ltdl_solve(lower, pivots, both), both)
+    tree, tau = case.model.topology.tree, case.states.a
+    both = np.stack([tau, 2 * tau], axis=2)
+
+    def run(model, q, tau, both):
+        mass = rbd.mass_matrix(model, q)
+        lower, pivots = ltdl(tree, pack(tree, mass))
+        return mass, lower.matrix, pivots, ltdl_solve(lower, pivots, tau), ltdl_solve(lower, pivots, both)
+
+    mass, lower, pivots, one, two = compiled(run)(case.model, case.states.q, tau, both)
+    assert_close(transpose(lower) @ (pivots[..., None] * lower), mass)
+    assert_close(apply(mass, one), tau)
+    assert_close(mass @ two, both)
 
 
 @pytest.mark.parametrize("name", each(("forest", "driven", "mixed")))
@@ -119,14 +145,31 @@ def test_sparse_mass_matrix(name):
     Book §6.4.
     """
     case = case_of(name)
-    q, a = case.states.q[0], case.states.a[0]
-    sparse = rbd.dynamics.sparse_mass_matrix(case.model, q)
-    mass = rbd.mass_matrix(case.model, q)
+    a = case.states.a[0]
+
+    @jax.jit
+    def run(model, q, a):
+        sparse, mass = rbd.dynamics.sparse_mass_matrix(model, q), rbd.mass_matrix(model, q)
+        return sparse, mass, sparse.matrix, sparse.multiply(a), sparse.solve(mass @ a)
+
+    sparse, mass, same, product, solved = jax.device_get(run(case.model, case.states.q[0], a))
     assert sparse.tree.size == case.model.nv
-    assert not np.asarray(mass)[~(sparse.tree.supports | sparse.tree.supports.T)].any()
-    assert_close(sparse.matrix, mass)
-    assert_close(sparse.multiply(a), mass @ a)
-    assert_close(sparse.solve(mass @ a), a)
+    assert not mass[~(sparse.tree.supports | sparse.tree.supports.T)].any()
+    assert_close(same, mass)
+    assert_close(product, mass @ a)
+    assert_close(solved, a)
+
+
+def forces_and_back(model, q, v, a):
+    """`M a`, the same by inverse dynamics, and a again; and `M 1`."""
+    force = rbd.inertia_force(model, q, a)
+    return {
+        "force": force,
+        "by inverse dynamics": rbd.inverse_dynamics(model, q, v, a) - rbd.bias_force(model, q, v),
+        "back": rbd.solve_mass_matrix(model, q, force),
+        "columns": rbd.inertia_force(model, q, jnp.eye(model.nv)),
+        "mass matrix": rbd.mass_matrix(model, q),
+    }
 
 
 @pytest.mark.parametrize("name", each(("forest", "coupled", "driven", "mixed")))
@@ -136,21 +179,20 @@ def test_inertia_force(name):
     Table 6.1; of unit vectors it gives the columns of M (eq. 6.25).
     """
     case = case_of(name)
-    states, found = case.states, {}
-    for i, (q, v, a) in enumerate(zip(states.q, states.v, states.a, strict=True)):
-        found = rbd.inertia_force(case.model, q, a)
-        assert_close(found, case.seen["mass matrix"][i] @ np.asarray(a))
-        assert_close(found, rbd.inverse_dynamics(case.model, q, v, a) - rbd.bias_force(case.model, q, v))
-        assert_close(rbd.solve_mass_matrix(case.model, q, found), a)
-    eye = jnp.eye(case.model.nv)
-    assert_close(rbd.inertia_force(case.model, states.q[0], eye), case.seen["mass matrix"][0])
+    states = case.states
+    found = compiled(forces_and_back)(case.model, states.q, states.v, states.a)
+    assert_close(found["force"], apply(found["mass matrix"], states.a))
+    assert_close(found["force"], found["by inverse dynamics"])
+    assert_close(found["back"], states.a)
+    assert_close(found["columns"], found["mass matrix"])
 
 
+@SLOW
 def test_derivatives_of_inertia_force():
     """By q and a, against differences."""
     model = case_of("forest").model
     states = case_of("forest").states
-    x = jnp.concatenate([states.q, states.a], axis=1)
+    x = np.concatenate([states.q, states.a], axis=1)
     of = lambda x: rbd.inertia_force(model, x[: model.nq], x[model.nq :])
     assert_close(jax.jit(jax.vmap(jax.jacrev(of)))(x), differences(jax.jit(jax.vmap(of)), x), 1e-7)
 
@@ -166,12 +208,14 @@ def test_joints_that_follow_others_have_no_sparse_factors():
 def test_derivatives():
     """Of the solution by the matrix, against differences."""
     tree = TREES["the book's"]
-    packed, x = pack(tree, some_factor(tree).T @ some_factor(tree)), jnp.ones(tree.size)
-    step = jnp.where(packed != 0, jnp.asarray(np.random.default_rng(1).normal(size=packed.shape)), 0)
+    dense = some_factor(tree).T @ some_factor(tree)
+    packed = np.asarray(jax.jit(lambda dense: pack(tree, dense))(dense))
+    step = np.where(packed != 0, np.random.default_rng(1).normal(size=packed.shape), 0)
 
     @jax.jit
+    @jax.value_and_grad
     def solved(packed):
-        return jnp.sin(ltdl_solve(*ltdl(tree, packed), x)).sum()
+        return jnp.sin(ltdl_solve(*ltdl(tree, packed), jnp.ones(tree.size))).sum()
 
-    slope = quotient(lambda h: solved(packed + h * step))
-    np.testing.assert_allclose(jnp.sum(jax.jit(jax.grad(solved))(packed) * step), slope, rtol=1e-8)
+    slope = quotient(lambda h: float(solved(packed + h * step)[0]))
+    np.testing.assert_allclose(np.sum(np.asarray(solved(packed)[1]) * step), slope, rtol=1e-8)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import assert_close, coupled, floating, forest, mixed, pair
+from cases import assert_close, coupled, floating, forest, mixed, pair, some_states
 from support import quotient
 
 import rbd_jax as rbd
@@ -17,51 +17,75 @@ from rbd_jax.dynamics.motion import Motion
 FORMS = {"product": 64, "walks": 0}
 
 
-@pytest.fixture(params=FORMS)
-def form(request, monkeypatch):
-    monkeypatch.setattr(forward, "MULTIPLIED", FORMS[request.param])
+SLOW = pytest.mark.slow
+
+
+def _choose(form, monkeypatch):
+    monkeypatch.setattr(forward, "MULTIPLIED", FORMS[form])
 
 
 def inverse(model, q):
     return forward.inertia_solver(Motion(model, q)).matrix
 
 
-def some_configuration(model):
-    return rbd.random_configuration(model, jax.random.key(1))
+#: The everyday tests have each form and each of the smaller models.
+EVERY_DAY = {("product", pair), ("walks", forest), ("walks", floating), ("walks", coupled)}
 
 
-@pytest.mark.parametrize("make", [pair, mixed, forest, floating, coupled])
-def test_it_undoes_the_mass_matrix(make, form):
+@pytest.mark.parametrize(
+    "form, make",
+    [
+        pytest.param(
+            form, make, id=f"{form}-{make.__name__}", marks=() if (form, make) in EVERY_DAY else SLOW
+        )
+        for make in (pair, mixed, forest, floating, coupled)
+        for form in FORMS
+    ],
+)
+def test_it_undoes_the_mass_matrix(form, make, monkeypatch):
     """Also with joints of several degrees of freedom and of none, and with two roots."""
+    _choose(form, monkeypatch)
     model = make()
-    q = some_configuration(model)
-    found = jax.jit(functools.partial(inverse, model))(q)
-    assert_close(found @ rbd.mass_matrix(model, q), np.eye(model.nv), 1e-9)
-    assert_close(found, rbd.solve_mass_matrix(model, q, jnp.eye(model.nv)), 1e-11)
+
+    @jax.jit
+    def run(q):
+        solved = rbd.solve_mass_matrix(model, q, jnp.eye(model.nv))
+        return inverse(model, q), rbd.mass_matrix(model, q), solved
+
+    found, mass, solved = jax.device_get(run(some_states(model).q[0]))
+    assert_close(found @ mass, np.eye(model.nv), 1e-9)
+    assert_close(found, solved, 1e-11)
 
 
-def test_its_derivative(form):
+@pytest.mark.parametrize("form", ["product", pytest.param("walks", marks=SLOW)])
+def test_its_derivative(form, monkeypatch):
+    _choose(form, monkeypatch)
     model = pair()
-    q = some_configuration(model)
-    along = jnp.linspace(-1, 1, model.nv)
+    q = some_states(model).q[0]
+    along = np.linspace(-1, 1, model.nv)
+    weights = np.cos(np.arange(model.nv**2)).reshape(model.nv, model.nv)
     moved = lambda step: inverse(model, rbd.integrate(model, q, step * along))
-    rate = jax.jit(jax.jacfwd(moved))(0.0)
-    assert_close(rate, quotient(jax.jit(moved)), 1e-7)
-    weights = jnp.cos(jnp.arange(rate.size * 1.0)).reshape(rate.shape)
-    backward = jax.jit(jax.grad(lambda step: jnp.sum(weights * moved(step))))(0.0)
-    assert_close(backward, jnp.sum(weights * rate), 1e-11)
+
+    @jax.jit
+    def run(step):
+        backward = jax.grad(lambda step: jnp.sum(weights * moved(step)))(step)
+        return moved(step), jax.jacfwd(moved)(step), backward
+
+    _, rate, backward = jax.device_get(run(0.0))
+    assert_close(rate, quotient(lambda step: np.asarray(run(step)[0])), 1e-7)
+    assert_close(backward, np.sum(weights * rate), 1e-11)
 
 
 def test_of_more_columns_than_a_product_is_for():
     """Sixty-six hinges; one sample at a time and with samples as lanes."""
     model = _comb(22, 3)
     assert model.nv > forward.MULTIPLIED
-    q = 0.3 * jnp.cos(jnp.arange(model.nv * 1.0))
+    q = 0.3 * np.cos(np.arange(model.nv))
     expected = np.linalg.inv(rbd.mass_matrix(model, q))
-    q = jnp.stack([q, q])
+    q = jax.device_put(np.stack([q, q]))
     for lanes in (1, 2):
         found = rbd.batch_map(functools.partial(inverse, model), lanes=lanes)(q)
-        assert_close(found[1], expected, 1e-8)
+        assert_close(np.asarray(found)[1], expected, 1e-8)
 
 
 def _comb(teeth, length):
@@ -82,6 +106,6 @@ def _comb(teeth, length):
 
 def test_of_a_model_that_cannot_move():
     model = rbd.load_urdf('<robot name="stone"><link name="stone"/></robot>')
-    nothing = jnp.zeros(0)
+    nothing = np.zeros(0)
     for x in rbd.forward_dynamics_derivatives(model, nothing, nothing, nothing):
         assert x.shape == (0, 0)

@@ -15,7 +15,7 @@ def four_bar():
     builder = rbd.ModelBuilder(name="four-bar")
     inertia = rbd.Inertia.box(1.0, (1.0, 0.05, 0.05))
     for name, parent in (("a", "world"), ("b", "a"), ("c", "b")):
-        place = rbd.Transform.from_position(jnp.array([0.0 if parent == "world" else 1.0, 0.0, 0.0]))
+        place = (0.0 if parent == "world" else 1.0, 0.0, 0.0)
         builder.add_body(name, parent, joints.Revolute((0.0, 1.0, 0.0)), place, inertia)
     hinge = joints.Revolute((0.0, 1.0, 0.0))
     builder.add_constraint(constraints.LoopJoint("world", (1.0, 0.0, 0.3), "c", (1.0, 0.0, 0.0), hinge))
@@ -59,9 +59,10 @@ def step_of(model, *given, scheme=None, **options):
     return step
 
 
+@pytest.mark.slow
 def test_kinematics_is_traced_once():
     """In constrained dynamics and in steps with five forces and with Baumgarte's term; twice where the state moves between."""
-    model, at = four_bar(), (jnp.array([0.3, 0.5, 0.7]), jnp.ones(3))
+    model, at = four_bar(), (np.array([0.3, 0.5, 0.7]), np.ones(3))
     assert sines(lambda q, v: rbd.forward_kinematics(model, q), *at) == 1
     assert sines(lambda q, v: rbd.constrained_dynamics(model, q, v, v), *at) == 1
     baumgarte = constraints.Baumgarte(5.0, 5.0)
@@ -76,7 +77,7 @@ def test_kinematics_is_traced_once():
 
 def test_kinematics_of_a_rollout():
     """In each step once, where it is moved onto the constraints, and after the last, to see whether loops are open."""
-    model, at = four_bar(), (jnp.array([0.3, 0.5, 0.7]), jnp.ones(3))
+    model, at = four_bar(), (np.array([0.3, 0.5, 0.7]), np.ones(3))
 
     def run(q, v, **options):
         return rbd.rollout(model, rbd.State(q, v), dt=0.01, steps=3, forces=five_forces(), **options).q
@@ -85,17 +86,22 @@ def test_kinematics_of_a_rollout():
     assert sines(functools.partial(run, stabilization=None), *at) == 2
 
 
+Q, V = np.array([0.3, 0.5, 0.7]), np.array([1.0, -2.0, 0.5])
+
+
+@functools.cache
+def expected_twists():
+    return np.asarray(rbd.body_velocities(four_bar(), Q, V, "body"))
+
+
 @pytest.fixture
 def motion():
-    model = four_bar()
-    return rbd.Motion(model, jnp.array([0.3, 0.5, 0.7]), jnp.array([1.0, -2.0, 0.5]))
+    return rbd.Motion(four_bar(), *jax.device_put((Q, V)))
 
 
 def asked_in_a_loop(motion):
-    return (
-        jax.lax.scan(lambda total, x: (total + x * motion.twists, None), jnp.zeros((3, 6)), jnp.ones(2))[0]
-        / 2
-    )
+    total = lambda total, x: (total + x * motion.twists, None)
+    return jax.lax.scan(total, np.zeros((3, 6)), np.array([0.25, 0.75]))[0]
 
 
 def asked_in_a_branch(motion):
@@ -103,7 +109,7 @@ def asked_in_a_branch(motion):
 
 
 def asked_in_a_batch(motion):
-    return jax.vmap(lambda x: x * motion.twists)(jnp.ones(2))[0]
+    return jax.vmap(lambda x: x * motion.twists)(np.ones(2))[0]
 
 
 def asked_in_a_derivative(motion):
@@ -117,39 +123,43 @@ def asked_under_jit(motion):
 @pytest.mark.parametrize(
     "ask", [asked_in_a_loop, asked_in_a_branch, asked_in_a_batch, asked_in_a_derivative, asked_under_jit]
 )
-@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("traced", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_asked_first_inside(motion, ask, traced):
     """What was first asked for where JAX traces by itself is right there, and right outside afterwards."""
-    expected = np.asarray(rbd.body_velocities(motion.model, motion.q, motion.v, "body"))
 
     def both(motion):
         return ask(motion), motion.twists, motion.velocities
 
     inside, outside, _ = jax.jit(both)(motion) if traced else both(motion)
-    np.testing.assert_allclose(inside, expected, atol=1e-14)
-    np.testing.assert_allclose(outside, expected, atol=1e-14)
+    np.testing.assert_allclose(inside, expected_twists(), atol=1e-14)
+    np.testing.assert_allclose(outside, expected_twists(), atol=1e-14)
 
 
 def test_a_tree_of_arrays(motion):
     """What has been computed goes along, batches and derivatives included."""
-    motion.twists  # noqa: B018
-    twists = lambda motion: motion.twists
-    np.testing.assert_array_equal(jax.jit(twists)(motion), motion.twists)
-    batch = jax.vmap(lambda q: rbd.Motion(motion.model, q, motion.v).computed("twists"))(
-        jnp.stack([motion.q] * 2)
-    )
-    np.testing.assert_allclose(batch.twists[1], motion.twists, atol=1e-14)
+    known = jax.jit(lambda motion: motion.computed("twists"))(motion)
+    np.testing.assert_allclose(known.twists, expected_twists(), atol=1e-14)
+    np.testing.assert_array_equal(jax.jit(lambda motion: motion.twists)(known), known.twists)
+    computed = lambda q: rbd.Motion(motion.model, q, motion.v).computed("twists")
+    batch = jax.jit(jax.vmap(computed))(np.stack([Q, Q]))
+    np.testing.assert_allclose(np.asarray(batch.twists)[1], known.twists, atol=1e-14)
 
     def energy(q):
         here = rbd.Motion(motion.model, q, motion.v).computed("velocities", "inertias")
         return jax.jit(lambda here: jnp.sum(here.inertias.kinetic_energy(here.velocities)))(here)
 
-    expected = jax.grad(lambda q: rbd.kinetic_energy(motion.model, q, motion.v))(motion.q)
-    np.testing.assert_allclose(jax.grad(energy)(motion.q), expected, atol=1e-13)
+    both = energy, lambda q: rbd.kinetic_energy(motion.model, q, motion.v)
+    found, expected = jax.jit(lambda q: [jax.grad(function)(q) for function in both])(Q)
+    np.testing.assert_allclose(found, expected, atol=1e-13)
 
 
 def test_another_velocity_shares_the_configuration(motion):
-    common = motion.common
-    other = motion.with_velocity(2 * motion.v)
-    assert other.common is common
-    np.testing.assert_allclose(other.twists, 2 * motion.twists, atol=1e-14)
+    @jax.jit
+    def run(motion):
+        common = motion.common
+        other = motion.with_velocity(2 * motion.v)
+        assert other.common is common
+        return other.twists, motion.twists
+
+    doubled, twists = jax.device_get(run(motion))
+    np.testing.assert_allclose(doubled, 2 * twists, atol=1e-14)

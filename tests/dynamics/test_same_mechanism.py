@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,20 +28,21 @@ from rbd_jax.lie import SO3
 
 
 EVERY_DAY = ("acceleration", "jacobian rate, world")
+OTHERS = tuple(name for group in ALGORITHMS for name in group if name not in EVERY_DAY)
+
+
+@pytest.fixture(scope="module")
+def by_levels(cases):
+    case = cases("forest")
+    assert case.model.topology.traversal == "scan"
+    return case.algorithms(rbd.with_traversal(case.model, "levels"), groups=(EVERY_DAY, OTHERS))
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in EVERY_DAY else pytest.mark.slow)
-        for name in ("acceleration", "back and forth", "solved", "solved, one", *ALGORITHMS)
-    ],
+    "name", [*EVERY_DAY, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 )
-def test_both_walks_give_the_same(cases, name):
-    case = cases("forest")
-    assert case.model.topology.traversal == "scan"
-    by_levels = case.algorithms(rbd.with_traversal(case.model, "levels"))
-    assert_close(by_levels[name], case.seen[name])
+def test_both_walks_give_the_same(cases, by_levels, name):
+    assert_close(by_levels[name], cases("forest").seen[name])
 
 
 # Welds and locks.
@@ -72,7 +72,9 @@ def test_a_locked_joint_is_one_that_does_not_move(cases):
     own = np.array([0, 1, 3, 4, 5])
     q, v, a = case.states.q, case.states.v, case.states.a
     seen = compiled(forces)(locked, q[:, own], v[:, own], a[:, own])
-    whole = compiled(forces)(case.model, q.at[:, 2].set(at), v.at[:, 2].set(0), a.at[:, 2].set(0))
+    turned, moving, pushed = q.copy(), v.copy(), a.copy()
+    turned[:, 2], moving[:, 2], pushed[:, 2] = at, 0, 0
+    whole = compiled(forces)(case.model, turned, moving, pushed)
     assert_close(seen["tau"], whole["tau"][:, own])
     assert_close(seen["mass matrix"], whole["mass matrix"][:, own][:, :, own])
 
@@ -91,8 +93,8 @@ def test_coupled_joints_are_free_ones_projected(cases):
     g[1, 1] = g[3, 2] = 1
     g[5:, 3:] = np.eye(3)
     q = np.concatenate([apply(g[:5, :3], case.states.q[:, :3]) + offset, case.states.q[:, 3:]], axis=1)
-    v, a = (jnp.asarray(apply(g, x)) for x in (case.states.v, case.states.a))
-    whole = compiled(outline)(free, jnp.asarray(q), v, a, case.states.f_ext)
+    v, a = (apply(g, x) for x in (case.states.v, case.states.a))
+    whole = compiled(outline)(free, q, v, a, case.states.f_ext)
     for key in ("frames", "kinetic energy", "potential energy", "momentum"):
         assert_close(case.motion["now"][key], whole[key])
     seen = case.seen
@@ -106,10 +108,11 @@ def test_coupled_joints_are_free_ones_projected(cases):
 # Precision and massless bodies.
 
 
+@pytest.mark.slow
 def test_single_precision_is_good_far_from_the_worlds_origin(cases):
     """The trees are some 50 m out, where a position is known to 4 µm; the dynamics do not lose by it."""
     case = cases("forest")
-    single = jax.tree.map(lambda x: x.astype(jnp.float32), (case.states.q, case.states.v, case.states.a))
+    single = (x.astype(np.float32) for x in (case.states.q, case.states.v, case.states.a))
     rounded = compiled(forces)(rbd.astype(case.model, jnp.float32), *single)
     exact = compiled(forces)(case.model, case.states.q, case.states.v, case.states.a)
     for key, value in exact.items():
@@ -118,15 +121,19 @@ def test_single_precision_is_good_far_from_the_worlds_origin(cases):
         assert_close(rounded[key], value, 2e-5)
 
 
+def forces_and_bias(model, q, v, a):
+    return forces(model, q, v, a), rbd.bias_force(model, q, v)
+
+
 def test_massless_bodies_within_need_no_care(cases):
     """Two bodies in the middle without mass, one with an armature: the recursion still solves `M a = tau - bias`."""
     case = cases("chain")
-    parameters = case.model.inertias.parameters.at[jnp.array([1, 3])].set(0)
-    model = eqx.tree_at(lambda m: m.inertias, case.model, rbd.Inertia.from_parameters(parameters))
-    model = replace(model, armature=model.armature.at[3].set(0.2))
-    seen = compiled(forces)(model, case.states.q, case.states.v, case.states.a)
-    bias = compiled(rbd.bias_force)(model, case.states.q, case.states.v)
-    right = np.asarray(case.states.a) - bias
+    parameters, armature = np.array(case.model.inertias.parameters), np.array(case.model.armature)
+    parameters[[1, 3]], armature[3] = 0, 0.2
+    parameters, armature = jax.device_put((parameters, armature))
+    model = replace(case.model, inertias=rbd.Inertia.from_parameters(parameters), armature=armature)
+    seen, bias = compiled(forces_and_bias)(model, case.states.q, case.states.v, case.states.a)
+    right = case.states.a - bias
     expected = np.linalg.solve(seen["mass matrix"], right[..., None])[..., 0]
     assert_close(seen["acceleration"], expected)
 
@@ -198,7 +205,7 @@ def test_free_motion_in_other_velocities():
     free, other = body_and_arm(joints.Free()), body_and_arm(joints.Free3D())
     states = some_states(other)
     q, v, tau = np.asarray(states.q), np.asarray(states.v), np.asarray(states.a)
-    rotation = np.asarray(rbd.lie.quaternion.to_matrix(states.q[:, 3:7]))
+    rotation = np.asarray(rbd.lie.quaternion.to_matrix(jax.device_put(q[:, 3:7])))
     subspace = np.zeros((len(q), 6, 6))
     subspace[:, :3, 3:], subspace[:, 3:, :3] = np.eye(3), transpose(rotation)
     own_v, own_tau = by_another(q, v[:, :6], tau[:, :6], subspace)

@@ -54,6 +54,7 @@ def expected(mj_model, q, order):
     return np.array(positions)[:, order], np.array(rotations)[:, order]
 
 
+@pytest.mark.slow
 def test_frames(both):
     """In random states: as loaded, with welds fused, renamed, joined to another model, and with a joint locked."""
     model, mj_model = both

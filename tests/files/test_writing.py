@@ -53,6 +53,7 @@ def robot(families, seed, format) -> rbd.Model:
     return eqx.tree_at(lambda m: m.gravity, model, jnp.array([0.5, 0.0, -9.0])) if format == "mjcf" else model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", WRITERS)
 def test_joints_in_series(format):
     """Of every family that the format can say: frames, mass matrix and bias; and what comes back is written as it is."""
@@ -158,6 +159,7 @@ def test_mimic_joints():
     assert_close(theirs.position, ours.position, 1e-12)
 
 
+@pytest.mark.slow
 def test_bodies_without_mass():
     """One between others keeps its frame, and moves nothing; a ball on one is welded to what is turned against it."""
     random = np.random.default_rng(7)
@@ -526,6 +528,7 @@ def test_shapes_in_urdf(tmp_path):
                 assert_close(one.meshColor, np.array([1.0, 0, 0.5, 1]), 1e-6)
 
 
+@pytest.mark.slow
 def test_fluids_in_single_precision():
     model = rbd.astype(rbd.load_mjcf(DRIVEN), jnp.float32)
     again = rbd.load_mjcf(rbd.to_mjcf(model))

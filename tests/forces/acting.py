@@ -41,7 +41,9 @@ def points(seed, count):
 
 
 FRAMES = rbd.Transform(
-    jnp.stack([rbd.Transform.from_xyz_rpy((0, 0, 0), (a, 0.2, 0.1)).rotation for a in (0.4, 0.9)]),
+    jnp.asarray(
+        np.stack([rbd.Transform.from_xyz_rpy((0, 0, 0), (a, 0.2, 0.1)).rotation for a in (0.4, 0.9)])
+    ),
     jnp.asarray(points(4, 2)),
 )
 

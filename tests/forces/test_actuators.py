@@ -55,7 +55,8 @@ def a_state(theirs, seed):
     return data
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_as_mujoco(both, seed):
     """To 1e-12: everything that an actuator can be on, with every law and every dynamics."""
     model, theirs, to = both
@@ -80,6 +81,7 @@ def test_as_mujoco(both, seed):
     assert_close(back.ctrl, data.ctrl, 0)
 
 
+@pytest.mark.slow
 def test_derivatives(both):
     """Of forces, of what they do and of rates, by everything, against differences; finite where ranges cut off."""
     model, theirs, to = both
@@ -119,14 +121,19 @@ ROUND = """<mujoco><worldbody><site name="seen"/><body><joint name="ball" type="
 def test_servos_of_rotations_take_the_shorter_way():
     model, theirs = rbd.load_mjcf(ROUND), mujoco.MjModel.from_xml_string(ROUND)
     to = rbd.interop.MujocoMap(model, theirs)
-    forces = jax.jit(lambda q, v, u, own: drive_of(model, u, own).forces(rbd.dynamics.Motion(model, q, v)))
+
+    @jax.jit
+    def forces(qpos, qvel, u, act):
+        q = to.configuration_from(qpos)
+        motion = rbd.dynamics.Motion(model, q, to.velocity_from(q, qvel))
+        return drive_of(model, u, act).forces(motion)
+
     for told in (-3.0, 2.0, 9.0):
         data = mujoco.MjData(theirs)
         data.qpos[:], data.qvel[:] = (np.cos(1.5), 0.8 * np.sin(1.5), 0.6 * np.sin(1.5), 0.0), 0.7
         data.ctrl[:], data.act[:] = told, told
         mujoco.mj_forward(theirs, data)
-        state = to.state(data)
-        found = forces(state.q, state.v, jnp.full(theirs.nu, told), state.own)
+        found = forces(data.qpos, data.qvel, np.full(theirs.nu, told), data.act)
         assert_close(found, data.actuator_force, 1e-12)
 
 
@@ -135,23 +142,33 @@ def test_resistance_is_the_slope_along_each_joint(both):
     model, theirs, _ = both
     names = ("servo", "lagging", "actuator_7", "actuator_9", "actuator_10")
     some = tuple(model.named("actuator", name) for name in names)
-    model = replace(model, attached=some, effort_limit=jnp.full(model.nv, jnp.inf))
+    model = replace(model, attached=some, effort_limit=jnp.asarray(np.full(model.nv, np.inf)))
     data = a_state(theirs, 0)
-    q = jnp.asarray(data.qpos)
-    v, u = jnp.asarray(data.qvel), jnp.array([0.3, 0.0, 0.4, 0.7, 0.2])
-    state = jnp.array([float(q[model.q_slice("slide")][0]), 0.1])
-    drive = drive_of(model, u, state)
-    damping, stiffness = drive.joint_resistance(rbd.dynamics.Motion(model, q, v))
-    np.testing.assert_allclose(damping, np.maximum(np.diag(drive.damping(model, q, v)), 0), atol=1e-12)
-    np.testing.assert_allclose(stiffness, -np.diag(drive.stiffness(model, q, v)), atol=1e-12)
+    q, v, u = data.qpos, data.qvel, np.array([0.3, 0.0, 0.4, 0.7, 0.2])
+    state = np.array([q[model.q_slice("slide")][0], 0.1])
+    weak = replace(model, effort_limit=jnp.asarray(np.full(model.nv, 1e-3)))
+
+    @jax.jit
+    def ask(q, v, u, state):
+        drive, motion = drive_of(model, u, state), rbd.dynamics.Motion(model, q, v)
+        return (
+            drive.joint_resistance(motion),
+            drive.damping(model, q, v),
+            drive.stiffness(model, q, v),
+            drive_of(model, u, state + 50.0).joint_resistance(motion),
+            drive.joint_resistance(rbd.dynamics.Motion(weak, q, v)),
+        )
+
+    (damping, stiffness), by_v, by_q, far, limited = jax.tree.map(np.asarray, ask(q, v, u, state))
+    np.testing.assert_allclose(damping, np.maximum(np.diag(by_v), 0), atol=1e-12)
+    np.testing.assert_allclose(stiffness, -np.diag(by_q), atol=1e-12)
     assert (damping > 0).sum() == 2 and (stiffness > 0).sum() == 2  # one pushes the faster it goes
     # Beyond its force range a servo resists nothing, nor do all at a joint beyond its effort limit.
-    far = drive_of(model, u, state + 50.0).joint_resistance(rbd.dynamics.Motion(model, q, v))
     assert far[1][model.v_slice("slide")] < stiffness[model.v_slice("slide")]
-    weak = replace(model, effort_limit=jnp.full(model.nv, 1e-3))
-    assert not np.any(drive.joint_resistance(rbd.dynamics.Motion(weak, q, v))[0])
+    assert not np.any(limited[0])
 
 
+@pytest.mark.slow
 def test_edits(both):
     """What is on a joint or tendon goes with it; names and bodies change; in another model all do the same."""
     model, theirs, to = both
@@ -205,12 +222,18 @@ def test_shortcuts(xml):
     loaded = rbd.load_mjcf(ONE.format(xml))
     bare = replace(loaded, attached=())
     made = rbd.attach(bare, SHORTCUTS[xml])
-    for q, v, u in ((0.3, 0.7, 0.6), (-0.8, -2.0, 1.7)):
-        motion = rbd.dynamics.Motion(bare, jnp.array([q]), jnp.array([v]))
-        ours, theirs = (drive_of(one, jnp.array([u])).holding(jnp.array([0.4])) for one in (made, loaded))
-        assert_close(ours.generalized_force(motion), theirs.generalized_force(motion), 1e-14)
-        assert_close(ours.own_rate(motion), theirs.own_rate(motion), 1e-14)
-        assert float(jnp.abs(theirs.generalized_force(motion)).sum()) > 0
+
+    @jax.jit
+    def ask(q, v, u, own):
+        motion = rbd.dynamics.Motion(bare, q, v)
+        drives = [drive_of(one, u).holding(own) for one in (made, loaded)]
+        return [(drive.generalized_force(motion), drive.own_rate(motion)) for drive in drives]
+
+    for numbers in ((0.3, 0.7, 0.6, 0.4), (-0.8, -2.0, 1.7, 0.4)):
+        ours, theirs = ask(*(np.array([x]) for x in numbers))
+        for one, other in zip(ours, theirs, strict=True):
+            assert_close(one, other, 1e-14)
+        assert np.abs(theirs[0]).sum() > 0
 
 
 # In simulations.
@@ -224,10 +247,11 @@ def arm():
     return rbd.attach(model, servo, lagging, up, AT.Motor("motor", "elbow", gear=5.0))
 
 
-START = rbd.State(jnp.array([0.5, 1.0]), jnp.zeros(2))
-U = jnp.array([0.4, -0.5, 0.3])
+START = rbd.State(*(jnp.asarray(np.array(x)) for x in ([0.5, 1.0], [0.0, 0.0])))
+U = jnp.asarray(np.array([0.4, -0.5, 0.3]))
 
 
+@pytest.mark.slow
 def test_what_a_rollout_is_told():
     """A table, a policy and one step after the other are the same; nothing told is zero; generalized forces act beside."""
     model, table = arm(), jnp.tile(U, (5, 1))
@@ -257,9 +281,9 @@ def test_what_a_rollout_is_told():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "plain",
-    [pytest.param(True, id="analytic"), pytest.param(False, id="with activations", marks=pytest.mark.slow)],
+    "plain", [pytest.param(True, id="analytic"), pytest.param(False, id="with activations")]
 )
 def test_linearized(plain):
     """A and B of a step by u, or by u and tau, against differences."""
@@ -299,7 +323,8 @@ def test_servos_are_implicit():
     theirs.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
     data = mujoco.MjData(theirs)
     data.qvel[:], data.ctrl[:] = 1.0, 3.0
-    after = rbd.step(model, rbd.State(jnp.zeros(1), jnp.ones(1)), rbd.Controls(jnp.array([3.0])))
+    start = rbd.State(np.zeros(1), np.ones(1))
+    after = rbd.step(model, start, rbd.Controls(jnp.asarray(np.array([3.0]))))
     mujoco.mj_step(theirs, data)
     assert_close(after.v, data.qvel, 1e-12)
     assert_close(after.q, data.qpos, 1e-12)
@@ -313,8 +338,9 @@ def test_keyframes_and_what_the_file_says_of_time():
     )
     settings = rbd.model.Settings(timestep=0.004, integrator="rk4")
     model = replace(model, settings=settings)
-    path = rbd.rollout(model, state, lambda t, s: told, steps=3)
-    wanted = rbd.rollout(model, state, lambda t, s: told, steps=3, dt=0.004, scheme=rbd.RungeKutta4())
+    policy = lambda t, s: told
+    path = rbd.rollout(model, state, policy, steps=3)
+    wanted = rbd.rollout(model, state, policy, steps=3, dt=0.004, scheme=rbd.RungeKutta4())
     assert_close(path.q, wanted.q, 0)
     assert_close(path.t, 0.004 * np.arange(4), 1e-15)
     with pytest.raises(
@@ -329,9 +355,13 @@ def test_a_reduced_model_is_driven():
         rbd.load("double_pendulum"), AT.Motor("motor", "elbow"), AT.Velocity("brake", "shoulder", 3.0)
     )
     reduced = rbd.constraints.ReducedModel(model, lambda y: jnp.concatenate([y, 0.2 - 0.5 * y]), 1)
-    state = rbd.State(jnp.array([0.3]), jnp.array([1.0]))
-    path = rbd.rollout(reduced, state, rbd.Controls(jnp.array([[2.0, 0.4]])), dt=0.01)
-    effort = rbd.rollout(reduced, state, rbd.Controls(jnp.array([[0.0, 0.4]]), jnp.array([[-1.0]])), dt=0.01)
+    state = rbd.State(np.array([0.3]), np.array([1.0]))
+
+    def told(u, tau):
+        controls = rbd.Controls(*(jnp.asarray(np.array([x])) for x in (u, tau)))
+        return rbd.rollout(reduced, state, controls, dt=0.01)
+
+    path, effort = told([2.0, 0.4], [0.0]), told([0.0, 0.4], [-1.0])
     assert_close(path.v, effort.v, 1e-12)
 
 
@@ -358,15 +388,15 @@ REFUSED = {
     "a negative damper": (lambda: AT.Damper("m", "elbow", control_range=(-1, 1)), "begins at zero"),
     "muscle range": (lambda: AT.MuscleCurves(1.0, (1.0, 1.0)), "length_range .* rises"),
     "u for tau": (
-        lambda: rbd.rollout(arm(), START, jnp.zeros((4, 3)), dt=0.01),
+        lambda: rbd.rollout(arm(), START, jnp.asarray(np.zeros((4, 3))), dt=0.01),
         r"controls of its actuators are rbd.Controls\(u\)",
     ),
     "short u": (
-        lambda: rbd.rollout(arm(), START, rbd.Controls(jnp.zeros((4, 2))), dt=0.01),
+        lambda: rbd.rollout(arm(), START, rbd.Controls(jnp.asarray(np.zeros((4, 2)))), dt=0.01),
         r"u of controls has shape \(4, 2\)",
     ),
     "u of a step": (
-        lambda: rbd.step(arm(), START, rbd.Controls(jnp.zeros(2)), 0.01),
+        lambda: rbd.step(arm(), START, rbd.Controls(jnp.asarray(np.zeros(2))), 0.01),
         r"u of tau has shape \(2,\)",
     ),
     "no keyframe": (lambda: rbd.keyframe(arm(), "uo"), "no keyframe 'uo'; there are: 'up'"),
@@ -380,7 +410,7 @@ def test_refused(case):
         make()
 
 
-@pytest.mark.parametrize("end", [-1.0, 1.0])
+@pytest.mark.parametrize("end", [pytest.param(-1.0, marks=pytest.mark.slow), 1.0])
 def test_at_the_end_of_a_range_the_derivative_is_that_from_inside(end):
     """So that controls at a bound that is the range answer to a change, and a solver sees that they do."""
     motor = AT.Motor("motor", "shoulder", gear=3.0, control_range=(-1, 1))
@@ -392,9 +422,9 @@ def test_at_the_end_of_a_range_the_derivative_is_that_from_inside(end):
         after = lambda u: rbd.step(model, state, rbd.Controls(u[None]), dt=0.01).v
         return jax.jacfwd(after)(u), jax.jacrev(after)(u)
 
-    forward, reverse = slopes(end * jnp.array([0.5, 1.0, 1.5]))
+    forward, reverse = map(np.asarray, slopes(end * np.array([0.5, 1.0, 1.5])))
     assert_close(forward, reverse, 1e-14)
     assert_close(forward[1], forward[0], 1e-12)
-    assert jnp.abs(forward[0]).max() > 1e-3 and not forward[2].any()
-    by_u = rbd.step_derivatives(model, state, rbd.Controls(jnp.array([end])), dt=0.01)[1]
-    assert_close(by_u[2:, 0], forward[0], 1e-12)
+    assert np.abs(forward[0]).max() > 1e-3 and not forward[2].any()
+    by_u = rbd.step_derivatives(model, state, rbd.Controls(jnp.asarray(np.array([end]))), dt=0.01)[1]
+    assert_close(np.asarray(by_u)[2:, 0], forward[0], 1e-12)

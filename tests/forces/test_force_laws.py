@@ -1,19 +1,19 @@
 """What is true of every family: derivatives, energy, power, action and reaction.
 
 Compiling costs more than all else here, so one function of parameters and state serves all differences, and what the
-library differentiates is asked of some forces together, and of all in the slow run.
+library differentiates is asked of two forces on a small model, and of all in the slow run.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from acting import ALL, ON_BODIES, mechanism, state
+from acting import ALL, ON_BODIES, ROD, mechanism, state
 from jax.flatten_util import ravel_pytree
 from support import assert_close
 
 import rbd_jax as rbd
-from rbd_jax.forces import Bodies, Motion, SpringDamper, Together
+from rbd_jax.forces import Bodies, Gear, Motion, SpringDamper, Together
 
 
 MODEL = mechanism()
@@ -43,12 +43,10 @@ def slopes(rows):
     """The same by central differences: their change with parameters, q and v, at v and with q at rest."""
     nv, size = MODEL.nv, FLAT.size
     steps = STEP * np.eye(size + 2 * nv)
-    steps = jnp.asarray(np.concatenate([np.zeros((1, size + 2 * nv)), steps, -steps]))
+    steps, flat = np.concatenate([np.zeros((1, size + 2 * nv)), steps, -steps]), np.asarray(FLAT)
 
     def at(v):
-        values = rows(
-            FLAT[None] + steps[:, :size], steps[:, size : size + nv], v[None] + steps[:, size + nv :]
-        )
+        values = rows(flat + steps[:, :size], steps[:, size : size + nv], v + steps[:, size + nv :])
 
         def slope(x):
             forth, back = np.split(np.asarray(x[1:]), 2)
@@ -57,13 +55,13 @@ def slopes(rows):
 
         return {name: tuple(map(slope, pair)) for name, pair in values.items()}
 
-    v = state(MODEL)[1]
-    return at(v), at(jnp.zeros_like(v))
+    v = np.asarray(state(MODEL)[1])
+    return at(v), at(np.zeros_like(v))
 
 
 @pytest.fixture(
     scope="module",
-    params=[("spring", "gear"), pytest.param(tuple(ALL), marks=pytest.mark.slow)],
+    params=[pytest.param(names, marks=pytest.mark.slow) for names in (("spring", "gear"), tuple(ALL))],
     ids=["some", "all"],
 )
 def chosen(request):
@@ -150,31 +148,71 @@ def test_gradients_by_parameters(slopes, chosen):
     assert_close(gradient(FLAT), expected, 1e-6)
 
 
-@pytest.fixture(scope="module")
-def wrenches():
-    """On every body, of every force on bodies."""
+def test_what_follows_from_a_force():
+    """The same laws, of a spring and a gear on a hinge that slides."""
+    builder = rbd.ModelBuilder(name="sliding hinge")
+    builder.add_body("slide", joint=rbd.joints.Prismatic((0.0, 0.6, 0.8)), inertia=ROD)
+    builder.add_body("hinge", "slide", rbd.joints.Revolute((1.0, 0.2, 0.0)), inertia=ROD)
+    model = builder.build()
+    spring = SpringDamper(("hinge", "world"), [[0.1, 0.2, -0.8], [0.5, 0.3, 0.2]], 0.4, 50.0, 3.0)
+    force = Together(spring, Gear("slide", "hinge", 1.7, 20.0, 3.0, 0.3))
+    q, v = np.array([0.3, -0.4]), np.array([0.8, 0.5])
+    steps = STEP * np.concatenate([np.eye(4), -np.eye(4), np.zeros((1, 4))])
 
     @jax.jit
     def ask(q, v):
-        return {name: force.wrenches(MODEL, q, v) for name, force in ON_BODIES.items()}
+        at = jax.vmap(lambda q, v: (force(model, q, v), force.energy(model, q)))
+        rates = force.power(model, q, v), force.dissipation(model, q, v)
+        matrices = force.stiffness(model, q, v), force.damping(model, q, v)
+        parts = [one(model, q, v) for one in force.forces]
+        return at(q[None] + steps[:, :2], v[None] + steps[:, 2:]), rates, matrices, parts
 
-    return ask(*state(MODEL))
+    (taus, energies), (power, dissipation), (stiffness, damping), parts = jax.tree.map(np.asarray, ask(q, v))
+    by_q, by_v = np.split((taus[:4] - taus[4:8]).T / (2 * STEP), 2, axis=1)
+    assert_close(taus[8], sum(parts), 1e-12)
+    assert_close(stiffness, by_q, 1e-7)
+    assert_close(damping, -by_v, 1e-7)
+    assert_close(power, taus[8] @ v, 1e-12)
+    stored = (energies[:2] - energies[4:6]) / (2 * STEP) @ v
+    assert dissipation > 0.1
+    assert_close(power + stored + dissipation, 0.0, 1e-7)
+
+
+#: Pairs of points that pull at each other.
+PULLING = ("point to point", "spring", "muscle")
+
+
+@pytest.fixture(scope="module")
+def wrenches():
+    """On every body, of every force on bodies, in the world's frame."""
+
+    @jax.jit
+    def ask(q, v):
+        motion = Motion(MODEL, q, v)
+        rest = {name: force for name, force in ON_BODIES.items() if name not in PULLING}
+        world = {
+            name: motion.world_frames.force(force.body_wrenches_in(motion)) for name, force in rest.items()
+        }
+        return world | {name: ON_BODIES[name].wrenches(MODEL, q, v) for name in PULLING}
+
+    return jax.tree.map(np.asarray, ask(*state(MODEL)))
 
 
 def test_generalized_force_is_that_of_the_wrenches(slopes, wrenches):
     """Sueda eqs. 1.12 and 1.13 carry the forces of points to bodies."""
     q, v = state(MODEL)
     through = jax.jit(jax.vmap(lambda f: rbd.bias_force(MODEL, q, v) - rbd.bias_force(MODEL, q, v, f)))
-    for name, tau in zip(wrenches, through(jnp.stack(list(wrenches.values())))):
+    for name, tau in zip(wrenches, np.asarray(through(np.stack(list(wrenches.values()))))):
         assert_close(slopes[0][name][0][0], tau, 1e-12, name)
 
 
 def test_action_is_reaction(wrenches):
-    for name in ("point to point", "spring", "muscle"):
+    for name in PULLING:
         assert np.abs(wrenches[name]).max() > 1e-2, name
         assert_close(wrenches[name].sum(axis=0), np.zeros(6), 1e-12, name)
 
 
+@pytest.mark.slow
 def test_body_matrices_are_the_changes_of_the_wrenches():
     """Steps `E exp(δ)` of the frames and steps of the twists, by differences. The others have formulas to compare with.
 
@@ -215,9 +253,10 @@ def test_body_matrices_are_the_changes_of_the_wrenches():
 def test_far_away_digits_are_kept():
     """Single precision has 0.06 mm a kilometre from the world's origin; a spring inside a robot keeps its own there."""
     spring = SpringDamper(("trunk", "forearm"), ALL["spring"].points, 0.4, 50.0, 1.0)
-    model, (q, v) = rbd.astype(MODEL, jnp.float32), state(MODEL)
-    far = q.at[:3].add(1000.0)
+    model, (q, v) = rbd.astype(MODEL, jnp.float32), map(np.asarray, state(MODEL))
+    far = q.copy()
+    far[:3] += 1000.0
     compute = jax.jit(lambda model, q, v: spring(model, q, v))
-    found = compute(model, far.astype(jnp.float32), v.astype(jnp.float32))
+    found = compute(model, far.astype(np.float32), v.astype(np.float32))
     assert found.dtype == jnp.float32
     assert_close(found, compute(MODEL, q, v), 1e-6)

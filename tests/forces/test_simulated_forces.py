@@ -11,6 +11,9 @@ import rbd_jax as rbd
 from rbd_jax import forces
 
 
+pytestmark = pytest.mark.slow
+
+
 def model():
     """Two floating bodies, one with a limb, in free space."""
     builder = rbd.ModelBuilder((0.0, 0.0, 0.0), "free space")

@@ -1,5 +1,7 @@
 """Tendons: MuJoCo's lengths, rates, moments and forces, over pulleys and around surfaces; derivatives, energy, edits."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -69,6 +71,7 @@ def states(theirs, count):
         yield data
 
 
+@pytest.mark.slow
 def test_as_mujoco(both):
     """To 1e-12, in states in which strings wrap and in which they do not."""
     model, theirs, to = both
@@ -95,6 +98,17 @@ SURFACE = """<mujoco><worldbody><site name="a" pos="1 .5 .1"/><site name="b" pos
 <tendon><spatial><site site="a"/><geom geom="g" {}/><site site="b"/></spatial></tendon></mujoco>"""
 
 
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(0, None, None))
+def around(three, is_sphere, sided):
+    """The length of a string between two points, around a surface or not, and whether it is; the third point is the side."""
+    a, b, s = three
+    found = wrapped(a, b, jnp.array(0.2), is_sphere, s, sided)
+    norm = lambda x: jnp.sqrt(jnp.sum(x**2))
+    whole = norm(a - found.first) + found.length + norm(b - found.second)
+    return jnp.where(found.wraps, whole, norm(a - b)), found.wraps
+
+
 @pytest.mark.parametrize("side", ["", 'sidesite="s"'], ids=["any side", "one side"])
 @pytest.mark.parametrize("kind", ["cylinder", "sphere"])
 def test_every_way_round(kind, side):
@@ -108,18 +122,7 @@ def test_every_way_round(kind, side):
         mujoco.mj_forward(theirs, data)
         expected.append(data.ten_length[0])
         wraps.append(data.ten_wrapnum[0] == 4)
-    given = jnp.array(0.2), jnp.array(kind == "sphere")
-
-    @jax.jit
-    @jax.vmap
-    def length(three):
-        a, b, s = three
-        found = wrapped(a, b, *given, s, jnp.array(bool(side)))
-        norm = lambda x: jnp.sqrt(jnp.sum(x**2))
-        whole = norm(a - found.first) + found.length + norm(b - found.second)
-        return jnp.where(found.wraps, whole, norm(a - b)), found.wraps
-
-    lengths, ours = length(jnp.asarray(points))
+    lengths, ours = around(points, np.array(kind == "sphere"), np.array(bool(side)))
     assert ours.tolist() == wraps and 50 < sum(wraps) < 450
     # A string inside is found to seven digits there.
     assert_close(lengths, expected, 1e-6 if side else 1e-12)
@@ -153,10 +156,11 @@ def test_finite_where_lengths_vanish():
     """Two points that meet: a length of zero, and finite derivatives."""
     rope = forces.SpatialTendon("rope", [("upper", (0, 0, -1)), ("lower", (0, 0, 0))], 3.0, 0.2, 0.1)
     model = rbd.attach(rbd.load("double_pendulum"), rope)
-    slopes = jax.jacfwd(lambda q: asked(model, q, jnp.ones(2)))(jnp.array([0.3, 0.0]))
+    slopes = jax.jit(jax.jacfwd(lambda q: asked(model, q, jnp.ones(2))))(np.array([0.3, 0.0]))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
 
 
+@pytest.mark.slow
 def test_edits(both):
     model, theirs, to = both
     data = next(states(theirs, 1))

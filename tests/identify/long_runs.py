@@ -7,7 +7,6 @@ import dataclasses
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import rbd_jax as rbd
@@ -17,20 +16,24 @@ from tests.killed import killed_at
 I = rbd.identify
 
 
+@jax.jit
+def torques(model, q, v, a):
+    """What drives a model along a motion."""
+    return jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x) - rbd.passive_force(model, *x[:2]))(q, v, a)
+
+
 def pendulum_log(seconds=1.0, seed=0):
     """A pendulum, and a run of one that is heavier and damped; some samples are wrong."""
     model = rbd.load("pendulum")
     truth = dataclasses.replace(
         model,
-        inertias=rbd.Inertia.from_parameters(1.3 * model.inertias.parameters),
-        damping=jnp.array([0.2], model.dtype),
+        inertias=rbd.Inertia.from_parameters(jax.device_put(1.3 * np.asarray(model.inertias.parameters))),
+        damping=jax.device_put(np.array([0.2])),
     )
     random = np.random.default_rng(seed)
     t = np.arange(round(100 * seconds) + 1) / 100
     q, v, a = np.sin(3 * t)[:, None], 3 * np.cos(3 * t)[:, None], -9 * np.sin(3 * t)[:, None]
-    torque = lambda q, v, a: rbd.inverse_dynamics(truth, q, v, a) - rbd.passive_force(truth, q, v)
-    given = [jnp.asarray(x, model.dtype) for x in (q, v, a)]
-    tau = np.array(jax.jit(jax.vmap(torque))(*given), float) + 1e-2 * random.normal(size=(len(t), 1))
+    tau = np.array(torques(truth, q, v, a)) + 1e-2 * random.normal(size=(len(t), 1))
     tau[::17] += 1.0
     return model, I.Log(t, q + 1e-4 * random.normal(size=q.shape), v, a, tau, name=f"run {seed}")
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import mujoco
 import numpy as np
 
@@ -37,15 +36,17 @@ def arm(seed: int) -> Arm:
     thought = rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
     payload = random.uniform(1, 3)
     held = rbd.Inertia.sphere(payload, 0.08, (*random.uniform(-0.03, 0.03, 2), 0.16))
-    free, strong = jnp.full(7, jnp.inf), np.array([4, 4, 3, 3, 1, 1, 1]) / 4
+    free, strong = jax.device_put(np.full(7, np.inf)), np.array([4, 4, 3, 3, 1, 1, 1]) / 4
+    parameters = np.array(thought.inertias.parameters)
+    parameters[6] += np.asarray(held.parameters)
     true = replace(
         thought,
-        inertias=rbd.Inertia.from_parameters(thought.inertias.parameters.at[6].add(held.parameters)),
-        damping=jnp.asarray(strong * random.uniform(0.6, 1.2, 7)),
-        friction=jnp.asarray(strong * random.uniform(0.5, 1.2, 7)),
+        inertias=rbd.Inertia.from_parameters(jax.device_put(parameters)),
+        damping=jax.device_put(strong * random.uniform(0.6, 1.2, 7)),
+        friction=jax.device_put(strong * random.uniform(0.5, 1.2, 7)),
         velocity_limit=free,
         effort_limit=free,
-        lower=-free,
+        lower=jax.device_put(np.full(7, -np.inf)),
         upper=free,
     )
     simulated = mujoco.MjModel.from_xml_string(rbd.to_mjcf(true))

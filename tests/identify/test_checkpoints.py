@@ -55,7 +55,7 @@ def undisturbed():
 @pytest.mark.parametrize(
     ("name", "save", "moment"),
     [
-        ("equations", 5, "after"),
+        pytest.param("equations", 5, "after", marks=pytest.mark.slow),
         pytest.param("searches", 8, "before", marks=pytest.mark.slow),
         ("robust", 4, "after"),
     ],
@@ -76,6 +76,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_end(tmp_path, undisturbed, na
     assert path.stat().st_mtime_ns == written
 
 
+@pytest.mark.slow
 def test_stochastic_gradients_go_on_to_the_same_end(tmp_path, undisturbed, monkeypatch):
     """Their moments, their random numbers and what noise was found go on as well."""
     pytest.importorskip("optax")
@@ -96,6 +97,7 @@ def test_stochastic_gradients_go_on_to_the_same_end(tmp_path, undisturbed, monke
     assert_same(RUNS["gradients"](path), undisturbed("gradients"))
 
 
+@pytest.mark.slow
 def test_more_turns_go_on_where_it_ended(tmp_path, undisturbed):
     path = tmp_path / "run.ckpt"
     assert not searches(path, turns=2)["rest"][1]
@@ -112,6 +114,7 @@ def test_more_logs_may_follow(tmp_path, undisturbed):
         RUNS["equations"](path, logs=1)
 
 
+@pytest.mark.slow
 def test_another_run_is_refused_and_told_apart(tmp_path):
     """Before anything is computed; and the file stays as it was."""
     path = tmp_path / "run.ckpt"

@@ -17,12 +17,14 @@ from rbd_jax.identify import EquationError, Log, OutputError, Parameters, Proble
 
 
 MODEL = rbd.load("double_pendulum")
-TRUE = replace(MODEL, damping=jnp.array([0.5, 0.3]), friction=jnp.array([0.4, 0.2]))
+TRUE = replace(
+    MODEL, damping=jax.device_put(np.array([0.5, 0.3])), friction=jax.device_put(np.array([0.4, 0.2]))
+)
 THOUGHT = replace(
     MODEL,
-    inertias=rbd.Inertia.from_parameters(1.1 * MODEL.inertias.parameters),
-    damping=jnp.array([0.3, 0.3]),
-    friction=jnp.array([0.2, 0.2]),
+    inertias=rbd.Inertia.from_parameters(jax.device_put(1.1 * np.asarray(MODEL.inertias.parameters))),
+    damping=jax.device_put(np.array([0.3, 0.3])),
+    friction=jax.device_put(np.array([0.2, 0.2])),
 )
 RUBS = [identify.damping(), identify.coulomb()]
 FREE = Parameters(THOUGHT, [identify.masses(), *RUBS])
@@ -53,8 +55,8 @@ def swing(seed, count):
     random, t = np.random.default_rng(seed), np.arange(count) / 50
     drive = np.sum(random.normal(size=(4, 1, 2)) * [4, 2] * np.sin(
         3 * np.arange(1, 5)[:, None, None] * t[:, None] + random.uniform(0, 6, (4, 1, 2))), axis=0)  # fmt: skip
-    start = rbd.State(jnp.asarray(random.normal(size=2)), jnp.zeros(2))
-    path = rbd.rollout(TRUE, start, jnp.asarray(drive[:-1]), dt=0.02, scheme=rbd.RungeKutta4())
+    start = rbd.State(jax.device_put(random.normal(size=2)), jnp.zeros(2))
+    path = rbd.rollout(TRUE, start, jax.device_put(drive[:-1]), dt=0.02, scheme=rbd.RungeKutta4())
     return Log(t, np.asarray(path.q), np.asarray(path.v), tau=drive)
 
 
@@ -143,7 +145,10 @@ def estimates(estimator, case, count):
     return found, [np.asarray(found[0].parameters.values_of(TRUE))] * count
 
 
-@pytest.mark.parametrize("estimator", ["least squares", "physical", "equation error"])
+@pytest.mark.parametrize(
+    "estimator",
+    ["least squares", *(pytest.param(one, marks=pytest.mark.slow) for one in ("physical", "equation error"))],
+)
 def test_intervals_of_a_hundred_logs(estimator):
     check(*estimates(estimator, "plain", 100))
 
@@ -181,7 +186,7 @@ def drawn(random, spread):
         (change + change.T) / 2 * spread
     )  # of its diagonal `spread`, beside it less by √2, which is there twice
     root = np.linalg.cholesky(np.asarray(THOUGHT.inertias.pseudo_inertia[1]))
-    body = rbd.Inertia.from_pseudo_inertia(jnp.asarray(root @ (np.eye(4) + change) @ root.T))
+    body = rbd.Inertia.from_pseudo_inertia(jax.device_put(root @ (np.eye(4) + change) @ root.T))
     parameters = THOUGHT.inertias.parameters.at[1].set(body.parameters)
     return replace(THOUGHT, inertias=rbd.Inertia.from_parameters(parameters))
 
@@ -209,7 +214,7 @@ def test_intervals_with_priors(way, robust):
     estimate = way(parameters) if way is linear else way(parameters, EquationError(rows=32))
     random, found, true = np.random.default_rng(4), [], []
     for _ in range(400):
-        damping, friction = (jnp.asarray(mean + 0.02 * random.normal(size=2)) for mean in (0.5, 0.4))
+        damping, friction = (jax.device_put(mean + 0.02 * random.normal(size=2)) for mean in (0.5, 0.4))
         robot = replace(TRUE, damping=damping, friction=friction)
         found.append(estimate([noisy(motion(0, 60, robot), random)], robust))
         true.append(np.asarray(parameters.values_of(robot)))

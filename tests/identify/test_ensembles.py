@@ -34,7 +34,8 @@ def log():
     return identify.Log(np.arange(60) / 20, q, tau=np.zeros((60, 1)))
 
 
-@pytest.mark.parametrize("nodes", [pytest.param("joined", marks=pytest.mark.slow), "free"])
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", ["joined", "free"])
 def test_smooth_motions_have_the_same_estimate(log, nodes):
     """Where a motion does not jump, the mean of an ensemble is the one in its middle, and so are its slopes."""
     single, many = (
@@ -103,8 +104,8 @@ def pushed(mass, friction, noise, seed, count):
     q, t = np.array(q), 0.002 * np.arange(count)
     if not noise:
         return model, identify.Log(t, q, np.array(v), tau=np.array(tau))
-    error = jnp.asarray(noise * random.normal(size=(count, 6)))
-    q = jax.vmap(lambda q, step: rbd.integrate(model, q, step))(jnp.asarray(q), error)
+    error = jax.device_put(noise * random.normal(size=(count, 6)))
+    q = jax.vmap(lambda q, step: rbd.integrate(model, q, step))(jax.device_put(q), error)
     return model, identify.Log(t, q, tau=np.array(tau))
 
 

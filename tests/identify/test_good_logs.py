@@ -12,7 +12,7 @@ from rbd_jax.identify import Channel, Log, LogWarning, check_log
 from rbd_jax.identify._motion import quaternions
 
 
-EVERY_DAY = ["cartpole", "arm7", "quadruped"]
+EVERY_DAY = ["cartpole", "quadruped"]
 
 
 class Motions:

@@ -3,7 +3,7 @@
 import re
 import warnings
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 from support import assert_close
@@ -98,7 +98,8 @@ def test_parts_and_other_units():
 
 
 def test_of_a_rollout():
-    trajectory = rbd.rollout(MODEL, rbd.State(jnp.zeros(2), jnp.ones(2)), jnp.ones((20, 2)), dt=0.01)
+    start = rbd.State(np.zeros(2), np.ones(2))
+    trajectory = rbd.rollout(MODEL, start, jax.device_put(np.ones((20, 2))), dt=0.01)
     log = Log.from_trajectory(trajectory)
     assert (
         log.q.values.shape == (21, 2)

@@ -1,6 +1,7 @@
 """Draws from posteriors: against quadrature, against what they are drawn from, and what their diagnostics say."""
 
 import sys
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -16,15 +17,20 @@ MODEL = rbd.load("pendulum")
 ARM = rbd.load("double_pendulum")
 
 
+@jax.jit
+def torques(model, q, v, a):
+    """What drives a model along a motion."""
+    return jax.vmap(lambda *x: rbd.inverse_dynamics(model, *x) - rbd.passive_force(model, *x[:2]))(q, v, a)
+
+
 def swinging(free, damping, count=30, noise=0.05, seed=0):
     """A problem of torques, measured along a swing of the pendulum: n numbers with noise that is known."""
     random = np.random.default_rng(seed)
     t = np.arange(count) / 20
     q, v, a = (np.sin(3 * t), 3 * np.cos(3 * t), -9 * np.sin(3 * t))
-    truth = identify.Parameters(MODEL, identify.damping()).with_values(jnp.array([damping]))
-    torque = jax.vmap(lambda q, v, a: rbd.inverse_dynamics(truth, q, v, a) - rbd.passive_force(truth, q, v))
+    truth = replace(MODEL, damping=jax.device_put(np.array([damping])))
     rows = [x[:, None] for x in (q, v, a)]
-    tau = np.asarray(torque(*map(jnp.asarray, rows))) + noise * random.normal(size=(count, 1))
+    tau = np.asarray(torques(truth, *rows)) + noise * random.normal(size=(count, 1))
     log = identify.Log(t, *rows, tau=tau)
     return identify.Problem(MODEL, log, free, identify.EquationError(), noise={"tau": noise})
 
@@ -45,8 +51,8 @@ def test_hmc_is_quadrature(bounded, drawn):
     """Mean, deviation and quantiles of a posterior that is far from a normal distribution."""
     problem, _ = bounded
     values = np.linspace(1e-6, 0.1, 4001)
-    x = jax.vmap(lambda value: problem.parameters.unbounded(value[None]))(jnp.asarray(values))
-    loss = np.asarray(jax.jit(jax.vmap(problem.loss))(x))
+    loss_at = jax.vmap(lambda value: problem.loss(problem.parameters.unbounded(value[None])))
+    loss = np.asarray(jax.jit(loss_at)(values))
     weight = np.exp(loss.min() - loss)
     weight /= weight.sum()
     mean = weight @ values
@@ -110,8 +116,8 @@ def arm_estimate(seed=0):
     q = np.stack([np.sin(2 * t), np.sin(3 * t + 1)], axis=1)
     v = np.stack([2 * np.cos(2 * t), 3 * np.cos(3 * t + 1)], axis=1)
     a = -np.array([4.0, 9.0]) * q
-    tau = jax.vmap(lambda q, v, a: rbd.inverse_dynamics(ARM, q, v, a))(*map(jnp.asarray, (q, v, a)))
-    log = identify.Log(t, q, v, a, tau=np.asarray(tau) + 0.5 * random.normal(size=(200, 2)))
+    tau = np.asarray(torques(ARM, q, v, a))
+    log = identify.Log(t, q, v, a, tau=tau + 0.5 * random.normal(size=(200, 2)))
     return identify.physical_least_squares(ARM, log, [identify.inertias("lower"), identify.damping()])
 
 
@@ -124,7 +130,7 @@ def test_draws_of_laplace_can_be(arm):
     draws = identify.laplace(arm, 2000)
     assert draws.values.shape == (2000, arm.parameters.size)
     models = draws.models(200)
-    assert bool(jax.vmap(lambda one: one.is_physical.all())(models.inertias).all())
+    assert np.asarray(jax.jit(lambda bodies: bodies.is_physical)(models.inertias)).all()
     low, high = (np.asarray(end) for end in arm.parameters.bounds())
     assert (draws.values >= low).all() and (draws.values <= high).all()
     # Their scatter is the estimate's where that is small beside the value.
@@ -146,11 +152,12 @@ def test_draws_are_correlated_as_the_estimate_is(arm):
 
 def test_effective_draws_and_convergence():
     """Of a process with correlation ρ from one draw to the next: (1 - ρ) / (1 + ρ) as many."""
+    from scipy.signal import lfilter
+
     random, rho, count = np.random.default_rng(0), 0.8, 20000
     noise = random.normal(size=(4, count)) * np.sqrt(1 - rho**2)
-    chains = np.zeros((4, count))
-    for i in range(1, count):
-        chains[:, i] = rho * chains[:, i - 1] + noise[:, i]
+    noise[:, 0] = 0
+    chains = lfilter([1.0], [1.0, -rho], noise)
     parameters = identify.Parameters(MODEL, identify.damping())
     one = Posterior(parameters, chains.reshape(-1, 1), chains=4)
     assert abs(one.effective_draws[0] / (4 * count * (1 - rho) / (1 + rho)) - 1) < 0.1

@@ -25,8 +25,8 @@ def model():
 
 @pytest.fixture(scope="module")
 def truth(model):
-    heavier = rbd.Inertia.from_parameters(1.3 * model.inertias.parameters)
-    return dataclasses.replace(model, inertias=heavier, damping=jnp.array([0.2], model.dtype))
+    heavier = rbd.Inertia.from_parameters(jax.device_put(1.3 * np.asarray(model.inertias.parameters)))
+    return dataclasses.replace(model, inertias=heavier, damping=jax.device_put(np.array([0.2])))
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +34,19 @@ def run(truth):
     """Times, torques and states of one run, and the readings of the gyro."""
     t = np.arange(201) / 100
     tau = 2 * np.sin(3 * t)[:, None]
-    start = rbd.State(jnp.array([0.5], truth.dtype), jnp.zeros(1, truth.dtype))
-    path = rbd.rollout(truth, start, jnp.asarray(tau[:-1], truth.dtype), dt=0.01, scheme=RK4)
-    gyro = np.array(jax.vmap(lambda q, v: rbd.sense(truth, rbd.State(q, v))["gyro"])(path.q, path.v))
-    forces = jnp.asarray(tau, truth.dtype) + jax.vmap(lambda q, v: rbd.passive_force(truth, q, v))(
-        path.q, path.v
-    )
-    a = jax.vmap(lambda q, v, tau: rbd.forward_dynamics(truth, q, v, tau))(path.q, path.v, forces)
-    return t, tau, *(np.array(x, float) for x in (path.q, path.v, a, gyro))
+
+    @jax.jit
+    def moved(tau):
+        start = rbd.State(jnp.array([0.5], truth.dtype), jnp.zeros(1, truth.dtype))
+        path = rbd.rollout(truth, start, tau[:-1], dt=0.01, scheme=RK4)
+
+        def seen(q, v, tau):
+            a = rbd.forward_dynamics(truth, q, v, tau + rbd.passive_force(truth, q, v))
+            return q, v, a, rbd.sense(truth, rbd.State(q, v))["gyro"]
+
+        return jax.vmap(seen)(path.q, path.v, tau)
+
+    return t, tau, *(np.array(x, float) for x in moved(tau))
 
 
 def noisy(values, seed=0, size=NOISE):
@@ -56,6 +61,7 @@ def near(found, masses=1.3, damping=0.2, deviations=5.0):
     assert (off < deviations).all(), (found.values, found.standard_errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["joined", "free"])
 def test_positions_alone_through_simulations(model, run, nodes):
     t, tau, q, _, _, _ = run
@@ -67,6 +73,7 @@ def test_positions_alone_through_simulations(model, run, nodes):
     assert (found.standard_errors < [0.02, 0.04]).all()
 
 
+@pytest.mark.slow
 def test_joined_windows_are_one_simulation(model, run):
     """In the end the gaps are closed, and values and errors are those of one window over the whole run."""
     t, tau, q, _, _, _ = run
@@ -79,6 +86,7 @@ def test_joined_windows_are_one_simulation(model, run):
     assert (joined.standard_errors > 0).all()
 
 
+@pytest.mark.slow
 def test_a_sensor_at_its_own_times_and_late(model, run):
     t, tau, q, _, _, gyro = run
     late = I.Channel(noisy(gyro[3:-3:2], 1), t[3:-3:2] + 0.034, delay=0.034)
@@ -160,6 +168,7 @@ def test_the_loss_has_the_right_gradient(model, run):
         assert_close(slope @ ways / difference, 1.0, 1e-5)
 
 
+@pytest.mark.slow
 def test_what_is_not_seen_is_told(model, run):
     t, tau, q, _, _, _ = run
     problem = I.Problem(
@@ -210,6 +219,7 @@ def test_what_is_wrong_is_told(model, run, change, message):
         I.Problem(model, given.pop("logs"), FREE, **given)
 
 
+@pytest.mark.slow
 def test_bounds_are_no_measurements(model, run):
     """A value at a bound is as uncertain as without it."""
     t, tau, q, v, a, _ = run
@@ -242,7 +252,7 @@ def test_actuators_act_where_the_log_tells_them(model, truth, run):
     t, _, q, v, a, _ = run
     u = np.sin(2 * t)[:, None]
     start = rbd.State(jnp.array([0.5]), jnp.zeros(1))
-    path = rbd.rollout(servo(truth), start, rbd.Controls(jnp.asarray(u[:-1])), dt=0.01, scheme=RK4)
+    path = rbd.rollout(servo(truth), start, rbd.Controls(jax.device_put(u[:-1])), dt=0.01, scheme=RK4)
     forces = 8.0 * (u - path.q) - 0.5 * path.v
     own = jax.vmap(lambda q, v: rbd.passive_force(truth, q, v))(path.q, path.v)
     a = jax.vmap(lambda *x: rbd.forward_dynamics(truth, *x))(path.q, path.v, forces + own)

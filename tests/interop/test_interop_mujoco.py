@@ -46,12 +46,12 @@ def both():
 def state(both):
     """q, with quaternions of any length, and three vectors over degrees of freedom."""
     random = np.random.default_rng(0)
-    return jnp.asarray(random.normal(size=both[0].nq)), *jnp.asarray(random.normal(size=(3, both[0].nv)))
+    return jax.device_put((random.normal(size=both[0].nq), *random.normal(size=(3, both[0].nv))))
 
 
 def test_round_trips_and_power(both, state):
     there = both[2]
-    q, v, a, tau = state
+    _, v, _, tau = map(np.asarray, state)
 
     @jax.jit
     def converted(q, v, a, tau):
@@ -65,7 +65,7 @@ def test_round_trips_and_power(both, state):
         )
         return back, v_mj, tau_mj, T
 
-    back, v_mj, tau_mj, T = converted(*state)
+    back, v_mj, tau_mj, T = jax.device_get(converted(*state))
     for one, again in zip(state, back):
         np.testing.assert_allclose(again, one, atol=1e-14)
     np.testing.assert_allclose(tau_mj @ v_mj, tau @ v)
@@ -73,8 +73,9 @@ def test_round_trips_and_power(both, state):
     np.testing.assert_allclose(T.T @ tau_mj, tau, atol=1e-14)
 
 
-def test_joints_that_are_several_there():
-    """A universal joint, Euler's angles, a cylindrical joint and a composite one, as they are written."""
+@pytest.fixture(scope="module")
+def several():
+    """A model with a universal joint, Euler's angles, a cylindrical joint and a composite one, as it is written."""
     rng = np.random.default_rng(5)
     families = (
         rbd.joints.Universal((1, 0, 0), (0, 1, 0)),
@@ -86,19 +87,27 @@ def test_joints_that_are_several_there():
     builder = rbd.ModelBuilder(name="several")
     for k, joint in enumerate(families):
         parent = "world" if isinstance(joint, rbd.joints.Free) else f"b{k - 1}" if k else "world"
-        com = jnp.asarray(0.1 * rng.normal(size=3))
-        inertia = rbd.Inertia.from_mass_com(1.0 + k, com, jnp.diag(jnp.array([0.3, 0.4, 0.5])))
+        com = 0.1 * rng.normal(size=3)
+        inertia = rbd.Inertia.from_mass_com(1.0 + k, com, np.diag([0.3, 0.4, 0.5]))
         builder.add_body(f"b{k}", parent, joint, None, inertia, joint_name=f"j{k}")
     model = builder.build()
-    mj_model = mujoco.MjModel.from_xml_string(rbd.to_mjcf(model))
-    there, data = MujocoMap(model, mj_model), mujoco.MjData(mj_model)
+    return model, mujoco.MjModel.from_xml_string(rbd.to_mjcf(model))
+
+
+def test_joints_that_are_several_there(several):
+    model, mj_model = several
+    rng, there, data = np.random.default_rng(6), MujocoMap(model, mj_model), mujoco.MjData(mj_model)
     assert model.joint_names == tuple(f"j{k}" for k in range(5))
-    q = rbd.integrate(model, rbd.neutral(model), jnp.asarray(rng.normal(size=model.nv)))
-    v, tau = jnp.asarray(rng.normal(size=(2, model.nv)))
+    q = rbd.integrate(model, rbd.neutral(model), rng.normal(size=model.nv))
+    v, tau = jax.device_put(tuple(rng.normal(size=(2, model.nv))))
     there.to_data(rbd.State(q, v), data, tau)
     mujoco.mj_forward(mj_model, data)
-    a = rbd.forward_dynamics(model, q, v, tau)
-    np.testing.assert_allclose(data.qacc, there.acceleration(q, v, a), rtol=1e-8, atol=1e-8)
+
+    @jax.jit
+    def acceleration(q, v, tau):
+        return there.acceleration(q, v, rbd.forward_dynamics(model, q, v, tau))
+
+    np.testing.assert_allclose(data.qacc, acceleration(q, v, tau), rtol=1e-8, atol=1e-8)
     back = there.state(data)
     np.testing.assert_allclose(back.q, q, atol=1e-14)
     np.testing.assert_allclose(back.v, v, atol=1e-14)
@@ -114,7 +123,7 @@ def test_velocities_are_mujocos(both, state):
     def step(h):
         moved = np.array(start)
         mujoco.mj_integratePos(mj_model, moved, np.asarray(velocity), h)
-        return difference(moved)
+        return np.asarray(difference(moved))
 
     np.testing.assert_allclose((step(1e-5) - step(-1e-5)) / 2e-5, v, atol=1e-8)
 
@@ -149,7 +158,7 @@ def check_dynamics(model, mj_model, there, q, v, tau):
     data.qpos[:], data.qvel[:], data.qfrc_applied[:] = qpos, qvel, qfrc
     mujoco.mj_forward(mj_model, data)
     order = [model.body_index(mj_model.body(i).name) for i in range(1, mj_model.nbody)]
-    np.testing.assert_allclose(position[np.array(order)], data.xpos[1:], atol=1e-12)
+    np.testing.assert_allclose(np.asarray(position)[order], data.xpos[1:], atol=1e-12)
     np.testing.assert_allclose(qacc, data.qacc, rtol=1e-9, atol=1e-9)
 
 
@@ -160,8 +169,8 @@ def test_dynamics_are_mujocos(both, state):
 
 def test_jit_vmap_grad(both, state):
     there = both[2]
-    q, v, a, _ = state
-    batch = jax.jit(jax.vmap(there.velocity))(jnp.stack([q, q]), jnp.stack([v, 2 * v]))
+    q, v, a = map(np.asarray, state[:3])
+    batch = np.asarray(jax.jit(jax.vmap(there.velocity))(np.stack([q, q]), np.stack([v, 2 * v])))
     np.testing.assert_allclose(batch[1], 2 * batch[0], atol=1e-14)
     check_grads(jax.jit(there.acceleration), (q, v, a), 1, rtol=1e-6)
 
@@ -214,6 +223,6 @@ def test_refusals(both):
     with pytest.raises(rbd.ModelError, match="placement"):
         MujocoMap(builder.build(), mujoco.MjModel.from_xml_string(only_free))
     with pytest.raises(ValueError, match="length"):
-        there.velocity(jnp.zeros(3), jnp.zeros(model.nv))
+        there.velocity(np.zeros(3), np.zeros(model.nv))
     with pytest.raises(ValueError, match="length"):
-        there.velocity(jnp.zeros(model.nq), jnp.zeros(3))
+        there.velocity(np.zeros(model.nq), np.zeros(3))

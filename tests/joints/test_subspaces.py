@@ -47,12 +47,17 @@ def test_bases_are_dual(name):
 @pytest.mark.parametrize("r", [0.2, 0.5])
 def test_the_gear_of_the_book(r):
     """Book example 3.2: `T_a = [0 0 1 0 -1/r 0]ᵀ`. The bearing bears what the teeth push, and what a pure torque leaves it."""
-    teeth = jnp.array([[0, 0, -r, 0, 1.0, 0]]).T
-    geared, pure = (joints.subspaces(joints.Revolute(), jnp.zeros(1), active) for active in (teeth, None))
+    teeth = jnp.asarray(np.array([[0, 0, -r, 0, 1.0, 0]]).T)
+    transmitted = jnp.array([0.1, 0.2, 3.0, 4.0, 5.0, 6.0])
+
+    @jax.jit
+    def both():
+        geared, pure = (joints.subspaces(joints.Revolute(), jnp.zeros(1), active) for active in (teeth, None))
+        return geared, pure, [own.constraint @ own.split(transmitted)[1] for own in (geared, pure)]
+
+    geared, pure, bearing = both()
     np.testing.assert_allclose(geared.active[:, 0], [0, 0, 1, 0, -1 / r, 0], atol=1e-14)
     np.testing.assert_allclose(pure.active[:, 0], [0, 0, 1, 0, 0, 0], atol=1e-14)
-    transmitted = jnp.array([0.1, 0.2, 3.0, 4.0, 5.0, 6.0])
-    bearing = [own.constraint @ own.split(transmitted)[1] for own in (geared, pure)]
     np.testing.assert_allclose(bearing[0] - bearing[1], [0, 0, 0, 0, 3.0 / r, 0], atol=1e-12)
 
 
@@ -70,6 +75,7 @@ def test_wrenches_of_a_model_split():
             np.testing.assert_allclose(found, (tau - model.armature * a)[own], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_an_active_loop_joint_is_one_of_the_tree():
     """A torque in a loop's hinge, and a gear there, as forces on both bodies: the mechanism moves as with the hinge in its tree.
 
@@ -124,14 +130,17 @@ def test_the_part_of_a_force_that_moves_a_body():
     """Book eq. 3.28, example 3.1: `f_a = I S (Sᵀ I S)⁻¹ Sᵀ f`, whatever the basis of S; the rest is borne and moves nothing."""
     rng = np.random.default_rng(2)
     spread = rng.normal(size=(6, 6))
-    inertia, wrench = jnp.asarray(spread @ spread.T), jnp.asarray(rng.normal(size=6))
+    inertia, wrench = spread @ spread.T, jnp.asarray(rng.normal(size=6))
     joint, q = joints.Composite((joints.Universal(), joints.RackAndPinion(0.3))), jnp.array([0.3, -0.8, 0.5])
-    own = joint.motion_subspace(q)
-    moving = []
-    for basis in (own, own @ jnp.asarray(rng.normal(size=(3, 3)))):
+    own = np.asarray(jax.jit(lambda q: joint.motion_subspace(q))(q))
+
+    @jax.jit
+    def part_that_moves(basis):
         found = dual(basis, inertia @ basis)
         tau, _ = found.split(wrench)
-        moving.append(found.wrench(tau, jnp.zeros(3)))
+        return found.wrench(tau, jnp.zeros(3))
+
+    moving = [np.asarray(part_that_moves(basis)) for basis in (own, own @ rng.normal(size=(3, 3)))]
     np.testing.assert_allclose(*moving, atol=1e-10)
     expected = inertia @ own @ np.linalg.inv(own.T @ inertia @ own) @ own.T @ wrench
     np.testing.assert_allclose(moving[0], expected, atol=1e-10)

@@ -9,20 +9,24 @@ from rbd_jax.learn.short_horizon_actor_critic import returns_td, weights
 
 
 @pytest.fixture
-def seen(key):
+def seen():
     """Rewards, values, and ends of both kinds, of 12 steps of 40 episodes."""
-    reward, value = jax.random.normal(key, (2, 12, 40))
-    draw = jax.random.uniform(jax.random.fold_in(key, 1), (12, 40))
+    random = np.random.default_rng(0)
+    reward, value = random.normal(size=(2, 12, 40))
+    draw = random.uniform(size=(12, 40))
     terminated, truncated = draw < 0.1, draw > 0.9
     return reward, value, terminated, terminated | truncated
+
+
+found_td = jax.jit(returns_td, static_argnums=(4, 5))
 
 
 @pytest.mark.parametrize("trace", [0.0, 0.5, 0.95, 1.0])
 def test_td_lambda_is_the_mean_of_all_sums_over_some_steps(seen, trace):
     """G = (1 - λ) Σ λᵏ⁻¹ G⁽ᵏ⁾, where G⁽ᵏ⁾ has k rewards and then a value, and the last has what weight is left."""
     discount = 0.9
-    found = np.asarray(returns_td(*seen, discount, trace))
-    reward, value, terminated, done = (np.asarray(x) for x in seen)
+    found = np.asarray(found_td(*seen, discount, trace))
+    reward, value, terminated, done = seen
     steps, count = reward.shape
     for i in range(count):
         for t in range(steps):
@@ -38,8 +42,8 @@ def test_td_lambda_is_the_mean_of_all_sums_over_some_steps(seen, trace):
 
 
 def test_the_weight_of_a_step_counts_from_where_its_episode_is_first_seen(seen):
-    done = np.asarray(seen[3])
-    found = np.asarray(weights(seen[3], 0.9, jnp.float64))
+    done = seen[3]
+    found = np.asarray(jax.jit(lambda done: weights(done, 0.9, jnp.float64))(done))
     for i in range(done.shape[1]):
         since = 0
         for t in range(done.shape[0]):
@@ -48,9 +52,10 @@ def test_the_weight_of_a_step_counts_from_where_its_episode_is_first_seen(seen):
 
 
 def test_what_has_terminated_has_no_more_to_come():
-    reward, value = jnp.ones((3, 1)), jnp.full((3, 1), 100.0)
-    terminated = jnp.array([[False], [True], [False]])
-    found = returns_td(reward, value, terminated, terminated, 0.5, 1.0)
-    np.testing.assert_allclose(found[:, 0], [1.5, 1.0, 51.0])
-    truncated = returns_td(reward, value, jnp.zeros_like(terminated), terminated, 0.5, 1.0)
+    reward, value = np.ones((3, 1)), np.full((3, 1), 100.0)
+    ended = np.array([[False], [True], [False]])
+    terminated, truncated = (
+        np.asarray(found_td(reward, value, kind, ended, 0.5, 1.0)) for kind in (ended, np.zeros_like(ended))
+    )
+    np.testing.assert_allclose(terminated[:, 0], [1.5, 1.0, 51.0])
     np.testing.assert_allclose(truncated[:, 0], [1 + 0.5 * 51, 51.0, 51.0])

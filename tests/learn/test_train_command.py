@@ -109,6 +109,7 @@ def test_what_is_written(results):
     )
 
 
+@pytest.mark.slow
 def test_what_is_printed_and_not_learned(folder, capsys):
     """Results go to stdout, progress and doubts to stderr. What is not good enough is written, with exit code 3."""
     capsys.readouterr()
@@ -128,9 +129,10 @@ def test_what_is_printed_and_not_learned(folder, capsys):
         ("nothing", "nothing.py: it defines no `task`: it is a rbd.Task, or a function that returns one"),
         ("kind", "kind.py: config is a dict; it is a rbd.learn.ShortHorizonActorCritic"),
         ("broken", "Broken.reward"),
-        (
+        pytest.param(
             "undefined",
             "in 30 of the 30 steps of epoch 1 the reward, what was observed or the state was no number",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -149,6 +151,7 @@ def test_wrong_arguments(folder, capsys):
     assert not list(folder.glob("out*"))
 
 
+@pytest.mark.slow
 def test_options(folder):
     """Fewer epochs and other episodes than the file says; a task without an end of its episodes is played for a while."""
     assert main(command("endless", "--epochs", 2, "--envs", 4, "--seed", 3, "--out", "out")) == 0

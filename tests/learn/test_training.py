@@ -73,14 +73,8 @@ def test_another_key_is_another_training(undisturbed):
 # Long runs.
 
 
-@pytest.mark.parametrize(
-    "save, moment",
-    [
-        pytest.param(1, "before", marks=pytest.mark.slow),
-        (3, "before"),
-        *(pytest.param(save, "after", marks=pytest.mark.slow) for save in (4, 6)),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("save, moment", [(1, "before"), (3, "before"), (4, "after"), (6, "after")])
 def test_a_killed_training_goes_on_to_the_same_end(tmp_path, undisturbed, save, moment):
     path = tmp_path / "run.ckpt"
     command = [sys.executable, Path(__file__).parent / "push.py", path, str(save), moment]
@@ -115,6 +109,7 @@ def test_another_training_is_refused(tmp_path):
 # What is wrong.
 
 
+@pytest.mark.slow
 def test_rewards_that_are_no_numbers_are_told():
     class Broken(Push):
         def reward(self, before, action, now):

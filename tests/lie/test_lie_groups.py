@@ -33,10 +33,10 @@ ALL = {
 FACTORS = {"SE3": SE3, "S3": S3}  # of the others: SE(3) has the maps of SO(3) in its blocks
 
 
-def cases(groups, every_day):
+def cases(groups, everyday):
     """A test's groups in both precisions; every day those that contain, or stand for, the others."""
     dtypes = {"float64": np.float64, "float32": np.float32}
-    mark = lambda name, kind: [] if f"{name}-{kind}" in every_day else [pytest.mark.slow]
+    mark = lambda name, kind: [] if f"{name}-{kind}" in everyday else [pytest.mark.slow]
     return pytest.mark.parametrize(
         "group, dtype",
         [
@@ -131,7 +131,7 @@ def everything(group: Group, x, y, z):
     }
 
 
-@cases(ALL, every_day=["product-float64", "power-float64"])
+@cases(ALL, everyday=["S3-float64"])
 def test_laws(group, dtype):
     """The axioms of a group and those of its adjoints, exponential and Cayley map, with matrices as reference.
 
@@ -320,14 +320,14 @@ def reference(group, name, x, d, e):
 
 
 @pytest.mark.parametrize("name", ["exp", "dexp_left", "dexp_left_inverse"])
-@cases(FACTORS, every_day=["SE3-float64", "S3-float64"])
+@cases(FACTORS, everyday=["S3-float64"])
 def test_exponential_map_against_matrix_functions(group, dtype, name):
     """Müller & Terze 2013 eqs. 8 to 11 among them."""
     against_matrix_functions(group, dtype, name)
 
 
 @pytest.mark.parametrize("name", ["cayley", "dcay_left", "dcay_left_inverse"])
-@cases(FACTORS, every_day=["SE3-float64", "S3-float64"])
+@cases(FACTORS, everyday=["SE3-float64"])
 def test_cayley_map_against_matrix_functions(group, dtype, name):
     against_matrix_functions(group, dtype, name)
 
@@ -341,12 +341,12 @@ def against_matrix_functions(group, dtype, name):
         compare([a[i] for a in actual], c, e, reference(group, name, xi, d, e), scale * TOLERANCES[dtype])
 
 
-@cases(FACTORS, every_day=["SE3-float64", "S3-float64"])
+@cases(FACTORS, everyday=["S3-float64"])
 def test_logarithm_undoes_the_exponential_map(group, dtype):
     undoes(group, dtype, "log exp")
 
 
-@cases(FACTORS, every_day=["SE3-float64", "S3-float64", "S3-float32"])
+@cases(FACTORS, everyday=["SE3-float64"])
 def test_inverse_undoes_the_cayley_map(group, dtype):
     undoes(group, dtype, "cayley_inverse cayley")
 
@@ -365,7 +365,7 @@ def undoes(group, dtype, name):
     )  # tiny angles keep digits
 
 
-@cases(FACTORS, every_day=["SE3-float64", "S3-float64"])
+@cases(FACTORS, everyday=["SE3-float64", "S3-float64"])
 def test_exp_of_log_from_half_a_turn(group, dtype):
     """The logarithm is one of the same element and no longer than it need be, with finite derivatives."""
     x, (value, *slopes), _ = derivatives(group, "log exp", ANGLES, dtype)
@@ -417,7 +417,7 @@ def test_sides_of_the_derivatives(group, name, derivative):
 def test_no_step_makes_a_nan(group, name, angles):
     """Not even in a branch that is not taken: the operations run, and are checked, one by one."""
     derivatives.cache_clear()
-    with jax.debug_nans(True), jax.debug_infs(True):
+    with jax.disable_jit(), jax.debug_nans(True), jax.debug_infs(True):
         derivatives(group, name, angles, np.float64)
 
 

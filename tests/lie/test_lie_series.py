@@ -24,7 +24,9 @@ def exact(k, square, order):
     return float(sum(terms))
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(jnp.float64, 2e-15), (jnp.float32, 1e-6)])
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(jnp.float64, 2e-15), pytest.param(jnp.float32, 1e-6, marks=pytest.mark.slow)]
+)
 def test_stumpff_and_its_derivatives(dtype, tolerance):
     squares = np.array(SQUARES, dtype)
 

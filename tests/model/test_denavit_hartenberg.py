@@ -61,7 +61,9 @@ SAME = {6: rbd.Transform.from_xyz_rpy((0.0, 0.0, 0.3), (0, 0, 0.4))}
 
 
 @pytest.mark.parametrize(
-    "special", [{}, PARALLEL, MEETING, SAME], ids=["general", "parallel", "meeting", "same"]
+    "special",
+    [pytest.param({}, marks=pytest.mark.slow), PARALLEL, MEETING, SAME],
+    ids=["general", "parallel", "meeting", "same"],
 )
 def test_a_chain_is_its_parameters(special):
     """In every configuration the end is where they say, by either convention; from any zero; and parameters come back.
@@ -148,7 +150,8 @@ def test_gradients():
             return jnp.sum(found.d * jnp.arange(8.0)) + jnp.sum(found.a) + jnp.sum(found.theta)
 
         place = model.placements.position
-        slope = jax.grad(total)(place)
+        total = jax.jit(total)
+        slope = jax.jit(jax.grad(total))(place)
         assert np.isfinite(slope).all()
         if not special:
             way = jnp.asarray(np.random.default_rng(0).normal(size=place.shape))

@@ -158,7 +158,8 @@ def compare(seed, samples):
     assert np.abs(np.asarray(first[0])).max() > 0.1
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 4])
 def test_the_tree_does_not_matter(seed):
     """Book §4.1.1, §4.1.2."""
     compare(seed, 3)
@@ -236,6 +237,7 @@ def test_another_root_moves_alike_and_back():
     np.testing.assert_allclose(pose[1][order], pose[0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_loops_that_are_cut_elsewhere():
     """A four-bar on either tree: the state goes over, and the joint that was a loop has its angle."""
     rod = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
@@ -270,6 +272,7 @@ def test_loops_that_are_cut_elsewhere():
     np.testing.assert_allclose(a[one.v_slice("a")], b[other.v_slice("a")], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_free_bodies_with_the_same_joints():
     """In maximal coordinates the joints that the tree passes the other way are as they were described, and bodies move alike."""
     graph = rbd.GraphBuilder(name="two")

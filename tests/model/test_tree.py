@@ -52,11 +52,11 @@ def up_step(children, own):
 
 def inputs(size, seed=0):
     rng = np.random.default_rng(seed)
-    return {"a": jnp.asarray(rng.normal(size=(size, 2))), "b": jnp.asarray(rng.normal(size=size)[:, None])}
+    return {"a": rng.normal(size=(size, 2)), "b": rng.normal(size=size)[:, None]}
 
 
-ROOT = {"x": jnp.array([0.3, -0.2]), "y": jnp.array([1.5])}
-LEAF = {"x": jnp.zeros(2), "y": jnp.zeros(1)}
+ROOT = {"x": np.array([0.3, -0.2]), "y": np.array([1.5])}
+LEAF = {"x": np.zeros(2), "y": np.zeros(1)}
 
 
 def rows(tree, size):
@@ -78,11 +78,12 @@ def recursive_up(parents, own):
     outputs = [None] * size
     for node in reversed(range(size)):
         value, outputs[node] = up_step(sums[node], rows(own, size)[node])
-        sums[parents[node]] = jax.tree.map(jnp.add, sums[parents[node]], value)
+        sums[parents[node]] = jax.tree.map(np.add, sums[parents[node]], value)
     return sums[-1], outputs
 
 
 def assert_rows(stacked, expected):
+    stacked = jax.tree.map(np.asarray, stacked)
     for node, row in enumerate(expected):
         jax.tree.map(lambda a, b, node=node: np.testing.assert_allclose(a[node], b, atol=1e-12), stacked, row)
 
@@ -91,7 +92,7 @@ def assert_rows(stacked, expected):
 @each_tree
 def test_down_is_the_recursion(parents, traversal):
     own = inputs(len(parents))
-    values, outputs = Tree(parents, traversal).down(down_step, ROOT, own)
+    values, outputs = jax.jit(lambda *x: Tree(parents, traversal).down(down_step, *x))(ROOT, own)
     assert values["x"].shape == (len(parents), 2) and outputs.shape == (len(parents), 2)
     expected_values, expected_outputs = recursive_down(parents, ROOT, own)
     assert_rows(values, expected_values)
@@ -102,7 +103,7 @@ def test_down_is_the_recursion(parents, traversal):
 @each_tree
 def test_up_is_the_recursion(parents, traversal):
     own = inputs(len(parents))
-    total, outputs = Tree(parents, traversal).up(up_step, LEAF, own)
+    total, outputs = jax.jit(lambda *x: Tree(parents, traversal).up(up_step, *x))(LEAF, own)
     assert outputs.shape == (len(parents), 2)
     expected_total, expected_outputs = recursive_up(parents, own)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), total, expected_total)
@@ -114,7 +115,7 @@ def test_up_is_the_recursion(parents, traversal):
 def test_sums_are_products_with_the_ancestor_mask(parents, traversal):
     tree = Tree(parents, traversal)
     x = inputs(len(parents))
-    above, below = tree.path_sum(x), tree.subtree_sum(x)
+    above, below = jax.jit(lambda x: (tree.path_sum(x), tree.subtree_sum(x)))(x)
     mask = tree.supports.astype(float)
     for key, leaf in x.items():
         np.testing.assert_allclose(above[key], mask @ np.asarray(leaf), atol=1e-12)
@@ -125,8 +126,8 @@ def test_sums_are_products_with_the_ancestor_mask(parents, traversal):
 @each_tree
 def test_compositions_along_paths(parents, traversal):
     """Of matrices, which do not commute: what stands above comes first."""
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(len(parents), 2, 2)))
-    found = Tree(parents, traversal).path_composition(jnp.matmul, jnp.eye(2), x)
+    x = np.random.default_rng(0).normal(size=(len(parents), 2, 2))
+    found = jax.jit(lambda x: Tree(parents, traversal).path_composition(jnp.matmul, jnp.eye(2), x))(x)
     expected = []
     for parent, own in zip(parents, x, strict=True):
         expected.append(expected[parent] @ own if parent >= 0 else own)
@@ -141,7 +142,7 @@ def test_sums_by_doubling_have_the_same_gradients():
             tree = Tree(parents, traversal)
             return jnp.sum(jnp.sin(tree.path_sum(own)["a"])) + jnp.sum(jnp.sin(tree.subtree_sum(own)["b"]))
 
-        return jax.grad(of)(own)
+        return jax.jit(jax.grad(of))(own)
 
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), loss("doubling"), loss("scan"))
 
@@ -195,7 +196,8 @@ def test_both_walks_have_the_same_gradients(name):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), by_scan, by_level)
     # And one derivative by differences, so that the two are not wrong alike.
     step = 1e-6
-    moved = [loss("scan")(ROOT, own | {"a": own["a"].at[0, 0].add(sign * step)}) for sign in (1, -1)]
+    change = step * (np.indices(own["a"].shape).sum(axis=0) == 0)
+    moved = [jax.jit(loss("scan"))(ROOT, own | {"a": own["a"] + sign * change}) for sign in (1, -1)]
     np.testing.assert_allclose(by_scan[1]["a"][0, 0], (moved[0] - moved[1]) / (2 * step), rtol=1e-6)
 
 

@@ -34,9 +34,9 @@ def panda():
         pytest.skip("there is no panda.urdf in example-robot-data")
     true = rbd.fuse_fixed(load(files["panda"], lock=["panda_finger_joint1"]))
     random = np.random.default_rng(5)
-    roots = jnp.linalg.cholesky(true.inertias.pseudo_inertia)
-    roots = roots @ (jnp.eye(4)[None] + 0.3 * random.normal(size=(7, 4, 4)))
-    inertias = rbd.Inertia.from_pseudo_inertia(roots @ jnp.swapaxes(roots, 1, 2))
+    roots = np.linalg.cholesky(true.inertias.pseudo_inertia)
+    roots = roots @ (np.eye(4) + 0.3 * random.normal(size=(7, 4, 4)))
+    inertias = rbd.Inertia.from_pseudo_inertia(jax.device_put(roots @ np.swapaxes(roots, 1, 2)))
     lower, upper = np.asarray(true.lower), np.asarray(true.upper)
     torque = jax.jit(
         jax.vmap(lambda q, v, a: rbd.inverse_dynamics(true, q, v, a) - rbd.passive_force(true, q, v))
@@ -49,12 +49,13 @@ def panda():
             return Log(t, q, v, a, tau)
         return Log(t, q + noise * np.random.default_rng(seed + 50).normal(size=q.shape), tau=tau)
 
-    return true, replace(true, inertias=inertias, damping=jnp.zeros(7)), run
+    return true, replace(true, inertias=inertias, damping=jax.device_put(np.zeros(7))), run
 
 
 FREE = [identify.inertias(), identify.damping()]
 
 
+@pytest.mark.slow
 def test_a_panda_without_noise():
     """Rank 50 of 77. Plain least squares makes bodies that cannot be; the others are exact where there are data."""
     true, thought, run = panda()
@@ -62,16 +63,16 @@ def test_a_panda_without_noise():
     plain = identify.least_squares(thought, equations, FREE)
     found = identify.physical_least_squares(thought, equations, FREE)
     assert plain.rank == found.rank == 50 and found.parameters.size == 77 and found.converged
-    assert int((~plain.model.inertias.is_physical).sum()) >= 3
-    assert found.model.inertias.is_physical.all()
-    assert (held.errors(found.model) < 1e-12).all()
+    assert (~np.asarray(plain.model.inertias.is_physical)).sum() >= 3
+    assert np.asarray(found.model.inertias.is_physical).all()
+    assert (np.asarray(held.errors(found.model)) < 1e-12).all()
 
     def distance(values):
         pseudo = found.parameters.with_values(values).inertias.pseudo_inertia
         ratio = jnp.linalg.solve(thought.inertias.pseudo_inertia, pseudo)
         return jnp.sum(jnp.trace(ratio, axis1=1, axis2=2) - jnp.linalg.slogdet(ratio)[1])
 
-    slope = np.asarray(jax.grad(distance)(jnp.asarray(found.values)))
+    slope = np.asarray(jax.jit(jax.grad(distance))(np.asarray(found.values)))
     assert np.abs(found.seen.directions @ slope).max() < 1e-4 * np.abs(slope).max()
     assert "panda_link1 mass: not seen at all" in found.unobservable
 

@@ -22,15 +22,15 @@ JOINTS = (identify.damping, identify.coulomb, identify.armature)
 def arm():
     """An arm as it was bought, and as it is: with a payload, friction and other rotors."""
     bought = rbd.fuse_fixed(rbd.detach(rbd.load("arm7"), "shape", "actuator", "sensor", "keyframe"))
-    bought = replace(bought, velocity_limit=jnp.full(7, jnp.inf))  # of which MJCF knows nothing
-    carried = rbd.Inertia.sphere(2.0, 0.08, (0.02, 0.01, 0.16)).parameters
-    size = jnp.linspace(1, 0.3, 7)
+    bought = replace(bought, velocity_limit=jax.device_put(np.full(7, np.inf)))  # of which MJCF knows nothing
+    parameters, size = np.array(bought.inertias.parameters), np.linspace(1, 0.3, 7)
+    parameters[6] += rbd.Inertia.sphere(2.0, 0.08, (0.02, 0.01, 0.16)).parameters
     true = replace(
         bought,
-        inertias=rbd.Inertia.from_parameters(bought.inertias.parameters.at[6].add(carried)),
-        friction=0.8 * size,
-        damping=0.9 * size,
-        armature=bought.armature + 0.05 * size,
+        inertias=rbd.Inertia.from_parameters(jax.device_put(parameters)),
+        friction=jnp.asarray(0.8 * size),
+        damping=jnp.asarray(0.9 * size),
+        armature=jax.device_put(np.asarray(bought.armature) + 0.05 * size),
     )
     return bought, true, [identify.inertias("link7"), *(kind() for kind in JOINTS)]
 
@@ -43,27 +43,27 @@ def floating():
     builder.add_body("trunk", "world", rbd.joints.Free(), inertia=rbd.Inertia.box(3.0, (0.2, 0.3, 0.4)))
     builder.add_body("tail", "trunk", rbd.joints.Revolute((1, 0, 0)), hip, inertia=tail, joint_name="hinge")
     thought = builder.build()
-    roots = jnp.linalg.cholesky(thought.inertias.pseudo_inertia)
-    roots = roots @ (jnp.eye(4)[None] + 0.2 * np.random.default_rng(3).normal(size=(2, 4, 4)))
-    hinge = jnp.zeros(7).at[6].set(1.0)
+    roots = np.linalg.cholesky(thought.inertias.pseudo_inertia)
+    roots = roots @ (np.eye(4) + 0.2 * np.random.default_rng(3).normal(size=(2, 4, 4)))
+    hinge = np.eye(7)[6]
     true = replace(
         thought,
-        inertias=rbd.Inertia.from_pseudo_inertia(roots @ jnp.swapaxes(roots, 1, 2)),
-        damping=0.2 * hinge,
-        friction=0.1 * hinge,
-        armature=0.03 * hinge,
+        inertias=rbd.Inertia.from_pseudo_inertia(jax.device_put(roots @ np.swapaxes(roots, 1, 2))),
+        damping=jnp.asarray(0.2 * hinge),
+        friction=jnp.asarray(0.1 * hinge),
+        armature=jnp.asarray(0.03 * hinge),
     )
     return thought, true, [identify.inertias(), *(kind("hinge") for kind in JOINTS)]
 
 
-@pytest.fixture(scope="module", params=[arm, floating])
+@pytest.fixture(scope="module", params=[pytest.param(arm, marks=pytest.mark.slow), floating])
 def identified(request):
     """What is found in a log of positions and of torques, these with 1 % of noise; it is near the truth."""
     thought, true, free = request.param()
     random, t = np.random.default_rng(0), np.arange(800) / 200
     speed = 2 * np.pi * random.uniform(0.3, 0.9, (2, true.nv))
     ways = np.sum(np.sin(speed * t[:, None, None]) * random.uniform(0.3, 0.8, (2, true.nv)), axis=1)
-    q = np.asarray(jax.vmap(lambda way: rbd.integrate(true, rbd.neutral(true), way))(ways))
+    q = np.asarray(jax.jit(jax.vmap(lambda way: rbd.integrate(true, rbd.neutral(true), way)))(ways))
     known = identify.with_rates(true, identify.Log(t, q), cutoff=20.0)
     motion = [getattr(known, name).values for name in "qva"]
     needed = jax.vmap(lambda q, v, a: rbd.inverse_dynamics(true, q, v, a) - rbd.passive_force(true, q, v))
@@ -90,14 +90,20 @@ def test_in_pinocchio(identified, tmp_path):
     theirs = pin.buildModelFromUrdf(str(tmp_path / "found.urdf"))
     there, data, worst = PinocchioMap(identified, theirs), theirs.createData(), Worst()
     q, v, mass, bias = ours(identified)
-    for i in range(STATES):
-        q_pin, v_pin = np.asarray(there.configuration(q[i])), np.asarray(there.velocity(v[i]))
+    to = jax.jit(jax.vmap(lambda q, v: (there.configuration(q), there.velocity(v))))
+    masses, forces = [], []
+    for q_pin, v_pin in zip(*map(np.asarray, to(q, v)), strict=True):
         upper = np.triu(pin.crba(theirs, data, q_pin))
-        known = there.matrix_from(upper + np.triu(upper, 1).T) + np.diag(identified.armature)
-        worst.compare("mass matrix", mass[i], known)
-        worst.compare("bias", bias[i], there.force_from(pin.nonLinearEffects(theirs, data, q_pin, v_pin)))
-    for name, values in (("damping", theirs.damping), ("friction", friction_of(theirs))):
-        worst.compare(name, getattr(identified, name), there.force_from(np.asarray(values)))
+        masses.append(upper + np.triu(upper, 1).T)
+        forces.append(pin.nonLinearEffects(theirs, data, q_pin, v_pin).copy())
+    forces += [np.asarray(theirs.damping), np.asarray(friction_of(theirs))]
+    known = np.asarray(jax.jit(jax.vmap(there.matrix_from))(np.array(masses)))
+    *biases, damping, friction = np.asarray(jax.jit(jax.vmap(there.force_from))(np.array(forces)))
+    for i in range(STATES):
+        worst.compare("mass matrix", mass[i], known[i] + np.diag(identified.armature))
+        worst.compare("bias", bias[i], biases[i])
+    for name, values in (("damping", damping), ("friction", friction)):
+        worst.compare(name, getattr(identified, name), values)
     print(worst)
     assert all(error <= TOLERANCE for error in worst.values()), worst
 
@@ -113,18 +119,28 @@ def test_in_mujoco(identified, tmp_path):
     theirs = mujoco.MjModel.from_xml_path(str(tmp_path / "found.xml"))
     there, data, worst = MujocoMap(identified, theirs), mujoco.MjData(theirs), Worst()
     q, v, mass, bias = ours(identified)
-    turn, M = np.asarray(jax.vmap(there.velocity_matrix)(q)), np.zeros((theirs.nv, theirs.nv))
+
+    def to(q, v):
+        # Where our velocity of a free joint turns with the body, the same motion has another rate of it.
+        rates = there.acceleration(q, v, np.zeros(identified.nv))
+        return there.configuration(q), there.velocity(q, v), rates, there.velocity_matrix(q)
+
+    qpos, qvel, rates, turn = map(np.asarray, jax.jit(jax.vmap(to))(q, v))
+    M, forces = np.zeros((theirs.nv, theirs.nv)), []
     for i in range(STATES):
-        data.qpos[:], data.qvel[:] = there.configuration(q[i]), there.velocity(q[i], v[i])
+        data.qpos[:], data.qvel[:] = qpos[i], qvel[i]
         mujoco.mj_forward(theirs, data)
         mujoco.mj_fullM(theirs, M, data.qM) if hasattr(data, "qM") else mujoco.mj_fullM(theirs, data, M)
         worst.compare("mass matrix", mass[i], turn[i].T @ M @ turn[i])
-        # Where our velocity of a free joint turns with the body, the same motion has another rate of it.
-        rates = np.asarray(there.acceleration(q[i], v[i], np.zeros(identified.nv)))
-        worst.compare("bias", bias[i], there.force_from(q[i], data.qfrc_bias + M @ rates))
+        forces.append(data.qfrc_bias + M @ rates[i])
     fields = {"damping": "dof_damping", "friction": "dof_frictionloss", "armature": "dof_armature"}
-    for name, field in fields.items():
-        # Of a free joint all are zero, so that its turning frames do not matter.
-        worst.compare(name, getattr(identified, name), there.force_from(q[0], getattr(theirs, field)))
+    # Of a free joint these are all zero, so that its turning frames do not matter.
+    forces += [getattr(theirs, field) for field in fields.values()]
+    states = np.concatenate([q, q[:1].repeat(len(fields), axis=0)])
+    found = np.asarray(jax.jit(jax.vmap(there.force_from))(states, np.array(forces)))
+    for i in range(STATES):
+        worst.compare("bias", bias[i], found[i])
+    for name, values in zip(fields, found[STATES:], strict=True):
+        worst.compare(name, getattr(identified, name), values)
     print(worst)
     assert all(error <= TOLERANCE for error in worst.values()), worst

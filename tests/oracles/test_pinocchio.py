@@ -114,6 +114,9 @@ def compute(model, bodies, wanted, floating):
     return of
 
 
+exchanged = jax.jit(spatial_vector)
+
+
 def symmetric(upper):
     """The symmetric matrix with that upper triangle: Pinocchio leaves the lower one as it was."""
     return np.triu(upper) + np.triu(upper, 1).T
@@ -132,7 +135,7 @@ def compare(worst, model, conversion, pin_model, data, bodies, ours, state):
     # A root link called "world" that is not the world is "world_link" here.
     names = [name if pin_model.existFrame(name) else name.removesuffix("_link") for name in model.body_names]
     frames = [pin_model.getFrameId(name, pin.FrameType.BODY) for name in names]
-    back, matrix, six = conversion.force_from, conversion.matrix_from, spatial_vector
+    back, matrix, six = conversion.force_from, conversion.matrix_from, exchanged
 
     def check(name, theirs, of=None, part=lambda x: x):
         """`name` against Pinocchio's, where it was asked for: all of ours of that name (or of `of`), or a part."""
@@ -231,11 +234,21 @@ def errors(name: str, floating: bool, wanted=()) -> Worst:
     ours = jax.tree.map(
         np.asarray, compiled(jax.vmap(compute(model, bodies, wanted, floating)), *state)(*state)
     )
-    worst, data = Worst(), pin_model.createData()
+    worst, data, conversion = Worst(), pin_model.createData(), Compiled(conversion)
     for i in range(STATES):
         one = jax.tree.map(lambda x, i=i: x[i], (ours, state))
         compare(worst, model, conversion, pin_model, data, bodies, *one)
     return worst
+
+
+class Compiled:
+    """The methods of a `PinocchioMap`, compiled."""
+
+    def __init__(self, conversion):
+        self._back = conversion._back
+        for name in ("configuration", "velocity", "force_from", "matrix_from", "jacobian_from"):
+            run = jax.jit(getattr(conversion, name))
+            setattr(self, name, lambda x, run=run: np.asarray(run(np.asarray(x))))
 
 
 def check(name: str, floating: bool, wanted=()):

@@ -16,7 +16,12 @@ pin = pytest.importorskip("pinocchio")
 
 FILES = urdf_files()
 #: With meshes (STL and DAE, scaled too), boxes, cylinders and balls.
-ROBOTS = ["double_pendulum", "solo12", "ur3_robot", "talos_reduced_box"]
+ROBOTS = [
+    "double_pendulum",
+    "solo12",
+    pytest.param("ur3_robot", marks=pytest.mark.slow),
+    pytest.param("talos_reduced_box", marks=pytest.mark.slow),
+]
 
 #: The same numbers of a geometry here and there.
 SIZES = {
@@ -33,9 +38,14 @@ def test_as_pinocchio_has_them(name):
     path = FILES[name]
     model = load(path)
     other = pin.buildModelFromUrdf(str(path))
-    q = rbd.random_configuration(model, jax.random.key(1))
-    theirs = np.asarray(rbd.interop.PinocchioMap(model, other).configuration(q))
-    frames = [np.asarray(rbd.shape_frames(one, q).matrix) for one in (model, rbd.fuse_fixed(model))]
+    there, fused = rbd.interop.PinocchioMap(model, other), rbd.fuse_fixed(model)
+
+    @jax.jit
+    def placed(key):
+        q = rbd.random_configuration(model, key)
+        return there.configuration(q), [rbd.shape_frames(one, q).matrix for one in (model, fused)]
+
+    theirs, frames = jax.device_get(placed(jax.random.key(1)))
     count = 0
     for kind, seen in ((pin.GeometryType.VISUAL, True), (pin.GeometryType.COLLISION, False)):
         folders = [str(folder) for folder in path.parents]

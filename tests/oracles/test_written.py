@@ -46,8 +46,9 @@ def with_pinocchio(model, q, v) -> Worst:
     there, data, worst = PinocchioMap(model, theirs), theirs.createData(), Worst()
     frames = [theirs.getFrameId(name, pin.FrameType.BODY) for name in model.body_names]
     placed, mass, bias = seen(model, q, v)
-    for i in range(STATES):
-        q_pin, v_pin = np.asarray(there.configuration(q[i])), np.asarray(there.velocity(v[i]))
+    to = jax.jit(jax.vmap(lambda q, v: (there.configuration(q), there.velocity(v))))
+    masses, biases = [], []
+    for i, (q_pin, v_pin) in enumerate(zip(*map(np.asarray, to(q, v)), strict=True)):
         pin.forwardKinematics(theirs, data, q_pin)
         pin.updateFramePlacements(theirs, data)
         worst.compare(
@@ -57,8 +58,13 @@ def with_pinocchio(model, q, v) -> Worst:
             "positions", placed.position[i], np.stack([data.oMf[frame].translation for frame in frames])
         )
         upper = np.triu(pin.crba(theirs, data, q_pin))
-        worst.compare("mass matrix", mass[i], there.matrix_from(upper + np.triu(upper, 1).T))
-        worst.compare("bias", bias[i], there.force_from(pin.nonLinearEffects(theirs, data, q_pin, v_pin)))
+        masses.append(upper + np.triu(upper, 1).T)
+        biases.append(pin.nonLinearEffects(theirs, data, q_pin, v_pin).copy())
+    back = jax.jit(jax.vmap(lambda matrix, force: (there.matrix_from(matrix), there.force_from(force))))
+    found = map(np.asarray, back(np.array(masses), np.array(biases)))
+    for i, (matrix, force) in enumerate(zip(*found, strict=True)):
+        worst.compare("mass matrix", mass[i], matrix)
+        worst.compare("bias", bias[i], force)
     return worst
 
 
@@ -69,19 +75,26 @@ def with_mujoco(model, q, v) -> tuple[Worst, str]:
     there, data, worst = MujocoMap(model, theirs), mujoco.MjData(theirs), Worst()
     order = np.array([theirs.body(name).id for name in model.body_names])
     placed, mass, bias = seen(model, q, v)
-    turn = np.asarray(jax.vmap(there.velocity_matrix)(q))
-    M = np.zeros((theirs.nv, theirs.nv))
+
+    def to(q, v):
+        # Where our velocity of a free joint turns with the body, the same motion has another rate of it.
+        rates = there.acceleration(q, v, np.zeros(model.nv))
+        return there.configuration(q), there.velocity(q, v), rates, there.velocity_matrix(q)
+
+    qpos, qvel, rates, turn = map(np.asarray, jax.jit(jax.vmap(to))(q, v))
+    M, forces = np.zeros((theirs.nv, theirs.nv)), []
     for i in range(STATES):
-        data.qpos[:], data.qvel[:] = there.configuration(q[i]), there.velocity(q[i], v[i])
+        data.qpos[:], data.qvel[:] = qpos[i], qvel[i]
         mujoco.mj_kinematics(theirs, data)
         worst.compare("rotations", placed.rotation[i], data.xmat[order].reshape(-1, 3, 3))
         worst.compare("positions", placed.position[i], data.xpos[order])
         mujoco.mj_forward(theirs, data)
         mujoco.mj_fullM(theirs, M, data.qM) if hasattr(data, "qM") else mujoco.mj_fullM(theirs, data, M)
         worst.compare("mass matrix", mass[i], turn[i].T @ M @ turn[i])
-        # Where our velocity of a free joint turns with the body, the same motion has another rate of it.
-        rates = np.asarray(there.acceleration(q[i], v[i], np.zeros(model.nv)))
-        worst.compare("bias", bias[i], there.force_from(q[i], data.qfrc_bias + M @ rates))
+        forces.append(data.qfrc_bias + M @ rates[i])
+    found = np.asarray(jax.jit(jax.vmap(there.force_from))(q, np.array(forces)))
+    for ours, force in zip(bias, found, strict=True):
+        worst.compare("bias", ours, force)
     return worst, lost
 
 

@@ -72,14 +72,18 @@ def end(model, state):
 
 states = rbd.State(rows(16), rows(16, seed=1))
 sharded = jax.jit(rbd.shard(end, (None, 0)))
-REPORT["rollout"] = apart(sharded(MODEL, states), rbd.shard(end, (None, 0), mesh=ALONE)(MODEL, states))
-REPORT["rollout talks"] = communication(sharded.lower(MODEL, states).compile().as_text())
-few = jax.tree.map(lambda x: x[:11], states)
+program = sharded.lower(MODEL, states).compile()
+REPORT["rollout"] = apart(program(MODEL, states), rbd.shard(end, (None, 0), mesh=ALONE)(MODEL, states))
+REPORT["rollout talks"] = communication(program.as_text())
+few = jax.tree.map(lambda x: np.asarray(x)[:11], states)
 REPORT["uneven talks"] = communication(sharded.lower(MODEL, few).compile().as_text())
 
 
+pendulum, swings = rbd.load("pendulum"), jax.tree.map(lambda x: np.asarray(x)[:, :1], states)
+
+
 def loss(model, mapped):
-    return jnp.mean(mapped(end, (None, 0))(model, states)[0][:, -1] ** 2)
+    return jnp.mean(mapped(end, (None, 0))(model, swings)[0][:, -1] ** 2)
 
 
 def slopes(mapped):
@@ -88,8 +92,9 @@ def slopes(mapped):
 
 alone = lambda function, in_axes: rbd.shard(function, in_axes, mesh=ALONE)
 numbers = lambda tree: [x for x in jax.tree.leaves(tree) if x.dtype == jnp.float64]
-REPORT["gradient"] = apart(numbers(slopes(rbd.shard)(MODEL)), numbers(slopes(alone)(MODEL)))
-REPORT["gradient talks"] = communication(slopes(rbd.shard).lower(MODEL).compile().as_text())
+program = slopes(rbd.shard).lower(pendulum).compile()
+REPORT["gradient"] = apart(numbers(program(pendulum)), numbers(slopes(alone)(pendulum)))
+REPORT["gradient talks"] = communication(program.as_text())
 
 
 def talking(x):

@@ -42,6 +42,7 @@ def run(program, **environment):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_batches_run_on_them():
     assert "JAX is in use already, with 2 of 3 cores" in run(ON_TWO)
 

@@ -48,7 +48,7 @@ def faults(**settings):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's")
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_pages_are_used_again(cores):
     """A call touches 14,000 of them. Most often none is new, whichever of the compiler's threads makes the results."""
     assert faults(CORES=str(cores)) < 7_000

@@ -64,9 +64,10 @@ def test_processes_see_each_other(two):
     assert [(one["process"], one["devices"]) for one in two] == [(0, 2), (1, 2)]
 
 
-def test_two_processes_find_what_one_does(two):
+@pytest.mark.slow
+def test_two_processes_find_what_one_does():
     """Rollouts and random numbers to the last bit; gradients are sums in another order."""
-    alone = over_processes.results()
+    alone, two = over_processes.results(), connected(2, 1, "results")
     for one in two:
         assert one["results"].keys() == alone.keys()
         for name, expected in alone.items():
@@ -146,6 +147,7 @@ print(json.dumps(said))
 """
 
 
+@pytest.mark.slow
 def test_what_is_said_at_the_start():
     """Before JAX ends the process, which it does if it cannot connect."""
     nowhere = f"localhost:{free_port()}"
@@ -180,6 +182,6 @@ def test_what_is_said_at_the_start():
 
 
 def test_a_start_that_comes_too_late():
-    jax.numpy.zeros(1)
+    jax.device_put(np.zeros(1))
     with pytest.raises(RuntimeError, match="^parallel.start: JAX is in use already.*right after the imports"):
         rbd.parallel.start("localhost:1234", 2, 0)

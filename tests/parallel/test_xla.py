@@ -4,14 +4,18 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from rbd_jax.parallel.xla import OPTION, THRESHOLD
+from rbd_jax.parallel import xla
+from rbd_jax.parallel.xla import EMITTERS, OPTION, THRESHOLD, has_emitters
 
 
 SETTING = f"{OPTION}={THRESHOLD}"
+#: Where XLA has the choice, the older emitters come before it.
+OLDER = f"--{EMITTERS}=false " if has_emitters() else ""
 
 IMPORT = """
 import json, os, warnings
@@ -41,38 +45,62 @@ def imported(flags=None, before="", after="", **extra):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def prepared(monkeypatch, flags=None, before="", **extra):
+    """Call the function that the import calls, in this process; with `before`, as if JAX were in use already."""
+    for name in ("XLA_FLAGS", "RBD_JAX_XLA_FLAGS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (extra | ({} if flags is None else {"XLA_FLAGS": flags})).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(xla, "_notes", [])
+    monkeypatch.setattr(xla, "backend_in_use", lambda: bool(before))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        xla.prepare()
+    return os.environ.get("XLA_FLAGS"), xla.xla_note(), [str(one.message) for one in caught]
+
+
+@pytest.fixture(params=["function", pytest.param("import", marks=pytest.mark.slow)])
+def preparation(request, monkeypatch):
+    """Set the option by the import in a process of its own, or by the function that it calls."""
+    if request.param == "import":
+        return lambda *args, **options: imported(*args, **options)[:3]
+    return lambda *args, **options: prepared(monkeypatch, *args, **options)
+
+
 @pytest.mark.parametrize("flags", [None, pytest.param("", marks=pytest.mark.slow)])
 def test_set_when_nothing_is(flags):
     """And JAX takes it: a compiler started with an option it does not know would say so."""
     found, note, warned, _ = imported(flags, after="import jax; assert jax.numpy.ones(3).sum() == 3")
-    assert found == f"--xla_backend_extra_options={SETTING}"
+    assert found == f"{OLDER}--xla_backend_extra_options={SETTING}"
     assert note.startswith("set XLA_FLAGS") and SETTING in note and not warned
 
 
-def test_other_flags_stay():
-    found, _, warned, _ = imported("--xla_cpu_enable_fast_math=false")
-    assert found == f"--xla_cpu_enable_fast_math=false --xla_backend_extra_options={SETTING}" and not warned
+def test_other_flags_stay(preparation):
+    found, _, warned = preparation("--xla_cpu_enable_fast_math=false")
+    assert found == f"--xla_cpu_enable_fast_math=false {OLDER}--xla_backend_extra_options={SETTING}"
+    assert not warned
 
 
-def test_added_to_other_extra_options():
+def test_added_to_other_extra_options(preparation):
     """The compiler reads the last such flag alone, so there must be one."""
     flags = "--xla_backend_extra_options=xla_cpu_one=1,xla_cpu_two --xla_cpu_enable_fast_math=false"
-    found, note, warned, _ = imported(flags)
-    assert found == flags.replace("xla_cpu_two", f"xla_cpu_two,{SETTING}") and not warned
+    found, note, warned = preparation(flags)
+    assert found == f"{flags.replace('xla_cpu_two', f'xla_cpu_two,{SETTING}')} {OLDER}".strip() and not warned
     assert SETTING in note
 
 
-def test_threshold_of_the_user_is_kept():
-    flags = f"--xla_backend_extra_options={OPTION}=512"
-    found, note, warned, _ = imported(flags)
+def test_threshold_of_the_user_is_kept(preparation):
+    flags = f"--{EMITTERS}=true " if has_emitters() else ""
+    flags += f"--xla_backend_extra_options={OPTION}=512"
+    found, note, warned = preparation(flags)
     assert found == flags and "left as XLA_FLAGS has it" in note and not warned
 
 
 @pytest.mark.parametrize(
     "before", [pytest.param("", marks=pytest.mark.slow), "import jax; jax.numpy.ones(3)"]
 )
-def test_opting_out(before):
-    found, note, warned, _ = imported(before=before, RBD_JAX_XLA_FLAGS="0")
+def test_opting_out(before, preparation):
+    found, note, warned = preparation(before=before, RBD_JAX_XLA_FLAGS="0")
     assert found is None and "RBD_JAX_XLA_FLAGS=0" in note and not warned
 
 

@@ -32,11 +32,10 @@ def model_of():
     return get
 
 
-def random_state(model, key):
+def random_state(model, seed):
     """A configuration near the neutral one, a velocity and an acceleration, all of the size of one."""
-    keys = jax.random.split(key, 3)
-    offset, v, a = (jax.random.normal(key, (model.nv,), model.dtype) for key in keys)
-    return rbd.integrate(model, rbd.neutral(model), 0.3 * offset), v, a
+    offset, v, a = np.random.default_rng(seed).normal(size=(3, model.nv))
+    return np.asarray(rbd.integrate(model, rbd.neutral(model), 0.3 * offset)), v, a
 
 
 @pytest.mark.parametrize("name", robots.NAMES)
@@ -50,15 +49,15 @@ def test_the_model_is_sound(model_of, name):
     # A massless body is a mark on the one that carries it.
     welded = [isinstance(model.joint(body), joints.Fixed) for body in range(model.nb)]
     assert all(mass > 0 or weld for mass, weld in zip(mass, welded))
-    assert np.asarray(model.damping >= 0).all()
-    assert np.asarray(model.effort_limit > 0).all()
+    assert (np.asarray(model.damping) >= 0).all()
+    assert (np.asarray(model.effort_limit) > 0).all()
 
 
 @pytest.mark.parametrize("name", robots.NAMES)
 def test_the_neutral_configuration_is_inside_the_limits(model_of, name):
     model = model_of(name)
-    q = rbd.neutral(model)
-    assert jnp.all((model.lower <= q) & (q <= model.upper))
+    lower, q, upper = map(np.asarray, (model.lower, rbd.neutral(model), model.upper))
+    assert np.all((lower <= q) & (q <= upper))
 
 
 SIZES = {  # nq, nv, mass
@@ -79,7 +78,7 @@ def test_sizes_and_mass(model_of, name):
     nq, nv, least, most = SIZES[name]
     model = model_of(name)
     assert (model.nq, model.nv) == (nq, nv)
-    assert least - 1e-9 <= float(model.inertias.mass.sum()) <= most + 1e-9
+    assert least - 1e-9 <= np.asarray(model.inertias.mass).sum() <= most + 1e-9
 
 
 @pytest.fixture(
@@ -106,26 +105,26 @@ def at_random(request, model_of):
             "gravity_force": rbd.gravity_force(model, q),
         }
 
-    state = random_state(model, jax.random.key(robots.NAMES.index(request.param)))
-    return model, state, evaluate(*state)
+    state = random_state(model, robots.NAMES.index(request.param))
+    return model, state, jax.device_get(evaluate(*state))
 
 
 def test_inverse_undoes_forward_dynamics(at_random):
     _, (_, _, a), found = at_random
     # Conditioning costs digits: the least inertia that a degree of freedom moves is some 1e-5 of the largest.
-    np.testing.assert_allclose(found["acceleration"], a, atol=1e-9 * (1 + float(jnp.max(jnp.abs(a)))))
+    np.testing.assert_allclose(found["acceleration"], a, atol=1e-9 * (1 + np.abs(a).max()))
 
 
 def test_every_freedom_moves_inertia(at_random):
     """Without the help of the armature."""
     model, _, found = at_random
-    moments = np.linalg.eigvalsh(found["mass_matrix"] - jnp.diag(model.armature))
+    moments = np.linalg.eigvalsh(found["mass_matrix"] - np.diag(model.armature))
     assert moments[0] > 1e-6 * moments[-1]
 
 
 def test_gravity_is_the_slope_of_the_potential_energy(at_random):
     _, (_, v, _), found = at_random
-    power = jnp.vdot(found["gravity_force"], v)
+    power = np.vdot(found["gravity_force"], v)
     np.testing.assert_allclose(found["potential_rate"], power, rtol=1e-9, atol=1e-9)
 
 
@@ -165,7 +164,7 @@ def standing(model):
 
 def test_the_quadruped_stands(model_of):
     model = model_of("quadruped")
-    frames, center = standing(model)
+    frames, center = jax.device_get(standing(model))
     feet = np.stack([frames.position[model.body_index(f"{leg}_foot")] for leg in ("FL", "FR", "RL", "RR")])
     np.testing.assert_allclose(feet[:, 2], feet[0, 2], atol=1e-9)
     assert -0.4 < feet[0, 2] < -0.25
@@ -175,7 +174,7 @@ def test_the_quadruped_stands(model_of):
 
 def test_the_humanoid_stands(model_of):
     model = model_of("humanoid")
-    frames, center = standing(model)
+    frames, center = jax.device_get(standing(model))
     left, right = (model.body_index(f"{side}_foot") for side in ("left", "right"))
     np.testing.assert_allclose(frames.rotation[left], np.eye(3), atol=1e-9)
     np.testing.assert_allclose(
@@ -189,7 +188,7 @@ def test_the_humanoid_stands(model_of):
 
 def test_the_arm_reaches_forward_and_points_down(model_of):
     model = model_of("arm7")
-    frames, _ = standing(model)
+    frames, _ = jax.device_get(standing(model))
     tool = model.body_index("tool")
     np.testing.assert_allclose(frames.rotation[tool, :, 2], [0, 0, -1], atol=1e-9)
     assert frames.position[tool, 0] > 0.2
@@ -226,19 +225,20 @@ def test_as_mujoco_with_its_actuators_and_sensors(model_of, name):
     off = mujoco.mjtDisableBit
     theirs.opt.disableflags |= off.mjDSBL_CONTACT | off.mjDSBL_LIMIT
     data, to = mujoco.MjData(theirs), rbd.interop.MujocoMap(model, theirs)
-    q, v, _ = random_state(model, jax.random.key(1))
-    told = rbd.Controls(jax.random.normal(jax.random.key(2), (model.nu,)))
-    data.qpos[:], data.qvel[:], data.ctrl[:] = to.configuration(q), to.velocity(q, v), to.ctrl(told)
+    q, v, _ = random_state(model, 1)
+    u = np.random.default_rng(2).normal(size=model.nu)
+    send = lambda q, v, u: (to.configuration(q), to.velocity(q, v), to.ctrl(rbd.Controls(u)))
+    data.qpos[:], data.qvel[:], data.ctrl[:] = jax.jit(send)(q, v, u)
     mujoco.mj_forward(theirs, data)
 
     @jax.jit
-    def found(q, v, u):
+    def found(q, v, u, qacc):
         system = rbd.simulate.system_of(model, jnp.zeros(model.nv), u=u)
         state = rbd.State(q, v, system.own)
-        return system.acceleration(jnp.zeros(()), state), rbd.sense(model, state, rbd.Controls(u)).vector
+        readings = rbd.sense(model, state, rbd.Controls(u)).vector
+        return system.acceleration(jnp.zeros(()), state), readings, to.acceleration_from(q, v, qacc)
 
-    acceleration, readings = found(q, v, told.u)
-    expected = to.acceleration_from(q, v, jnp.asarray(data.qacc))
+    acceleration, readings, expected = map(np.asarray, found(q, v, u, data.qacc))
     for one, other in ((acceleration, expected), (readings, data.sensordata)):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
 
@@ -249,9 +249,10 @@ def test_servos_hold_the_pose(model_of):
     run = jax.jit(
         lambda q, v: rbd.rollout(model, rbd.State(q, v), rbd.Controls(jnp.zeros((200, model.nu))), dt=0.005)
     )
-    path = run(0.3 * jnp.ones(model.nq), jnp.zeros(model.nv))
+    path = run(0.3 * np.ones(model.nq), np.zeros(model.nv))
     assert path.code == rbd.Result.SUCCESS
-    assert 1e-4 < np.abs(path.q[-1]).max() < 0.05 and np.abs(path.v[-1]).max() < 1e-3
+    q, v = np.asarray(path.q)[-1], np.asarray(path.v)[-1]
+    assert 1e-4 < np.abs(q).max() < 0.05 and np.abs(v).max() < 1e-3
 
 
 def test_taken_off(model_of):
@@ -290,11 +291,11 @@ def test_feet_stand_on_the_floor(model_of, name, feet):
     model = model_of(name)
     frames = rbd.shape_frames(model, rbd.neutral(model))
     rows = {shape.name: row for row, shape in enumerate(model.shapes)}
-    floor = float(frames.position[rows.pop("floor"), 2])
-    lowest = {}
+    position, rotation = np.asarray(frames.position), np.asarray(frames.rotation)
+    floor, lowest = position[rows.pop("floor"), 2], {}
     for shape, row in rows.items():
         vertices, _ = model.shapes[row].geometry.triangles()
-        placed = vertices @ np.asarray(frames.rotation[row]).T + np.asarray(frames.position[row])
+        placed = vertices @ rotation[row].T + position[row]
         lowest[shape] = placed[:, 2].min() - floor
     standing = [shape for shape, height in lowest.items() if height < 1e-3]
     assert len(standing) == feet and all(shape.endswith(("foot", "heel", "toe")) for shape in standing)

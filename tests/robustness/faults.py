@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
+import jax
+import numpy as np
 
 import rbd_jax as rbd
 
@@ -21,7 +22,7 @@ import rbd_jax as rbd
 #: What a system says: a full disk, a broken one, no permission, too many files, too much for this user.
 ERRORS = errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE, errno.EDQUOT
 
-STATES = rbd.State(jnp.array([[0.1, 0.2], [0.3, 0.4]]), jnp.zeros((2, 2)))
+STATES = rbd.State(*jax.device_put((np.array([[0.1, 0.2], [0.3, 0.4]]), np.zeros((2, 2)))))
 
 
 class Faults:
@@ -94,7 +95,8 @@ def model() -> Any:
 
 @functools.cache
 def moved() -> Any:
-    return rbd.rollout(model(), rbd.State(STATES.q[0], STATES.v[0]), dt=0.01, steps=3)
+    first = jax.tree.map(lambda x: jax.device_put(np.asarray(x)[0]), STATES)
+    return rbd.rollout(model(), first, dt=0.01, steps=3)
 
 
 #: What writes one file at a path.

@@ -1,7 +1,6 @@
 """What is handed in wrongly is refused where it enters, in words that name it: nothing is left to what lies below."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -9,7 +8,7 @@ import rbd_jax as rbd
 
 
 MODEL = rbd.load("double_pendulum")
-STATE = rbd.State(jnp.array([0.1, 0.2]), jnp.zeros(2))
+STATE = rbd.State(*jax.device_put((np.array([0.1, 0.2]), np.zeros(2))))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_steps(dt, unchecked):
 
 
 def test_a_batch_that_is_traced(unchecked):
-    states = rbd.State(jnp.zeros((2, 2)), jnp.zeros((2, 2)))
+    states = rbd.State(jax.device_put(np.zeros((2, 2))), jax.device_put(np.zeros((2, 2))))
     final = lambda states: rbd.simulate_batch(MODEL, states, dt=0.01, steps=2).q
     with pytest.raises(
         ValueError, match="simulate_batch: model or states are traced, as within jit, .*rbd.batch_map of"

@@ -18,6 +18,7 @@ def test_files(name, tmp_path):
     assert number > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folders(name, tmp_path):
     """What fails at any call goes on to the same bytes."""

@@ -8,7 +8,7 @@ from wrong_calls import calls, fault_of
 
 CALLS = calls()
 #: Everyday so many of them are tried, by a seed.
-SOME, SEED = 400, 20
+SOME, SEED = 150, 20
 
 
 def test_there_are_many():

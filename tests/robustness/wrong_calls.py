@@ -18,24 +18,24 @@ import rbd_jax as rbd
 
 
 MODEL = rbd.load("double_pendulum")
-Q, V = jnp.array([0.1, 0.2]), jnp.array([0.3, 0.4])
+Q, V = jax.device_put((np.array([0.1, 0.2]), np.array([0.3, 0.4])))
 
 #: What is right, by the names that arguments have.
 RIGHT: dict[str, Any] = {
     "model": MODEL,
     **dict.fromkeys(("q", "q0", "q1"), Q),
     **dict.fromkeys(("v", "a", "tau", "dv", "control", "x"), V),
-    "rhs": jnp.eye(2),
+    "rhs": jax.device_put(np.eye(2)),
     "body": "lower",
     "state": rbd.State(Q, V),
-    "states": rbd.State(jnp.stack([Q, Q]), jnp.stack([V, V])),
+    "states": rbd.State(*jax.device_put((np.stack([Q, Q]), np.stack([V, V])))),
     "dt": 0.01,
     "steps": 4,
     "count": 3,
     **dict.fromkeys(("time", "t"), 0.0),
     "key": jax.random.key(0),
-    "controls": jnp.zeros((4, 2)),
-    "point": jnp.zeros(3),
+    "controls": jax.device_put(np.zeros((4, 2))),
+    "point": jax.device_put(np.zeros(3)),
     "frame": "world",
     "function": lambda model, q: rbd.mass_matrix(model, q),
     "dtype": jnp.float32,
@@ -45,10 +45,10 @@ RIGHT: dict[str, Any] = {
 #: What is put in its place, where it may be right by chance.
 WRONG: tuple[Any, ...] = (
     None, "x", "", "lower", b"x", 3, -3, -1.5, 2**70, 10**400, True, float("nan"), float("inf"), object(), type,
-    np.zeros(3), np.zeros((2, 2)), jnp.zeros((0,)), jnp.zeros(2, jnp.int32), jnp.zeros((2, 3, 2)), np.float16([1, 2]),
+    np.zeros(3), np.zeros((2, 2)), *jax.device_put((np.zeros(0), np.zeros(2, np.int32), np.zeros((2, 3, 2)))), np.float16([1, 2]),
     np.array([1 + 2j, 2]), np.array(["a", "b"]), np.array([np.nan, 1.0]), np.array([np.inf, 1.0]),
-    [1, "a"], [1.0, 2.0], [[1, 2], [3]], (), {}, rbd.load("pendulum"), rbd.State(jnp.zeros(1), jnp.zeros(1)), rbd.State,
-    lambda: 1,
+    [1, "a"], [1.0, 2.0], [[1, 2], [3]], (), {}, rbd.load("pendulum"), rbd.State(*jax.device_put((np.zeros(1), np.zeros(1)))),
+    rbd.State, lambda: 1,
 )  # fmt: skip
 
 #: Of the public functions those that are given one function or one model and make another: they are asked elsewhere.

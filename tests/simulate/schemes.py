@@ -24,9 +24,6 @@ IMPLICIT = {
 }
 VARIATIONAL = {"Rattle": 2, "VariationalMidpoint": 2, "EnergyMomentum": 2}
 
-#: An explicit scheme of each way to move on the manifold.
-EVERY_DAY = ("SemiImplicitEuler", "RKMK4", "CrouchGrossman3", "CommutatorFree3")
-
 ORDERS = EXPLICIT | IMPLICIT | VARIATIONAL
 
 

@@ -59,9 +59,14 @@ def floating_pair(gravity=(0.0, 0.0, 0.0), joint=None, arm=ROD):
     return builder.build()
 
 
+@jax.jit
+def _drawn(model, seed):
+    return rbd.random_configuration(model, jax.random.key(seed))
+
+
 def moving(model, seed=0):
     """A state away from everything special."""
-    q = rbd.random_configuration(model, jax.random.key(seed))
+    q = _drawn(model, seed)
     return rbd.State(q, jnp.asarray(np.random.default_rng(seed).normal(size=model.nv)))
 
 

@@ -27,9 +27,10 @@ def test_the_heavy_top_after_two_seconds():
     rule = scheme("Adaptive", solver=diffrax.Dopri8(), rtol=1e-13, atol=1e-13, max_steps=5000)
     path = jax.jit(lambda s: rbd.rollout(model, s, dt=1.0, steps=2, scheme=rule))(SPIN)
     assert path.code == Result.SUCCESS
+    q, v = np.asarray(path.q), np.asarray(path.v)
     for second, place in TOP_AT.items():
-        np.testing.assert_allclose(center(model, path.q[second]), place, atol=1e-9)
-    spin = rbd.body_velocities(model, path.final.q, path.final.v)[0, 1]
+        np.testing.assert_allclose(center(model, q[second]), place, atol=1e-9)
+    spin = np.asarray(rbd.body_velocities(model, *map(jnp.asarray, (q[-1], v[-1]))))[0, 1]
     np.testing.assert_allclose(spin, -106.1638041431, atol=1e-8)
 
 
@@ -47,11 +48,12 @@ def test_error_follows_the_tolerance():
     """A thousand times the tolerance, between a hundred and ten thousand times the error."""
     model, state = pendulum(), moving(pendulum())
 
-    def final(tolerance):
-        rule = scheme("RKMK45", rtol=tolerance, atol=tolerance)
-        return jax.jit(lambda s: rbd.rollout(model, s, dt=0.5, steps=2, scheme=rule))(state).final.v
+    @jax.jit
+    def finals(state):
+        rules = (scheme("RKMK45", rtol=10.0**-n, atol=10.0**-n) for n in (12, 4, 7))
+        return [rbd.rollout(model, state, dt=0.5, steps=2, scheme=rule).final.v for rule in rules]
 
-    exact, loose, tight = (final(10.0**-n) for n in (12, 4, 7))
+    exact, loose, tight = map(np.asarray, finals(state))
     ratio = np.abs(loose - exact).max() / np.abs(tight - exact).max()
     assert 1e2 < ratio < 1e4
 
@@ -92,13 +94,14 @@ def test_codes():
     def run(state, **options):
         rule = scheme("RKMK45", **options)
         blow_up = (lambda model, q, v: 3 * v**3,) if options.get("rtol") == 1e-3 else ()
-        return jax.jit(lambda s: rbd.rollout(model, s, dt=0.2, steps=4, scheme=rule, forces=blow_up))(state)
+        path = rbd.rollout(model, state, dt=0.2, steps=4, scheme=rule, forces=blow_up)
+        return jax.tree.map(np.asarray, path)
 
     state = moving(model)
     short = run(state, rtol=1e-12, atol=1e-12, max_steps=5)
     assert (short.code, short.failed_step) == (Result.TOO_MANY_STEPS, 0)
     assert np.all(np.isfinite(short.q[0])) and np.all(np.isnan(short.q[1:])) and np.all(np.isnan(short.v[1:]))
-    gone = run(rbd.State(state.q, jnp.ones(1)), rtol=1e-3, atol=1e-6)
+    gone = run(rbd.State(state.q, np.ones(1)), rtol=1e-3, atol=1e-6)
     assert gone.code == Result.STEP_TOO_SMALL and np.isnan(gone.final.v)
     assert np.isfinite(gone.v[gone.failed_step]) and np.isnan(gone.v[gone.failed_step + 1])
 
@@ -142,7 +145,7 @@ def test_traced_tolerances_are_refused():
     """And those that are known are plain numbers, of whatever kind they were given."""
     with pytest.raises(ValueError, match="rtol of an adaptive scheme is traced"):
         jax.jit(lambda r: (scheme("RKMK45", rtol=r), r)[1])(1e-6)
-    assert scheme("RKMK45", rtol=jnp.asarray(0.5)) == scheme("RKMK45", rtol=0.5)
+    assert scheme("RKMK45", rtol=jnp.asarray(np.array(0.5))) == scheme("RKMK45", rtol=0.5)
 
 
 def test_a_model_without_degrees_of_freedom():
@@ -151,5 +154,5 @@ def test_a_model_without_degrees_of_freedom():
     builder.add_body("base", "world", rbd.joints.Fixed(), inertia=rbd.Inertia.sphere(1.0, 0.1))
     model = builder.build()
     for rule in (scheme("RKMK45"), scheme("Adaptive", solver=diffrax.Dopri5())):
-        path = rbd.rollout(model, rbd.State(jnp.zeros(0), jnp.zeros(0)), dt=0.1, steps=2, scheme=rule)
+        path = rbd.rollout(model, rbd.State(np.zeros(0), np.zeros(0)), dt=0.1, steps=2, scheme=rule)
         assert path.code == Result.SUCCESS and path.q.shape == (3, 0)

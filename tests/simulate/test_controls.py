@@ -15,6 +15,7 @@ import rbd_jax as rbd
 DT = 0.01
 
 
+@pytest.mark.slow
 def test_motors_in_some_of_the_joints():
     """Of a ball joint and a hinge, in an order of one's own: a table, a policy, and the efforts by hand."""
     model, state = tumbler(), moving(tumbler())
@@ -37,15 +38,15 @@ def test_motors_in_some_of_the_joints():
 
 
 def test_efforts_are_cut_off_at_their_limits():
-    model = dataclasses.replace(pendulum(), effort_limit=jnp.array([1.0, 2.0]))
-    path = rbd.rollout(
-        model, moving(model), jnp.array([[5.0, -5.0]]), dt=DT, actuation=rbd.Actuation(limits=True)
-    )
+    model = dataclasses.replace(pendulum(), effort_limit=jnp.asarray(np.array([1.0, 2.0])))
+    start, controls = rbd.State(np.full(2, 0.3), np.zeros(2)), jnp.asarray(np.array([[5.0, -5.0]]))
+    path = rbd.rollout(model, start, controls, dt=DT, actuation=rbd.Actuation(limits=True))
     assert path.tau.tolist() == [[1.0, -2.0]]
-    free = rbd.rollout(model, moving(model), jnp.array([[5.0, -5.0]]), dt=DT, actuation=rbd.Actuation())
+    free = rbd.rollout(model, start, controls, dt=DT, actuation=rbd.Actuation())
     assert free.tau.tolist() == [[5.0, -5.0]]
 
 
+@pytest.mark.slow
 def test_a_policy_that_remembers():
     """A controller with an integral, against the same with the integral summed up by hand; and its gradient."""
     model, state, gain = pendulum(), moving(pendulum()), 3.0
@@ -77,7 +78,7 @@ REFUSED = {
     ),
     "too wide": (
         lambda model, state: rbd.rollout(
-            model, state, jnp.zeros((1, 2)), dt=DT, actuation=rbd.Actuation(["link 0"])
+            model, state, np.zeros((1, 2)), dt=DT, actuation=rbd.Actuation(["link 0"])
         ),
         r"controls has shape \(1, 2\); .* \(steps, nu\) with nu = 1",
     ),
@@ -86,18 +87,18 @@ REFUSED = {
         "actuation is a list; it takes an Actuation",
     ),
     "memory of nothing": (
-        lambda model, state: rbd.rollout(model, state, steps=1, dt=DT, memory=jnp.zeros(2)),
+        lambda model, state: rbd.rollout(model, state, steps=1, dt=DT, memory=np.zeros(2)),
         "memory is for a policy",
     ),
     "no pair": (
         lambda model, state: rbd.rollout(
-            model, state, lambda t, s, m: jnp.zeros(2), steps=1, dt=DT, memory=jnp.zeros(2)
+            model, state, lambda t, s, m: jnp.zeros(2), steps=1, dt=DT, memory=np.zeros(2)
         ),
         r"controls returns a pair \(tau, memory\)",
     ),
     "another memory": (
         lambda model, state: rbd.rollout(
-            model, state, lambda t, s, m: (jnp.zeros(2), m[:1]), steps=1, dt=DT, memory=jnp.zeros(2)
+            model, state, lambda t, s, m: (jnp.zeros(2), m[:1]), steps=1, dt=DT, memory=np.zeros(2)
         ),
         r"a memory of shape \(2,\) and returned \(1,\)",
     ),

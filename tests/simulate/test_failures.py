@@ -15,7 +15,7 @@ Result = result()
 DT = 0.1
 
 #: Of pushes: for five steps, in the first and in the fourth of which there is no end.
-STRENGTHS = jnp.array([0.1, 3.0, 1.5])
+STRENGTHS = np.array([0.1, 3.0, 1.5])
 
 
 def mass():
@@ -28,7 +28,7 @@ def fleeing(strength, name, steps=20, save_every=1):
     """A mass that is pushed by `strength v²`, which takes it to infinity in the time `1/strength`."""
     return rbd.rollout(
         mass(),
-        rbd.State(jnp.zeros(1), jnp.ones(1)),
+        rbd.State(np.zeros(1), np.ones(1)),
         dt=DT,
         steps=steps,
         save_every=save_every,
@@ -47,9 +47,10 @@ def implicit_failure(strength, steps=20):
     return -1
 
 
-@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("save_every", [1, 4])
 def test_of_an_implicit_scheme(save_every):
-    strengths = jnp.array([0.0, 0.6, 0.9, 3.0])
+    strengths = np.array([0.0, 0.6, 0.9, 3.0])
     path = jax.jit(jax.vmap(lambda k: fleeing(k, "BDF1", save_every=save_every)))(strengths)
     expected = [implicit_failure(float(k)) for k in strengths]
     assert path.failed_step.tolist() == expected
@@ -90,7 +91,7 @@ def test_a_failure_that_is_masked_does_not_spoil_the_others():
 def test_of_an_explicit_scheme(save_every):
     """Speeds that grow beyond all bounds: they are told when they are beyond that of light."""
     run = jax.jit(jax.vmap(lambda k: fleeing(k, "LieEuler", steps=40, save_every=save_every)))
-    path = run(jnp.array([0.0, 1e3]))
+    path = jax.tree.map(np.asarray, run(np.array([0.0, 1e3])))
     v, lost = 1.0, 0
     while v + DT * 1e3 * np.square(v) < 299_792_458:
         v, lost = v + DT * 1e3 * np.square(v), lost + 1
@@ -101,9 +102,8 @@ def test_of_an_explicit_scheme(save_every):
     assert np.isfinite(path.v[1, ~gone]).all()
 
 
-@pytest.mark.parametrize(
-    "name", ["RungeKutta4", pytest.param("LinearlyImplicitEuler", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["RungeKutta4", "LinearlyImplicitEuler"])
 def test_constraints_that_cannot_be_satisfied(name):
     """A slide led to where its rod no longer reaches a circle, which is at a distance of 2; and a rod that starts elsewhere."""
     builder = rbd.ModelBuilder()
@@ -155,13 +155,13 @@ def test_lengths_are_open_as_shares_of_the_reach(size):
 
 
 def test_numbers_that_are_none_to_begin_with():
-    path = rbd.rollout(pendulum(), rbd.State(jnp.full(2, jnp.nan), jnp.zeros(2)), dt=DT, steps=2)
+    path = rbd.rollout(pendulum(1), rbd.State(np.full(1, np.nan), np.zeros(1)), dt=DT, steps=2)
     assert (path.code, path.failed_step) == (Result.NOT_FINITE, 0)
 
 
 def test_a_failure_can_be_made_an_exception():
     with pytest.raises(eqx.EquinoxRuntimeError, match="not finite"):
-        rbd.checked(fleeing)(3.0, "BDF1", steps=2)
+        rbd.checked(fleeing)(1e3, "LieEuler")
 
 
 def gimbal():
@@ -179,12 +179,12 @@ def coaxial(**along):
     return builder.build(), [0.4, 0.7]
 
 
-@pytest.mark.parametrize("make", [gimbal, coaxial])
-@pytest.mark.parametrize("save_every", [1, 2])
+@pytest.mark.parametrize("make", [pytest.param(gimbal, marks=pytest.mark.slow), coaxial])
+@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_singular_mass_matrix(make, save_every):
     """It is told as what it is, and not as a motion that diverged. Armature mends it, and the code of another failure stays."""
     model, q = make()
-    state = rbd.State(jnp.array(q), jnp.array([0.3, -0.2, 0.5])[: model.nv])
+    state = rbd.State(np.array(q), np.array([0.3, -0.2, 0.5])[: model.nv])
 
     @jax.jit
     def run(model, tau):
@@ -193,8 +193,9 @@ def test_a_singular_mass_matrix(make, save_every):
     for tau in (1.0, 0.0):
         path = run(model, tau)
         assert path.code == Result.SINGULAR and path.failed_step == 0
-        assert np.isfinite(path.v[0]).all() and np.isnan(path.v[1:]).all()
-    heavier = eqx.tree_at(lambda m: m.armature, model, jnp.full(model.nv, 0.01))
+        v = np.asarray(path.v)
+        assert np.isfinite(v[0]).all() and np.isnan(v[1:]).all()
+    heavier = eqx.tree_at(lambda m: m.armature, model, jnp.asarray(np.full(model.nv, 0.01)))
     assert run(heavier, 1.0).code == Result.SUCCESS
     assert run(heavier, 1e20).code == Result.DIVERGED
     assert run(heavier, jnp.nan).code == Result.NOT_FINITE
@@ -204,5 +205,5 @@ def test_a_singular_mass_matrix(make, save_every):
 def test_fewer_variables_may_be_singular():
     """A variable that nothing moves with."""
     reduced = rbd.constraints.ReducedModel(pendulum(1), lambda y: y[:1] * 0 + y[1:] ** 2, 2)
-    path = rbd.rollout(reduced, rbd.State(jnp.array([0.1, 0.4]), jnp.ones(2)), dt=1e-3, steps=2)
+    path = rbd.rollout(reduced, rbd.State(np.array([0.1, 0.4]), np.ones(2)), dt=1e-3, steps=2)
     assert path.code == Result.SINGULAR

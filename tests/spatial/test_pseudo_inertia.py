@@ -62,7 +62,7 @@ def test_log_cholesky_is_a_chart_of_the_bodies_that_can_be(key):
     assert_close(upper, expected, 1e-9)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1.0])
+@pytest.mark.parametrize("offset", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 def test_derivatives_are_difference_quotients(key, offset):
     """At the unit ball's place in the chart too, where all is zero but nothing is singular."""
     numbers = offset * jax.random.normal(key, (3, 10))

@@ -55,44 +55,60 @@ SCALED = {
 @pytest.mark.parametrize("draw, numbers", SCALED.values(), ids=SCALED)
 def test_factors(robot, draw, numbers, key):
     """Within their bounds, another for each, and another with another key; the rest of the model stays."""
-    new = draw(key, robot)
-    factors = np.asarray(numbers(new) / numbers(robot))
+
+    @jax.jit
+    def run(key):
+        new = draw(key, robot)
+        return new, numbers(new) / numbers(robot)
+
+    new, factors = run(key)
+    factors = np.asarray(factors)
     assert ((factors > 1.1) & (factors < 1.2)).all()
     assert len(factors) == 1 or len(np.unique(factors.round(9))) > 1 or draw is SCALED["grip"][0]
-    assert not np.allclose(factors, numbers(draw(jax.random.key(9), robot)) / numbers(robot), rtol=1e-6)
+    assert not np.allclose(factors, run(jax.random.key(9))[1], rtol=1e-6)
     assert 1 <= len(changed(new, robot)) <= 40
 
 
 def test_together_and_apart(robot, key):
-    one = (
-        tasks.scaled("damping", 0.5, 1.5, of="*_hip", together=True)(key, robot).damping[6:]
-        / robot.damping[6:]
-    )
+    @jax.jit
+    def run(key):
+        damping = tasks.scaled("damping", 0.5, 1.5, of="*_hip", together=True)(key, robot).damping
+        return damping, tasks.scaled_actuators(0.5, 1.5, actuators="FL_*")(key, robot).actuators
+
+    damping, servos = run(key)
+    one = np.asarray(damping)[6:] / np.asarray(robot.damping)[6:]
     assert np.ptp(one[::3]) < 1e-12 and abs(one[0] - 1) > 1e-3
     np.testing.assert_array_equal(np.delete(one, slice(None, None, 3)), 1)
     # Gain and bias of a servo get the same factor.
-    servo = tasks.scaled_actuators(0.5, 1.5, actuators="FL_*")(key, robot).actuators
-    for old, new in zip(robot.actuators, servo):
-        factor = new.gain.value / old.gain.value
-        np.testing.assert_allclose(new.bias.coefficients, factor * old.bias.coefficients)
+    for old, new in zip(robot.actuators, servos):
+        factor = float(new.gain.value) / float(old.gain.value)
+        np.testing.assert_allclose(new.bias.coefficients, factor * np.asarray(old.bias.coefficients))
         assert (abs(factor - 1) > 1e-3) == old.name.startswith("FL")
 
 
 def test_bodies_stay_bodies(robot, key):
     """Scaled and with their mass elsewhere they are as hard to turn about it as ever, in proportion."""
-    heavy = tasks.scaled_masses(0.5, 1.5)(key, robot).inertias
-    np.testing.assert_allclose(heavy.com, robot.inertias.com, atol=1e-12)
-    moved = tasks.shifted_centers_of_mass(0.02, bodies=["trunk", "*_thigh"])(key, robot).inertias
-    off = np.abs(moved.com - robot.inertias.com).max(1)
+    told = lambda bodies: (bodies.mass, bodies.com, bodies.rotational_com)
+
+    @jax.jit
+    def run(key):
+        heavy = tasks.scaled_masses(0.5, 1.5)(key, robot).inertias
+        moved = tasks.shifted_centers_of_mass(0.02, bodies=["trunk", "*_thigh"])(key, robot).inertias
+        return heavy.com, told(moved), told(robot.inertias)
+
+    heavy, (mass, com, rotational), before = jax.tree.map(np.asarray, run(key))
+    np.testing.assert_allclose(heavy, before[1], atol=1e-12)
+    off = np.abs(com - before[1]).max(1)
     chosen = np.array([name == "trunk" or name.endswith("_thigh") for name in robot.body_names])
     assert (off[chosen] > 1e-4).all() and (off[chosen] < 0.02).all()
     assert (off[~chosen] == 0).all()
-    np.testing.assert_allclose(moved.rotational_com, robot.inertias.rotational_com, atol=1e-12)
-    np.testing.assert_array_equal(moved.mass, robot.inertias.mass)
+    np.testing.assert_allclose(rotational, before[2], atol=1e-12)
+    np.testing.assert_array_equal(mass, robot.inertias.mass)
 
 
 def test_placements_stay_placements(robot, key):
-    new = tasks.shifted_placements(0.01, 0.1, bodies="*_calf")(key, robot).placements
+    shift = tasks.shifted_placements(0.01, 0.1, bodies="*_calf")
+    new = jax.tree.map(np.asarray, jax.jit(lambda key: shift(key, robot).placements)(key))
     rotation = np.asarray(new.rotation)
     np.testing.assert_allclose(
         rotation @ rotation.transpose(0, 2, 1), np.broadcast_to(np.eye(3), rotation.shape), atol=1e-12
@@ -102,15 +118,21 @@ def test_placements_stay_placements(robot, key):
 
 
 def test_shifted_and_drawn(robot, key):
-    tilt = tasks.shifted("gravity", [-0.5, -0.5, 0.0], [0.5, 0.5, 0.0])(key, robot).gravity
+    shift = tasks.shifted("gravity", [-0.5, -0.5, 0.0], [0.5, 0.5, 0.0])
+    hips, same = (tasks.drawn("friction", 0.1, high, of=of) for high, of in ((0.2, "*_hip"), (0.1, "*")))
+
+    @jax.jit
+    def run(key):
+        each = jax.vmap(lambda key: same(key, robot).friction)(jax.random.split(key))
+        return shift(key, robot).gravity, hips(key, robot).friction, each
+
+    tilt, friction, each = map(np.asarray, run(key))
     assert (np.abs(tilt[:2]) < 0.5).all() and (tilt[:2] != 0).all() and tilt[2] == robot.gravity[2]
-    friction = tasks.drawn("friction", 0.1, 0.2, of="*_hip")(key, robot).friction
     assert (friction[6::3] >= 0.1).all() and friction.sum() == friction[6::3].sum()
-    np.testing.assert_array_equal(
-        jax.vmap(lambda k: tasks.drawn("friction", 0.1, 0.1)(k, robot).friction)(jax.random.split(key)), 0.1
-    )
+    np.testing.assert_array_equal(each, 0.1)
 
 
+@pytest.mark.slow
 def test_an_episode_has_one_model(key):
     """What is drawn at a reset is what is simulated until the next; only that is carried along."""
     rules = [

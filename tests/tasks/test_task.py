@@ -1,5 +1,7 @@
 """What every task is: pure, one sample or many, differentiable, with episodes that end in two ways."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,6 +50,7 @@ def task():
     )
 
 
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def actions(key, steps, size=1):
     return jax.random.uniform(key, (steps, size), minval=-1.0, maxval=1.0)
 
@@ -82,6 +85,7 @@ def test_what_is_drawn_depends_on_the_key_alone(task, unroll, key):
     )
 
 
+@pytest.mark.slow
 def test_a_batch_is_its_samples_one_by_one(task, unroll, key):
     keys, given = jax.random.split(key, 5), jax.random.uniform(key, (5, 14, 1), minval=-1, maxval=1)
     singly = [unroll(one, each) for one, each in zip(keys, given)]
@@ -119,7 +123,7 @@ def test_steps_are_those_of_the_simulation(task):
 
 def test_time_that_is_over_truncates_and_falling_terminates(task, unroll):
     """Upright for six steps: truncated; pushed over: terminated, earlier. In both cases the next episode begins."""
-    calm = unroll(jax.random.key(0), jnp.zeros((14, 1)))
+    calm = unroll(jax.random.key(0), np.zeros((14, 1)))
     assert np.flatnonzero(calm.truncated).tolist() == [5, 11] and not calm.terminated.any()
     assert calm.steps.tolist() == [1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1, 2]
     pushed = eqx.tree_at(lambda t: t.model.inertias.mass, task, 0.05 * task.model.inertias.mass)
@@ -133,24 +137,26 @@ def test_time_that_is_over_truncates_and_falling_terminates(task, unroll):
 
 
 def test_at_a_reset_the_end_is_kept(task, unroll):
-    states = unroll(jax.random.key(0), jnp.zeros((14, 1)))
+    states = unroll(jax.random.key(0), np.zeros((14, 1)))
     ended = np.flatnonzero(states.truncated)
     going = np.setdiff1d(np.arange(14), ended)
-    np.testing.assert_array_equal(states.observation[going], states.final_observation[going])
+    observed, final = np.asarray(states.observation), np.asarray(states.final_observation)
+    np.testing.assert_array_equal(observed[going], final[going])
     # By steps without resets up to there.
     state = task.reset(jax.random.key(0))
     for _ in range(6):
         state = task.step(state, jnp.zeros(1))
-    assert_each_close(state.observation, states.final_observation[5])
-    assert_each_close(state.reward, states.reward[5])
-    assert_each_close(states.final_observation[6], task.step(_row(states, 5), jnp.zeros(1)).observation)
+    assert_each_close(state.observation, final[5])
+    assert_each_close(state.reward, np.asarray(states.reward)[5])
+    assert_each_close(final[6], task.step(_row(states, 5), jnp.zeros(1)).observation)
     # The next episode is another: another beginning, another place, another model.
-    begun = np.asarray(states.observation)[[5, 11]][:, [0, 1, 5]]
+    begun = observed[[5, 11]][:, [0, 1, 5]]
     assert np.abs(begun[0] - begun[1]).min() > 1e-6
     masses = [np.asarray(leaf) for leaf in jax.tree.leaves(states.changes)][0]
     assert not np.allclose(masses[5], masses[11]) and np.array_equal(masses[5], masses[8])
 
 
+@jax.jit
 def _row(states, index):
     return jax.tree.map(lambda x: x[index], states)
 
@@ -193,6 +199,7 @@ def test_gradients_are_those_of_differences(task, total, key):
     np.testing.assert_allclose(batch, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_nothing_is_learnt_from_what_comes_after_an_end(task):
     """The beginning of the next episode does not depend on the actions of the last one."""
 
@@ -206,6 +213,7 @@ def test_nothing_is_learnt_from_what_comes_after_an_end(task):
     assert jax.jit(jax.grad(later))(jnp.zeros(1)) == 0
 
 
+@pytest.mark.slow
 def test_a_step_that_cannot_be_made_ends_the_episode_and_spoils_nothing():
     """A force of 1e300 N on one sample of three: it stays where it was, terminated; gradients of the others are theirs."""
 
@@ -243,17 +251,18 @@ def test_a_step_that_cannot_be_made_ends_the_episode_and_spoils_nothing():
 
 def test_one_leaf_over_a_batch(task, key):
     """A batch of models is a task with batched leaves."""
-    masses = jnp.linspace(0.5, 2.0, 3)
+    masses = np.linspace(0.5, 2.0, 3)
 
     def after(mass):
         other = eqx.tree_at(lambda t: t.model.inertias.mass, task, mass * task.model.inertias.mass)
         return other.step(other.reset(key), jnp.ones(1)).observation
 
-    found = jax.jit(jax.vmap(after))(masses)
+    found = np.asarray(jax.jit(jax.vmap(after))(masses))
     assert_each_close(found, np.stack([after(mass) for mass in masses]))
     assert len(np.unique(found[:, 0])) == 3
 
 
+@pytest.mark.slow
 def test_in_single_precision(task, key):
     single = Balance(rbd.astype(CART, jnp.float32), dt=0.02, substeps=2, episode_length=6)
     double = Balance(CART, dt=0.02, substeps=2, episode_length=6)

@@ -58,6 +58,7 @@ def promoting():
     jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
+@pytest.mark.slow
 def test_under_its_wrappers(env, promoting):
     """Batches, episodes cut after six steps, new beginnings, and models that differ."""
     envs = pytest.importorskip("brax.envs")

@@ -1,6 +1,8 @@
 """Every way to look at a motion, of every shape of batch: also of one sample in a batch of one."""
 
+import jax
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from recorded import swaying
 
@@ -43,7 +45,8 @@ def test_the_last_sample_says_how_it_went(batch, arm):
     recording = Recording(arm, path)
     last = recording.samples - 1
     assert recording.failure(last) is None
-    codes = path.code.reshape(-1).at[last].set(int(rbd.Result.CONSTRAINTS_OPEN)).reshape(path.code.shape)
-    failed = rbd.Trajectory(path.t, path.q, path.v, path.tau, codes, path.failed_step)
+    codes = np.array(path.code)
+    codes.flat[last] = int(rbd.Result.CONSTRAINTS_OPEN)
+    failed = rbd.Trajectory(path.t, path.q, path.v, path.tau, jax.device_put(codes), path.failed_step)
     said = Recording(arm, failed).failure(last)
     assert said == f"doubtful: {rbd.Result.CONSTRAINTS_OPEN.title}"

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
+from recorded import of
 
 import rbd_jax as rbd
 from rbd_jax.view.camera import Camera
@@ -27,13 +28,8 @@ def model():
 
 
 def path_of(model, q, seconds=1.0):
-    q = jnp.asarray(q, float)
-    batch, rows = q.shape[:-2], q.shape[-2]
-    t = jnp.broadcast_to(jnp.linspace(0.0, seconds, rows), (*batch, rows))
-    zero = jnp.zeros((*batch, rows, model.nv))
-    return rbd.Trajectory(
-        t, q, zero, zero[..., 1:, :], jnp.zeros(batch, jnp.int32), jnp.full(batch, -1, jnp.int32)
-    )
+    q = np.asarray(q, float)
+    return of(np.linspace(0.0, seconds, q.shape[-2]), q, model.nv)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +172,7 @@ def test_bad_input(model, many, tmp_path, given, name, error, message):
 def test_of_another_model_and_of_nothing(model, swing, tmp_path):
     with pytest.raises(ValueError, match="it is of another model"):
         rbd.save_video(rbd.load("pendulum"), swing, tmp_path / "a.gif", **SMALL)
-    broken = rbd.Trajectory(swing.t, swing.q * jnp.nan, swing.v, swing.tau)
+    broken = rbd.Trajectory(swing.t, jax.device_put(np.full(swing.q.shape, np.nan)), swing.v, swing.tau)
     with pytest.raises(ValueError, match="no finite state"):
         rbd.save_video(model, broken, tmp_path / "a.gif", **SMALL)
     (tmp_path / "folder.gif").mkdir()
@@ -283,9 +279,9 @@ def test_a_model_is_drawn_in_one_configuration_or_in_many(model, tmp_path):
     from PIL import Image
 
     path = tmp_path / "a.png"
-    rbd.view.plot_model(model, jnp.array([0.5, 0.5]), path, size=(80, 60), camera={"azimuth": -90})
+    rbd.view.plot_model(model, np.array([0.5, 0.5]), path, size=(80, 60), camera={"azimuth": -90})
     one = np.asarray(Image.open(path))
     rbd.view.plot_model(
-        model, jnp.array([[0.5, -1.5], [0.5, 0.5]]), path, size=(80, 60), camera={"azimuth": -90}
+        model, np.array([[0.5, -1.5], [0.5, 0.5]]), path, size=(80, 60), camera={"azimuth": -90}
     )
     assert one.shape == (60, 80, 3) and np.asarray(Image.open(path)).shape == (60, 80, 3)

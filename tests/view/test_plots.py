@@ -1,7 +1,9 @@
 """Every plot of every kind of model: what is drawn is what the numbers say, in panels by unit."""
 
+import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ ROD = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
 ROWS = 12
 
 
+@functools.cache
 def mixed():
     """A floating base with a hinge within limits, a slide, a ball and a hinge that mimics; a motor, a sensor, no contact law."""
     builder = rbd.ModelBuilder(name="mixed")
@@ -35,17 +38,20 @@ def mixed():
     return builder.build()
 
 
-def touching():
+@functools.cache
+def touching(law):
+    """A ball over the ground, whose contacts are soft constraints or springs."""
     builder = rbd.ModelBuilder(name="touching")
     builder.add_body("ball", "world", joints.Free(), inertia=rbd.Inertia.sphere(1.0, 0.1))
-    builder.attach(
-        rbd.Shape("floor", "world", shapes.Plane()),
-        rbd.Shape("skin", "ball", shapes.Sphere(0.1)),
-        rbd.contact.Soft(),
+    builder.attach(rbd.Shape("floor", "world", shapes.Plane()), rbd.Shape("skin", "ball", shapes.Sphere(0.1)))
+    if law == "soft":
+        return rbd.attach(builder.build(), rbd.contact.Soft())
+    return rbd.add_forces(
+        builder.build(), rbd.contact.Compliant("skin", "floor", 1e4, law="linear", exponent=1.0)
     )
-    return builder.build()
 
 
+@functools.cache
 def four_bar():
     builder = rbd.ModelBuilder(gravity=(0.0, -9.81, 0.0), name="four-bar")
     builder.add_body("crank", "world", joints.Revolute(), inertia=ROD)
@@ -64,27 +70,47 @@ def path_of(model, batch=(), rows=ROWS, seed=0, u=False):
         np.asarray(getattr(model, "reference", np.zeros(model.nq))), (*batch, rows, model.nq)
     ).copy()
     q += 0.02 * rng.normal(size=q.shape)
-    given = [jnp.asarray(x) for x in (t, q, v, rng.normal(size=(*batch, rows - 1, model.nv)))]
-    codes = {"code": jnp.zeros(batch, jnp.int32), "failed_step": jnp.full(batch, -1, jnp.int32)}
-    return rbd.Trajectory(*given, **codes, u=jnp.full((*batch, rows - 1, 1), 0.5) if u else None)
+    given = [jax.device_put(x) for x in (t, q, v, rng.normal(size=(*batch, rows - 1, model.nv)))]
+    codes = [np.full(batch, code, np.int32) for code in (0, -1)]
+    controls = jax.device_put(np.full((*batch, rows - 1, 1), 0.5)) if u else None
+    return rbd.Trajectory(*given, *map(jax.device_put, codes), u=controls)
+
+
+#: Of each case the model, the shape of the batch, and whether there are controls.
+CASES = {
+    "mixed": (mixed, (), True),
+    "mixed, a batch": (mixed, (2, 3), True),
+    "a loop": (four_bar, (), False),
+    "reduced": (lambda: rbd.ReducedModel(four_bar(), lambda y: jnp.concatenate([y, -y, y]), 1), (2,), False),
+    "planar": (lambda: rbd.planar(rbd.load("double_pendulum")), (4,), False),
+    "contact": (lambda: touching("soft"), (), False),
+    "springs": (lambda: touching("springs"), (), False),
+}
+
+
+class Cases(dict):
+    """Models with their trajectories, each made when it is asked for."""
+
+    def __missing__(self, name):
+        make, batch, u = CASES[name]
+        model = make()
+        self[name] = model, path_of(model, batch, u=u)
+        return self[name]
 
 
 @pytest.fixture(scope="module")
 def cases():
-    tree, loop, drop = mixed(), four_bar(), touching()
-    reduced = rbd.ReducedModel(loop, lambda y: jnp.concatenate([y, -y, y]), 1)
-    flat = rbd.planar(rbd.load("double_pendulum"))
-    return {
-        "mixed": (tree, path_of(tree, u=True)),
-        "mixed, a batch": (tree, path_of(tree, (2, 3), u=True)),
-        "a loop": (loop, path_of(loop)),
-        "reduced": (reduced, path_of(reduced, (2,))),
-        "planar": (flat, path_of(flat, (4,))),
-        "contact": (drop, path_of(drop)),
-    }
+    found = Cases()
+    assert found["planar"]  # its operations are compiled here, for all tests
+    return found
 
 
-@pytest.mark.parametrize("case", ["mixed", "mixed, a batch", "a loop", "reduced", "planar", "contact"])
+LONG = "mixed", "mixed, a batch", "reduced", "contact", "springs"
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow) if case in LONG else case for case in CASES]
+)
 def test_every_plot_of_every_model(cases, case, tmp_path):
     model, path = cases[case]
     for name in PLOTS:
@@ -112,7 +138,7 @@ def test_panels_by_unit_with_limits(cases):
     assert {"base x", "base y", "base z", "slid"} <= set(found["position [m]"])
     assert {"base w", "turned x"} <= set(found["orientation [quaternion]"])
     hinge = found["position [rad]"]
-    assert_close(hinge["hinged"].get_ydata(), path.q[:, 7], 1e-12)
+    assert_close(hinge["hinged"].get_ydata(), np.asarray(path.q)[:, 7], 1e-12)
     chosen = rbd.plot.velocities(model, path, joints=["hinged"])
     levels = sorted(float(line.get_ydata()[0]) for line in chosen.axes[0].lines if len(line.get_ydata()) == 2)
     assert levels == [-1.0, 1.0]  # the limits
@@ -141,38 +167,45 @@ def test_torques_are_those_of_controls_and_actuators(cases):
 def test_energies_are_those_of_the_model(cases):
     model, path = cases["a loop"]
     lines = curves_of(rbd.plot.energies(model, path))["energy [J]"]
-    kinetic = [float(rbd.kinetic_energy(model, q, v)) for q, v in zip(path.q, path.v)]
-    potential = [float(rbd.potential_energy(model, q)) for q in path.q]
+    energies = lambda q, v: (rbd.kinetic_energy(model, q, v), rbd.potential_energy(model, q))
+    kinetic, potential = jax.jit(jax.vmap(energies))(path.q, path.v)
     assert_close(lines["kinetic"].get_ydata(), kinetic, 1e-12)
     assert_close(lines["total"].get_ydata(), np.add(kinetic, potential), 1e-12)
 
 
-def test_contact_forces_are_those_of_the_law(cases):
-    model, path = cases["contact"]
-    low = rbd.Trajectory(path.t, path.q.at[:, 2].set(0.095), 0 * path.v, 0 * path.tau)
+@pytest.mark.parametrize("case", ["springs", pytest.param("contact", marks=pytest.mark.slow)])
+def test_contact_forces_are_those_of_the_law(cases, case):
+    model, path = cases[case]
+    q, v, tau = np.array(path.q), np.zeros(path.v.shape), np.zeros(path.tau.shape)
+    q[:, 2] = 0.095
+    low = rbd.Trajectory(path.t, *map(jax.device_put, (q, v, tau)))
     (line,) = curves_of(rbd.plot.contact_forces(model, low))["normal force [N]"].values()
-    state = rbd.State(low.q[3], low.v[3])
-    force = rbd.contact_forces(model, state).force
-    assert force is not None
-    assert_close(line.get_ydata()[3], float(force[0, 0]), 1e-9)
+    if case == "springs":
+        expected = 1e4 * (0.1 - 0.095)
+    else:
+        force = rbd.contact_forces(model, rbd.State(q[3], v[3])).force
+        assert force is not None
+        expected = float(np.asarray(force)[0, 0])
+    assert_close(line.get_ydata()[3], expected, 1e-9)
     assert line.get_ydata()[3] > 5 and {"floor", "skin"} == set(line.get_label().split(" – "))
 
 
 def test_of_reduced_models_the_joints_are_shown(cases):
     model, path = cases["reduced"]
     lines = curves_of(rbd.plot.positions(model, path, sample=1))["position [rad]"]
-    assert_close(lines["coupler"].get_ydata(), -path.q[1, :, 0], 1e-12)
+    assert_close(lines["coupler"].get_ydata(), -np.asarray(path.q)[1, :, 0], 1e-12)
     velocity = curves_of(rbd.plot.velocities(model, path, sample=1))["velocity [rad/s]"]
-    assert_close(velocity["coupler"].get_ydata(), -path.v[1, :, 0], 1e-12)
+    assert_close(velocity["coupler"].get_ydata(), -np.asarray(path.v)[1, :, 0], 1e-12)
 
 
 def test_fans_are_quantiles(cases):
     model, path = cases["planar"]
     axes = rbd.plot.fan(model, path, joints=["shoulder"], of="velocity").axes[0]
     median = next(line for line in axes.lines if line.get_label() == "median")
-    assert_close(median.get_ydata(), np.median(path.v[:, :, 0], axis=0), 1e-12)
+    v = np.asarray(path.v)
+    assert_close(median.get_ydata(), np.median(v[:, :, 0], axis=0), 1e-12)
     half = np.asarray(axes.collections[1].get_paths()[0].vertices)[:, 1]
-    low, high = np.percentile(path.v[:, :, 0], (25, 75), axis=0)
+    low, high = np.percentile(v[:, :, 0], (25, 75), axis=0)
     assert_close(half.max(), high.max(), 1e-9)
     assert_close(half.min(), low.min(), 1e-9)
 
@@ -183,7 +216,8 @@ def test_phase_portraits(cases):
     assert titles == ["hinged", "slid"]
     axes = rbd.plot.phase(model, path, joints=["slid"]).axes[0]
     assert axes.get_xlabel() == "[m]" and axes.get_ylabel() == "[m/s]"
-    assert_close(axes.lines[0].get_xydata(), np.stack([path.q[:, 8], path.v[:, 7]], axis=1), 1e-12)
+    expected = np.stack([np.asarray(path.q)[:, 8], np.asarray(path.v)[:, 7]], axis=1)
+    assert_close(axes.lines[0].get_xydata(), expected, 1e-12)
 
 
 def test_axes_that_are_given_are_drawn_into(cases):
@@ -198,10 +232,13 @@ def test_axes_that_are_given_are_drawn_into(cases):
 
 def test_what_failed_is_shown_up_to_there(cases, tmp_path):
     model, path = cases["mixed, a batch"]
-    broken = path.q.at[1, 2, 7:].set(jnp.nan)
-    failed = rbd.Trajectory(
-        path.t, broken, path.v, path.tau, path.code.at[1, 2].set(1), path.failed_step, u=path.u
+    broken, codes = np.array(path.q), np.array(path.code)
+    broken[1, 2, 7:] = np.nan
+    codes[1, 2] = 1
+    changed = lambda q, codes: rbd.Trajectory(
+        path.t, jax.device_put(q), path.v, path.tau, jax.device_put(codes), path.failed_step, u=path.u
     )
+    failed = changed(broken, codes)
     for name in PLOTS:
         figure = getattr(rbd.plot, name)(model, failed, sample=5)
         if name != "phase":
@@ -212,9 +249,7 @@ def test_what_failed_is_shown_up_to_there(cases, tmp_path):
     page = rbd.plot(model, failed, sample=5)
     labels = [axes.get_xlabel() for axes in page.findobj(Axes)]
     assert "failed at t = 0.545 s" in labels and "t = 0 s" in labels
-    nothing = rbd.Trajectory(
-        path.t, path.q * jnp.nan, path.v, path.tau, path.code, path.failed_step, u=path.u
-    )
+    nothing = changed(np.full(broken.shape, np.nan), path.code)
     for name in PLOTS:
         assert getattr(rbd.plot, name)(model, nothing).axes
     assert rbd.plot(model, nothing).findobj(Axes)

@@ -45,16 +45,17 @@ def test_a_joint_moves_within_its_limits_and_others_follow(gripper):
     posing.set_joint(turn, 2.0)
     posing.set_joint(grip, 0.05)
     np.testing.assert_allclose(posing.q, [0.5, 0.05, 0.0])
-    frames = rbd.forward_kinematics(gripper, jnp.asarray(posing.q))
+    frames = rbd.forward_kinematics(gripper, jax.device_put(posing.q))
     apart = frames.position[gripper.body_index("right")] - frames.position[gripper.body_index("left")]
     assert np.linalg.norm(apart) == pytest.approx(0.15)
     assert posing.q.dtype == gripper.dtype and not posing.note
 
 
+@pytest.mark.slow
 def test_loops_stay_closed_and_what_cannot_be_is_not_done():
     model = four_bar("hinge")
     posing = Posing(model, jnp.array([0.9, -0.8, 0.8]))
-    assert float(np.abs(rbd.constraint_residual(model, jnp.asarray(posing.q))).max()) < 1e-10
+    assert float(np.abs(rbd.constraint_residual(model, jax.device_put(posing.q))).max()) < 1e-10
     posing.set_joint(posing.sliders[0], 1.2)
     assert posing.q[0] == pytest.approx(1.2, abs=1e-12) and not posing.note
     assert_close(posing.q, [1.2, -1.2, 1.2], 1e-8)
@@ -72,12 +73,13 @@ def test_loops_stay_closed_and_what_cannot_be_is_not_done():
     np.testing.assert_array_equal(posing.q, before)
 
 
+@pytest.mark.slow
 def test_a_body_comes_to_where_it_is_pulled_within_limits():
     model = rbd.load("arm7")
     posing = Posing(model)
     body, point = model.body_index("tool"), np.array([0.0, 0.0, 0.05])
     where = lambda q: jax.tree.map(
-        lambda x: np.asarray(x)[body], rbd.forward_kinematics(model, jnp.asarray(q))
+        lambda x: np.asarray(x)[body], rbd.forward_kinematics(model, jax.device_put(q))
     )
     for target in ([0.4, 0.2, 0.5], [0.35, 0.25, 0.45]):
         assert posing.drag(body, point, np.array(target)) < 1e-3
@@ -98,6 +100,7 @@ def test_a_body_comes_to_where_it_is_pulled_within_limits():
     assert where(posing.q).position[0] > 0.6
 
 
+@pytest.mark.slow
 def test_what_floats_is_held_by_its_base_unless_that_is_pulled():
     builder = rbd.ModelBuilder()
     rod = rbd.Inertia.box(1.0, (1.0, 0.1, 0.1), (0.5, 0.0, 0.0))
@@ -113,6 +116,7 @@ def test_what_floats_is_held_by_its_base_unless_that_is_pulled():
     assert_close(posing.q[:3], [0, 0, 2], 1e-3)
 
 
+@pytest.mark.slow
 def test_the_variables_of_a_reduced_model_have_sliders():
     tree = rbd.load("double_pendulum")
     posing = Posing(rbd.ReducedModel(tree, lambda y: jnp.concatenate([y, -2 * y]), 1))

@@ -84,6 +84,7 @@ def test_what_is_no_trajectory_is_refused(content, message, capsys, tmp_path):
     assert message in err and "that rbd-jax simulate wrote" in err
 
 
+@pytest.mark.slow
 def test_ports_hosts_and_samples_that_cannot_be_are_refused(run, capsys, shown):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

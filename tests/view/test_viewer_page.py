@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from recorded import of
 from support import assert_close
 
 import rbd_jax as rbd
@@ -72,11 +73,14 @@ class Page:
 def walk():
     """The quadruped with a motion in which it rises and bends its legs: not simulated, so that nothing is compiled."""
     model = rbd.load("quadruped")
-    shares = jnp.linspace(0.0, 1.0, 41)
-    change = jnp.zeros(model.nv).at[5].set(0.3).at[6:].set(0.4)
-    q = jax.vmap(lambda share: rbd.integrate(model, rbd.neutral(model), share * change))(shares)
-    still = jnp.zeros((41, model.nv))
-    return model, rbd.Trajectory(2.0 * shares, q, still, still[1:])
+    change = np.concatenate([np.zeros(5), [0.3], np.full(model.nv - 6, 0.4)])
+    return model, moved_by(model, np.linspace(0.0, 1.0, 41)[:, None] * change)
+
+
+def moved_by(model, steps):
+    """A motion of two seconds through steps from where all joints are at zero."""
+    q = jax.jit(jax.vmap(lambda step: rbd.integrate(model, rbd.neutral(model), step)))(steps)
+    return of(np.linspace(0.0, 2.0, len(steps)), np.asarray(q), model.nv)
 
 
 @pytest.fixture
@@ -99,6 +103,7 @@ def dark(picture):
     return (picture.max(axis=-1) < 160)[:, : int(0.6 * picture.shape[1])]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_page_shows_the_bodies_and_the_slider_moves_them(walk, opened):
     model, path = walk
@@ -156,6 +161,7 @@ def test_a_joint_slider_moves_the_foot_to_where_it_belongs(walk, opened):
     assert not page.seen.errors
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_body_that_is_dragged_is_followed_and_pulled(opened):
     """With the mouse, on an arm: by inverse kinematics in a pose, by a force in a simulation."""
@@ -200,6 +206,7 @@ def test_a_body_that_is_dragged_is_followed_and_pulled(opened):
     page.until(lambda: page.viewer.live.held is None)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_large_batch_opens_at_once_and_only_what_is_shown_is_sent(walk, opened):
     model, _ = walk
@@ -207,9 +214,7 @@ def test_a_large_batch_opens_at_once_and_only_what_is_shown_is_sent(walk, opened
     q = np.broadcast_to(np.asarray(start, np.float32), (4096, 1000, model.nq)).copy()
     q[:, :, 2] += np.linspace(0, 1, 1000, dtype=np.float32)
     q[:, :, 0] += np.arange(4096, dtype=np.float32)[:, None] / 4096
-    t = jnp.broadcast_to(jnp.linspace(0, 5, 1000), (4096, 1000))
-    v = jnp.zeros((4096, 1000, model.nv), jnp.float32)
-    path = rbd.Trajectory(t, jnp.asarray(q), v, v[:, 1:])
+    path = of(np.linspace(0, 5, 1000, dtype=np.float32), q, model.nv)
     page = opened(model, path, sample=7)
     seconds, received = [], []
     for _ in range(3):  # the machine has other things to do
@@ -233,10 +238,7 @@ def waving():
     """The humanoid with all of its joints in motion."""
     model = rbd.load("humanoid")
     wave = 0.3 * np.sin(np.linspace(0.0, 2 * np.pi, 101))
-    change = jax.random.normal(jax.random.key(0), (model.nv,))
-    q = jax.vmap(lambda x: rbd.integrate(model, rbd.neutral(model), x * change))(jnp.asarray(wave))
-    still = jnp.zeros((101, model.nv))
-    return model, rbd.Trajectory(jnp.linspace(0.0, 2.0, 101), q, still, still[1:])
+    return model, moved_by(model, wave[:, None] * np.random.default_rng(0).normal(size=model.nv))
 
 
 def frames_drawn(page, seconds):
